@@ -1,0 +1,1 @@
+"""Recurrent networks that fit in kilobytes."""

@@ -1,0 +1,55 @@
+"""The command line: `hadamrnn COMMAND ...`.
+
+One file per command in this folder. Each offers `add_parser(subparsers)`, which sets `run` as the
+parser's default, and imports what it needs inside `run`: `--help` stays quick and torch-free.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from hadamrnn.errors import InputError
+
+COMMANDS = ("cost", "doctor")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit status: 0 success, 2 bad input."""
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    try:
+        status: int | None = args.run(args)
+    except InputError as error:
+        print(f"hadamrnn {args.command}: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough; silence the flush at interpreter exit as well.
+        sys.stderr.close()
+        return 0
+    except OSError as error:
+        print(f"hadamrnn {args.command}: {error}", file=sys.stderr)
+        return 2
+    return status or 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = OneLineParser(
+        prog="hadamrnn",
+        description="Recurrent networks that fit in kilobytes: train, quantize, export.",
+        epilog="hadamrnn COMMAND --help shows the options of a command and an example.",
+    )
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name in COMMANDS:
+        importlib.import_module(f"hadamrnn.cli.{name}").add_parser(subparsers)
+    return parser
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """An argument parser whose errors take one line."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        print(f"{self.prog}: {message}. See {self.prog} --help.", file=sys.stderr)
+        raise SystemExit(2)
