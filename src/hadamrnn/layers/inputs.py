@@ -1,0 +1,100 @@
+"""What a recurrence is fed with: the forms of z_t = U x_t + b_i.
+
+`Tokens` is what a user hands to a layer. `DenseInput` and `TokenInput` are what an evaluator gets:
+the input together with its (already quantized) projection. All are batch first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from hadamrnn.errors import InputError
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Integer ids, shape `(batch, time)`, read as one-hot vectors or through an embedding."""
+
+    ids: Tensor
+    embedding: nn.Embedding | None = None
+
+
+@dataclass(frozen=True)
+class DenseInput:
+    """z_t = U x_t + b_i with x: `(batch, time, input_size)`, U: `(hidden_size, input_size)`."""
+
+    x: Tensor
+    weight: Tensor
+    bias: Tensor | None
+
+    @property
+    def batch_and_time(self) -> tuple[int, int]:
+        return self.x.shape[0], self.x.shape[1]
+
+    def projected(self) -> Tensor:
+        """Return every z_t, shape `(batch, time, hidden_size)`."""
+        return nn.functional.linear(self.x, self.weight, self.bias)
+
+
+@dataclass(frozen=True)
+class TokenInput:
+    """z_t = table[id_t] with ids: `(batch, time)` int64, table: `(num_ids, hidden_size)`."""
+
+    ids: Tensor
+    table: Tensor
+
+    @property
+    def batch_and_time(self) -> tuple[int, int]:
+        return self.ids.shape[0], self.ids.shape[1]
+
+    def projected(self) -> Tensor:
+        """Return every z_t, shape `(batch, time, hidden_size)`."""
+        return nn.functional.embedding(self.ids, self.table)
+
+
+RecurrenceInput = DenseInput | TokenInput
+
+
+def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> TokenInput:
+    """Return the tokens with their table of projections, one row per distinct token.
+
+    One-hot tokens pick columns of U, so the table is U'. Embedded tokens are projected once per
+    distinct id in the batch: a review has many words but few different ones.
+    """
+    if tokens.embedding is None:
+        check_ids(tokens.ids, weight.shape[1])
+        table, ids = weight.T, tokens.ids
+    else:
+        check_ids(tokens.ids, tokens.embedding.num_embeddings)
+        distinct, ids = _distinct(tokens.ids, tokens.embedding.num_embeddings)
+        table = tokens.embedding(distinct) @ weight.T
+    return TokenInput(ids, table if bias is None else table + bias)
+
+
+def check_ids(ids: Tensor, num_ids: int) -> None:
+    """Refuse ids that are no int64 in 0..num_ids-1 (the values are not looked at while compiling)."""
+    if ids.dtype != torch.int64:
+        raise InputError(f"Token ids must be int64, got {ids.dtype}. Convert them with .long().")
+    if torch.compiler.is_compiling() or ids.numel() == 0:
+        return
+    lowest, highest = (int(bound) for bound in torch.aminmax(ids))
+    if lowest < 0 or highest >= num_ids:
+        raise InputError(
+            f"Token ids must lie in 0..{num_ids - 1}, got {lowest if lowest < 0 else highest}. "
+            "Map unknown tokens to a reserved id first."
+        )
+
+
+def _distinct(ids: Tensor, num_ids: int) -> tuple[Tensor, Tensor]:
+    """Return the distinct ids and each token's position among them.
+
+    A small vocabulary is taken whole; so is any under torch.compile, where the number of
+    distinct ids would be a data-dependent shape.
+    """
+    if torch.compiler.is_compiling() or num_ids * 8 <= ids.numel():
+        return torch.arange(num_ids, device=ids.device), ids
+    distinct, positions = torch.unique(ids, return_inverse=True)
+    return distinct, positions

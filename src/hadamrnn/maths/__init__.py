@@ -1,0 +1,1 @@
+"""Pure functions of tensors: the recurrent weight, the fast transform, the quantizers."""

@@ -1,0 +1,85 @@
+"""Quantizers with straight-through gradients: signs, p-bit and ternary weights.
+
+Forward, a quantizer returns the nearest point of its grid, exactly. Backward, it is the identity:
+dL/dw = dL/dq for every entry, the scale max|w| counted as a constant, nothing clipped
+(Section 3.5 and the appendix on the straight-through estimator).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hadamrnn.errors import InputError
+
+WeightBits = int | str | None  # 2..16, "ternary", or None for full precision
+
+
+def sign(latent: Tensor) -> Tensor:
+    """Return H(latent): +1 where latent >= 0 (so sign(0) = +1), -1 elsewhere; identity gradient.
+
+    >>> sign(torch.tensor([-0.5, 0.0, 2.0]))
+    tensor([-1.,  1.,  1.])
+    """
+    ones = torch.ones_like(latent)
+    return _pass_gradient(latent, torch.where(latent >= 0, ones, -ones))
+
+
+def quantize(weight: Tensor, weight_bits: WeightBits) -> Tensor:
+    """Return the nearest point of the grid of `weight_bits`; identity gradient.
+
+        p bits:   max|w| / 2^(p-1) * {-2^(p-1), ..., 2^(p-1) - 1}
+        ternary:  max|w| * {-1, 0, 1}
+        None:     w itself
+
+    >>> quantize(torch.tensor([1.0, -0.9, 0.2, 0.0]), 2)
+    tensor([ 0.5000, -1.0000,  0.0000,  0.0000])
+    """
+    check_weight_bits(weight_bits)
+    if weight_bits is None:
+        return weight
+    codes, scale = quantization_codes(weight.detach(), weight_bits)
+    return _pass_gradient(weight, codes * scale)
+
+
+def quantization_codes(weight: Tensor, weight_bits: int | str) -> tuple[Tensor, Tensor]:
+    """Return whole-numbered codes (in weight's dtype) and the step with `weight ~ codes * step`.
+
+    An all-zero matrix has codes 0 and step 1 / 2^(p-1): no division by zero.
+    """
+    largest = weight.abs().amax()
+    largest = torch.where(largest > 0, largest, torch.ones_like(largest))
+    if weight_bits == "ternary":
+        return (weight / largest).round().clamp(-1, 1), largest
+    levels = 2 ** (int(weight_bits) - 1)
+    return (weight * (levels / largest)).round().clamp(-levels, levels - 1), largest / levels
+
+
+def check_weight_bits(weight_bits: WeightBits) -> None:
+    """Refuse anything but None, "ternary" and 2..16."""
+    if weight_bits is None or weight_bits == "ternary":
+        return
+    if isinstance(weight_bits, str) or isinstance(weight_bits, bool) or not 2 <= weight_bits <= 16:
+        raise InputError(
+            f'weight_bits must be None, "ternary" or an integer from 2 to 16, got {weight_bits!r}. '
+            "The smallest grids are ternary and 2."
+        )
+
+
+def _pass_gradient(latent: Tensor, quantized: Tensor) -> Tensor:
+    result: Tensor = _StraightThrough.apply(latent, quantized)
+    return result
+
+
+class _StraightThrough(torch.autograd.Function):
+    """q(w) forward, dL/dw = dL/dq backward. (w + (q - w).detach() would not return q exactly.)"""
+
+    @staticmethod
+    def forward(ctx: Any, latent: Tensor, quantized: Tensor) -> Tensor:
+        return quantized.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return gradients[0], None
