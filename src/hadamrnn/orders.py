@@ -202,9 +202,7 @@ def _multiply(
     full = np.convolve(left, right) % prime
     full = np.pad(full, (0, max(0, degree - len(full))))
     for power in range(len(full) - 1, degree - 1, -1):
-        full[power - degree : power + 1] = (
-            full[power - degree : power + 1] - full[power] * modulus
-        ) % prime
+        full[power - degree : power + 1] = (full[power - degree : power + 1] - full[power] * modulus) % prime
     return full[:degree]
 
 

@@ -1,0 +1,28 @@
+"""What `SequenceModel` asks of a recurrent layer that is more than a plain torch one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor, nn
+
+from hadamrnn.layers.inputs import Tokens
+
+
+class RecurrentLayer(nn.Module, ABC):
+    """A recurrent layer that takes tokens and lengths, and can give the last state alone.
+
+    Batch first throughout. `output_size` is the width of its outputs; `needs_activation` says
+    whether the read-out applies sigma to them (linear recurrences) or not.
+    """
+
+    output_size: int
+    needs_activation: bool
+
+    @abstractmethod
+    def every_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
+        """Return the states of all steps, `(batch, time, output_size)`, zero past a row's length."""
+
+    @abstractmethod
+    def end_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
+        """Return the state at each row's end, `(batch, output_size)`."""
