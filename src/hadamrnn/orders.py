@@ -116,7 +116,7 @@ def _cheapest_factors(order: int) -> tuple[int, ...] | None:
         return ()
     if order != 2 and order % 4:
         return None
-    candidates = [(order,)] if _has_own_matrix(order) else []
+    candidates: list[tuple[int, ...]] = [(order,)] if _has_own_matrix(order) else []
     for first in range(2, order // 2 + 1):
         if order % first == 0 and _has_own_matrix(first):
             rest = _cheapest_factors(order // first)
@@ -190,6 +190,8 @@ def _field(q: int) -> tuple[NDArray[np.int64], set[int]]:
     place = prime ** np.arange(exponent)
     difference = (digits[:, None, :] - digits[None, :, :]) % prime
     modulus = _irreducible(prime, exponent)
+    if exponent == 1:
+        return difference[:, :, 0], {x * x % prime for x in range(1, prime)}
     squares = {int(_multiply(x, x, modulus, prime) @ place) for x in digits[1:]}
     return difference @ place, squares
 

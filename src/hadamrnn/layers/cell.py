@@ -93,4 +93,4 @@ class HadamCell(nn.Module):
         weight = quantize(self.input_weight, self.weight_bits)
         z_t = nn.functional.linear(x_t, weight, self.input_bias)
         new = hadamard_transform(switched, self.block_size) * scaled_signs + z_t
-        return new.relu() if self.recurrence == "relu" else new
+        return torch.relu(new) if self.recurrence == "relu" else new

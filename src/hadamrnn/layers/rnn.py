@@ -148,7 +148,8 @@ class HadamRNN(RecurrentLayer):
         """
         if self.bidirectional:
             raise InputError(
-                "step reads a sequence forwards, but this layer is bidirectional. Use bidirectional=False to stream."
+                "step reads a sequence forwards, but this layer is bidirectional. "
+                "Build it with bidirectional=False to stream."
             )
         if x_t.shape[-1] != self.input_size or x_t.dim() not in (1, 2):
             raise InputError(
@@ -160,8 +161,8 @@ class HadamRNN(RecurrentLayer):
             raise InputError(f"The state must have shape {shape}, got {tuple(previous.shape)}.")
         states = []
         value = x_t
-        for layer, cell in enumerate(self.cells):
-            value = cell.step(value if layer == 0 else value.relu(), previous[layer])
+        for layer in range(self.num_layers):
+            value = self._cell(layer).step(value if layer == 0 else value.relu(), previous[layer])
             states.append(value)
         return value, torch.stack(states)
 
@@ -192,21 +193,26 @@ class HadamRNN(RecurrentLayer):
                 index = layer * self.num_directions + direction
                 start = None if h_0 is None else h_0[index]
                 rows = reverse_input(x, lengths) if direction else x
-                states, last = self.cells[index].run(rows, start, lengths, wanted)
+                states, last = self._cell(index).run(rows, start, lengths, wanted)
                 outputs.append(reverse_rows(states, lengths) if direction and states is not None else states)
                 final_states.append(last)
             kept = [states for states in outputs if states is not None]
             output = torch.cat(kept, dim=-1) if len(kept) > 1 else (kept[0] if kept else None)
         return output, torch.stack(final_states)
 
+    def _cell(self, index: int) -> HadamCell:
+        cell = self.cells[index]
+        assert isinstance(cell, HadamCell)
+        return cell
+
     def _check_input(self, x: Tensor) -> None:
         if x.dim() not in (2, 3):
             raise InputError(
-                f"Input must be 2-D (time, input_size) or 3-D (batched), got {x.dim()}-D shape {tuple(x.shape)}."
+                f"Input must be 2-D (time, input_size) or 3-D (batched), got shape {tuple(x.shape)}."
             )
         if x.shape[-1] != self.input_size:
             raise InputError(
-                f"The last dimension of the input must be input_size {self.input_size}, got shape {tuple(x.shape)}. "
+                f"The input's last dimension must be {self.input_size} (input_size), got {tuple(x.shape)}. "
                 f"Reshape the input, or build the layer with input_size={x.shape[-1]}."
             )
 
@@ -219,8 +225,9 @@ class HadamRNN(RecurrentLayer):
 
     def extra_repr(self) -> str:
         return (
-            f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}, num_blocks={self.num_blocks}, "
-            f"weight_bits={self.weight_bits!r}, recurrence={self.recurrence!r}, switches={self.switches!r}"
+            f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}, "
+            f"num_blocks={self.num_blocks}, weight_bits={self.weight_bits!r}, "
+            f"recurrence={self.recurrence!r}, switches={self.switches!r}"
         )
 
 

@@ -7,6 +7,8 @@ Start reading at `recurrent_weight`; the rest of the file serves it.
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -45,13 +47,23 @@ def count_blocks(hidden_size: int, block_size: int) -> int:
     """Return q = hidden_size / block_size, which must be whole."""
     if block_size < 1 or hidden_size % block_size:
         raise InputError(
-            f"block_size must divide the hidden size, got block_size {block_size} for hidden size {hidden_size}. "
+            f"block_size must divide the hidden size, got {block_size} for hidden size {hidden_size}. "
             "Choose block_size = hidden_size / num_blocks with num_blocks a divisor of the hidden size."
         )
     return hidden_size // block_size
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def hadamard_tensor(order: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return `hadamard_matrix(order)` as a tensor; a constant for torch.compile and torch.export."""
+    matrix: Tensor = _constant(order, dtype, device)
+    return matrix
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _constant(order: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return _cached(order, dtype, device)
+
+
+@cache
+def _cached(order: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.tensor(hadamard_matrix(order), dtype=dtype, device=device)

@@ -7,8 +7,6 @@ dL/dw = dL/dq for every entry, the scale max|w| counted as a constant, nothing c
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -69,17 +67,8 @@ def check_weight_bits(weight_bits: WeightBits) -> None:
 
 
 def _pass_gradient(latent: Tensor, quantized: Tensor) -> Tensor:
-    result: Tensor = _StraightThrough.apply(latent, quantized)
-    return result
+    """Return `quantized` with the gradient of `latent`.
 
-
-class _StraightThrough(torch.autograd.Function):
-    """q(w) forward, dL/dw = dL/dq backward. (w + (q - w).detach() would not return q exactly.)"""
-
-    @staticmethod
-    def forward(ctx: Any, latent: Tensor, quantized: Tensor) -> Tensor:
-        return quantized.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return gradients[0], None
+    q + (w - w) is q to the last bit; the more common w + (q - w) is not.
+    """
+    return quantized + (latent - latent.detach())
