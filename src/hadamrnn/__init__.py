@@ -1,1 +1,65 @@
-"""Recurrent networks that fit in kilobytes."""
+"""Recurrent networks that fit in kilobytes.
+
+Public names are resolved on first use, so that `import hadamrnn` stays light and the integer half
+of the package works without torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hadamrnn.errors import InputError as InputError
+    from hadamrnn.fixedpoint.cost import fast_step_cost as fast_step_cost
+    from hadamrnn.fixedpoint.cost import network_size as network_size
+    from hadamrnn.fixedpoint.cost import paper_step_cost as paper_step_cost
+    from hadamrnn.layers.inputs import Tokens as Tokens
+    from hadamrnn.layers.linear import QuantizedLinear as QuantizedLinear
+    from hadamrnn.layers.model import ModelConfig as ModelConfig
+    from hadamrnn.layers.model import SequenceModel as SequenceModel
+    from hadamrnn.layers.model import build_model as build_model
+    from hadamrnn.layers.rnn import HadamRNN as HadamRNN
+    from hadamrnn.layers.storage import load_model as load_model
+    from hadamrnn.layers.storage import save_model as save_model
+    from hadamrnn.maths.hadamard import recurrent_weight as recurrent_weight
+    from hadamrnn.maths.transform import hadamard_transform as hadamard_transform
+    from hadamrnn.orders import hadamard_matrix as hadamard_matrix
+    from hadamrnn.orders import hadamard_orders as hadamard_orders
+
+    __version__: str
+
+_HOME = {
+    "InputError": "errors",
+    "Tokens": "layers.inputs",
+    "QuantizedLinear": "layers.linear",
+    "ModelConfig": "layers.model",
+    "SequenceModel": "layers.model",
+    "build_model": "layers.model",
+    "HadamRNN": "layers.rnn",
+    "load_model": "layers.storage",
+    "save_model": "layers.storage",
+    "recurrent_weight": "maths.hadamard",
+    "hadamard_transform": "maths.transform",
+    "hadamard_matrix": "orders",
+    "hadamard_orders": "orders",
+    "network_size": "fixedpoint.cost",
+    "paper_step_cost": "fixedpoint.cost",
+    "fast_step_cost": "fixedpoint.cost",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("hadamrnn")
+    if name in _HOME:
+        return getattr(importlib.import_module(f"hadamrnn.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'hadamrnn' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

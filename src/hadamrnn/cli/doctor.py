@@ -1,0 +1,57 @@
+"""`hadamrnn doctor`: versions and the kernel backend in use."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from importlib import metadata
+from typing import Any
+
+from hadamrnn.cli.arguments import add_json_option
+
+PACKAGES = ("hadamrnn", "torch", "numpy", "safetensors", "scikit-learn", "onnxruntime")
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "doctor",
+        help="versions and the kernel backend in use",
+        description="Print what this installation consists of; put it into a bug report.",
+        epilog="example:  hadamrnn doctor --json",
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    facts = collect()
+    if args.json:
+        print(json.dumps(facts))
+        return
+    for name, value in facts.items():
+        print(f"{name:16} {value if value is not None else 'not installed'}")
+
+
+def collect() -> dict[str, str | int | None]:
+    """Return the facts, one per line of the report."""
+    import torch
+
+    from hadamrnn.layers.recurrence import EVALUATORS
+
+    versions = {package: _version(package) for package in PACKAGES}
+    return {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        **versions,
+        "threads": torch.get_num_threads(),
+        "backend": "torch",
+        "evaluators": ", ".join(EVALUATORS),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

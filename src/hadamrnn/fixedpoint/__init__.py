@@ -1,0 +1,1 @@
+"""The integer half: no torch below this folder."""
