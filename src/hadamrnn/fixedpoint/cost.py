@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hadamrnn.bits import WeightBits, check_weight_bits
 from hadamrnn.errors import InputError
 from hadamrnn.orders import order_factors
 
@@ -64,7 +65,7 @@ def network_size(
     input_size: int,
     output_size: int,
     *,
-    weight_bits: int | str | None = 4,
+    weight_bits: WeightBits = 4,
     activation_bits: int | None = None,
     vocabulary_size: int | None = None,
     column_switches: bool = False,
@@ -95,7 +96,7 @@ def paper_step_cost(
     output_size: int,
     *,
     num_blocks: int = 1,
-    weight_bits: int | str | None = 4,
+    weight_bits: WeightBits = 4,
     one_hot: bool = False,
 ) -> StepCost:
     """Return the paper's count for (Block-)HadamRNN: d_h d_h / q additions for W h, no multiplication."""
@@ -109,7 +110,7 @@ def fast_step_cost(
     output_size: int,
     *,
     num_blocks: int = 1,
-    weight_bits: int | str | None = 4,
+    weight_bits: WeightBits = 4,
     one_hot: bool = False,
 ) -> StepCost:
     """Return the count with the fast transform: d_h (|F| - 1) additions for each Kronecker factor F.
@@ -127,7 +128,7 @@ def dense_step_cost(
     input_size: int,
     output_size: int,
     *,
-    weight_bits: int | str | None = None,
+    weight_bits: WeightBits = None,
     one_hot: bool = False,
 ) -> StepCost:
     """Return the paper's count for ORNN (`weight_bits` None) and QORNN: a dense d_h-by-d_h product."""
@@ -135,8 +136,9 @@ def dense_step_cost(
     return _step_cost(hidden_size, input_size, output_size, weight_bits, one_hot, recurrent)
 
 
-def stored_bits(weight_bits: int | str | None) -> int:
+def stored_bits(weight_bits: WeightBits) -> int:
     """Return the bits one weight takes: 2 for ternary, 32 for full precision."""
+    check_weight_bits(weight_bits)
     if weight_bits is None:
         return FLOAT_BITS
     return 2 if weight_bits == "ternary" else int(weight_bits)
@@ -146,7 +148,7 @@ def _step_cost(
     hidden_size: int,
     input_size: int,
     output_size: int,
-    weight_bits: int | str | None,
+    weight_bits: WeightBits,
     one_hot: bool,
     recurrent: Operations,
 ) -> StepCost:
@@ -160,7 +162,7 @@ def _step_cost(
     )
 
 
-def _product(columns: int, rows: int, weight_bits: int | str | None) -> Operations:
+def _product(columns: int, rows: int, weight_bits: WeightBits) -> Operations:
     """A matrix-vector product; ternary and 2-bit weights need additions and shifts only."""
     free = weight_bits in ("ternary", 2)
     return Operations(multiplications=0 if free else rows * columns, additions=rows * columns)

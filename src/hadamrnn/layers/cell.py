@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from hadamrnn.bits import WeightBits
 from hadamrnn.layers.inputs import DenseInput, RecurrenceInput, Tokens, project_tokens
 from hadamrnn.layers.linear import initialize_projection
 from hadamrnn.layers.recurrence import run_recurrence
-from hadamrnn.maths.straight_through import WeightBits, quantize, sign
+from hadamrnn.maths.straight_through import quantize, sign
 from hadamrnn.maths.transform import hadamard_transform
 
 

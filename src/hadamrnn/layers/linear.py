@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from hadamrnn.maths.straight_through import WeightBits, check_weight_bits, quantize
+from hadamrnn.bits import WeightBits, check_weight_bits
+from hadamrnn.maths.straight_through import quantize
 
 
 class QuantizedLinear(nn.Module):

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError
 from hadamrnn.layers.inputs import Tokens, check_ids
 from hadamrnn.layers.interface import RecurrentLayer
 from hadamrnn.layers.linear import QuantizedLinear
 from hadamrnn.layers.rnn import HadamRNN
-from hadamrnn.maths.straight_through import WeightBits
 
 
 @dataclass(frozen=True)

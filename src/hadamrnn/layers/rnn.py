@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from hadamrnn.bits import WeightBits, check_weight_bits
 from hadamrnn.errors import InputError
 from hadamrnn.layers.cell import HadamCell
 from hadamrnn.layers.inputs import Tokens
 from hadamrnn.layers.interface import RecurrentLayer
 from hadamrnn.layers.packing import pack_rows, reverse_input, reverse_rows, unpack_rows
-from hadamrnn.maths.straight_through import WeightBits, check_weight_bits
 from hadamrnn.orders import order_factors
 
 RECURRENCES = ("linear", "relu")

@@ -10,9 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hadamrnn.errors import InputError
-
-WeightBits = int | str | None  # 2..16, "ternary", or None for full precision
+from hadamrnn.bits import WeightBits, check_weight_bits
 
 
 def sign(latent: Tensor) -> Tensor:
@@ -53,17 +51,6 @@ def quantization_codes(weight: Tensor, weight_bits: int | str) -> tuple[Tensor, 
         return (weight / largest).round().clamp(-1, 1), largest
     levels = 2 ** (int(weight_bits) - 1)
     return (weight * (levels / largest)).round().clamp(-levels, levels - 1), largest / levels
-
-
-def check_weight_bits(weight_bits: WeightBits) -> None:
-    """Refuse anything but None, "ternary" and 2..16."""
-    if weight_bits is None or weight_bits == "ternary":
-        return
-    if isinstance(weight_bits, str) or isinstance(weight_bits, bool) or not 2 <= weight_bits <= 16:
-        raise InputError(
-            f'weight_bits must be None, "ternary" or an integer from 2 to 16, got {weight_bits!r}. '
-            "The smallest grids are ternary and 2."
-        )
 
 
 def _pass_gradient(latent: Tensor, quantized: Tensor) -> Tensor:

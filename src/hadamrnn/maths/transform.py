@@ -36,10 +36,10 @@ def hadamard_transform(x: Tensor, block_size: int, *, transpose: bool = False) -
     >>> torch.allclose(y, 12 * x)
     True
     """
-    count_blocks(x.shape[-1], block_size)
+    num_blocks = count_blocks(x.shape[-1], block_size)
     rows, columns = _split(block_size)
     right = hadamard_tensor(columns, x.dtype, x.device)
-    blocks = x.reshape(*x.shape[:-1], -1, rows, columns) @ (right if transpose else right.T)
+    blocks = x.reshape(*x.shape[:-1], num_blocks, rows, columns) @ (right if transpose else right.T)
     if rows > 1:
         left = hadamard_tensor(rows, x.dtype, x.device)
         blocks = (left.T if transpose else left) @ blocks

@@ -1,0 +1,87 @@
+"""The command line: exit statuses, one-line errors, help."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from hadamrnn.cli import COMMANDS, main
+
+COST = ["cost", "--hidden-size", "512", "--input-size", "1", "--output-size", "10"]
+
+
+def test_python_m_hadamrnn_help_names_every_command() -> None:
+    result = subprocess.run([sys.executable, "-m", "hadamrnn", "--help"], capture_output=True, text=True)
+
+    assert result.returncode == 0
+    assert all(command in result.stdout for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+
+    assert caught.value.code == 0
+    assert f"hadamrnn {command}" in capsys.readouterr().out.partition("example")[2]
+
+
+def test_cost_prints_the_papers_size_and_both_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COST, "--activation-bits", "12"]) == 0
+    text = capsys.readouterr().out
+    assert "3.58 kB" in text and "262,144" in text and "4,608" in text
+
+    assert main([*COST, "--activation-bits", "12", "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["kilobytes"] == pytest.approx(3.58, abs=0.005)
+    assert figures["operations_per_step"]["fast_transform"]["recurrent"]["additions"] == 4608
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required: COMMAND"),
+        (["fly"], "invalid choice: 'fly'"),
+        (["cost"], "required: --hidden-size"),
+        ([*COST, "--num-blocks", "3"], "num_blocks must divide hidden_size, got 3 for 512"),
+        ([*COST, "--weight-bits", "four"], "must be an integer, ternary or none, got 'four'"),
+        ([*COST, "--weight-bits", "1"], "weight_bits must be"),
+        (["cost", "--hidden-size", "6", "--input-size", "1", "--output-size", "1"], "got 6. Nearest"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_status_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        status = main(arguments)
+    except SystemExit as stopped:
+        status = int(str(stopped.code))
+    captured = capsys.readouterr()
+
+    assert status == 2
+    assert captured.out == ""
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_doctor_names_versions_and_backend(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["backend"]
+    assert facts["torch"] and facts["python"]
+
+    assert main(["doctor"]) == 0
+    assert "backend" in capsys.readouterr().out
+
+
+def test_help_does_not_load_torch() -> None:
+    code = (
+        "import sys, hadamrnn.cli as cli\n"
+        "try: cli.main(['cost', '--help'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

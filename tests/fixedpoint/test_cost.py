@@ -1,0 +1,145 @@
+"""The sizes and counts printed in the paper come out of `cost`."""
+
+from __future__ import annotations
+
+import pytest
+
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.cost import (
+    Operations,
+    dense_step_cost,
+    fast_step_cost,
+    network_size,
+    paper_step_cost,
+)
+
+COPY, MNIST, IMDB, HAR, DSA = (10, 9), (1, 10), (512, 1), (9, 1), (45, 19)
+
+# task (d_in, d_out), d_h, bits of U and V, activation bits (None: floating point), kilobytes as printed
+RESULTS_TABLE = [
+    (COPY, 128, 4, None, "1.74"),
+    (COPY, 128, 4, 12, "1.40"),
+    (COPY, 128, 6, None, "2.33"),
+    (MNIST, 512, 2, None, "3.48"),
+    (MNIST, 512, 4, None, "4.85"),
+    (MNIST, 512, 4, 12, "3.58"),
+    (MNIST, 512, 6, None, "6.23"),
+    (IMDB, 128, "ternary", None, "16.55"),
+    (IMDB, 128, 2, None, "16.55"),
+    (IMDB, 128, 2, 12, "16.24"),
+    (IMDB, 512, 4, None, "130.32"),
+    (IMDB, 512, 4, 12, "129.06"),
+]
+# Block-HadamRNN has the size of HadamRNN at the same d_h; q does not enter.
+IOT_TABLE = [
+    (HAR, 1024, 4, None, "9.13"),
+    (HAR, 1024, 6, None, "11.63"),
+    (HAR, 1024, 8, None, "14.13"),
+    (HAR, 512, 4, None, "4.57"),
+    (HAR, 512, 6, None, "5.82"),
+    (HAR, 512, 8, None, "7.07"),
+    (DSA, 256, 4, None, "9.11"),
+    (DSA, 256, 6, None, "13.11"),
+    (DSA, 256, 8, None, "17.11"),
+    (DSA, 512, 4, None, "18.14"),
+    (DSA, 512, 6, None, "26.14"),
+    (DSA, 512, 8, None, "34.14"),
+]
+# The paper does not state the bit widths of its GLUE rows: 2-bit weights and 12-bit biases are fitted.
+GLUE_TABLE_FITTED = [
+    ((256, 1), 128, 2, 12, "8"),
+    ((256, 1), 512, 2, 12, "33"),
+]
+
+
+@pytest.mark.parametrize(
+    ("task", "hidden_size", "weight_bits", "activation_bits", "printed"),
+    [*RESULTS_TABLE, *IOT_TABLE, *GLUE_TABLE_FITTED],
+)
+def test_the_printed_sizes_come_out_to_the_printed_precision(
+    task: tuple[int, int], hidden_size: int, weight_bits: int | str, activation_bits: int | None, printed: str
+) -> None:
+    size = network_size(hidden_size, *task, weight_bits=weight_bits, activation_bits=activation_bits)
+    decimals = len(printed.partition(".")[2])
+
+    # Half-way cases (5.815 prints 5.82) are rounded up in the paper.
+    assert f"{size.kilobytes + 1e-9:.{decimals}f}" == printed
+
+
+def test_the_copy_task_at_2_bits_is_a_misprint() -> None:
+    """The table prints 1.44; the rule that gives every other cell gives 1.14."""
+    assert f"{network_size(128, *COPY, weight_bits=2).kilobytes:.2f}" == "1.14"
+
+
+@pytest.mark.parametrize(
+    ("hidden_size", "num_blocks", "printed"),
+    [
+        (128, 32, 512),
+        (128, 8, 2048),
+        (128, 2, 8192),
+        (128, 1, 16_384),
+        (512, 128, 2048),
+        (512, 32, 8192),
+        (512, 8, 32_768),
+        (512, 2, 131_072),
+        (512, 1, 262_144),
+    ],
+)
+def test_the_complexity_column_of_the_block_table(hidden_size: int, num_blocks: int, printed: int) -> None:
+    cost = paper_step_cost(hidden_size, 1, 10, num_blocks=num_blocks)
+
+    assert cost.recurrent == Operations(multiplications=0, additions=printed)
+
+
+@pytest.mark.parametrize("weight_bits", [2, 4, 8, "ternary", None])
+@pytest.mark.parametrize(("d_h", "d_in", "d_out", "q"), [(512, 1, 10, 1), (128, 10, 9, 8), (512, 512, 1, 32)])
+def test_the_complexity_table_in_full(
+    weight_bits: int | str | None, d_h: int, d_in: int, d_out: int, q: int
+) -> None:
+    cost = paper_step_cost(d_h, d_in, d_out, num_blocks=q, weight_bits=weight_bits)
+    free = weight_bits in (2, "ternary")
+    qornn = dense_step_cost(d_h, d_in, d_out, weight_bits=weight_bits)
+    ornn = dense_step_cost(d_h, d_in, d_out)
+
+    assert cost.input == qornn.input == Operations(0 if free else d_in * d_h, d_in * d_h)
+    assert cost.recurrent == Operations(0, d_h * d_h // q)
+    assert cost.output == qornn.output == Operations(0 if free else d_h * d_out, d_h * d_out)
+    assert qornn.recurrent == Operations(0 if free else d_h * d_h, d_h * d_h)
+    assert ornn.input == Operations(d_in * d_h, d_in * d_h)
+    assert ornn.recurrent == Operations(d_h * d_h, d_h * d_h)
+    assert ornn.output == Operations(d_h * d_out, d_h * d_out)
+    assert cost.total.additions == d_in * d_h + d_h * d_h // q + d_h * d_out
+
+
+def test_a_one_hot_input_costs_d_h_additions_and_no_multiplication() -> None:
+    assert paper_step_cost(128, *COPY, weight_bits=4, one_hot=True).input == Operations(0, 128)
+
+
+@pytest.mark.parametrize(
+    ("hidden_size", "num_blocks", "additions"),
+    [(512, 1, 512 * 9), (512, 32, 512 * 4), (128, 64, 128), (48, 1, 48 * (11 + 1 + 1)), (8, 8, 0)],
+)
+def test_the_fast_transform_adds_once_per_entry_and_halving(
+    hidden_size: int, num_blocks: int, additions: int
+) -> None:
+    fast = fast_step_cost(hidden_size, 1, 1, num_blocks=num_blocks)
+
+    assert fast.recurrent == Operations(0, additions)
+    assert fast.input == paper_step_cost(hidden_size, 1, 1, num_blocks=num_blocks).input
+
+
+def test_the_embedding_table_and_column_signs_are_counted_apart() -> None:
+    size = network_size(128, *IMDB, weight_bits=2, vocabulary_size=10_000, column_switches=True)
+
+    assert size.signs == 256
+    assert size.embedding == 32 * 512 * 10_000
+    assert size.kilobytes_with_embedding == pytest.approx(size.kilobytes + 20_000)
+
+
+def test_impossible_sizes_are_refused() -> None:
+    with pytest.raises(InputError, match="hidden_size must be at least 1, got 0"):
+        network_size(0, 1, 1)
+    with pytest.raises(InputError, match="num_blocks must divide hidden_size, got 3 for 8"):
+        paper_step_cost(8, 1, 1, num_blocks=3)
+    with pytest.raises(InputError, match="got 0"):
+        fast_step_cost(8, 1, 1, num_blocks=0)

@@ -1,0 +1,92 @@
+"""Who may import whom, read from the sources with `ast`."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hadamrnn
+
+SOURCE = Path(__file__).parents[1] / "src" / "hadamrnn"
+
+# Each room with the rooms it may look into; the common ones are everybody's.
+COMMON = {"bits", "errors", "files"}
+ALLOWED = {
+    "bits": set(),
+    "errors": set(),
+    "files": set(),
+    "orders": set(),
+    "kernels": {"orders"},
+    "maths": {"kernels", "orders"},
+    "layers": {"maths", "kernels", "orders"},
+    "baselines": {"layers", "maths", "orders"},
+    "data": set(),
+    "training": {"data", "layers", "baselines", "maths"},
+    "fixedpoint": {"orders"},
+    "quantization": {"layers", "training", "fixedpoint", "data", "maths", "orders"},
+    "export": {"fixedpoint", "orders"},
+    "export.onnx": {"layers", "maths", "fixedpoint", "orders"},
+}
+TORCH_FREE = ("orders", "fixedpoint", "export", "bits", "errors", "files")
+
+
+def rooms() -> list[str]:
+    return sorted(
+        path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    )
+
+
+def modules() -> list[str]:
+    found = (path.relative_to(SOURCE).with_suffix("") for path in SOURCE.rglob("*.py"))
+    return sorted(".".join(path.parts).removesuffix(".__init__") for path in found)
+
+
+def imports(module: str) -> Iterator[str]:
+    """Yield the full names that a module imports, wherever in the file."""
+    path = SOURCE.joinpath(*module.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: imports are absolute"
+            yield f"{node.module}"
+
+
+@pytest.mark.parametrize("module", modules())
+def test_a_module_imports_only_what_lies_to_its_left(module: str) -> None:
+    room = module.split(".")[0]
+    if room not in ALLOWED:
+        return  # benchmarks, estimators, demo and cli are the roof: they may see everything
+    allowed = ALLOWED.get(module, ALLOWED[room]) | COMMON | {room}
+    for name in imports(module):
+        parts = name.split(".")
+        if parts[0] == "hadamrnn":
+            assert len(parts) > 1 and parts[1] in allowed, f"{module} may not import {name}"
+
+
+@pytest.mark.parametrize("module", modules())
+def test_the_integer_half_never_imports_torch(module: str) -> None:
+    if module.split(".")[0] in TORCH_FREE and module != "export.onnx":
+        assert not any(name.split(".")[0] == "torch" for name in imports(module)), module
+
+
+@pytest.mark.parametrize("room", [room for room in ("orders", "fixedpoint", "export") if room in rooms()])
+def test_the_integer_half_runs_in_a_process_without_torch(room: str) -> None:
+    parts = [module for module in modules() if module.split(".")[0] == room and module != "export.onnx"]
+    code = "import sys\n" + "".join(f"import hadamrnn.{part}\n" for part in parts)
+    code += "sys.exit('torch loaded' if 'torch' in sys.modules else 0)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_public_names_resolve_and_unknown_ones_do_not() -> None:
+    for name in hadamrnn.__all__:
+        assert name == "__version__" or getattr(hadamrnn, name) is not None
+    assert set(dir(hadamrnn)) == set(hadamrnn.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'HadamLSTM'"):
+        _ = hadamrnn.HadamLSTM
