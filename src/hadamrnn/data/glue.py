@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
-from hadamrnn.data.splits import Split, Splits, id_dtype
+from hadamrnn.data.padding import pad_left
+from hadamrnn.data.splits import Split, Splits
 from hadamrnn.errors import InputError
 
 EMBEDDING_SIZE = 256
@@ -160,18 +160,18 @@ class Encoder:
             special_tokens=[(mark, self._tokenizer.token_to_id(mark)) for mark in ("[CLS]", "[SEP]")],
         )
         self._tokenizer.enable_truncation(seq_length)
-        self._tokenizer.enable_padding(direction="left", length=seq_length, pad_id=0)
         self.vocabulary_size: int = self._tokenizer.get_vocab_size()
         self._seq_length = seq_length
 
     def encode(self, texts: tuple[list[str], ...]) -> Tensor:
         """Return the ids `(n, seq_length)` of n texts, or of n pairs of texts given as two lists."""
         rows: Sequence[object] = texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
-        ids = np.empty((len(rows), self._seq_length), id_dtype(self.vocabulary_size))
+        parts = []
         for start in range(0, len(rows), ENCODE_AT_ONCE):
-            some = slice(start, start + ENCODE_AT_ONCE)
-            ids[some] = [encoding.ids for encoding in self._tokenizer.encode_batch(rows[some])]
-        return torch.from_numpy(ids)
+            encodings = self._tokenizer.encode_batch(rows[start : start + ENCODE_AT_ONCE])
+            ids = [encoding.ids for encoding in encodings]
+            parts.append(pad_left(ids, self._seq_length, self.vocabulary_size))
+        return torch.cat(parts)
 
 
 def read_table(path: Path, columns: Sequence[str]) -> Table:

@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from hadamrnn.data.files import DataFile, fetch, present
-from hadamrnn.data.splits import Split, Splits, id_dtype
+from hadamrnn.data.padding import pad_left
+from hadamrnn.data.splits import Split, Splits
 from hadamrnn.errors import InputError
 
 START, UNKNOWN, INDEX_FROM = 1, 2, 3
@@ -61,8 +62,8 @@ def load_imdb(
     half = len(test_rows) // 2
 
     def split(reviews: Reviews, rows: NDArray[np.int64]) -> Split:
-        ids = pad_left([reviews.words[row] for row in rows], vocabulary_size, seq_length)
-        return Split(torch.from_numpy(ids), torch.from_numpy(reviews.labels[rows]))
+        ids = [keras_ids(reviews.words[row], vocabulary_size) for row in rows]
+        return Split(pad_left(ids, seq_length, vocabulary_size), torch.from_numpy(reviews.labels[rows]))
 
     return Splits(
         task="imdb",
@@ -77,17 +78,14 @@ def load_imdb(
     )
 
 
-def pad_left(reviews: Sequence[NDArray[np.int64]], vocabulary_size: int, length: int) -> NDArray[np.integer]:
-    """Return Keras's encoding of each review, its last `length` ids, 0 before them: `(n, length)`.
+def keras_ids(words: NDArray[np.int64], vocabulary_size: int) -> NDArray[np.int64]:
+    """Return Keras's encoding of one review.
 
-    >>> pad_left([np.array([4, 99, 5])], vocabulary_size=10, length=6)
-    array([[0, 0, 1, 7, 2, 8]], dtype=int16)
+    >>> keras_ids(np.array([4, 99, 5]), vocabulary_size=10)
+    array([1, 7, 2, 8])
     """
-    padded = np.zeros((len(reviews), length), id_dtype(vocabulary_size))
-    for row, review in zip(padded, reviews, strict=True):
-        ids = np.concatenate(([START], review + INDEX_FROM))[-length:]
-        row[length - len(ids) :] = np.where(ids < vocabulary_size, ids, UNKNOWN)
-    return padded
+    ids = np.concatenate(([START], words + INDEX_FROM))
+    return np.where(ids < vocabulary_size, ids, UNKNOWN)
 
 
 def read_compact(path: Path) -> tuple[Reviews, Reviews]:

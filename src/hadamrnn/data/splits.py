@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -97,11 +96,6 @@ class Splits:
     def levels(self) -> int | None:
         """The code that means 1.0 in raw inputs 0, 1, ..., levels; None unless inputs are such codes."""
         return self.train.levels
-
-
-def id_dtype(vocabulary_size: int) -> type[np.int16] | type[np.int32]:
-    """Return the smallest type that stores the ids of a vocabulary; torch cannot index with uint16."""
-    return np.int16 if vocabulary_size <= 2**15 else np.int32
 
 
 def standardise(x: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]:
