@@ -60,7 +60,7 @@ def test_sst2_is_read_from_glues_folder(folder: Path) -> None:
     assert splits.train.y is not None and splits.train.y.tolist() == [1, 0]
     assert splits.validation.x.tolist() == [ids("[CLS]", '"', "good", "[SEP]")]
     assert splits.test.x.tolist() == [ids("[CLS]", "[UNK]", "film", "[SEP]"), ids("[CLS]", "good", "[SEP]")]
-    assert splits.test.y is None
+    assert splits.test.y is None and not splits.test.labelled and splits.train.labelled
     assert (splits.vocabulary_size, splits.seq_length, splits.note) == (len(VOCABULARY), 8, "")
 
 

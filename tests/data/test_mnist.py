@@ -55,6 +55,7 @@ def test_mnist_has_its_counts(
     assert test.tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
     assert (train + validation).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
     assert [fingerprint(part) for part in parts] == FINGERPRINTS[task]
+    assert all(part.x.is_contiguous() for part in parts)  # a batch copies whole rows
 
 
 def test_pmnist_is_smnist_in_another_order(real_splits: Callable[[str], Splits]) -> None:

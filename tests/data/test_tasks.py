@@ -48,6 +48,7 @@ def test_facts_fit_the_batches(task: str, real_splits: Callable[[str], Splits]) 
 
     assert splits.task == task
     for split in (splits.train, splits.validation, splits.test):
+        assert split.labelled
         check_batch(splits, *split.batch(torch.tensor([1, 0])))
 
 

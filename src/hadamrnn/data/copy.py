@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hadamrnn.data.splits import Batch, Split, Splits
+from hadamrnn.data.splits import Batch, Split, Splits, rows
 from hadamrnn.errors import InputError
 
 BLANK, MARKER, SYMBOLS = 0, 9, 10
@@ -30,8 +30,12 @@ class CopySplit(Split):
 
     delay: int = 1000
 
+    @property
+    def labelled(self) -> bool:
+        return True  # the sentence is its own target
+
     def batch(self, index: Tensor | slice) -> Batch:
-        sentence = self.x[index].long()
+        sentence = rows(self.x, index).long()
         count, length = sentence.shape
         x = sentence.new_full((count, self.delay + 2 * length), BLANK)
         y = torch.full_like(x, BLANK)

@@ -67,9 +67,11 @@ def _load(task: str, data_dir: str | Path | None, order: NDArray[np.int64]) -> S
     arrays = {part: read_idx(fetch(file, data_dir)) for part, file in FILES.items()}
 
     def split(part: str, rows: slice) -> Split:
-        pixels = arrays[f"{part}_images"][rows].reshape(-1, PIXELS)[:, order, None]
+        pixels = arrays[f"{part}_images"][rows].reshape(-1, PIXELS)
+        # take writes row after row, as a batch reads them; pixels[:, order] would transpose
+        sequences = np.take(pixels, order, axis=1)[..., None]
         labels = arrays[f"{part}_labels"][rows].astype(np.int64)
-        return Split(torch.from_numpy(pixels), torch.from_numpy(labels), levels=255)
+        return Split(torch.from_numpy(sequences), torch.from_numpy(labels), levels=255)
 
     return Splits(
         task=task,

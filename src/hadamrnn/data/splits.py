@@ -43,17 +43,27 @@ class Split:
     def __len__(self) -> int:
         return len(self.x)
 
+    @property
+    def labelled(self) -> bool:
+        """Whether `batch` gives a y; false for GLUE's private tests."""
+        return self.y is not None
+
     def batch(self, index: Tensor | slice) -> Batch:
         """Return `(x, y, lengths)` of the rows at `index`: x float32 or int64 ids, labels int64."""
-        x = self.x[index]
+        x = rows(self.x, index)
         if self.levels is not None:
             x = x.float() / self.levels
         elif not x.is_floating_point():
             x = x.long()
-        y = None if self.y is None else self.y[index]
+        y = None if self.y is None else rows(self.y, index)
         if y is not None and not y.is_floating_point():
             y = y.long()
-        return x, y, None if self.lengths is None else self.lengths[index].long()
+        return x, y, None if self.lengths is None else rows(self.lengths, index).long()
+
+
+def rows(stored: Tensor, index: Tensor | slice) -> Tensor:
+    """Return `stored[index]`; index_select copies whole rows, ten times quicker than fancy indexing."""
+    return stored[index] if isinstance(index, slice) else stored.index_select(0, index)
 
 
 @dataclass(frozen=True, eq=False)
