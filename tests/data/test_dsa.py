@@ -63,6 +63,8 @@ def test_an_empty_place_is_named(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("", "125 lines of 45 finite numbers, got 0"),
+        ("1,2\n1,2,3\n", "must be a table of numbers"),
         ("1,2,3\n", "125 lines of 45 finite numbers, got 1 of 3"),
         ((",".join(["nan"] * 45) + "\n") * 125, "finite"),
         ("1,2,x\n", "must be a table of numbers"),
@@ -71,5 +73,6 @@ def test_an_empty_place_is_named(folder: Path) -> None:
 def test_a_malformed_segment_is_refused(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "s01.txt").write_text(text)
 
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message) as error:
         read_segment(tmp_path / "s01.txt")
+    assert "\n" not in str(error.value)

@@ -76,9 +76,10 @@ def test_the_compact_form_is_the_text_form(tmp_path: Path) -> None:
         ("y_train.txt", "1\n2\n3\n4\n5\n7\n", "activities are 1 to 6, got 1 to 7"),
         ("subject_train.txt", "1\n1\n1\n1\n1\n1\n", "must hold people .* and others"),
         ("subject_train.txt", "1\n1\n1\n1\n1\nx\n", "must be a table of numbers"),
+        ("Inertial Signals/body_acc_x_train.txt", "", "must have as many lines each, of 128 numbers"),
         ("Inertial Signals/body_acc_x_train.txt", "1 2 3\n", "must have as many lines each, of 128 numbers"),
         ("Inertial Signals/body_acc_x_train.txt", ("nan " * 128 + "\n") * 6, "must be finite"),
-        ("Inertial Signals/body_acc_x_train.txt", None, "body_acc_x_train.txt, which is missing"),
+        ("Inertial Signals/body_acc_x_train.txt", None, "body_acc_x_train.txt is missing"),
     ],
 )
 def test_malformed_files_are_refused(file: str, text: str | None, message: str, tmp_path: Path) -> None:

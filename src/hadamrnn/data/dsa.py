@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from hadamrnn.data.files import DataFile, fetch
+from hadamrnn.data.numbers import read_numbers
 from hadamrnn.data.splits import Split, Splits, standardise
 from hadamrnn.errors import InputError
 
@@ -86,10 +87,7 @@ def _read_subjects(folder: Path, subjects: tuple[int, ...]) -> tuple[torch.Tenso
 
 def read_segment(path: Path) -> NDArray[np.float32]:
     """Return one segment, `(125, 45)`: a line of 45 comma-separated numbers per step."""
-    try:
-        segment = np.loadtxt(path, np.float32, delimiter=",", ndmin=2)
-    except ValueError as error:
-        raise InputError(f"{path} must be a table of numbers: {error}.") from error
+    segment = read_numbers(path, delimiter=",")
     if segment.shape != (STEPS, CHANNELS) or not np.isfinite(segment).all():
         lines, numbers = segment.shape
         raise InputError(

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from hadamrnn.data.files import DataFile, fetch, present
+from hadamrnn.data.numbers import read_numbers
 from hadamrnn.data.splits import Split, Splits, standardise
 from hadamrnn.errors import InputError
 
@@ -92,24 +93,15 @@ def read_original(folder: Path) -> tuple[Windows, Windows]:
 
     def part(name: str) -> Windows:
         signals = folder / name / "Inertial Signals"
-        tables = [_numbers(signals / f"{channel}_{name}.txt") for channel in CHANNELS]
+        tables = [read_numbers(signals / f"{channel}_{name}.txt") for channel in CHANNELS]
         counts = {len(table) for table in tables}
         if len(counts) > 1 or any(table.shape[1] != STEPS for table in tables):
             raise InputError(f"The files in {signals} must have as many lines each, of {STEPS} numbers.")
-        activity = _numbers(folder / name / f"y_{name}.txt").astype(np.int64)
-        subject = _numbers(folder / name / f"subject_{name}.txt").astype(np.int64)
+        activity = read_numbers(folder / name / f"y_{name}.txt").astype(np.int64)
+        subject = read_numbers(folder / name / f"subject_{name}.txt").astype(np.int64)
         return _checked(folder / name, np.stack(tables, axis=-1), activity.ravel(), subject.ravel())
 
     return part("train"), part("test")
-
-
-def _numbers(path: Path) -> NDArray[np.float32]:
-    try:
-        return np.loadtxt(path, np.float32, ndmin=2)
-    except FileNotFoundError as error:
-        raise InputError(f"UCI HAR's folder must hold {path}, which is missing.") from error
-    except ValueError as error:
-        raise InputError(f"{path} must be a table of numbers: {error}.") from error
 
 
 def _checked(
