@@ -1,0 +1,93 @@
+"""The copy task of Section 4.1: remember K symbols over L blanks, then say them.
+
+input   s_1 ... s_K   a_0 (L times)   a_9   a_0 (K - 1 times)      T = L + 2K
+target  a_0 (L + K times)                   s_1 ... s_K            s_k uniform in a_1 ... a_8
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hadamrnn.data.splits import Batch, Split, Splits, rows
+from hadamrnn.errors import InputError
+
+BLANK, MARKER, SYMBOLS = 0, 9, 10
+
+
+@dataclass(frozen=True, eq=False)
+class CopySplit(Split):
+    """Sentences only, `x` of shape `(n, K)`: `batch` writes out the T = L + 2K steps around them.
+
+    >>> split = CopySplit(torch.tensor([[3, 8]], dtype=torch.uint8), None, delay=3)
+    >>> x, y, _ = split.batch(slice(None))
+    >>> x.tolist(), y.tolist()
+    ([[3, 8, 0, 0, 0, 9, 0]], [[0, 0, 0, 0, 0, 3, 8]])
+    """
+
+    delay: int = 1000
+
+    @property
+    def labelled(self) -> bool:
+        return True  # the sentence is its own target
+
+    def batch(self, index: Tensor | slice) -> Batch:
+        sentence = rows(self.x, index).long()
+        count, length = sentence.shape
+        x = sentence.new_full((count, self.delay + 2 * length), BLANK)
+        y = torch.full_like(x, BLANK)
+        x[:, :length] = y[:, -length:] = sentence
+        x[:, length + self.delay] = MARKER
+        return x, y, None
+
+
+def load_copy(
+    *,
+    sentence_length: int = 10,
+    delay: int = 1000,
+    train_size: int = 512_000,
+    validation_size: int = 2_000,
+    test_size: int = 2_000,
+    seed: int = 0,
+) -> Splits:
+    """Draw the copy task; the defaults are the paper's K = 10, L = 1000 and sample counts.
+
+    The same seed gives the same sentences; a part does not depend on the sizes of the others.
+    """
+    sizes = {
+        "sentence_length": sentence_length,
+        "delay": delay,
+        "train_size": train_size,
+        "validation_size": validation_size,
+        "test_size": test_size,
+    }
+    for name, size in sizes.items():
+        if size < 1:
+            raise InputError(f"The copy task needs {name} >= 1, got {size}.")
+    if not 0 <= seed < 2**32:
+        raise InputError(f"A seed lies in 0 ... 2**32 - 1, got {seed}.")
+
+    def draw(part: int, size: int) -> CopySplit:
+        # RandomState's stream is frozen by numpy's policy, so a seed means the same for ever.
+        symbols = np.random.RandomState([seed, part]).randint(
+            1, MARKER, (size, sentence_length), dtype=np.uint8
+        )
+        return CopySplit(torch.from_numpy(symbols), None, delay=delay)
+
+    return Splits(
+        task="copy",
+        train=draw(0, train_size),
+        validation=draw(1, validation_size),
+        test=draw(2, test_size),
+        seq_length=delay + 2 * sentence_length,
+        input_size=SYMBOLS,
+        output_size=MARKER,
+        vocabulary_size=SYMBOLS,
+        one_hot=True,
+        every_output=True,
+        metric="cross_entropy",
+        class_names=tuple(f"a{symbol}" for symbol in range(MARKER)),
+    )

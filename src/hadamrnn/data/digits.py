@@ -1,0 +1,31 @@
+"""Scikit-learn's 8 x 8 digits, read pixel by pixel: a task that needs no download."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from hadamrnn.data.splits import Split, Splits
+from hadamrnn.data.stratify import stratified_parts
+
+
+def load_digits() -> Splits:
+    """Return the 1,797 digits as 64-step sequences of one pixel k / 16, k = 0 ... 16."""
+    from sklearn.datasets import load_digits as sklearn_digits
+
+    digits = sklearn_digits()
+    x = torch.from_numpy(digits.data.astype(np.uint8)).unsqueeze(-1)
+    y = torch.from_numpy(digits.target.astype(np.int64))
+    train, validation, test = (
+        Split(x[rows], y[rows], levels=16) for rows in stratified_parts(digits.target, seed=0)
+    )
+    return Splits(
+        task="digits",
+        train=train,
+        validation=validation,
+        test=test,
+        seq_length=64,
+        input_size=1,
+        output_size=10,
+        class_names=tuple("0123456789"),
+    )

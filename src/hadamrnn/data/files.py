@@ -1,0 +1,166 @@
+"""Find the tasks' public files, check that they are the published bytes, download what is missing.
+
+A file is looked for in the folder given (`--data-dir`), else in `HADAMRNN_DATA`, and then in the
+user's cache folder, where downloads go. Start at `fetch`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import urllib.request
+import zipfile
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path, PurePosixPath
+
+import platformdirs
+
+from hadamrnn.errors import InputError
+
+CHUNK = 1 << 20
+TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A public file, or the folder inside a public zip archive.
+
+    Args:
+        paths: where it may lie in a data folder; a download goes to the first.
+        home: the page that offers it.
+        url: the download; None for a form that is not on offer.
+        sha256: of the file, or of the zip. None: no published checksum is known.
+        archive: name of the zip; `paths` then name the folder that it unpacks to.
+    """
+
+    paths: tuple[str, ...]
+    home: str
+    url: str | None = None
+    sha256: str | None = None
+    archive: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.archive or PurePosixPath(self.paths[0]).name
+
+    @property
+    def checksum(self) -> str:
+        return f"SHA-256 {self.sha256}" if self.sha256 else "no published checksum is known"
+
+
+def cache_folder() -> Path:
+    return platformdirs.user_cache_path("hadamrnn", appauthor=False)
+
+
+def search_folders(data_dir: str | Path | None) -> list[Path]:
+    """Return the folders to search, first to last; the last is the cache."""
+    chosen = data_dir or os.environ.get("HADAMRNN_DATA")
+    if not chosen:
+        return [cache_folder()]
+    folder = Path(chosen).expanduser()
+    if not folder.is_dir():
+        source = "--data-dir" if data_dir else "HADAMRNN_DATA"
+        raise InputError(f"{source} must name an existing folder, got {folder}.")
+    return [folder, cache_folder()]
+
+
+def present(file: DataFile, data_dir: str | Path | None) -> Path | None:
+    """Return where `file` lies, verified, or None. A zip at hand is unpacked into the cache."""
+    folders = search_folders(data_dir)
+    for place in (folder / path for folder in folders for path in file.paths):
+        if place.exists():
+            if file.archive is None:
+                verify(place, file)
+            return place
+    if file.archive is None:
+        return None
+    for archive in (folder / file.archive for folder in folders):
+        if archive.is_file():
+            verify(archive, file)
+            return unpack(archive, cache_folder() / file.paths[0])
+    return None
+
+
+def fetch(file: DataFile, data_dir: str | Path | None) -> Path:
+    """Return where `file` lies, verified; download it into the cache when it is nowhere."""
+    found = present(file, data_dir)
+    if found is not None:
+        return found
+    target = cache_folder() / (file.archive or file.paths[0])
+    try:
+        download(file, target)
+    except (OSError, HTTPException) as error:
+        place = search_folders(data_dir)[0] / (file.archive or file.paths[0])
+        raise InputError(
+            f"{file.name} is missing and its download failed ({error}). "
+            f"Get it from {file.home} and put it at {place} ({file.checksum})."
+        ) from error
+    if file.archive is None:
+        return target
+    folder = unpack(target, cache_folder() / file.paths[0])
+    target.unlink()
+    return folder
+
+
+def download(file: DataFile, target: Path) -> None:
+    """Write the bytes at `file.url` to `target`: all of them, verified, or none."""
+    if file.url is None:
+        raise FileNotFoundError("it is not on offer for download")
+    print(f"Downloading {file.name} from {file.url}", file=sys.stderr)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    request = urllib.request.Request(file.url, headers={"User-Agent": "hadamrnn"})
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as folder:
+        part = Path(folder, file.name)
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as source, part.open("wb") as sink:
+            shutil.copyfileobj(source, sink, CHUNK)
+        verify(part, file, what=f"The download {file.url}")
+        part.replace(target)
+    if file.sha256 is None:
+        print(
+            f"{file.name} is not verified: no published checksum is known. Its SHA-256 is {sha256(target)}",
+            file=sys.stderr,
+        )
+
+
+def verify(path: Path, file: DataFile, what: str | None = None) -> None:
+    """Raise InputError unless `path` has the published checksum, where one is known."""
+    if file.sha256 is None:
+        return
+    found = sha256(path)
+    if found != file.sha256:
+        raise InputError(
+            f"{what or path} is not the published file: SHA-256 {file.sha256} expected, {found} found. "
+            f"Replace it by the one from {file.home}."
+        )
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def unpack(archive: Path, target: Path) -> Path:
+    """Unpack the folder `target.name` of a zip, which may lie in a zip inside it, to `target`."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".unpack-") as scratch:
+        try:
+            with zipfile.ZipFile(archive) as outer:
+                outer.extractall(scratch)
+            for inner_path in Path(scratch).glob("*.zip"):
+                with zipfile.ZipFile(inner_path) as inner:
+                    inner.extractall(scratch)
+        except zipfile.BadZipFile as error:
+            raise InputError(f"{archive} is not a zip archive ({error}). Download it again.") from error
+        source = Path(scratch, target.name)
+        if not source.is_dir():
+            raise InputError(f"{archive} must hold a folder {target.name}, and does not.")
+        try:
+            source.replace(target)  # one rename: the folder is there whole, or not at all
+        except OSError:
+            if not target.is_dir():  # else another process was quicker, with the same files
+                raise
+    return target

@@ -1,0 +1,235 @@
+"""Two tasks of GLUE as bert-base-uncased word pieces: SST-2 (sentiment), QQP (same question?).
+
+    sst2   [PAD] ... [CLS] sentence [SEP]
+    qqp    [PAD] ... [CLS] question [SEP] [SEP] question [SEP]
+
+128 pieces: the longer of two questions is cut first, [PAD] (id 0) fills up on the left; no `lengths`.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from hadamrnn.data.files import DataFile, fetch, present
+from hadamrnn.data.padding import pad_left
+from hadamrnn.data.splits import Split, Splits
+from hadamrnn.errors import InputError
+
+EMBEDDING_SIZE = 256
+SUBSET_NOTE = "a subset of 39,067 question pairs in splits of its own: not comparable with GLUE's QQP"
+ENCODE_AT_ONCE = 10_000  # the tokenizer's results take kilobytes each until they are packed as ids
+
+VOCABULARY = DataFile(
+    paths=("bert_vocab/vocab.txt", "vocab.txt"),
+    home="https://huggingface.co/google-bert/bert-base-uncased",
+    url="https://huggingface.co/google-bert/bert-base-uncased/resolve/main/vocab.txt",
+    sha256="07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+)
+GLUE_HOME = "https://gluebenchmark.com/tasks"
+SST2 = DataFile(
+    paths=("sst2/SST-2", "SST-2"),
+    home=GLUE_HOME,
+    url="https://dl.fbaipublicfiles.com/glue/data/SST-2.zip",
+    sha256="d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa",
+    archive="SST-2.zip",
+)
+QQP = DataFile(
+    paths=("qqp/QQP", "QQP"),
+    home=GLUE_HOME,
+    url="https://dl.fbaipublicfiles.com/glue/data/QQP-clean.zip",
+    sha256="40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0",
+    archive="QQP-clean.zip",
+)
+SST2_COMPACT = {
+    part: DataFile(paths=(f"sst2/{part}.tsv.gz",), home=GLUE_HOME, sha256=sha256)
+    for part, sha256 in {
+        "train": "7d35c8190bf12e4b0ff3b42954bf65412256bc4ff7042608512e9e664ed64bc7",
+        "dev": "2b362b78d36eccad2d3304110e76d95a56654f860a5913f91fe4b12546d439b4",
+        "test": "c7e3d4bf1a476e7fe34df190233299e2fc7c024ff7b60f415c9db98b15fd8c5d",
+    }.items()
+}
+SST2_TEST_LABELS = DataFile(
+    paths=("sst2/test_labels.tsv.gz",),
+    home="https://nlp.stanford.edu/sentiment/",
+    sha256="7279500119b8b7f0eda09b7295e8dfc1c26eede1751f70276c529c7dba1e632a",
+)
+QQP_SUBSET = DataFile(
+    paths=("qqp_subset/qqp_subset.tsv.gz",),
+    home="https://quoradata.quora.com/First-Quora-Dataset-Release-Question-Pairs",
+    sha256="1486b9b2b1ddf58e630bb162061c92ffb0c734c09b8bfcd5eca96e0503cb5ace",
+)
+
+Table = dict[str, list[str]]  # by column
+
+
+class Part(NamedTuple):
+    """One part of a task: one or two texts per row, and the labels if they are public."""
+
+    texts: tuple[list[str], ...]
+    labels: Tensor | None
+
+
+def load_sst2(data_dir: str | Path | None = None, *, seq_length: int = 128) -> Splits:
+    """Return SST-2: validation is GLUE's dev file. GLUE keeps the labels of its test file private.
+
+    With the public treebank's labels at hand (`sst2/test_labels.tsv.gz`) the test split has them: for
+    reporting, never for choosing. Otherwise `test.y` is None.
+    """
+    if present(SST2_COMPACT["train"], data_dir):
+        paths = {part: fetch(file, data_dir) for part, file in SST2_COMPACT.items()}
+    else:
+        paths = _files_of(fetch(SST2, data_dir))
+    train, validation = (
+        _part(read_table(paths[part], ("sentence", "label")), ("sentence",), "label", paths[part])
+        for part in ("train", "dev")
+    )
+    table = read_table(paths["test"], ("index", "sentence"))
+    labels = present(SST2_TEST_LABELS, data_dir)
+    if labels:
+        table["label"] = _labels_by_index(table["index"], labels)
+    test = _part(table, ("sentence",), "label", labels or paths["test"])
+    return _splits("sst2", (train, validation, test), data_dir, seq_length, ("negative", "positive"))
+
+
+def load_qqp(data_dir: str | Path | None = None, *, seq_length: int = 128) -> Splits:
+    """Return QQP: GLUE's where it is at hand, else the subset of 39,067 pairs, else GLUE's, downloaded.
+
+    The subset has splits of its own and its `note` says so: its figures are not GLUE's.
+    """
+    questions, label = ("question1", "question2"), "is_duplicate"
+    subset = None if present(QQP, data_dir) else present(QQP_SUBSET, data_dir)
+    if subset:
+        table = read_table(subset, ("split", *questions, label))
+        train, validation, test = (
+            _part(_rows_of(table, split), questions, label, subset) for split in ("train", "dev", "test")
+        )
+    else:
+        paths = _files_of(fetch(QQP, data_dir))
+        train, validation = (
+            _part(read_table(paths[part], (*questions, label)), questions, label, paths[part])
+            for part in ("train", "dev")
+        )
+        test = _part(read_table(paths["test"], questions), questions, label, paths["test"])
+    note = SUBSET_NOTE if subset else ""
+    return _splits("qqp", (train, validation, test), data_dir, seq_length, ("different", "duplicate"), note)
+
+
+def _splits(
+    task: str,
+    parts: tuple[Part, Part, Part],
+    data_dir: str | Path | None,
+    seq_length: int,
+    class_names: tuple[str, str],
+    note: str = "",
+) -> Splits:
+    encoder = Encoder(fetch(VOCABULARY, data_dir), seq_length)
+    train, validation, test = (Split(encoder.encode(part.texts), part.labels) for part in parts)
+    return Splits(
+        task=task,
+        train=train,
+        validation=validation,
+        test=test,
+        seq_length=seq_length,
+        input_size=EMBEDDING_SIZE,
+        output_size=1,
+        vocabulary_size=encoder.vocabulary_size,
+        class_names=class_names,
+        note=note,
+    )
+
+
+class Encoder:
+    """Text to word piece ids of one length, padded on the left."""
+
+    def __init__(self, vocabulary: Path, seq_length: int) -> None:
+        from tokenizers import BertWordPieceTokenizer
+        from tokenizers.processors import TemplateProcessing
+
+        if seq_length < 6:
+            raise InputError(f"Word pieces need a seq_length >= 6 (4 are marks), got {seq_length}.")
+        self._tokenizer = BertWordPieceTokenizer(str(vocabulary), lowercase=True)
+        self._tokenizer.post_processor = TemplateProcessing(
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] [SEP] $B [SEP]",
+            special_tokens=[(mark, self._tokenizer.token_to_id(mark)) for mark in ("[CLS]", "[SEP]")],
+        )
+        self._tokenizer.enable_truncation(seq_length)
+        self.vocabulary_size: int = self._tokenizer.get_vocab_size()
+        self._seq_length = seq_length
+
+    def encode(self, texts: tuple[list[str], ...]) -> Tensor:
+        """Return the ids `(n, seq_length)` of n texts, or of n pairs of texts given as two lists."""
+        rows: Sequence[object] = texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
+        parts = []
+        for start in range(0, len(rows), ENCODE_AT_ONCE):
+            encodings = self._tokenizer.encode_batch(rows[start : start + ENCODE_AT_ONCE])
+            ids = [encoding.ids for encoding in encodings]
+            parts.append(pad_left(ids, self._seq_length, self.vocabulary_size))
+        return torch.cat(parts)
+
+
+def read_table(path: Path, columns: Sequence[str]) -> Table:
+    """Return the named columns of a tab-separated file with a header line, gzipped or not.
+
+    Quotes are text. Lines end at a line feed alone: sentences hold other separators.
+    """
+    opener = gzip.open if path.suffix == ".gz" else open
+    table: Table = {column: [] for column in columns}
+    try:
+        with opener(path, "rt", encoding="utf-8", newline="\n") as stream:
+            header = stream.readline().rstrip("\r\n").split("\t")
+            for column in columns:
+                if column not in header:
+                    raise InputError(f"{path} must have a column {column}, got {', '.join(header)}.")
+            for number, line in enumerate(stream, start=2):
+                cells = line.rstrip("\r\n").split("\t")
+                if len(cells) != len(header):
+                    raise InputError(
+                        f"{path}, line {number}: {len(header)} columns needed, got {len(cells)}."
+                    )
+                for column in columns:
+                    table[column].append(cells[header.index(column)])
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} must be UTF-8 text ({error}). Download it again.") from error
+    if not table[columns[0]]:
+        raise InputError(f"{path} must have rows after its header line, got none.")
+    return table
+
+
+def _files_of(folder: Path) -> dict[str, Path]:
+    files = {part: folder / f"{part}.tsv" for part in ("train", "dev", "test")}
+    for file in files.values():
+        if not file.is_file():
+            raise InputError(f"{folder} must hold train.tsv, dev.tsv and test.tsv; {file.name} is missing.")
+    return files
+
+
+def _rows_of(table: Table, split: str) -> Table:
+    rows = [row for row, name in enumerate(table["split"]) if name == split]
+    return {column: [cells[row] for row in rows] for column, cells in table.items()}
+
+
+def _labels_by_index(index: list[str], labels: Path) -> list[str]:
+    """Return the label of each test row; both files carry GLUE's index."""
+    table = read_table(labels, ("index", "label"))
+    by_index = dict(zip(table["index"], table["label"], strict=True))
+    if set(by_index) != set(index):
+        raise InputError(f"{labels} must label every row of the test file and no other.")
+    return [by_index[row] for row in index]
+
+
+def _part(table: Table, texts: tuple[str, ...], label: str, path: Path) -> Part:
+    """Return the texts with their labels 0 / 1; without a column of labels these are None."""
+    columns = tuple(table[column] for column in texts)
+    if label not in table:
+        return Part(columns, None)
+    wrong = [value for value in table[label] if value not in ("0", "1")]
+    if wrong:
+        raise InputError(f"A {label} is 0 or 1, got {wrong[0]!r} in {path}.")
+    return Part(columns, torch.tensor([int(value) for value in table[label]]))

@@ -1,0 +1,120 @@
+"""HAR-2: smartphone motion in two groups of activities (UCI HAR, raw inertial signals)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hadamrnn.data.files import DataFile, fetch, present
+from hadamrnn.data.numbers import read_numbers
+from hadamrnn.data.splits import Split, Splits, standardise
+from hadamrnn.errors import InputError
+
+CHANNELS = tuple(f"{kind}_{axis}" for kind in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")
+STEPS = 128
+# 1 walking, 2 upstairs, 3 downstairs, 4 sitting, 5 standing, 6 laying
+GROUP = (2, 4, 6)
+# Windows overlap by half, so validation holds out people: the last four of the 21 for training.
+VALIDATION_SUBJECTS = (27, 28, 29, 30)
+
+ORIGINAL = DataFile(
+    paths=("uci_har/UCI HAR Dataset", "UCI HAR Dataset"),
+    home="https://archive.ics.uci.edu/dataset/240/human+activity+recognition+using+smartphones",
+    url="https://archive.ics.uci.edu/static/public/240/human+activity+recognition+using+smartphones.zip",
+    sha256="c00b803081a5c797cd5e4b83700a9810b38d53d9d84e01917e090e1fdbc81031",
+    archive="human+activity+recognition+using+smartphones.zip",
+)
+COMPACT = DataFile(
+    paths=("uci_har/uci_har.npz",),
+    home=ORIGINAL.home,
+    sha256="283df4852f455a8487f53416ea3d3660b229246f77c639352a4ff138c6c75216",
+)
+
+
+class Windows(NamedTuple):
+    """One part: signals `(n, 128, 9)`, activities 1 ... 6 `(n,)`, people 1 ... 30 `(n,)`."""
+
+    x: NDArray[np.float32]
+    activity: NDArray[np.int64]
+    subject: NDArray[np.int64]
+
+
+def load_har2(data_dir: str | Path | None = None) -> Splits:
+    """Return HAR-2, channels standardised with the statistics of the training part.
+
+    Label 1: sitting, laying or walking upstairs. Test is UCI's (nine people), validation four of the
+    people in UCI's training part.
+    """
+    compact = present(COMPACT, data_dir)
+    train, test = read_compact(compact) if compact else read_original(fetch(ORIGINAL, data_dir))
+    held_out = np.isin(train.subject, VALIDATION_SUBJECTS)
+    if held_out.all() or not held_out.any():
+        raise InputError(f"UCI HAR's training part must hold people {VALIDATION_SUBJECTS} and others.")
+    offset, scale = standardise(torch.from_numpy(train.x[~held_out]))
+
+    def split(part: Windows, rows: NDArray[np.bool_]) -> Split:
+        x = (torch.from_numpy(part.x[rows]) - offset) / scale
+        return Split(x, torch.from_numpy(np.isin(part.activity[rows], GROUP).astype(np.int64)))
+
+    return Splits(
+        task="har2",
+        train=split(train, ~held_out),
+        validation=split(train, held_out),
+        test=split(test, np.ones(len(test.x), np.bool_)),
+        seq_length=STEPS,
+        input_size=len(CHANNELS),
+        output_size=1,
+        class_names=("standing, walking or downstairs", "sitting, laying or upstairs"),
+        offset=offset,
+        scale=scale,
+    )
+
+
+def read_compact(path: Path) -> tuple[Windows, Windows]:
+    with np.load(path) as arrays:
+        train, test = (
+            _checked(
+                path,
+                arrays[f"x_{part}"],
+                arrays[f"y_{part}"].astype(np.int64),
+                arrays[f"subject_{part}"].astype(np.int64),
+            )
+            for part in ("train", "test")
+        )
+    return train, test
+
+
+def read_original(folder: Path) -> tuple[Windows, Windows]:
+    """Read UCI's text files: per channel a line of 128 numbers per window."""
+
+    def part(name: str) -> Windows:
+        signals = folder / name / "Inertial Signals"
+        tables = [read_numbers(signals / f"{channel}_{name}.txt") for channel in CHANNELS]
+        counts = {len(table) for table in tables}
+        if len(counts) > 1 or any(table.shape[1] != STEPS for table in tables):
+            raise InputError(f"The files in {signals} must have as many lines each, of {STEPS} numbers.")
+        activity = read_numbers(folder / name / f"y_{name}.txt").astype(np.int64)
+        subject = read_numbers(folder / name / f"subject_{name}.txt").astype(np.int64)
+        return _checked(folder / name, np.stack(tables, axis=-1), activity.ravel(), subject.ravel())
+
+    return part("train"), part("test")
+
+
+def _checked(
+    source: Path, x: NDArray[np.float32], activity: NDArray[np.int64], subject: NDArray[np.int64]
+) -> Windows:
+    count = len(x)
+    if x.shape != (count, STEPS, len(CHANNELS)) or activity.shape != (count,) or subject.shape != (count,):
+        raise InputError(
+            f"{source} must hold n windows of {STEPS} steps and n labels and people, "
+            f"got {x.shape}, {activity.shape}, {subject.shape}."
+        )
+    if not np.isfinite(x).all():
+        raise InputError(f"{source}: signals must be finite, got NaN or infinity.")
+    if not np.isin(activity, range(1, 7)).all():
+        raise InputError(f"{source}: activities are 1 to 6, got {activity.min()} to {activity.max()}.")
+    return Windows(x, activity, subject)

@@ -1,0 +1,116 @@
+"""IMDB movie reviews as Keras's word ids: is the review positive?
+
+Keras's encoding: 0 padding, 1 start of a review, 2 a word outside the vocabulary, word w is w + 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hadamrnn.data.files import DataFile, fetch, present
+from hadamrnn.data.padding import pad_left
+from hadamrnn.data.splits import Split, Splits
+from hadamrnn.errors import InputError
+
+START, UNKNOWN, INDEX_FROM = 1, 2, 3
+SHUFFLE_SEED = 113
+
+KERAS = DataFile(
+    paths=("imdb/imdb.npz", "imdb.npz"),
+    home="https://keras.io/api/datasets/imdb/",
+    url="https://storage.googleapis.com/tensorflow/tf-keras-datasets/imdb.npz",
+    sha256="69664113be75683a8fe16e3ed0ab59fda8886cb3cd7ada244f7d9544e4676b9f",
+)
+COMPACT = DataFile(
+    paths=("imdb/imdb_ids.npz", "imdb_ids.npz"),
+    home=KERAS.home,
+    sha256="e898e59a43a7b8c4f3aca6fcfeb36ebe53f982eefa20be4a2f16b2803de3feb1",
+)
+
+
+class Reviews(NamedTuple):
+    """One part of the data in file order: ids as Keras stores them (no start mark, nothing added)."""
+
+    words: Sequence[NDArray[np.int64]]
+    labels: NDArray[np.int64]
+
+
+def load_imdb(
+    data_dir: str | Path | None = None, *, vocabulary_size: int = 10_000, seq_length: int = 500
+) -> Splits:
+    """Return the 25,000 training reviews, and Keras's test order cut in halves: test, validation.
+
+    A review keeps its last `seq_length` ids and is padded on the left with 0; no `lengths`.
+    """
+    if not INDEX_FROM < vocabulary_size <= np.iinfo(np.int32).max:
+        raise InputError(f"IMDB needs a vocabulary_size > {INDEX_FROM}, got {vocabulary_size}.")
+    if seq_length < 1:
+        raise InputError(f"IMDB needs a seq_length >= 1, got {seq_length}.")
+    compact = present(COMPACT, data_dir)
+    # Keras's file holds pickled lists: it is opened only after its checksum was verified.
+    train, test = read_compact(compact) if compact else read_keras(fetch(KERAS, data_dir))
+    rng = np.random.RandomState(SHUFFLE_SEED)
+    train_rows, test_rows = np.arange(len(train.words)), np.arange(len(test.words))
+    rng.shuffle(train_rows)
+    rng.shuffle(test_rows)
+    half = len(test_rows) // 2
+
+    def split(reviews: Reviews, rows: NDArray[np.int64]) -> Split:
+        ids = [keras_ids(reviews.words[row], vocabulary_size) for row in rows]
+        return Split(pad_left(ids, seq_length, vocabulary_size), torch.from_numpy(reviews.labels[rows]))
+
+    return Splits(
+        task="imdb",
+        train=split(train, train_rows),
+        validation=split(test, test_rows[half:]),
+        test=split(test, test_rows[:half]),
+        seq_length=seq_length,
+        input_size=512,
+        output_size=1,
+        vocabulary_size=vocabulary_size,
+        class_names=("negative", "positive"),
+    )
+
+
+def keras_ids(words: NDArray[np.int64], vocabulary_size: int) -> NDArray[np.int64]:
+    """Return Keras's encoding of one review.
+
+    >>> keras_ids(np.array([4, 99, 5]), vocabulary_size=10)
+    array([1, 7, 2, 8])
+    """
+    ids = np.concatenate(([START], words + INDEX_FROM))
+    return np.where(ids < vocabulary_size, ids, UNKNOWN)
+
+
+def read_compact(path: Path) -> tuple[Reviews, Reviews]:
+    """Read the unpickled form: per part, all words in a row, the lengths, the labels."""
+
+    def part(arrays: dict[str, NDArray[np.int64]], name: str) -> Reviews:
+        ends = np.cumsum(arrays[f"{name}_lengths"].astype(np.int64))
+        words = arrays[f"{name}_tokens"].astype(np.int64)
+        return Reviews(np.split(words, ends[:-1]), arrays[f"{name}_labels"].astype(np.int64))
+
+    arrays = _arrays(path, pickled=False)
+    return part(arrays, "train"), part(arrays, "test")
+
+
+def read_keras(path: Path) -> tuple[Reviews, Reviews]:
+    """Read Keras's `imdb.npz`, whose checksum the caller has verified: unpickling runs code."""
+
+    def part(arrays: dict[str, NDArray[np.int64]], name: str) -> Reviews:
+        words = [np.asarray(review, np.int64) for review in arrays[f"x_{name}"]]
+        return Reviews(words, arrays[f"y_{name}"].astype(np.int64))
+
+    arrays = _arrays(path, pickled=True)
+    return part(arrays, "train"), part(arrays, "test")
+
+
+def _arrays(path: Path, *, pickled: bool) -> dict[str, NDArray[np.int64]]:
+    with np.load(path, allow_pickle=pickled) as archive:
+        return dict(archive)

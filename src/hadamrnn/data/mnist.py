@@ -1,0 +1,99 @@
+"""MNIST pixel by pixel: row by row (`smnist`), or in one fixed random order (`pmnist`)."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hadamrnn.data.files import DataFile, fetch
+from hadamrnn.data.splits import Split, Splits
+from hadamrnn.errors import InputError
+
+PIXELS = 28 * 28
+VALIDATION = 10_000  # the last of the 60,000 training images
+PERMUTATION_SEED = 92916  # the permutation of Kiani et al. (2022), as the paper says
+
+
+def _mnist_file(name: str, sha256: str) -> DataFile:
+    return DataFile(
+        paths=(f"mnist/{name}", f"MNIST/raw/{name}", name),
+        home="http://yann.lecun.com/exdb/mnist/",
+        url=f"https://ossci-datasets.s3.amazonaws.com/mnist/{name}",
+        sha256=sha256,
+    )
+
+
+FILES = {
+    "train_images": _mnist_file(
+        "train-images-idx3-ubyte.gz", "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"
+    ),
+    "train_labels": _mnist_file(
+        "train-labels-idx1-ubyte.gz", "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"
+    ),
+    "test_images": _mnist_file(
+        "t10k-images-idx3-ubyte.gz", "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"
+    ),
+    "test_labels": _mnist_file(
+        "t10k-labels-idx1-ubyte.gz", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"
+    ),
+}
+
+
+def load_smnist(data_dir: str | Path | None = None) -> Splits:
+    """Return MNIST as 784-step sequences of one pixel k / 255, row by row."""
+    return _load("smnist", data_dir, np.arange(PIXELS))
+
+
+def load_pmnist(data_dir: str | Path | None = None) -> Splits:
+    """Return `load_smnist`'s sequences with their steps permuted, all in the same way."""
+    return _load("pmnist", data_dir, pixel_permutation())
+
+
+def pixel_permutation() -> NDArray[np.int64]:
+    """Return pi: step t of a pMNIST sequence is pixel pi_t of the image.
+
+    >>> pixel_permutation()[:5].tolist()
+    [319, 576, 323, 107, 355]
+    """
+    return np.random.RandomState(PERMUTATION_SEED).permutation(PIXELS)
+
+
+def _load(task: str, data_dir: str | Path | None, order: NDArray[np.int64]) -> Splits:
+    arrays = {part: read_idx(fetch(file, data_dir)) for part, file in FILES.items()}
+
+    def split(part: str, rows: slice) -> Split:
+        pixels = arrays[f"{part}_images"][rows].reshape(-1, PIXELS)
+        # take writes row after row, as a batch reads them; pixels[:, order] would transpose
+        sequences = np.take(pixels, order, axis=1)[..., None]
+        labels = arrays[f"{part}_labels"][rows].astype(np.int64)
+        return Split(torch.from_numpy(sequences), torch.from_numpy(labels), levels=255)
+
+    return Splits(
+        task=task,
+        train=split("train", slice(None, -VALIDATION)),
+        validation=split("train", slice(-VALIDATION, None)),
+        test=split("test", slice(None)),
+        seq_length=PIXELS,
+        input_size=1,
+        output_size=10,
+        class_names=tuple("0123456789"),
+    )
+
+
+def read_idx(path: Path) -> NDArray[np.uint8]:
+    """Return the array of a gzipped idx file of bytes.
+
+    Format, big-endian: 0, 0, type (8: uint8), number of axes; one 32-bit size per axis; the bytes.
+    """
+    with gzip.open(path) as stream:
+        content = stream.read()
+    if content[:3] != b"\0\0\x08":
+        raise InputError(f"{path} must start with the idx magic 00 00 08, got {content[:3].hex(' ')}.")
+    axes = content[3]
+    shape = struct.unpack_from(f">{axes}I", content, 4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * axes).reshape(shape)

@@ -1,0 +1,172 @@
+"""A user's own arrays: `x` and `y`, optionally `lengths`, in one `.npz` file.
+
+| array | shape | meaning |
+|---|---|---|
+| `x` | `(n, time, channels)`, or `(n, time)` for one channel | any real numbers, finite |
+| `y` | `(n,)` | integers, bools or strings: classification |
+| `y` | `(n,)` or `(n, targets)` | floats: regression |
+| `lengths` | `(n,)` | optional: the steps of each row that count, the first ones |
+
+The type of `y` decides, not its values: 0.0 and 1.0 are a regression. Integer labels must be
+0 ... k - 1, each present; strings are numbered in sorted order and kept as class names.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hadamrnn.data.splits import Metric, Split, Splits, standardise
+from hadamrnn.data.stratify import stratified_parts
+from hadamrnn.errors import InputError
+
+MINIMUM_SAMPLES = 10
+
+
+def load_npz(*, path: str | Path, standardize: bool = True, seed: int = 0) -> Splits:
+    """Return the arrays of `path`, 15 % for validation and 15 % for test, classes in proportion.
+
+    Args:
+        path: the file.
+        standardize: give each channel zero mean and unit variance over the training part.
+        seed: of the cut into parts.
+    """
+    arrays = read_npz(path)
+    x, lengths = check_inputs(arrays, path)
+    if "y" not in arrays:
+        raise InputError(f"{path} must hold an array y of labels or targets, got {_names(arrays)}.")
+    y, class_names = check_targets(arrays["y"], len(x), path)
+    if len(x) < MINIMUM_SAMPLES:
+        raise InputError(f"{path} must hold at least {MINIMUM_SAMPLES} samples, got {len(x)}.")
+    strata = y.numpy() if class_names else np.zeros(len(x), np.int64)
+    parts = stratified_parts(strata, seed)
+    offset = scale = None
+    if standardize:
+        offset, scale = standardise(x[parts[0]], _valid_steps(lengths, parts[0], x.shape[1]))
+        x = (x - offset) / scale
+    train, validation, test = (
+        Split(x[rows], y[rows], None if lengths is None else lengths[rows]) for rows in parts
+    )
+    metric: Metric = "accuracy" if class_names else "mse"
+    return Splits(
+        task="npz",
+        train=train,
+        validation=validation,
+        test=test,
+        seq_length=x.shape[1],
+        input_size=x.shape[2],
+        output_size=len(class_names) or y.shape[1],
+        metric=metric,
+        class_names=class_names,
+        offset=offset,
+        scale=scale,
+    )
+
+
+def read_npz(path: str | Path) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of an npz file; it may hold no pickled objects (ragged arrays)."""
+    if not Path(path).is_file():
+        raise InputError(f"An npz file with arrays x and y is needed, and {path} does not exist.")
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"{path} must be an npz archive. Write it with numpy.savez(path, x=x, y=y).")
+    try:
+        with np.load(path) as archive:
+            return dict(archive)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise InputError(f"{path} is damaged ({error}). Write it again.") from error
+    except ValueError as error:
+        raise InputError(
+            f"{path} must hold plain arrays, got ragged or pickled objects. "
+            f"Pad x to (n, time, channels) and say how many steps count in an array lengths."
+        ) from error
+
+
+def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tuple[Tensor, Tensor | None]:
+    """Return x, float32 `(n, time, channels)`, and `lengths`, int64 `(n,)` or None."""
+    if "x" not in arrays:
+        raise InputError(f"{path} must hold an array x, got {_names(arrays)}.")
+    x = arrays["x"]
+    if x.ndim not in (2, 3) or 0 in x.shape:
+        raise InputError(f"x must have shape (n, time, channels) or (n, time), got {x.shape} in {path}.")
+    if x.dtype.kind not in "fiub":
+        raise InputError(f"x must hold real numbers, got {x.dtype} in {path}.")
+    with np.errstate(over="ignore"):  # what overflows float32 is reported just below
+        dense = torch.from_numpy(x.astype(np.float32).reshape(*x.shape[:2], -1))
+    if not dense.isfinite().all():
+        row, step, channel = (~dense.isfinite()).nonzero()[0].tolist()
+        raise InputError(
+            f"x must be finite in float32, got {x.reshape(dense.shape)[row, step, channel]} "
+            f"at sample {row}, step {step}, channel {channel} in {path}."
+        )
+    if "lengths" not in arrays:
+        return dense, None
+    lengths = arrays["lengths"]
+    if lengths.shape != (len(x),) or lengths.dtype.kind not in "iu":
+        raise InputError(
+            f"lengths must be {len(x)} integers, got {lengths.dtype} of shape {lengths.shape} in {path}."
+        )
+    wrong = lengths[(lengths < 1) | (lengths > x.shape[1])]  # type: ignore[operator]
+    if len(wrong):
+        raise InputError(f"lengths must lie in 1 ... {x.shape[1]}, the steps of x, got {wrong[0]} in {path}.")
+    return dense, torch.from_numpy(lengths.astype(np.int64))
+
+
+def check_targets(y: NDArray[np.generic], count: int, path: str | Path) -> tuple[Tensor, tuple[str, ...]]:
+    """Return y and the class names: labels `(n,)`, or float32 targets `(n, targets)` and no names."""
+    if y.ndim == 0 or len(y) != count:
+        raise InputError(
+            f"y must have one row for each of the {count} samples of x, got {y.shape} in {path}."
+        )
+    if y.dtype.kind == "f":
+        return _check_regression(y, path), ()
+    if y.ndim != 1:
+        raise InputError(f"Labels y must have shape (n,), got {y.shape} in {path}.")
+    if y.dtype.kind == "U":
+        names, labels = np.unique(y, return_inverse=True)
+        class_names = tuple(str(name) for name in names)
+    elif y.dtype.kind in "iub":
+        labels = y.astype(np.int64)
+        class_names = tuple(str(label) for label in range(_check_labels(labels, path)))
+    else:
+        raise InputError(f"y must hold integers, strings or floats, got {y.dtype} in {path}.")
+    if len(class_names) < 2:
+        raise InputError(f"Classification needs two classes or more, got {class_names[0]!r} alone in {path}.")
+    return torch.from_numpy(labels), class_names
+
+
+def _check_labels(labels: NDArray[np.int64], path: str | Path) -> int:
+    """Return k if the labels are 0 ... k - 1, each present."""
+    found = np.unique(labels)
+    missing = np.flatnonzero(found != np.arange(len(found)))
+    if len(missing):
+        raise InputError(
+            f"Integer labels must be 0 ... k - 1, each present, got {found[missing[0]]} for "
+            f"{missing[0]} in {path}. numpy.unique(y, return_inverse=True)[1] renumbers them."
+        )
+    return len(found)
+
+
+def _check_regression(y: NDArray[np.generic], path: str | Path) -> Tensor:
+    if y.ndim > 2 or 0 in y.shape:
+        raise InputError(f"Float targets y must have shape (n,) or (n, targets), got {y.shape} in {path}.")
+    with np.errstate(over="ignore"):  # what overflows float32 is reported just below
+        targets = torch.from_numpy(y.astype(np.float32).reshape(len(y), -1))
+    if not targets.isfinite().all():
+        row = int((~targets.isfinite()).nonzero()[0, 0])
+        raise InputError(f"y must be finite in float32, got {y[row]} at sample {row} in {path}.")
+    return targets
+
+
+def _valid_steps(lengths: Tensor | None, rows: Tensor, steps: int) -> Tensor | None:
+    """Return `(len(rows), steps)`, True where a step counts; None if all do."""
+    return None if lengths is None else torch.arange(steps) < lengths[rows, None]
+
+
+def _names(arrays: dict[str, NDArray[np.generic]]) -> str:
+    return ", ".join(sorted(arrays)) or "none"

@@ -1,0 +1,39 @@
+"""Cut samples into training, validation and test parts that hold every class in proportion."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hadamrnn.errors import InputError
+
+HELD_OUT = 0.15  # of each class, for validation and for test alike
+
+
+def stratified_parts(labels: NDArray[np.int64], seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the rows of training, validation and test: a partition, each ascending, fixed by `seed`.
+
+    Of the m samples of a class, max(1, round(0.15 m)) go to validation, as many to test. One label
+    for all gives a plain random cut.
+
+    >>> parts = stratified_parts(np.array([0, 1] * 10), seed=0)
+    >>> [len(part) for part in parts]
+    [12, 4, 4]
+    """
+    rng = np.random.RandomState(seed)  # its stream is frozen by numpy's policy
+    parts: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for label in np.unique(labels):
+        rows = np.flatnonzero(labels == label)
+        if len(rows) < 3:
+            raise InputError(
+                f"Training, validation and test need a sample of every class each, "
+                f"got {len(rows)} of class {label}. Add samples or drop the class."
+            )
+        rng.shuffle(rows)
+        held = max(1, round(HELD_OUT * len(rows)))
+        for part, chosen in zip(parts, (rows[2 * held :], rows[:held], rows[held : 2 * held]), strict=True):
+            part.extend(chosen)
+    train, validation, test = (torch.tensor(sorted(part)) for part in parts)
+    return train, validation, test

@@ -1,0 +1,69 @@
+"""The tasks by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+
+from hadamrnn.data.copy import load_copy
+from hadamrnn.data.digits import load_digits
+from hadamrnn.data.dsa import load_dsa19
+from hadamrnn.data.glue import load_qqp, load_sst2
+from hadamrnn.data.har import load_har2
+from hadamrnn.data.imdb import load_imdb
+from hadamrnn.data.mnist import load_pmnist, load_smnist
+from hadamrnn.data.npz import load_npz
+from hadamrnn.data.splits import Splits
+from hadamrnn.errors import InputError
+
+LOADERS: dict[str, Callable[..., Splits]] = {
+    "copy": load_copy,
+    "smnist": load_smnist,
+    "pmnist": load_pmnist,
+    "imdb": load_imdb,
+    "sst2": load_sst2,
+    "qqp": load_qqp,
+    "har2": load_har2,
+    "dsa19": load_dsa19,
+    "digits": load_digits,
+    "npz": load_npz,
+}
+TASKS = tuple(LOADERS)
+
+
+def load_task(name: str, data_dir: str | Path | None = None, **options: object) -> Splits:
+    """Return the splits of the task `name`.
+
+    Args:
+        name: one of `TASKS`.
+        data_dir: folder with the task's files; by default `HADAMRNN_DATA`, else the user's cache
+            folder, into which missing files are downloaded. Unread by tasks without files.
+        options: the keyword arguments of the task's loader.
+
+    >>> splits = load_task("copy", delay=5, sentence_length=2, train_size=3)
+    >>> splits.train.batch(slice(None))[0].shape
+    torch.Size([3, 9])
+    """
+    if name not in LOADERS:
+        raise InputError(f"A task is one of {', '.join(TASKS)}; got {name!r}.{_did_you_mean(name, TASKS)}")
+    loader = LOADERS[name]
+    parameters = inspect.signature(loader).parameters
+    accepted = list(parameters)
+    for option in options:
+        if option not in accepted:
+            valid = [other for other in accepted if other != "data_dir"]
+            known = f"takes {', '.join(valid)}" if valid else "takes no options"
+            raise InputError(f"The task {name} {known}; got {option!r}.{_did_you_mean(option, valid)}")
+    for option, parameter in parameters.items():
+        if parameter.default is parameter.empty and option not in options:
+            raise InputError(f"The task {name} needs the option {option}, which is missing.")
+    if "data_dir" in accepted:
+        options["data_dir"] = data_dir
+    return loader(**options)
+
+
+def _did_you_mean(name: str, valid: list[str] | tuple[str, ...]) -> str:
+    nearest = get_close_matches(name, valid, n=1, cutoff=0.5)
+    return f" Did you mean {nearest[0]}?" if nearest else ""

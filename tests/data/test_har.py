@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from hadamrnn.data import Splits, load_task
+from hadamrnn.data.har import CHANNELS, VALIDATION_SUBJECTS, read_compact, read_original
+from hadamrnn.errors import InputError
+
+ACTIVITY = {"train": [1, 2, 3, 4, 5, 6], "test": [6, 5]}
+SUBJECT = {"train": [1, 1, 3, 27, 28, 30], "test": [2, 4]}
+
+
+def write_original(folder: Path) -> dict[str, NDArray[np.float32]]:
+    """Write UCI's text files with random signals; return these."""
+    rng = np.random.default_rng(0)
+    signals = {}
+    for part in ("train", "test"):
+        (folder / part / "Inertial Signals").mkdir(parents=True)
+        x = signals[part] = rng.normal(size=(len(ACTIVITY[part]), 128, 9)).astype(np.float32)
+        for channel, name in enumerate(CHANNELS):
+            np.savetxt(folder / part / f"Inertial Signals/{name}_{part}.txt", x[:, :, channel], fmt="%16.7e")
+        np.savetxt(folder / part / f"y_{part}.txt", ACTIVITY[part], fmt="%d")
+        np.savetxt(folder / part / f"subject_{part}.txt", SUBJECT[part], fmt="%d")
+    return signals
+
+
+@pytest.mark.parametrize("name", ["UCI HAR Dataset", "uci_har/UCI HAR Dataset"])
+def test_har2_is_read_from_ucis_folder(name: str, tmp_path: Path) -> None:
+    signals = write_original(tmp_path / name)
+
+    splits = load_task("har2", tmp_path)
+
+    assert splits.offset is not None and splits.scale is not None
+    assert [
+        split.y.tolist() for split in (splits.train, splits.validation, splits.test) if split.y is not None
+    ] == [
+        [0, 1, 0],
+        [1, 0, 1],
+        [1, 0],
+    ]
+    raw = splits.validation.x * splits.scale + splits.offset
+    torch.testing.assert_close(raw, torch.from_numpy(signals["train"][3:]), atol=1e-5, rtol=1e-5)
+    raw = splits.test.x * splits.scale + splits.offset
+    torch.testing.assert_close(raw, torch.from_numpy(signals["test"]), atol=1e-5, rtol=1e-5)
+    steps = splits.train.x.reshape(-1, 9)
+    torch.testing.assert_close(steps.mean(0), torch.zeros(9), atol=1e-5, rtol=0)
+    torch.testing.assert_close(steps.std(0, unbiased=False), torch.ones(9))
+
+
+def test_the_compact_form_is_the_text_form(tmp_path: Path) -> None:
+    signals = write_original(tmp_path / "text")
+    arrays = {f"x_{part}": x for part, x in signals.items()}
+    labels = {f"y_{part}": np.array(ACTIVITY[part], np.uint8) for part in signals}
+    people = {f"subject_{part}": np.array(SUBJECT[part], np.uint8) for part in signals}
+    np.savez(tmp_path / "compact.npz", allow_pickle=False, **arrays, **labels, **people)
+
+    for text, compact in zip(
+        read_original(tmp_path / "text"), read_compact(tmp_path / "compact.npz"), strict=True
+    ):
+        np.testing.assert_allclose(text.x, compact.x, rtol=1e-6)
+        np.testing.assert_array_equal(text.activity, compact.activity)
+        np.testing.assert_array_equal(text.subject, compact.subject)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("y_train.txt", "1\n2\n", "n windows of 128 steps and n labels"),
+        ("y_train.txt", "1\n2\n3\n4\n5\n7\n", "activities are 1 to 6, got 1 to 7"),
+        ("subject_train.txt", "1\n1\n1\n1\n1\n1\n", "must hold people .* and others"),
+        ("subject_train.txt", "1\n1\n1\n1\n1\nx\n", "must be a table of numbers"),
+        ("Inertial Signals/body_acc_x_train.txt", "", "must have as many lines each, of 128 numbers"),
+        ("Inertial Signals/body_acc_x_train.txt", "1 2 3\n", "must have as many lines each, of 128 numbers"),
+        ("Inertial Signals/body_acc_x_train.txt", ("nan " * 128 + "\n") * 6, "must be finite"),
+        ("Inertial Signals/body_acc_x_train.txt", None, "body_acc_x_train.txt is missing"),
+    ],
+)
+def test_malformed_files_are_refused(file: str, text: str | None, message: str, tmp_path: Path) -> None:
+    write_original(tmp_path / "UCI HAR Dataset")
+    path = tmp_path / "UCI HAR Dataset/train" / file
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
+
+    with pytest.raises(InputError, match=message):
+        load_task("har2", tmp_path)
+
+
+def test_har2_has_its_counts(real_splits: Callable[[str], Splits]) -> None:
+    splits = real_splits("har2")
+    parts = [splits.train, splits.validation, splits.test]
+
+    assert [tuple(part.x.shape) for part in parts] == [(5_867, 128, 9), (1_485, 128, 9), (2_947, 128, 9)]
+    balance = [part.y.bincount().tolist() for part in parts if part.y is not None]
+    assert balance == [[2_874, 2_993], [712, 773], [1_448, 1_499]]
+    steps = splits.train.x.reshape(-1, 9)
+    torch.testing.assert_close(steps.mean(0), torch.zeros(9), atol=1e-4, rtol=0)
+    torch.testing.assert_close(steps.std(0, unbiased=False), torch.ones(9), atol=1e-4, rtol=0)
+
+
+def test_uci_hars_compact_form_has_its_bytes(real_data: str) -> None:
+    path = Path(real_data, "uci_har/uci_har.npz")
+    if not path.exists():
+        pytest.skip("uci_har.npz is not at hand")
+    train, test = read_compact(path)
+
+    assert np.bincount(train.activity).tolist() == [0, 1226, 1073, 986, 1286, 1374, 1407]
+    assert np.bincount(test.activity).tolist() == [0, 496, 471, 420, 491, 532, 537]
+    assert set(VALIDATION_SUBJECTS) < set(train.subject.tolist())
+    assert not set(train.subject.tolist()) & set(test.subject.tolist())
+    digests = [
+        hashlib.sha256(part.x.tobytes() + part.activity.tobytes() + part.subject.tobytes()).hexdigest()[:16]
+        for part in (train, test)
+    ]
+    assert digests == ["acfcb957e5065563", "76f51bab046d971e"]

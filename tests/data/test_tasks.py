@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from hadamrnn.data import TASKS, Splits, load_task
+from hadamrnn.errors import InputError
+
+
+def test_an_unknown_task_is_answered_with_the_nearest_name() -> None:
+    with pytest.raises(InputError, match=r"got 'pminst'. Did you mean pmnist\?"):
+        load_task("pminst")
+
+
+def test_an_unknown_option_is_answered_with_the_nearest_name() -> None:
+    with pytest.raises(InputError, match=r"got 'dealy'. Did you mean delay\?"):
+        load_task("copy", dealy=5)
+    with pytest.raises(InputError, match=re.escape("The task digits takes no options; got 'zzz'.")):
+        load_task("digits", zzz=1)
+
+
+def test_a_missing_option_is_named() -> None:
+    with pytest.raises(InputError, match="npz needs the option path"):
+        load_task("npz")
+
+
+@pytest.mark.parametrize("task", ["smnist", "pmnist", "imdb", "sst2", "qqp", "har2", "dsa19"])
+def test_without_files_and_network_the_error_is_one_line_with_the_way_out(task: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+
+    with pytest.raises(InputError) as error:
+        load_task(task, tmp_path / "empty")
+
+    message = str(error.value)
+    assert "\n" not in message
+    assert "http" in message and str(tmp_path / "empty") in message
+    known = re.search(r"SHA-256 [0-9a-f]{64}", message)
+    assert known if task != "dsa19" else "no published checksum is known" in message
+
+
+@pytest.mark.parametrize("task", [task for task in TASKS if task not in ("npz", "dsa19")])
+def test_facts_fit_the_batches(task: str, real_splits: Callable[[str], Splits]) -> None:
+    splits = real_splits(task)
+
+    assert splits.task == task
+    for split in (splits.train, splits.validation, splits.test):
+        assert split.labelled
+        check_batch(splits, *split.batch(torch.tensor([1, 0])))
+
+
+def check_batch(
+    splits: Splits, x: torch.Tensor, y: torch.Tensor | None, lengths: torch.Tensor | None
+) -> None:
+    if splits.vocabulary_size is None:
+        assert x.shape == (2, splits.seq_length, splits.input_size) and x.dtype == torch.float32
+    else:
+        assert x.shape == (2, splits.seq_length) and x.dtype == torch.int64
+        assert 0 <= x.min() and x.max() < splits.vocabulary_size
+    classes = max(splits.output_size, 2)
+    assert len(splits.class_names) == classes
+    assert y is not None and y.dtype == torch.int64 and 0 <= y.min() and y.max() < classes
+    assert y.shape == ((2, splits.seq_length) if splits.every_output else (2,))
+    assert lengths is None
