@@ -18,9 +18,9 @@ bit_widths = st.one_of(st.integers(2, 16), st.just("ternary"))
 def grid(weight: torch.Tensor, weight_bits: int | str) -> torch.Tensor:
     largest = weight.abs().max()
     if weight_bits == "ternary":
-        return largest * torch.tensor([-1.0, 0.0, 1.0], dtype=weight.dtype)
+        return torch.tensor([-1.0, 0.0, 1.0], dtype=weight.dtype).mul(largest)
     levels = 2 ** (int(weight_bits) - 1)
-    return (largest / levels).mul(torch.arange(-levels, levels, dtype=weight.dtype))
+    return torch.arange(-levels, levels, dtype=weight.dtype).mul(largest / levels)
 
 
 @given(tensors(5, 7), bit_widths)

@@ -14,8 +14,8 @@ from hadamrnn.data.splits import Split, Splits, standardise
 from hadamrnn.errors import InputError
 
 STEPS, CHANNELS = 125, 45
-# The paper does not say which people are in which part. Half of the eight are for test, which gives
-# the 4,560 + 4,560 segments of FastGRNN's table; of the other four one is for validation.
+# The paper does not say which people are in which part. Half of the eight are for test; of the other
+# four one is for validation.
 SUBJECTS = {"train": (1, 2, 3), "validation": (4,), "test": (5, 6, 7, 8)}
 NOTE = "people 1-3 train, 4 validation, 5-8 test: the paper does not name its split"
 ACTIVITIES = (
