@@ -24,8 +24,21 @@ from hadamrnn.errors import InputError
 SignMatrix = NDArray[np.int8]
 
 # First rows (+ = 1, - = -1) of four symmetric circulants A, B, C, D of side m with
-# A^2 + B^2 + C^2 + D^2 = 4 m I: they give orders 4 m that Paley's matrices miss.
-_WILLIAMSON_ROWS: dict[int, tuple[str, str, str, str]] = {}
+# A^2 + B^2 + C^2 + D^2 = 4 m I, found by search: orders 4 m that Paley's matrices miss.
+_WILLIAMSON_ROWS = {
+    23: (
+        "+--++-+-+-++++-+-+-++--",
+        "+--+-+-++++++++++-+-+--",
+        "+++---++--++++--++---++",
+        "+--+--+++------+++--+--",
+    ),
+    29: (
+        "+--+++--++-+--++--+-++--+++--",
+        "+--+-+-+++++++--+++++++-+-+--",
+        "+--++----+-+-++++-+-+----++--",
+        "+++-+++-+----++++----+-+++-++",
+    ),
+}
 
 
 def order_factors(order: int) -> tuple[int, ...]:
