@@ -19,3 +19,24 @@ def weight_bits(text: str) -> int | str | None:
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+
+
+def add_run_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run_folder", metavar="RUN", help="folder that `hadamrnn train` wrote")
+
+
+def add_data_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data-dir", metavar="DIR", help="where data sets are; default HADAMRNN_DATA, else the user's cache"
+    )
+
+
+def add_threads_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--threads", type=positive, metavar="N", help="CPU threads; default torch's choice")
+
+
+def positive(text: str) -> int:
+    """Parse a whole number of 1 or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, got {text!r}")
+    return int(text)

@@ -1,0 +1,81 @@
+"""`hadamrnn eval`: the task's metric of a trained model, and predictions in GLUE's format."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hadamrnn.cli.arguments import add_data_option, add_json_option, add_run_argument, add_threads_option
+from hadamrnn.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+GLUE_TASKS = ("sst2", "qqp")
+SPLITS = ("train", "validation", "test")
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "eval",
+        help="the task's metric of a trained model",
+        description="Print the metric of a run's best model over a split of its task.",
+        epilog="example:  hadamrnn eval runs/pmnist --split test",
+    )
+    add_run_argument(parser)
+    parser.add_argument("--split", choices=SPLITS, default="test", help="default test")
+    parser.add_argument(
+        "--predictions", metavar="FILE", help="write predictions for GLUE's website (sst2, qqp)"
+    )
+    add_data_option(parser)
+    add_threads_option(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    import torch
+
+    from hadamrnn.data import load_task
+    from hadamrnn.training.evaluate import decide, evaluate, predict_logits
+    from hadamrnn.training.progress import show_metric
+    from hadamrnn.training.run import load_run
+
+    if args.threads is not None:
+        torch.set_num_threads(args.threads)
+    folder, model = load_run(args.run_folder)
+    config = folder.config
+    if args.predictions is not None and config.task not in GLUE_TASKS:
+        raise InputError(
+            f"--predictions is in GLUE's format, for {' and '.join(GLUE_TASKS)}; this run's task is "
+            f"{config.task}. Use hadamrnn predict."
+        )
+    splits = load_task(config.task, args.data_dir or folder.story["data_dir"], **config.task_options)
+    split = getattr(splits, args.split)
+    figures: dict[str, object] = {"task": config.task, "split": args.split, "samples": len(split)}
+    labelled = split.batch(slice(0, 1))[1] is not None
+    if args.predictions is not None:
+        write_glue(Path(args.predictions), decide(predict_logits(model, split)))
+        figures["predictions"] = args.predictions
+    if labelled or args.predictions is None:
+        figures["metric"], figures["value"] = splits.metric, evaluate(model, split, splits.metric)
+    if splits.note:
+        figures["note"] = splits.note
+    if args.json:
+        print(json.dumps(figures))
+        return
+    value = show_metric(splits.metric, float(str(figures["value"]))) if "value" in figures else "no labels"
+    note = f"; {splits.note}" if splits.note else ""
+    print(f"{config.task} {args.split}: {value} ({len(split):,} samples{note})")
+    if args.predictions is not None:
+        print(f"predictions: {args.predictions}")
+
+
+def write_glue(path: Path, labels: Tensor) -> None:
+    """Write `index` and `prediction`, tab separated, as GLUE's website takes it."""
+    from hadamrnn.files import write_atomically
+
+    rows = ["index\tprediction", *(f"{index}\t{label}" for index, label in enumerate(labels.tolist()))]
+    write_atomically(path, ("\n".join(rows) + "\n").encode())

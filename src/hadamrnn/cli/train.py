@@ -1,0 +1,178 @@
+"""`hadamrnn train`: train a network, or go on with a run that was stopped."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hadamrnn.cli.arguments import add_data_option, add_json_option
+from hadamrnn.errors import InputError
+from hadamrnn.training.config import TrainingConfig, parse_value, resolve_config
+
+if TYPE_CHECKING:
+    from hadamrnn.training.loop import Outcome
+
+EXAMPLE = """examples:
+  hadamrnn train digits --out runs/digits
+  hadamrnn train pmnist --preset best --hidden-size 512 --weight-bits 4 --out runs/pmnist
+  hadamrnn train data.npz --epochs 50 --out runs/mine
+  hadamrnn train --resume runs/pmnist
+  torchrun --nproc-per-node 2 -m hadamrnn train pmnist --threads 1 --out runs/two"""
+
+NOT_OPTIONS = ("task", "preset", "task_options")
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "train",
+        help="train a network, or resume a run",
+        description="Train a network. Settings come from the preset, then --config, then the options.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "task",
+        nargs="?",
+        metavar="TASK",
+        help="copy, smnist, pmnist, imdb, sst2, qqp, har2, dsa19, digits, or your own arrays: FILE.npz",
+    )
+    parser.add_argument("--out", metavar="RUN", help="the run folder, new or empty")
+    parser.add_argument("--resume", metavar="RUN", help="go on with this run; takes no other settings")
+    parser.add_argument("--preset", metavar="NAME", help="paper, quick or best (default quick)")
+    parser.add_argument("--config", metavar="FILE", help="YAML file of settings, as RUN/config.yaml")
+    parser.add_argument(
+        "--task-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the task's loader, as delay=200 for copy; may be repeated",
+    )
+    add_data_option(parser)
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.add_argument(
+        "--checkpoint-seconds", type=float, default=30.0, metavar="X", help="time between checkpoints"
+    )
+    add_json_option(parser)
+    settings = parser.add_argument_group("settings")
+    for setting in dataclasses.fields(TrainingConfig):
+        if setting.name not in NOT_OPTIONS:
+            _add_setting(settings, setting)
+    parser.set_defaults(run=run)
+
+
+def _add_setting(group: Any, setting: dataclasses.Field[Any]) -> None:
+    flag = "--" + setting.name.replace("_", "-")
+    help = setting.metadata["help"]
+    if setting.type == "bool":
+        group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=help)
+    else:
+        group.add_argument(flag, metavar="X", help=help)
+
+
+def run(args: argparse.Namespace) -> int:
+    settings = _settings(args)
+    if args.resume is None and args.out is None:
+        raise InputError("A run needs a folder: --out RUN for a new one, --resume RUN for an old one.")
+    if args.resume is not None:
+        given = [args.task, args.out, args.preset, args.config, *args.task_option, *settings]
+        if any(value is not None for value in given):
+            raise InputError("--resume takes all settings from the run folder. Leave the others out.")
+    from hadamrnn.training import run as runs
+    from hadamrnn.training.progress import choose_watcher
+
+    with stopped_by_signals() as stop:
+        sitting = runs.Sitting(args.data_dir, choose_watcher(args.quiet), args.checkpoint_seconds, stop)
+        if args.resume is not None:
+            outcome = runs.resume(args.resume, sitting)
+        else:
+            outcome = runs.train(_config(args, settings), args.out, sitting)
+    _report(args, outcome)
+    return 0
+
+
+def _settings(args: argparse.Namespace) -> dict[str, object]:
+    """Return the settings given as options."""
+    settings: dict[str, object] = {}
+    for setting in dataclasses.fields(TrainingConfig):
+        if setting.name in NOT_OPTIONS:
+            continue
+        value = getattr(args, setting.name)
+        if value is not None:
+            settings[setting.name] = parse_value(setting.name, value) if isinstance(value, str) else value
+    return settings
+
+
+def _config(args: argparse.Namespace, settings: dict[str, object]) -> TrainingConfig:
+    task, options = args.task, _task_options(args.task_option)
+    if task is not None and task.endswith(".npz"):
+        task, options = "npz", {"path": str(Path(task).resolve()), **options}
+    overrides = {**settings, **({"task_options": options} if options else {})}
+    return resolve_config(task, preset=args.preset, file=args.config, overrides=overrides)
+
+
+def _task_options(texts: list[str]) -> dict[str, object]:
+    import yaml
+
+    options: dict[str, object] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"--task-option must be NAME=VALUE, got {text!r}.")
+        options[name] = yaml.safe_load(value)
+    return options
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[Callable[[], bool]]:
+    """Yield whether Ctrl-C or SIGTERM came: the run then ends after its step, with a checkpoint."""
+    caught: list[int] = []
+
+    def handle(number: int, frame: object) -> None:
+        if caught:
+            raise KeyboardInterrupt  # asked twice: at once
+        caught.append(number)
+
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(caught)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _report(args: argparse.Namespace, outcome: Outcome) -> None:
+    """Print the result, from the first process alone."""
+    import os
+
+    if int(os.environ.get("RANK", "0")) > 0:
+        return
+    from hadamrnn.training.folder import RunFolder
+    from hadamrnn.training.progress import show_metric
+
+    folder = RunFolder.open(args.resume or args.out)
+    figures = {
+        "run": str(folder.path),
+        "finished": outcome.finished,
+        "steps": outcome.step,
+        "metric": folder.facts.metric,
+        "best_validation": outcome.best_metric,
+        "best_step": outcome.best_step,
+        "seconds": round(outcome.seconds, 3),
+    }
+    if args.json:
+        print(json.dumps(figures))
+        return
+    best = "none yet"
+    if outcome.best_metric is not None:
+        best = f"{show_metric(folder.facts.metric, outcome.best_metric)} at step {outcome.best_step}"
+    state = "trained" if outcome.finished else "stopped"
+    print(f"{state} after {outcome.step} steps, {outcome.seconds:.1f} s; best validation: {best}")
+    following = f"eval {folder.path}" if outcome.finished else f"train --resume {folder.path}"
+    print(f"next: hadamrnn {following}", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""Training: configuration, the loop, checkpoints and run folders. Start at `hadamrnn.training.run`."""

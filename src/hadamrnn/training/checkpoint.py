@@ -1,0 +1,91 @@
+"""What a run needs to go on, in one safetensors file: tensors, and counters as JSON in the header.
+
+One file, replaced in one step, so that it is whole at every moment. There is no state of a random
+generator in it: `hadamrnn.training.schedule` derives every draw from seed and step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from hadamrnn.errors import InputError
+from hadamrnn.files import write_atomically
+
+FORMAT = "hadamrnn checkpoint"
+FORMAT_VERSION = "1"
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+@dataclass
+class Counters:
+    """Where a run stands: `loss_sum` and `flips` count since the last row of metrics.jsonl."""
+
+    step: int = 0
+    loss_sum: float = 0.0
+    flips: int = 0
+    seconds: float = 0.0
+    best_metric: float | None = None
+    best_step: int = 0
+    metrics_bytes: int = 0
+
+
+def write_checkpoint(path: Path, groups: Mapping[str, Mapping[str, Tensor]], counters: Counters) -> None:
+    """Replace the checkpoint at `path`; each group of named tensors is found again by its name."""
+    tensors = {
+        f"{group}/{name}": tensor.detach().contiguous()
+        for group, members in groups.items()
+        for name, tensor in members.items()
+    }
+    header = {"format": FORMAT, "version": FORMAT_VERSION, "counters": json.dumps(asdict(counters))}
+    write_atomically(path, save(tensors, header))
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, dict[str, Tensor]], Counters]:
+    """Return the groups and counters that `write_checkpoint` wrote."""
+    groups: dict[str, dict[str, Tensor]] = {}
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            for key in file.keys():
+                group, _, name = key.partition("/")
+                groups.setdefault(group, {})[name] = file.get_tensor(key)
+    except SafetensorError as error:
+        raise InputError(f"{path} is no readable checkpoint ({error}). Start the run again.") from error
+    if header.get("format") != FORMAT or header.get("version") != FORMAT_VERSION:
+        found = f"{header.get('format')!r}, version {header.get('version')!r}"
+        raise InputError(
+            f"{path} must be a {FORMAT} of version {FORMAT_VERSION}, got {found}. "
+            "Resume with the release that wrote it."
+        )
+    return groups, Counters(**json.loads(header["counters"]))
+
+
+def adam_tensors(optimizer: torch.optim.Adam, model: nn.Module) -> dict[str, dict[str, Tensor]]:
+    """Return Adam's state in groups, one for each kind of moment, by the names of the parameters."""
+    states = {name: optimizer.state.get(parameter, {}) for name, parameter in model.named_parameters()}
+    return {
+        f"adam_{moment}": {name: state[moment] for name, state in states.items() if state}
+        for moment in MOMENTS
+    }
+
+
+def restore_adam(
+    optimizer: torch.optim.Adam, model: nn.Module, groups: Mapping[str, Mapping[str, Tensor]]
+) -> None:
+    """Give Adam the state that `adam_tensors` took."""
+    for name, parameter in model.named_parameters():
+        state = {moment: groups[f"adam_{moment}"][name] for moment in MOMENTS if _has(groups, moment, name)}
+        if state:
+            optimizer.state[parameter] = state
+
+
+def _has(groups: Mapping[str, Mapping[str, Tensor]], moment: str, name: str) -> bool:
+    return name in groups.get(f"adam_{moment}", {})

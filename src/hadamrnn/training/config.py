@@ -1,0 +1,206 @@
+"""What a training run is, in one frozen dataclass, and where its values come from.
+
+Sources, later ones win: a preset, a YAML file, the command line. `resolve_config` joins them.
+Nothing here imports torch: the command line reads the fields to make its options.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from hadamrnn.errors import InputError
+from hadamrnn.training.presets import DEFAULT_PRESET, preset_values
+
+DECAYS = ("none", "exponential", "cosine")
+DTYPES = ("float32", "float64")
+
+
+def option(default: Any, help: str) -> Any:
+    """Return a dataclass field that carries its line of help."""
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """One run. Either `epochs` or `steps` says how long it is; each field's help says the rest.
+
+    >>> TrainingConfig(task="digits", epochs=3).learning_rate
+    0.001
+    """
+
+    task: str
+    preset: str | None = option(None, "where the values started from: paper, quick or best")
+    task_options: dict[str, Any] = field(default_factory=dict)
+    model: str = option("hadamrnn", "kind of network")
+    hidden_size: int = option(128, "d_h")
+    num_blocks: int = option(1, "q, diagonal blocks of W")
+    weight_bits: int | str | None = option(4, "of U and V: 2..16, ternary or none")
+    num_layers: int = option(1, "stacked recurrent layers")
+    bidirectional: bool = option(False, "read sequences backwards too")
+    dropout: float = option(0.0, "between stacked layers")
+    recurrence: str = option("linear", "linear or relu")
+    switches: str = option("rows", "rows or rows+columns")
+    embedding_size: int | None = option(None, "width of the embedding; none takes the task's")
+    epochs: int | None = option(None, "passes through the training set")
+    steps: int | None = option(None, "optimizer steps, in place of epochs")
+    evaluate_every: int | None = option(None, "steps between validations; none is once an epoch")
+    batch_size: int = option(64, "samples a step and process")
+    balanced: bool = option(False, "draw every class equally often")
+    learning_rate: float = option(1e-3, "of Adam, at the start")
+    decay: str = option("cosine", "of the learning rate: none, exponential (by the epoch) or cosine")
+    decay_factor: float = option(0.98, "of the exponential decay, for each epoch")
+    sign_learning_rate: float | None = option(None, "of the signs; none is the learning rate")
+    sign_freeze_epoch: float | None = option(None, "when signs stop: 0 holds them, none never")
+    gradient_clip: float | None = option(None, "largest norm of the gradient; none does not clip")
+    weight_average: float | None = option(
+        None, "keep an exponential average of the weights with this factor a step, as 0.999"
+    )
+    seed: int = option(0, "of initial weights, order of samples and dropout")
+    dtype: str = option("float32", "float32 or float64")
+    threads: int | None = option(None, "CPU threads of each process; none is torch's choice")
+
+    def __post_init__(self) -> None:
+        for name, hint in _HINTS().items():
+            object.__setattr__(self, name, coerce(name, getattr(self, name), hint))
+        if (self.epochs is None) == (self.steps is None):
+            raise InputError(
+                f"Exactly one of epochs and steps must be given, got {self.epochs} and {self.steps}."
+            )
+        for name in ("epochs", "steps", "evaluate_every", "batch_size", "threads", "embedding_size"):
+            _check(name, getattr(self, name), lambda value: value >= 1, "at least 1")
+        for name in ("learning_rate", "decay_factor", "gradient_clip"):
+            _check(name, getattr(self, name), lambda value: 0 < value < float("inf"), "positive")
+        for name in ("sign_learning_rate", "sign_freeze_epoch"):
+            _check(name, getattr(self, name), lambda value: 0 <= value < float("inf"), "0 or more")
+        _check("weight_average", self.weight_average, lambda value: 0 < value < 1, "between 0 and 1")
+        _check("seed", self.seed, lambda value: 0 <= value < 2**32, "in 0..2**32 - 1")
+        _check("decay", self.decay, lambda value: value in DECAYS, f"one of {', '.join(DECAYS)}")
+        _check("dtype", self.dtype, lambda value: value in DTYPES, f"one of {', '.join(DTYPES)}")
+
+
+def _check(name: str, value: Any, holds: Any, rule: str) -> None:
+    if value is not None and not holds(value):
+        raise InputError(f"{name} must be {rule}, got {value!r}.")
+
+
+def _HINTS() -> dict[str, Any]:
+    """Return the type of every field, in order."""
+    return typing.get_type_hints(TrainingConfig)
+
+
+FIELDS = tuple(f.name for f in dataclasses.fields(TrainingConfig))
+
+
+def resolve_config(
+    task: str | None = None,
+    *,
+    preset: str | None = None,
+    file: str | Path | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> TrainingConfig:
+    """Return the configuration that a preset, a YAML file and single values make, in this order.
+
+    >>> resolve_config("pmnist", preset="paper", overrides={"epochs": 2}).batch_size
+    64
+    """
+    written = read_yaml(file) if file is not None else {}
+    single = dict(overrides or {})
+    for layer in (written, single):
+        check_names(layer)
+    named = task or written.get("task")
+    if not named:
+        raise InputError("A task is needed: name one, or give a configuration file that does.")
+    if task and written.get("task") not in (None, task):
+        raise InputError(f"{file} is for the task {written['task']}, got {task}. Leave one of them out.")
+    chosen = preset or written.get("preset") or DEFAULT_PRESET
+    merged: dict[str, Any] = {}
+    for layer in (preset_values(str(named), str(chosen)), written, single):
+        merged = _join(merged, layer)
+    return TrainingConfig(**{**merged, "task": named, "preset": chosen})
+
+
+def _join(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both, `above` winning; to set epochs unsets steps and the other way round."""
+    joined = {**below, **above}
+    for name, other in (("epochs", "steps"), ("steps", "epochs")):
+        if above.get(name) is not None and above.get(other) is None:
+            joined[other] = None
+    options = [layer.get("task_options") or {} for layer in (below, above)]
+    if not all(isinstance(layer, Mapping) for layer in options):
+        raise InputError(f"task_options must be names with values, got {above['task_options']!r}.")
+    return {**joined, "task_options": {**options[0], **options[1]}}
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """Return the names and values of a YAML file."""
+    import yaml
+
+    try:
+        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is no readable YAML: {' '.join(str(error).split())}.") from error
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise InputError(f"{path} must hold names with values, as in `epochs: 10`, got {values!r}.")
+    return {str(name): value for name, value in values.items()}
+
+
+def read_config(path: str | Path) -> TrainingConfig:
+    """Return the configuration that `write_config` wrote."""
+    values = read_yaml(path)
+    check_names(values)
+    if "task" not in values:
+        raise InputError(f"{path} must name its task.")
+    return TrainingConfig(**values)
+
+
+def config_yaml(config: TrainingConfig) -> bytes:
+    """Return the text of a file that `read_config` turns back into `config`."""
+    import yaml
+
+    return str(yaml.safe_dump(dataclasses.asdict(config), sort_keys=False)).encode()
+
+
+def check_names(values: Mapping[str, object]) -> None:
+    """Refuse names that are no field of `TrainingConfig`."""
+    for name in values:
+        if name not in FIELDS:
+            nearest = get_close_matches(name, FIELDS, n=1, cutoff=0.0)[0]
+            raise InputError(f"There is no setting {name!r}. The nearest valid name is {nearest!r}.")
+
+
+def parse_value(name: str, text: str) -> object:
+    """Return what `text`, from the command line, means for the field `name`; `none` is None."""
+    import yaml
+
+    try:
+        value = None if text.lower() == "none" and name != "decay" else yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(f"{name} cannot be read from {text!r}.") from error
+    return coerce(name, value, _HINTS()[name])
+
+
+def coerce(name: str, value: object, hint: Any) -> Any:
+    """Return `value` as `hint` has it: whole numbers pass as floats, and so does text as in 1e-3.
+
+    >>> coerce("learning_rate", "1e-3", float), coerce("weight_bits", "ternary", int | str | None)
+    (0.001, 'ternary')
+    """
+    kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (typing.get_origin(hint) or hint,)
+    if type(value) in kinds or (value is None and types.NoneType in kinds):
+        return value
+    if float in kinds and isinstance(value, (int, str)) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    wanted = " or ".join("none" if kind is types.NoneType else kind.__name__ for kind in kinds)
+    raise InputError(f"{name} must be {wanted}, got {value!r}.")

@@ -1,0 +1,208 @@
+"""The run folder: everything a run is, on disk.
+
+config.yaml          the whole configuration: `train --config` repeats the run
+run.json             versions, seed, threads, and the facts of the task that inference needs
+metrics.jsonl        one row per validation
+tensorboard/         the same rows as event files
+model.safetensors    the best model by validation
+resume.safetensors   what `train --resume` needs
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hadamrnn.data.splits import Metric, Splits
+from hadamrnn.errors import InputError
+from hadamrnn.files import write_atomically
+from hadamrnn.training.config import TrainingConfig, config_yaml, read_config
+
+FORMAT = "hadamrnn run"
+FORMAT_VERSION = 1
+PACKAGES = ("hadamrnn", "torch", "numpy", "safetensors")
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """What inference must know of the task a model was trained on; see `Splits` for the fields."""
+
+    task: str
+    metric: Metric
+    class_names: tuple[str, ...]
+    seq_length: int
+    levels: int | None
+    offset: tuple[float, ...] | None
+    scale: tuple[float, ...] | None
+
+    @staticmethod
+    def of(splits: Splits) -> TaskFacts:
+        offset, scale = (
+            None if tensor is None else tuple(tensor.tolist()) for tensor in (splits.offset, splits.scale)
+        )
+        return TaskFacts(
+            splits.task, splits.metric, splits.class_names, splits.seq_length, splits.levels, offset, scale
+        )
+
+
+class RunFolder:
+    """A run on disk. Make one with `create`, find one with `open`."""
+
+    def __init__(self, path: Path, config: TrainingConfig, facts: TaskFacts, story: dict[str, Any]) -> None:
+        self.path = path
+        self.config = config
+        self.facts = facts
+        self.story = story
+        self.saved_step: int | None = None
+
+    @staticmethod
+    def create(
+        path: str | Path, config: TrainingConfig, splits: Splits, data_dir: str | Path | None = None
+    ) -> RunFolder:
+        """Make the folder of a new run."""
+        path = Path(path)
+        check_free(path)
+        story: dict[str, Any] = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "seed": config.seed,
+            "threads": torch.get_num_threads(),
+            "data_dir": None if data_dir is None else str(Path(data_dir).resolve()),
+            "versions": versions(),
+            "facts": asdict(TaskFacts.of(splits)),
+        }
+        path.mkdir(parents=True, exist_ok=True)
+        # The configuration comes last: a folder that has one is a run.
+        write_atomically(path / "run.json", (json.dumps(story, indent=1) + "\n").encode())
+        write_atomically(path / "config.yaml", config_yaml(config))
+        return RunFolder(path, config, TaskFacts.of(splits), story)
+
+    @staticmethod
+    def open(path: str | Path) -> RunFolder:
+        """Return the run at `path`."""
+        path = Path(path)
+        if not (path / "config.yaml").is_file() or not (path / "run.json").is_file():
+            raise InputError(f"{path} must be a run folder, with config.yaml and run.json in it.")
+        try:
+            story = json.loads((path / "run.json").read_text(encoding="utf-8"))
+            found = (story["format"], story["version"])
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+            raise InputError(f"{path / 'run.json'} is damaged ({error!r}).") from error
+        if found != (FORMAT, FORMAT_VERSION):
+            raise InputError(
+                f"{path} must be a {FORMAT} of version {FORMAT_VERSION}, got {found[0]} of version "
+                f"{found[1]}. Use the release of hadamrnn that wrote it."
+            )
+        facts = {name: _tuple(value) for name, value in story["facts"].items()}
+        return RunFolder(path, read_config(path / "config.yaml"), TaskFacts(**facts), story)
+
+    @property
+    def metrics_path(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def model_path(self) -> Path:
+        return self.path / "model.safetensors"
+
+    @property
+    def resume_path(self) -> Path:
+        return self.path / "resume.safetensors"
+
+    @property
+    def events_path(self) -> Path:
+        return self.path / "tensorboard"
+
+    def trained_model_path(self) -> Path:
+        """Return where the model is, if the run has got as far as keeping one."""
+        if not self.model_path.is_file():
+            raise InputError(
+                f"{self.path} holds no model yet. Go on with: hadamrnn train --resume {self.path}."
+            )
+        return self.model_path
+
+    def version_changes(self) -> list[str]:
+        """Return what is no longer as it was when the run began, which may cost its bits."""
+        began = self.story["versions"]
+        return [
+            f"{name} {now}, was {began.get(name)}"
+            for name, now in versions().items()
+            if now != began.get(name)
+        ]
+
+    def sweep(self) -> None:
+        """Remove the half-written files that a kill leaves behind."""
+        for name in ("resume.safetensors", "model.safetensors"):
+            for leftover in self.path.glob(f".{name}.*"):
+                leftover.unlink(missing_ok=True)
+
+    def cut_metrics(self, size: int) -> None:
+        """Drop the rows that were written after the checkpoint: they come again."""
+        self.metrics_path.touch()
+        if self.metrics_path.stat().st_size < size:
+            raise InputError(
+                f"{self.metrics_path} is shorter than when the checkpoint was written. Start the run again."
+            )
+        os.truncate(self.metrics_path, size)
+
+    def append_row(self, row: dict[str, Any]) -> int:
+        """Append a row to metrics.jsonl and return the file's new size."""
+        with self.guarded(), self.metrics_path.open("ab") as file:
+            file.write((json.dumps(row) + "\n").encode())
+            file.flush()
+            os.fsync(file.fileno())
+            return file.tell()
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Turn a full disk into one line that says what is left."""
+        try:
+            yield
+        except OSError as error:
+            if self.saved_step is None:
+                kept = "no checkpoint had been written yet"
+            else:
+                kept = f"the checkpoint of step {self.saved_step} is intact"
+            raise OSError(
+                f"{self.path} cannot be written ({error.strerror}): the run has stopped, {kept}. "
+                f"Make room, then go on with: hadamrnn train --resume {self.path}"
+            ) from error
+
+
+def check_free(path: str | Path) -> None:
+    """Refuse a folder that already holds something (hidden files aside).
+
+    A run.json alone does not count: it is what a kill in the first milliseconds leaves.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"A run needs a folder, but {path} is a file.")
+    names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
+    if any(not name.startswith(".") for name in names - {"run.json"}):
+        raise InputError(
+            f"A new run needs a new or empty folder, but {path} holds files. "
+            f"Choose another, or go on with: hadamrnn train --resume {path}."
+        )
+
+
+def versions() -> dict[str, str | None]:
+    """Return the versions that a run's bits depend on."""
+    found: dict[str, str | None] = {"python": platform.python_version(), "machine": platform.machine()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,154 @@
+"""The loop: steps, validations, checkpoints. Start at `fit`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import torch
+
+from hadamrnn.data.splits import Splits
+from hadamrnn.layers.model import SequenceModel
+from hadamrnn.layers.storage import save_model
+from hadamrnn.training.checkpoint import read_checkpoint, write_checkpoint
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.events import EventLog
+from hadamrnn.training.folder import RunFolder
+from hadamrnn.training.processes import Processes
+from hadamrnn.training.progress import Row, Watcher
+from hadamrnn.training.trainer import Diverged, Trainer
+
+CHECKPOINT_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended; `finished` is False where it was asked to stop."""
+
+    model: SequenceModel
+    finished: bool
+    step: int
+    best_metric: float | None
+    best_step: int
+    seconds: float
+
+
+def fit(
+    model: SequenceModel,
+    splits: Splits,
+    config: TrainingConfig,
+    *,
+    folder: RunFolder | None = None,
+    watcher: Watcher | None = None,
+    processes: Processes | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    stop: Callable[[], bool] = lambda: False,
+) -> Outcome:
+    """Train `model` in place and return the outcome, with the best model by validation.
+
+    Args:
+        folder: where rows, checkpoints and the best model go; a checkpoint in it is gone on from.
+        watcher: who is shown the progress.
+        processes: who shares the work; this process alone by default.
+        checkpoint_seconds: between checkpoints. Shorter costs time, never bits.
+        stop: asked after every step; True ends the run with a checkpoint.
+    """
+    processes = processes or Processes()
+    session = Session(Trainer(model, splits, config, processes), folder, watcher or Watcher())
+    with torch.random.fork_rng(devices=[]):
+        session.run(checkpoint_seconds, stop)
+    return session.outcome()
+
+
+class Session:
+    """One sitting of a run: from its start or a checkpoint until it ends, is stopped or killed."""
+
+    def __init__(self, trainer: Trainer, folder: RunFolder | None, watcher: Watcher) -> None:
+        self.trainer = trainer
+        self.watcher = watcher
+        self.source = folder
+        self.folder = folder if trainer.processes.rank == 0 else None  # one process writes
+        self._events: EventLog | None = None
+
+    def run(self, checkpoint_seconds: float, stop: Callable[[], bool]) -> None:
+        trainer, schedule = self.trainer, self.trainer.schedule
+        self._resume()
+        counters = trainer.counters
+        epochs = schedule.total_steps / schedule.steps_per_epoch
+        self.watcher.start(counters.step, schedule.total_steps, epochs, trainer.splits.metric)
+        began = saved = time.monotonic()
+        before = counters.seconds
+        try:
+            while not trainer.finished:
+                loss = trainer.step()
+                now = time.monotonic()
+                counters.seconds = before + now - began
+                self.watcher.advance(counters.step, loss)
+                if schedule.ends_row(counters.step):
+                    self._record(*trainer.validate())
+                if trainer.finished or now - saved >= checkpoint_seconds or stop():
+                    self._save()
+                    saved = time.monotonic()
+                    if stop():
+                        break
+        except Diverged as error:
+            raise Diverged(f"Training diverged: {error}. {self._keep_best()}") from error
+        finally:
+            self.watcher.close()
+            if self._events is not None:
+                self._events.close()
+
+    def outcome(self) -> Outcome:
+        trainer, counters = self.trainer, self.trainer.counters
+        return Outcome(
+            model=trainer.best_model() if trainer.best else trainer.model.eval(),
+            finished=trainer.finished,
+            step=counters.step,
+            best_metric=counters.best_metric,
+            best_step=counters.best_step,
+            seconds=counters.seconds,
+        )
+
+    def _resume(self) -> None:
+        """Go on from the folder's checkpoint, if there is one."""
+        if self.source is not None and self.source.resume_path.is_file():
+            self.trainer.restore(*read_checkpoint(self.source.resume_path))
+            self.source.saved_step = self.trainer.counters.step
+        if self.folder is not None:
+            self.folder.sweep()
+            self.folder.cut_metrics(self.trainer.counters.metrics_bytes)
+            if self.trainer.finished:
+                self._save()  # the kill may have come between the checkpoint and the model
+            else:
+                with self.folder.guarded():
+                    self._events = EventLog(self.folder.events_path, self.trainer.counters.step)
+
+    def _record(self, row: Row, best: bool) -> None:
+        if self.folder is not None:
+            self.trainer.counters.metrics_bytes = self.folder.append_row(asdict(row))
+            if self._events is not None:
+                values = {name: float(value) for name, value in asdict(row).items() if name != "step"}
+                with self.folder.guarded():
+                    self._events.write(row.step, values)
+        self.watcher.row(row, best)
+
+    def _save(self) -> None:
+        """Write the checkpoint, then the best model it knows of."""
+        if self.folder is None:
+            return
+        with self.folder.guarded():
+            write_checkpoint(self.folder.resume_path, self.trainer.state(), self.trainer.counters)
+            self.folder.saved_step = self.trainer.counters.step
+            if self.trainer.best:
+                save_model(self.trainer.best_model(), self.folder.model_path)
+
+    def _keep_best(self) -> str:
+        """Write the best model of a run that has gone wrong, and return a line about what is left."""
+        advice = "Try a smaller learning_rate, or a gradient_clip."
+        if not self.trainer.best:
+            return f"There had been no validation yet, so no model was kept. {advice}"
+        if self.folder is not None:
+            with self.folder.guarded():
+                save_model(self.trainer.best_model(), self.folder.model_path)
+        return f"The best model, of step {self.trainer.counters.best_step}, was kept. {advice}"

@@ -1,0 +1,52 @@
+"""Networks by name: from a configuration and the facts of a task to a model. Start at `build`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hadamrnn.data.splits import Splits
+from hadamrnn.errors import InputError
+from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.training.config import TrainingConfig
+
+Builder = Callable[[TrainingConfig, Splits], SequenceModel]
+
+
+def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
+    """Return a freshly drawn network of the kind `config.model`, shaped for the task."""
+    if config.model not in BUILDERS:
+        raise InputError(f"model must be one of {', '.join(BUILDERS)}, got {config.model!r}.")
+    if config.embedding_size is not None and not is_embedded(splits):
+        raise InputError(f"The task {splits.task} has no embedding: leave embedding_size out.")
+    return BUILDERS[config.model](config, splits)
+
+
+def build_hadamrnn(config: TrainingConfig, splits: Splits) -> SequenceModel:
+    """Return the network of the paper."""
+    embedded = is_embedded(splits)
+    return build_model(
+        ModelConfig(
+            input_size=config.embedding_size or splits.input_size,
+            hidden_size=config.hidden_size,
+            output_size=splits.output_size,
+            num_layers=config.num_layers,
+            bidirectional=config.bidirectional,
+            dropout=config.dropout,
+            num_blocks=config.num_blocks,
+            weight_bits=config.weight_bits,
+            recurrence=config.recurrence,
+            switches=config.switches,
+            one_hot=splits.one_hot,
+            vocabulary_size=splits.vocabulary_size if embedded else None,
+            padding_id=0 if embedded else None,
+            every_output=splits.every_output,
+        )
+    )
+
+
+def is_embedded(splits: Splits) -> bool:
+    """Whether ids go through an embedding, rather than being dense or one-hot."""
+    return splits.vocabulary_size is not None and not splits.one_hot
+
+
+BUILDERS: dict[str, Builder] = {"hadamrnn": build_hadamrnn}

@@ -1,0 +1,113 @@
+"""Recipes by name and task, as plain data: every value is a field of `TrainingConfig`.
+
+    paper   the hyper-parameters of the paper's appendix, to the letter
+    quick   a first look: under two minutes on two cores
+    best    the best recipe found
+
+A recipe holds what differs from the defaults of `TrainingConfig` and from the recipe's own `*`.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+from hadamrnn.errors import InputError
+
+DEFAULT_PRESET = "quick"
+
+Values = dict[str, Any]
+
+# Signs held at their random start: one flip changes every power of W, and where position matters
+# it undoes what U and V have learnt.
+HELD: Values = {"sign_freeze_epoch": 0.0}
+# On bags of words flips are what generalises: they keep the net from memorising positions.
+LEARNT: Values = {"sign_freeze_epoch": None}
+
+PAPER_MNIST: Values = {
+    "hidden_size": 512,
+    "epochs": 200,
+    "batch_size": 64,
+    "learning_rate": 1e-3,
+    "decay_factor": 0.98,
+}
+# The paper gives GLUE's number of epochs; batch, rate, decay and balance are those of the authors' code.
+PAPER_GLUE: Values = {
+    "weight_bits": 2,
+    "batch_size": 20,
+    "learning_rate": 5e-4,
+    "decay_factor": 0.99,
+    "balanced": True,
+}
+# HAR-2 and DSA-19 were published without hyper-parameters: this is our choice, MNIST's for fewer epochs.
+CHOSEN_IOT: Values = {"hidden_size": 512, "epochs": 100, "batch_size": 64, "learning_rate": 1e-3}
+BEST_GLUE: Values = {**LEARNT, "weight_bits": 2, "epochs": 20, "batch_size": 100, "balanced": True}
+
+PRESETS: dict[str, dict[str, Values]] = {
+    "paper": {
+        "*": {"decay": "exponential", "decay_factor": 0.98, **LEARNT},
+        "copy": {"hidden_size": 128, "epochs": 10, "batch_size": 128, "learning_rate": 1e-4},
+        "smnist": PAPER_MNIST,
+        "pmnist": PAPER_MNIST,
+        "imdb": {
+            "hidden_size": 512,
+            "epochs": 30,
+            "batch_size": 100,
+            "learning_rate": 5e-4,
+            "decay_factor": 0.99,
+        },
+        "sst2": {**PAPER_GLUE, "hidden_size": 128, "epochs": 60},
+        # Blocks of 128 as in the paper's text; its table prints q = 128.
+        "qqp": {**PAPER_GLUE, "hidden_size": 512, "num_blocks": 4, "epochs": 50},
+        "har2": {**CHOSEN_IOT, "num_blocks": 2},
+        "dsa19": {**CHOSEN_IOT, "num_blocks": 16},
+        # Not in the paper: its recipe for MNIST, at a size that suits small data.
+        "digits": {**PAPER_MNIST, "hidden_size": 64, "epochs": 60},
+        "npz": {**PAPER_MNIST, "hidden_size": 128, "epochs": 60},
+    },
+    "quick": {
+        "*": {"decay": "cosine", "learning_rate": 1e-3, **HELD},
+        "copy": {"hidden_size": 128, "steps": 2000, "evaluate_every": 250, "batch_size": 128},
+        "smnist": {"hidden_size": 512, "epochs": 12},
+        "pmnist": {"hidden_size": 512, "epochs": 12},
+        "imdb": {**LEARNT, "hidden_size": 128, "epochs": 2, "batch_size": 100},
+        "sst2": {**LEARNT, "hidden_size": 128, "epochs": 1, "batch_size": 100},
+        "qqp": {**LEARNT, "hidden_size": 128, "num_blocks": 4, "epochs": 1, "batch_size": 100},
+        "har2": {"hidden_size": 256, "num_blocks": 2, "epochs": 20},
+        "dsa19": {"hidden_size": 256, "num_blocks": 16, "epochs": 20},
+        "digits": {"hidden_size": 64, "epochs": 40, "batch_size": 32, "learning_rate": 3e-3},
+        "npz": {"hidden_size": 64, "epochs": 20, "batch_size": 32, "learning_rate": 3e-3},
+    },
+    "best": {
+        "*": {"decay": "cosine", "learning_rate": 1e-3, **HELD},
+        "copy": {"hidden_size": 128, "steps": 40_000, "evaluate_every": 1000, "batch_size": 128},
+        "smnist": {"hidden_size": 512, "epochs": 60},
+        "pmnist": {"hidden_size": 512, "epochs": 60},
+        "imdb": {**LEARNT, "hidden_size": 512, "epochs": 30, "batch_size": 100, "learning_rate": 5e-4},
+        "sst2": {**BEST_GLUE, "hidden_size": 128},
+        "qqp": {**BEST_GLUE, "hidden_size": 512, "num_blocks": 4},
+        "har2": {"hidden_size": 512, "num_blocks": 2, "epochs": 60},
+        "dsa19": {"hidden_size": 512, "num_blocks": 16, "epochs": 60},
+        "digits": {"hidden_size": 128, "epochs": 100, "batch_size": 32, "learning_rate": 2e-3},
+        "npz": {"hidden_size": 128, "epochs": 60, "batch_size": 32},
+    },
+}
+
+
+def preset_values(task: str, preset: str) -> Values:
+    """Return the values of a preset for a task.
+
+    >>> preset_values("copy", "paper")["learning_rate"]
+    0.0001
+    """
+    if preset not in PRESETS:
+        nearest = get_close_matches(preset, PRESETS, n=1, cutoff=0.0)[0]
+        raise InputError(
+            f"A preset is one of {', '.join(PRESETS)}, got {preset!r}. Did you mean {nearest!r}?"
+        )
+    recipes = PRESETS[preset]
+    tasks = [name for name in recipes if name != "*"]
+    if task not in tasks:
+        nearest = get_close_matches(task, tasks, n=1, cutoff=0.0)[0]
+        raise InputError(f"A task is one of {', '.join(tasks)}, got {task!r}. Did you mean {nearest!r}?")
+    return {**recipes["*"], **recipes[task]}

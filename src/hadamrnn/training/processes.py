@@ -1,0 +1,73 @@
+"""One process, or several that share each step: data parallel under torchrun, by lightning-fabric.
+
+`join_processes` is the one door. Every process takes `batch_size` samples of a step and gradients
+are averaged, so two processes do what one does with twice the batch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hadamrnn.errors import InputError
+from hadamrnn.layers.model import SequenceModel
+
+LossFunction = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+
+
+class Processes:
+    """A single process; also what the loop asks of several."""
+
+    rank = 0
+    count = 1
+
+    def loss_function(self, model: SequenceModel) -> LossFunction:
+        """Return `model.loss`, arranged so that its gradients are averaged over the processes."""
+        return model.loss
+
+    def mean(self, value: float) -> float:
+        """Return the mean of `value` over the processes."""
+        return value
+
+
+class FabricProcesses(Processes):
+    """The processes that torchrun started, on one machine or several."""
+
+    def __init__(self, dtype: str) -> None:
+        try:
+            from lightning_fabric import Fabric
+        except ImportError as error:
+            raise InputError(
+                "Several processes need lightning-fabric. Install it: pip install 'hadamrnn[distributed]'."
+            ) from error
+        self._fabric: Any = Fabric(
+            accelerator="cpu",
+            strategy="ddp",
+            devices=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+            num_nodes=int(os.environ.get("GROUP_WORLD_SIZE", "1")),
+            precision="64-true" if dtype == "float64" else "32-true",
+        )
+        self._fabric.launch()
+        self.rank = int(self._fabric.global_rank)
+        self.count = int(self._fabric.world_size)
+
+    def loss_function(self, model: SequenceModel) -> LossFunction:
+        wrapped = self._fabric.setup_module(model)
+        wrapped.mark_forward_method("loss")
+
+        def loss(x: Tensor, target: Tensor, lengths: Tensor | None) -> Tensor:
+            return torch.as_tensor(wrapped.loss(x, target, lengths))
+
+        return loss
+
+    def mean(self, value: float) -> float:
+        return float(self._fabric.all_reduce(torch.tensor(value, dtype=torch.float64), reduce_op="mean"))
+
+
+def join_processes(dtype: str) -> Processes:
+    """Return the processes of this run: those of torchrun (WORLD_SIZE above 1), else this one alone."""
+    return FabricProcesses(dtype) if int(os.environ.get("WORLD_SIZE", "1")) > 1 else Processes()

@@ -1,0 +1,154 @@
+"""How a run is watched: a bar on a terminal, plain lines elsewhere, or nothing."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from hadamrnn.data.splits import Metric
+
+REFRESH_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of metrics.jsonl. `loss` is the mean and `flips` the number of sign changes since the last."""
+
+    step: int
+    epoch: float
+    loss: float
+    validation_metric: float
+    flips: int
+    learning_rate: float
+    seconds: float
+
+
+class Watcher:
+    """Sees nothing; the base of those that show."""
+
+    def start(self, step: int, total_steps: int, epochs: float, metric: Metric) -> None:
+        """The run goes on after `step` of `total_steps` steps, which are `epochs` epochs."""
+
+    def advance(self, step: int, loss: float) -> None:
+        """A step was made."""
+
+    def row(self, row: Row, best: bool) -> None:
+        """A validation was made; `best` says whether its model is the best so far."""
+
+    def close(self) -> None:
+        """The run has ended, one way or another."""
+
+
+class Lines(Watcher):
+    """One line for each validation."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+
+    def start(self, step: int, total_steps: int, epochs: float, metric: Metric) -> None:
+        self._clock = Clock(step, total_steps)
+        self._epochs = epochs
+        self._metric = metric
+
+    def row(self, row: Row, best: bool) -> None:
+        print(
+            f"epoch {row.epoch:g}/{self._epochs:g}  step {row.step}  loss {row.loss:.4g}  "
+            f"validation {show_metric(self._metric, row.validation_metric)}{' *' if best else ''}  "
+            f"flips {row.flips}  rate {row.learning_rate:.2g}  {row.seconds:.1f} s  "
+            f"left {show_time(self._clock.left(row.step))}",
+            file=self._stream,
+            flush=True,
+        )
+
+
+class Bar(Watcher):
+    """One bar with epoch, loss, metric, flips and the time left."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        columns = (
+            TextColumn("epoch {task.fields[epoch]}"),
+            BarColumn(),
+            TextColumn("{task.fields[story]}"),
+            TextColumn("left {task.fields[left]}"),
+        )
+        self._progress = Progress(*columns, console=console or Console(stderr=True))
+        self._task: TaskID | None = None
+        self._shown = 0.0
+        self._validated = "no validation yet"
+
+    def start(self, step: int, total_steps: int, epochs: float, metric: Metric) -> None:
+        self._clock = Clock(step, total_steps)
+        self._steps_per_epoch = total_steps / epochs
+        self._epochs = epochs
+        self._metric = metric
+        self._task = self._progress.add_task(
+            "train", total=total_steps, completed=step, epoch="", story="", left="?"
+        )
+        self._progress.start()
+
+    def advance(self, step: int, loss: float) -> None:
+        now = time.monotonic()
+        if self._task is None or now - self._shown < REFRESH_SECONDS:
+            return
+        self._shown = now
+        self._progress.update(
+            self._task,
+            completed=step,
+            epoch=f"{step / self._steps_per_epoch:.2f}/{self._epochs:g}",
+            story=f"loss {loss:.4g}  {self._validated}",
+            left=show_time(self._clock.left(step)),
+        )
+
+    def row(self, row: Row, best: bool) -> None:
+        self._validated = (
+            f"validation {show_metric(self._metric, row.validation_metric)}{' *' if best else ''}  "
+            f"flips {row.flips}"
+        )
+        self._shown = 0.0
+        self.advance(row.step, row.loss)
+
+    def close(self) -> None:
+        self._progress.stop()
+
+
+class Clock:
+    """Estimates the time left from the pace of this session."""
+
+    def __init__(self, step: int, total_steps: int) -> None:
+        self._first, self._total, self._began = step, total_steps, time.monotonic()
+
+    def left(self, step: int) -> float:
+        done = max(step - self._first, 1)
+        return (time.monotonic() - self._began) / done * (self._total - step)
+
+
+def show_metric(metric: Metric, value: float) -> str:
+    """Return a metric as people read it.
+
+    >>> show_metric("accuracy", 0.9512), show_metric("cross_entropy", 1.64e-7)
+    ('accuracy 95.12 %', 'cross_entropy 1.64e-07')
+    """
+    return f"accuracy {100 * value:.2f} %" if metric == "accuracy" else f"{metric} {value:.4g}"
+
+
+def show_time(seconds: float) -> str:
+    """Return a duration.
+
+    >>> show_time(59.6), show_time(3725)
+    ('1:00', '1:02:05')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def choose_watcher(quiet: bool) -> Watcher:
+    """Return what suits standard error: a bar on a terminal, lines elsewhere, nothing if `quiet`."""
+    if quiet:
+        return Watcher()
+    return Bar() if sys.stderr.isatty() else Lines()

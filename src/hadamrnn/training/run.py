@@ -1,0 +1,86 @@
+"""Whole runs: `train` begins one, `resume` goes on with one, `load_run` reads one back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from hadamrnn.data import load_task
+from hadamrnn.data.splits import Splits
+from hadamrnn.layers.model import SequenceModel
+from hadamrnn.layers.storage import load_model
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.folder import RunFolder, check_free
+from hadamrnn.training.loop import CHECKPOINT_SECONDS, Outcome, fit
+from hadamrnn.training.models import build
+from hadamrnn.training.processes import Processes, join_processes
+from hadamrnn.training.progress import Watcher
+
+
+@dataclass(frozen=True)
+class Sitting:
+    """How a run is attended to; nothing here changes its result."""
+
+    data_dir: str | Path | None = None
+    watcher: Watcher | None = None
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
+    stop: Callable[[], bool] = lambda: False
+
+
+def train(config: TrainingConfig, out: str | Path, sitting: Sitting | None = None) -> Outcome:
+    """Train a new model; `out` becomes its run folder. Bad input leaves no folder behind."""
+    sitting = sitting or Sitting()
+    processes = join_processes(config.dtype)
+    if processes.rank == 0:
+        check_free(out)
+    splits, model = _prepare(config, sitting.data_dir)
+    folder = RunFolder.create(out, config, splits, sitting.data_dir) if processes.rank == 0 else None
+    return _fit(config, splits, model, folder, processes, sitting)
+
+
+def resume(path: str | Path, sitting: Sitting | None = None) -> Outcome:
+    """Go on with the run at `path`; the end is bit for bit that of the uninterrupted run."""
+    sitting = sitting or Sitting()
+    folder = RunFolder.open(path)
+    processes = join_processes(folder.config.dtype)
+    splits, model = _prepare(folder.config, sitting.data_dir or folder.story["data_dir"])
+    return _fit(folder.config, splits, model, folder, processes, sitting)
+
+
+def load_run(path: str | Path) -> tuple[RunFolder, SequenceModel]:
+    """Return a run and its best model."""
+    folder = RunFolder.open(path)
+    return folder, load_model(folder.trained_model_path()).eval()
+
+
+def _prepare(config: TrainingConfig, data_dir: str | Path | None) -> tuple[Splits, SequenceModel]:
+    """Return the task and a freshly drawn model."""
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    splits = load_task(config.task, data_dir, **config.task_options)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        return splits, build(config, splits)
+
+
+def _fit(
+    config: TrainingConfig,
+    splits: Splits,
+    model: SequenceModel,
+    folder: RunFolder | None,
+    processes: Processes,
+    sitting: Sitting,
+) -> Outcome:
+    return fit(
+        model,
+        splits,
+        config,
+        folder=folder,
+        watcher=sitting.watcher if processes.rank == 0 else None,
+        processes=processes,
+        checkpoint_seconds=sitting.checkpoint_seconds,
+        stop=sitting.stop,
+    )

@@ -1,0 +1,102 @@
+"""When things happen in a run: functions of the step alone.
+
+Whoever knows the step knows the learning rate, whether signs still learn, which samples come next
+and the seed of dropout. So a run resumes from a number, not from a history.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hadamrnn.data.splits import Split
+from hadamrnn.errors import InputError
+from hadamrnn.training.config import TrainingConfig
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The course of a run.
+
+    Args:
+        config: the run's configuration.
+        samples: in the training set.
+        processes: that share a step; each takes `batch_size` samples.
+    """
+
+    config: TrainingConfig
+    samples: int
+    processes: int = 1
+
+    def __post_init__(self) -> None:
+        if self.samples < self.processes:
+            raise InputError(f"{self.processes} processes need a sample each, got {self.samples} in all.")
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of one step, all processes together; a smaller training set is one batch."""
+        wanted = self.config.batch_size * self.processes
+        return wanted if wanted <= self.samples else self.samples - self.samples % self.processes
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Whole batches in the training set. The remainder sits out; each epoch it is another one."""
+        return self.samples // self.batch_size
+
+    @property
+    def total_steps(self) -> int:
+        if self.config.steps is not None:
+            return self.config.steps
+        assert self.config.epochs is not None
+        return self.config.epochs * self.steps_per_epoch
+
+    @property
+    def row_steps(self) -> int:
+        """Steps between validations."""
+        return self.config.evaluate_every or self.steps_per_epoch
+
+    def ends_row(self, step: int) -> bool:
+        """Whether a validation follows after `step` steps."""
+        return step % self.row_steps == 0 or step == self.total_steps
+
+    def row_start(self, step: int) -> int:
+        """Return where the row began that `step` ends."""
+        return (step - 1) // self.row_steps * self.row_steps
+
+    def rate_factor(self, step: int) -> float:
+        """Return what the learning rates are multiplied with.
+
+        exponential: factor^floor(step / steps_per_epoch)     cosine: (1 + cos(pi step / total)) / 2
+        """
+        if self.config.decay == "cosine":
+            return (1 + math.cos(math.pi * step / self.total_steps)) / 2
+        if self.config.decay == "exponential":
+            return float(self.config.decay_factor ** (step // self.steps_per_epoch))
+        return 1.0
+
+    def signs_learn(self, step: int) -> bool:
+        freeze = self.config.sign_freeze_epoch
+        return freeze is None or step < freeze * self.steps_per_epoch
+
+    def dropout_seed(self, step: int, rank: int) -> int:
+        return (self.config.seed << 32) + step * self.processes + rank
+
+
+def epoch_order(split: Split, seed: int, epoch: int, balanced: bool) -> Tensor:
+    """Return the samples of an epoch in the order they are seen, a function of seed and epoch.
+
+    A permutation; if `balanced`, as many draws with replacement, every class equally likely.
+    """
+    state = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)
+    generator = torch.Generator().manual_seed(int(state[0]) >> 1)
+    if not balanced:
+        return torch.randperm(len(split), generator=generator)
+    if split.y is None or split.y.dim() != 1 or split.y.is_floating_point():
+        raise InputError("balanced draws need one class label per sample. Leave balanced out.")
+    labels = split.y.long()
+    weights = labels.bincount().double().reciprocal()[labels]
+    return torch.multinomial(weights, len(split), replacement=True, generator=generator)

@@ -1,0 +1,210 @@
+"""Trainer: a model, its optimizer and its counters, and the one step that moves them."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from hadamrnn.data.splits import Splits
+from hadamrnn.errors import InputError
+from hadamrnn.layers.cell import HadamCell
+from hadamrnn.layers.model import SequenceModel
+from hadamrnn.layers.storage import check_finite
+from hadamrnn.training.checkpoint import Counters, adam_tensors, restore_adam
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.evaluate import evaluate, is_better
+from hadamrnn.training.processes import Processes
+from hadamrnn.training.progress import Row
+from hadamrnn.training.schedule import Schedule, epoch_order
+
+Groups = dict[str, dict[str, Tensor]]
+
+
+class Diverged(InputError):
+    """The loss or a weight is no longer a finite number."""
+
+
+class Trainer:
+    """The state of a run in memory.
+
+    Args:
+        model: trained in place; anything with `loss(x, target, lengths)` that `evaluate` can call.
+        splits: the task; its test split is never touched.
+        config: the recipe.
+        processes: who shares the work.
+    """
+
+    def __init__(
+        self, model: SequenceModel, splits: Splits, config: TrainingConfig, processes: Processes
+    ) -> None:
+        self.config = config
+        self.splits = splits
+        self.processes = processes
+        self.schedule = Schedule(config, len(splits.train), processes.count)
+        self.dtype = torch.float64 if config.dtype == "float64" else torch.float32
+        self.model = model.to(self.dtype).train()
+        self.counters = Counters()
+        self.best: dict[str, Tensor] = {}
+        self._signs = sign_parameters(model)
+        if not self.schedule.signs_learn(0):
+            for latent in self._signs:
+                latent.requires_grad_(False)  # the engine then leaves their gradient out
+        self._loss = processes.loss_function(self.model)
+        learnt = {id(latent) for latent in self._signs}
+        self._parameters = [p for p in model.parameters() if id(p) not in learnt]
+        groups = [{"params": self._parameters}, {"params": self._signs}]
+        self.optimizer = torch.optim.Adam(
+            [group for group in groups if group["params"]], lr=config.learning_rate, fused=True
+        )
+        self._average = (
+            None
+            if config.weight_average is None
+            else AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(config.weight_average))
+        )
+        self._order_epoch = -1
+        self._order = torch.empty(0, dtype=torch.int64)
+        self._positive = self._are_positive()
+
+    @property
+    def finished(self) -> bool:
+        return self.counters.step >= self.schedule.total_steps
+
+    def step(self) -> float:
+        """Make one step of Adam and return the batch's loss before it."""
+        step = self.counters.step
+        learning = self._set_rates(step)
+        torch.default_generator.manual_seed(self.schedule.dropout_seed(step, self.processes.rank))
+        x, target, lengths = self.splits.train.batch(self._samples(step))
+        if target is None:
+            raise InputError("Training needs labels, and this training split has none.")
+        loss = self._loss(x.to(self.dtype) if x.is_floating_point() else x, self._cast(target), lengths)
+        value = loss.item()
+        if not math.isfinite(value):
+            raise Diverged(f"the loss is {value} at step {step}")
+        self.optimizer.zero_grad()
+        loss.backward()
+        if not learning:
+            for latent in self._signs:
+                latent.grad = None
+        if self.config.gradient_clip is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.gradient_clip)
+        self.optimizer.step()
+        if self._average is not None:
+            self._average.update_parameters(self.model)
+        if learning:
+            self._count_flips()
+        self.counters.step = step + 1
+        self.counters.loss_sum += value
+        return value
+
+    def validate(self) -> tuple[Row, bool]:
+        """Return the row that ends here, and whether its model is the best so far; keep it if so."""
+        counters, schedule = self.counters, self.schedule
+        try:
+            check_finite(self.model)
+        except InputError as error:
+            raise Diverged(f"a weight is NaN or infinite at step {counters.step}") from error
+        model = self._candidate()
+        metric = evaluate(model, self.splits.validation, self.splits.metric)
+        steps = counters.step - schedule.row_start(counters.step)
+        row = Row(
+            step=counters.step,
+            epoch=round(counters.step / schedule.steps_per_epoch, 4),
+            loss=self.processes.mean(counters.loss_sum / steps),
+            validation_metric=metric,
+            flips=counters.flips,
+            learning_rate=self.config.learning_rate * schedule.rate_factor(counters.step - 1),
+            seconds=round(counters.seconds, 3),
+        )
+        counters.loss_sum, counters.flips = 0.0, 0
+        better = is_better(self.splits.metric, metric, counters.best_metric)
+        if better:
+            counters.best_metric, counters.best_step = metric, counters.step
+            self.best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+        return row, better
+
+    def best_model(self) -> SequenceModel:
+        """Return a copy of the model with the best weights so far."""
+        model = copy.deepcopy(self.model)
+        model.load_state_dict(self.best)
+        return model.eval()
+
+    def state(self) -> Groups:
+        """Return all tensors that the next step depends on, and the best model's."""
+        groups: Groups = {
+            "model": dict(self.model.state_dict()),
+            "best": self.best,
+            **adam_tensors(self.optimizer, self.model),
+        }
+        if self._average is not None:
+            groups["average"] = dict(self._average.state_dict())
+        return groups
+
+    def restore(self, groups: Groups, counters: Counters) -> None:
+        """Go back to a state; what follows is what followed then, to the last bit."""
+        self.model.load_state_dict(groups["model"])
+        restore_adam(self.optimizer, self.model, groups)
+        if self._average is not None:
+            self._average.load_state_dict(groups["average"])
+        self.best = groups.get("best", {})
+        self.counters = counters
+        self._positive = self._are_positive()
+
+    def _candidate(self) -> SequenceModel:
+        """Return the model to be validated: the average of the weights if one is kept."""
+        if self._average is None:
+            return self.model
+        assert isinstance(self._average.module, SequenceModel)
+        return self._average.module
+
+    def _set_rates(self, step: int) -> bool:
+        """Set the learning rates of this step; return whether the signs learn."""
+        factor = self.schedule.rate_factor(step)
+        learning = bool(self._signs) and self.schedule.signs_learn(step)
+        if not learning and self.processes.count == 1:
+            # Several processes keep asking for the gradient: it was promised when they joined.
+            for latent in self._signs:
+                latent.requires_grad_(False)
+        rates = [self.config.learning_rate, self.config.sign_learning_rate]
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=False):
+            group["lr"] = factor * (self.config.learning_rate if rate is None else rate)
+        return learning
+
+    def _samples(self, step: int) -> Tensor:
+        """Return the samples of this process in this step."""
+        epoch, position = divmod(step, self.schedule.steps_per_epoch)
+        if epoch != self._order_epoch:
+            self._order = epoch_order(self.splits.train, self.config.seed, epoch, self.config.balanced)
+            self._order_epoch = epoch
+        size = self.schedule.batch_size
+        mine = size // self.processes.count
+        start = position * size + self.processes.rank * mine
+        return self._order[start : start + mine]
+
+    def _cast(self, target: Tensor) -> Tensor:
+        return target.to(self.dtype) if target.is_floating_point() else target
+
+    def _count_flips(self) -> None:
+        positive = self._are_positive()
+        self.counters.flips += sum(
+            int((now != before).sum()) for now, before in zip(positive, self._positive, strict=True)
+        )
+        self._positive = positive
+
+    def _are_positive(self) -> list[Tensor]:
+        return [latent.detach() >= 0 for latent in self._signs]
+
+
+def sign_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """Return the latent signs of all Hadamard cells in a model; other networks have none."""
+    latents = [
+        latent
+        for cell in model.modules()
+        if isinstance(cell, HadamCell)
+        for latent in (cell.latent_signs, cell.latent_column_signs)
+    ]
+    return [latent for latent in latents if latent is not None]
