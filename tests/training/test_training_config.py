@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hadamrnn.data import TASKS
+from hadamrnn.errors import InputError
+from hadamrnn.training.config import FIELDS, TrainingConfig, config_yaml, read_config, resolve_config
+from hadamrnn.training.presets import PRESETS
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("task", TASKS)
+def test_every_preset_has_a_recipe_for_every_task(preset: str, task: str) -> None:
+    config = resolve_config(task, preset=preset)
+
+    assert (config.task, config.preset) == (task, preset)
+
+
+@pytest.mark.parametrize(
+    ("task", "hidden_size", "epochs", "batch_size", "learning_rate", "decay_factor"),
+    [
+        ("copy", 128, 10, 128, 1e-4, 0.98),
+        ("pmnist", 512, 200, 64, 1e-3, 0.98),
+        ("smnist", 512, 200, 64, 1e-3, 0.98),
+        ("imdb", 512, 30, 100, 5e-4, 0.99),
+        ("sst2", 128, 60, 20, 5e-4, 0.99),
+        ("qqp", 512, 50, 20, 5e-4, 0.99),
+    ],
+)
+def test_preset_paper_is_the_papers_appendix(
+    task: str, hidden_size: int, epochs: int, batch_size: int, learning_rate: float, decay_factor: float
+) -> None:
+    config = resolve_config(task, preset="paper")
+
+    assert (config.hidden_size, config.epochs, config.batch_size) == (hidden_size, epochs, batch_size)
+    assert (config.learning_rate, config.decay, config.decay_factor) == (
+        learning_rate,
+        "exponential",
+        decay_factor,
+    )
+    assert config.sign_freeze_epoch is None and config.sign_learning_rate is None
+
+
+def test_the_command_line_wins_over_the_file_and_the_file_over_the_preset(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("hidden_size: 32\nlearning_rate: 1e-2\ntask_options: {delay: 7, train_size: 10}\n")
+
+    overrides = {"hidden_size": 64, "task_options": {"delay": 9}}
+    config = resolve_config("copy", preset="best", file=file, overrides=overrides)
+
+    assert config.hidden_size == 64
+    assert config.learning_rate == 0.01  # YAML 1.1 reads 1e-2 as text
+    assert config.steps == PRESETS["best"]["copy"]["steps"]
+    assert config.task_options == {"delay": 9, "train_size": 10}
+
+
+def test_epochs_replace_the_steps_of_a_preset_and_steps_its_epochs() -> None:
+    in_epochs = resolve_config("copy", preset="best", overrides={"epochs": 2})
+    in_steps = resolve_config("pmnist", preset="best", overrides={"steps": 5})
+
+    assert (in_epochs.epochs, in_epochs.steps) == (2, None)
+    assert (in_steps.epochs, in_steps.steps) == (None, 5)
+
+
+def test_a_written_configuration_reads_back_and_repeats_the_run(tmp_path: Path) -> None:
+    config = resolve_config("imdb", preset="paper", overrides={"weight_bits": "ternary", "steps": 3})
+    file = tmp_path / "config.yaml"
+    file.write_bytes(config_yaml(config))
+
+    assert read_config(file) == config
+    assert resolve_config(file=file) == config
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("hiden_size", "hidden_size"), ("lr", "learning_rate"), ("epoch", "epochs")]
+)
+def test_an_unknown_name_is_refused_with_the_nearest_valid_one(name: str, nearest: str) -> None:
+    with pytest.raises(InputError, match=f"{name}.*nearest valid name is '[a-z_]+'") as refusal:
+        resolve_config("digits", overrides={name: 1})
+
+    if name != "lr":  # two letters have many neighbours; any valid name will do
+        assert nearest in str(refusal.value)
+    assert str(refusal.value).split("'")[-2] in FIELDS
+
+
+@pytest.mark.parametrize(
+    ("values", "rule"),
+    [
+        ({"epochs": None, "steps": None}, "Exactly one of epochs and steps"),
+        ({"steps": 3}, "Exactly one of epochs and steps"),
+        ({"epochs": 0}, "at least 1"),
+        ({"epochs": 1.5}, "int or none"),
+        ({"batch_size": True}, "must be int"),
+        ({"learning_rate": "fast"}, "must be float"),
+        ({"learning_rate": -1.0}, "positive"),
+        ({"learning_rate": float("nan")}, "positive"),
+        ({"decay": "linear"}, "one of none, exponential, cosine"),
+        ({"weight_average": 1.0}, "between 0 and 1"),
+        ({"seed": -1}, r"0..2\*\*32"),
+        ({"task_options": 3}, "must be dict"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_with_the_rule(values: dict[str, object], rule: str) -> None:
+    with pytest.raises(InputError, match=rule):
+        TrainingConfig(**{"task": "digits", "epochs": 1, **values})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["- a\n- b\n", "epochs: [", "\x00"])
+def test_a_file_that_is_no_configuration_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+
+    with pytest.raises(InputError, match=r"mine\.yaml"):
+        resolve_config("digits", file=file)
+
+
+def test_a_file_for_another_task_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("task: copy\n")
+
+    with pytest.raises(InputError, match="for the task copy, got digits"):
+        resolve_config("digits", file=file)
