@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from pathlib import Path
@@ -24,3 +25,14 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def with_sorted_header(content: bytes) -> bytes:
+    """Return a safetensors file with the keys of its header in order: equal content, equal bytes.
+
+    The library writes its metadata in the random order of a hash map.
+    """
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8:end]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)  # tensors start at a multiple of 8, as in the original
+    return len(header).to_bytes(8, "little") + header + content[end:]

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from hadamrnn.errors import InputError
-from hadamrnn.files import write_atomically
+from hadamrnn.files import with_sorted_header, write_atomically
 from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
 
 FORMAT = "hadamrnn"
@@ -34,7 +34,7 @@ def save_model(model: SequenceModel, path: str | Path) -> None:
         "config": json.dumps(dataclasses.asdict(model.config), sort_keys=True),
     }
     tensors = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
-    write_atomically(path, save(tensors, metadata))
+    write_atomically(path, with_sorted_header(save(tensors, metadata)))
 
 
 def load_model(path: str | Path, evaluator: str = "auto") -> SequenceModel:

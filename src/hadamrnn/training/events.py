@@ -1,17 +1,19 @@
 """TensorBoard event files, written at once.
 
 tensorboardX's `SummaryWriter` hands events to a thread, where a full disk would go unseen; its
-`EventsWriter` underneath writes when it is told to.
+`RecordWriter` underneath writes when it is told to.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 
-from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event, SessionLog
+from tensorboardX.record_writer import RecordWriter
 from tensorboardX.summary import scalar
 
 
@@ -25,16 +27,21 @@ class EventLog:
 
     def __init__(self, folder: Path, start_step: int) -> None:
         folder.mkdir(exist_ok=True)
-        self._writer = EventsWriter(str(folder / "events"), f".{os.getpid()}")
+        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
+        self._writer = RecordWriter(str(folder / name))
+        self._add(Event(wall_time=time.time(), file_version="brain.Event:2"))
         if start_step:
             session = SessionLog(status=SessionLog.START)
-            self._writer.write_event(Event(wall_time=time.time(), step=start_step + 1, session_log=session))
-            self._writer.flush()
+            self._add(Event(wall_time=time.time(), step=start_step + 1, session_log=session))
 
     def write(self, step: int, values: dict[str, float]) -> None:
         for name, value in values.items():
-            self._writer.write_event(Event(wall_time=time.time(), step=step, summary=scalar(name, value)))
+            self._add(Event(wall_time=time.time(), step=step, summary=scalar(name, value)))
         self._writer.flush()
 
     def close(self) -> None:
-        self._writer.close()
+        with suppress(OSError):  # every row was flushed: there is nothing left to lose
+            self._writer.close()
+
+    def _add(self, event: Event) -> None:
+        self._writer.write(event.SerializeToString())

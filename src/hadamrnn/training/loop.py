@@ -87,11 +87,12 @@ class Session:
                 self.watcher.advance(counters.step, loss)
                 if schedule.ends_row(counters.step):
                     self._record(*trainer.validate())
-                if trainer.finished or now - saved >= checkpoint_seconds or stop():
+                stopping = stop()
+                if trainer.finished or stopping or now - saved >= checkpoint_seconds:
                     self._save()
                     saved = time.monotonic()
-                    if stop():
-                        break
+                if stopping:
+                    break
         except Diverged as error:
             raise Diverged(f"Training diverged: {error}. {self._keep_best()}") from error
         finally:
