@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from hadamrnn.maths.transform import hadamard_transform as hadamard_transform
     from hadamrnn.orders import hadamard_matrix as hadamard_matrix
     from hadamrnn.orders import hadamard_orders as hadamard_orders
+    from hadamrnn.training.config import TrainingConfig as TrainingConfig
+    from hadamrnn.training.config import resolve_config as resolve_config
+    from hadamrnn.training.evaluate import evaluate as evaluate
+    from hadamrnn.training.loop import fit as fit
+    from hadamrnn.training.run import load_run as load_run
+    from hadamrnn.training.run import train as train
 
     __version__: str
 
@@ -43,6 +49,12 @@ _HOME = {
     "hadamard_transform": "maths.transform",
     "hadamard_matrix": "orders",
     "hadamard_orders": "orders",
+    "TrainingConfig": "training.config",
+    "resolve_config": "training.config",
+    "evaluate": "training.evaluate",
+    "fit": "training.loop",
+    "load_run": "training.run",
+    "train": "training.run",
     "network_size": "fixedpoint.cost",
     "paper_step_cost": "fixedpoint.cost",
     "fast_step_cost": "fixedpoint.cost",

@@ -105,7 +105,7 @@ def test_quiet_shows_no_progress(command: Command, tmp_path: Path) -> None:
         (("digit", "--out", "new"), "Did you mean 'digits'?"),
         (("digits", "--preset", "besst", "--out", "new"), "Did you mean 'best'?"),
         (("digits", "--hidden-size", "many", "--out", "new"), "hidden_size must be int, got 'many'"),
-        (("digits", "--hidden-size", "92", "--out", "new"), "92"),
+        (("digits", "--hidden-size", "10", "--out", "new"), "10"),
         (("digits", "--model", "mamba", "--out", "new"), "model must be one of"),
         (("digits", "--epochs", "0", "--out", "new"), "epochs must be at least 1"),
         (("digits", "--task-option", "delay", "--out", "new"), "NAME=VALUE"),

@@ -3,6 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hadamrnn.data import TASKS
 from hadamrnn.errors import InputError
@@ -105,6 +107,21 @@ def test_an_unknown_name_is_refused_with_the_nearest_valid_one(name: str, neares
 def test_a_value_out_of_range_is_refused_with_the_rule(values: dict[str, object], rule: str) -> None:
     with pytest.raises(InputError, match=rule):
         TrainingConfig(**{"task": "digits", "epochs": 1, **values})  # type: ignore[arg-type]
+
+
+ANYTHING = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.just({}), st.just(10**400)
+)
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), ANYTHING, max_size=3))
+def test_whatever_the_values_there_is_a_configuration_or_a_clear_refusal(values: dict[str, object]) -> None:
+    try:
+        config = TrainingConfig(**{"task": "digits", "epochs": 1, **values})  # type: ignore[arg-type]
+    except InputError as refusal:
+        assert "\n" not in str(refusal)
+    else:
+        assert config.learning_rate > 0 and config.batch_size >= 1
 
 
 @pytest.mark.parametrize("text", ["- a\n- b\n", "epochs: [", "\x00"])

@@ -55,11 +55,10 @@ def run(args: argparse.Namespace) -> None:
     splits = load_task(config.task, args.data_dir or folder.story["data_dir"], **config.task_options)
     split = getattr(splits, args.split)
     figures: dict[str, object] = {"task": config.task, "split": args.split, "samples": len(split)}
-    labelled = split.batch(slice(0, 1))[1] is not None
     if args.predictions is not None:
         write_glue(Path(args.predictions), decide(predict_logits(model, split)))
         figures["predictions"] = args.predictions
-    if labelled or args.predictions is None:
+    if split.labelled or args.predictions is None:
         figures["metric"], figures["value"] = splits.metric, evaluate(model, split, splits.metric)
     if splits.note:
         figures["note"] = splits.note

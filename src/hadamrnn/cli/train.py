@@ -90,11 +90,21 @@ def run(args: argparse.Namespace) -> int:
     with stopped_by_signals() as stop:
         sitting = runs.Sitting(args.data_dir, choose_watcher(args.quiet), args.checkpoint_seconds, stop)
         if args.resume is not None:
+            _note_changes(args.resume)
             outcome = runs.resume(args.resume, sitting)
         else:
             outcome = runs.train(_config(args, settings), args.out, sitting)
     _report(args, outcome)
     return 0
+
+
+def _note_changes(path: str) -> None:
+    """Say what is no longer as it was when the run began."""
+    from hadamrnn.training.folder import RunFolder
+
+    changes = RunFolder.open(path).version_changes()
+    if changes:
+        print(f"note: {', '.join(changes)}: the end may differ in its last bits", file=sys.stderr)
 
 
 def _settings(args: argparse.Namespace) -> dict[str, object]:

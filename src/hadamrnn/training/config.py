@@ -67,7 +67,7 @@ class TrainingConfig:
     threads: int | None = option(None, "CPU threads of each process; none is torch's choice")
 
     def __post_init__(self) -> None:
-        for name, hint in _HINTS().items():
+        for name, hint in _field_types().items():
             object.__setattr__(self, name, coerce(name, getattr(self, name), hint))
         if (self.epochs is None) == (self.steps is None):
             raise InputError(
@@ -90,7 +90,7 @@ def _check(name: str, value: Any, holds: Any, rule: str) -> None:
         raise InputError(f"{name} must be {rule}, got {value!r}.")
 
 
-def _HINTS() -> dict[str, Any]:
+def _field_types() -> dict[str, Any]:
     """Return the type of every field, in order."""
     return typing.get_type_hints(TrainingConfig)
 
@@ -185,7 +185,7 @@ def parse_value(name: str, text: str) -> object:
         value = None if text.lower() == "none" and name != "decay" else yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise InputError(f"{name} cannot be read from {text!r}.") from error
-    return coerce(name, value, _HINTS()[name])
+    return coerce(name, value, _field_types()[name])
 
 
 def coerce(name: str, value: object, hint: Any) -> Any:
@@ -200,7 +200,7 @@ def coerce(name: str, value: object, hint: Any) -> Any:
     if float in kinds and isinstance(value, (int, str)) and not isinstance(value, bool):
         try:
             return float(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             pass
     wanted = " or ".join("none" if kind is types.NoneType else kind.__name__ for kind in kinds)
     raise InputError(f"{name} must be {wanted}, got {value!r}.")

@@ -41,6 +41,8 @@ class Trainer:
     def __init__(
         self, model: SequenceModel, splits: Splits, config: TrainingConfig, processes: Processes
     ) -> None:
+        if not splits.train.labelled:
+            raise InputError("Training needs labels, and this training split has none.")
         self.config = config
         self.splits = splits
         self.processes = processes
@@ -79,8 +81,7 @@ class Trainer:
         learning = self._set_rates(step)
         torch.default_generator.manual_seed(self.schedule.dropout_seed(step, self.processes.rank))
         x, target, lengths = self.splits.train.batch(self._samples(step))
-        if target is None:
-            raise InputError("Training needs labels, and this training split has none.")
+        assert target is not None
         loss = self._loss(x.to(self.dtype) if x.is_floating_point() else x, self._cast(target), lengths)
         value = loss.item()
         if not math.isfinite(value):
