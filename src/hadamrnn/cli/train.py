@@ -122,7 +122,9 @@ def _settings(args: argparse.Namespace) -> dict[str, object]:
 def _config(args: argparse.Namespace, settings: dict[str, object]) -> TrainingConfig:
     task, options = args.task, _task_options(args.task_option)
     if task is not None and task.endswith(".npz"):
-        task, options = "npz", {"path": str(Path(task).resolve()), **options}
+        task, options = "npz", {"path": task, **options}
+    if "path" in options:  # a run is also read from other folders
+        options["path"] = str(Path(str(options["path"])).resolve())
     overrides = {**settings, **({"task_options": options} if options else {})}
     return resolve_config(task, preset=args.preset, file=args.config, overrides=overrides)
 

@@ -52,7 +52,7 @@ def fit(
         watcher: who is shown the progress.
         processes: who shares the work; this process alone by default.
         checkpoint_seconds: between checkpoints. Shorter costs time, never bits.
-        stop: asked after every step; True ends the run with a checkpoint.
+        stop: asked after every step; True ends the run with a checkpoint (several processes: soon).
     """
     processes = processes or Processes()
     session = Session(Trainer(model, splits, config, processes), folder, watcher or Watcher())
@@ -87,7 +87,7 @@ class Session:
                 self.watcher.advance(counters.step, loss)
                 if schedule.ends_row(counters.step):
                     self._record(*trainer.validate())
-                stopping = stop()
+                stopping = trainer.processes.agree(stop(), counters.step)
                 if trainer.finished or stopping or now - saved >= checkpoint_seconds:
                     self._save()
                     saved = time.monotonic()

@@ -16,6 +16,8 @@ from torch import Tensor
 from hadamrnn.errors import InputError
 from hadamrnn.layers.model import SequenceModel
 
+AGREE_STEPS = 20  # between two questions to all processes: each costs a round trip
+
 LossFunction = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 
@@ -32,6 +34,10 @@ class Processes:
     def mean(self, value: float) -> float:
         """Return the mean of `value` over the processes."""
         return value
+
+    def agree(self, wish: bool, step: int) -> bool:
+        """Whether any process has the wish, after `step` steps: all get the same answer."""
+        return wish
 
 
 class FabricProcesses(Processes):
@@ -63,6 +69,9 @@ class FabricProcesses(Processes):
             return torch.as_tensor(wrapped.loss(x, target, lengths))
 
         return loss
+
+    def agree(self, wish: bool, step: int) -> bool:
+        return step % AGREE_STEPS == 0 and self.mean(float(wish)) > 0
 
     def mean(self, value: float) -> float:
         return float(self._fabric.all_reduce(torch.tensor(value, dtype=torch.float64), reduce_op="mean"))
