@@ -87,6 +87,7 @@ class Session:
                 self.watcher.advance(counters.step, loss)
                 if schedule.ends_row(counters.step):
                     self._record(*trainer.validate())
+                    counters.seconds = before + time.monotonic() - began
                 stopping = trainer.processes.agree(stop(), counters.step)
                 if trainer.finished or stopping or now - saved >= checkpoint_seconds:
                     self._save()
