@@ -1,1 +1,5 @@
-"""The integer half: no torch below this folder."""
+"""The integer side: `IntegerModel`, its reference engine, its file, its cost. Numpy only, no torch."""
+
+from hadamrnn.fixedpoint.model import IntegerModel
+
+__all__ = ["IntegerModel"]

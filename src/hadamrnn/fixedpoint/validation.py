@@ -1,0 +1,84 @@
+"""Checks of the fields of an integer model: each error names the rule, the value and the way out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hadamrnn.errors import InputError
+
+MAX_ENTRIES = 100
+MAX_ENTRY_LENGTH = 4000
+
+
+def check_int(name: str, value: object, low: int, high: int, alternative: str = "") -> None:
+    """Raise unless `value` is an int in low..high."""
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        rule = f"{low}..{high}{' ' if alternative else ''}{alternative}"
+        raise InputError(f"{name} must be an int in {rule}, got {_short(value)}.")
+
+
+def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    """Raise unless `value` is one of `choices`, type included (1 is not True)."""
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
+        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {_short(value)}.")
+
+
+def check_scale(name: str, value: object) -> None:
+    """Raise unless `value` is a finite positive float."""
+    if not isinstance(value, float) or not math.isfinite(value) or value <= 0:
+        raise InputError(f"{name} must be a finite positive float, got {_short(value)}.")
+
+
+def check_array(
+    name: str,
+    value: Any,
+    dtype: type,
+    shape: tuple[int, ...],
+    bounds: tuple[int, int],
+    *,
+    zero: bool = True,
+) -> NDArray[Any]:
+    """Return a read-only copy of `value` as `dtype`; raise unless it holds integers within bounds.
+
+    With `zero=False` the entry 0 is refused as well: with bounds -1..1 that leaves signs.
+    """
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu" or array.shape != shape:
+        raise InputError(f"{name} must hold integers of shape {shape}, got {array.dtype} of {array.shape}.")
+    low, high = bounds
+    if array.size and (array.min() < low or array.max() > high):
+        raise InputError(f"{name} must lie in {low}..{high}, got {array.min()}..{array.max()}.")
+    if not zero and not array.all():
+        raise InputError(f"{name} must hold +1 and -1 only, got a 0.")
+    array = array.astype(dtype, copy=True, order="C")
+    array.setflags(write=False)
+    return array
+
+
+def check_metadata(metadata: Mapping[str, object]) -> dict[str, str | int | float | bool]:
+    """Return a copy of `metadata`; raise unless it maps strings to short strings and finite numbers."""
+    if not isinstance(metadata, Mapping) or len(metadata) > MAX_ENTRIES:
+        raise InputError(f"metadata must be a mapping of at most {MAX_ENTRIES} entries.")
+    copy: dict[str, str | int | float | bool] = {}
+    for name, value in metadata.items():
+        finite = not isinstance(value, float) or math.isfinite(value)
+        if not isinstance(name, str) or not isinstance(value, str | int | float) or not finite:
+            raise InputError(
+                f"metadata maps names to strings and finite numbers, got {name!r}: {_short(value)}."
+            )
+        if len(name) + len(str(value)) > MAX_ENTRY_LENGTH:
+            raise InputError(
+                f"A metadata entry takes at most {MAX_ENTRY_LENGTH} characters, {name[:40]!r} more."
+            )
+        copy[name] = value
+    return copy
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
