@@ -44,8 +44,8 @@ class IntegerModel:
     """A network of integers and shifts. Arrays are read-only; the floats are a story for the reader only.
 
     Input of one step, by `input_kind`:
-        "dense":    raw codes r, one int32 per channel, become
-                    x = saturate(round((r - raw_offset) * raw_multiplier / 2^raw_shift)) to input_bits;
+        "dense":    codes x of input_bits, one per channel. A sensor's raw int32 codes r become
+                    x = saturate(round((r - raw_offset) * raw_multiplier / 2^raw_shift)), see `encoding`;
         "one_hot":  the index j of the hot channel; input_bits is 2 and x is 1 at j, so U x = U[:, j];
         "embedded": a token id; x = embedding_int[id].
 
@@ -80,7 +80,7 @@ class IntegerModel:
 
     column_signs: NDArray[np.int8] | None = None  # v of "rows+columns", +-1, (hidden_size,)
     embedding_int: NDArray[np.int16] | None = None  # (vocabulary, input_size), input_bits; "embedded" only
-    raw_offset: NDArray[np.int32] | None = None  # (input_size,); "dense" only, there None means x = raw
+    raw_offset: NDArray[np.int32] | None = None  # (input_size,); "dense" only; None: x = saturate(r)
     raw_multiplier: NDArray[np.int32] | None = None  # (input_size,), below 2^16 in magnitude
     raw_shift: NDArray[np.int32] | None = None  # (input_size,), 0..46
     metadata: Metadata = field(default_factory=dict)  # the story: task, metrics, version

@@ -1,0 +1,91 @@
+"""From what a sensor or a data set gives to the codes of an integer model.
+
+    raw codes    x = saturate(round((r - raw_offset) * raw_multiplier / 2^raw_shift))    integers only
+    real values  x = saturate(round(v * 2^(input_bits - 1) / input_scale))               off the device
+
+Both round ties towards +infinity and saturate to input_bits. Shapes pass through, channels last.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.integers import saturate
+from hadamrnn.fixedpoint.model import IntegerModel, signed_range
+
+Codes = NDArray[np.int32]
+
+
+def encode_raw(model: IntegerModel, raw: ArrayLike) -> tuple[Codes, int]:
+    """Return the codes of raw int32 sensor codes `(..., input_size)`, and how many saturated."""
+    array = np.asarray(raw)
+    low, high = signed_range(32)
+    if array.dtype.kind not in "iu" or array.shape[-1:] != (model.input_size,):
+        raise InputError(
+            f"Raw codes must be integers with {model.input_size} channels last, "
+            f"got {array.dtype} of shape {array.shape}."
+        )
+    if array.size and (array.min() < low or array.max() > high):
+        raise InputError(f"Raw codes must fit int32, got {array.min()}..{array.max()}.")
+    values = array.astype(np.int64)
+    if model.raw_offset is not None and model.raw_multiplier is not None and model.raw_shift is not None:
+        shift = model.raw_shift.astype(np.int64)
+        values = (values - model.raw_offset) * model.raw_multiplier + ((np.int64(1) << shift) >> 1) >> shift
+    clipped, count = saturate(values, model.input_bits)
+    return clipped.astype(np.int32), count
+
+
+def encode_values(model: IntegerModel, values: ArrayLike) -> tuple[Codes, int]:
+    """Return the codes of real inputs `(..., input_size)` of a dense model, and how many saturated."""
+    array = np.asarray(values, np.float64)
+    if model.input_kind != "dense" or array.shape[-1:] != (model.input_size,):
+        raise InputError(
+            f"Real inputs belong to dense models, {model.input_size} channels last; this model is "
+            f"{model.input_kind} and the values have shape {array.shape}."
+        )
+    if not np.isfinite(array).all():
+        raise InputError("Real inputs must be finite, got nan or inf. Clean the data first.")
+    scaled = np.floor(array * (2.0 ** (model.input_bits - 1) / model.input_scale) + 0.5)
+    clipped, count = saturate(scaled, model.input_bits)
+    return clipped.astype(np.int32), count
+
+
+def raw_encoding(
+    scale: ArrayLike, offset: ArrayLike, *, input_scale: float, input_bits: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Return raw_offset, raw_multiplier and raw_shift for real inputs v = (r - offset) * scale.
+
+    The factor scale 2^(input_bits - 1) / input_scale of each channel becomes a 16-bit multiplier over a
+    power of two, at most 2^-16 off in relative terms. A factor above 2^16 - 1 saturates every code but 0.
+
+    >>> raw_encoding([1 / 255], [0], input_scale=256 / 255, input_bits=9)  # a pixel is its own code
+    (array([0], dtype=int32), array([32768], dtype=int32), array([15], dtype=int32))
+    """
+    factors = np.asarray(scale, np.float64) * 2.0 ** (input_bits - 1) / input_scale
+    offsets = np.broadcast_to(np.asarray(offset), factors.shape)
+    if factors.ndim != 1 or not np.isfinite(factors).all() or not np.isfinite(offsets).all():
+        raise InputError(
+            f"Raw scales and offsets must be finite, one per channel, got shape {factors.shape}."
+        )
+    pairs = [_multiplier(float(factor)) for factor in factors]
+    multipliers, shifts = zip(*pairs, strict=True) if pairs else ((), ())
+    low, high = signed_range(32)
+    whole = np.clip(np.floor(offsets + 0.5), low, high)
+    return whole.astype(np.int32), np.array(multipliers, np.int32), np.array(shifts, np.int32)
+
+
+def _multiplier(factor: float) -> tuple[int, int]:
+    """Return (m, s) with m / 2^s nearest to `factor`, |m| < 2^16, 0 <= s <= 46."""
+    if factor == 0:
+        return 0, 0
+    _, exponent = math.frexp(factor)  # 2^(exponent-1) <= |factor| < 2^exponent
+    shift = min(max(16 - exponent, 0), 46)
+    multiplier = round(factor * 2.0**shift)
+    if abs(multiplier) == 1 << 16 and shift > 0:
+        multiplier, shift = multiplier // 2, shift - 1
+    limit = (1 << 16) - 1
+    return max(-limit, min(multiplier, limit)), shift

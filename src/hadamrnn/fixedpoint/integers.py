@@ -1,0 +1,92 @@
+"""Exact integer arithmetic on arrays: saturate, round, shift, and the Hadamard transform.
+
+Hidden-first layout: a batch of states is `(hidden_size, streams)`, so that a butterfly adds and subtracts
+whole contiguous rows. Nothing here rounds unless its name says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hadamrnn.orders import factor_matrix, hadamard_matrix, order_factors
+
+Int32 = NDArray[np.int32]
+
+
+def saturate(values: NDArray[Any], bits: int) -> tuple[NDArray[Any], int]:
+    """Clip `values` to the numbers of `bits` bits, in place; return them and how many were clipped.
+
+    >>> saturate(np.array([-9, 3, 8]), bits=4)
+    (array([-8,  3,  7]), 2)
+    """
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    if values.size == 0 or (values.min() >= low and values.max() <= high):
+        return values, 0
+    clipped = int(np.count_nonzero((values < low) | (values > high)))
+    np.clip(values, low, high, out=values)
+    return values, clipped
+
+
+def round_shift(values: NDArray[Any], shift: int) -> NDArray[Any]:
+    """Return round(values / 2^shift), ties towards +infinity, without an overflow of values + half.
+
+    >>> round_shift(np.array([-3, -2, -1, 1, 2, 3]), 1)
+    array([-1, -1,  0,  1,  1,  2])
+    """
+    if shift == 0:
+        return values
+    return np.asarray((values >> shift) + ((values >> shift - 1) & 1))
+
+
+def shift_left(values: NDArray[Any], shift: int) -> NDArray[Any]:
+    """Return values * 2^shift; a negative shift rounds as `round_shift` does."""
+    return np.asarray(values << shift) if shift >= 0 else round_shift(values, -shift)
+
+
+def round_scale(values: Int32, multiplier: int, shift: int) -> Int32:
+    """Return (values * multiplier + 2^(shift-1)) >> shift; the product needs 64 bits."""
+    if multiplier == 1:
+        return round_shift(values, shift)
+    product = values.astype(np.int64)
+    product *= multiplier
+    product += (1 << shift) >> 1
+    product >>= shift
+    return product.astype(np.int32)
+
+
+def exact_product(left: NDArray[Any], right: NDArray[Any]) -> Int32:
+    """Return left @ right, integers whose every partial sum stays below 2^31, by float64's fast product."""
+    return np.asarray(left.astype(np.float64) @ right.astype(np.float64)).astype(np.int32)
+
+
+def hadamard_transform(states: Int32, block_size: int) -> Int32:
+    """Return (I kron H_b) states, a new array, for states `(hidden_size, streams)`.
+
+    H_b = F_1 kron ... kron F_r acts factor by factor: a factor of order 2 is a butterfly, any other one a
+    small product.
+    """
+    source, target, spare = states, np.empty_like(states), np.empty_like(states)
+    before, after = states.shape[0] // block_size, block_size
+    for factor in order_factors(block_size):
+        after //= factor
+        shape = (before, factor, after, states.shape[1])
+        rows, new_rows = source.reshape(shape), target.reshape(shape)
+        if factor == 2:
+            np.add(rows[:, 0], rows[:, 1], out=new_rows[:, 0])
+            np.subtract(rows[:, 0], rows[:, 1], out=new_rows[:, 1])
+        else:
+            flat = (before, factor, after * states.shape[1])
+            new_rows.reshape(flat)[:] = exact_product(factor_matrix(factor), rows.reshape(flat))
+        before *= factor
+        source, target, spare = target, spare, target
+    return source if source is not states else states.copy()
+
+
+def hadamard_transform_reference(states: Int32, block_size: int) -> Int32:
+    """Return the same by one dense integer product a block: the definition."""
+    matrix = hadamard_matrix(block_size).astype(np.int64)
+    blocks = states.reshape(-1, block_size, states.shape[1]).astype(np.int64)
+    return (matrix @ blocks).reshape(states.shape).astype(np.int32)

@@ -1,0 +1,221 @@
+"""The packed file: the paper's size, the same integers, and no trust in what it reads."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors import numpy as safetensors_numpy
+
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint import Engine, IntegerModel, file_size, load, save
+from hadamrnn.fixedpoint.file import _checksum, from_bytes, to_bytes
+from hadamrnn.fixedpoint.packing import pack, packed_size, unpack
+
+Strategy = Callable[..., st.SearchStrategy[Any]]
+
+
+def paper_model(hidden: int, inputs: int, outputs: int, weight_bits: int, kind: Any) -> IntegerModel:
+    rng = np.random.default_rng(0)
+    half = 1 << weight_bits - 1
+    return IntegerModel(
+        hidden_size=hidden,
+        block_size=hidden,
+        input_size=inputs,
+        output_size=outputs,
+        weight_bits=weight_bits,
+        activation_bits=12,
+        input_bits=2 if kind == "one_hot" else 9,
+        recurrence="linear",
+        every_output=kind == "one_hot",
+        input_kind=kind,
+        signs=rng.choice([-1, 1], hidden),
+        input_weight_int=rng.integers(-half, half, (hidden, inputs), np.int8),
+        input_bias_int=rng.integers(-2048, 2048, hidden, np.int16),
+        output_weight_int=rng.integers(-half, half, (outputs, hidden), np.int8),
+        output_bias_int=rng.integers(-2048, 2048, outputs, np.int16),
+        hidden_shift=1,
+        accumulator_frac_bits=11,
+        input_bias_shift=0,
+        output_bias_shift=3,
+        input_scale=2.0,
+        logit_scale=0.001,
+        metadata={"task": "copy", "accuracy": 0.25},
+    )
+
+
+@pytest.mark.parametrize(
+    ("hidden", "inputs", "outputs", "kind", "printed"),
+    [(128, 10, 9, "one_hot", "1.40"), (512, 1, 10, "dense", "3.58")],
+)
+def test_payload_of_the_file_is_the_papers_formula(
+    tmp_path: Path, hidden: int, inputs: int, outputs: int, kind: str, printed: str
+) -> None:
+    size = save(paper_model(hidden, inputs, outputs, 4, kind), tmp_path / "m")
+
+    bits = hidden + 4 * hidden * (inputs + outputs) + 12 * (hidden + outputs)
+    tensors = safetensors_numpy.load((tmp_path / "m").read_bytes())
+    assert size.payload == sum(tensor.nbytes for tensor in tensors.values()) == (bits + 7) // 8
+    assert f"{size.payload / 1024:.2f}" == printed
+    assert size.extra == 0
+    assert size.total == (tmp_path / "m").stat().st_size
+
+
+@given(data=st.data())
+@settings(max_examples=300, deadline=None)
+def test_loading_gives_the_integers_that_were_saved(
+    integer_models: Strategy, code_batches: Strategy, data: st.DataObject
+) -> None:
+    model = data.draw(integer_models())
+    codes = data.draw(code_batches(model))
+
+    again = from_bytes(to_bytes(model))
+
+    assert again == model
+    assert to_bytes(again) == to_bytes(model)
+    assert np.array_equal(Engine(again).run(codes).logits, Engine(model).run(codes).logits)
+
+
+@given(st.integers(2, 32), st.data())
+def test_unpack_is_the_inverse_of_pack(bits: int, data: st.DataObject) -> None:
+    codes = data.draw(st.lists(st.integers(-(1 << bits - 1), (1 << bits - 1) - 1)))
+
+    packed = pack(np.array(codes, np.int64), bits)
+
+    assert packed.size == packed_size(len(codes), bits)
+    assert unpack(packed, len(codes), bits).tolist() == codes
+
+
+def damaged(data: bytes, rng: random.Random) -> bytes:
+    """Flip, overwrite, cut, repeat or insert; half of the time within the header, where it hurts most."""
+    copy = bytearray(data)
+    header = 8 + struct.unpack("<Q", data[:8])[0]
+    for _ in range(rng.choice([1, 1, 1, 2, 8, 64])):
+        at = rng.randrange(rng.choice([min(8, len(copy)), min(header, len(copy)), len(copy)]) or 1)
+        match rng.randrange(6):
+            case 0:
+                copy[at : at + 1] = bytes([copy[at] ^ 1 << rng.randrange(8)]) if copy else b""
+            case 1:
+                copy[at : at + 1] = bytes([rng.randrange(256)])
+            case 2:
+                del copy[at : at + rng.randrange(1, 40)]
+            case 3:
+                copy[at:at] = rng.randbytes(rng.randrange(1, 40))
+            case 4:
+                copy[at : at + 8] = rng.choice(
+                    [b"\xff" * 8, b"\0" * 8, b"99999999", b'[[[[{"":', b"1e999999"]
+                )
+            case _:
+                del copy[at:]
+        if not copy:
+            break
+    return bytes(copy)
+
+
+@pytest.mark.slow
+def test_ten_thousand_damaged_files_load_or_fail_with_one_clear_error() -> None:
+    rng = random.Random(5)
+    models = [paper_model(16, 3, 2, bits, "dense") for bits in (2, 4, 8)]
+    originals = [to_bytes(model) for model in models]
+    loaded = 0
+    tracemalloc.start()
+    for round_ in range(10_000):
+        data = damaged(originals[round_ % 3], rng)
+        try:
+            assert from_bytes(data) == models[round_ % 3]  # the damage met nothing but white space
+            loaded += 1
+        except InputError as error:
+            assert str(error)
+            assert "\n" not in str(error)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 << 20
+    assert loaded < 1_000
+
+
+@pytest.mark.slow
+def test_forged_fields_with_a_good_checksum_fail_clearly() -> None:
+    """A checksum guards against accidents only: every field is checked as if it were not there."""
+    rng = random.Random(6)
+    data = to_bytes(paper_model(16, 3, 2, 4, "dense"))
+    length = struct.unpack("<Q", data[:8])[0]
+    tensors = safetensors_numpy.load(data)
+    story = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["hadamrnn"])
+    del story["sha256"]
+    values: list[Any] = [
+        None,
+        -1,
+        0,
+        1,
+        2**15,
+        2**31,
+        2**70,
+        1e300,
+        0.5,
+        "",
+        "ternary",
+        "relu",
+        True,
+        [],
+        {},
+        [[1]],
+    ]
+    for _ in range(3_000):
+        forged = json.loads(json.dumps(story))
+        field = rng.choice(list(forged["model"]))
+        forged["model"][field] = rng.choice(values)
+        parts = dict(tensors)
+        name = rng.choice(list(parts))
+        match rng.randrange(4):
+            case 0:
+                del parts[name]
+            case 1:
+                parts[name] = parts[name][:-1]
+            case 2:
+                parts[name] = parts[name].astype(np.float32)
+            case _:
+                parts["other"] = parts[name]
+        for chosen in (tensors, parts):
+            told = forged if chosen is tensors else story
+            text = json.dumps({**told, "sha256": _checksum(told, chosen)})
+            try:
+                from_bytes(safetensors_numpy.save(chosen, metadata={"hadamrnn": text}))
+            except InputError as error:
+                assert "\n" not in str(error)
+            else:
+                assert chosen is tensors  # a forged scalar may be a model of its own; bad tensors never are
+
+
+def test_what_is_no_model_says_so(tmp_path: Path) -> None:
+    other = safetensors_numpy.save({"weight": np.zeros(3, np.float32)})
+    (tmp_path / "other").write_bytes(other)
+
+    with pytest.raises(InputError, match=r"other: .* no hadamrnn-integer-model file"):
+        load(tmp_path / "other")
+    with pytest.raises(InputError, match="shorter than its header"):
+        from_bytes(b"")
+
+
+def test_a_newer_version_is_refused() -> None:
+    data = to_bytes(paper_model(16, 3, 2, 4, "dense"))
+
+    with pytest.raises(InputError, match="knows version 1, the file has 2"):
+        from_bytes(data.replace(b'version\\": 1', b'version\\": 2'))
+
+
+def test_extras_are_counted_apart() -> None:
+    plain = paper_model(16, 3, 2, 4, "dense")
+    fields = {name: getattr(plain, name) for name in plain.__dataclass_fields__}
+    columns = IntegerModel(**{**fields, "column_signs": np.ones(16, np.int8)})
+
+    assert file_size(columns, 1000).payload == file_size(plain, 1000).payload
+    assert file_size(columns, 1000).extra == 2

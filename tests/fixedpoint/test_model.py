@@ -1,0 +1,198 @@
+"""What an `IntegerModel` refuses, and the proof that its accumulators stay in int32."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint import IntegerModel, encode_raw, encode_values, raw_encoding
+from hadamrnn.fixedpoint.overflow import readout_bound, recurrence_bound
+
+Strategy = Callable[..., st.SearchStrategy[Any]]
+
+
+def model(**changes: Any) -> IntegerModel:
+    hidden, inputs = changes.get("hidden_size", 8), changes.get("input_size", 2)
+    defaults: dict[str, Any] = {
+        "hidden_size": 8,
+        "block_size": hidden,
+        "input_size": inputs,
+        "output_size": 1,
+        "weight_bits": 4,
+        "activation_bits": 12,
+        "input_bits": 9,
+        "recurrence": "linear",
+        "every_output": False,
+        "input_kind": "dense",
+        "signs": np.ones(hidden, np.int8),
+        "input_weight_int": np.ones((hidden, inputs), np.int8),
+        "input_bias_int": np.ones(hidden, np.int16),
+        "output_weight_int": np.ones((1, hidden), np.int8),
+        "output_bias_int": np.zeros(1, np.int16),
+        "hidden_shift": 1,
+        "accumulator_frac_bits": 11,
+        "input_bias_shift": 0,
+        "output_bias_shift": 0,
+        "input_scale": 1.0,
+        "logit_scale": 1.0,
+    }
+    return IntegerModel(**{**defaults, **changes})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hidden_size": 10, "block_size": 8}, "must divide"),
+        ({"block_size": 6, "hidden_size": 6}, "Nearest valid orders: 4 and 8"),
+        ({"weight_bits": 9}, 'weight_bits must be an int in 2..8 or "ternary", got 9'),
+        ({"activation_bits": 17}, "2..16"),
+        ({"recurrence": "tanh"}, "'linear', 'relu', got 'tanh'"),
+        ({"signs": np.zeros(8, np.int8)}, "got a 0"),
+        ({"signs": np.ones(8)}, "must hold integers"),
+        ({"input_weight_int": np.full((8, 2), 8)}, r"input_weight_int must lie in -8..7, got 8..8"),
+        ({"weight_bits": "ternary", "input_weight_int": np.full((8, 2), 2)}, r"-1..1"),
+        ({"input_bias_int": np.full(8, 2048)}, "-2048..2047"),
+        ({"output_bias_int": np.zeros(2, np.int16)}, r"shape \(1,\)"),
+        ({"accumulator_frac_bits": 10}, "state_shift must be an int in 0..31, got -1"),
+        ({"logit_scale": float("nan")}, "finite positive"),
+        ({"input_kind": "one_hot"}, "exact in 2 bits"),
+        ({"input_kind": "embedded"}, "embedding_int belongs"),
+        ({"raw_offset": np.zeros(2, np.int32)}, "all of raw_offset"),
+        ({"metadata": {"a": [1]}}, "metadata maps"),
+        ({"hidden_shift": True}, "hidden_shift must be an int"),
+    ],
+)
+def test_broken_rules_are_named(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        model(**change)
+
+
+def test_arrays_are_read_only_copies() -> None:
+    signs = np.ones(8, np.int8)
+    frozen = model(signs=signs)
+    signs[0] = -1
+
+    assert frozen.signs[0] == 1
+    with pytest.raises(ValueError, match="read-only"):
+        frozen.signs[0] = -1
+    with pytest.raises(FrozenInstanceError):
+        frozen.hidden_size = 4  # type: ignore[misc]
+
+
+def wide(activation_bits: int, frac_bits: int) -> IntegerModel:
+    """p = 8, p_a = p_i = 16, one block of 512: at full precision it needs 2^32."""
+    return model(
+        hidden_size=512,
+        weight_bits=8,
+        activation_bits=activation_bits,
+        input_bits=16,
+        hidden_shift=2,
+        accumulator_frac_bits=frac_bits,
+    )
+
+
+def test_an_accumulator_that_could_leave_int32_is_refused_with_its_knob() -> None:
+    with pytest.raises(InputError, match=r"below 2\^31, it could reach .*Lower accumulator_frac_bits"):
+        wide(16, 22)
+
+    assert sum(recurrence_bound(wide(16, 19))) < 2**31  # U x shifted right with rounding
+    assert wide(16, 19).input_shift == -3
+
+
+def test_refusals_name_the_term_that_dominates() -> None:
+    with pytest.raises(InputError, match="Lower input_bias_shift"):
+        model(input_bias_int=np.full(8, 2047), input_bias_shift=21)
+    with pytest.raises(InputError, match=r"input product .* Lower input_bits or weight_bits"):
+        size = 1 << 9
+        model(
+            input_size=size,
+            input_bits=16,
+            weight_bits=8,
+            accumulator_frac_bits=22,
+            input_weight_int=np.full((8, size), -128),
+        )
+    with pytest.raises(InputError, match=r"A logit must stay below 2\^31"):
+        model(output_bias_int=np.full(1, 2047), output_bias_shift=21)
+
+
+@given(data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_every_model_that_is_built_is_within_its_bounds(
+    integer_models: Strategy, data: st.DataObject
+) -> None:
+    built = data.draw(integer_models())
+
+    assert sum(recurrence_bound(built)) < 2**31
+    assert sum(readout_bound(built)) < 2**31
+    assert replace(built) == built
+    assert replace(built, signs=-built.signs) != built
+
+
+@given(st.lists(st.integers(0, 255), min_size=1, max_size=20))
+def test_pixels_are_exact_in_nine_bits(pixels: list[int]) -> None:
+    offset, multiplier, shift = raw_encoding([1 / 255], [0], input_scale=256 / 255, input_bits=9)
+    exact = model(
+        input_size=1,
+        input_scale=256 / 255,
+        raw_offset=offset,
+        raw_multiplier=multiplier,
+        raw_shift=shift,
+    )
+    column = np.array(pixels)[:, None]
+
+    assert encode_raw(exact, column)[0].tolist() == column.tolist()
+    assert encode_values(exact, column / 255)[0].tolist() == column.tolist()
+
+
+@given(data=st.data())
+@settings(max_examples=300, deadline=None)
+def test_raw_codes_become_inputs_as_unbounded_integers_say(
+    integer_models: Strategy, data: st.DataObject
+) -> None:
+    built: IntegerModel = data.draw(integer_models().filter(lambda m: m.raw_offset is not None))
+    edges = st.sampled_from([-(2**31), -1, 0, 2**31 - 1]) | st.integers(-(2**31), 2**31 - 1)
+    raw = [[data.draw(edges) for _ in range(built.input_size)]]
+    assert built.raw_offset is not None
+    assert built.raw_multiplier is not None
+    assert built.raw_shift is not None
+
+    codes, saturated = encode_raw(built, raw)
+
+    top = 1 << built.input_bits - 1
+    exact = [
+        (value - int(offset)) * int(multiplier) + ((1 << int(shift)) >> 1) >> int(shift)
+        for value, offset, multiplier, shift in zip(
+            raw[0], built.raw_offset, built.raw_multiplier, built.raw_shift, strict=True
+        )
+    ]
+    assert codes[0].tolist() == [min(max(value, -top), top - 1) for value in exact]
+    assert saturated == sum(not -top <= value < top for value in exact)
+
+
+@given(st.floats(1e-9, 1e3), st.booleans(), st.integers(2, 16), st.floats(0.01, 100))
+def test_raw_encoding_keeps_sixteen_bits_of_the_scale(
+    scale: float, negative: bool, bits: int, input_scale: float
+) -> None:
+    scale = -scale if negative else scale
+    factor = scale * 2 ** (bits - 1) / input_scale
+
+    _, multiplier, shift = raw_encoding([scale], [0], input_scale=input_scale, input_bits=bits)
+
+    # Past 2^16 every raw code but 0 saturates; below 2^-31 a whole int32 range moves x by less than one.
+    if 2.0**-30 <= abs(factor) < 2**16 - 1:
+        assert abs(int(multiplier[0]) / 2 ** int(shift[0]) / factor - 1) <= 2**-15
+
+
+def test_no_torch_below_fixedpoint() -> None:
+    code = "import hadamrnn.fixedpoint, sys; sys.exit('torch' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
