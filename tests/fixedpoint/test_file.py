@@ -7,6 +7,7 @@ import random
 import struct
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -212,10 +213,12 @@ def test_a_newer_version_is_refused() -> None:
         from_bytes(data.replace(b'version\\": 1', b'version\\": 2'))
 
 
-def test_extras_are_counted_apart() -> None:
+def test_an_embedding_is_counted_apart() -> None:
     plain = paper_model(16, 3, 2, 4, "dense")
-    fields = {name: getattr(plain, name) for name in plain.__dataclass_fields__}
-    columns = IntegerModel(**{**fields, "column_signs": np.ones(16, np.int8)})
+    table = np.zeros((5, 3), np.int16)
+    embedded = replace(plain, input_kind="embedded", embedding_int=table)
+    switched = replace(plain, column_signs=np.ones(16, np.int8))
 
-    assert file_size(columns, 1000).payload == file_size(plain, 1000).payload
-    assert file_size(columns, 1000).extra == 2
+    assert file_size(embedded, 1000).payload == file_size(plain, 1000).payload
+    assert file_size(embedded, 1000).extra == packed_size(15, plain.input_bits)
+    assert file_size(switched, 1000).payload == file_size(plain, 1000).payload + 2

@@ -5,9 +5,9 @@ payload is the paper's formula, each tensor rounded up to whole bytes:
 
     d_h + p d_h (d_in + d_out) + p_a (d_h + d_out) bits
 
-What the formula leaves out (column signs, an embedding table, raw encoding) is counted as `extra`, the
-header as `header`. The loader trusts nothing: it bounds every size before it allocates, and a damaged
-file is one `InputError`.
+and d_h more for column signs. What the formula leaves out (an embedding table, raw encoding) is counted as
+`extra`, the header as `header`. The loader trusts nothing: it bounds every size before it allocates, and a
+damaged file is one `InputError`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from safetensors import SafetensorError
 from safetensors import numpy as safetensors_numpy
 
 from hadamrnn.errors import InputError
+from hadamrnn.files import write_atomically
 from hadamrnn.fixedpoint.model import MAX_SIZE, MAX_VOCABULARY, IntegerModel
 from hadamrnn.fixedpoint.packing import Bytes, pack, pack_signs, unpack, unpack_signs
 from hadamrnn.fixedpoint.validation import check_int
@@ -45,6 +46,7 @@ _SCALARS = (
     *("input_scale", "logit_scale"),
 )
 _WEIGHTS = ("signs", "input_weight_int", "input_bias_int", "output_weight_int", "output_bias_int")
+_EXTRAS = ("embedding_int", "raw_offset", "raw_multiplier", "raw_shift")  # not in the paper's formula
 
 
 class Slot(NamedTuple):
@@ -68,9 +70,9 @@ class FileSize:
 
 
 def save(model: IntegerModel, path: Path | str) -> FileSize:
-    """Write `model` to `path`; return what it takes."""
+    """Write `model` to `path`, whole or not at all; return what it takes."""
     data = to_bytes(model)
-    Path(path).write_bytes(data)
+    write_atomically(path, data)
     return file_size(model, len(data))
 
 
@@ -88,8 +90,8 @@ def load(path: Path | str) -> IntegerModel:
 def file_size(model: IntegerModel, total: int) -> FileSize:
     """Return how the `total` bytes of a model's file are spent."""
     sizes = {name: len(data) for name, data in _tensors(model).items()}
-    payload = sum(sizes[name] for name in _WEIGHTS)
-    extra = sum(sizes.values()) - payload
+    extra = sum(sizes.get(name, 0) for name in _EXTRAS)
+    payload = sum(sizes.values()) - extra
     return FileSize(payload, extra, total - payload - extra)
 
 

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 LIMIT = 1 << 31
 
 
+class AccumulatorOverflow(InputError):
+    """One step could leave int32; fewer `accumulator_frac_bits` may help."""
+
+
 def input_product_bounds(model: IntegerModel) -> NDArray[np.int64]:
     """Return max |U x| over every input x, for each row, shape `(hidden_size,)`."""
     magnitude: NDArray[np.int64] = np.abs(model.input_weight_int.astype(np.int64))
@@ -65,7 +69,7 @@ def prove_recurrence(model: IntegerModel) -> None:
     """Refuse a model whose accumulator could leave int32 in one step."""
     state, product, bias = recurrence_bound(model)
     if state + product + bias >= LIMIT:
-        raise InputError(
+        raise AccumulatorOverflow(
             f"The accumulator must stay below 2^31, it could reach {state + product + bias} "
             f"(state {state} + input {product} + bias {bias}). {_knob(model, state, product, bias)}"
         )

@@ -1,0 +1,36 @@
+"""An integer model as a torch module: it maps what the float network takes to real logits."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from hadamrnn.fixedpoint.encoding import encode_values
+from hadamrnn.fixedpoint.engine import Engine
+from hadamrnn.fixedpoint.model import IntegerModel
+
+
+class IntegerNetwork(nn.Module):
+    """Logits of an `IntegerModel`, in float64, for inputs and lengths as `SequenceModel` takes them.
+
+    Every figure comes out of the reference engine; torch only carries it. `saturations` counts clipped
+    state entries, `input_saturations` clipped inputs.
+    """
+
+    def __init__(self, model: IntegerModel, threads: int | None = None) -> None:
+        super().__init__()
+        self.model = model
+        self.logit_scale = nn.Parameter(torch.tensor(model.logit_scale).double(), requires_grad=False)
+        self.saturations = 0
+        self.input_saturations = 0
+        self._engine = Engine(model)
+        self._threads = threads
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        codes = x.detach().cpu().numpy()
+        if self.model.input_kind == "dense":
+            codes, clipped = encode_values(self.model, codes)
+            self.input_saturations += clipped
+        result = self._engine.run(codes, None if lengths is None else lengths.numpy(), self._threads)
+        self.saturations += result.saturations
+        return torch.from_numpy(result.logits).double() * self.logit_scale

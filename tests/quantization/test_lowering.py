@@ -1,0 +1,232 @@
+"""Calibration and lowering: the integer network is the float network, up to its roundings."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint import encode_raw, encode_values
+from hadamrnn.fixedpoint.overflow import recurrence_bound
+from hadamrnn.layers.cell import HadamCell
+from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.quantization.calibration import Calibration, calibrate
+from hadamrnn.quantization.lowering import RawInputs, lower
+from hadamrnn.quantization.network import IntegerNetwork
+
+LEVELS = 255
+
+
+def random_model(seed: int, **options: Any) -> SequenceModel:
+    torch.manual_seed(seed)
+    config = {"input_size": 3, "hidden_size": 16, "output_size": 2, **options}
+    return build_model(ModelConfig(**config)).double()
+
+
+def random_inputs(model: SequenceModel, batch: int, time: int) -> Tensor:
+    """Inputs that the integer network reads without rounding: ids, or pixels."""
+    if model.takes_ids:
+        assert model.config is not None
+        limit = model.config.vocabulary_size or model.config.input_size
+        return torch.randint(0, limit, (batch, time))
+    return torch.randint(0, LEVELS + 1, (batch, time, 3)).double() / LEVELS
+
+
+KINDS: list[dict[str, Any]] = [{}, {"one_hot": True}, {"vocabulary_size": 7, "padding_id": 0}]
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    kind=st.sampled_from(KINDS),
+    recurrence=st.sampled_from(["linear", "relu"]),
+    switches=st.sampled_from(["rows", "rows+columns"]),
+    every_output=st.booleans(),
+    shape=st.sampled_from([(16, 1), (16, 4), (24, 2), (12, 1), (8, 8), (32, 1)]),
+    weight_bits=st.sampled_from([2, 3, 4, 8, "ternary"]),
+    activation_bits=st.integers(6, 16),
+)
+@settings(max_examples=150, deadline=None)
+def test_integers_stay_within_the_rounding_of_every_step(
+    seed: int,
+    kind: dict[str, Any],
+    recurrence: str,
+    switches: str,
+    every_output: bool,
+    shape: tuple[int, int],
+    weight_bits: Any,
+    activation_bits: int,
+) -> None:
+    """W is orthogonal and sigma 1-Lipschitz, so the errors of the steps at most add up in norm."""
+    hidden, blocks = shape
+    model = random_model(
+        seed,
+        hidden_size=hidden,
+        num_blocks=blocks,
+        recurrence=recurrence,
+        switches=switches,
+        every_output=every_output,
+        weight_bits=weight_bits,
+        **kind,
+    )
+    time = 12
+    x = random_inputs(model, 5, time)
+    raw = RawInputs(levels=LEVELS) if not model.takes_ids else None
+    calibration = calibrate(model, [(x, None)])
+    integer = lower(model, calibration, activation_bits=activation_bits, raw=raw)
+    if integer.embedding_int is not None:  # read the table as the integers do: its rounding is not at stake
+        assert model.embedding is not None
+        step = integer.input_scale / 2 ** (integer.input_bits - 1)
+        model.embedding.weight.data = torch.from_numpy(integer.embedding_int * step)
+    network = IntegerNetwork(integer)
+
+    logits = network(x)
+
+    with torch.no_grad():
+        difference = (logits - model(x)).abs().max()
+    assert difference <= logit_error_bound(model, integer, time)
+
+
+def logit_error_bound(model: SequenceModel, integer: Any, time: int) -> float:
+    """Return the largest possible error of a logit, from the roundings of `time` steps."""
+    top = 1 << integer.activation_bits - 1
+    acc_to_state = 1 / math.sqrt(integer.block_size) / 2**integer.state_shift
+    rounding = 0.5 + top * 2.0**-16  # of a state, and of the 16-bit multiplier
+    clipping = 1.0  # of a state at the very top of its range
+    bias = 0.5 * 2**integer.input_bias_shift * acc_to_state
+    product = 0.5 * acc_to_state if integer.input_shift < 0 else 0.0
+    per_step = math.sqrt(integer.hidden_size) * (rounding + clipping + bias + product)
+    read = float(np.linalg.norm(integer.output_weight_int.astype(float), axis=1).max())
+    codes = time * per_step * read + 0.5 * 2**integer.output_bias_shift
+    return float(codes * integer.logit_scale * (1 + 1e-9))
+
+
+@given(seed=st.integers(0, 2**31), power=st.integers(-6, 6), recurrence=st.sampled_from(["linear", "relu"]))
+@settings(max_examples=50, deadline=None)
+def test_outputs_do_not_depend_on_the_scale_of_states(seed: int, power: int, recurrence: str) -> None:
+    """(W, lambda b_i, lambda U, V / lambda, b_o) is the same network, and lowers to the same integers."""
+    model = random_model(seed, recurrence=recurrence)
+    x = random_inputs(model, 4, 10)
+    twin = random_model(seed, recurrence=recurrence)
+    scale = 2.0**power
+    cell = twin.recurrent.cells[0]  # type: ignore[index]
+    assert isinstance(cell, HadamCell)
+    assert cell.input_bias is not None
+    cell.input_weight.data *= scale
+    cell.input_bias.data *= scale
+    twin.readout.weight.data /= scale
+
+    torch.testing.assert_close(twin(x), model(x), rtol=1e-12, atol=1e-12)
+    lowered = [lower(net, calibrate(net, [(x, None)])) for net in (model, twin)]
+    assert lowered[0] == lowered[1]
+
+
+def test_calibration_finds_the_largest_state_within_each_rows_length() -> None:
+    model = random_model(0)
+    x = random_inputs(model, 6, 9)
+    lengths = torch.tensor([9, 1, 4, 9, 2, 3])
+
+    found = calibrate(model, [(x[:4], lengths[:4]), (x[4:], lengths[4:])])
+
+    with torch.no_grad():
+        states = model.recurrent.every_state(x, lengths)  # type: ignore[operator]
+    assert found == Calibration(float(states.abs().max()), float(x.abs().max()), 9, 6)
+
+
+def test_a_percentile_lets_the_outliers_saturate() -> None:
+    model = random_model(0, input_size=3)
+    x = random_inputs(model, 50, 9)
+    x[0] *= 64
+
+    whole = calibrate(model, [(x, None)])
+    most = calibrate(model, [(x, None)], percentile=98)
+    coarse, fine = (lower(model, found) for found in (whole, most))
+
+    assert most.max_state < whole.max_state
+    assert calibrate(model, [(x[1:], None)]).max_state == most.max_state
+    assert fine.logit_scale < coarse.logit_scale
+    assert encode_values(coarse, x.numpy())[1] < encode_values(fine, x.numpy())[1]
+
+
+def test_no_state_of_the_calibration_data_saturates() -> None:
+    """n_h is rounded up, never to nearest."""
+    model = random_model(3, hidden_size=64)
+    x = random_inputs(model, 64, 30)
+    largest = calibrate(model, [(x, None)]).max_state
+    integer = lower(
+        model, Calibration(largest, 1.0, 30, 64), activation_bits=16, raw=RawInputs(levels=LEVELS)
+    )
+
+    network = IntegerNetwork(integer)
+    network(x)
+
+    assert network.saturations == 0
+
+
+def test_a_wide_accumulator_gives_up_fractional_bits_before_it_is_refused() -> None:
+    """weight_bits 8, activation_bits = input_bits = 16, one block of 512: at full precision it needs 2^32."""
+    model = random_model(0, hidden_size=512, weight_bits=8)
+    calibration = Calibration(max_state=200.0, max_input=1.0, seq_length=10, samples=1)
+
+    integer = lower(model, calibration, activation_bits=16, input_bits=16)
+
+    assert integer.input_shift < 0
+    assert sum(recurrence_bound(integer)) < 2**31
+
+
+def test_pixels_enter_exactly_and_raw() -> None:
+    model = random_model(0)
+    integer = lower(model, Calibration(4.0, 1.0, 10, 1), raw=RawInputs(levels=LEVELS))
+    pixels = np.arange(LEVELS + 1)[:, None].repeat(3, axis=1)
+
+    assert integer.input_bits == 9
+    assert encode_values(integer, pixels / LEVELS)[0].tolist() == pixels.tolist()
+    assert encode_raw(integer, pixels)[0].tolist() == pixels.tolist()
+
+
+def test_raw_sensor_codes_enter_as_their_standardised_values() -> None:
+    model = random_model(0)
+    rng = np.random.default_rng(0)
+    codes = rng.integers(-30_000, 30_000, (200, 3))
+    offset, scale = np.array([120.0, -7000.0, 3.0]), np.array([1 / 9000, 1 / 12000, 1 / 15000])
+    values = (codes - offset) * scale
+    raw = RawInputs(scale.tolist(), offset.tolist())
+    integer = lower(model, Calibration(4.0, float(np.abs(values).max()), 10, 1), raw=raw)
+
+    difference = encode_raw(integer, codes)[0] - encode_values(integer, values)[0]
+
+    assert np.abs(difference).max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_layers": 2}, "this one is 2 layers"),
+        ({"bidirectional": True}, "bidirectional"),
+        ({"weight_bits": None}, "2..8"),
+        ({"weight_bits": 12}, "got 12"),
+    ],
+)
+def test_what_has_no_integer_form_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        lower(random_model(0, **options), Calibration(1.0, 1.0, 1, 1))
+
+
+def test_other_networks_and_bits_are_refused() -> None:
+    lstm = SequenceModel(nn.LSTM(3, 4, batch_first=True), 2)
+    with pytest.raises(InputError, match="holds a LSTM"):
+        calibrate(lstm, [])
+    with pytest.raises(InputError, match=r"6\.\.16, got 5"):
+        lower(random_model(0), Calibration(1.0, 1.0, 1, 1), activation_bits=5)
+    with pytest.raises(InputError, match="at least one sequence"):
+        calibrate(random_model(0), [])
+    with pytest.raises(InputError, match="percentile"):
+        calibrate(random_model(0), [], percentile=0)
+    with pytest.raises(InputError, match="each of 3 channels"):
+        lower(random_model(0), Calibration(1.0, 1.0, 1, 1), raw=RawInputs([1.0], [0.0]))
