@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from hadamrnn.cli.arguments import add_json_option, weight_bits
+from hadamrnn.errors import InputError
+
+if TYPE_CHECKING:
+    from hadamrnn.fixedpoint import FileSize
 
 EXAMPLE = "example:  hadamrnn cost --hidden-size 512 --input-size 1 --output-size 10 --activation-bits 12"
 
@@ -19,11 +24,12 @@ def add_parser(subparsers: Any) -> None:
         description="Print what a network costs to store and to run for one time step.",
         epilog=EXAMPLE,
     )
-    parser.add_argument("--hidden-size", type=int, required=True, help="d_h")
     parser.add_argument(
-        "--input-size", type=int, required=True, help="d_in: channels, symbols or embedding width"
+        "run_folder", metavar="RUN", nargs="?", help="a quantized run (its file is measured) or a trained one"
     )
-    parser.add_argument("--output-size", type=int, required=True, help="d_out")
+    parser.add_argument("--hidden-size", type=int, help="d_h")
+    parser.add_argument("--input-size", type=int, help="d_in: channels, symbols or embedding width")
+    parser.add_argument("--output-size", type=int, help="d_out")
     parser.add_argument("--num-blocks", type=int, default=1, help="q, diagonal blocks of W (default 1)")
     parser.add_argument(
         "--weight-bits", type=weight_bits, default=4, help="of U and V: 2..16, ternary or none"
@@ -41,17 +47,22 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     from hadamrnn.fixedpoint.cost import fast_step_cost, network_size, paper_step_cost
 
+    shape, file = _shape_of_run(Path(args.run_folder)) if args.run_folder else (_shape_of(args), None)
     size = network_size(
-        args.hidden_size,
-        args.input_size,
-        args.output_size,
-        weight_bits=args.weight_bits,
-        activation_bits=args.activation_bits,
-        vocabulary_size=args.vocabulary_size,
-        column_switches=args.column_switches,
+        shape.hidden_size,
+        shape.input_size,
+        shape.output_size,
+        weight_bits=shape.weight_bits,
+        activation_bits=shape.activation_bits,
+        vocabulary_size=shape.vocabulary_size,
+        column_switches=shape.column_switches,
     )
-    sizes = (args.hidden_size, args.input_size, args.output_size)
-    options = {"num_blocks": args.num_blocks, "weight_bits": args.weight_bits, "one_hot": args.one_hot}
+    sizes = (shape.hidden_size, shape.input_size, shape.output_size)
+    options: dict[str, Any] = {
+        "num_blocks": shape.num_blocks,
+        "weight_bits": shape.weight_bits,
+        "one_hot": shape.one_hot,
+    }
     paper = paper_step_cost(*sizes, **options)
     fast = fast_step_cost(*sizes, **options)
     figures = {
@@ -60,7 +71,64 @@ def run(args: argparse.Namespace) -> None:
         "bits": asdict(size),
         "operations_per_step": {"paper": asdict(paper), "fast_transform": asdict(fast)},
     }
-    print(json.dumps(figures) if args.json else "\n".join(_lines(size, paper, fast)))
+    lines = _lines(size, paper, fast)
+    if file is not None:
+        figures["file_bytes"] = {**asdict(file), "total": file.total}
+        lines[1:1] = [
+            f"  in the file {file.payload / 1024:9.2f} kB, and {file.extra / 1024:.2f} kB of tables, "
+            f"{file.header} bytes of header"
+        ]
+    print(json.dumps(figures) if args.json else "\n".join(lines))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the cost of a network hangs on."""
+
+    hidden_size: int
+    input_size: int
+    output_size: int
+    num_blocks: int
+    weight_bits: int | str | None
+    activation_bits: int | None
+    one_hot: bool
+    vocabulary_size: int | None
+    column_switches: bool
+
+
+def _shape_of(args: argparse.Namespace) -> Shape:
+    names = ("hidden_size", "input_size", "output_size")
+    missing = ["--" + name.replace("_", "-") for name in names if getattr(args, name) is None]
+    if missing:
+        raise InputError(f"Without a RUN these are required: {', '.join(missing)}.")
+    return Shape(**{field.name: getattr(args, field.name) for field in fields(Shape)})
+
+
+def _shape_of_run(folder: Path) -> tuple[Shape, FileSize | None]:
+    """Return the shape of a run's integer network and what its file takes; of its float one, if need be."""
+    from hadamrnn import fixedpoint
+
+    path = folder / fixedpoint.FILE_NAME
+    if path.is_file():
+        model = fixedpoint.load(path)
+        embedded = model.input_kind == "embedded"
+        shape = Shape(
+            *(model.hidden_size, model.input_size, model.output_size, model.num_blocks),
+            *(model.weight_bits, model.activation_bits, model.input_kind == "one_hot"),
+            *(model.vocabulary_size if embedded else None, model.column_signs is not None),
+        )
+        return shape, fixedpoint.file_size(model, path.stat().st_size)
+    from hadamrnn.layers.storage import load_model
+
+    trained = folder / "model.safetensors"
+    config = load_model(trained).config if trained.is_file() else None
+    if config is None:
+        raise InputError(f"{folder} must hold {fixedpoint.FILE_NAME} or model.safetensors, it holds neither.")
+    shape = Shape(
+        *(config.hidden_size, config.input_size, config.output_size, config.num_blocks, config.weight_bits),
+        *(None, config.one_hot, config.vocabulary_size, config.switches == "rows+columns"),
+    )
+    return shape, None
 
 
 def _lines(size: Any, paper: Any, fast: Any) -> list[str]:

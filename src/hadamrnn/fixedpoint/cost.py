@@ -7,10 +7,14 @@ the fast transform does it, d_h k additions. Numpy and torch free; `hadamrnn cos
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hadamrnn.bits import WeightBits, check_weight_bits
 from hadamrnn.errors import InputError
 from hadamrnn.orders import order_factors
+
+if TYPE_CHECKING:
+    from hadamrnn.fixedpoint.model import IntegerModel
 
 FLOAT_BITS = 32
 
@@ -87,6 +91,19 @@ def network_size(
         weights=stored_bits(weight_bits) * hidden_size * (input_size + output_size),
         biases=bias_bits * (hidden_size + output_size),
         embedding=bias_bits * input_size * (vocabulary_size or 0),
+    )
+
+
+def model_size(model: IntegerModel) -> Size:
+    """Return the size of an integer model by the formula; its file rounds each tensor up to bytes."""
+    return network_size(
+        model.hidden_size,
+        model.input_size,
+        model.output_size,
+        weight_bits=model.weight_bits,
+        activation_bits=model.activation_bits,
+        vocabulary_size=model.vocabulary_size if model.input_kind == "embedded" else None,
+        column_switches=model.column_signs is not None,
     )
 
 

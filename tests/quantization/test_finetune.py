@@ -1,0 +1,103 @@
+"""Fine-tuning with the integers in the loop."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hadamrnn.data import load_task
+from hadamrnn.data.splits import Split
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.quantization.calibration import calibrate
+from hadamrnn.quantization.finetune import FinetuneConfig, finetune, integer_logits, loss
+from hadamrnn.quantization.lowering import RawInputs, lower
+from hadamrnn.quantization.network import IntegerNetwork
+
+
+def test_forward_is_the_integers_and_backward_the_float_network() -> None:
+    torch.manual_seed(0)
+    model = build_model(ModelConfig(2, 16, 3)).double()
+    x = torch.rand(5, 9, 2, dtype=torch.float64)
+    target = torch.randint(0, 3, (5,))
+    integer = lower(model, calibrate(model, [(x, None)]), activation_bits=8)
+    direction = torch.randn(5, 3, dtype=torch.float64)
+    parameters = list(model.parameters())
+
+    logits = integer_logits(model, integer, x)
+
+    assert torch.equal(logits, IntegerNetwork(integer)(x))
+    straight = torch.autograd.grad((logits * direction).sum(), parameters)
+    plain = torch.autograd.grad((model(x) * direction).sum(), parameters)
+    assert all(torch.equal(left, right) for left, right in zip(straight, plain, strict=True))
+    assert torch.equal(loss(model(x), target), model.loss(x, target))
+
+
+def accuracy(integer: IntegerModel, split: Split) -> float:
+    x, y, _ = split.batch(slice(None))
+    assert y is not None
+    return float((IntegerNetwork(integer)(x).argmax(-1) == y).double().mean())
+
+
+def trained_digits() -> SequenceModel:
+    """A network of 32 units after a few epochs of scikit-learn's digits, signs held."""
+    torch.manual_seed(0)
+    splits = load_task("digits")
+    model = build_model(ModelConfig(1, 32, 10))
+    moving = [parameter for name, parameter in model.named_parameters() if "latent" not in name]
+    optimizer = torch.optim.Adam(moving, lr=5e-3)
+    for _ in range(6):
+        for rows in torch.randperm(len(splits.train)).split(64):
+            x, y, _ = splits.train.batch(rows)
+            assert y is not None
+            optimizer.zero_grad()
+            model.loss(x, y).backward()
+            optimizer.step()
+    return model
+
+
+def test_finetuning_gains_what_few_bits_lose() -> None:
+    model = trained_digits()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    splits = load_task("digits")
+    x, _, _ = splits.train.batch(slice(None))
+    calibration = calibrate(model, [(x, None)])
+    generator = torch.Generator().manual_seed(0)
+
+    def lower_to_six_bits(network: SequenceModel) -> IntegerModel:
+        return lower(network, calibration, activation_bits=6, raw=RawInputs(levels=splits.levels))
+
+    def batches() -> list[tuple[Tensor, Tensor, None]]:
+        rows = [torch.randint(len(splits.train), (64,), generator=generator) for _ in range(60)]
+        parts = [splits.train.batch(index) for index in rows]
+        return [(x, y, None) for x, y, _ in parts if y is not None]
+
+    def score(integer: IntegerModel) -> float:
+        return accuracy(integer, splits.validation)
+
+    tuned = finetune(model, lower_to_six_bits, iter(batches()), score, FinetuneConfig(60, 2e-3, 20))
+
+    assert score(lower_to_six_bits(tuned)) > score(lower_to_six_bits(model)) + 0.05
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    latent = "recurrent.cells.0.latent_signs"
+    assert torch.equal(tuned.state_dict()[latent], before[latent])
+
+
+def test_finetuning_is_never_worse() -> None:
+    torch.manual_seed(0)
+    model = build_model(ModelConfig(2, 16, 3))
+    x = torch.rand(5, 9, 2)
+    calibration = calibrate(model, [(x, None)])
+    scores = iter([1.0, 0.5, 0.25])
+    batches = iter([(x, torch.zeros(5, dtype=torch.int64), None)] * 2)
+
+    tuned = finetune(
+        model,
+        lambda network: lower(network, calibration),
+        batches,
+        lambda _: next(scores),
+        FinetuneConfig(2, 1e-2, 1),
+    )
+
+    for name, value in tuned.state_dict().items():
+        assert torch.equal(value, model.state_dict()[name])
