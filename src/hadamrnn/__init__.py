@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from hadamrnn.fixedpoint.cost import fast_step_cost as fast_step_cost
     from hadamrnn.fixedpoint.cost import network_size as network_size
     from hadamrnn.fixedpoint.cost import paper_step_cost as paper_step_cost
+    from hadamrnn.fixedpoint.engine import Engine as Engine
+    from hadamrnn.fixedpoint.model import IntegerModel as IntegerModel
+    from hadamrnn.fixedpoint.windows import SlidingWindow as SlidingWindow
     from hadamrnn.layers.inputs import Tokens as Tokens
     from hadamrnn.layers.linear import QuantizedLinear as QuantizedLinear
     from hadamrnn.layers.model import ModelConfig as ModelConfig
@@ -26,6 +29,11 @@ if TYPE_CHECKING:
     from hadamrnn.maths.transform import hadamard_transform as hadamard_transform
     from hadamrnn.orders import hadamard_matrix as hadamard_matrix
     from hadamrnn.orders import hadamard_orders as hadamard_orders
+    from hadamrnn.quantization.calibration import calibrate as calibrate
+    from hadamrnn.quantization.chain import QuantizeConfig as QuantizeConfig
+    from hadamrnn.quantization.chain import quantize as quantize
+    from hadamrnn.quantization.lowering import RawInputs as RawInputs
+    from hadamrnn.quantization.lowering import lower as lower
     from hadamrnn.training.config import TrainingConfig as TrainingConfig
     from hadamrnn.training.config import resolve_config as resolve_config
     from hadamrnn.training.evaluate import evaluate as evaluate
@@ -55,6 +63,14 @@ _HOME = {
     "fit": "training.loop",
     "load_run": "training.run",
     "train": "training.run",
+    "calibrate": "quantization.calibration",
+    "QuantizeConfig": "quantization.chain",
+    "quantize": "quantization.chain",
+    "RawInputs": "quantization.lowering",
+    "lower": "quantization.lowering",
+    "Engine": "fixedpoint.engine",
+    "IntegerModel": "fixedpoint.model",
+    "SlidingWindow": "fixedpoint.windows",
     "network_size": "fixedpoint.cost",
     "paper_step_cost": "fixedpoint.cost",
     "fast_step_cost": "fixedpoint.cost",

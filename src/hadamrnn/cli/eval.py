@@ -13,6 +13,8 @@ from hadamrnn.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from hadamrnn.quantization.network import IntegerNetwork
+
 GLUE_TASKS = ("sst2", "qqp")
 SPLITS = ("train", "validation", "test")
 
@@ -29,6 +31,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--predictions", metavar="FILE", help="write predictions for GLUE's website (sst2, qqp)"
     )
+    parser.add_argument(
+        "--integer", action="store_true", help="run the integer network that `hadamrnn quantize` wrote"
+    )
     add_data_option(parser)
     add_threads_option(parser)
     add_json_option(parser)
@@ -39,6 +44,7 @@ def run(args: argparse.Namespace) -> None:
     import torch
 
     from hadamrnn.data import load_task
+    from hadamrnn.quantization.network import IntegerNetwork
     from hadamrnn.training.evaluate import decide, evaluate, predict_logits
     from hadamrnn.training.progress import show_metric
     from hadamrnn.training.run import load_run
@@ -52,14 +58,18 @@ def run(args: argparse.Namespace) -> None:
             f"--predictions is in GLUE's format, for {' and '.join(GLUE_TASKS)}; this run's task is "
             f"{config.task}. Use hadamrnn predict."
         )
+    network = load_integer(folder.path, args.threads) if args.integer else model
     splits = load_task(config.task, args.data_dir or folder.story["data_dir"], **config.task_options)
     split = getattr(splits, args.split)
     figures: dict[str, object] = {"task": config.task, "split": args.split, "samples": len(split)}
     if args.predictions is not None:
-        write_glue(Path(args.predictions), decide(predict_logits(model, split)))
+        write_glue(Path(args.predictions), decide(predict_logits(network, split)))
         figures["predictions"] = args.predictions
     if split.labelled or args.predictions is None:
-        figures["metric"], figures["value"] = splits.metric, evaluate(model, split, splits.metric)
+        figures["metric"], figures["value"] = splits.metric, evaluate(network, split, splits.metric)
+    if isinstance(network, IntegerNetwork):
+        figures["saturations"] = network.saturations
+        figures["input_saturations"] = network.input_saturations
     if splits.note:
         figures["note"] = splits.note
     if args.json:
@@ -67,9 +77,22 @@ def run(args: argparse.Namespace) -> None:
         return
     value = show_metric(splits.metric, float(str(figures["value"]))) if "value" in figures else "no labels"
     note = f"; {splits.note}" if splits.note else ""
+    if isinstance(network, IntegerNetwork):
+        note = f", {network.saturations} states and {network.input_saturations} inputs saturated{note}"
     print(f"{config.task} {args.split}: {value} ({len(split):,} samples{note})")
     if args.predictions is not None:
         print(f"predictions: {args.predictions}")
+
+
+def load_integer(folder: Path, threads: int | None) -> IntegerNetwork:
+    """Return the integer network of a run."""
+    from hadamrnn import fixedpoint
+    from hadamrnn.quantization.network import IntegerNetwork
+
+    path = folder / fixedpoint.FILE_NAME
+    if not path.is_file():
+        raise InputError(f"{folder} holds no integer network yet. Make one with: hadamrnn quantize {folder}.")
+    return IntegerNetwork(fixedpoint.load(path), threads)
 
 
 def write_glue(path: Path, labels: Tensor) -> None:

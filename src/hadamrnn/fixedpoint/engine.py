@@ -36,6 +36,7 @@ from hadamrnn.fixedpoint.model import IntegerModel, signed_range
 
 # Streams that advance together: the states of 512 x 256 int32 about fill a core's second-level cache.
 CHUNK = 256
+SMALLEST_CHUNK = 64  # below, numpy's overhead outweighs another core
 
 
 @dataclass
@@ -99,15 +100,19 @@ class Engine:
             raise InputError(f"A batch has shape ({axes}), got {array.shape}.")
         inputs = self._checked(array)
         ends = self._checked_lengths(lengths, *inputs.shape[:2])
+        workers = threads or os.cpu_count() or 1
+        rows_at_once = max(SMALLEST_CHUNK, min(CHUNK, -(-len(inputs) // workers)))
         longest_first = np.argsort(-ends, kind="stable")
-        chunks = [longest_first[start : start + CHUNK] for start in range(0, len(inputs), CHUNK)]
+        chunks = [
+            longest_first[start : start + rows_at_once] for start in range(0, len(inputs), rows_at_once)
+        ]
         logits = np.zeros((len(inputs), *self._logit_shape(inputs.shape[1])), np.int32)
 
         def run_rows(rows: NDArray[np.int64]) -> int:
             logits[rows], saturations = self._run_chunk(inputs[rows], ends[rows])
             return saturations
 
-        with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+        with ThreadPoolExecutor(workers) as pool:
             return Result(logits, sum(pool.map(run_rows, chunks)))
 
     def _run_chunk(self, inputs: NDArray[Any], lengths: NDArray[np.int64]) -> tuple[Int32, int]:

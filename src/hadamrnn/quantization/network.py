@@ -26,6 +26,10 @@ class IntegerNetwork(nn.Module):
         self._engine = Engine(model)
         self._threads = threads
 
+    def __deepcopy__(self, memo: dict[int, object]) -> IntegerNetwork:
+        """Return itself: the model is frozen, and the counters shall count the copies' work too."""
+        return self
+
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         codes = x.detach().cpu().numpy()
         if self.model.input_kind == "dense":

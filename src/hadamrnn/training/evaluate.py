@@ -15,13 +15,12 @@ from torch import Tensor, nn
 
 from hadamrnn.data.splits import Metric, Split
 from hadamrnn.errors import InputError
-from hadamrnn.layers.model import SequenceModel
 
 ROWS_AT_ONCE = 256
 
 
-def evaluate(model: SequenceModel, split: Split, metric: Metric) -> float:
-    """Return the metric of `model` over all samples of `split`."""
+def evaluate(model: nn.Module, split: Split, metric: Metric) -> float:
+    """Return the metric of `model`, which maps `x, lengths` to logits, over all samples of `split`."""
     if metric == "cross_entropy":
         model = copy.deepcopy(model).double()
     total, count = 0.0, 0
@@ -44,7 +43,7 @@ def evaluate(model: SequenceModel, split: Split, metric: Metric) -> float:
     return total / count
 
 
-def predict_logits(model: SequenceModel, split: Split) -> Tensor:
+def predict_logits(model: nn.Module, split: Split) -> Tensor:
     """Return the logits of all samples: `(n, output_size)`, or `(n, time, output_size)`."""
     return torch.cat([logits for logits, _ in _outputs(model, split)])
 
@@ -68,7 +67,7 @@ def is_better(metric: Metric, value: float, than: float | None) -> bool:
 
 
 @torch.no_grad()
-def _outputs(model: SequenceModel, split: Split) -> Iterator[tuple[Tensor, Tensor | None]]:
+def _outputs(model: nn.Module, split: Split) -> Iterator[tuple[Tensor, Tensor | None]]:
     """Yield logits and targets, a slice of the samples at a time, with the model in eval mode."""
     dtype = next(model.parameters()).dtype
     was_training = model.training

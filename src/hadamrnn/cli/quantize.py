@@ -1,0 +1,131 @@
+"""`hadamrnn quantize`: a trained run becomes an integer network in one small file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hadamrnn.cli.arguments import (
+    add_data_option,
+    add_json_option,
+    add_run_argument,
+    add_threads_option,
+    positive,
+)
+
+if TYPE_CHECKING:
+    from hadamrnn.fixedpoint import IntegerModel
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "quantize",
+        help="turn a trained network into integers",
+        description="Calibrate on training and validation data, write RUN/model.int.safetensors, and print "
+        "the metric of both networks over the test set beside the size of the file.",
+        epilog="example:  hadamrnn quantize runs/pmnist --activation-bits 12",
+    )
+    add_run_argument(parser)
+    parser.add_argument(
+        "--activation-bits", type=int, default=12, help="of states and biases, 6..16 (default 12)"
+    )
+    parser.add_argument(
+        "--input-bits", type=int, help="2..16; default exact for symbols and pixels, else as activations"
+    )
+    parser.add_argument(
+        "--percentile", type=float, default=100.0, help="of sequences whose states must fit (default 100)"
+    )
+    parser.add_argument(
+        "--calibration-samples",
+        type=positive,
+        default=60_000,
+        metavar="N",
+        help="sequences to calibrate on at most, evenly spaced (default 60000)",
+    )
+    parser.add_argument(
+        "--raw-unit", type=float, metavar="UNIT", help="sensor value of one raw code, for integer inputs"
+    )
+    parser.add_argument("--finetune", action="store_true", help="train on with the integers in the loop")
+    parser.add_argument("--finetune-steps", type=positive, default=200, metavar="N", help="default 200")
+    parser.add_argument("--split", choices=("validation", "test"), default="test", help="default test")
+    add_data_option(parser)
+    add_threads_option(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    import torch
+
+    from hadamrnn.data import load_task
+    from hadamrnn.quantization.chain import QuantizeConfig, quantize
+    from hadamrnn.quantization.finetune import FinetuneConfig
+    from hadamrnn.quantization.network import IntegerNetwork
+    from hadamrnn.training.evaluate import evaluate
+    from hadamrnn.training.run import load_run
+
+    if args.threads is not None:
+        torch.set_num_threads(args.threads)
+    folder, model = load_run(args.run_folder)
+    task = folder.config.task
+    splits = load_task(task, args.data_dir or folder.story["data_dir"], **folder.config.task_options)
+    config = QuantizeConfig(
+        activation_bits=args.activation_bits,
+        input_bits=args.input_bits,
+        percentile=args.percentile,
+        calibration_samples=args.calibration_samples,
+        raw_unit=args.raw_unit,
+        finetune=FinetuneConfig(steps=args.finetune_steps) if args.finetune else None,
+    )
+    integer, _ = quantize(model, splits, config)
+    split = getattr(splits, args.split)
+    figures: dict[str, Any] = {"task": task, "metric": splits.metric, "split": args.split}
+    if split.labelled:
+        network = IntegerNetwork(integer, args.threads)
+        figures["float"] = evaluate(model, split, splits.metric)
+        figures["integer"] = evaluate(network, split, splits.metric)
+        figures["saturations"] = network.saturations
+        figures["input_saturations"] = network.input_saturations
+    figures |= save(integer, folder.path, figures)
+    print(json.dumps(figures) if args.json else "\n".join(_lines(figures)))
+
+
+def save(integer: IntegerModel, folder: Path, story: dict[str, Any]) -> dict[str, Any]:
+    """Write the model with its story into the run's folder and return what the file takes."""
+    from hadamrnn import fixedpoint
+    from hadamrnn.fixedpoint.cost import model_size
+    from hadamrnn.training.folder import versions
+
+    path = folder / fixedpoint.FILE_NAME
+    metadata = {**integer.metadata, **story, "hadamrnn": versions()["hadamrnn"] or "not installed"}
+    size = fixedpoint.save(replace(integer, metadata=metadata), path)
+    return {
+        "file": str(path),
+        "payload_bytes": size.payload,
+        "extra_bytes": size.extra,
+        "header_bytes": size.header,
+        "kilobytes": round(size.payload / 1024, 4),
+        "paper_kilobytes": round(model_size(integer).kilobytes, 4),
+    }
+
+
+def _lines(figures: dict[str, Any]) -> list[str]:
+    from hadamrnn.training.progress import show_metric
+
+    lines = []
+    if "float" in figures:
+        lines += [
+            f"float     {show_metric(figures['metric'], figures['float'])} over {figures['split']}",
+            f"integer   {show_metric(figures['metric'], figures['integer'])}, "
+            f"{figures['saturations']} states and {figures['input_saturations']} inputs saturated",
+        ]
+    extra = f", {figures['extra_bytes'] / 1024:.2f} kB of tables beside it" if figures["extra_bytes"] else ""
+    return [
+        *lines,
+        f"weights   {figures['kilobytes']:.2f} kB (the paper's formula: {figures['paper_kilobytes']:.2f} kB)"
+        f"{extra}, header {figures['header_bytes']} bytes",
+        f"written   {figures['file']}",
+    ]

@@ -1,0 +1,121 @@
+"""The whole chain for a task: calibrate on its training and validation data, lower, fine-tune.
+
+    integer, network = quantize(model, splits, QuantizeConfig(activation_bits=12))
+    fixedpoint.save(integer, "model.int.safetensors")
+
+The test set is never touched here.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hadamrnn.data.splits import Split, Splits
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.layers.model import SequenceModel
+from hadamrnn.quantization.calibration import Calibration, calibrate
+from hadamrnn.quantization.finetune import FinetuneConfig, finetune
+from hadamrnn.quantization.lowering import RawInputs, lower
+from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.training.evaluate import evaluate
+
+ROWS_AT_ONCE = 256
+FINETUNE_BATCH = 64
+
+
+@dataclass(frozen=True)
+class QuantizeConfig:
+    """What to make of a trained network."""
+
+    activation_bits: int = 12
+    input_bits: int | None = None  # by default exact for symbols and pixels, else activation_bits
+    percentile: float = 100.0  # of the calibration sequences whose states must fit
+    calibration_samples: int = 60_000  # at most, evenly spaced over training and validation data
+    raw_unit: float | None = None  # the sensor's value of one raw unit, for standardised inputs
+    finetune: FinetuneConfig | None = None
+    seed: int = 0
+
+
+def quantize(
+    model: SequenceModel, splits: Splits, config: QuantizeConfig
+) -> tuple[IntegerModel, SequenceModel]:
+    """Return the integer network, and the float network it was lowered from (fine-tuned, if asked to)."""
+    raw = raw_inputs(splits, config.raw_unit)
+    calibration = calibrate(model, calibration_batches(splits, config.calibration_samples), config.percentile)
+    if config.finetune is not None:
+        model = finetune(
+            model,
+            lambda tuned: _lower(tuned, calibration, raw, config),
+            training_batches(splits.train, config.seed),
+            lambda integer: _score(integer, splits),
+            config.finetune,
+        )
+        # The tuned network has ranges of its own, which the fixed calibration may fit better or worse.
+        again = calibrate(model, calibration_batches(splits, config.calibration_samples), config.percentile)
+        candidates = [_lower(model, found, raw, config) for found in (calibration, again)]
+        return max(candidates, key=lambda integer: _score(integer, splits)), model
+    return _lower(model, calibration, raw, config), model
+
+
+def raw_inputs(splits: Splits, unit: float | None = None) -> RawInputs | None:
+    """Return what raw codes of this task's sensor mean: pixels k / levels, or standardised values.
+
+    A standardised input is v = (value - offset) / scale; with value = r unit for the raw code r, it is
+    (r - offset / unit) * unit / scale.
+    """
+    if splits.vocabulary_size is not None:
+        return None
+    if splits.levels is not None:
+        return RawInputs(levels=splits.levels)
+    if unit is None:
+        return None
+    if not unit > 0:
+        raise InputError(f"The sensor's value of one raw unit must be positive, got {unit}.")
+    offset = torch.zeros(splits.input_size) if splits.offset is None else splits.offset
+    scale = torch.ones(splits.input_size) if splits.scale is None else splits.scale
+    return RawInputs((unit / scale.double()).tolist(), (offset.double() / unit).tolist())
+
+
+def calibration_batches(splits: Splits, samples: int) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Yield `(x, lengths)` of at most `samples` rows, evenly spaced over training and validation data."""
+    parts = (splits.train, splits.validation)
+    stride = max(1, -(-sum(len(part) for part in parts) // max(1, samples)))
+    for part in parts:
+        for index in torch.arange(0, len(part), stride).split(ROWS_AT_ONCE):
+            x, _, lengths = part.batch(index)
+            yield x, lengths
+
+
+def training_batches(split: Split, seed: int) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+    """Yield shuffled training batches, epoch after epoch."""
+    generator = torch.Generator().manual_seed(seed)
+    for _ in itertools.count():
+        for index in torch.randperm(len(split), generator=generator).split(FINETUNE_BATCH):
+            x, target, lengths = split.batch(index)
+            if target is None:
+                raise InputError("Fine-tuning needs labels, and this training data has none.")
+            yield x, target, lengths
+
+
+def _lower(
+    model: SequenceModel, calibration: Calibration, raw: RawInputs | None, config: QuantizeConfig
+) -> IntegerModel:
+    return lower(
+        model,
+        calibration,
+        activation_bits=config.activation_bits,
+        input_bits=config.input_bits,
+        raw=raw,
+    )
+
+
+def _score(integer: IntegerModel, splits: Splits) -> float:
+    """Return the validation metric, its sign such that higher is better."""
+    value = evaluate(IntegerNetwork(integer), splits.validation, splits.metric)
+    return value if splits.metric == "accuracy" else -value

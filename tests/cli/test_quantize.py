@@ -1,0 +1,104 @@
+"""`hadamrnn quantize`, `eval --integer` and `cost RUN` on a run of scikit-learn's digits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hadamrnn import fixedpoint
+from hadamrnn.cli import main
+from hadamrnn.data import load_task
+from hadamrnn.quantization.chain import calibration_batches, raw_inputs
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.run import train
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "digits"
+    train(TrainingConfig(task="digits", hidden_size=64, epochs=4, batch_size=32, learning_rate=3e-3), out)
+    return out
+
+
+def figures(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main([*arguments, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_quantize_writes_a_file_that_eval_and_cost_read(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quantized = figures(capsys, "quantize", str(run_folder))
+    evaluated = figures(capsys, "eval", str(run_folder), "--integer")
+    cost = figures(capsys, "cost", str(run_folder))
+
+    model = fixedpoint.load(run_folder / fixedpoint.FILE_NAME)
+    assert model.input_bits == 6  # digits have 17 grey levels, 0 to 16
+    assert model.metadata["integer"] == quantized["integer"] == evaluated["value"]
+    assert abs(quantized["integer"] - quantized["float"]) <= 0.02
+    assert quantized["payload_bytes"] == cost["file_bytes"]["payload"]
+    assert quantized["saturations"] == evaluated["saturations"] == 0
+
+
+def test_few_bits_lose_and_finetuning_wins_some_back(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("quantize", str(run_folder), "--activation-bits", "6", "--split", "validation")
+    plain = figures(capsys, *arguments)
+    tuned = figures(capsys, *arguments, "--finetune", "--finetune-steps", "60")
+
+    assert plain["integer"] < tuned["integer"]
+
+
+def test_text_output_names_both_metrics_and_the_file(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["quantize", str(run_folder)]) == 0
+    text = capsys.readouterr().out
+
+    assert "float     accuracy" in text
+    assert "integer   accuracy" in text
+    assert str(run_folder / fixedpoint.FILE_NAME) in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--activation-bits", "5"], "activation_bits must lie in 6..16, got 5"),
+        (["--input-bits", "1"], "input_bits must lie in 2..16, got 1"),
+        (["--percentile", "0"], "percentile must lie in (0, 100], got 0.0"),
+    ],
+)
+def test_bad_options_are_one_line(
+    run_folder: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert main(["quantize", str(run_folder), *options]) == 2
+    captured = capsys.readouterr()
+
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_eval_integer_needs_quantize_first(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("config.yaml", "run.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((run_folder / name).read_bytes())
+
+    assert main(["eval", str(tmp_path), "--integer"]) == 2
+    assert f"hadamrnn quantize {tmp_path}" in capsys.readouterr().err
+
+
+def test_calibration_takes_rows_evenly_from_training_and_validation_data() -> None:
+    splits = load_task("digits")
+
+    some = [len(x) for x, _ in calibration_batches(splits, samples=100)]
+    everything = [len(x) for x, _ in calibration_batches(splits, samples=10**6)]
+
+    assert 80 <= sum(some) <= 102
+    assert sum(everything) == len(splits.train) + len(splits.validation)
+    assert raw_inputs(splits) is not None
