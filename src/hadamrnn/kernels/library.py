@@ -112,6 +112,14 @@ def load_library() -> Library | None:
     return _load()[0]
 
 
+def native_kernel(name: str, dtype: object) -> Kernel:
+    """Return a kernel for a torch (or numpy) floating-point type; the library must be there."""
+    library = load_library()
+    if library is None:
+        raise InputError(f"This needs the native library, which is {native_status().reason}.")
+    return library.kernel(name, "double" if str(dtype).endswith("float64") else "float")
+
+
 def native_status() -> NativeStatus:
     """Say which backend runs the recurrence on the CPU."""
     library, reason = _load()

@@ -13,14 +13,19 @@ from concurrent.futures import ThreadPoolExecutor
 from ctypes import Structure, byref
 
 import torch
+from torch import Tensor
 
-from hadamrnn.kernels.library import Kernel
+from hadamrnn.kernels.library import Kernel, native_kernel
+
+# Sums longer than this are cut into pieces that threads share.
+_SUM_SIZE = 1 << 18
+_SUM_PIECES = 16
 
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
 
 
-def run_slices(kernel: Kernel, args: Structure, num_slices: int) -> None:
+def run_slices(kernel: Kernel, args: Structure | None, num_slices: int) -> None:
     """Call `kernel(args, slice)` for every slice."""
     slices = iter(range(num_slices))  # next() is atomic: each slice is taken once
     helpers = min(torch.get_num_threads(), num_slices) - 1
@@ -33,8 +38,26 @@ def run_slices(kernel: Kernel, args: Structure, num_slices: int) -> None:
         job.result()
 
 
-def _work(kernel: Kernel, args: Structure, slices: Iterator[int]) -> None:
-    pointer = byref(args)
+def sum_slices(parts: Tensor) -> Tensor:
+    """Return parts[0] + parts[1] + ..., added in this order whatever the number of threads.
+
+    Args:
+        parts: `(num_slices, ...)`.
+    """
+    total = parts.new_empty(parts.shape[1:])
+    size, reduce = total.numel(), native_kernel("reduce", parts.dtype)
+    bounds = [size * piece // _SUM_PIECES for piece in range(_SUM_PIECES + 1)] if size > _SUM_SIZE else [0, size]
+
+    def add(_: object, piece: int) -> int:
+        start, end = bounds[piece], bounds[piece + 1]
+        return reduce(parts.shape[0], size, start, end, parts.data_ptr(), total.data_ptr())
+
+    run_slices(add, None, len(bounds) - 1)
+    return total
+
+
+def _work(kernel: Kernel, args: Structure | None, slices: Iterator[int]) -> None:
+    pointer = None if args is None else byref(args)
     for index in slices:
         if kernel(pointer, index) != 0:
             raise MemoryError("the native kernel could not allocate its work space")
