@@ -1,7 +1,5 @@
 /* The backward pass of the scan: a_{t-1} = W' f'(h_t) a_t + dL/dh_{t-1}, a_t the gradient of h_t. */
 
-#define MAX_STEPS 16
-
 /* Gradients that a slice sums over its rows; NULL: not wanted. */
 typedef struct {
     REAL *weight, *bias, *signs, *column_signs, *output_weight, *output_bias;
@@ -17,9 +15,32 @@ INLINE REAL NAME(dot)(int64_t size, const REAL *a, const REAL *b)
     return sum;
 }
 
-INLINE void NAME(add_scaled)(int64_t size, REAL factor, const REAL *restrict from, REAL *restrict to)
+static void NAME(add_to)(int64_t size, const REAL *restrict from, REAL *restrict to)
 {
-    for (int64_t i = 0; i < size; i++) to[i] += factor * from[i];
+    for (int64_t i = 0; i < size; i++) to[i] += from[i];
+}
+
+/* The derivative of ReLU: keep what belongs to a positive state. */
+static void NAME(mask)(int64_t size, const REAL *restrict state, REAL *restrict adjoint)
+{
+    for (int64_t i = 0; i < size; i++) adjoint[i] = state[i] > 0 ? adjoint[i] : 0;
+}
+
+/* sum += c_0 row_0 + c_1 row_1 + ..., c_t = coefficients[t * stride]; without coefficients, all 1. */
+static void NAME(add_rows)(int64_t count, int64_t size, const REAL *coefficients, int64_t stride,
+                           const REAL *rows, REAL *sum)
+{
+    int64_t i = 0;
+    for (; i + LANES <= size; i += LANES) {
+        vec total = load(sum + i);
+        for (int64_t t = 0; t < count; t++) {
+            vec row = load(rows + t * size + i);
+            total += coefficients ? row * coefficients[t * stride] : row;
+        }
+        store(sum + i, total);
+    }
+    for (; i < size; i++)
+        for (int64_t t = 0; t < count; t++) sum[i] += (coefficients ? coefficients[t * stride] : 1) * rows[t * size + i];
 }
 
 /* Gradients of x and of the input weights from the adjoints of a block: dL/dz_t = a_t. */
@@ -29,20 +50,21 @@ static void NAME(input_gradients)(const ScanArgs *args, const NAME(Scratch) *scr
     int64_t hidden = args->hidden, size = args->input_size, at = row * args->time + t0;
     const REAL *weight = args->weight, *x = args->x;
     REAL *grad_x = args->grad_x;
-    for (int64_t t = 0; t < count; t++) {
-        const REAL *a = scratch->adjoints + t * hidden;
-        if (args->input_kind == INPUT_ROWS) {
-            if (grad_x) memcpy(grad_x + (at + t) * hidden, a, (size_t)hidden * sizeof(REAL));
-        } else if (args->input_kind == INPUT_TOKENS) {
-            if (sums->weight) NAME(add_scaled)(hidden, 1, a, sums->weight + args->ids[at + t] * hidden);
-        } else {
-            if (sums->bias) NAME(add_scaled)(hidden, 1, a, sums->bias);
-            for (int64_t j = 0; j < size; j++) {
-                int64_t entry = (at + t) * size + j;
-                if (sums->weight) NAME(add_scaled)(hidden, x[entry], a, sums->weight + j * hidden);
-                if (grad_x) grad_x[entry] = NAME(dot)(hidden, weight + j * hidden, a);
-            }
-        }
+    const REAL *adjoints = scratch->adjoints;
+    if (args->input_kind == INPUT_ROWS) {
+        if (grad_x) memcpy(grad_x + at * hidden, adjoints, (size_t)(count * hidden) * sizeof(REAL));
+        return;
+    }
+    if (args->input_kind == INPUT_TOKENS) {
+        for (int64_t t = 0; sums->weight && t < count; t++)
+            NAME(add_to)(hidden, adjoints + t * hidden, sums->weight + args->ids[at + t] * hidden);
+        return;
+    }
+    if (sums->bias) NAME(add_rows)(count, hidden, NULL, 0, adjoints, sums->bias);
+    for (int64_t j = 0; j < size; j++) {
+        if (sums->weight) NAME(add_rows)(count, hidden, x + at * size + j, size, adjoints, sums->weight + j * hidden);
+        for (int64_t t = 0; grad_x && t < count; t++)
+            grad_x[(at + t) * size + j] = NAME(dot)(hidden, weight + j * hidden, adjoints + t * hidden);
     }
 }
 
@@ -52,34 +74,34 @@ static void NAME(replay)(const ScanArgs *args, const NAME(Scratch) *scratch, int
     int64_t hidden = args->hidden;
     const REAL *h_0 = args->h_0, *from = h_0 ? h_0 + row * hidden : scratch->zeros;
     if (start > 0) from = NAME(checkpoint)(args, row, start / args->segment - 1);
+    const REAL *inputs[MAX_STEPS];
     REAL *state = scratch->segment;
     memcpy(state, from, (size_t)hidden * sizeof(REAL));
     for (int64_t t0 = start; t0 < end; t0 += scratch->steps) {
         int64_t count = end - t0 < scratch->steps ? end - t0 : scratch->steps;
-        const REAL *z = NAME(input_block)(args, scratch, row, t0, count);
+        NAME(input_block)(args, scratch, row, t0, count, inputs);
         for (int64_t t = 0; t < count; t++, state += hidden)
-            NAME(step)(args, scratch, state, z + t * hidden, state + hidden);
+            NAME(step)(args, scratch, state, inputs[t], state + hidden);
     }
 }
 
 /* h_{t-1} = W^-1 (h_t - z_t), from the end of a block (scratch->state) down to its start. */
-static void NAME(rebuild)(const ScanArgs *args, const NAME(Scratch) *scratch, const REAL *z, int64_t count)
+static void NAME(rebuild)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t count, const REAL **inputs)
 {
     int64_t hidden = args->hidden;
     size_t bytes = (size_t)hidden * sizeof(REAL);
     memcpy(scratch->states + count * hidden, scratch->state, bytes);
     for (int64_t t = count - 1; t >= 0; t--) {
-        REAL *restrict before = scratch->states + t * hidden;
-        const REAL *restrict after = before + hidden, *restrict input = z + t * hidden;
-        for (int64_t i = 0; i < hidden; i++) before[i] = after[i] - input[i];
-        NAME(transform)(&scratch->plan, scratch->rows, before, scratch->inverse, before, scratch->pre_inverse, NULL);
+        REAL *before = scratch->states + t * hidden;
+        NAME(transform)(&scratch->plan, scratch->rows, before + hidden, inputs[t], scratch->inverse, before,
+                        scratch->pre_inverse, NULL);
     }
     memcpy(scratch->state, scratch->states, bytes);
 }
 
 /* Point states[i] at h_{t0 + i}, i = 0 .. count. */
 static void NAME(find_states)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t row, int64_t t0,
-                              int64_t count, const REAL *z, const REAL **states)
+                              int64_t count, const REAL **inputs, const REAL **states)
 {
     int64_t hidden = args->hidden, length = NAME(row_length)(args, row), end = t0 + count;
     const REAL *h_0 = args->h_0, *output = args->output, *first = scratch->states;
@@ -92,7 +114,7 @@ static void NAME(find_states)(const ScanArgs *args, const NAME(Scratch) *scratch
             memcpy(scratch->state, (REAL *)args->last + row * hidden, (size_t)hidden * sizeof(REAL));
         else if (end % args->segment == 0)
             memcpy(scratch->state, NAME(checkpoint)(args, row, end / args->segment - 1), (size_t)hidden * sizeof(REAL));
-        NAME(rebuild)(args, scratch, z, count);
+        NAME(rebuild)(args, scratch, count, inputs);
     }
     for (int64_t i = 0; i <= count; i++) states[i] = first + i * hidden;
     if (output && t0 == 0) states[0] = h_0 ? h_0 + row * hidden : scratch->zeros;
@@ -103,15 +125,9 @@ static void NAME(readout_gradients)(const ScanArgs *args, const NAME(Scratch) *s
                                     const REAL *grad_logits, int64_t count, const REAL **states)
 {
     int64_t outputs = args->output_size, width = scratch->width;
-    NAME(readout_grad_states)(count, outputs, width, scratch->output_weight, grad_logits, scratch->readout_adjoints);
-    if (!states) return;
-    for (int64_t t = 0; t < count; t++) {
-        NAME(activate)(args, scratch, states[t + 1], t);
-        if (!args->sigma) continue;
-        REAL *restrict adjoint = scratch->readout_adjoints + t * width;
-        const REAL *restrict state = scratch->readout_states + t * width;
-        for (int64_t i = 0; i < args->hidden; i++) adjoint[i] = state[i] > 0 ? adjoint[i] : 0;
-    }
+    for (int64_t t = 0; states && t < count; t++) NAME(activate)(args, scratch, states[t + 1], t);
+    NAME(readout_grad_states)(count, outputs, width, scratch->output_weight, grad_logits,
+                              args->sigma ? scratch->readout_states : NULL, scratch->readout_adjoints);
     if (sums->output_weight)
         NAME(readout_grad_weight)(count, outputs, width, scratch->readout_states, grad_logits, scratch->grad_output_weight);
 }
@@ -123,30 +139,35 @@ static void NAME(block_adjoints)(const ScanArgs *args, const NAME(Scratch) *scra
     int64_t hidden = args->hidden;
     REAL *first = scratch->adjoints + (count - 1) * hidden;
     memcpy(first, scratch->adjoint, (size_t)hidden * sizeof(REAL));
-    if (incoming) NAME(add_scaled)(hidden, 1, incoming + (count - 1) * stride, first);
+    if (incoming) NAME(add_to)(hidden, incoming + (count - 1) * stride, first);
     for (int64_t t = count - 1; t >= 0; t--) {
-        REAL *restrict a = scratch->adjoints + t * hidden, *before = t > 0 ? a - hidden : scratch->adjoint;
+        REAL *a = scratch->adjoints + t * hidden, *before = t > 0 ? a - hidden : scratch->adjoint;
         const REAL *add = incoming && t > 0 ? incoming + (t - 1) * stride : NULL;
-        if (args->relu) for (int64_t i = 0; i < hidden; i++) a[i] = states[t + 1][i] > 0 ? a[i] : 0;
+        if (args->relu) NAME(mask)(hidden, states[t + 1], a);
         if (!sums->column_signs) {
-            NAME(transform)(&scratch->plan, scratch->rows, a, scratch->post, before, scratch->pre, add);
+            NAME(transform)(&scratch->plan, scratch->rows, a, NULL, scratch->post, before, scratch->pre, add);
             continue;
         }
-        NAME(transform)(&scratch->plan, scratch->rows, a, scratch->post, before, NULL, NULL);
+        NAME(transform)(&scratch->plan, scratch->rows, a, NULL, scratch->post, before, NULL, NULL);
         for (int64_t i = 0; i < hidden; i++) sums->column_signs[i] += before[i] * states[t][i];
         for (int64_t i = 0; i < hidden; i++) before[i] = before[i] * scratch->pre[i] + (add ? add[i] : 0);
     }
 }
 
 /* y_t = W h_{t-1} = h_t - z_t wherever a_t is not zero, and dL/du = sum_t a_t * y_t / u (divided at the end). */
-static void NAME(sign_gradients)(const ScanArgs *args, const NAME(Scratch) *scratch, REAL *restrict sum,
-                                 int64_t count, const REAL *z, const REAL **states)
+static void NAME(sign_gradients)(const ScanArgs *args, const NAME(Scratch) *scratch, REAL *sum,
+                                 int64_t count, const REAL **inputs, const REAL **states)
 {
-    for (int64_t t = 0; t < count; t++) {
-        const REAL *restrict a = scratch->adjoints + t * args->hidden, *restrict input = z + t * args->hidden;
-        const REAL *restrict state = states[t + 1];
-        for (int64_t i = 0; i < args->hidden; i++) sum[i] += a[i] * (state[i] - input[i]);
+    int64_t hidden = args->hidden, i = 0;
+    const REAL *adjoints = scratch->adjoints;
+    for (; i + LANES <= hidden; i += LANES) {
+        vec total = load(sum + i);
+        for (int64_t t = 0; t < count; t++)
+            total += load(adjoints + t * hidden + i) * (load(states[t + 1] + i) - load(inputs[t] + i));
+        store(sum + i, total);
     }
+    for (; i < hidden; i++)
+        for (int64_t t = 0; t < count; t++) sum[i] += adjoints[t * hidden + i] * (states[t + 1][i] - inputs[t][i]);
 }
 
 static void NAME(backward_row)(const ScanArgs *args, const NAME(Scratch) *scratch, const NAME(Sums) *sums, int64_t row)
@@ -154,7 +175,7 @@ static void NAME(backward_row)(const ScanArgs *args, const NAME(Scratch) *scratc
     int64_t hidden = args->hidden, time = args->time, outputs = args->output_size, segment = args->segment;
     int64_t length = NAME(row_length)(args, row);
     const REAL *grad_last = args->grad_last, *grad_output = args->grad_output, *grad_logits = args->grad_logits;
-    const REAL *pointers[MAX_STEPS + 1], **states = NULL;
+    const REAL *pointers[MAX_STEPS + 1], *inputs[MAX_STEPS], **states = NULL;
     if (sums->signs || sums->column_signs || args->relu || (grad_logits && (args->sigma || sums->output_weight)))
         states = pointers;
     memcpy(scratch->adjoint, grad_last ? grad_last + row * hidden : scratch->zeros, (size_t)hidden * sizeof(REAL));
@@ -164,23 +185,26 @@ static void NAME(backward_row)(const ScanArgs *args, const NAME(Scratch) *scratc
             NAME(replay)(args, scratch, row, start, end);
         t0 = end - start > scratch->steps ? end - scratch->steps : start;
         int64_t count = end - t0, at = row * time + t0;
-        const REAL *z = states ? NAME(input_block)(args, scratch, row, t0, count) : NULL, *incoming = NULL;
-        if (states) NAME(find_states)(args, scratch, row, t0, count, z, states);
+        const REAL *incoming = NULL;
+        if (states) {
+            NAME(input_block)(args, scratch, row, t0, count, inputs);
+            NAME(find_states)(args, scratch, row, t0, count, inputs, states);
+        }
         if (grad_output) incoming = grad_output + at * hidden;
         if (grad_logits) {
             NAME(readout_gradients)(args, scratch, sums, grad_logits + at * outputs, count, states);
             incoming = scratch->readout_adjoints;
         }
         NAME(block_adjoints)(args, scratch, sums, count, incoming, grad_logits ? scratch->width : hidden, states);
-        if (sums->signs) NAME(sign_gradients)(args, scratch, sums->signs, count, z, states);
+        if (sums->signs) NAME(sign_gradients)(args, scratch, sums->signs, count, inputs, states);
         NAME(input_gradients)(args, scratch, sums, row, t0, count);
     }
     if (args->grad_h_0) memcpy((REAL *)args->grad_h_0 + row * hidden, scratch->adjoint, (size_t)hidden * sizeof(REAL));
     int64_t size = args->input_kind == INPUT_ROWS ? hidden : args->input_size;
     if (args->grad_x)
         memset((REAL *)args->grad_x + (row * time + length) * size, 0, (size_t)((time - length) * size) * sizeof(REAL));
-    for (int64_t i = row * time * outputs; sums->output_bias && i < (row + 1) * time * outputs; i++)
-        sums->output_bias[i % outputs] += grad_logits[i];
+    for (int64_t t = 0; sums->output_bias && t < time; t++)
+        for (int64_t o = 0; o < outputs; o++) sums->output_bias[o] += grad_logits[(row * time + t) * outputs + o];
 }
 
 /* A slice's own share of a summed gradient of `size` elements, zero-filled; NULL stays NULL. */
@@ -220,7 +244,6 @@ int NAME(reduce)(int64_t count, int64_t size, int64_t start, int64_t end, const 
 {
     if (start < end) memcpy(total + start, parts + start, (size_t)(end - start) * sizeof(REAL));
     for (int64_t part = 1; part < count; part++)
-        if (start < end) NAME(add_scaled)(end - start, 1, parts + part * size + start, total + start);
+        if (start < end) NAME(add_to)(end - start, parts + part * size + start, total + start);
     return STATUS_OK;
 }
-#undef MAX_STEPS

@@ -17,6 +17,7 @@
 #define VECTOR_BYTES 16
 #endif
 
+#define MAX_STEPS 16 /* of a block of the scan */
 #define INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -33,6 +34,7 @@
 #define NAME(name) JOIN(name, REAL, ISA)
 #define vec NAME(vector)
 #define mem NAME(memory_vector)
+#define bits NAME(bit_vector)
 #define load NAME(load_vector)
 #define store NAME(store_vector)
 

@@ -30,10 +30,10 @@ INLINE REAL NAME(exp_negative)(REAL x)
     p = p * r + 0.5;
     p = p * r + 1.0;
     p = p * r + 1.0;
-    uint64_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits + 1023) << 52; /* the low bits of `shifted` are n; those above fall out of the shift */
-    memcpy(&shifted, &bits, sizeof bits);
+    uint64_t word;
+    memcpy(&word, &shifted, sizeof word);
+    word = (word + 1023) << 52; /* the low bits of `shifted` are n; those above fall out of the shift */
+    memcpy(&shifted, &word, sizeof word);
     return x > low ? p * shifted : 0;
 #else
     const float magic = 12582912.0f, low = -87.0f; /* 1.5 * 2^23 */
@@ -47,10 +47,10 @@ INLINE REAL NAME(exp_negative)(REAL x)
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    uint32_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits + 127) << 23;
-    memcpy(&shifted, &bits, sizeof bits);
+    uint32_t word;
+    memcpy(&word, &shifted, sizeof word);
+    word = (word + 127) << 23;
+    memcpy(&shifted, &word, sizeof word);
     return x > low ? p * shifted : 0;
 #endif
 }

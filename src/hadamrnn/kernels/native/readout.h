@@ -14,6 +14,12 @@ INLINE REAL NAME(sum_lanes)(vec v)
     return lane[0];
 }
 
+/* v where the state is positive, else 0. */
+INLINE vec NAME(keep_positive)(vec state, vec v)
+{
+    return (vec)((bits)v & (bits)(state > 0));
+}
+
 /* logits[t][o] = bias[o] + sum_k V[o][k] states[t][k] for `outs` outputs and `steps` steps, both constants. */
 INLINE void NAME(logits_tile)(int outs, int steps, int64_t width, const REAL *weight, const REAL *bias,
                               const REAL *states, REAL *logits, int64_t output_size)
@@ -56,9 +62,10 @@ static void NAME(readout)(int64_t steps, int64_t outputs, int64_t width, const R
     }
 }
 
-/* grad_states[t][k] = sum_o grad_logits[t][o] V[o][k], for TILE or one step(s) at a time. */
+/* grad_states[t][k] = sum_o grad_logits[t][o] V[o][k] for `steps` steps, a constant; where `states` are given,
+ * only behind positive ones. */
 INLINE void NAME(grad_states_tile)(int steps, int64_t outputs, int64_t width, const REAL *weight,
-                                   const REAL *grad_logits, REAL *grad_states)
+                                   const REAL *grad_logits, const REAL *states, REAL *grad_states)
 {
     for (int64_t k = 0; k < width; k += 2 * LANES) {
         vec low[TILE] = {{0}}, high[TILE] = {{0}};
@@ -71,20 +78,23 @@ INLINE void NAME(grad_states_tile)(int steps, int64_t outputs, int64_t width, co
             }
         }
         UNROLL for (int t = 0; t < steps; t++) {
-            store(grad_states + t * width + k, low[t]);
-            store(grad_states + t * width + k + LANES, high[t]);
+            int64_t at = t * width + k;
+            store(grad_states + at, states ? NAME(keep_positive)(load(states + at), low[t]) : low[t]);
+            store(grad_states + at + LANES, states ? NAME(keep_positive)(load(states + at + LANES), high[t]) : high[t]);
         }
     }
 }
 
 static void NAME(readout_grad_states)(int64_t steps, int64_t outputs, int64_t width, const REAL *weight,
-                                      const REAL *grad_logits, REAL *grad_states)
+                                      const REAL *grad_logits, const REAL *states, REAL *grad_states)
 {
     int64_t t = 0;
     for (; t + TILE <= steps; t += TILE)
-        NAME(grad_states_tile)(TILE, outputs, width, weight, grad_logits + t * outputs, grad_states + t * width);
+        NAME(grad_states_tile)(TILE, outputs, width, weight, grad_logits + t * outputs,
+                               states ? states + t * width : NULL, grad_states + t * width);
     for (; t < steps; t++)
-        NAME(grad_states_tile)(1, outputs, width, weight, grad_logits + t * outputs, grad_states + t * width);
+        NAME(grad_states_tile)(1, outputs, width, weight, grad_logits + t * outputs,
+                               states ? states + t * width : NULL, grad_states + t * width);
 }
 
 /* grad_weight[o][k] += sum_t grad_logits[t][o] states[t][k] for `outs` outputs, a constant. */

@@ -26,7 +26,7 @@ typedef struct {
 INLINE int64_t NAME(block_steps)(int64_t hidden)
 {
     int64_t steps = 4096 / hidden;
-    return steps < 1 ? 1 : steps > 16 ? 16 : steps;
+    return steps < 1 ? 1 : steps > MAX_STEPS ? MAX_STEPS : steps;
 }
 
 /* Hand out `count` elements on a cache line of their own; with base NULL only count them. */
@@ -76,6 +76,7 @@ static int NAME(prepare)(const ScanArgs *args, NAME(Scratch) *scratch)
     scratch->plan.sylvester = args->sylvester;
     scratch->plan.num_factors = args->num_factors;
     scratch->plan.orders = args->factor_orders;
+    NAME(plan_passes)(&scratch->plan);
     scratch->columns = args->factors_transposed;
     scratch->rows = args->factors;
     REAL *post = (REAL *)scratch->post, *inverse = (REAL *)scratch->inverse;
@@ -92,44 +93,62 @@ static int NAME(prepare)(const ScanArgs *args, NAME(Scratch) *scratch)
     return STATUS_OK;
 }
 
-/* Return z_t for the steps t0 .. t0 + count - 1 of a row, shape (count, hidden). */
-static const REAL *NAME(input_block)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t row, int64_t t0,
-                                     int64_t count)
+static void NAME(relu)(int64_t size, REAL *restrict row)
+{
+    for (int64_t i = 0; i < size; i++) row[i] = row[i] > 0 ? row[i] : 0;
+}
+
+static void NAME(copy_positive)(int64_t size, const REAL *restrict from, REAL *restrict to)
+{
+    for (int64_t i = 0; i < size; i++) to[i] = from[i] > 0 ? from[i] : 0;
+}
+
+static void NAME(copy_plus)(int64_t size, const REAL *restrict from, REAL factor, const REAL *restrict row,
+                            REAL *restrict to)
+{
+    for (int64_t i = 0; i < size; i++) to[i] = from[i] + factor * row[i];
+}
+
+static void NAME(add_scaled)(int64_t size, REAL factor, const REAL *restrict row, REAL *restrict to)
+{
+    for (int64_t i = 0; i < size; i++) to[i] += factor * row[i];
+}
+
+/* Point inputs[t] at z_{t0 + t}, t = 0 .. count - 1, of a row. */
+static void NAME(input_block)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t row, int64_t t0,
+                              int64_t count, const REAL **inputs)
 {
     int64_t hidden = args->hidden, size = args->input_size, at = row * args->time + t0;
-    const REAL *x = args->x, *weight = args->weight, *bias = args->bias;
-    if (args->input_kind == INPUT_ROWS) return x + at * hidden;
+    const REAL *x = args->x, *weight = args->weight, *from = args->bias ? args->bias : scratch->zeros;
     for (int64_t t = 0; t < count; t++) {
-        REAL *restrict z = scratch->z + t * hidden;
-        if (args->input_kind == INPUT_TOKENS) {
-            memcpy(z, weight + args->ids[at + t] * hidden, (size_t)hidden * sizeof(REAL));
-            continue;
-        }
-        const REAL *from = bias ? bias : scratch->zeros;
-        if (size == 0) memcpy(z, from, (size_t)hidden * sizeof(REAL));
-        for (int64_t j = 0; j < size; j++) {
-            const REAL *restrict w = weight + j * hidden;
-            REAL value = x[(at + t) * size + j];
-            if (j == 0) for (int64_t i = 0; i < hidden; i++) z[i] = from[i] + value * w[i];
-            else for (int64_t i = 0; i < hidden; i++) z[i] += value * w[i];
+        if (args->input_kind == INPUT_ROWS) {
+            inputs[t] = x + (at + t) * hidden;
+        } else if (args->input_kind == INPUT_TOKENS) {
+            inputs[t] = weight + args->ids[at + t] * hidden;
+        } else if (size == 0) {
+            inputs[t] = from;
+        } else {
+            REAL *z = scratch->z + t * hidden;
+            inputs[t] = z;
+            NAME(copy_plus)(hidden, from, x[(at + t) * size], weight, z);
+            for (int64_t j = 1; j < size; j++) NAME(add_scaled)(hidden, x[(at + t) * size + j], weight + j * hidden, z);
         }
     }
-    return scratch->z;
 }
 
 /* h_t = f(u / sqrt(b) * H (v * h_{t-1}) + z_t) */
 INLINE void NAME(step)(const ScanArgs *args, const NAME(Scratch) *scratch, const REAL *before, const REAL *z,
                        REAL *after)
 {
-    NAME(transform)(&scratch->plan, scratch->columns, before, scratch->pre, after, scratch->post, z);
-    if (args->relu) for (int64_t i = 0; i < args->hidden; i++) after[i] = after[i] > 0 ? after[i] : 0;
+    NAME(transform)(&scratch->plan, scratch->columns, before, NULL, scratch->pre, after, scratch->post, z);
+    if (args->relu) NAME(relu)(args->hidden, after);
 }
 
 /* sigma(h_t) of `count` consecutive or scattered states, padded to `width`. */
 INLINE void NAME(activate)(const ScanArgs *args, const NAME(Scratch) *scratch, const REAL *state, int64_t t)
 {
-    REAL *restrict to = scratch->readout_states + t * scratch->width;
-    if (args->sigma) for (int64_t i = 0; i < args->hidden; i++) to[i] = state[i] > 0 ? state[i] : 0;
+    REAL *to = scratch->readout_states + t * scratch->width;
+    if (args->sigma) NAME(copy_positive)(args->hidden, state, to);
     else memcpy(to, state, (size_t)args->hidden * sizeof(REAL));
 }
 
@@ -144,6 +163,12 @@ INLINE REAL *NAME(checkpoint)(const ScanArgs *args, int64_t row, int64_t index)
     return (REAL *)args->checkpoints + (row * count + index) * args->hidden;
 }
 
+INLINE int64_t NAME(least)(int64_t a, int64_t b, int64_t c)
+{
+    int64_t least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
 static void NAME(forward_row)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t row)
 {
     int64_t hidden = args->hidden, time = args->time, length = NAME(row_length)(args, row);
@@ -151,21 +176,24 @@ static void NAME(forward_row)(const ScanArgs *args, const NAME(Scratch) *scratch
     size_t bytes = (size_t)hidden * sizeof(REAL);
     REAL *output = args->output, *logits = args->logits;
     const REAL *h_0 = args->h_0, *before = h_0 ? h_0 + row * hidden : scratch->zeros;
-    for (int64_t t0 = 0; t0 < length; t0 += scratch->steps) {
-        int64_t count = length - t0 < scratch->steps ? length - t0 : scratch->steps;
-        const REAL *z = NAME(input_block)(args, scratch, row, t0, count);
+    const REAL *inputs[MAX_STEPS];
+    for (int64_t t0 = 0, end, boundary = 0, kept = 0; t0 < length; t0 = end) {
+        if (t0 == boundary) { /* a segment starts */
+            if (t0 > 0 && args->checkpoints) memcpy(NAME(checkpoint)(args, row, kept++), before, bytes);
+            boundary += args->segment;
+        }
+        end = NAME(least)(t0 + scratch->steps, length, boundary);
+        NAME(input_block)(args, scratch, row, t0, end - t0, inputs);
         REAL *states = output ? output + (row * time + t0) * hidden : scratch->states;
         memcpy(scratch->state, before, bytes); /* before the block's states are overwritten */
         before = scratch->state;
-        for (int64_t t = 0; t < count; t++) {
-            if (args->checkpoints && t0 + t > 0 && (t0 + t) % args->segment == 0)
-                memcpy(NAME(checkpoint)(args, row, (t0 + t) / args->segment - 1), before, bytes);
-            NAME(step)(args, scratch, before, z + t * hidden, states + t * hidden);
+        for (int64_t t = 0; t < end - t0; t++) {
+            NAME(step)(args, scratch, before, inputs[t], states + t * hidden);
             before = states + t * hidden;
             if (logits) NAME(activate)(args, scratch, before, t);
         }
         if (logits)
-            NAME(readout)(count, outputs, scratch->width, scratch->output_weight, args->output_bias,
+            NAME(readout)(end - t0, outputs, scratch->width, scratch->output_weight, args->output_bias,
                           scratch->readout_states, logits + (row * time + t0) * outputs);
     }
     memcpy((REAL *)args->last + row * hidden, before, bytes);

@@ -1,4 +1,4 @@
-/* y = post * (I_q kron H_b)(pre * x) + add on one row; a template in REAL, LANES and NAME().
+/* y = post * (I_q kron H_b)(pre * (x - minus)) + add on one row; a template in REAL, LANES and NAME().
  *
  * The Sylvester part of H_b is a fast Walsh-Hadamard transform over the whole row: its blocks are
  * contiguous, so a smaller block only means fewer stages. Stages shorter than a vector are one
@@ -8,6 +8,7 @@
  */
 
 typedef REAL vec __attribute__((vector_size(LANES * sizeof(REAL))));
+typedef INTEGER bits __attribute__((vector_size(LANES * sizeof(REAL))));
 /* The same vector where memory is only aligned to one element. */
 typedef REAL mem __attribute__((vector_size(LANES * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
 
@@ -60,13 +61,16 @@ INLINE void NAME(butterflies)(vec *v, int radix)
 
 /* One pass over memory: `radix` vectors, `stride` elements apart, from each of the starts that tile
  * the row. The first pass of a transform (`lanes`) also does the stages inside a vector. */
-INLINE void NAME(pass)(int radix, int lanes, int64_t size, int64_t stride, const REAL *in, const REAL *pre,
-                       REAL *out, const REAL *post, const REAL *add)
+INLINE void NAME(pass)(int radix, int lanes, int64_t size, int64_t stride, const REAL *in,
+                       const REAL *minus, const REAL *pre, REAL *out, const REAL *post, const REAL *add)
 {
     for (int64_t outer = 0; outer < size; outer += radix * stride) {
         for (int64_t start = outer; start < outer + stride; start += LANES) {
             vec v[8];
             UNROLL for (int j = 0; j < radix; j++) v[j] = load(in + start + j * stride);
+            if (minus) {
+                UNROLL for (int j = 0; j < radix; j++) v[j] -= load(minus + start + j * stride);
+            }
             if (pre) {
                 UNROLL for (int j = 0; j < radix; j++) v[j] *= load(pre + start + j * stride);
             }
@@ -86,28 +90,53 @@ INLINE void NAME(pass)(int radix, int lanes, int64_t size, int64_t stride, const
 }
 
 INLINE void NAME(any_pass)(int64_t radix, int lanes, int64_t size, int64_t stride, const REAL *in,
-                           const REAL *pre, REAL *out, const REAL *post, const REAL *add)
+                           const REAL *minus, const REAL *pre, REAL *out, const REAL *post, const REAL *add)
 {
     switch (radix) { /* each case inlines a pass for that constant */
-    case 1: NAME(pass)(1, lanes, size, stride, in, pre, out, post, add); break;
-    case 2: NAME(pass)(2, lanes, size, stride, in, pre, out, post, add); break;
-    case 4: NAME(pass)(4, lanes, size, stride, in, pre, out, post, add); break;
-    default: NAME(pass)(8, lanes, size, stride, in, pre, out, post, add); break;
+    case 1: NAME(pass)(1, lanes, size, stride, in, minus, pre, out, post, add); break;
+    case 2: NAME(pass)(2, lanes, size, stride, in, minus, pre, out, post, add); break;
+    case 4: NAME(pass)(4, lanes, size, stride, in, minus, pre, out, post, add); break;
+    default: NAME(pass)(8, lanes, size, stride, in, minus, pre, out, post, add); break;
     }
 }
 
-/* The transform by blocks of `order` >= LANES, a power of two: every size is then a whole number of vectors. */
-static void NAME(sylvester_wide)(int64_t size, int64_t order, const REAL *in, const REAL *pre, REAL *out,
-                                 const REAL *post, const REAL *add)
+/* One pass over memory: `radix` vectors at a time, `stride` elements apart. */
+typedef struct {
+    int64_t radix, stride;
+} NAME(Pass);
+
+/* What a transform needs to know of W. */
+typedef struct {
+    int64_t size, sylvester, num_factors;
+    const int64_t *orders;
+    int64_t num_passes; /* of the Sylvester part, if its order is at least LANES */
+    NAME(Pass) passes[24];
+    REAL *work; /* one row */
+} NAME(Plan);
+
+static void NAME(plan_passes)(NAME(Plan) *plan)
 {
-    int64_t left = order / LANES, radix = left < 8 ? left : 8, stride = LANES;
-    left /= radix;
-    NAME(any_pass)(radix, 1, size, stride, in, pre, out, left == 1 ? post : NULL, left == 1 ? add : NULL);
-    for (stride *= radix; left > 1; stride *= radix) {
-        radix = left < 8 ? left : 8;
+    int64_t left = plan->sylvester / LANES, stride = LANES;
+    plan->num_passes = 0;
+    if (left == 0) return;
+    do { /* one pass at least, for the stages inside a vector */
+        int64_t radix = left < 8 ? left : 8;
+        plan->passes[plan->num_passes++] = (NAME(Pass)){radix, stride};
+        stride *= radix;
         left /= radix;
-        NAME(any_pass)(radix, 0, size, stride, out, NULL, out, left == 1 ? post : NULL, left == 1 ? add : NULL);
-    }
+    } while (left > 1);
+}
+
+/* The transform by blocks of plan->sylvester >= LANES: every size is then a whole number of vectors. */
+static void NAME(sylvester_wide)(const NAME(Plan) *plan, const REAL *in, const REAL *minus, const REAL *pre,
+                                 REAL *out, const REAL *post, const REAL *add)
+{
+    const NAME(Pass) *pass = plan->passes, *final = pass + plan->num_passes - 1;
+    NAME(any_pass)(pass->radix, 1, plan->size, LANES, in, minus, pre, out, pass == final ? post : NULL,
+                   pass == final ? add : NULL);
+    while (pass++ < final)
+        NAME(any_pass)(pass->radix, 0, plan->size, pass->stride, out, NULL, NULL, out, pass == final ? post : NULL,
+                       pass == final ? add : NULL);
 }
 
 /* In place, by blocks of `order` < LANES; `size` may leave a part of a vector, which is whole blocks. */
@@ -149,27 +178,21 @@ static void NAME(dense_factor)(int64_t size, int64_t order, int64_t rest, const 
     }
 }
 
-/* What a transform needs to know of W; `work` holds one row. */
-typedef struct {
-    int64_t size, sylvester, num_factors;
-    const int64_t *orders;
-    REAL *work;
-} NAME(Plan);
-
-/* out = post * (I_q kron H)(pre * in) + add; `columns` the transposes of H's factors (for H' the factors
- * themselves: S is symmetric). pre, post and add may be NULL; out may be in, nothing else overlaps. */
-static void NAME(transform)(const NAME(Plan) *plan, const REAL *columns, const REAL *in, const REAL *pre,
-                            REAL *out, const REAL *post, const REAL *add)
+/* out = post * (I_q kron H)(pre * (in - minus)) + add; `columns` the transposes of H's factors (for H' the
+ * factors themselves: S is symmetric). All but in and out may be NULL; out may be in, nothing else overlaps. */
+static void NAME(transform)(const NAME(Plan) *plan, const REAL *columns, const REAL *in, const REAL *minus,
+                            const REAL *pre, REAL *out, const REAL *post, const REAL *add)
 {
     int64_t size = plan->size, rest = plan->sylvester;
     if (plan->num_factors == 0 && rest >= LANES) {
-        NAME(sylvester_wide)(size, rest, in, pre, out, post, add);
+        NAME(sylvester_wide)(plan, in, minus, pre, out, post, add);
         return;
     }
     if (rest >= LANES) {
-        NAME(sylvester_wide)(size, rest, in, pre, out, NULL, NULL);
+        NAME(sylvester_wide)(plan, in, minus, pre, out, NULL, NULL);
     } else {
-        for (int64_t i = 0; i < size; i++) out[i] = pre ? in[i] * pre[i] : in[i];
+        for (int64_t i = 0; i < size; i++) out[i] = minus ? in[i] - minus[i] : in[i];
+        if (pre) for (int64_t i = 0; i < size; i++) out[i] *= pre[i];
         NAME(sylvester_narrow)(size, rest, out);
     }
     const REAL *matrix = columns;
