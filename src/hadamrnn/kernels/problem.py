@@ -46,13 +46,25 @@ class Problem:
     lengths: Tensor | None
     output_weight: Tensor | None
     output_bias: Tensor | None
-    batch: int
-    time: int
     block_size: int
     relu: bool
     sigma: bool
     every_output: bool
     segment: int
+
+    @property
+    def batch(self) -> int:
+        return self._rows.shape[0]
+
+    @property
+    def time(self) -> int:
+        return self._rows.shape[1]
+
+    @property
+    def _rows(self) -> Tensor:
+        rows = self.ids if self.x is None else self.x
+        assert rows is not None
+        return rows
 
     @property
     def hidden_size(self) -> int:
@@ -84,10 +96,7 @@ class Problem:
         assert self.x is not None and self.weight is not None
         lengths = None if self.lengths is None else (self.lengths - start).clamp(0, end - start)
         rows = torch.nn.functional.linear(self.x[:, start:end], self.weight, self.bias)
-        steps = end - start
-        return replace(
-            self, x=rows, weight=None, bias=None, h_0=h_0, lengths=lengths, time=steps, segment=steps
-        )
+        return replace(self, x=rows, weight=None, bias=None, h_0=h_0, lengths=lengths, segment=end - start)
 
 
 def forward(problem: Problem) -> tuple[Tensor, Tensor, Tensor]:
@@ -159,7 +168,7 @@ def _native_backward(
         call.point(f"grad_{name}", own[name] if name in own else summed[name])
     call.run("scan_backward")
     gradients = own | {name: sum_slices(parts) for name, parts in summed.items()}
-    if "weight" in gradients and problem.x is not None:
+    if "weight" in gradients and problem.ids is None:
         gradients["weight"] = gradients["weight"].T.contiguous()
     return gradients
 
@@ -260,8 +269,9 @@ class _Call:
             args.input_kind = INPUT_ROWS
         else:
             args.input_kind = INPUT_DENSE
-            args.input_size = 0 if problem.x is None else problem.x.shape[2]
-            self.point("weight", None if problem.weight is None else problem.weight.T)
+            assert problem.x is not None and problem.weight is not None
+            args.input_size = problem.x.shape[2]
+            self.point("weight", problem.weight.T)
 
     def _set_transform(self, block_size: int) -> None:
         orders, factors, transposed, sylvester = _factors(block_size, self.dtype)

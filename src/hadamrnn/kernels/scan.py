@@ -26,21 +26,18 @@ def scan(
     lengths: Tensor | None,
     output_weight: Tensor | None,
     output_bias: Tensor | None,
-    batch: int,
-    time: int,
     block_size: int,
     relu: bool,
     sigma: bool,
     every_output: bool,
     segment: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run h_t = f(W h_(t-1) + z_t) over `batch` rows of `time` steps.
+    """Run h_t = f(W h_(t-1) + z_t) over the rows of a batch.
 
     Args:
-        x, weight, bias: z_t = U x_t + b with x `(batch, time, input_size)`, U `(hidden_size, input_size)`;
-            without weight z_t = x_t.
+        x, weight, bias: z_t = U x_t + b with x `(batch, time, input_size)`, U `(hidden_size, input_size)`
+            (an `input_size` of 0 leaves z_t = b); without weight z_t = x_t.
         ids, weight: z_t = weight[id_t] with ids int64 `(batch, time)`, weight `(num_ids, hidden_size)`.
-            Without x and ids z_t = b.
         signs, column_signs: u and v of W(u, v), `(hidden_size,)`.
         h_0, lengths: `(batch, hidden_size)` and int64 `(batch,)`.
         output_weight, output_bias: V `(output_size, hidden_size)` and b_o: give logits instead of states.
@@ -55,7 +52,7 @@ def scan(
     return forward(
         Problem(
             x, ids, weight, bias, signs, column_signs, h_0, lengths, output_weight, output_bias,
-            batch, time, block_size, relu, sigma, every_output, segment,
+            block_size, relu, sigma, every_output, segment,
         )
     )  # fmt: skip
 
@@ -72,8 +69,6 @@ def scan_backward(
     lengths: Tensor | None,
     output_weight: Tensor | None,
     output_bias: Tensor | None,
-    batch: int,
-    time: int,
     block_size: int,
     relu: bool,
     sigma: bool,
@@ -89,7 +84,7 @@ def scan_backward(
     """Return the gradients of x, weight, bias, u, v, h_0, V and b_o, `(0,)` where not wanted."""
     problem = Problem(
         x, ids, weight, bias, signs, column_signs, h_0, lengths, output_weight, output_bias,
-        batch, time, block_size, relu, sigma, every_output, segment,
+        block_size, relu, sigma, every_output, segment,
     )  # fmt: skip
     gradients = backward(problem, grad_output, grad_last, output, last, checkpoints, wanted)
     return [signs.new_empty(0) if gradient is None else gradient for gradient in gradients]
@@ -115,7 +110,7 @@ def _(*inputs: Any) -> list[Tensor]:
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
     problem = Problem(*inputs)
-    tensors = inputs[: _INPUTS.index("batch")]
+    tensors = inputs[: _INPUTS.index("block_size")]
     states = output[0] if problem.every_output and problem.output_weight is None else None
     ctx.save_for_backward(*tensors, states, *output[1:])
     ctx.shape = inputs[len(tensors) :]
