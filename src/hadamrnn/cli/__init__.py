@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from hadamrnn.errors import InputError
 
-COMMANDS = ("cost", "demo", "doctor")
+COMMANDS = ("bench", "cost", "demo", "doctor")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
