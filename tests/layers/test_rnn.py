@@ -130,8 +130,8 @@ def test_streaming_step_by_step_is_forward(network: dict[str, str], num_layers: 
 
 
 def test_embedded_tokens_are_their_vectors() -> None:
-    embedding = nn.Embedding(50, INPUT_SIZE, padding_idx=0)
-    layer = HadamRNN(INPUT_SIZE, HIDDEN_SIZE, batch_first=True, bidirectional=True)
+    embedding = nn.Embedding(50, INPUT_SIZE, padding_idx=0, dtype=torch.float64)
+    layer = HadamRNN(INPUT_SIZE, HIDDEN_SIZE, batch_first=True, bidirectional=True, dtype=torch.float64)
     for ids in (torch.randint(50, (BATCH, TIME)), torch.randint(50, (100, TIME))):
         output, h_n = layer(Tokens(ids, embedding))
         expected, expected_h_n = layer(embedding(ids))

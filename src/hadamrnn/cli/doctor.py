@@ -37,15 +37,19 @@ def collect() -> dict[str, str | int | None]:
     """Return the facts, one per line of the report."""
     import torch
 
+    from hadamrnn.kernels import native_status
     from hadamrnn.layers.recurrence import EVALUATORS
 
+    native = native_status()
     versions = {package: _version(package) for package in PACKAGES}
     return {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         **versions,
         "threads": torch.get_num_threads(),
-        "backend": "torch",
+        "backend": native.backend,
+        "instruction_set": native.isa or "chosen by torch",
+        "native_library": native.path or native.reason,
         "evaluators": ", ".join(EVALUATORS),
     }
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from hadamrnn.bits import WeightBits
 from hadamrnn.layers.inputs import DenseInput, RecurrenceInput, Tokens, project_tokens
 from hadamrnn.layers.linear import initialize_projection
-from hadamrnn.layers.recurrence import run_recurrence
+from hadamrnn.layers.recurrence import run_readout, run_recurrence
 from hadamrnn.maths.straight_through import quantize, sign
 from hadamrnn.maths.transform import hadamard_transform
 
@@ -83,6 +83,23 @@ class HadamCell(nn.Module):
             lengths=lengths,
             recurrence=self.recurrence,
             every_output=every_output,
+            evaluator=self.evaluator,
+        )
+
+    def run_readout(
+        self, x: Tensor | Tokens, weight: Tensor, bias: Tensor | None, lengths: Tensor | None, sigma: bool
+    ) -> Tensor:
+        """Return V sigma(h_t) + b_o for all steps; the states are never kept."""
+        return run_readout(
+            self.projected_input(x),
+            self.signs(),
+            output_weight=weight,
+            output_bias=bias,
+            sigma=sigma,
+            column_signs=self.column_signs(),
+            block_size=self.block_size,
+            lengths=lengths,
+            recurrence=self.recurrence,
             evaluator=self.evaluator,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from hadamrnn.layers.inputs import Tokens
 
@@ -26,3 +27,10 @@ class RecurrentLayer(nn.Module, ABC):
     @abstractmethod
     def end_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
         """Return the state at each row's end, `(batch, output_size)`."""
+
+    def every_readout(
+        self, x: Tensor | Tokens, weight: Tensor, bias: Tensor | None, lengths: Tensor | None = None
+    ) -> Tensor:
+        """Return V sigma(h_t) + b_o for all steps, `(batch, time, len(weight))`; a layer may fuse the two."""
+        states = self.every_state(x, lengths)
+        return linear(states.relu() if self.needs_activation else states, weight, bias)

@@ -20,6 +20,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.layers.inputs import Tokens, check_ids
 from hadamrnn.layers.interface import RecurrentLayer
 from hadamrnn.layers.linear import QuantizedLinear
+from hadamrnn.layers.loss import cross_entropy
 from hadamrnn.layers.rnn import HadamRNN
 
 
@@ -132,7 +133,13 @@ class SequenceModel(nn.Module):
             lengths: int64 `(batch,)`, how many steps of each row count; all by default.
         """
         self._check_input(x)
-        logits: Tensor = self.readout(self._states(x, lengths))
+        logits: Tensor
+        if self.every_output and isinstance(self.recurrent, RecurrentLayer):
+            rows = Tokens(x, self.embedding) if self.takes_ids else x
+            weight = self.readout.quantized_weight()
+            logits = self.recurrent.every_readout(rows, weight, self.readout.bias, lengths)
+        else:
+            logits = self.readout(self._states(x, lengths))
         return logits
 
     def loss(self, x: Tensor, target: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -145,7 +152,7 @@ class SequenceModel(nn.Module):
             return nn.functional.mse_loss(logits.reshape(target.shape), target)
         if self.readout.out_features == 1:
             return nn.functional.binary_cross_entropy_with_logits(logits.squeeze(-1), target.to(logits.dtype))
-        return nn.functional.cross_entropy(logits.flatten(0, -2), target.flatten())
+        return cross_entropy(logits, target)
 
     def step(self, x_t: Tensor, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Read one time step and return the logits after it and the new state, for streaming.
@@ -161,14 +168,11 @@ class SequenceModel(nn.Module):
         return logits, state
 
     def _states(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        """Return sigma(h_t) for every t, or sigma(h_T)."""
+        """Return sigma(h_T); of a torch layer every h_t if `every_output`."""
         if not isinstance(self.recurrent, RecurrentLayer):
             return self._foreign_states(self._dense(x) if self.takes_ids else x, lengths)
         rows = Tokens(x, self.embedding) if self.takes_ids else x
-        if self.every_output:
-            states = self.recurrent.every_state(rows, lengths)
-        else:
-            states = self.recurrent.end_state(rows, lengths)
+        states = self.recurrent.end_state(rows, lengths)
         return torch.relu(states) if self.recurrent.needs_activation else states
 
     def _foreign_states(self, x: Tensor, lengths: Tensor | None) -> Tensor:

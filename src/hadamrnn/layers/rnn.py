@@ -171,6 +171,15 @@ class HadamRNN(RecurrentLayer):
         assert output is not None
         return output
 
+    def every_readout(
+        self, x: Tensor | Tokens, weight: Tensor, bias: Tensor | None, lengths: Tensor | None = None
+    ) -> Tensor:
+        if self.num_layers > 1 or self.bidirectional:
+            return super().every_readout(x, weight, bias, lengths)
+        batch, time = x.ids.shape if isinstance(x, Tokens) else x.shape[:2]
+        _check_lengths(lengths, batch, time)
+        return self._cell(0).run_readout(x, weight, bias, lengths, sigma=self.needs_activation)
+
     def end_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
         _, h_n = self._run(x, None, lengths, every_output=False)
         return torch.cat(tuple(h_n[-self.num_directions :]), dim=-1)

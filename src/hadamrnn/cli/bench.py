@@ -1,0 +1,79 @@
+"""`hadamrnn bench training`: the engine beside the plain loop, in time and memory."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from hadamrnn.cli.arguments import add_json_option
+
+if TYPE_CHECKING:
+    from hadamrnn.benchmarks.training import Row
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "bench",
+        help="time a training step beside the plain loop",
+        description="Measure what the library claims, on this machine.",
+        epilog="example:  hadamrnn bench training --shapes mnist copy --json",
+    )
+    benches = parser.add_subparsers(dest="bench", metavar="WHAT", required=True)
+    add_training(benches)
+
+
+def add_training(benches: Any) -> None:
+    parser: argparse.ArgumentParser = benches.add_parser(
+        "training",
+        help="forward, backward and Adam, against a dense loop",
+        description="Time a training step of the engine and of the plain dense loop, in turns; print the ratio.",
+        epilog="example:  hadamrnn bench training --shapes mnist copy --rounds 5 --json",
+    )
+    parser.add_argument("--shapes", nargs="+", metavar="NAME", help="mnist, copy, imdb, relu, block (default: all)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of both sides; the median counts (default 5)")
+    parser.add_argument("--threads", type=int, default=2, help="threads of both sides (default 2)")
+    parser.add_argument("--data-dir", help="where IMDB is looked for (default: HADAMRNN_DATA)")
+    parser.add_argument("--no-memory", action="store_true", help="leave peak memory out, which takes new processes")
+    parser.add_argument("--scaling", action="store_true", help="instead: time against length and hidden size")
+    parser.add_argument("--out", metavar="FILE", default="scaling.svg", help="the plot of --scaling (default scaling.svg)")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    if args.scaling:
+        from hadamrnn.benchmarks.scaling import run_scaling
+
+        points = run_scaling(args.out, threads=args.threads, rounds=args.rounds)
+        if args.json:
+            print(json.dumps({"plot": args.out, "points": [asdict(point) for point in points]}))
+            return
+        for point in points:
+            print(f"{point.series:12} {point.size:>9}  {point.milliseconds:10.2f} ms  {point.megabytes:8.1f} MB")
+        print(f"wrote {args.out}")
+        return
+    from hadamrnn.benchmarks.training import SHAPES, run_shapes
+
+    rows = run_shapes(
+        args.shapes or list(SHAPES),
+        rounds=args.rounds,
+        threads=args.threads,
+        data_dir=args.data_dir,
+        memory=not args.no_memory,
+    )
+    if args.json:
+        print(json.dumps({"rows": [asdict(row) for row in rows]}))
+        return
+    print(f"{'shape':8} {'plain':>12} {'engine':>12} {'ratio':>8} {'wanted':>7} {'plain':>10} {'engine':>10}")
+    for row in rows:
+        print(_line(row))
+
+
+def _line(row: Row) -> str:
+    memory = [f"{value:7.1f} MB" if value is not None else f"{'-':>10}" for value in (row.plain_mb, row.engine_mb)]
+    return (
+        f"{row.shape:8} {row.plain_ms:9.1f} ms {row.engine_ms:9.2f} ms {row.ratio:8.1f} {row.wanted:7.0f} "
+        f"{memory[0]} {memory[1]}"
+    )

@@ -1,0 +1,154 @@
+"""Find and load the native library; mirror its structures. No torch here.
+
+The library is one file, `hadamrnn_kernels.so`, that the build puts into this package's folder (of an
+editable install: the one in site-packages, which is also on the package's `__path__`). Nothing is
+ever compiled at run time: without the library `load_library` returns None and the layers fall back
+to torch.
+
+Environment: `HADAMRNN_NATIVE_LIBRARY` names the file to load (`none`: do not load any), `HADAMRNN_ISA`
+forces one of the library's instruction sets (`baseline`, `avx2`, `avx512`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from hadamrnn.errors import InputError
+
+LIBRARY_NAME = "hadamrnn_kernels.so"
+ABI_VERSION = 1
+
+INPUT_DENSE, INPUT_TOKENS, INPUT_ROWS = range(3)
+
+Kernel = Callable[..., int]
+
+
+class ScanArgs(ctypes.Structure):
+    """`ScanArgs` of native/hadamrnn.h, which explains every field."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("batch", "time", "hidden", "input_size", "num_ids", "output_size")),
+        *((name, ctypes.c_int64) for name in ("sylvester", "num_factors", "input_kind", "relu", "sigma")),
+        *((name, ctypes.c_int64) for name in ("segment", "num_slices")),
+        ("scale", ctypes.c_double),
+        *((name, ctypes.c_void_p) for name in ("factor_orders", "factors", "factors_transposed")),
+        *((name, ctypes.c_void_p) for name in ("signs", "column_signs", "x", "ids", "weight", "bias", "h_0")),
+        *((name, ctypes.c_void_p) for name in ("lengths", "output_weight", "output_bias")),
+        *((name, ctypes.c_void_p) for name in ("output", "logits", "last", "checkpoints")),
+        *((name, ctypes.c_void_p) for name in ("grad_output", "grad_logits", "grad_last", "grad_x", "grad_h_0")),
+        *((name, ctypes.c_void_p) for name in ("grad_weight", "grad_bias", "grad_signs", "grad_column_signs")),
+        *((name, ctypes.c_void_p) for name in ("grad_output_weight", "grad_output_bias")),
+    )
+
+
+class LossArgs(ctypes.Structure):
+    """`LossArgs` of native/hadamrnn.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("positions", "classes", "ignore_index", "num_slices")),
+        *((name, ctypes.c_void_p) for name in ("logits", "targets", "losses", "counts", "grad_logits")),
+    )
+
+
+_SIGNATURES = {
+    "scan_forward": (ctypes.c_void_p, ctypes.c_int64),
+    "scan_backward": (ctypes.c_void_p, ctypes.c_int64),
+    "loss": (ctypes.c_void_p, ctypes.c_int64),
+    "reduce": (*(ctypes.c_int64,) * 4, ctypes.c_void_p, ctypes.c_void_p),
+}
+
+
+@dataclass(frozen=True)
+class NativeStatus:
+    """Which backend runs the recurrence on the CPU, and why."""
+
+    backend: str  # "native" or "torch"
+    isa: str | None  # the instruction set in use, native only
+    path: str | None  # of the library
+    reason: str  # one line for people
+
+
+class Library:
+    """The loaded library, bound to one instruction set."""
+
+    def __init__(self, path: Path, isa: str | None) -> None:
+        self.path = path
+        self._handle = ctypes.CDLL(str(path))
+        version = self._handle.hadamrnn_abi_version()
+        if version != ABI_VERSION:
+            raise OSError(f"{path} has kernel interface {version}, this package needs {ABI_VERSION}")
+        self._handle.hadamrnn_isa.restype = ctypes.c_char_p
+        self._handle.hadamrnn_kernel.restype = ctypes.c_void_p
+        self._handle.hadamrnn_kernel.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
+        self.isas = self._supported_isas()
+        if isa is not None and isa not in self.isas:
+            raise InputError(f"HADAMRNN_ISA must be one of {', '.join(self.isas)} on this machine, got {isa!r}.")
+        self.isa = isa or self.isas[0]
+        self._kernels: dict[str, Kernel] = {}
+
+    def kernel(self, name: str, real: str) -> Kernel:
+        """Return the kernel `name` for `real` ("float" or "double"); it returns 0, or 1 without memory."""
+        full_name = f"{name}_{real}"
+        if full_name not in self._kernels:
+            address = self._handle.hadamrnn_kernel(self.isa.encode(), full_name.encode())
+            self._kernels[full_name] = ctypes.CFUNCTYPE(ctypes.c_int, *_SIGNATURES[name])(address)
+        return self._kernels[full_name]
+
+    def _supported_isas(self) -> list[str]:
+        names: list[str] = []
+        while name := self._handle.hadamrnn_isa(len(names)):
+            names.append(name.decode())
+        return names
+
+
+@cache
+def load_library() -> Library | None:
+    """Return the native library, or None where it was not built or cannot be loaded."""
+    return _load()[0]
+
+
+def native_kernel(name: str, dtype: object) -> Kernel:
+    """Return a kernel for a torch (or numpy) floating-point type; the library must be there."""
+    library = load_library()
+    if library is None:
+        raise InputError(f"This needs the native library, which is {native_status().reason}.")
+    return library.kernel(name, "double" if str(dtype).endswith("float64") else "float")
+
+
+def native_status() -> NativeStatus:
+    """Say which backend runs the recurrence on the CPU."""
+    library, reason = _load()
+    if library is None:
+        return NativeStatus("torch", None, None, reason)
+    return NativeStatus("native", library.isa, str(library.path), reason)
+
+
+@cache
+def _load() -> tuple[Library | None, str]:
+    wanted = os.environ.get("HADAMRNN_NATIVE_LIBRARY")
+    isa = os.environ.get("HADAMRNN_ISA") or None
+    if wanted == "none":
+        return None, "HADAMRNN_NATIVE_LIBRARY=none"
+    if wanted:
+        try:  # Asked for by name: not to have it is an error, not a fallback.
+            return Library(Path(wanted), isa), "named by HADAMRNN_NATIVE_LIBRARY"
+        except OSError as error:
+            raise InputError(f"HADAMRNN_NATIVE_LIBRARY must name a kernel library, got {wanted!r}: {error}.") from error
+    for path in _candidates():
+        try:
+            return Library(path, isa), "found in the package"
+        except OSError as error:
+            return None, f"not usable: {error}"
+    return None, "not built; install with a C compiler to get it"
+
+
+def _candidates() -> list[Path]:
+    import hadamrnn.kernels
+
+    folders = [Path(folder) for folder in hadamrnn.kernels.__path__]
+    return [folder / LIBRARY_NAME for folder in folders if (folder / LIBRARY_NAME).is_file()]

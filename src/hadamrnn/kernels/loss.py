@@ -1,0 +1,84 @@
+"""Mean cross-entropy that stays exact when it is tiny, as a torch operator.
+
+With d_c = l_c - l_target the loss of a position is log(1 + sum_{c != target} exp(d_c)), computed by log1p: a
+logit gap of 30 gives 1e-13 where torch's own gives 0 in float32. So do the gradients: that of the
+target's logit is minus the sum of the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hadamrnn.errors import InputError
+from hadamrnn.kernels.library import LossArgs, native_kernel
+from hadamrnn.kernels.threads import run_slices
+
+# Positions of one slice: a function of the shape only, so the bits do not depend on the threads.
+_SLICE = 4096
+
+
+@torch.library.custom_op("hadamrnn::cross_entropy", mutates_args=())
+def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int, with_gradient: bool) -> tuple[Tensor, Tensor]:
+    """Return the mean loss over the positions whose target is not `ignore_index`, and its gradient.
+
+    Args:
+        logits: float32 or float64 on the CPU, `(positions, classes)`.
+        targets: int64 `(positions,)`, each 0..classes-1 or `ignore_index`.
+
+    Returns:
+        The loss, a scalar; the gradient of the logits (`(0,)` unless `with_gradient`).
+    """
+    logits, targets = logits.contiguous(), targets.contiguous()
+    positions, classes = logits.shape
+    _check_targets(targets, positions, classes, ignore_index)
+    slices = max(1, -(-positions // _SLICE))
+    losses, counts = logits.new_zeros(slices), torch.zeros(slices, dtype=torch.int64)
+    gradient = torch.empty_like(logits) if with_gradient else logits.new_empty(0)
+    args = LossArgs(
+        positions, classes, ignore_index, slices, logits.data_ptr(), targets.data_ptr(),
+        losses.data_ptr(), counts.data_ptr(), gradient.data_ptr() if with_gradient else None,
+    )  # fmt: skip
+    run_slices(native_kernel("loss", logits.dtype), args, slices)
+    count = float(counts.sum())
+    total = losses.double().cumsum(0)[-1]  # in order, like every sum over slices
+    if with_gradient:
+        gradient *= 1 / count if count else float("nan")
+    return (total / count).to(logits.dtype), gradient
+
+
+@cross_entropy.register_fake
+def _(logits: Tensor, targets: Tensor, ignore_index: int, with_gradient: bool) -> tuple[Tensor, Tensor]:
+    gradient = torch.empty_like(logits, memory_format=torch.contiguous_format)
+    return logits.new_empty(()), gradient if with_gradient else logits.new_empty(0)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(output[1])
+    ctx.mark_non_differentiable(output[1])
+
+
+def _differentiate(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
+    (gradient,) = ctx.saved_tensors
+    return gradient * grad_loss, None, None, None
+
+
+cross_entropy.register_autograd(_differentiate, setup_context=_save)
+
+
+def _check_targets(targets: Tensor, positions: int, classes: int, ignore_index: int) -> None:
+    """Refuse targets that would make the native code read out of bounds."""
+    if targets.dtype != torch.int64 or targets.shape != (positions,):
+        raise InputError(
+            f"targets must be int64 of shape ({positions},), got {targets.dtype} of shape {tuple(targets.shape)}."
+        )
+    if positions == 0:
+        return
+    lowest, highest = (int(bound) for bound in torch.aminmax(targets))
+    if 0 <= lowest and highest < classes:
+        return
+    wrong = targets[((targets < 0) | (targets >= classes)) & (targets != ignore_index)]
+    if wrong.numel():
+        raise InputError(f"targets must lie in 0..{classes - 1} or be {ignore_index}, got {int(wrong[0])}.")

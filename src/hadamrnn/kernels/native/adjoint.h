@@ -1,0 +1,249 @@
+/* The backward pass of the scan: a_{t-1} = W' f'(h_t) a_t + dL/dh_{t-1}, a_t the gradient of h_t. */
+
+/* Gradients that a slice sums over its rows; NULL: not wanted. */
+typedef struct {
+    REAL *weight, *bias, *signs, *column_signs, *output_weight, *output_bias;
+} NAME(Sums);
+
+INLINE REAL NAME(dot)(int64_t size, const REAL *a, const REAL *b)
+{
+    vec sums = {0};
+    int64_t i = 0;
+    for (; i + LANES <= size; i += LANES) sums += load(a + i) * load(b + i);
+    REAL sum = NAME(sum_lanes)(sums);
+    for (; i < size; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+static void NAME(add_to)(int64_t size, const REAL *restrict from, REAL *restrict to)
+{
+    for (int64_t i = 0; i < size; i++) to[i] += from[i];
+}
+
+/* The derivative of ReLU: keep what belongs to a positive state. */
+static void NAME(mask)(int64_t size, const REAL *restrict state, REAL *restrict adjoint)
+{
+    for (int64_t i = 0; i < size; i++) adjoint[i] = state[i] > 0 ? adjoint[i] : 0;
+}
+
+/* sum += c_0 row_0 + c_1 row_1 + ..., c_t = coefficients[t * stride]; without coefficients, all 1. */
+static void NAME(add_rows)(int64_t count, int64_t size, const REAL *coefficients, int64_t stride,
+                           const REAL *rows, REAL *sum)
+{
+    int64_t i = 0;
+    for (; i + LANES <= size; i += LANES) {
+        vec total = load(sum + i);
+        for (int64_t t = 0; t < count; t++) {
+            vec row = load(rows + t * size + i);
+            total += coefficients ? row * coefficients[t * stride] : row;
+        }
+        store(sum + i, total);
+    }
+    for (; i < size; i++)
+        for (int64_t t = 0; t < count; t++) sum[i] += (coefficients ? coefficients[t * stride] : 1) * rows[t * size + i];
+}
+
+/* Gradients of x and of the input weights from the adjoints of a block: dL/dz_t = a_t. */
+static void NAME(input_gradients)(const ScanArgs *args, const NAME(Scratch) *scratch, const NAME(Sums) *sums,
+                                  int64_t row, int64_t t0, int64_t count)
+{
+    int64_t hidden = args->hidden, size = args->input_size, at = row * args->time + t0;
+    const REAL *weight = args->weight, *x = args->x;
+    REAL *grad_x = args->grad_x;
+    const REAL *adjoints = scratch->adjoints;
+    if (args->input_kind == INPUT_ROWS) {
+        if (grad_x) memcpy(grad_x + at * hidden, adjoints, (size_t)(count * hidden) * sizeof(REAL));
+        return;
+    }
+    if (args->input_kind == INPUT_TOKENS) {
+        for (int64_t t = 0; sums->weight && t < count; t++)
+            NAME(add_to)(hidden, adjoints + t * hidden, sums->weight + args->ids[at + t] * hidden);
+        return;
+    }
+    if (sums->bias) NAME(add_rows)(count, hidden, NULL, 0, adjoints, sums->bias);
+    for (int64_t j = 0; j < size; j++) {
+        if (sums->weight) NAME(add_rows)(count, hidden, x + at * size + j, size, adjoints, sums->weight + j * hidden);
+        for (int64_t t = 0; grad_x && t < count; t++)
+            grad_x[(at + t) * size + j] = NAME(dot)(hidden, weight + j * hidden, adjoints + t * hidden);
+    }
+}
+
+/* Run the segment that starts at step `start` again: its states go to scratch->segment, h_start first. */
+static void NAME(replay)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t row, int64_t start, int64_t end)
+{
+    int64_t hidden = args->hidden;
+    const REAL *h_0 = args->h_0, *from = h_0 ? h_0 + row * hidden : scratch->zeros;
+    if (start > 0) from = NAME(checkpoint)(args, row, start / args->segment - 1);
+    const REAL *inputs[MAX_STEPS];
+    REAL *state = scratch->segment;
+    memcpy(state, from, (size_t)hidden * sizeof(REAL));
+    for (int64_t t0 = start; t0 < end; t0 += scratch->steps) {
+        int64_t count = end - t0 < scratch->steps ? end - t0 : scratch->steps;
+        NAME(input_block)(args, scratch, row, t0, count, inputs);
+        for (int64_t t = 0; t < count; t++, state += hidden)
+            NAME(step)(args, scratch, state, inputs[t], state + hidden);
+    }
+}
+
+/* h_{t-1} = W^-1 (h_t - z_t), from the end of a block (scratch->state) down to its start. */
+static void NAME(rebuild)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t count, const REAL **inputs)
+{
+    int64_t hidden = args->hidden;
+    size_t bytes = (size_t)hidden * sizeof(REAL);
+    memcpy(scratch->states + count * hidden, scratch->state, bytes);
+    for (int64_t t = count - 1; t >= 0; t--) {
+        REAL *before = scratch->states + t * hidden;
+        NAME(transform)(&scratch->plan, scratch->rows, before + hidden, inputs[t], scratch->inverse, before,
+                        scratch->pre_inverse, NULL);
+    }
+    memcpy(scratch->state, scratch->states, bytes);
+}
+
+/* Point states[i] at h_{t0 + i}, i = 0 .. count. */
+static void NAME(find_states)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t row, int64_t t0,
+                              int64_t count, const REAL **inputs, const REAL **states)
+{
+    int64_t hidden = args->hidden, length = NAME(row_length)(args, row), end = t0 + count;
+    const REAL *h_0 = args->h_0, *output = args->output, *first = scratch->states;
+    if (output) {
+        first = output + (row * args->time + t0 - 1) * hidden;
+    } else if (args->relu) {
+        first = scratch->segment + t0 % args->segment * hidden;
+    } else {
+        if (end == length)
+            memcpy(scratch->state, (REAL *)args->last + row * hidden, (size_t)hidden * sizeof(REAL));
+        else if (end % args->segment == 0)
+            memcpy(scratch->state, NAME(checkpoint)(args, row, end / args->segment - 1), (size_t)hidden * sizeof(REAL));
+        NAME(rebuild)(args, scratch, count, inputs);
+    }
+    for (int64_t i = 0; i <= count; i++) states[i] = first + i * hidden;
+    if (output && t0 == 0) states[0] = h_0 ? h_0 + row * hidden : scratch->zeros;
+}
+
+/* What the read-out sends back to the states of a block, and the gradients of V and b_o. */
+static void NAME(readout_gradients)(const ScanArgs *args, const NAME(Scratch) *scratch, const NAME(Sums) *sums,
+                                    const REAL *grad_logits, int64_t count, const REAL **states)
+{
+    int64_t outputs = args->output_size, width = scratch->width;
+    for (int64_t t = 0; states && t < count; t++) NAME(activate)(args, scratch, states[t + 1], t);
+    NAME(readout_grad_states)(count, outputs, width, scratch->output_weight, grad_logits,
+                              args->sigma ? scratch->readout_states : NULL, scratch->readout_adjoints);
+    if (sums->output_weight)
+        NAME(readout_grad_weight)(count, outputs, width, scratch->readout_states, grad_logits, scratch->grad_output_weight);
+}
+
+/* From the adjoint of the block's last state to that of the state before it; every a_t is kept. */
+static void NAME(block_adjoints)(const ScanArgs *args, const NAME(Scratch) *scratch, const NAME(Sums) *sums,
+                                 int64_t count, const REAL *incoming, int64_t stride, const REAL **states)
+{
+    int64_t hidden = args->hidden;
+    REAL *first = scratch->adjoints + (count - 1) * hidden;
+    memcpy(first, scratch->adjoint, (size_t)hidden * sizeof(REAL));
+    if (incoming) NAME(add_to)(hidden, incoming + (count - 1) * stride, first);
+    for (int64_t t = count - 1; t >= 0; t--) {
+        REAL *a = scratch->adjoints + t * hidden, *before = t > 0 ? a - hidden : scratch->adjoint;
+        const REAL *add = incoming && t > 0 ? incoming + (t - 1) * stride : NULL;
+        if (args->relu) NAME(mask)(hidden, states[t + 1], a);
+        if (!sums->column_signs) {
+            NAME(transform)(&scratch->plan, scratch->rows, a, NULL, scratch->post, before, scratch->pre, add);
+            continue;
+        }
+        NAME(transform)(&scratch->plan, scratch->rows, a, NULL, scratch->post, before, NULL, NULL);
+        for (int64_t i = 0; i < hidden; i++) sums->column_signs[i] += before[i] * states[t][i];
+        for (int64_t i = 0; i < hidden; i++) before[i] = before[i] * scratch->pre[i] + (add ? add[i] : 0);
+    }
+}
+
+/* y_t = W h_{t-1} = h_t - z_t wherever a_t is not zero, and dL/du = sum_t a_t * y_t / u (divided at the end). */
+static void NAME(sign_gradients)(const ScanArgs *args, const NAME(Scratch) *scratch, REAL *sum,
+                                 int64_t count, const REAL **inputs, const REAL **states)
+{
+    int64_t hidden = args->hidden, i = 0;
+    const REAL *adjoints = scratch->adjoints;
+    for (; i + LANES <= hidden; i += LANES) {
+        vec total = load(sum + i);
+        for (int64_t t = 0; t < count; t++)
+            total += load(adjoints + t * hidden + i) * (load(states[t + 1] + i) - load(inputs[t] + i));
+        store(sum + i, total);
+    }
+    for (; i < hidden; i++)
+        for (int64_t t = 0; t < count; t++) sum[i] += adjoints[t * hidden + i] * (states[t + 1][i] - inputs[t][i]);
+}
+
+static void NAME(backward_row)(const ScanArgs *args, const NAME(Scratch) *scratch, const NAME(Sums) *sums, int64_t row)
+{
+    int64_t hidden = args->hidden, time = args->time, outputs = args->output_size, segment = args->segment;
+    int64_t length = NAME(row_length)(args, row);
+    const REAL *grad_last = args->grad_last, *grad_output = args->grad_output, *grad_logits = args->grad_logits;
+    const REAL *pointers[MAX_STEPS + 1], *inputs[MAX_STEPS], **states = NULL;
+    if (sums->signs || sums->column_signs || args->relu || (grad_logits && (args->sigma || sums->output_weight)))
+        states = pointers;
+    memcpy(scratch->adjoint, grad_last ? grad_last + row * hidden : scratch->zeros, (size_t)hidden * sizeof(REAL));
+    for (int64_t end = length, t0; end > 0; end = t0) {
+        int64_t start = (end - 1) / segment * segment; /* of the segment */
+        if (args->relu && !args->output && (end == length || end % segment == 0))
+            NAME(replay)(args, scratch, row, start, end);
+        t0 = end - start > scratch->steps ? end - scratch->steps : start;
+        int64_t count = end - t0, at = row * time + t0;
+        const REAL *incoming = NULL;
+        if (states) {
+            NAME(input_block)(args, scratch, row, t0, count, inputs);
+            NAME(find_states)(args, scratch, row, t0, count, inputs, states);
+        }
+        if (grad_output) incoming = grad_output + at * hidden;
+        if (grad_logits) {
+            NAME(readout_gradients)(args, scratch, sums, grad_logits + at * outputs, count, states);
+            incoming = scratch->readout_adjoints;
+        }
+        NAME(block_adjoints)(args, scratch, sums, count, incoming, grad_logits ? scratch->width : hidden, states);
+        if (sums->signs) NAME(sign_gradients)(args, scratch, sums->signs, count, inputs, states);
+        NAME(input_gradients)(args, scratch, sums, row, t0, count);
+    }
+    if (args->grad_h_0) memcpy((REAL *)args->grad_h_0 + row * hidden, scratch->adjoint, (size_t)hidden * sizeof(REAL));
+    int64_t size = args->input_kind == INPUT_ROWS ? hidden : args->input_size;
+    if (args->grad_x)
+        memset((REAL *)args->grad_x + (row * time + length) * size, 0, (size_t)((time - length) * size) * sizeof(REAL));
+    for (int64_t t = 0; sums->output_bias && t < time; t++)
+        for (int64_t o = 0; o < outputs; o++) sums->output_bias[o] += grad_logits[(row * time + t) * outputs + o];
+}
+
+/* A slice's own share of a summed gradient of `size` elements, zero-filled; NULL stays NULL. */
+INLINE REAL *NAME(share)(void *gradient, int64_t slice, int64_t size)
+{
+    if (!gradient) return NULL;
+    return memset((REAL *)gradient + slice * size, 0, (size_t)size * sizeof(REAL));
+}
+
+int NAME(scan_backward)(const ScanArgs *args, int64_t slice)
+{
+    NAME(Scratch) scratch;
+    int status = NAME(prepare)(args, &scratch);
+    if (status) return status;
+    int64_t hidden = args->hidden, outputs = args->output_size, num_slices = args->num_slices;
+    int64_t weight_rows = args->input_kind == INPUT_TOKENS ? args->num_ids : args->input_size;
+    const REAL *signs = args->signs;
+    NAME(Sums) sums = {
+        .weight = NAME(share)(args->grad_weight, slice, weight_rows * hidden),
+        .bias = NAME(share)(args->grad_bias, slice, hidden),
+        .signs = NAME(share)(args->grad_signs, slice, hidden),
+        .column_signs = NAME(share)(args->grad_column_signs, slice, hidden),
+        .output_weight = NAME(share)(args->grad_output_weight, slice, outputs * hidden),
+        .output_bias = NAME(share)(args->grad_output_bias, slice, outputs),
+    };
+    for (int64_t row = slice * args->batch / num_slices; row < (slice + 1) * args->batch / num_slices; row++)
+        NAME(backward_row)(args, &scratch, &sums, row);
+    for (int64_t i = 0; sums.signs && i < hidden; i++) sums.signs[i] /= signs[i];
+    for (int64_t o = 0; sums.output_weight && o < outputs; o++)
+        memcpy(sums.output_weight + o * hidden, scratch.grad_output_weight + o * scratch.width, (size_t)hidden * sizeof(REAL));
+    free(scratch.memory);
+    return STATUS_OK;
+}
+
+/* total[i] = parts[0][i] + ... + parts[count - 1][i], in this order, for start <= i < end; parts (count, size). */
+int NAME(reduce)(int64_t count, int64_t size, int64_t start, int64_t end, const REAL *parts, REAL *total)
+{
+    if (start < end) memcpy(total + start, parts + start, (size_t)(end - start) * sizeof(REAL));
+    for (int64_t part = 1; part < count; part++)
+        if (start < end) NAME(add_to)(end - start, parts + part * size + start, total + start);
+    return STATUS_OK;
+}

@@ -1,0 +1,71 @@
+/* The library's public face: which instruction sets it holds, and the kernels of each.
+ *
+ * The choice is made by the caller, once: `hadamrnn_isa(index)` names the sets that this library holds
+ * and this machine can run, best first, and `hadamrnn_kernel(isa, name)` returns a kernel's address.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "hadamrnn.h"
+
+#define EXPORT __attribute__((visibility("default")))
+/* Bumped whenever a structure or a signature changes: the loader refuses a library that is not its own. */
+#define ABI_VERSION 1
+
+typedef void (*Kernel)(void);
+typedef struct {
+    const char *name;
+    Kernel kernel;
+} Entry;
+
+#define DECLARE(real, isa)                                                                               \
+    int scan_forward_##real##_##isa(const ScanArgs *, int64_t);                                          \
+    int scan_backward_##real##_##isa(const ScanArgs *, int64_t);                                         \
+    int loss_##real##_##isa(const LossArgs *, int64_t);                                                  \
+    int reduce_##real##_##isa(int64_t, int64_t, int64_t, int64_t, const real *, real *);
+#define ENTRIES(real, isa)                                                                               \
+    {"scan_forward_" #real, (Kernel)scan_forward_##real##_##isa},                                        \
+    {"scan_backward_" #real, (Kernel)scan_backward_##real##_##isa},                                      \
+    {"loss_" #real, (Kernel)loss_##real##_##isa},                                                        \
+    {"reduce_" #real, (Kernel)reduce_##real##_##isa},
+#define INSTANCE(isa)                                                                                    \
+    DECLARE(float, isa)                                                                                  \
+    DECLARE(double, isa)                                                                                 \
+    static const Entry isa##_kernels[] = {ENTRIES(float, isa) ENTRIES(double, isa){NULL, NULL}};
+
+INSTANCE(baseline)
+#ifdef HADAMRNN_X86
+INSTANCE(avx2)
+INSTANCE(avx512)
+#endif
+
+static const Entry *kernels_of(const char *isa)
+{
+#ifdef HADAMRNN_X86
+    if (strcmp(isa, "avx512") == 0 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma"))
+        return avx512_kernels;
+    if (strcmp(isa, "avx2") == 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return avx2_kernels;
+#endif
+    return strcmp(isa, "baseline") == 0 ? baseline_kernels : NULL;
+}
+
+EXPORT int hadamrnn_abi_version(void) { return ABI_VERSION; }
+
+/* The index-th best instruction set of this library on this machine, or NULL past the last. */
+EXPORT const char *hadamrnn_isa(int index)
+{
+    static const char *const best_first[] = {"avx512", "avx2", "baseline"};
+    for (size_t i = 0; i < sizeof best_first / sizeof *best_first; i++)
+        if (kernels_of(best_first[i]) && index-- == 0) return best_first[i];
+    return NULL;
+}
+
+/* The kernel `name` (such as "scan_forward_float") for `isa`, or NULL if there is none. */
+EXPORT Kernel hadamrnn_kernel(const char *isa, const char *name)
+{
+    const Entry *entry = kernels_of(isa);
+    while (entry && entry->name && strcmp(entry->name, name) != 0) entry++;
+    return entry ? entry->kernel : NULL;
+}

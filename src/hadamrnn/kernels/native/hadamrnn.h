@@ -1,0 +1,76 @@
+/* The native kernels of hadamrnn: one argument structure, a handful of entry points.
+ *
+ * Plain C, no global state, no threads: the caller cuts the batch into slices (a function of the
+ * shape alone) and calls an entry point once a slice, from as many threads as it likes. Whatever a
+ * slice sums (gradients of shared weights) goes to memory of its own, and `reduce` adds the slices
+ * in order, so the bits of a result do not depend on the number of threads.
+ *
+ * Arrays are dense, row-major and hold float or double; `kernels/library.py` mirrors the structures.
+ */
+#ifndef HADAMRNN_H
+#define HADAMRNN_H
+
+#include <stdint.h>
+
+/* How z_t, what a step adds to W h_{t-1}, is given. */
+enum {
+    INPUT_DENSE = 0,  /* z_t = U x_t + b: x (batch, time, input_size), weight (input_size, hidden) = U' */
+    INPUT_TOKENS = 1, /* z_t = table[id_t]: ids (batch, time), weight (num_ids, hidden) = table */
+    INPUT_ROWS = 2    /* z_t itself: x (batch, time, hidden) */
+};
+
+enum { STATUS_OK = 0, STATUS_NO_MEMORY = 1 };
+
+/* h_t = f(W h_{t-1} + z_t), f the identity or ReLU, W = diag(u) (I_q kron H_b) diag(v) / sqrt(b), and
+ * H_b = F_1 kron ... kron F_r kron S with S Sylvester's matrix. Optional arrays may be NULL. */
+typedef struct {
+    int64_t batch, time, hidden, input_size, num_ids, output_size;
+    int64_t sylvester;   /* order of S, a power of two, 1 if there is none */
+    int64_t num_factors; /* r */
+    int64_t input_kind;
+    int64_t relu;       /* f is ReLU */
+    int64_t sigma;      /* the read-out sees ReLU(h_t) instead of h_t */
+    int64_t segment;    /* steps between two checkpoints */
+    int64_t num_slices; /* slice s holds the rows [s batch / num_slices, (s+1) batch / num_slices) */
+    double scale;       /* 1 / sqrt(b) */
+
+    const int64_t *factor_orders;     /* (r,) orders of F_1 ... F_r */
+    const void *factors;              /* F_1 ... F_r one after the other */
+    const void *factors_transposed;   /* their transposes */
+    const void *signs;                /* u (hidden,) */
+    const void *column_signs;         /* v (hidden,), NULL: ones */
+    const void *x;                    /* see the kinds of input */
+    const int64_t *ids;
+    const void *weight;
+    const void *bias;                 /* b (hidden,), NULL: zeros; dense inputs only */
+    const void *h_0;                  /* (batch, hidden), NULL: zeros */
+    const int64_t *lengths;           /* (batch,), each 0..time, NULL: all `time` */
+    const void *output_weight;        /* V (output_size, hidden), NULL: no read-out */
+    const void *output_bias;          /* (output_size,), NULL: zeros */
+
+    void *output;      /* h_t (batch, time, hidden), zero past the length; NULL: not wanted */
+    void *logits;      /* V sigma(h_t) + b_o (batch, time, output_size) */
+    void *last;        /* the state at the length (batch, hidden) */
+    void *checkpoints; /* (batch, ceil(time / segment) - 1, hidden): the states after c * segment steps */
+
+    /* The backward pass: gradients that come in, NULL: zero ... */
+    const void *grad_output, *grad_logits, *grad_last;
+    /* ... and gradients that go out, NULL: not wanted. The first three belong to a row each, */
+    void *grad_x;   /* the shape of x */
+    void *grad_h_0; /* (batch, hidden) */
+    /* the rest is summed over rows: (num_slices, ...), zero-filled by the slice that owns it. */
+    void *grad_weight, *grad_bias, *grad_signs, *grad_column_signs;
+    void *grad_output_weight, *grad_output_bias;
+} ScanArgs;
+
+/* Mean cross-entropy of (positions, classes) logits; see loss.h. */
+typedef struct {
+    int64_t positions, classes, ignore_index, num_slices;
+    const void *logits;
+    const int64_t *targets;
+    void *losses;      /* (num_slices,) sum of the slice's losses */
+    int64_t *counts;   /* (num_slices,) positions of the slice that are not ignored */
+    void *grad_logits; /* d(sum of losses)/d(logits), NULL: not wanted */
+} LossArgs;
+
+#endif

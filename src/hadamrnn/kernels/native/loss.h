@@ -1,0 +1,110 @@
+/* Cross-entropy that keeps its precision when it is tiny: with d_c = l_c - l_target and m = max(0, max d_c),
+ *
+ *     loss = log(1 + sum_{c != target} exp(d_c)) = m + log(exp(-m) + sum exp(d_c - m)),
+ *
+ * by log1p where m = 0, so a logit gap of 30 gives 1e-13 and not 0. Gradients: p_c for the other classes,
+ * and for the target minus their sum instead of p - 1, which would round to 0.
+ */
+
+#define LOSS_BLOCK 512 /* logits of a block; a position with more classes than that is a block of its own */
+
+/* exp(x) for x <= 0, to about two units in the last place; below the smallest normal number, about 0. No branch
+ * but the clamp, so the loop over a block vectorises. x = n ln 2 + r, exp(x) = 2^n exp(r), |r| <= ln(2) / 2. */
+INLINE REAL NAME(exp_negative)(REAL x)
+{
+#if REAL_IS_DOUBLE
+    const double magic = 6755399441055744.0, low = -708.0; /* 1.5 * 2^52: adding it rounds to an integer */
+    double clamped = x > low ? x : low, shifted = clamped * 1.4426950408889634 + magic, n = shifted - magic;
+    double r = (clamped - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
+    double p = 1.0 / 6227020800.0;
+    p = p * r + 1.0 / 479001600.0;
+    p = p * r + 1.0 / 39916800.0;
+    p = p * r + 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    uint64_t word;
+    memcpy(&word, &shifted, sizeof word);
+    word = (word + 1023) << 52; /* the low bits of `shifted` are n; those above fall out of the shift */
+    memcpy(&shifted, &word, sizeof word);
+    return x > low ? p * shifted : 0;
+#else
+    const float magic = 12582912.0f, low = -87.0f; /* 1.5 * 2^23 */
+    float clamped = x > low ? x : low, shifted = clamped * 1.44269504f + magic, n = shifted - magic;
+    float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
+    float p = 1.0f / 5040.0f;
+    p = p * r + 1.0f / 720.0f;
+    p = p * r + 1.0f / 120.0f;
+    p = p * r + 1.0f / 24.0f;
+    p = p * r + 1.0f / 6.0f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    uint32_t word;
+    memcpy(&word, &shifted, sizeof word);
+    word = (word + 127) << 23;
+    memcpy(&shifted, &word, sizeof word);
+    return x > low ? p * shifted : 0;
+#endif
+}
+
+INLINE REAL NAME(log_of)(REAL x) { return REAL_IS_DOUBLE ? (REAL)log((double)x) : (REAL)logf((float)x); }
+INLINE REAL NAME(log1p_of)(REAL x) { return REAL_IS_DOUBLE ? (REAL)log1p((double)x) : (REAL)log1pf((float)x); }
+
+/* Fill `work` with exp(d_c - m) for `count` positions, and `shift` with their m. */
+INLINE void NAME(exponentials)(int64_t count, int64_t classes, const REAL *logits, const int64_t *targets,
+                               REAL *restrict work, REAL *restrict shift)
+{
+    for (int64_t n = 0; n < count; n++) {
+        const REAL *row = logits + n * classes;
+        /* An ignored position has no target: any class will do, its loss is not used. */
+        REAL target = row[targets[n] < 0 || targets[n] >= classes ? 0 : targets[n]], top = target;
+        for (int64_t c = 0; c < classes; c++) top = row[c] > top ? row[c] : top;
+        shift[n] = top - target;
+        for (int64_t c = 0; c < classes; c++) work[n * classes + c] = row[c] - top;
+    }
+    for (int64_t i = 0; i < count * classes; i++) work[i] = NAME(exp_negative)(work[i]);
+}
+
+int NAME(loss)(const LossArgs *args, int64_t slice)
+{
+    int64_t classes = args->classes, block = classes < LOSS_BLOCK ? LOSS_BLOCK / classes : 1;
+    int64_t start = slice * args->positions / args->num_slices;
+    int64_t end = (slice + 1) * args->positions / args->num_slices, used = 0;
+    const REAL *logits = args->logits;
+    REAL *work = malloc((size_t)(block * (classes + 1)) * sizeof(REAL)), *shift = work + block * classes;
+    double total = 0; /* whatever REAL is: a mean over many positions */
+    if (!work) return STATUS_NO_MEMORY;
+    for (int64_t n0 = start; n0 < end; n0 += block) {
+        int64_t count = end - n0 < block ? end - n0 : block;
+        NAME(exponentials)(count, classes, logits + n0 * classes, args->targets + n0, work, shift);
+        for (int64_t n = 0; n < count; n++) {
+            int64_t target = args->targets[n0 + n];
+            REAL *grad = args->grad_logits ? (REAL *)args->grad_logits + (n0 + n) * classes : NULL;
+            if (target == args->ignore_index) {
+                if (grad) memset(grad, 0, (size_t)classes * sizeof(REAL));
+                continue;
+            }
+            REAL *e = work + n * classes, own = e[target], others = 0;
+            e[target] = 0;
+            for (int64_t c = 0; c < classes; c++) others += e[c];
+            total += shift[n] > 0 ? shift[n] + NAME(log_of)(own + others) : NAME(log1p_of)(others);
+            used++;
+            if (!grad) continue;
+            REAL inverse = 1 / (own + others);
+            for (int64_t c = 0; c < classes; c++) grad[c] = e[c] * inverse;
+            grad[target] = -others * inverse;
+        }
+    }
+    ((REAL *)args->losses)[slice] = (REAL)total;
+    args->counts[slice] = used;
+    free(work);
+    return STATUS_OK;
+}

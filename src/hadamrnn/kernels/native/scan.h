@@ -1,0 +1,216 @@
+/* The recurrence h_t = f(W h_{t-1} + z_t) and its adjoint, one batch row at a time.
+ *
+ * A row walks through time in blocks of a few steps, short enough for the block's inputs, states and
+ * adjoints to stay in cache. The backward pass needs the states again. It takes them from the saved
+ * output if there is one; else a linear recurrence runs backwards from the end of a segment,
+ * h_{t-1} = W^-1 (h_t - z_t), and a ReLU recurrence runs forwards again from the start of one. So what
+ * is kept is one state per segment. Start reading at `scan_forward` and `scan_backward`.
+ */
+
+typedef struct {
+    NAME(Plan) plan;
+    const REAL *columns, *rows;    /* factors of H' and H, as `transform` wants them for H and H' */
+    const REAL *post, *inverse;    /* u / sqrt(b) and 1 / (u sqrt(b)) */
+    const REAL *pre, *pre_inverse; /* v and 1 / v, NULL: ones */
+    int64_t steps;                 /* the length of a block */
+    int64_t width;                 /* hidden, padded for the read-out */
+    REAL *z, *states, *adjoints;   /* (steps, hidden), (steps + 1, hidden), (steps, hidden) */
+    REAL *state, *adjoint;         /* (hidden,): what goes from block to block */
+    REAL *segment;                 /* (segment + 1, hidden), ReLU only */
+    REAL *readout_states, *readout_adjoints; /* (steps, width) */
+    REAL *output_weight, *grad_output_weight; /* (output_size, width) */
+    const REAL *zeros;             /* (hidden,) */
+    void *memory;
+} NAME(Scratch);
+
+INLINE int64_t NAME(block_steps)(int64_t hidden)
+{
+    int64_t steps = 4096 / hidden;
+    return steps < 1 ? 1 : steps > MAX_STEPS ? MAX_STEPS : steps;
+}
+
+/* Hand out `count` elements on a cache line of their own; with base NULL only count them. */
+INLINE REAL *NAME(take)(REAL *base, int64_t *used, int64_t count)
+{
+    REAL *start = base ? base + *used : NULL;
+    int64_t line = 64 / (int64_t)sizeof(REAL);
+    *used += (count + line - 1) / line * line;
+    return start;
+}
+
+static int64_t NAME(lay_out)(const ScanArgs *args, NAME(Scratch) *scratch, REAL *base)
+{
+    int64_t used = 0, hidden = args->hidden, steps = scratch->steps, width = scratch->width;
+    int64_t outputs = args->output_weight ? args->output_size : 0;
+    scratch->post = NAME(take)(base, &used, hidden);
+    scratch->inverse = NAME(take)(base, &used, hidden);
+    scratch->pre_inverse = NAME(take)(base, &used, hidden);
+    scratch->zeros = NAME(take)(base, &used, hidden);
+    scratch->plan.work = NAME(take)(base, &used, hidden);
+    scratch->z = NAME(take)(base, &used, steps * hidden);
+    scratch->states = NAME(take)(base, &used, (steps + 1) * hidden);
+    scratch->adjoints = NAME(take)(base, &used, steps * hidden);
+    scratch->state = NAME(take)(base, &used, hidden);
+    scratch->adjoint = NAME(take)(base, &used, hidden);
+    scratch->segment = NAME(take)(base, &used, args->relu ? (args->segment + 1) * hidden : 0);
+    scratch->readout_states = NAME(take)(base, &used, outputs ? steps * width : 0);
+    scratch->readout_adjoints = NAME(take)(base, &used, outputs ? steps * width : 0);
+    scratch->output_weight = NAME(take)(base, &used, outputs * width);
+    scratch->grad_output_weight = NAME(take)(base, &used, outputs * width);
+    return used;
+}
+
+static int NAME(prepare)(const ScanArgs *args, NAME(Scratch) *scratch)
+{
+    int64_t hidden = args->hidden, tile = 4 * LANES;
+    const REAL *signs = args->signs, *column_signs = args->column_signs, *weight = args->output_weight;
+    memset(scratch, 0, sizeof *scratch);
+    scratch->steps = NAME(block_steps)(hidden);
+    scratch->width = (hidden + tile - 1) / tile * tile;
+    size_t bytes = (size_t)NAME(lay_out)(args, scratch, NULL) * sizeof(REAL) + 64;
+    scratch->memory = calloc(1, bytes);
+    if (!scratch->memory) return STATUS_NO_MEMORY;
+    NAME(lay_out)(args, scratch, (REAL *)(((uintptr_t)scratch->memory + 63) & ~(uintptr_t)63));
+
+    scratch->plan.size = hidden;
+    scratch->plan.sylvester = args->sylvester;
+    scratch->plan.num_factors = args->num_factors;
+    scratch->plan.orders = args->factor_orders;
+    NAME(plan_passes)(&scratch->plan);
+    scratch->columns = args->factors_transposed;
+    scratch->rows = args->factors;
+    REAL *post = (REAL *)scratch->post, *inverse = (REAL *)scratch->inverse;
+    REAL *pre_inverse = (REAL *)scratch->pre_inverse;
+    for (int64_t i = 0; i < hidden; i++) {
+        post[i] = (REAL)(signs[i] * args->scale);
+        inverse[i] = (REAL)(args->scale / signs[i]);
+        if (column_signs) pre_inverse[i] = 1 / column_signs[i];
+    }
+    scratch->pre = column_signs;
+    if (!column_signs) scratch->pre_inverse = NULL;
+    for (int64_t o = 0; weight && o < args->output_size; o++)
+        memcpy(scratch->output_weight + o * scratch->width, weight + o * hidden, (size_t)hidden * sizeof(REAL));
+    return STATUS_OK;
+}
+
+static void NAME(relu)(int64_t size, REAL *restrict row)
+{
+    for (int64_t i = 0; i < size; i++) row[i] = row[i] > 0 ? row[i] : 0;
+}
+
+static void NAME(copy_positive)(int64_t size, const REAL *restrict from, REAL *restrict to)
+{
+    for (int64_t i = 0; i < size; i++) to[i] = from[i] > 0 ? from[i] : 0;
+}
+
+static void NAME(copy_plus)(int64_t size, const REAL *restrict from, REAL factor, const REAL *restrict row,
+                            REAL *restrict to)
+{
+    for (int64_t i = 0; i < size; i++) to[i] = from[i] + factor * row[i];
+}
+
+static void NAME(add_scaled)(int64_t size, REAL factor, const REAL *restrict row, REAL *restrict to)
+{
+    for (int64_t i = 0; i < size; i++) to[i] += factor * row[i];
+}
+
+/* Point inputs[t] at z_{t0 + t}, t = 0 .. count - 1, of a row. */
+static void NAME(input_block)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t row, int64_t t0,
+                              int64_t count, const REAL **inputs)
+{
+    int64_t hidden = args->hidden, size = args->input_size, at = row * args->time + t0;
+    const REAL *x = args->x, *weight = args->weight, *from = args->bias ? args->bias : scratch->zeros;
+    for (int64_t t = 0; t < count; t++) {
+        if (args->input_kind == INPUT_ROWS) {
+            inputs[t] = x + (at + t) * hidden;
+        } else if (args->input_kind == INPUT_TOKENS) {
+            inputs[t] = weight + args->ids[at + t] * hidden;
+        } else if (size == 0) {
+            inputs[t] = from;
+        } else {
+            REAL *z = scratch->z + t * hidden;
+            inputs[t] = z;
+            NAME(copy_plus)(hidden, from, x[(at + t) * size], weight, z);
+            for (int64_t j = 1; j < size; j++) NAME(add_scaled)(hidden, x[(at + t) * size + j], weight + j * hidden, z);
+        }
+    }
+}
+
+/* h_t = f(u / sqrt(b) * H (v * h_{t-1}) + z_t) */
+INLINE void NAME(step)(const ScanArgs *args, const NAME(Scratch) *scratch, const REAL *before, const REAL *z,
+                       REAL *after)
+{
+    NAME(transform)(&scratch->plan, scratch->columns, before, NULL, scratch->pre, after, scratch->post, z);
+    if (args->relu) NAME(relu)(args->hidden, after);
+}
+
+/* sigma(h_t) of `count` consecutive or scattered states, padded to `width`. */
+INLINE void NAME(activate)(const ScanArgs *args, const NAME(Scratch) *scratch, const REAL *state, int64_t t)
+{
+    REAL *to = scratch->readout_states + t * scratch->width;
+    if (args->sigma) NAME(copy_positive)(args->hidden, state, to);
+    else memcpy(to, state, (size_t)args->hidden * sizeof(REAL));
+}
+
+INLINE int64_t NAME(row_length)(const ScanArgs *args, int64_t row)
+{
+    return args->lengths ? args->lengths[row] : args->time;
+}
+
+INLINE REAL *NAME(checkpoint)(const ScanArgs *args, int64_t row, int64_t index)
+{
+    int64_t count = (args->time + args->segment - 1) / args->segment - 1;
+    return (REAL *)args->checkpoints + (row * count + index) * args->hidden;
+}
+
+INLINE int64_t NAME(least)(int64_t a, int64_t b, int64_t c)
+{
+    int64_t least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
+static void NAME(forward_row)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t row)
+{
+    int64_t hidden = args->hidden, time = args->time, length = NAME(row_length)(args, row);
+    int64_t outputs = args->output_size;
+    size_t bytes = (size_t)hidden * sizeof(REAL);
+    REAL *output = args->output, *logits = args->logits;
+    const REAL *h_0 = args->h_0, *before = h_0 ? h_0 + row * hidden : scratch->zeros;
+    const REAL *inputs[MAX_STEPS];
+    for (int64_t t0 = 0, end, boundary = 0, kept = 0; t0 < length; t0 = end) {
+        if (t0 == boundary) { /* a segment starts */
+            if (t0 > 0 && args->checkpoints) memcpy(NAME(checkpoint)(args, row, kept++), before, bytes);
+            boundary += args->segment;
+        }
+        end = NAME(least)(t0 + scratch->steps, length, boundary);
+        NAME(input_block)(args, scratch, row, t0, end - t0, inputs);
+        REAL *states = output ? output + (row * time + t0) * hidden : scratch->states;
+        memcpy(scratch->state, before, bytes); /* before the block's states are overwritten */
+        before = scratch->state;
+        for (int64_t t = 0; t < end - t0; t++) {
+            NAME(step)(args, scratch, before, inputs[t], states + t * hidden);
+            before = states + t * hidden;
+            if (logits) NAME(activate)(args, scratch, before, t);
+        }
+        if (logits)
+            NAME(readout)(end - t0, outputs, scratch->width, scratch->output_weight, args->output_bias,
+                          scratch->readout_states, logits + (row * time + t0) * outputs);
+    }
+    memcpy((REAL *)args->last + row * hidden, before, bytes);
+    if (output) memset(output + (row * time + length) * hidden, 0, (size_t)(time - length) * bytes);
+    const REAL *output_bias = args->output_bias;
+    for (int64_t t = length; logits && t < time; t++) /* sigma(0) = 0 past the length */
+        for (int64_t o = 0; o < outputs; o++)
+            logits[(row * time + t) * outputs + o] = output_bias ? output_bias[o] : 0;
+}
+
+int NAME(scan_forward)(const ScanArgs *args, int64_t slice)
+{
+    NAME(Scratch) scratch;
+    int status = NAME(prepare)(args, &scratch);
+    if (status) return status;
+    for (int64_t row = slice * args->batch / args->num_slices; row < (slice + 1) * args->batch / args->num_slices; row++)
+        NAME(forward_row)(args, &scratch, row);
+    free(scratch.memory);
+    return STATUS_OK;
+}

@@ -1,0 +1,208 @@
+/* y = post * (I_q kron H_b)(pre * (x - minus)) + add on one row; a template in REAL, LANES and NAME().
+ *
+ * The Sylvester part of H_b is a fast Walsh-Hadamard transform over the whole row: its blocks are
+ * contiguous, so a smaller block only means fewer stages. Stages shorter than a vector are one
+ * shuffle and one multiply-add; longer ones add and subtract whole vectors, up to eight of them in
+ * registers at once, i.e. three stages a pass over memory. The other Kronecker factors (12, 20, ...)
+ * are small dense products. Any size works; a row shorter than a vector takes the scalar code.
+ */
+
+typedef REAL vec __attribute__((vector_size(LANES * sizeof(REAL))));
+typedef INTEGER bits __attribute__((vector_size(LANES * sizeof(REAL))));
+/* The same vector where memory is only aligned to one element. */
+typedef REAL mem __attribute__((vector_size(LANES * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
+
+INLINE vec load(const REAL *p) { return *(const mem *)p; }
+INLINE void store(REAL *p, vec v) { *(mem *)p = v; }
+
+/* All stages below `span` (a power of two, at most LANES) inside one vector. */
+INLINE vec NAME(lane_stages)(vec v, int64_t span)
+{
+#if LANES == 2
+    if (span >= 2) v = LANE_STAGE(v, LIST(1, -1), 1, 0);
+#elif LANES == 4
+    if (span >= 2) v = LANE_STAGE(v, LIST(1, -1, 1, -1), 1, 0, 3, 2);
+    if (span >= 4) v = LANE_STAGE(v, LIST(1, 1, -1, -1), 2, 3, 0, 1);
+#elif LANES == 8
+    if (span >= 2) v = LANE_STAGE(v, LIST(1, -1, 1, -1, 1, -1, 1, -1), 1, 0, 3, 2, 5, 4, 7, 6);
+    if (span >= 4) v = LANE_STAGE(v, LIST(1, 1, -1, -1, 1, 1, -1, -1), 2, 3, 0, 1, 6, 7, 4, 5);
+    if (span >= 8) v = LANE_STAGE(v, LIST(1, 1, 1, 1, -1, -1, -1, -1), 4, 5, 6, 7, 0, 1, 2, 3);
+#elif LANES == 16
+    if (span >= 2)
+        v = LANE_STAGE(v, LIST(1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1),
+                       1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+    if (span >= 4)
+        v = LANE_STAGE(v, LIST(1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1),
+                       2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    if (span >= 8)
+        v = LANE_STAGE(v, LIST(1, 1, 1, 1, -1, -1, -1, -1, 1, 1, 1, 1, -1, -1, -1, -1),
+                       4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+    if (span >= 16)
+        v = LANE_STAGE(v, LIST(1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1),
+                       8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+#endif
+    return v;
+}
+
+/* The transform of order `radix` (1, 2, 4 or 8, a constant) across vectors held in registers. */
+INLINE void NAME(butterflies)(vec *v, int radix)
+{
+    if (radix == 8) {
+        BUTTERFLY(0, 4); BUTTERFLY(1, 5); BUTTERFLY(2, 6); BUTTERFLY(3, 7);
+        BUTTERFLY(4, 6); BUTTERFLY(5, 7);
+        BUTTERFLY(4, 5); BUTTERFLY(6, 7);
+    }
+    if (radix >= 4) {
+        BUTTERFLY(0, 2); BUTTERFLY(1, 3);
+        BUTTERFLY(2, 3);
+    }
+    if (radix >= 2) BUTTERFLY(0, 1);
+}
+
+/* One pass over memory: `radix` vectors, `stride` elements apart, from each of the starts that tile
+ * the row. The first pass of a transform (`lanes`) also does the stages inside a vector. */
+INLINE void NAME(pass)(int radix, int lanes, int64_t size, int64_t stride, const REAL *in,
+                       const REAL *minus, const REAL *pre, REAL *out, const REAL *post, const REAL *add)
+{
+    for (int64_t outer = 0; outer < size; outer += radix * stride) {
+        for (int64_t start = outer; start < outer + stride; start += LANES) {
+            vec v[8];
+            UNROLL for (int j = 0; j < radix; j++) v[j] = load(in + start + j * stride);
+            if (minus) {
+                UNROLL for (int j = 0; j < radix; j++) v[j] -= load(minus + start + j * stride);
+            }
+            if (pre) {
+                UNROLL for (int j = 0; j < radix; j++) v[j] *= load(pre + start + j * stride);
+            }
+            if (lanes) {
+                UNROLL for (int j = 0; j < radix; j++) v[j] = NAME(lane_stages)(v[j], LANES);
+            }
+            NAME(butterflies)(v, radix);
+            if (post) {
+                UNROLL for (int j = 0; j < radix; j++) v[j] *= load(post + start + j * stride);
+            }
+            if (add) {
+                UNROLL for (int j = 0; j < radix; j++) v[j] += load(add + start + j * stride);
+            }
+            UNROLL for (int j = 0; j < radix; j++) store(out + start + j * stride, v[j]);
+        }
+    }
+}
+
+INLINE void NAME(any_pass)(int64_t radix, int lanes, int64_t size, int64_t stride, const REAL *in,
+                           const REAL *minus, const REAL *pre, REAL *out, const REAL *post, const REAL *add)
+{
+    switch (radix) { /* each case inlines a pass for that constant */
+    case 1: NAME(pass)(1, lanes, size, stride, in, minus, pre, out, post, add); break;
+    case 2: NAME(pass)(2, lanes, size, stride, in, minus, pre, out, post, add); break;
+    case 4: NAME(pass)(4, lanes, size, stride, in, minus, pre, out, post, add); break;
+    default: NAME(pass)(8, lanes, size, stride, in, minus, pre, out, post, add); break;
+    }
+}
+
+/* One pass over memory: `radix` vectors at a time, `stride` elements apart. */
+typedef struct {
+    int64_t radix, stride;
+} NAME(Pass);
+
+/* What a transform needs to know of W. */
+typedef struct {
+    int64_t size, sylvester, num_factors;
+    const int64_t *orders;
+    int64_t num_passes; /* of the Sylvester part, if its order is at least LANES */
+    NAME(Pass) passes[24];
+    REAL *work; /* one row */
+} NAME(Plan);
+
+static void NAME(plan_passes)(NAME(Plan) *plan)
+{
+    int64_t left = plan->sylvester / LANES, stride = LANES;
+    plan->num_passes = 0;
+    if (left == 0) return;
+    do { /* one pass at least, for the stages inside a vector */
+        int64_t radix = left < 8 ? left : 8;
+        plan->passes[plan->num_passes++] = (NAME(Pass)){radix, stride};
+        stride *= radix;
+        left /= radix;
+    } while (left > 1);
+}
+
+/* The transform by blocks of plan->sylvester >= LANES: every size is then a whole number of vectors. */
+static void NAME(sylvester_wide)(const NAME(Plan) *plan, const REAL *in, const REAL *minus, const REAL *pre,
+                                 REAL *out, const REAL *post, const REAL *add)
+{
+    const NAME(Pass) *pass = plan->passes, *final = pass + plan->num_passes - 1;
+    NAME(any_pass)(pass->radix, 1, plan->size, LANES, in, minus, pre, out, pass == final ? post : NULL,
+                   pass == final ? add : NULL);
+    while (pass++ < final)
+        NAME(any_pass)(pass->radix, 0, plan->size, pass->stride, out, NULL, NULL, out, pass == final ? post : NULL,
+                       pass == final ? add : NULL);
+}
+
+/* In place, by blocks of `order` < LANES; `size` may leave a part of a vector, which is whole blocks. */
+static void NAME(sylvester_narrow)(int64_t size, int64_t order, REAL *row)
+{
+    int64_t start = 0;
+    for (; start + LANES <= size; start += LANES)
+        store(row + start, NAME(lane_stages)(load(row + start), order));
+    for (int64_t stride = 1; stride < order; stride *= 2) {
+        for (int64_t i = start; i < size; i++) {
+            if (i & stride) continue;
+            REAL sum = row[i] + row[i + stride];
+            row[i + stride] = row[i] - row[i + stride];
+            row[i] = sum;
+        }
+    }
+}
+
+/* In place, (I kron F kron I_rest) with F dense of `order`: y_i = sum_j F_ij x_j, each x_j `rest` long.
+ * `columns` holds F' (row j is column j of F), `work` order * rest elements. */
+static void NAME(dense_factor)(int64_t size, int64_t order, int64_t rest, const REAL *columns, REAL *row,
+                               REAL *restrict work)
+{
+    int64_t block = order * rest;
+    for (int64_t start = 0; start < size; start += block) {
+        REAL *restrict x = row + start;
+        memset(work, 0, (size_t)block * sizeof(REAL));
+        if (rest == 1) {
+            for (int64_t j = 0; j < order; j++)
+                for (int64_t i = 0; i < order; i++) work[i] += columns[j * order + i] * x[j];
+        } else {
+            for (int64_t i = 0; i < order; i++)
+                for (int64_t j = 0; j < order; j++) {
+                    REAL sign = columns[j * order + i];
+                    for (int64_t r = 0; r < rest; r++) work[i * rest + r] += sign * x[j * rest + r];
+                }
+        }
+        memcpy(x, work, (size_t)block * sizeof(REAL));
+    }
+}
+
+/* out = post * (I_q kron H)(pre * (in - minus)) + add; `columns` the transposes of H's factors (for H' the
+ * factors themselves: S is symmetric). All but in and out may be NULL; out may be in, nothing else overlaps. */
+static void NAME(transform)(const NAME(Plan) *plan, const REAL *columns, const REAL *in, const REAL *minus,
+                            const REAL *pre, REAL *out, const REAL *post, const REAL *add)
+{
+    int64_t size = plan->size, rest = plan->sylvester;
+    if (plan->num_factors == 0 && rest >= LANES) {
+        NAME(sylvester_wide)(plan, in, minus, pre, out, post, add);
+        return;
+    }
+    if (rest >= LANES) {
+        NAME(sylvester_wide)(plan, in, minus, pre, out, NULL, NULL);
+    } else {
+        for (int64_t i = 0; i < size; i++) out[i] = minus ? in[i] - minus[i] : in[i];
+        if (pre) for (int64_t i = 0; i < size; i++) out[i] *= pre[i];
+        NAME(sylvester_narrow)(size, rest, out);
+    }
+    const REAL *matrix = columns;
+    for (int64_t f = 0; f < plan->num_factors; f++) matrix += plan->orders[f] * plan->orders[f];
+    for (int64_t f = plan->num_factors - 1; f >= 0; f--) { /* the last factor is the innermost */
+        int64_t order = plan->orders[f];
+        matrix -= order * order;
+        NAME(dense_factor)(size, order, rest, matrix, out, plan->work);
+        rest *= order;
+    }
+    if (post) for (int64_t i = 0; i < size; i++) out[i] *= post[i];
+    if (add) for (int64_t i = 0; i < size; i++) out[i] += add[i];
+}
