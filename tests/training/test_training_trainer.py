@@ -64,10 +64,10 @@ def test_digits_are_learnt_far_beyond_chance(draw: Draw) -> None:
 
 def test_a_step_is_torchs_adam_on_the_models_loss(draw: Draw) -> None:
     """The plain reference beside the trainer: no decay, no clipping, one parameter group."""
-    config = dataclasses.replace(SHORT, decay="none")
+    config = dataclasses.replace(SHORT, decay="none", adam_beta2=0.9)
     trainer = trainer_of(draw, config)
     model, splits = draw(config)
-    adam = torch.optim.Adam(model.parameters(), lr=config.learning_rate, foreach=False, fused=False)
+    adam = torch.optim.Adam(model.parameters(), lr=config.learning_rate, betas=(0.9, 0.9), foreach=False)
 
     for step in range(config.steps or 0):
         x, target, lengths = splits.train.batch(trainer._samples(step))

@@ -56,6 +56,7 @@ class TrainingConfig:
     learning_rate: float = option(1e-3, "of Adam, at the start")
     decay: str = option("cosine", "of the learning rate: none, exponential (by the epoch) or cosine")
     decay_factor: float = option(0.98, "of the exponential decay, for each epoch")
+    adam_beta2: float = option(0.999, "Adam's memory of squared gradients; less where the loss falls fast")
     sign_learning_rate: float | None = option(None, "of the signs; none is the learning rate")
     sign_freeze_epoch: float | None = option(None, "when signs stop: 0 holds them, none never")
     gradient_clip: float | None = option(None, "largest norm of the gradient; none does not clip")
@@ -79,7 +80,8 @@ class TrainingConfig:
             _check(name, getattr(self, name), lambda value: 0 < value < float("inf"), "positive")
         for name in ("sign_learning_rate", "sign_freeze_epoch"):
             _check(name, getattr(self, name), lambda value: 0 <= value < float("inf"), "0 or more")
-        _check("weight_average", self.weight_average, lambda value: 0 < value < 1, "between 0 and 1")
+        for name in ("weight_average", "adam_beta2"):
+            _check(name, getattr(self, name), lambda value: 0 < value < 1, "between 0 and 1")
         _check("seed", self.seed, lambda value: 0 <= value < 2**32, "in 0..2**32 - 1")
         _check("decay", self.decay, lambda value: value in DECAYS, f"one of {', '.join(DECAYS)}")
         _check("dtype", self.dtype, lambda value: value in DTYPES, f"one of {', '.join(DTYPES)}")

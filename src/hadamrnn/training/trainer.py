@@ -57,10 +57,12 @@ class Trainer:
                 latent.requires_grad_(False)  # the engine then leaves their gradient out
         self._loss = processes.loss_function(self.model)
         learnt = {id(latent) for latent in self._signs}
-        self._parameters = [p for p in model.parameters() if id(p) not in learnt]
-        groups = [{"params": self._parameters}, {"params": self._signs}]
+        others = [parameter for parameter in model.parameters() if id(parameter) not in learnt]
         self.optimizer = torch.optim.Adam(
-            [group for group in groups if group["params"]], lr=config.learning_rate, fused=True
+            [{"params": group} for group in (others, self._signs) if group],
+            lr=config.learning_rate,
+            betas=(0.9, config.adam_beta2),
+            fused=True,
         )
         self._average = (
             None
