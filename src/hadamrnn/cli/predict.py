@@ -12,8 +12,8 @@ from hadamrnn.cli.arguments import add_json_option, add_run_argument, add_thread
 
 DESCRIPTION = """Print what a run's best model says about the arrays of an npz file:
 x, (n, time, channels) or (n, time), in the units of the training data (raw sensor values where the
-task standardises; whole numbers 0..255 or real ones 0..1 for MNIST; ids for text), and optionally
-lengths, (n,)."""
+task standardises; whole numbers 0..255 or real ones 0..1 for MNIST, for pmnist in its permuted
+order; ids for text), and optionally lengths, (n,)."""
 
 
 def add_parser(subparsers: Any) -> None:
