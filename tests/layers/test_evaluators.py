@@ -62,7 +62,7 @@ def possible(case: Case, every_output: bool) -> list[str]:
 
 def weighted_sum(*tensors: Tensor | None) -> Tensor:
     """Return a scalar in which every entry has a weight of its own."""
-    total = torch.zeros((), dtype=torch.float64)
+    total = torch.zeros((), dtype=torch.float64, requires_grad=True)  # also where no tensor has entries
     for tensor in tensors:
         if tensor is not None and tensor.numel():
             weights = torch.linspace(-1, 1, tensor.numel(), dtype=torch.float64).reshape(tensor.shape)
