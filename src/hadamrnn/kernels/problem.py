@@ -219,7 +219,7 @@ def _wide_backward(
         totals["x"] = grad_x
     if "h_0" in wanted:
         assert problem.h_0 is not None
-        totals["h_0"] = torch.zeros_like(problem.h_0) if adjoint is None else adjoint
+        totals["h_0"] = torch.zeros_like(problem.h_0) if adjoint is None else adjoint.clone()
     return totals
 
 
