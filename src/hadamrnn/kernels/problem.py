@@ -79,12 +79,14 @@ class Problem:
         return max(-(-self.time // self.segment) - 1, 0)
 
     def empty_results(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return uninitialised output (or logits, or nothing), last state and checkpoints."""
+        """Return output (or logits, or nothing), last state and checkpoints, to be filled in."""
         width = self.hidden_size if self.output_weight is None else self.output_weight.shape[0]
         wanted = self.every_output or self.output_weight is not None
         output = self.signs.new_empty((self.batch, self.time, width) if wanted else (0,))
         last = self.signs.new_empty(self.batch, self.hidden_size)
-        return output, last, self.signs.new_empty(self.batch, self.num_checkpoints, self.hidden_size)
+        # A row that ends early leaves its later checkpoints as they are: they must not be garbage.
+        checkpoints = self.signs.new_zeros(self.batch, self.num_checkpoints, self.hidden_size)
+        return output, last, checkpoints
 
     def chunks(self) -> Iterator[tuple[int, int, int]]:
         """Yield (index, start, end) of the segments: the chunks of a wide input."""
@@ -134,6 +136,8 @@ def backward(
 
     `output` holds the states of all steps, where they were kept; else they are rebuilt.
     """
+    if grad_output is not None and grad_output.dim() != 3:
+        grad_output = None  # the gradient of the output that was not asked for
     names = {name for name, is_wanted in zip(DIFFERENTIABLE, wanted, strict=True) if is_wanted}
     if problem.is_wide:
         gradients = _wide_backward(problem, grad_output, grad_last, output, last, checkpoints, names)
@@ -215,7 +219,7 @@ def _wide_backward(
         totals["x"] = grad_x
     if "h_0" in wanted:
         assert problem.h_0 is not None
-        totals["h_0"] = torch.zeros_like(problem.h_0) if adjoint is None else adjoint
+        totals["h_0"] = torch.zeros_like(problem.h_0) if adjoint is None else adjoint.clone()
     return totals
 
 

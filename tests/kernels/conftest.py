@@ -1,0 +1,14 @@
+"""These tests are about the native library: without it they have nothing to say."""
+
+from __future__ import annotations
+
+import pytest
+
+from hadamrnn.kernels import native_status
+
+
+@pytest.fixture(autouse=True)
+def native() -> None:
+    status = native_status()
+    if status.backend != "native":
+        pytest.skip(f"the native library is {status.reason}")

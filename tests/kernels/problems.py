@@ -1,0 +1,88 @@
+"""Scan problems of every kind: drawn shapes, options and values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from hadamrnn.layers.evaluators import Recurrence
+from hadamrnn.layers.inputs import DenseInput, RecurrenceInput, TokenInput
+
+# (hidden_size, block_size): one block and many, below and above a vector, Paley factors, odd multiples.
+BLOCKS = ((1, 1), (2, 2), (12, 4), (20, 4), (24, 12), (56, 28), (64, 2), (64, 64), (96, 48), (288, 144), (512, 512))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A recurrence with its input; real signs near +-1, so that gradients in them are honest."""
+
+    inputs: RecurrenceInput
+    recurrence: Recurrence
+    h_0: Tensor | None
+    lengths: Tensor | None
+
+    def leaves(self) -> list[Tensor]:
+        """Return every tensor that may get a gradient."""
+        own = (self.recurrence.signs, self.recurrence.column_signs, self.h_0)
+        if isinstance(self.inputs, DenseInput):
+            shared: tuple[Tensor | None, ...] = (self.inputs.x, self.inputs.weight, self.inputs.bias)
+        else:
+            shared = (self.inputs.table,)
+        return [tensor for tensor in (*own, *shared) if tensor is not None]
+
+
+def make_case(
+    hidden_size: int,
+    block_size: int,
+    *,
+    kind: str = "dense",
+    batch: int = 3,
+    time: int = 7,
+    input_size: int = 2,
+    columns: bool = False,
+    relu: bool = False,
+    with_h_0: bool = False,
+    with_lengths: bool = False,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+) -> Case:
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype).requires_grad_()
+
+    def near_signs() -> Tensor:
+        drawn = torch.randn(hidden_size, generator=generator, dtype=torch.float64)
+        return (drawn.sign() * (1 + 0.01 * drawn.abs())).to(dtype).requires_grad_()
+
+    inputs: RecurrenceInput
+    if kind == "tokens":
+        ids = torch.randint(5, (batch, time), generator=generator)
+        inputs = TokenInput(ids, draw(5, hidden_size))
+    else:
+        width = 20 if kind == "wide" else input_size
+        inputs = DenseInput(draw(batch, time, width), draw(hidden_size, width), draw(hidden_size))
+    lengths = torch.randint(time + 1, (batch,), generator=generator) if with_lengths else None
+    recurrence = Recurrence(near_signs(), near_signs() if columns else None, block_size, relu)
+    return Case(inputs, recurrence, draw(batch, hidden_size) if with_h_0 else None, lengths)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    hidden_size, block_size = draw(st.sampled_from(BLOCKS))
+    return make_case(
+        hidden_size,
+        block_size,
+        kind=draw(st.sampled_from(("dense", "wide", "tokens"))),
+        batch=draw(st.integers(1, 4)),
+        time=draw(st.integers(0, 40)),
+        input_size=draw(st.integers(1, 3)),
+        columns=draw(st.booleans()),
+        relu=draw(st.booleans()),
+        with_h_0=draw(st.booleans()),
+        with_lengths=draw(st.booleans()),
+        seed=draw(st.integers(0, 2**31)),
+    )

@@ -1,0 +1,181 @@
+"""The native library: its operators, its bits, its instruction sets, its refusals."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from multiprocessing import get_context
+
+import pytest
+import torch
+from torch import Tensor
+
+from hadamrnn.errors import InputError
+from hadamrnn.kernels.library import load_library, native_status
+from hadamrnn.kernels.loss import cross_entropy
+from hadamrnn.kernels.scan import scan
+from hadamrnn.layers.inputs import DenseInput, TokenInput
+from tests.kernels.problems import Case, make_case
+
+
+def arguments(case: Case, *, every_output: bool = False, readout: Tensor | None = None, segment: int = 3) -> tuple[object, ...]:
+    dense = case.inputs if isinstance(case.inputs, DenseInput) else None
+    tokens = case.inputs if isinstance(case.inputs, TokenInput) else None
+    return (
+        dense and dense.x,
+        tokens and tokens.ids,
+        dense.weight if dense else tokens and tokens.table,
+        dense and dense.bias,
+        case.recurrence.signs,
+        case.recurrence.column_signs,
+        case.h_0,
+        case.lengths,
+        readout,
+        None,
+        case.recurrence.block_size,
+        case.recurrence.relu,
+        readout is not None,
+        every_output,
+        segment,
+    )
+
+
+@pytest.mark.parametrize("kind", ["dense", "wide", "tokens"])
+@pytest.mark.parametrize("relu", [False, True])
+def test_the_scan_passes_opcheck(kind: str, relu: bool) -> None:
+    case = make_case(12, 12, kind=kind, relu=relu, columns=True, with_h_0=True, with_lengths=True)
+    weight = torch.randn(3, 12, dtype=torch.float64, requires_grad=True)
+    for options in ({}, {"every_output": True}, {"readout": weight}):
+        torch.library.opcheck(scan, arguments(case, **options))  # type: ignore[arg-type]
+
+
+def test_cross_entropy_passes_opcheck() -> None:
+    logits = torch.randn(7, 4, dtype=torch.float64, requires_grad=True)
+    torch.library.opcheck(cross_entropy, (logits, torch.randint(4, (7,)), -100, True))
+
+
+def gradients(case: Case) -> list[Tensor]:
+    output, last, _ = scan(*arguments(case, every_output=True))
+    return list(torch.autograd.grad(output.square().sum() + last.sum(), case.leaves()))
+
+
+@pytest.fixture
+def threads() -> object:
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("kind", ["dense", "tokens"])
+def test_bits_do_not_depend_on_the_threads(kind: str, threads: Callable[[int], None]) -> None:
+    case = make_case(64, 64, kind=kind, batch=37, time=50, dtype=torch.float32)
+    logits, targets = torch.randn(20_000, 9), torch.randint(9, (20_000,))
+    threads(1)
+    expected, expected_loss = gradients(case), cross_entropy(logits, targets, -100, True)
+    for count in (2, 5, 1, 3):
+        threads(count)
+        assert all(map(torch.equal, gradients(case), expected))
+        assert all(map(torch.equal, cross_entropy(logits, targets, -100, True), expected_loss))
+
+
+def test_many_python_threads_at_once_give_the_same_bits(threads: Callable[[int], None]) -> None:
+    case = make_case(64, 64, batch=9, time=30, dtype=torch.float32)
+    expected = gradients(case)
+    failures: list[int] = []
+
+    def work(index: int) -> None:
+        for count in (1, 2, 4):
+            torch.set_num_threads(count)
+            if not all(map(torch.equal, gradients(case), expected)):
+                failures.append(index)
+
+    workers = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert not failures and not any(worker.is_alive() for worker in workers)
+
+
+def forked_last_state() -> list[float]:
+    case = make_case(16, 16, batch=8, time=20)
+    with torch.no_grad():
+        last: Tensor = scan(*arguments(case))[1]
+    return [float(value) for value in last.flatten()]
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_neither_hangs_nor_changes_the_bits(threads: Callable[[int], None]) -> None:
+    threads(2)
+    expected = forked_last_state()  # starts the helper threads, which the child does not inherit
+    with get_context("fork").Pool(1) as pool:
+        assert pool.apply_async(forked_last_state).get(timeout=60) == expected
+
+
+@pytest.mark.slow
+def test_every_instruction_set_computes_the_same() -> None:
+    library = load_library()
+    assert library is not None
+    code = (
+        "from tests.kernels.test_native import gradients, make_case\n"
+        "for size, block in ((64, 64), (24, 12), (20, 4), (512, 32)):\n"
+        "    print(*(float(g.double().norm()) for g in gradients(make_case(size, block))))"
+    )
+    lines = {
+        isa: subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "HADAMRNN_ISA": isa},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for isa in library.isas
+    }
+    baseline = torch.tensor([float(word) for word in lines["baseline"]], dtype=torch.float64)
+    for words in lines.values():
+        found = torch.tensor([float(word) for word in words], dtype=torch.float64)
+        torch.testing.assert_close(found, baseline, rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "rule"),
+    [
+        ("HADAMRNN_ISA", "mmx", "HADAMRNN_ISA must be one of"),
+        ("HADAMRNN_NATIVE_LIBRARY", "/nowhere.so", "HADAMRNN_NATIVE_LIBRARY must name a kernel library"),
+    ],
+)
+def test_a_wrong_environment_is_one_line(variable: str, value: str, rule: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "hadamrnn", "doctor"],
+        env={**os.environ, variable: value},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 2
+    assert rule in run.stderr and run.stderr.count("\n") == 1
+
+
+def test_ids_lengths_and_targets_out_of_range_are_refused() -> None:
+    case = make_case(8, 8, kind="tokens")
+    assert isinstance(case.inputs, TokenInput)
+    wrong = list(arguments(case))
+    wrong[1] = case.inputs.ids + 5
+    with pytest.raises(InputError, match=r"ids must lie in 0\.\.4, got"):
+        scan(*wrong)
+    wrong = list(arguments(case))
+    wrong[7] = torch.tensor([0, 8, 1])
+    with pytest.raises(InputError, match=r"lengths must lie in 0\.\.7, got 8"):
+        scan(*wrong)
+    with pytest.raises(InputError, match=r"targets must lie in 0\.\.3 or be -100, got 4"):
+        cross_entropy(torch.zeros(2, 4), torch.tensor([0, 4]), -100, False)
+
+
+def test_the_status_names_the_library() -> None:
+    status = native_status()
+    library = load_library()
+    assert library is not None
+    assert (status.backend, status.isa, status.path) == ("native", library.isa, str(library.path))
+    assert "baseline" in library.isas
