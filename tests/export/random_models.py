@@ -44,9 +44,9 @@ def _draw(rng: np.random.Generator, fixed: dict[str, Any]) -> dict[str, Any]:
     lowest = activation - hidden_shift  # state_shift >= 0
     acc_bits = int(rng.integers(lowest, max(natural, lowest) + 1)) if rng.random() < 0.3 else natural
     low, high = (-1, 1) if weight_bits == "ternary" else signed_range(weight_bits)
-    weight_scale = rng.random() < 0.9  # some models read nothing
+    weight_scale = bool(fixed.get("reads", rng.random() < 0.9))  # some models read nothing
     bias_low, bias_high = signed_range(activation)
-    with_bias = rng.random() < 0.7
+    with_bias = bool(fixed.get("biased", rng.random() < 0.7))
     raw = _raw(rng, inputs, input_bits) if kind == "dense" and rng.random() < 0.5 else {}
     vocabulary = int(rng.integers(1, 12))
     code_low, code_high = signed_range(input_bits)
