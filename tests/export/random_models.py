@@ -47,7 +47,8 @@ def _draw(rng: np.random.Generator, fixed: dict[str, Any]) -> dict[str, Any]:
     weight_scale = bool(fixed.get("reads", rng.random() < 0.9))  # some models read nothing
     bias_low, bias_high = signed_range(activation)
     with_bias = bool(fixed.get("biased", rng.random() < 0.7))
-    raw = _raw(rng, inputs, input_bits) if kind == "dense" and rng.random() < 0.5 else {}
+    with_raw = bool(fixed.get("raw", rng.random() < 0.5)) and kind == "dense"
+    raw = _raw(rng, inputs, input_bits) if with_raw else {}
     vocabulary = int(rng.integers(1, 12))
     code_low, code_high = signed_range(input_bits)
     return {
