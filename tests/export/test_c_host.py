@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.export.programs import SANITIZED, compile_and_run, write_program
-from tests.export.random_models import PALEY, POWERS, random_model
 
 from hadamrnn.export import draw_golden, export_c
 from hadamrnn.export.c import c_files
 from hadamrnn.fixedpoint.engine import Engine
+from tests.export.programs import SANITIZED, compile_and_run, write_program
+from tests.export.random_models import PALEY, POWERS, random_model
 
 COMPILERS = [
     pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"no {name} installed"))
@@ -33,8 +33,10 @@ def test_c_is_the_engine_on_a_thousand_random_models(batch: int, tmp_path: Path)
     models = [random_model(rng) for _ in range(BATCH)]
     main = write_program(tmp_path, models, packed=[bool(rng.integers(2)) for _ in models])
 
+    # One compiler's sanitizers see every model; the other's, which cost most of the time, every fifth batch.
     for compiler in compilers:
-        assert compile_and_run(compiler, main, SANITIZED) == f"{BATCH} models, 0 bad\n"
+        flags = SANITIZED if compiler == compilers[-1] or batch % 5 == 0 else ("-O0",)
+        assert compile_and_run(compiler, main, flags) == f"{BATCH} models, 0 bad\n"
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

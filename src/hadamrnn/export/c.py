@@ -3,7 +3,7 @@
     NAME.h            the story, the sizes, the four functions
     NAME.c            the step and the read-out; start reading there
     NAME_weights.h    the weights, constants in flash
-    test_NAME.c       a main that replays NAME_golden.h, made with the reference engine, and compares every bit
+    test_NAME.c       a main that replays NAME_golden.h, made by the reference engine, bit for bit
     Makefile, README.md
 
 `plan.py` decides how the step computes; the templates in `runtime/` print it.
@@ -83,10 +83,10 @@ def c_files(
     shared: dict[str, Any] = {"name": name, "model": model, "story": story, "golden": golden}
     return {
         **source_files(model, name, packed=packed, story=story),
-        f"{name}_golden.h": render("golden.h.j2", **shared, wrapped=wrapped),
+        f"{name}_golden.h": render("golden.h.j2", **shared),
         f"test_{name}.c": render("test.c.j2", **shared),
         "Makefile": render("Makefile.j2", **shared),
-        "README.md": render("README.md.j2", **shared, plan=make_plan(model), packed=packed),
+        "README.md": render("README.md.j2", **shared, plan=make_plan(model), packed=packed, arduino=False),
     }
 
 
@@ -206,7 +206,7 @@ def _c_terms(model: IntegerModel, plan: Plan, name: str, packed: bool) -> dict[s
         "times_power": times_power,
         "pair_passes": pair_passes,
         "pair_radices": sorted({p.radix for p in pair_passes}),
-        "state_radices": sorted({p.radix for p in plan.state if p.radix <= 4}),
+        "state_radices": sorted({p.radix for p in plan.state if p.radix <= 4 and p not in pair_passes}),
         "work_radices": sorted({p.radix for p in plan.work[1:]}),
         "with_input": has_input(model),
         "with_bias": biases,
@@ -229,7 +229,7 @@ def times_power(shift: int) -> str:
 
 def render(template: str, **variables: Any) -> str:
     """Return the template of `runtime/` filled in."""
-    names = {"NAME": variables["name"].upper(), "version": package_version()}
+    names = {"NAME": variables["name"].upper(), "version": package_version(), "wrapped": wrapped}
     return _environment().get_template(template).render(**names, **variables)
 
 

@@ -33,7 +33,7 @@ class Factor:
 
     @property
     def field_size(self) -> int:
-        return self.prime**self.exponent
+        return int(self.prime**self.exponent)
 
     @property
     def corner(self) -> int:
@@ -82,7 +82,8 @@ def _type_one(conference: NDArray[np.int64]) -> SignMatrix:
 
 def _type_two(conference: NDArray[np.int64]) -> SignMatrix:
     inner = np.kron(conference, np.array([[1, 1], [1, -1]]))
-    return (inner + np.kron(np.eye(len(conference)), [[1, -1], [-1, -1]])).astype(np.int8)
+    matrix: SignMatrix = (inner + np.kron(np.eye(len(conference)), [[1, -1], [-1, -1]])).astype(np.int8)
+    return matrix
 
 
 def _prime_power(number: int) -> tuple[int, int]:

@@ -37,16 +37,18 @@ def check_name(name: str) -> None:
     >>> check_name("my-net")
     Traceback (most recent call last):
         ...
-    hadamrnn.errors.InputError: A name must be a C identifier: a letter, then letters, digits or _, at most \
-40 in all; got 'my-net'. Choose another --name.
+    hadamrnn.errors.InputError: A name must be a C identifier of at most 40 characters, a letter first; \
+got 'my-net'. Choose another --name.
     """
     if not _IDENTIFIER.fullmatch(name) or len(name) > _MAX_NAME:
         raise InputError(
-            f"A name must be a C identifier: a letter, then letters, digits or _, at most {_MAX_NAME} in all; "
+            f"A name must be a C identifier of at most {_MAX_NAME} characters, a letter first; "
             f"got {name[:60]!r}. Choose another --name."
         )
     if name in _KEYWORDS or name.lower() in _HEADERS:
-        raise InputError(f"A name must be no keyword and no header of C, got {name!r}. Choose another --name.")
+        raise InputError(
+            f"A name must be no keyword and no header of C, got {name!r}. Choose another --name."
+        )
 
 
 def fresh_folder(out: Path, files: Mapping[str, str | bytes], *, force: bool) -> Path:

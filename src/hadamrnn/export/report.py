@@ -45,9 +45,7 @@ def measure(
         device = folder / "device.c"
         device.write_text(render("device.c.j2", name=name, model=model, calibration=CALIBRATION))
         network = compile_object(target, folder / f"{name}.c", flags)
-        program = link(
-            target, [compile_object(target, device, flags), network], folder / "device.elf"
-        )
+        program = link(target, [compile_object(target, device, flags), network], folder / "device.elf")
         code, flash, mutable = section_sizes(target, network)
         stack = _step_stack(stack_usage(network), name)
         differences, step, readout, base = numbers(run(target, program))

@@ -26,7 +26,7 @@ def tell(model: IntegerModel) -> Story:
     return Story(
         title=f"a Hadamard recurrent network of {model.hidden_size} units, {weights} weights",
         lines=(
-            f"hidden size {model.hidden_size} in {blocks} of {model.block_size}, {model.recurrence} recurrence",
+            f"{model.hidden_size} units in {blocks} of {model.block_size}, {model.recurrence} recurrence",
             f"{model.input_kind} input of size {model.input_size} in {model.input_bits} bits, "
             f"{model.output_size} outputs {'at every step' if model.every_output else 'after the last step'}",
             f"states in {model.activation_bits} bits, hidden shift {model.hidden_shift}",

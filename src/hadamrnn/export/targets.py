@@ -120,9 +120,7 @@ def compile_object(target: Target, source: Path, flags: tuple[str, ...] = ("-O2"
 
 def link(target: Target, objects: list[Path], output: Path) -> Path:
     """Link objects to a program for the emulator."""
-    _checked(
-        [f"{target.prefix}gcc", *target.flags, *target.link, *map(str, objects), "-o", str(output)]
-    )
+    _checked([f"{target.prefix}gcc", *target.flags, *target.link, *map(str, objects), "-o", str(output)])
     return output
 
 
@@ -154,6 +152,7 @@ def section_sizes(target: Target, compiled: Path) -> tuple[int, int, int]:
     """Return the bytes of code, of code and constants, and of mutable data of an object file."""
     text = _checked([f"{target.prefix}size", "-A", str(compiled)])
     rows = re.findall(r"^\.(\S+)\s+(\d+)\s+\d+$", text, re.MULTILINE)
+
     def total(*names: str) -> int:
         return sum(int(size) for name, size in rows if name.split(".")[0] in names)
 
