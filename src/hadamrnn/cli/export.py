@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hadamrnn.export.targets import Measurement
     from hadamrnn.fixedpoint import IntegerModel
 
+FLOAT_FILE_NAME = "model.safetensors"
 EXAMPLE = "example:  hadamrnn export runs/har --to c --out har_c --name har && make -C har_c test"
 
 
@@ -45,14 +46,15 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     if args.out is None and not args.report:
         raise InputError("An export needs --out DIR (a new folder), or --report for figures alone.")
-    model = load_quantized(args.path)
     figures: dict[str, Any] = {}
-    if args.out is not None:
-        figures["folder"] = str(_write(model, args))
+    if args.out is not None and args.to == "onnx":
+        figures["folder"] = str(_write_onnx(args))
+    elif args.out is not None:
+        figures["folder"] = str(_write(load_quantized(args.path), args))
     if args.report:
         from hadamrnn.export.report import measure_all
 
-        rows, skipped = measure_all(model, packed=not args.unpacked)
+        rows, skipped = measure_all(load_quantized(args.path), packed=not args.unpacked)
         figures["targets"], figures["skipped"] = [asdict(row) for row in rows], skipped
     if args.json:
         print(json.dumps(figures))
@@ -79,14 +81,26 @@ def load_quantized(path: Path) -> IntegerModel:
 
 
 def _write(model: IntegerModel, args: argparse.Namespace) -> Path:
-    if args.to == "onnx":
-        from hadamrnn.export.onnx import export_onnx
-
-        return export_onnx(model, args.out, args.name, force=args.force)
     from hadamrnn.export import export_arduino, export_c
 
     writer = export_c if args.to == "c" else export_arduino
     return writer(model, args.out, args.name, packed=not args.unpacked, force=args.force)
+
+
+def _write_onnx(args: argparse.Namespace) -> Path:
+    """Export what a run holds: its float network, its integer network, or both."""
+    from hadamrnn.export.onnx import export_onnx
+    from hadamrnn.fixedpoint import FILE_NAME
+
+    trained = args.path / FLOAT_FILE_NAME
+    if not trained.exists():
+        return export_onnx(args.out, args.name, integer_model=load_quantized(args.path), force=args.force)
+    from hadamrnn.layers.storage import load_model
+
+    quantized = load_quantized(args.path) if (args.path / FILE_NAME).exists() else None
+    return export_onnx(
+        args.out, args.name, float_model=load_model(trained), integer_model=quantized, force=args.force
+    )
 
 
 def print_report(rows: list[Measurement], skipped: dict[str, str]) -> None:
