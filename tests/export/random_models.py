@@ -12,7 +12,7 @@ from hadamrnn.fixedpoint.model import IntegerModel, signed_range
 
 InputKind = Literal["dense", "one_hot", "embedded"]
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128)
-PALEY = (12, 20, 24, 28, 36, 40, 48, 52, 60)
+LARGE_FACTORS = (12, 20, 24, 28, 36, 40, 48, 52, 60, 92)
 
 
 def random_model(rng: np.random.Generator, **fixed: Any) -> IntegerModel:
@@ -30,7 +30,7 @@ def _draw(rng: np.random.Generator, fixed: dict[str, Any]) -> dict[str, Any]:
         drawn = choices[rng.integers(len(choices))]
         return fixed.get(name, drawn)
 
-    block = int(choose("block_size", *POWERS, *POWERS, *PALEY))
+    block = int(choose("block_size", *POWERS, *POWERS, *LARGE_FACTORS))
     hidden = int(fixed.get("hidden_size", block * int(rng.integers(1, 2 + 64 // block))))
     kind = cast(InputKind, choose("input_kind", "dense", "dense", "one_hot", "embedded"))
     inputs = int(choose("input_size", 1, 1, 2, 3, 9))

@@ -13,7 +13,7 @@ from hadamrnn.export import draw_golden, export_c
 from hadamrnn.export.c import c_files
 from hadamrnn.fixedpoint.engine import Engine
 from tests.export.programs import SANITIZED, compile_and_run, write_program
-from tests.export.random_models import PALEY, POWERS, random_model
+from tests.export.random_models import LARGE_FACTORS, POWERS, random_model
 
 COMPILERS = [
     pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"no {name} installed"))
@@ -45,7 +45,7 @@ def test_optimized_c_is_the_engine_without_a_warning(
     compiler: str, flags: tuple[str, ...], tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(7)
-    models = [random_model(rng, block_size=block) for block in (*POWERS[2:], *PALEY[:4])]
+    models = [random_model(rng, block_size=block) for block in (*POWERS[2:], *LARGE_FACTORS[:4])]
     main = write_program(tmp_path, models, packed=[True] * len(models))
 
     assert compile_and_run(compiler, main, flags).endswith("0 bad\n")
@@ -75,6 +75,16 @@ def test_large_blocks_are_exact_at_the_edge_of_their_bits(
     main = write_program(tmp_path, models, packed=[True, True], time=20)
 
     assert compile_and_run(compiler, main, SANITIZED) == "2 models, 0 bad\n"
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_blocks_of_every_construction_are_exact(compiler: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(17)
+    orders = (12, 28, 36, 52, 92, 116, 144, 184)  # Paley over fields and extensions, Williamson, products
+    models = [random_model(rng, block_size=order, hidden_size=order, activation_bits=8) for order in orders]
+    main = write_program(tmp_path, models, packed=[True] * len(models), time=3)
+
+    assert compile_and_run(compiler, main, SANITIZED).endswith("0 bad\n")
 
 
 @needs_cc

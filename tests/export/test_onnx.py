@@ -95,6 +95,7 @@ def test_stacked_layers_are_refused_in_one_line(tmp_path: Path) -> None:
 def test_the_command_exports_what_the_run_holds(tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
+    out = tmp_path / "o"
     save_model(build_model(CONFIGS[0]), run / "model.safetensors")
     command = [
         "export",
@@ -105,7 +106,7 @@ def test_the_command_exports_what_the_run_holds(tmp_path: Path) -> None:
         "digits",
         "--force",
         "--out",
-        str(tmp_path / "o"),
+        str(out),
     ]
 
     assert main(command) == 0

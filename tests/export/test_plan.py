@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hadamrnn.errors import InputError
-from hadamrnn.export.factors import factor_as_matrix, make_factor
+from hadamrnn.export.factors import make_factor
 from hadamrnn.export.plan import make_plan
 from hadamrnn.orders import factor_matrix, hadamard_orders, order_factors
 from tests.export.random_models import random_model
@@ -45,14 +45,14 @@ def test_state_and_work_buffers_take_four_bytes_an_entry_and_128(
 
 
 @pytest.mark.parametrize("order", LARGE_FACTORS)
-def test_a_factor_is_its_quadratic_character(order: int) -> None:
+def test_a_factor_is_its_generating_row(order: int) -> None:
     factor = make_factor(order)
 
-    assert np.array_equal(factor_as_matrix(factor), factor_matrix(order))
-    assert len(factor.character) == factor.field_size < order
+    assert np.array_equal(factor.matrix(), factor_matrix(order))
+    assert len(factor.signs) <= order
 
 
-def test_a_factor_without_a_character_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_other_factor_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hadamrnn.export.factors.factor_matrix", lambda order: -factor_matrix(order))
 
     with pytest.raises(InputError, match="not the factor 12"):

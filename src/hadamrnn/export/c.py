@@ -20,6 +20,7 @@ import jinja2
 import numpy as np
 from numpy.typing import NDArray
 
+from hadamrnn.export.factors import WILLIAMSON_NEGATIVE
 from hadamrnn.export.folder import check_name, fresh_folder, package_version
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.plan import GROUP, Plan, has_input, make_plan
@@ -138,9 +139,9 @@ def weight_arrays(model: IntegerModel, plan: Plan, *, packed: bool) -> list[CArr
         arrays.append(CArray("raw_multiplier", "int32_t", "* multiplier", model.raw_multiplier))
         arrays.append(CArray("raw_shift", "uint8_t", "/ 2^shift", model.raw_shift))
     for factor in plan.factors:
-        comment = f"the quadratic character of the field with {factor.field_size} elements, a bit each"
-        character = pack_signs(np.array(factor.character))
-        arrays.append(CArray(f"character{factor.order}", "uint8_t", comment, character))
+        comment = f"what generates the Hadamard matrix of order {factor.order}, a bit each"
+        signs = pack_signs(np.array(factor.signs))
+        arrays.append(CArray(f"factor{factor.order}_signs", "uint8_t", comment, signs))
     return arrays
 
 
@@ -218,6 +219,7 @@ def _c_terms(model: IntegerModel, plan: Plan, name: str, packed: bool) -> dict[s
         "output_bias_term": output_bias + times_power(model.output_bias_shift) if output_biases else "0",
         "embedding_type": code_type(model),
         "embedding_read": read(code_type(model), "x + j"),
+        "negative_mask": sum(mask << 4 * r for r, mask in enumerate(WILLIAMSON_NEGATIVE)),
         "high": signed_range(model.activation_bits)[1],
     }
 

@@ -68,9 +68,12 @@ def measure(
 def _step_stack(usage: dict[str, int], name: str) -> int:
     """Return the deepest stack of a step: its own frame and its helpers', a factor calling one more."""
     public = {f"{name}_{part}" for part in ("init", "encode", "step", "logits", "classify", "logit")}
-    helpers = {function: size for function, size in usage.items() if function not in public}
-    inner = max((size for function, size in helpers.items() if "conference" in function), default=0)
-    outer = max((size for function, size in helpers.items() if "conference" not in function), default=0)
+    inner, outer = 0, 0
+    for function, size in usage.items():
+        if function.startswith((f"{name}_conference", f"{name}_row")):
+            inner = max(inner, size)
+        elif function not in public:
+            outer = max(outer, size)
     return usage[f"{name}_step"] + outer + inner
 
 
