@@ -43,7 +43,7 @@ def measure(
         for file, text in c_files(model, name, packed=packed, golden=golden).items():
             (folder / file).write_text(text)
         device = folder / "device.c"
-        device.write_text(render("device.c.j2", name=name, model=model, calibration=CALIBRATION))
+        device.write_text(render("device.c.j2", name=name, model=model))
         network = compile_object(target, folder / f"{name}.c", flags)
         program = link(target, [compile_object(target, device, flags), network], folder / "device.elf")
         code, flash, mutable = section_sizes(target, network)

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from hadamrnn.errors import InputError
 
-CALIBRATION = 2000  # instructions
+CALIBRATION = 20_000  # instructions, in runtime/counter.h
 AVR_TICK = 8  # cycles
 _TIMEOUT = 300  # seconds
 _QEMU = (
     *("-display", "none", "-monitor", "none", "-serial", "none", "-chardev", "stdio,id=s0"),
     *("-semihosting-config", "enable=on,target=native,chardev=s0"),
-    *("-icount", "shift=8,align=off,sleep=off", "-kernel"),
+    *("-icount", "shift=6,align=off,sleep=off", "-kernel"),
 )
 _PICOLIBC = ("--specs=picolibc.specs", "--oslib=semihost", "--crt0=semihost")
 
