@@ -137,5 +137,6 @@ def _line(row: EdgeRow) -> str:
 
 
 def _reason(error: InputError) -> str:
-    text = str(error)
-    return "does not fit" if "overflowed" in text or "region" in text or "ld returned" in text else text[:120]
+    """Return why a program could not be built; the linkers and avr-gcc say in different words that it is big."""
+    too_big = ("overflowed", "region", "too large", "ld returned")
+    return "does not fit" if any(word in str(error) for word in too_big) else str(error)[:120]
