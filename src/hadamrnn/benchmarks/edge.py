@@ -137,6 +137,6 @@ def _line(row: EdgeRow) -> str:
 
 
 def _reason(error: InputError) -> str:
-    """Return why a program could not be built; the linkers and avr-gcc say in different words that it is big."""
+    """Return why a program could not be built; that it is too big has many words."""
     too_big = ("overflowed", "region", "too large", "ld returned")
     return "does not fit" if any(word in str(error) for word in too_big) else str(error)[:120]
