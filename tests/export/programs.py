@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hadamrnn.export.c import c_files
-from hadamrnn.export.golden import draw_golden
+from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.fixedpoint.model import IntegerModel
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror")
@@ -15,14 +15,23 @@ SANITIZED = ("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def write_program(
-    folder: Path, models: Sequence[IntegerModel], *, packed: Sequence[bool], sequences: int = 2, time: int = 6
+    folder: Path,
+    models: Sequence[IntegerModel],
+    *,
+    packed: Sequence[bool],
+    sequences: int = 2,
+    time: int = 6,
+    golden: Golden | None = None,
 ) -> Path:
-    """Write the exports of `models` and a main that runs all their self-tests; return the main."""
+    """Write the exports of `models` and a main that runs all their self-tests; return the main.
+
+    Each replays `golden`, or random sequences of its own.
+    """
     includes, calls = [], []
     for i, (model, small) in enumerate(zip(models, packed, strict=True)):
         name = f"m{i}"
-        golden = draw_golden(model, sequences=sequences, time=time, seed=i)
-        for file, text in c_files(model, name, packed=small, golden=golden).items():
+        vectors = golden or draw_golden(model, sequences=sequences, time=time, seed=i)
+        for file, text in c_files(model, name, packed=small, golden=vectors).items():
             if file.endswith((".c", ".h")):
                 (folder / file).write_text(text)
         includes.append(f'#include "{name}.c"\n#include "test_{name}.c"\n')
