@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.c' -o -name '*.h' 2>/dev/null) $(wildcard CMakeLists.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check clean
+.PHONY: help setup demo test test-edge check clean
 
 help:
 	@echo "make demo    train a network on digits and show what it costs"
 	@echo "make test    run every test"
+	@echo "make test-edge  run exported C in emulators of Cortex-M, RV32 and AVR"
 	@echo "make check   lint and type-check"
 	@echo "make setup   build .venv (the others do it by themselves)"
 
@@ -26,6 +27,15 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest
+
+# The cross-compilers and emulators are Debian packages; installing them needs root.
+EDGE_PACKAGES := clang gcc-arm-none-eabi picolibc-arm-none-eabi qemu-system-arm \
+  gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc gcc-avr avr-libc simavr
+
+test-edge: setup
+	dpkg -s $(EDGE_PACKAGES) >/dev/null 2>&1 || test "$$(id -u)" != 0 || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(EDGE_PACKAGES); }
+	HADAMRNN_EDGE=1 $(BIN)/python -m pytest -m edge
 
 check: setup
 	$(BIN)/ruff check .

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hadamrnn.cli.arguments import add_json_option
+from hadamrnn.cli.bench_inference import add_edge, add_inference
 
 if TYPE_CHECKING:
     from hadamrnn.benchmarks.training import Row
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "bench",
-        help="time a training step beside the plain loop",
+        help="measure training, inference or devices",
         description="Measure what the library claims, on this machine.",
         epilog="example:  hadamrnn bench training --shapes mnist copy --json",
     )
     benches = parser.add_subparsers(dest="bench", metavar="WHAT", required=True)
     add_training(benches)
+    add_inference(benches)
+    add_edge(benches)
 
 
 def add_training(benches: Any) -> None:

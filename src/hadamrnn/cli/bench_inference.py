@@ -1,0 +1,64 @@
+"""`hadamrnn bench inference` and `hadamrnn bench edge`: a trained network at work, here and on devices."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hadamrnn.cli.arguments import add_json_option
+
+
+def add_inference(benches: Any) -> None:
+    parser: argparse.ArgumentParser = benches.add_parser(
+        "inference",
+        help="sequences a second: C, numpy, onnxruntime, torch",
+        description="Run the same network by everything that can run it here, on one thread, in turns.",
+        epilog="example:  hadamrnn bench inference --shapes mnist --json",
+    )
+    parser.add_argument("--shapes", nargs="+", metavar="NAME", help="mnist, har, copy (default: all)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds; the median counts (default 3)")
+    add_json_option(parser)
+    parser.set_defaults(run=run_inference)
+
+
+def run_inference(args: argparse.Namespace) -> None:
+    from hadamrnn.benchmarks import inference
+
+    rows, left_out = inference.run_inference(args.shapes or list(inference.SHAPES), rounds=args.rounds)
+    if args.json:
+        print(json.dumps({"rows": [asdict(row) for row in rows], "left_out": left_out}))
+        return
+    print(f"{'shape':8}{'engine':24}{'sequences/s':>14}{'steps/s':>14}{'ratio':>9}")
+    for row in rows:
+        figures = f"{row.sequences_per_second:>14,.1f}{row.steps_per_second:>14,.0f}{row.ratio:>9.2f}"
+        print(f"{row.shape:8}{row.engine:24}{figures}")
+    for line in left_out:
+        print(f"left out: {line}")
+
+
+def add_edge(benches: Any) -> None:
+    parser: argparse.ArgumentParser = benches.add_parser(
+        "edge",
+        help="flash, RAM and cost of a step on microcontrollers",
+        description="Measure networks on every target whose tools are installed, beside two rivals.",
+        epilog="example:  hadamrnn bench edge --out docs/edge.md",
+    )
+    parser.add_argument("--out", metavar="FILE", type=Path, help="write the page there, not to the terminal")
+    add_json_option(parser)
+    parser.set_defaults(run=run_edge)
+
+
+def run_edge(args: argparse.Namespace) -> None:
+    from hadamrnn.benchmarks import edge
+
+    rows, left_out = edge.run_edge()
+    page = edge.edge_page(rows, left_out)
+    if args.out is not None:
+        args.out.write_text(page)
+    if args.json:
+        print(json.dumps({"rows": [asdict(row) for row in rows], "left_out": left_out}))
+    elif args.out is None:
+        print(page)

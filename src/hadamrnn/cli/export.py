@@ -1,0 +1,113 @@
+"""`hadamrnn export`: a quantized run as C, an Arduino library or ONNX, and what it takes on a device."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hadamrnn.cli.arguments import add_json_option
+from hadamrnn.errors import InputError
+
+if TYPE_CHECKING:
+    from hadamrnn.export.targets import Measurement
+    from hadamrnn.fixedpoint import IntegerModel
+
+FLOAT_FILE_NAME = "model.safetensors"
+EXAMPLE = "example:  hadamrnn export runs/har --to c --out har_c --name har && make -C har_c test"
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "export",
+        help="a quantized run as C, Arduino library or ONNX",
+        description="Write a folder that builds and tests itself, or report what it takes on devices.",
+        epilog=EXAMPLE,
+    )
+    parser.add_argument("path", metavar="RUN", type=Path, help="run folder, or its integer model file")
+    parser.add_argument(
+        "--to", choices=("c", "arduino", "onnx"), default="c", help="what to write (default c)"
+    )
+    parser.add_argument("--out", metavar="DIR", type=Path, help="new folder to write")
+    parser.add_argument("--name", default="net", help="prefix of files and C symbols (default net)")
+    parser.add_argument("--unpacked", action="store_true", help="weights a byte each: larger, faster")
+    parser.add_argument("--force", action="store_true", help="replace an earlier export")
+    parser.add_argument(
+        "--report",
+        action="store_true",
+        help="flash, RAM, stack and steps on every target with tools installed",
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    if args.out is None and not args.report:
+        raise InputError("An export needs --out DIR (a new folder), or --report for figures alone.")
+    figures: dict[str, Any] = {}
+    if args.out is not None and args.to == "onnx":
+        figures["folder"] = str(_write_onnx(args))
+    elif args.out is not None:
+        figures["folder"] = str(_write(load_quantized(args.path), args))
+    if args.report:
+        from hadamrnn.export.report import measure_all
+
+        rows, skipped = measure_all(load_quantized(args.path), packed=not args.unpacked)
+        figures["targets"], figures["skipped"] = [asdict(row) for row in rows], skipped
+    if args.json:
+        print(json.dumps(figures))
+        return
+    if args.out is not None:
+        print(f"wrote {args.out}" + (f"; check it with: make -C {args.out} test" if args.to == "c" else ""))
+    if args.report:
+        print_report(rows, skipped)
+
+
+def load_quantized(path: Path) -> IntegerModel:
+    """Return the integer model of a run folder, or of the file itself."""
+    from hadamrnn.fixedpoint import FILE_NAME, load
+
+    file = path / FILE_NAME if path.is_dir() else path
+    if not path.exists():
+        raise InputError(f"RUN must be a run folder or an integer model file, there is no {path}.")
+    if not file.exists():
+        raise InputError(
+            f"An export needs a quantized run, {path} holds no {FILE_NAME}. "
+            f"Run first: hadamrnn quantize {path}"
+        )
+    return load(file)
+
+
+def _write(model: IntegerModel, args: argparse.Namespace) -> Path:
+    from hadamrnn.export import export_arduino, export_c
+
+    writer = export_c if args.to == "c" else export_arduino
+    return writer(model, args.out, args.name, packed=not args.unpacked, force=args.force)
+
+
+def _write_onnx(args: argparse.Namespace) -> Path:
+    """Export what a run holds: its float network, its integer network, or both."""
+    from hadamrnn.export.onnx import export_onnx
+    from hadamrnn.fixedpoint import FILE_NAME
+
+    trained = args.path / FLOAT_FILE_NAME
+    if not trained.exists():
+        return export_onnx(args.out, args.name, integer_model=load_quantized(args.path), force=args.force)
+    from hadamrnn.layers.storage import load_model
+
+    quantized = load_quantized(args.path) if (args.path / FILE_NAME).exists() else None
+    return export_onnx(
+        args.out, args.name, float_model=load_model(trained), integer_model=quantized, force=args.force
+    )
+
+
+def print_report(rows: list[Measurement], skipped: dict[str, str]) -> None:
+    print(f"{'target':<12}{'flash':>8}{'code':>8}{'RAM':>8}{'stack':>8}{'step':>10}{'read-out':>10}")
+    for row in rows:
+        sizes = f"{row.flash:>8,}{row.code:>8,}{row.ram:>8,}{row.stack:>8,}"
+        verdict = "bit-exact" if row.differences == 0 else f"{row.differences} DIFFERENCES"
+        print(f"{row.target:<12}{sizes}{row.step:>10,}{row.readout:>10,}  {row.unit}, {verdict}")
+    for name, reason in skipped.items():
+        print(f"{name:<12}not measured: {reason}")

@@ -1,0 +1,7 @@
+"""Export of an `IntegerModel`: C99, Arduino, ONNX. No torch here (`onnx.py` aside)."""
+
+from hadamrnn.export.arduino import export_arduino
+from hadamrnn.export.c import export_c
+from hadamrnn.export.golden import Golden, draw_golden, make_golden
+
+__all__ = ["Golden", "draw_golden", "export_arduino", "export_c", "make_golden"]

@@ -1,0 +1,72 @@
+"""An Arduino library of an integer model, which PlatformIO takes as well.
+
+library.properties, library.json    what the two package managers read
+src/                                NAME.h, NAME.c, NAME_weights.h
+examples/NAME/NAME.ino              the self-test over Serial, then a step for every reading
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from hadamrnn.export.c import render, source_files
+from hadamrnn.export.folder import check_name, fresh_folder, package_version
+from hadamrnn.export.golden import Golden, draw_golden
+from hadamrnn.export.plan import make_plan
+from hadamrnn.export.story import tell
+from hadamrnn.fixedpoint.model import IntegerModel
+
+
+def export_arduino(
+    model: IntegerModel,
+    out: Path | str,
+    name: str = "hadamrnn",
+    *,
+    packed: bool = True,
+    golden: Golden | None = None,
+    force: bool = False,
+) -> Path:
+    """Write the library to the new folder `out`; return it. Arguments as those of `export_c`."""
+    check_name(name)
+    files = arduino_files(model, name, packed=packed, golden=golden)
+    return fresh_folder(Path(out), files, force=force)
+
+
+def arduino_files(
+    model: IntegerModel, name: str, *, packed: bool = True, golden: Golden | None = None
+) -> dict[str, str]:
+    """Return the files of the library, path -> text."""
+    golden = golden or draw_golden(model, sequences=2, time=8)
+    story, version = tell(model), _three_numbers(package_version())
+    shared = {"name": name, "model": model, "story": story, "golden": golden}
+    sources = source_files(model, name, packed=packed, story=story)
+    manifest = {
+        "name": name,
+        "version": version,
+        "description": story.title,
+        "keywords": ["neural network", "classification", "tinyml"],
+        "frameworks": "*",
+        "platforms": "*",
+        "headers": f"{name}.h",
+    }
+    return {
+        **{f"src/{file}": text for file, text in sources.items()},
+        "library.properties": render("library.properties.j2", **shared, three_numbers=version),
+        "library.json": json.dumps(manifest, indent=2) + "\n",
+        "README.md": render("README.md.j2", **shared, plan=make_plan(model), packed=packed, arduino=True),
+        f"examples/{name}/{name}.ino": render("sketch.ino.j2", **shared),
+        f"examples/{name}/test_{name}.h": render("test.c.j2", **shared),
+        f"examples/{name}/{name}_golden.h": render("golden.h.j2", **shared),
+    }
+
+
+def _three_numbers(version: str) -> str:
+    """Return the x.y.z that library managers insist on.
+
+    >>> _three_numbers("0.1.0.dev3"), _three_numbers("(source tree)")
+    ('0.1.0', '0.0.0')
+    """
+    match = re.match(r"\d+\.\d+\.\d+", version)
+    return match.group() if match else "0.0.0"

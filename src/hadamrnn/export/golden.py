@@ -1,0 +1,110 @@
+"""Golden vectors: inputs, and what the reference engine makes of them. C must equal them bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.encoding import encode_raw
+from hadamrnn.fixedpoint.engine import Engine
+from hadamrnn.fixedpoint.model import IntegerModel, signed_range
+
+MAX_VALUES = 20_000  # numbers of a golden file, so that it fits a small board's flash
+
+
+@dataclass(frozen=True, eq=False)
+class Golden:
+    """Sequences that all start at the zero state.
+
+    `logits` holds those after every step, or with `every=False` those after the last step alone. For dense
+    models `raw` and `encoded` check the raw encoding.
+    """
+
+    inputs: NDArray[Any]  # codes (sequences, time, input_size) or ids (sequences, time)
+    logits: NDArray[np.int32]  # (sequences, time or 1, output_size)
+    classes: NDArray[np.int64]  # (sequences,), after the last step
+    states: NDArray[np.int32]  # h after the last step, (sequences, hidden_size)
+    saturations: NDArray[np.int64]  # (sequences,)
+    raw: NDArray[np.int32]  # (samples, input_size)
+    encoded: NDArray[np.int32]  # (samples, input_size)
+    raw_clipped: NDArray[np.int64]  # (samples,)
+    every: bool
+
+
+def draw_golden(
+    model: IntegerModel, sequences: int = 3, time: int = 16, seed: int = 0, every: bool = True
+) -> Golden:
+    """Return golden vectors of random inputs over the whole range; fewer when they would not fit."""
+    width = model.input_size if model.input_kind == "dense" else 1
+    per_sequence = time * (width + (model.output_size if every else 0)) + model.hidden_size
+    sequences = max(1, min(sequences, MAX_VALUES // per_sequence))
+    rng = np.random.default_rng(seed)
+    if model.input_kind == "dense":
+        low, high = signed_range(model.input_bits)
+        inputs = rng.integers(low, high + 1, (sequences, time, model.input_size))
+        inputs[0] = rng.choice([low, high], inputs[0].shape)  # the first sequence walks along the edges
+    else:
+        inputs = rng.integers(0, model.vocabulary_size, (sequences, time))
+    return make_golden(model, inputs, every=every, rng=rng)
+
+
+def make_golden(
+    model: IntegerModel,
+    inputs: NDArray[Any],
+    *,
+    every: bool = True,
+    rng: np.random.Generator | None = None,
+) -> Golden:
+    """Return golden vectors of the given codes or ids, run by the reference engine."""
+    inputs = np.asarray(inputs)
+    if len(inputs) == 0 or inputs.shape[1] == 0:
+        raise InputError(f"Golden inputs need a sequence of one step or more, got shape {inputs.shape}.")
+    engine = Engine(model)
+    runs = [_run(engine, sequence, every) for sequence in inputs]
+    logits = np.stack([run[0] for run in runs])
+    last = logits[:, -1]
+    raw, encoded, clipped = _raw_samples(model, rng or np.random.default_rng(0))
+    return Golden(
+        inputs=inputs,
+        logits=logits,
+        classes=(last[:, 0] > 0).astype(np.int64) if model.output_size == 1 else last.argmax(axis=1),
+        states=np.stack([run[1] for run in runs]),
+        saturations=np.array([run[2] for run in runs]),
+        raw=raw,
+        encoded=encoded,
+        raw_clipped=clipped,
+        every=every,
+    )
+
+
+def _run(
+    engine: Engine, sequence: NDArray[Any], every: bool
+) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
+    """Return logits, the last state and the clipped entries of one sequence."""
+    state = engine.init()
+    logits = []
+    for t, codes in enumerate(sequence):
+        engine.step(state, codes)
+        if every or t == len(sequence) - 1:
+            logits.append(engine.read(state)[0])
+    return np.stack(logits), state.h[:, 0].copy(), state.saturations
+
+
+def _raw_samples(
+    model: IntegerModel, rng: np.random.Generator
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """Return raw codes, small, large and extreme ones, with what they encode to; none unless dense."""
+    if model.input_kind != "dense":
+        empty = np.zeros((0, 1), np.int32)
+        return empty, empty, np.zeros(0, np.int64)
+    low, high = signed_range(32)
+    scales = np.array([1 << 4, 1 << 10, 1 << 16, 1 << 31])[:, None]
+    draws = rng.uniform(-1, 1, (4, model.input_size)) * scales
+    raw = np.vstack([draws, np.full((1, model.input_size), low), np.full((1, model.input_size), high)])
+    raw = np.clip(raw, low, high).astype(np.int32)
+    pairs = [encode_raw(model, row) for row in raw]
+    return raw, np.stack([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])

@@ -1,0 +1,92 @@
+"""What an export takes on each target whose tools are installed: flash, RAM, stack, cost of a step."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hadamrnn.errors import InputError
+from hadamrnn.export.c import c_files, render
+from hadamrnn.export.golden import draw_golden
+from hadamrnn.export.plan import make_plan
+from hadamrnn.export.targets import (
+    AVR_TICK,
+    CALIBRATION,
+    TARGETS,
+    Measurement,
+    Target,
+    compile_object,
+    link,
+    numbers,
+    run,
+    section_sizes,
+    stack_usage,
+)
+from hadamrnn.fixedpoint.model import IntegerModel
+
+STEPS = 8
+
+
+def measure(
+    model: IntegerModel,
+    target: Target,
+    *,
+    packed: bool = True,
+    flags: tuple[str, ...] = ("-O2",),
+    name: str = "net",
+) -> Measurement:
+    """Build `model` for `target`, run its self-test there, count; needs the target's tools."""
+    golden = draw_golden(model, sequences=2, time=STEPS)
+    plan = make_plan(model)
+    with tempfile.TemporaryDirectory(prefix="hadamrnn-") as scratch:
+        folder = Path(scratch)
+        for file, text in c_files(model, name, packed=packed, golden=golden).items():
+            (folder / file).write_text(text)
+        device = folder / "device.c"
+        device.write_text(render("device.c.j2", name=name, model=model))
+        network = compile_object(target, folder / f"{name}.c", flags)
+        program = link(target, [compile_object(target, device, flags), network], folder / "device.elf")
+        code, flash, mutable = section_sizes(target, network)
+        stack = _step_stack(stack_usage(network), name)
+        differences, step, readout, base = numbers(run(target, program))
+    if mutable:
+        raise InputError(f"An export keeps no mutable data, {target.name} found {mutable} bytes.")
+    tick = AVR_TICK if target.unit == "cycles" else CALIBRATION / base
+    return Measurement(
+        target=target.name,
+        unit=target.unit,
+        code=code,
+        flash=flash,
+        ram=plan.state_bytes + plan.work_bytes,
+        stack=stack,
+        step=round(step * tick / STEPS),
+        readout=round(readout * tick),
+        differences=differences,
+    )
+
+
+def _step_stack(usage: dict[str, int], name: str) -> int:
+    """Return the deepest stack of a step: its own frame and its helpers', a factor calling one more."""
+    public = {f"{name}_{part}" for part in ("init", "encode", "step", "logits", "classify", "logit")}
+    inner, outer = 0, 0
+    for function, size in usage.items():
+        if function.startswith((f"{name}_conference", f"{name}_row")):
+            inner = max(inner, size)
+        elif function not in public:
+            outer = max(outer, size)
+    return usage[f"{name}_step"] + outer + inner
+
+
+def measure_all(model: IntegerModel, *, packed: bool = True) -> tuple[list[Measurement], dict[str, str]]:
+    """Return a measurement for every target that can be, and for every other one why not."""
+    rows, skipped = [], {}
+    for target in TARGETS:
+        if target.missing_tools:
+            packages = " ".join(target.packages)
+            skipped[target.name] = f"no {', '.join(target.missing_tools)} (Debian: {packages})"
+            continue
+        try:
+            rows.append(measure(model, target, packed=packed))
+        except InputError as error:
+            skipped[target.name] = str(error)
+    return rows, skipped

@@ -1,0 +1,47 @@
+"""What a reader of the exported folder wants to know about the network, from its metadata."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hadamrnn.fixedpoint.model import IntegerModel
+
+
+@dataclass(frozen=True)
+class Story:
+    """A title and lines of prose that fit into a C comment."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+def tell(model: IntegerModel) -> Story:
+    """Return the story of `model`: sizes, bits, scales, then every metadata entry.
+
+    Metadata is the user's text: what would end a comment or a line is replaced.
+    """
+    weights = "ternary" if model.weight_bits == "ternary" else f"{model.weight_bits}-bit"
+    blocks = f"{model.num_blocks} blocks" if model.num_blocks > 1 else "one block"
+    entries = [f"{_plain(key)}: {_plain(value)}" for key, value in sorted(model.metadata.items())]
+    return Story(
+        title=f"a Hadamard recurrent network of {model.hidden_size} units, {weights} weights",
+        lines=(
+            f"{model.hidden_size} units in {blocks} of {model.block_size}, {model.recurrence} recurrence",
+            f"{model.input_kind} input of size {model.input_size} in {model.input_bits} bits, "
+            f"{model.output_size} outputs {'at every step' if model.every_output else 'after the last step'}",
+            f"states in {model.activation_bits} bits, hidden shift {model.hidden_shift}",
+            f"scales: input {model.input_scale:.9g}, logit {model.logit_scale:.9g}",
+            *entries,
+        ),
+    )
+
+
+def _plain(value: object) -> str:
+    """Return printable ASCII on one line that can neither end a comment nor open one.
+
+    >>> _plain("a */ b" + chr(10) + "c")
+    'a * / b c'
+    """
+    text = " ".join(str(value).split()).encode("ascii", "replace").decode()
+    text = "".join(char if char.isprintable() else "?" for char in text)
+    return text.replace("*/", "* /").replace("/*", "/ *").replace("??/", "? ?/").rstrip("\\")[:200]

@@ -1,0 +1,136 @@
+"""C equals the reference engine bit for bit: logits of every step, the last state, classes, saturations."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hadamrnn.export import draw_golden, export_c
+from hadamrnn.export.c import c_files
+from hadamrnn.fixedpoint.engine import Engine
+from tests.export.programs import SANITIZED, compile_and_run, write_program
+from tests.export.random_models import LARGE_FACTORS, POWERS, random_model
+
+COMPILERS = [
+    pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"no {name} installed"))
+    for name in ("gcc", "clang")
+]
+needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler installed")
+BATCHES, BATCH = 20, 50  # a thousand models
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_c_is_the_engine_on_a_thousand_random_models(batch: int, tmp_path: Path) -> None:
+    compilers = [name for name in ("gcc", "clang") if shutil.which(name)]
+    if not compilers:
+        pytest.skip("no gcc and no clang installed")
+    rng = np.random.default_rng(1000 + batch)
+    models = [random_model(rng) for _ in range(BATCH)]
+    main = write_program(tmp_path, models, packed=[bool(rng.integers(2)) for _ in models])
+
+    # One compiler's sanitizers see every model; the other's, which cost most of the time, every fifth batch.
+    for compiler in compilers:
+        flags = SANITIZED if compiler == compilers[-1] or batch % 5 == 0 else ("-O0",)
+        assert compile_and_run(compiler, main, flags) == f"{BATCH} models, 0 bad\n"
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("flags", [("-O2",), ("-O3", "-DHADAMRNN_NARROW_PRODUCT")])
+def test_optimized_c_is_the_engine_without_a_warning(
+    compiler: str, flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(7)
+    models = [random_model(rng, block_size=block) for block in (*POWERS[2:], *LARGE_FACTORS[:4])]
+    main = write_program(tmp_path, models, packed=[True] * len(models))
+
+    assert compile_and_run(compiler, main, flags).endswith("0 bad\n")
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("activation_bits", [12, 15, 16])
+def test_large_blocks_are_exact_at_the_edge_of_their_bits(
+    compiler: str, activation_bits: int, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(activation_bits)
+    models = [
+        random_model(
+            rng,
+            hidden_size=512,
+            block_size=512,
+            activation_bits=activation_bits,
+            input_bits=9,
+            weight_bits=4,
+            hidden_shift=6,
+            columns=columns,
+            input_kind="dense",
+            input_size=1,
+        )
+        for columns in (False, True)
+    ]
+    main = write_program(tmp_path, models, packed=[True, True], time=20)
+
+    assert compile_and_run(compiler, main, SANITIZED) == "2 models, 0 bad\n"
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_blocks_of_every_construction_are_exact(compiler: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(17)
+    orders = (12, 28, 36, 52, 92, 116, 144, 184)  # Paley over fields and extensions, Williamson, products
+    models = [random_model(rng, block_size=order, hidden_size=order, activation_bits=8) for order in orders]
+    main = write_program(tmp_path, models, packed=[True] * len(models), time=3)
+
+    assert compile_and_run(compiler, main, SANITIZED).endswith("0 bad\n")
+
+
+@needs_cc
+def test_the_folder_survives_a_stranger(tmp_path: Path) -> None:
+    model = random_model(np.random.default_rng(3), block_size=16, input_kind="dense")
+    folder = export_c(model, tmp_path / "made", "gesture")
+    moved = shutil.copytree(folder, tmp_path / "elsewhere")
+    shutil.rmtree(folder)
+
+    result = subprocess.run(["make", "test"], cwd=moved, capture_output=True, text=True)
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "gesture: passed, 0 differences" in result.stdout
+
+
+@needs_cc
+def test_the_self_test_can_fail(tmp_path: Path) -> None:
+    model = random_model(np.random.default_rng(5), input_kind="dense", reads=True)
+    folder = export_c(model, tmp_path / "net", "net")
+    golden = folder / "net_golden.h"
+    text = golden.read_text()
+    head, tail = text.split("net_golden_classes[", 1)
+    golden.write_text(head + "net_golden_classes[" + tail.replace("    ", "    1", 1))
+
+    result = subprocess.run(["make", "test"], cwd=folder, capture_output=True, text=True)
+
+    assert result.returncode != 0
+    assert "FAILED" in result.stdout
+
+
+def test_golden_vectors_are_what_a_batch_run_gives() -> None:
+    model = random_model(np.random.default_rng(11), every_output=True)
+    golden = draw_golden(model, sequences=3, time=5)
+
+    result = Engine(model).run(golden.inputs)
+
+    assert np.array_equal(result.logits, golden.logits)
+    assert result.saturations == golden.saturations.sum()
+
+
+def test_c_holds_no_float_no_heap_no_division_and_no_static_variable() -> None:
+    rng = np.random.default_rng(13)
+    for block in (64, 12, 40):
+        source = c_files(random_model(rng, block_size=block), "net")["net.c"]
+        code = "".join(part.split("*/", 1)[-1] for part in source.split("/*"))
+        for word in ("float", "double", "malloc", "free(", " / ", " % "):
+            assert word not in code, word
+        includes = {line for line in code.splitlines() if line.startswith("#include <")}
+        assert includes <= {"#include <string.h>", "#include <avr/pgmspace.h>"}

@@ -1,0 +1,110 @@
+"""C equals the reference engine on Cortex-M, RV32 and AVR instruction sets, within its budgets there.
+
+They skip where a cross-compiler or an emulator is missing; under `make test-edge` (HADAMRNN_EDGE=1) they
+fail.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hadamrnn.export.report import measure
+from hadamrnn.export.targets import TARGETS, Target, compile_object, link, run, target_named
+from hadamrnn.fixedpoint.model import IntegerModel
+from tests.export.programs import STRICT, write_program
+from tests.export.random_models import random_model
+
+pytestmark = pytest.mark.edge
+KILOBYTE = 1024
+ARM = ["cortex-m0", "cortex-m3", "cortex-m4"]
+
+
+def installed(name: str) -> Target:
+    target = target_named(name)
+    if target.missing_tools and not os.environ.get("HADAMRNN_EDGE"):
+        pytest.skip(f"no {', '.join(target.missing_tools)}: make test-edge installs {target.packages}")
+    return target
+
+
+def paper_model(hidden_size: int, **fixed: object) -> IntegerModel:
+    """Return a network of the paper's kind: one block, one channel, 4-bit weights, 12-bit states."""
+    shape = {
+        "hidden_size": hidden_size,
+        "block_size": hidden_size,
+        "input_size": 1,
+        "output_size": 10,
+        "input_kind": "dense",
+        "weight_bits": 4,
+        "activation_bits": 12,
+        "input_bits": 9,
+        "recurrence": "linear",
+        "hidden_shift": 4,
+        "columns": False,
+        "reads": True,
+        "biased": True,
+    }
+    return random_model(np.random.default_rng(hidden_size), **{**shape, **fixed})
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        *((target.name, ("-O2",)) for target in TARGETS if target.name != "atmega328p"),
+        ("cortex-m4", ("-O2", "-DHADAMRNN_PLAIN_C")),
+        ("cortex-m0", ("-Os",)),
+    ],
+)
+def test_c_is_the_engine_on_the_target(name: str, flags: tuple[str, ...], tmp_path: Path) -> None:
+    target = installed(name)
+    rng = np.random.default_rng(42)
+    models = [random_model(rng) for _ in range(24)]
+    main = write_program(tmp_path, models, packed=[i % 3 > 0 for i in range(24)], sequences=1, time=4)
+
+    program = link(target, [compile_object(target, main, (*flags, *STRICT))], tmp_path / "all.elf")
+
+    assert "24 models, 0 bad" in run(target, program)
+
+
+@pytest.mark.parametrize("hidden_size", [128, 512])
+@pytest.mark.parametrize("name", [target.name for target in TARGETS])
+def test_the_paper_networks_are_bit_exact_and_small(name: str, hidden_size: int) -> None:
+    measured = measure(paper_model(hidden_size), installed(name))
+
+    assert measured.differences == 0
+    assert measured.ram <= 4 * hidden_size + 128
+    if name in ARM:
+        assert measured.code <= 2 * KILOBYTE
+        assert measured.flash <= 6 * KILOBYTE
+
+
+@pytest.mark.parametrize(("hidden_size", "most"), [(128, 5_000), (512, 22_000)])
+def test_a_step_on_the_cortex_m4_keeps_its_budget(hidden_size: int, most: int) -> None:
+    assert measure(paper_model(hidden_size), installed("cortex-m4")).step <= most
+
+
+def test_simd_pays_on_the_cortex_m4() -> None:
+    target = installed("cortex-m4")
+    plain = measure(paper_model(512), target, flags=("-O2", "-DHADAMRNN_PLAIN_C"))
+
+    assert measure(paper_model(512), target).step < plain.step
+
+
+def test_the_copy_network_fits_an_atmega328p() -> None:
+    model = paper_model(128, input_kind="one_hot", input_size=10, output_size=9)
+
+    measured = measure(model, installed("atmega328p"))
+
+    assert measured.differences == 0
+    assert measured.ram + measured.stack <= 2 * KILOBYTE
+    assert measured.flash <= 32 * KILOBYTE
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_small_random_models_are_bit_exact_on_avr(seed: int) -> None:
+    model = random_model(np.random.default_rng(seed), block_size=(8, 32, 12, 2)[seed])
+
+    assert measure(model, installed("atmega328p")).differences == 0

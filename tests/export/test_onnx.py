@@ -1,0 +1,120 @@
+"""ONNX in onnxruntime: the float network is torch's within rounding, the integer one the engine's bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from hadamrnn.cli import main
+from hadamrnn.errors import InputError
+from hadamrnn.export.golden import draw_golden
+from hadamrnn.fixedpoint import FILE_NAME, save
+from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.layers.storage import save_model
+from tests.export.random_models import random_model
+
+pytest.importorskip("onnx", reason="no onnx installed: pip install 'hadamrnn[onnx]'")
+onnxruntime = pytest.importorskip("onnxruntime", reason="no onnxruntime installed")
+
+from hadamrnn.export.onnx import export_onnx  # noqa: E402 (after the skip)
+
+
+def session(folder: Path, file: str) -> onnxruntime.InferenceSession:  # type: ignore[name-defined]
+    return onnxruntime.InferenceSession(folder / file, providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_integer_onnx_is_the_engine(seed: int, tmp_path: Path) -> None:
+    model = random_model(np.random.default_rng(seed))
+    golden = draw_golden(model, sequences=3, time=5, seed=seed)
+    folder = export_onnx(tmp_path / "onnx", integer_model=model)
+    inputs = golden.inputs.astype(np.int64)
+
+    step = session(folder, "net_integer_step.onnx")
+    h = np.zeros((3, model.hidden_size), np.int64)
+    for t in range(5):
+        logits, h = step.run(["logits", "h_next"], {"x": inputs[:, t], "h": h})
+        assert np.array_equal(logits, golden.logits[:, t])
+    assert np.array_equal(h, golden.states)
+
+    sequence = session(folder, "net_integer_sequence.onnx")
+    logits, last = sequence.run(["logits", "h_last"], {"x": inputs})
+    assert np.array_equal(logits, golden.logits if model.every_output else golden.logits[:, -1])
+    assert np.array_equal(last, golden.states)
+
+
+CONFIGS = [
+    ModelConfig(input_size=1, hidden_size=32, output_size=10),
+    ModelConfig(input_size=3, hidden_size=24, output_size=1, num_blocks=2, weight_bits="ternary"),
+    ModelConfig(input_size=5, hidden_size=16, output_size=4, one_hot=True, every_output=True),
+    ModelConfig(input_size=6, hidden_size=8, output_size=2, vocabulary_size=11, recurrence="relu"),
+    ModelConfig(input_size=2, hidden_size=128, output_size=3, switches="rows+columns", weight_bits=None),
+]
+
+
+def inputs_of(model: SequenceModel, batch: int, time: int) -> torch.Tensor:
+    assert model.config is not None
+    if model.takes_ids:
+        return torch.randint(0, model.config.vocabulary_size or model.config.input_size, (batch, time))
+    return torch.randn(batch, time, model.config.input_size)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize(("batch", "time"), [(1, 1), (4, 13)])
+def test_float_onnx_is_torch_within_rounding(
+    config: ModelConfig, batch: int, time: int, tmp_path: Path
+) -> None:
+    model = build_model(config).eval()
+    x = inputs_of(model, batch, time)
+    folder = export_onnx(tmp_path / "onnx", float_model=model)
+    with torch.no_grad():
+        expected = model(x).numpy()
+
+    logits = session(folder, "net_sequence.onnx").run(["logits"], {"x": x.numpy()})[0]
+    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-4)
+
+    step = session(folder, "net_step.onnx")
+    h = np.zeros((batch, config.hidden_size), np.float32)
+    for t in range(time):
+        logits, h = step.run(["logits", "h_next"], {"x": x[:, t].numpy(), "h": h})
+    np.testing.assert_allclose(
+        logits, expected[:, -1] if config.every_output else expected, rtol=1e-4, atol=1e-4
+    )
+
+
+def test_stacked_layers_are_refused_in_one_line(tmp_path: Path) -> None:
+    model = build_model(ModelConfig(input_size=1, hidden_size=8, output_size=2, num_layers=2))
+
+    with pytest.raises(InputError, match="one Hadamard layer in one direction, this model has 2 of them"):
+        export_onnx(tmp_path / "onnx", float_model=model)
+
+
+def test_the_command_exports_what_the_run_holds(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    out = tmp_path / "o"
+    save_model(build_model(CONFIGS[0]), run / "model.safetensors")
+    command = [
+        "export",
+        str(run),
+        "--to",
+        "onnx",
+        "--name",
+        "digits",
+        "--force",
+        "--out",
+        str(out),
+    ]
+
+    assert main(command) == 0
+    assert {path.name for path in out.iterdir()} == {
+        "README.md",
+        "digits_step.onnx",
+        "digits_sequence.onnx",
+    }
+    save(random_model(np.random.default_rng(0)), run / FILE_NAME)
+    assert main(command) == 0
+    assert (out / "digits_integer_step.onnx").exists()

@@ -1,0 +1,59 @@
+"""The plan of a step: it computes the whole transform, and its memory is bounded."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pytest
+
+from hadamrnn.errors import InputError
+from hadamrnn.export.factors import make_factor
+from hadamrnn.export.plan import make_plan
+from hadamrnn.orders import factor_matrix, hadamard_orders, order_factors
+from tests.export.random_models import random_model
+
+LARGE_FACTORS = sorted({f for order in hadamard_orders(400) for f in order_factors(order) if f > 2})
+
+
+@pytest.mark.parametrize("activation_bits", range(2, 17))
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize(
+    ("hidden_size", "block_size"), [(8, 8), (128, 128), (512, 512), (1024, 512), (64, 4)]
+)
+def test_state_and_work_buffers_take_four_bytes_an_entry_and_128(
+    hidden_size: int, block_size: int, columns: bool, activation_bits: int
+) -> None:
+    rng = np.random.default_rng(activation_bits)
+    model = random_model(
+        rng,
+        hidden_size=hidden_size,
+        block_size=block_size,
+        columns=columns,
+        activation_bits=activation_bits,
+        input_bits=2,
+        weight_bits=2,
+        hidden_shift=0,
+    )
+    plan = make_plan(model)
+
+    assert plan.state_bytes + plan.work_bytes <= 4 * hidden_size + 128
+    assert prod(p.radix for p in (*plan.state, *plan.work)) * plan.last == block_size
+    if plan.cell_bits == 16:
+        in_state = prod(p.radix for p in plan.state)
+        assert in_state << activation_bits - 1 + columns <= 1 << 15  # the sums in place fit 16 bits
+
+
+@pytest.mark.parametrize("order", LARGE_FACTORS)
+def test_a_factor_is_its_generating_row(order: int) -> None:
+    factor = make_factor(order)
+
+    assert np.array_equal(factor.matrix(), factor_matrix(order))
+    assert len(factor.signs) <= order
+
+
+def test_any_other_factor_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hadamrnn.export.factors.factor_matrix", lambda order: -factor_matrix(order))
+
+    with pytest.raises(InputError, match="not the factor 12"):
+        make_factor(12)
