@@ -17,7 +17,7 @@ help:
 # Editable, so that Python edits need no reinstall; a changed C source or pyproject.toml does.
 $(VENV)/installed: pyproject.toml constraints.txt $(SOURCES)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,onnx]'
 	touch $@
 
 setup: $(VENV)/installed
