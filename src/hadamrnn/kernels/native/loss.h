@@ -9,12 +9,13 @@
 #define LOSS_BLOCK 512 /* logits of a block; a position with more classes than that is a block of its own */
 
 /* exp(x) for x <= 0, to about two units in the last place; below the smallest normal number, about 0. No branch
- * but the clamp, so the loop over a block vectorises. x = n ln 2 + r, exp(x) = 2^n exp(r), |r| <= ln(2) / 2. */
+ * but the clamp, so the loop over a block vectorises; NaN passes it, for a broken net must not look perfect.
+ * x = n ln 2 + r, exp(x) = 2^n exp(r), |r| <= ln(2) / 2. */
 INLINE REAL NAME(exp_negative)(REAL x)
 {
 #if REAL_IS_DOUBLE
     const double magic = 6755399441055744.0, low = -708.0; /* 1.5 * 2^52: adding it rounds to an integer */
-    double clamped = x > low ? x : low, shifted = clamped * 1.4426950408889634 + magic, n = shifted - magic;
+    double clamped = x < low ? low : x, shifted = clamped * 1.4426950408889634 + magic, n = shifted - magic;
     double r = (clamped - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
     double p = 1.0 / 6227020800.0;
     p = p * r + 1.0 / 479001600.0;
@@ -34,10 +35,10 @@ INLINE REAL NAME(exp_negative)(REAL x)
     memcpy(&word, &shifted, sizeof word);
     word = (word + 1023) << 52; /* the low bits of `shifted` are n; those above fall out of the shift */
     memcpy(&shifted, &word, sizeof word);
-    return x > low ? p * shifted : 0;
+    return x < low ? 0 : p * shifted;
 #else
     const float magic = 12582912.0f, low = -87.0f; /* 1.5 * 2^23 */
-    float clamped = x > low ? x : low, shifted = clamped * 1.44269504f + magic, n = shifted - magic;
+    float clamped = x < low ? low : x, shifted = clamped * 1.44269504f + magic, n = shifted - magic;
     float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
     float p = 1.0f / 5040.0f;
     p = p * r + 1.0f / 720.0f;
@@ -51,7 +52,7 @@ INLINE REAL NAME(exp_negative)(REAL x)
     memcpy(&word, &shifted, sizeof word);
     word = (word + 127) << 23;
     memcpy(&shifted, &word, sizeof word);
-    return x > low ? p * shifted : 0;
+    return x < low ? 0 : p * shifted;
 #endif
 }
 
