@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hadamrnn.errors import InputError as InputError
+    from hadamrnn.export.arduino import export_arduino as export_arduino
+    from hadamrnn.export.c import export_c as export_c
     from hadamrnn.fixedpoint.cost import fast_step_cost as fast_step_cost
     from hadamrnn.fixedpoint.cost import network_size as network_size
     from hadamrnn.fixedpoint.cost import paper_step_cost as paper_step_cost
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "InputError": "errors",
+    "export_arduino": "export.arduino",
+    "export_c": "export.c",
     "Tokens": "layers.inputs",
     "QuantizedLinear": "layers.linear",
     "ModelConfig": "layers.model",

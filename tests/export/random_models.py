@@ -33,52 +33,60 @@ def _draw(rng: np.random.Generator, fixed: dict[str, Any]) -> dict[str, Any]:
     block = int(choose("block_size", *POWERS, *POWERS, *LARGE_FACTORS))
     hidden = int(fixed.get("hidden_size", block * int(rng.integers(1, 2 + 64 // block))))
     kind = cast(InputKind, choose("input_kind", "dense", "dense", "one_hot", "embedded"))
-    inputs = int(choose("input_size", 1, 1, 2, 3, 9))
-    outputs = int(choose("output_size", 1, 2, 3, 10))
     weight_bits = choose("weight_bits", "ternary", 2, 3, 4, 4, 5, 6, 7, 8)
     activation = int(choose("activation_bits", 2, 4, 6, 8, 10, 12, 12, 12, 13, 14, 15, 16))
     input_bits = 2 if kind == "one_hot" else int(choose("input_bits", 2, 5, 8, 9, 12, 16))
     frac = 0 if weight_bits == "ternary" else weight_bits - 1
     hidden_shift = int(choose("hidden_shift", 0, 1, 2, 4, 6))
-    natural = max(activation - hidden_shift, frac + input_bits - 1)
     lowest = activation - hidden_shift  # state_shift >= 0
-    acc_bits = int(rng.integers(lowest, max(natural, lowest) + 1)) if rng.random() < 0.3 else natural
-    low, high = (-1, 1) if weight_bits == "ternary" else signed_range(weight_bits)
-    weight_scale = bool(fixed.get("reads", rng.random() < 0.9))  # some models read nothing
-    bias_low, bias_high = signed_range(activation)
-    with_bias = bool(fixed.get("biased", rng.random() < 0.7))
-    with_raw = bool(fixed.get("raw", rng.random() < 0.5)) and kind == "dense"
-    raw = _raw(rng, inputs, input_bits) if with_raw else {}
-    vocabulary = int(rng.integers(1, 12))
-    code_low, code_high = signed_range(input_bits)
-    return {
+    natural = max(lowest, frac + input_bits - 1)
+    sizes = {
         "hidden_size": hidden,
         "block_size": block,
-        "input_size": inputs,
-        "output_size": outputs,
+        "input_size": int(choose("input_size", 1, 1, 2, 3, 9)),
+        "output_size": int(choose("output_size", 1, 2, 3, 10)),
         "weight_bits": weight_bits,
         "activation_bits": activation,
         "input_bits": input_bits,
         "recurrence": choose("recurrence", "linear", "linear", "relu"),
         "every_output": bool(choose("every_output", False, True)),
         "input_kind": kind,
-        "signs": rng.choice([-1, 1], hidden),
-        "input_weight_int": rng.integers(low, high + 1, (hidden, inputs)) * weight_scale,
-        "input_bias_int": rng.integers(bias_low, bias_high + 1, hidden) * with_bias,
-        "output_weight_int": rng.integers(low, high + 1, (outputs, hidden)),
-        "output_bias_int": rng.integers(bias_low, bias_high + 1, outputs) * with_bias,
         "hidden_shift": hidden_shift,
-        "accumulator_frac_bits": acc_bits,
+        # Below the natural one, U x is shifted right.
+        "accumulator_frac_bits": int(rng.integers(lowest, natural + 1)) if rng.random() < 0.3 else natural,
         "input_bias_shift": int(rng.integers(0, 6)),
         "output_bias_shift": int(rng.integers(0, 8)),
         "input_scale": 1.0,
         "logit_scale": 0.001,
-        "column_signs": rng.choice([-1, 1], hidden) if choose("columns", False, False, True) else None,
-        "embedding_int": rng.integers(code_low, code_high + 1, (vocabulary, inputs))
-        if kind == "embedded"
-        else None,
         "metadata": {"task": "random"},
-        **raw,
+    }
+    options = {
+        "reads": fixed.get("reads", rng.random() < 0.9),  # some models read nothing
+        "biased": fixed.get("biased", rng.random() < 0.7),
+        "raw": fixed.get("raw", rng.random() < 0.5) and kind == "dense",
+        "columns": fixed.get("columns", rng.random() < 0.3),
+    }
+    return {**sizes, **_arrays(rng, sizes, options)}
+
+
+def _arrays(rng: np.random.Generator, sizes: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    hidden, inputs, outputs = sizes["hidden_size"], sizes["input_size"], sizes["output_size"]
+
+    def draw(bits: int | str, *shape: int) -> Any:
+        low, high = (-1, 1) if isinstance(bits, str) else signed_range(bits)
+        return rng.integers(low, high + 1, shape)
+
+    weight_bits, activation_bits = sizes["weight_bits"], sizes["activation_bits"]
+    embedded = sizes["input_kind"] == "embedded"
+    return {
+        "signs": rng.choice([-1, 1], hidden),
+        "input_weight_int": draw(weight_bits, hidden, inputs) * bool(options["reads"]),
+        "input_bias_int": draw(activation_bits, hidden) * bool(options["biased"]),
+        "output_weight_int": draw(weight_bits, outputs, hidden),
+        "output_bias_int": draw(activation_bits, outputs) * bool(options["biased"]),
+        "column_signs": rng.choice([-1, 1], hidden) if options["columns"] else None,
+        "embedding_int": draw(sizes["input_bits"], int(rng.integers(1, 12)), inputs) if embedded else None,
+        **(_raw(rng, inputs, sizes["input_bits"]) if options["raw"] else {}),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 from hadamrnn.export import draw_golden, export_c
 from hadamrnn.export.c import c_files
 from hadamrnn.fixedpoint.engine import Engine
+from hadamrnn.fixedpoint.model import signed_range
+from hadamrnn.orders import hadamard_matrix
 from tests.export.programs import SANITIZED, compile_and_run, write_program
 from tests.export.random_models import LARGE_FACTORS, POWERS, random_model
 
@@ -75,6 +78,37 @@ def test_large_blocks_are_exact_at_the_edge_of_their_bits(
     main = write_program(tmp_path, models, packed=[True, True], time=20)
 
     assert compile_and_run(compiler, main, SANITIZED) == "2 models, 0 bad\n"
+
+
+@needs_cc
+@pytest.mark.parametrize("columns", [False, True])
+def test_every_pass_is_exact_when_all_states_are_at_their_bounds(columns: bool, tmp_path: Path) -> None:
+    """A bias along a row of H takes the first state to its bounds, and the transform to its largest sums."""
+    rng = np.random.default_rng(23)
+    models = []
+    for bits in range(6, 17):
+        for row in (0, 1, 37):
+            model = random_model(
+                rng,
+                block_size=64,
+                hidden_size=64,
+                activation_bits=bits,
+                weight_bits=2,
+                input_bits=2,
+                input_kind="dense",
+                hidden_shift=4,
+                columns=columns,
+                reads=False,
+                recurrence="linear",
+            )
+            pattern = hadamard_matrix(64)[row] * (1 if model.column_signs is None else model.column_signs)
+            low, high = signed_range(bits)
+            shift = model.state_shift + 4  # far above what activation_bits hold after rounding
+            bias = np.where(pattern * rng.choice([-1, 1]) < 0, low, high).astype(np.int16)
+            models.append(replace(model, input_bias_int=bias, input_bias_shift=shift))
+    main = write_program(tmp_path, models, packed=[True] * len(models), time=4)
+
+    assert compile_and_run("cc", main, SANITIZED) == f"{len(models)} models, 0 bad\n"
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

@@ -7,6 +7,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from hadamrnn.errors import InputError
@@ -85,6 +86,7 @@ def _is_export(folder: Path) -> bool:
     return readme.is_file() and MARKER in readme.read_text(encoding="utf-8", errors="replace")
 
 
+@cache
 def package_version() -> str:
     try:
         return importlib.metadata.version("hadamrnn")
