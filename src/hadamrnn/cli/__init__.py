@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from hadamrnn.errors import InputError
 
-COMMANDS = ("train", "eval", "predict", "quantize", "cost", "bench", "demo", "doctor")
+COMMANDS = ("train", "eval", "predict", "quantize", "cost", "bench", "reproduce", "demo", "doctor")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
