@@ -147,7 +147,14 @@ RESULTS = Table(
     "Table 2, Section 4.2.1",
     (
         published_only(
-            "copy", "LSTM", "Jing et al. 2017", 80, "FP FP FP", "BL", "112", "Without biases 112.5 kB."
+            "copy",
+            "LSTM",
+            "Jing et al. 2017",
+            80,
+            "FP FP FP",
+            "BL",
+            "112",
+            "Its size without biases is 112.5 kB.",
         ),
         published_only("copy", "ORNN", KIANI, 256, "FP FP FP", "1.1e-12", "275"),
         published_only("copy", "QORNN", FOUCAULT, 256, "8 8 12", "1.7e-5", "75.5", QORNN_SIZE),

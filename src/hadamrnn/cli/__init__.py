@@ -13,7 +13,10 @@ from collections.abc import Sequence
 
 from hadamrnn.errors import InputError
 
-COMMANDS = ("train", "eval", "predict", "quantize", "cost", "bench", "reproduce", "demo", "doctor")
+COMMANDS = (
+    *("train", "eval", "predict", "quantize", "cost", "bench"),
+    *("reproduce", "report", "demo", "doctor"),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
