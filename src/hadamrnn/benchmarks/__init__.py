@@ -1,1 +1,1 @@
-"""What the library claims, measured: speed beside the plain loop, and the paper's tables, run and reported."""
+"""What the library claims, measured: speed beside the plain loop; the paper's tables, run and reported."""

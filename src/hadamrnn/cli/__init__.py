@@ -15,7 +15,7 @@ from hadamrnn.errors import InputError
 
 COMMANDS = (
     *("train", "eval", "predict", "quantize", "cost", "bench"),
-    *("reproduce", "report", "demo", "doctor"),
+    *("reproduce", "report", "models", "demo", "doctor"),
 )
 
 
