@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.c' -o -name '*.h' 2>/dev/null) $(wildcard CMakeLists.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-edge check clean
+.PHONY: help setup demo test test-edge check results clean
 
 help:
 	@echo "make demo    train a network on digits and show what it costs"
 	@echo "make test    run every test"
 	@echo "make test-edge  run exported C in emulators of Cortex-M, RV32 and AVR"
 	@echo "make check   lint and type-check"
+	@echo "make results write RESULTS.md and the page from results/"
 	@echo "make setup   build .venv (the others do it by themselves)"
 
 # Editable, so that Python edits need no reinstall; a changed C source or pyproject.toml does.
@@ -41,6 +42,9 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+results: setup
+	$(BIN)/hadamrnn report --results results --out .
 
 clean:
 	rm -rf $(VENV) build dist demo .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -30,9 +30,10 @@ ALLOWED = {
     "fixedpoint": {"orders"},
     "quantization": {"layers", "training", "fixedpoint", "data", "maths", "orders"},
     "export": {"fixedpoint", "orders"},
+    "models": {"fixedpoint"},
     "export.onnx": {"layers", "maths", "fixedpoint", "orders"},
 }
-TORCH_FREE = ("orders", "fixedpoint", "export", "bits", "errors", "files")
+TORCH_FREE = ("orders", "fixedpoint", "export", "models", "bits", "errors", "files")
 
 
 def rooms() -> list[str]:

@@ -13,7 +13,10 @@ from collections.abc import Sequence
 
 from hadamrnn.errors import InputError
 
-COMMANDS = ("train", "eval", "predict", "quantize", "export", "cost", "bench", "demo", "doctor")
+COMMANDS = (
+    *("train", "eval", "predict", "quantize", "export", "cost", "bench"),
+    *("reproduce", "report", "models", "demo", "doctor"),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

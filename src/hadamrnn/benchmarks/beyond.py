@@ -1,0 +1,72 @@
+"""Our own rows: networks the paper did not train, smaller and larger than its own, and baselines."""
+
+from __future__ import annotations
+
+from hadamrnn.benchmarks.rows import Experiment, Row, Table
+from hadamrnn.bits import WeightBits
+
+
+def _ours(
+    task: str, hidden_size: int, bits: WeightBits, num_blocks: int = 1, activation_bits: int | None = 12
+) -> Row:
+    return Row(
+        *(task, "HadamRNN" if num_blocks == 1 else "Block-HadamRNN", ""),
+        Experiment(task, hidden_size, bits, num_blocks),
+        activation_bits,
+        hidden_size,
+        recurrent_bits="1" if num_blocks == 1 else "ternary",
+        weight_bits=str(bits),
+        activations=str(activation_bits or "FP"),
+    )
+
+
+BEYOND = Table(
+    "beyond",
+    "Past the paper: larger and smaller networks",
+    "",
+    "not in the paper",
+    (
+        _ours("copy", 64, 4),
+        _ours("pmnist", 256, 4),
+        _ours("pmnist", 256, 6),
+        _ours("pmnist", 1024, 2),
+        _ours("pmnist", 1024, 4),
+        _ours("pmnist", 2048, 2),
+        _ours("pmnist", 2048, 4),
+        _ours("smnist", 256, 4),
+        _ours("smnist", 256, 6),
+        _ours("smnist", 1024, 4),
+        _ours("smnist", 2048, 2),
+        _ours("smnist", 2048, 4),
+        _ours("imdb", 128, 4),
+        _ours("imdb", 256, 4),
+        _ours("sst2", 64, 2),
+        _ours("har2", 256, 4, num_blocks=2),
+        _ours("har2", 256, 8, num_blocks=2),
+    ),
+)
+
+
+def _baseline(task: str, model: str, hidden_size: int, bits: WeightBits, published: str = "") -> Row:
+    return Row(
+        *(task, {"lstm": "LSTM", "fastgrnn": "FastGRNN"}[model], published),
+        Experiment(task, hidden_size, bits, model=model),
+        hidden_size=hidden_size,
+        recurrent_bits=str(bits or "FP"),
+        weight_bits=str(bits or "FP"),
+        source="Kusupati et al. 2018" if published else "",
+    )
+
+
+BASELINES = Table(
+    "baselines",
+    "Baselines trained here",
+    "",
+    "Tables 2 and 7 where a figure is published",
+    (
+        _baseline("smnist", "lstm", 128, None),
+        _baseline("smnist", "fastgrnn", 170, 8, "98.2"),
+        _baseline("har2", "lstm", 80, None),
+        _baseline("har2", "fastgrnn", 80, 8, "95.59"),
+    ),
+)

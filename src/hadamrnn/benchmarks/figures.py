@@ -1,0 +1,264 @@
+"""The report's figures, as SVG that is the same to the byte for the same results.
+
+Narrow on purpose (4.4 inches): they fill a phone and stand in pairs on a desk or on paper. Colours are told
+apart by the colour-blind, and markers differ too, for print in grey.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FuncFormatter
+
+from hadamrnn.benchmarks.appendix import SCALES
+from hadamrnn.benchmarks.compare import figure
+from hadamrnn.benchmarks.document import Picture
+from hadamrnn.benchmarks.front import Point, front, measured_points, published_points
+from hadamrnn.benchmarks.memorization import Memorization
+from hadamrnn.benchmarks.paper import BLOCKS, TASKS
+from hadamrnn.benchmarks.results import Result
+from hadamrnn.fixedpoint.cost import fast_step_cost
+
+STYLE: Any = {
+    "svg.hashsalt": "hadamrnn",
+    "svg.fonttype": "path",
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "figure.constrained_layout.use": True,
+}
+WIDTH, HEIGHT = 4.4, 3.5
+MARGIN = 0.02  # of accuracy, below the worst published network: what lies deeper is left out
+PAPER, OURS, OTHERS, SECOND = "#0072b2", "#d55e00", "#777777", "#009e73"
+CURVES = {"paper": (PAPER, "-"), "best": (OURS, "--"), "quick": (SECOND, ":")}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw in this style, whatever the user's own settings are."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        yield
+
+
+def size_accuracy(task: str, results: Sequence[Result]) -> Picture:
+    """The (size, accuracy) plane: the paper's networks, ours, and both Pareto fronts."""
+    with styled():
+        canvas, axes = _canvas()
+        published = published_points(task)
+        hadam = [point for point in published if "Hadam" in point.family]
+        others = [point for point in published if "Hadam" not in point.family]
+        floor = min(point.value for point in published) - MARGIN
+        measured = measured_points(task, results)
+        ours = [point for point in measured if point.value >= floor]
+        _scatter(axes, others, OTHERS, "s", "other networks, published")
+        _scatter(axes, hadam, PAPER, "o", "HadamRNN, published")
+        integers = [point for point in ours if point.family == "integers"]
+        _scatter(axes, [point for point in ours if point.family == "float"], OURS, "^", "measured here")
+        _scatter(axes, integers, OURS, "v", "measured here, integers", hollow=True)
+        _front(axes, hadam, PAPER, "--")
+        _front(axes, ours, OURS, "-")
+        for point in others:
+            _name(axes, point, above=_beats_neighbour(point, others))
+        axes.set_xscale("log")
+        axes.set_xlabel("size in kB")
+        axes.set_ylabel("test accuracy in %")
+        axes.set_title(TASKS[task].title)
+        axes.margins(x=0.12, y=0.1)
+        canvas.legend(loc="outside lower center", ncols=2)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        left_out = len(measured) - len(ours)
+        story = "" if measured else " Nothing has been measured here yet."
+        story += f" {left_out} measured points lie below and are left out." if left_out else ""
+        caption = f"{TASKS[task].title}: the best networks are in the upper left corner.{story}"
+        return Picture(f"size-accuracy-{task}", _svg(canvas, f"size-accuracy-{task}"), caption)
+
+
+def additions_cross_entropy(results: Sequence[Result]) -> Picture:
+    """The (additions, cross-entropy) plane of the copy task, for q = 32, 8, 2, 1."""
+    with styled():
+        canvas, axes = _canvas()
+        rows = [row for row in BLOCKS.rows if row.task == "copy"]
+        published = [(row.additions, row.value) for row in rows]
+        axes.plot(*zip(*published, strict=True), "o--", color=PAPER, label="published")
+        for row in rows:
+            assert row.experiment is not None and row.additions is not None and row.value is not None
+            label = f"q = {row.experiment.num_blocks}"
+            axes.annotate(label, (row.additions, row.value), (5, 4), textcoords="offset points", fontsize=8)
+        drawn = False
+        for preset, marker in (("paper", "s"), ("best", "^")):
+            counted, fast = [], []
+            for row in rows:
+                assert row.experiment is not None
+                for result in results:
+                    value = figure(result, None)
+                    if (result.experiment, result.preset) == (row.experiment.key, preset) and value:
+                        counted.append((row.additions, value))
+                        cost = fast_step_cost(128, 10, 9, num_blocks=row.experiment.num_blocks)
+                        fast.append((cost.recurrent.additions, value))
+            if counted:
+                drawn = True
+                axes.plot(*zip(*counted, strict=True), f"{marker}-", color=OURS, label=f"measured, {preset}")
+                axes.plot(
+                    *zip(*fast, strict=True),
+                    f"{marker}:",
+                    color=SECOND,
+                    label=f"measured, {preset}, fast transform",
+                )
+        axes.axhline(TASKS["copy"].baseline or 0, color=OTHERS, linewidth=0.8)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("additions for W h in a step")
+        axes.set_ylabel("test cross-entropy")
+        axes.set_title("Copy task, 4 bits, d_h = 128")
+        axes.margins(x=0.15)
+        canvas.legend(loc="outside lower center", ncols=2)
+        missing = "" if drawn else " Nothing has been measured here yet."
+        caption = (
+            "Copy task, W of q diagonal blocks: the best networks are in the lower left corner; the grey "
+            f"line is guessing.{missing}"
+        )
+        return Picture("additions-cross-entropy", _svg(canvas, "additions-cross-entropy"), caption)
+
+
+def memorization_picture(found: Memorization) -> Picture:
+    """How far a unit added to x_t moves the last state: linear above, ReLU below."""
+    with styled():
+        canvas = Canvas(figsize=(WIDTH, 4.2))
+        top, bottom = canvas.subplots(2, 1, sharex=True)
+        steps = range(1, found.seq_length + 1)
+        for axes, title, e, f in (
+            (top, "linear recurrence", found.e_linear, found.f_linear),
+            (bottom, "ReLU recurrence", found.e_relu, found.f_relu),
+        ):
+            axes.plot(steps, e, "-", color=PAPER, label="first axis, e")
+            axes.plot(steps, f, "--", color=OURS, label="second axis, f")
+            axes.set_title(title)
+            axes.set_ylim(bottom=0)
+            axes.set_ylabel("change of h_T")
+        top.legend(loc="lower right")
+        bottom.set_xlabel("t, the step whose input is moved by 1")
+        caption = (
+            f"How far h_{found.seq_length} moves when 1 is added to x_t. Linear: the same for every t. "
+            "ReLU: early inputs count for less."
+        )
+        return Picture("memorization", _svg(canvas, "memorization"), caption)
+
+
+def curve_pictures(results: Sequence[Result]) -> list[Picture]:
+    """Validation and sign flips by epoch, of each task's 4-bit network."""
+    pictures = []
+    for scale in SCALES:
+        runs = [
+            run for run in results if run.experiment == scale.experiment.key and run.seed == 0 and run.curve
+        ]
+        if runs:
+            pictures.append(_curves(scale.experiment.task, scale.experiment.key, runs))
+    return pictures
+
+
+def _curves(task: str, key: str, runs: Sequence[Result]) -> Picture:
+    with styled():
+        canvas = Canvas(figsize=(WIDTH, 4.2))
+        top, bottom = canvas.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+        accuracy = TASKS[task].metric == "accuracy"
+        for run in runs:
+            color, line = CURVES[run.preset]
+            epochs = run.curve["epoch"]
+            values = [100 * value if accuracy else value for value in run.curve["validation"]]
+            top.plot(epochs, values, line, color=color, label=f"preset {run.preset}")
+            bottom.plot(epochs, run.curve["flips"], line, color=color)
+        if not accuracy:
+            top.set_yscale("log")
+        bottom.set_yscale("symlog", linthresh=1)
+        bottom.set_ylim(bottom=0)
+        top.set_ylabel("validation accuracy in %" if accuracy else "validation cross-entropy")
+        bottom.set_ylabel("sign flips")
+        bottom.set_xlabel("epoch")
+        top.set_title(f"{TASKS[task].title}, 4 bits")
+        top.legend(loc="best")
+        caption = (
+            f"{TASKS[task].title}: validation by epoch, and signs of u that flipped since the point before."
+        )
+        return Picture(f"curves-{key}", _svg(canvas, f"curves-{key}"), caption)
+
+
+def _canvas() -> tuple[Canvas, Axes]:
+    canvas = Canvas(figsize=(WIDTH, HEIGHT))
+    return canvas, canvas.subplots()
+
+
+def _scatter(
+    axes: Axes, points: Sequence[Point], color: str, marker: str, label: str, hollow: bool = False
+) -> None:
+    if points:
+        axes.scatter(
+            [point.kilobytes for point in points],
+            [100 * point.value for point in points],
+            s=26,
+            marker=marker,
+            facecolors="white" if hollow else color,
+            edgecolors=color,
+            label=label,
+            zorder=3,
+        )
+
+
+def _front(axes: Axes, points: Sequence[Point], color: str, line: str) -> None:
+    best = front(points)
+    if len(best) > 1:
+        axes.plot(
+            [point.kilobytes for point in best],
+            [100 * point.value for point in best],
+            line,
+            color=color,
+            linewidth=1,
+            drawstyle="steps-post",
+        )
+
+
+def _beats_neighbour(point: Point, points: Sequence[Point]) -> bool:
+    """Whether a point lies above the one next to it: then its name does not run into the other's."""
+    rest = [each for each in points if each != point]
+    nearest = min(rest, key=lambda each: abs(math.log(each.kilobytes / point.kilobytes)))
+    return point.value >= nearest.value
+
+
+def _name(axes: Axes, point: Point, above: bool) -> None:
+    axes.annotate(
+        point.label.strip(),
+        (point.kilobytes, 100 * point.value),
+        (0, 6 if above else -12),
+        textcoords="offset points",
+        fontsize=7,
+        color="#444444",
+        ha="center",
+    )
+
+
+def _svg(canvas: Canvas, name: str) -> str:
+    """Return the figure without date or prolog, its ids led by its name: several fit into one page."""
+    buffer = io.StringIO()
+    canvas.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'((?:xlink:)?href="|url\()#', rf"\1#{name}-", text)
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"

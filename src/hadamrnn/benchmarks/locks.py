@@ -1,0 +1,134 @@
+"""Claims on names in a shared folder: several processes, or machines over one file system, share work.
+
+A claim is a file NAME.GENERATION.lock, made with O_EXCL, so that one maker alone succeeds. Its owner touches
+it while it works. A claim that was not touched for `STALE_SECONDS` is dead, and whoever makes the next
+generation has taken over; the highest generation is the one that counts. Ages are measured against the file
+system's own clock, so machines need not agree on the time. Start at `claim`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+HEARTBEAT_SECONDS = 10.0
+STALE_SECONDS = 120.0
+
+
+class Claim:
+    """A held claim. `lost` turns True if another process has taken it over."""
+
+    def __init__(self, folder: Path, name: str, generation: int, token: str) -> None:
+        self.folder, self.name, self.generation, self.token = folder, name, generation, token
+
+    @property
+    def path(self) -> Path:
+        return lock_path(self.folder, self.name, self.generation)
+
+    @property
+    def lost(self) -> bool:
+        newest = generations(self.folder, self.name)
+        return not newest or newest[-1] != self.generation or read_token(self.path) != self.token
+
+    def beat(self) -> None:
+        """Show that the owner lives."""
+        with suppress(FileNotFoundError):
+            os.utime(self.path)
+
+    def release(self) -> None:
+        """Give the name free; the claim's own file goes last, so that it counts until the end."""
+        if not self.lost:
+            for generation in generations(self.folder, self.name):
+                lock_path(self.folder, self.name, generation).unlink(missing_ok=True)
+
+
+@contextmanager
+def claim(
+    folder: Path,
+    name: str,
+    stale_seconds: float = STALE_SECONDS,
+    heartbeat_seconds: float = HEARTBEAT_SECONDS,
+) -> Iterator[Claim | None]:
+    """Yield the claim on `name`, kept alive by a thread, or None if another process holds it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    held = acquire(folder, name, stale_seconds)
+    if held is None:
+        yield None
+        return
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(heartbeat_seconds):
+            held.beat()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield held
+    finally:
+        done.set()
+        thread.join()
+        held.release()
+
+
+def acquire(folder: Path, name: str, stale_seconds: float = STALE_SECONDS) -> Claim | None:
+    """Return a claim on `name`, or None if a living one exists.
+
+    The order of the steps is what makes this safe: make the own file, then look again. Of two processes that
+    overlap, at least one sees the other's file and backs off.
+    """
+    before = generations(folder, name)
+    top = before[-1] if before else None
+    dead = None if top is None else read_token(lock_path(folder, name, top))
+    if top is not None and age(lock_path(folder, name, top)) < stale_seconds:
+        return None
+    made = Claim(folder, name, 0 if top is None else top + 1, secrets.token_hex(8))
+    try:
+        descriptor = os.open(made.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+    except FileExistsError:
+        return None
+    with os.fdopen(descriptor, "w") as file:
+        file.write(made.token)
+    revived = top is not None and read_token(lock_path(folder, name, top)) not in (None, dead)
+    if made.lost or revived:
+        made.path.unlink(missing_ok=True)
+        return None
+    return made
+
+
+def lock_path(folder: Path, name: str, generation: int) -> Path:
+    return folder / f"{name}.{generation}.lock"
+
+
+def generations(folder: Path, name: str) -> list[int]:
+    """Return the generations of claims on `name`, ascending."""
+    found = (
+        path.name[len(name) + 1 : -len(".lock")]
+        for path in folder.glob("*.lock")
+        if path.name.startswith(f"{name}.")
+    )
+    return sorted(int(part) for part in found if part.isdecimal())
+
+
+def read_token(path: Path) -> str | None:
+    """Return the owner's token, None if the file is gone."""
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return None
+
+
+def age(path: Path) -> float:
+    """Return the seconds since `path` was touched, by the file system's clock; 0 if it is gone."""
+    probe = path.with_name(f".clock.{secrets.token_hex(8)}")
+    try:
+        probe.touch()
+        return probe.stat().st_mtime - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+    finally:
+        probe.unlink(missing_ok=True)

@@ -1,0 +1,168 @@
+"""A measured row on disk: one small JSON file per run, written by the runner and never by hand.
+
+It holds what was run, what came out and on what kind of machine; no host name, no path, no date, so that
+results of several machines lie side by side in one folder under version control.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from hadamrnn.errors import InputError
+from hadamrnn.files import write_atomically
+
+FORMAT = "hadamrnn result"
+FORMAT_VERSION = 1
+CURVE_POINTS = 200
+CURVE_DIGITS = 5
+
+
+@dataclass(frozen=True)
+class IntegerFigures:
+    """What became of the network in integers.
+
+    Args:
+        test: the metric over the test set; None if its labels are private.
+        hidden_shift: n_h, with alpha_W alpha_h = 2^n_h.
+        saturations: state entries that were clipped, over the test set.
+    """
+
+    activation_bits: int
+    test: float | None
+    kilobytes: float
+    hidden_shift: int
+    saturations: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """One finished run.
+
+    Args:
+        experiment: its key.
+        config: every field of `TrainingConfig`.
+        test: the metric of the best validation epoch's model over the test set; None if labels are private.
+        integer: the same network in integers; None where it has no integer form.
+        kilobytes: with activations in floating point; None for baselines.
+        ended: finished, or diverged: then the best model before that is what was measured.
+        curve: columns epoch, loss, validation, flips of the run's validations.
+        note: what the data set says must stand beside its figures.
+    """
+
+    experiment: str
+    preset: str
+    seed: int
+    config: dict[str, Any]
+    metric: str
+    test: float | None
+    validation: float
+    integer: IntegerFigures | None
+    kilobytes: float | None
+    steps: int
+    epochs: float
+    best_step: int
+    seconds: float
+    ended: str
+    threads: int
+    cpu: str
+    versions: dict[str, str | None]
+    note: str = ""
+    curve: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return result_name(self.experiment, self.preset, self.seed)
+
+
+def result_name(experiment: str, preset: str, seed: int) -> str:
+    """Return the name of a result, of its lock and its run folder.
+
+    >>> result_name("pmnist-512-4bit", "best", 0)
+    'pmnist-512-4bit.best.seed0'
+    """
+    return f"{experiment}.{preset}.seed{seed}"
+
+
+def write_result(folder: Path, result: Result) -> Path:
+    """Write `result` into `folder`, whole or not at all, and return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{result.name}.json"
+    write_atomically(path, dump({"format": FORMAT, "version": FORMAT_VERSION, **asdict(result)}))
+    return path
+
+
+def dump(values: dict[str, Any]) -> bytes:
+    """Return JSON with one line a field: short, and readable in a diff."""
+    lines = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in values.items())
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+
+
+def read_result(path: Path) -> Result:
+    """Return the result that `write_result` wrote."""
+    values = read_json(path, FORMAT, FORMAT_VERSION)
+    integer = values.get("integer")
+    try:
+        figures = None if integer is None else IntegerFigures(**integer)
+        result = Result(**{**values, "integer": figures})
+    except TypeError as error:
+        known = ", ".join(each.name for each in fields(Result))
+        raise InputError(f"{path} must hold {known}; {error}.") from error
+    if path.name != f"{result.name}.json":
+        raise InputError(f"{path} holds the result {result.name}: a result's file has its name.")
+    return result
+
+
+def read_results(folder: Path) -> list[Result]:
+    """Return all results of a folder, ordered by name; an absent folder has none."""
+    return [read_result(path) for path in sorted(folder.glob("*.seed*.json"))]
+
+
+def read_json(path: Path, kind: str, version: int) -> dict[str, Any]:
+    """Return the fields of a JSON file of ours, its format checked and taken off."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        found = (values.pop("format"), values.pop("version"))
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, AttributeError) as error:
+        raise InputError(f"{path} is no {kind} ({error!r}). Remove it and run its row again.") from error
+    if found != (kind, version):
+        raise InputError(
+            f"{path} must be a {kind} of version {version}, got {found[0]} of version {found[1]}."
+        )
+    return dict(values)
+
+
+def curve_columns(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """Return the rows of metrics.jsonl as columns, at most `CURVE_POINTS` long.
+
+    Of a longer run every n-th row and the last are kept; flips in between are added up.
+
+    >>> row = {"epoch": 1.0, "loss": 0.123456789, "validation_metric": 0.5, "flips": 3}
+    >>> curve_columns([row])
+    {'epoch': [1.0], 'loss': [0.12346], 'validation': [0.5], 'flips': [3]}
+    """
+    stride = max(1, -(-len(rows) // CURVE_POINTS))
+    parts = [rows[max(0, end - stride) : end] for end in range(len(rows), 0, -stride)][::-1]
+
+    def column(name: str) -> list[float]:
+        return [float(f"{part[-1][name]:.{CURVE_DIGITS}g}") for part in parts]
+
+    return {
+        "epoch": column("epoch"),
+        "loss": column("loss"),
+        "validation": column("validation_metric"),
+        "flips": [sum(row["flips"] for row in part) for part in parts],
+    }
+
+
+def cpu_model() -> str:
+    """Return what kind of processor this is, as `Intel(R) Xeon(R) CPU`."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

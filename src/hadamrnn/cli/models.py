@@ -1,0 +1,73 @@
+"""`hadamrnn models`: trained integer models that ship with the package."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hadamrnn.cli.arguments import add_json_option
+from hadamrnn.errors import InputError
+
+EXAMPLE = """examples:
+  hadamrnn models
+  hadamrnn models pmnist-512-4bit --out models
+  hadamrnn models --add results/pmnist-512-4bit.best.seed0.json --runs runs --out src/hadamrnn/models"""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "models",
+        help="list and copy trained integer models",
+        description="List the integer models that ship with the package, each with the command that made it, "
+        "or copy one.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="copy this one to --out")
+    parser.add_argument("--out", metavar="DIR", help="where to copy to; default here")
+    parser.add_argument(
+        "--add", metavar="RESULT", help="write the network behind a result, with its story, to --out"
+    )
+    parser.add_argument("--runs", default="runs", metavar="DIR", help="run folders, for --add; default runs")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    from hadamrnn import models
+
+    if args.add is not None:
+        if args.name is not None or args.out is None:
+            raise InputError("--add RESULT needs --out DIR and no NAME: the result names the model.")
+        from hadamrnn.benchmarks.shipping import ship
+
+        _written(ship(Path(args.add), Path(args.runs), Path(args.out)), args.json)
+    elif args.name is not None:
+        _written(models.copy(models.find(args.name), Path(args.out or ".")), args.json)
+    elif args.out is not None:
+        raise InputError("--out says where to copy to: name a model, as in hadamrnn models NAME --out DIR.")
+    else:
+        _list(models.shipped(), args.json)
+
+
+def _list(found: list[Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([asdict(model) for model in found]))
+        return
+    if not found:
+        print("no models ship with this installation; make one: hadamrnn train, then hadamrnn quantize")
+    for model in found:
+        figure = "" if model.test is None else f"{model.metric} {_show(model.metric, model.test)}"
+        print(f"{model.name:24} {model.kilobytes:8.2f} kB  {figure:24} {model.command}")
+
+
+def _show(metric: str, value: float) -> str:
+    return f"{100 * value:.2f} %" if metric == "accuracy" else f"{value:.3g}"
+
+
+def _written(paths: list[Path], as_json: bool) -> None:
+    written = [str(path) for path in paths]
+    print(json.dumps({"written": written}) if as_json else f"written: {', '.join(written)}")

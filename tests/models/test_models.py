@@ -1,0 +1,115 @@
+"""Shipped models: listed, copied, checked, and made from a result without a word by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hadamrnn import fixedpoint, models
+from hadamrnn.benchmarks.results import Result, write_result
+from hadamrnn.cli import main
+from hadamrnn.errors import InputError
+from hadamrnn.layers.model import ModelConfig, build_model
+from hadamrnn.quantization.calibration import Calibration
+from hadamrnn.quantization.lowering import lower
+from tests.benchmarks.conftest import result as result  # a fixture
+
+
+@pytest.fixture
+def folder(tmp_path: Path, result: Result) -> Path:
+    """A folder of models with one in it, made from a result and its run folder."""
+    network = build_model(ModelConfig(input_size=1, hidden_size=16, output_size=10))
+    integer = lower(network, Calibration(8.0, 1.0, 784, 10), activation_bits=12)
+    run = tmp_path / "runs" / result.name
+    run.mkdir(parents=True)
+    fixedpoint.save(integer, run / fixedpoint.FILE_NAME)
+    path = write_result(tmp_path / "results", result)
+    out = tmp_path / "models"
+    assert main(["models", "--add", str(path), "--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
+    return out
+
+
+def test_what_ships_loads_and_is_what_its_story_says() -> None:
+    for model in models.shipped():
+        assert model.load().hidden_size > 0
+        assert model.command.startswith("hadamrnn ")
+        assert model.path().stat().st_size < 200_000
+
+
+def test_a_story_comes_from_the_result(folder: Path, result: Result) -> None:
+    (model,) = models.shipped(folder)
+
+    assert (model.name, model.task, model.metric) == ("pmnist-512-4bit", "pmnist", "accuracy")
+    assert result.integer is not None and model.test == result.integer.test
+    assert model.command == (
+        "hadamrnn reproduce results --rows pmnist-512-4bit --preset best --set epochs=12 --threads 1"
+    )
+    assert model.load(folder).hidden_size == 16
+
+
+def test_the_command_lists_and_copies(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(models, "FOLDER", folder)
+    capsys.readouterr()
+    assert main(["models"]) == 0
+    assert "pmnist-512-4bit" in (listed := capsys.readouterr().out) and "94.94 %" in listed
+    assert main(["models", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["name"] == "pmnist-512-4bit"
+    assert main(["models", "pmnist-512-4bit", "--out", str(tmp_path / "mine")]) == 0
+    copied = fixedpoint.load(tmp_path / "mine" / "pmnist-512-4bit.int.safetensors")
+    assert np.array_equal(copied.signs, models.find("pmnist-512-4bit").load().signs)
+
+
+def test_an_empty_set_is_said_to_be_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(models, "FOLDER", tmp_path)
+    assert main(["models"]) == 0
+    assert "no models ship" in capsys.readouterr().out
+    assert main(["models", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert main(["models", "any"]) == 2
+    assert "There is no model 'any'" in capsys.readouterr().err
+
+
+def test_a_damaged_file_is_refused(folder: Path) -> None:
+    (model,) = models.shipped(folder)
+    path = model.path(folder)
+    path.write_bytes(path.read_bytes()[:-1] + b"\x01")
+
+    with pytest.raises(InputError, match="is not the file that"):
+        model.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--add", "RESULT"), "needs --out DIR"),
+        (("--add", "RESULT", "--out", "DIR", "--runs", "nowhere"), "but there is none"),
+        (("--out", "DIR"), "name a model"),
+    ],
+)
+def test_bad_input_takes_one_line(
+    arguments: tuple[str, ...],
+    complaint: str,
+    tmp_path: Path,
+    result: Result,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    places = {"RESULT": str(write_result(tmp_path, result)), "DIR": str(tmp_path / "out")}
+
+    assert main(["models", *(places.get(word, word) for word in arguments)]) == 2
+    errors = capsys.readouterr().err
+    assert complaint in errors and errors.count("\n") == 1 and not (tmp_path / "out").exists()
+
+
+def test_only_what_a_command_repeats_is_shipped(folder: Path, tmp_path: Path, result: Result) -> None:
+    from hadamrnn.benchmarks.shipping import command
+
+    with pytest.raises(InputError, match="No table has digits-8-4bit"):
+        command(replace(result, experiment="digits-8-4bit"))
