@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hadamrnn.cli.arguments import add_data_option, add_json_option
+from hadamrnn.cli.arguments import add_data_option, add_json_option, add_model_option, parse_options
 from hadamrnn.errors import InputError
 from hadamrnn.training.config import TrainingConfig, parse_value, resolve_config
 
@@ -55,13 +55,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="NAME=VALUE",
         help="an option of the task's loader, as delay=200 for copy; may be repeated",
     )
-    parser.add_argument(
-        "--model-option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an option of this kind of network alone, as recurrent_rank=16 for fastgrnn; may be repeated",
-    )
+    add_model_option(parser)
     add_data_option(parser)
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.add_argument(
@@ -129,27 +123,14 @@ def _settings(args: argparse.Namespace) -> dict[str, object]:
 
 
 def _config(args: argparse.Namespace, settings: dict[str, object]) -> TrainingConfig:
-    task, options = args.task, _options("--task-option", args.task_option)
+    task, options = args.task, parse_options("--task-option", args.task_option)
     if task is not None and task.endswith(".npz"):
         task, options = "npz", {"path": task, **options}
     if "path" in options:  # a run is also read from other folders
         options["path"] = str(Path(str(options["path"])).resolve())
-    model_options = _options("--model-option", args.model_option)
+    model_options = parse_options("--model-option", args.model_option)
     overrides = {**settings, "task_options": options, "model_options": model_options}
     return resolve_config(task, preset=args.preset, file=args.config, overrides=overrides)
-
-
-def _options(flag: str, texts: list[str]) -> dict[str, object]:
-    """Return the names and values of a repeated NAME=VALUE."""
-    import yaml
-
-    options: dict[str, object] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise InputError(f"{flag} must be NAME=VALUE, got {text!r}.")
-        options[name] = yaml.safe_load(value)
-    return options
 
 
 @contextmanager
