@@ -10,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hadamrnn.baselines.networks import build_model as build_model
+    from hadamrnn.baselines.networks import load_model as load_model
     from hadamrnn.errors import InputError as InputError
     from hadamrnn.export.arduino import export_arduino as export_arduino
     from hadamrnn.export.c import export_c as export_c
@@ -23,9 +25,7 @@ if TYPE_CHECKING:
     from hadamrnn.layers.linear import QuantizedLinear as QuantizedLinear
     from hadamrnn.layers.model import ModelConfig as ModelConfig
     from hadamrnn.layers.model import SequenceModel as SequenceModel
-    from hadamrnn.layers.model import build_model as build_model
     from hadamrnn.layers.rnn import HadamRNN as HadamRNN
-    from hadamrnn.layers.storage import load_model as load_model
     from hadamrnn.layers.storage import save_model as save_model
     from hadamrnn.maths.hadamard import recurrent_weight as recurrent_weight
     from hadamrnn.maths.transform import hadamard_transform as hadamard_transform
@@ -53,9 +53,9 @@ _HOME = {
     "QuantizedLinear": "layers.linear",
     "ModelConfig": "layers.model",
     "SequenceModel": "layers.model",
-    "build_model": "layers.model",
+    "build_model": "baselines.networks",
     "HadamRNN": "layers.rnn",
-    "load_model": "layers.storage",
+    "load_model": "baselines.networks",
     "save_model": "layers.storage",
     "recurrent_weight": "maths.hadamard",
     "hadamard_transform": "maths.transform",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from hadamrnn.errors import InputError
+
 
 def weight_bits(text: str) -> int | str | None:
     """Parse `4`, `ternary` or `none`."""
@@ -40,3 +42,26 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, got {text!r}")
     return int(text)
+
+
+def add_model_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of this kind of network alone, as recurrent_rank=16 for fastgrnn; may be repeated",
+    )
+
+
+def parse_options(flag: str, texts: list[str]) -> dict[str, object]:
+    """Return the names and values of a repeated NAME=VALUE."""
+    import yaml
+
+    options: dict[str, object] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"{flag} must be NAME=VALUE, got {text!r}.")
+        options[name] = yaml.safe_load(value)
+    return options

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hadamrnn.cli.arguments import add_json_option, weight_bits
+from hadamrnn.cli.arguments import add_json_option, add_model_option, parse_options, weight_bits
 from hadamrnn.errors import InputError
+from hadamrnn.training.presets import model_values
+
+HADAMRNN = "hadamrnn"
 
 if TYPE_CHECKING:
     from hadamrnn.fixedpoint import FileSize
 
-EXAMPLE = "example:  hadamrnn cost --hidden-size 512 --input-size 1 --output-size 10 --activation-bits 12"
+EXAMPLE = """examples:
+  hadamrnn cost --hidden-size 512 --input-size 1 --output-size 10 --activation-bits 12
+  hadamrnn cost --model lstm --hidden-size 170 --input-size 1 --output-size 10"""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -23,16 +28,24 @@ def add_parser(subparsers: Any) -> None:
         help="bytes and operations of a network",
         description="Print what a network costs to store and to run for one time step.",
         epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "run_folder", metavar="RUN", nargs="?", help="a quantized run (its file is measured) or a trained one"
     )
+    parser.add_argument(
+        "--model", default=HADAMRNN, metavar="NAME", help="kind of network (default hadamrnn)"
+    )
+    add_model_option(parser)
     parser.add_argument("--hidden-size", type=int, help="d_h")
     parser.add_argument("--input-size", type=int, help="d_in: channels, symbols or embedding width")
     parser.add_argument("--output-size", type=int, help="d_out")
     parser.add_argument("--num-blocks", type=int, default=1, help="q, diagonal blocks of W (default 1)")
     parser.add_argument(
-        "--weight-bits", type=weight_bits, default=4, help="of U and V: 2..16, ternary or none"
+        "--weight-bits",
+        type=weight_bits,
+        default=argparse.SUPPRESS,
+        help="of U and V: 2..16, ternary or none (default: 4, or what the kind of network has)",
     )
     parser.add_argument(
         "--activation-bits", type=int, help="of states and biases; floating point if left out"
@@ -48,6 +61,9 @@ def run(args: argparse.Namespace) -> None:
     from hadamrnn.fixedpoint.cost import fast_step_cost, network_size, paper_step_cost
 
     shape, file = _shape_of_run(Path(args.run_folder)) if args.run_folder else (_shape_of(args), None)
+    if shape.model != HADAMRNN:
+        _print_baseline(shape, args.json)
+        return
     size = network_size(
         shape.hidden_size,
         shape.input_size,
@@ -94,6 +110,8 @@ class Shape:
     one_hot: bool
     vocabulary_size: int | None
     column_switches: bool
+    model: str = HADAMRNN
+    model_options: dict[str, Any] = field(default_factory=dict)
 
 
 def _shape_of(args: argparse.Namespace) -> Shape:
@@ -101,7 +119,9 @@ def _shape_of(args: argparse.Namespace) -> Shape:
     missing = ["--" + name.replace("_", "-") for name in names if getattr(args, name) is None]
     if missing:
         raise InputError(f"Without a RUN these are required: {', '.join(missing)}.")
-    return Shape(**{field.name: getattr(args, field.name) for field in fields(Shape)})
+    given = {"weight_bits": model_values(args.model).get("weight_bits", 4), **vars(args)}
+    given["model_options"] = parse_options("--model-option", args.model_option)
+    return Shape(**{each.name: given[each.name] for each in fields(Shape)})
 
 
 def _shape_of_run(folder: Path) -> tuple[Shape, FileSize | None]:
@@ -118,7 +138,7 @@ def _shape_of_run(folder: Path) -> tuple[Shape, FileSize | None]:
             *(model.vocabulary_size if embedded else None, model.column_signs is not None),
         )
         return shape, fixedpoint.file_size(model, path.stat().st_size)
-    from hadamrnn.layers.storage import load_model
+    from hadamrnn.baselines.networks import load_model
 
     trained = folder / "model.safetensors"
     config = load_model(trained).config if trained.is_file() else None
@@ -127,8 +147,42 @@ def _shape_of_run(folder: Path) -> tuple[Shape, FileSize | None]:
     shape = Shape(
         *(config.hidden_size, config.input_size, config.output_size, config.num_blocks, config.weight_bits),
         *(None, config.one_hot, config.vocabulary_size, config.switches == "rows+columns"),
+        *(config.model, config.model_options),
     )
     return shape, None
+
+
+def _print_baseline(shape: Shape, as_json: bool) -> None:
+    """Print the figures of a network that is no HadamRNN."""
+    from hadamrnn.fixedpoint.baseline_cost import baseline_size, baseline_step_cost
+
+    sizes = (shape.hidden_size, shape.input_size, shape.output_size)
+    options: dict[str, Any] = {"weight_bits": shape.weight_bits, "options": shape.model_options}
+    size = baseline_size(shape.model, *sizes, vocabulary_size=shape.vocabulary_size, **options)
+    steps = baseline_step_cost(shape.model, *sizes, one_hot=shape.one_hot, **options)
+    if as_json:
+        figures = {
+            "model": shape.model,
+            "kilobytes": round(size.kilobytes, 4),
+            "stored_kilobytes": round(size.stored_kilobytes, 4),
+            "kilobytes_with_embedding": round(size.kilobytes_with_embedding, 4),
+            "bits": asdict(size),
+            "operations_per_step": {"paper": asdict(steps)},
+        }
+        print(json.dumps(figures))
+        return
+    print(f"size by the paper's rule {size.kilobytes:9.2f} kB")
+    print(f"with all that is stored  {size.stored_kilobytes:9.2f} kB")
+    for name, bits in size.parts.items():
+        if bits:
+            remark = ", left out by the paper" if name in size.left_out else ""
+            print(f"  {name.replace('_', ' '):22} {bits / 8192:9.2f} kB{remark}")
+    if size.embedding:
+        print(f"  {'embedding':22} {size.embedding / 8192:9.2f} kB, not counted above")
+    print(f"{'per step':13} {'multiplications':>15} {'additions':>12}")
+    for name in ("input", "recurrent", "output"):
+        counted = getattr(steps, name)
+        print(f"  {name:11} {counted.multiplications:15,} {counted.additions:12,}")
 
 
 def _lines(size: Any, paper: Any, fast: Any) -> list[str]:

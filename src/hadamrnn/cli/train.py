@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hadamrnn.cli.arguments import add_data_option, add_json_option
+from hadamrnn.cli.arguments import add_data_option, add_json_option, add_model_option, parse_options
 from hadamrnn.errors import InputError
 from hadamrnn.training.config import TrainingConfig, parse_value, resolve_config
 
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 EXAMPLE = """examples:
   hadamrnn train digits --out runs/digits
   hadamrnn train pmnist --preset best --hidden-size 512 --weight-bits 4 --out runs/pmnist
+  hadamrnn train har2 --model fastgrnn --hidden-size 80 --model-option recurrent_rank=20 --out runs/fastgrnn
   hadamrnn train data.npz --epochs 50 --out runs/mine
   hadamrnn train --resume runs/pmnist
   torchrun --nproc-per-node 2 -m hadamrnn train pmnist --threads 1 --out runs/two"""
 
-NOT_OPTIONS = ("task", "preset", "task_options")
+NOT_OPTIONS = ("task", "preset", "task_options", "model_options")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -54,6 +55,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="NAME=VALUE",
         help="an option of the task's loader, as delay=200 for copy; may be repeated",
     )
+    add_model_option(parser)
     add_data_option(parser)
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.add_argument(
@@ -81,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
     if args.resume is None and args.out is None:
         raise InputError("A run needs a folder: --out RUN for a new one, --resume RUN for an old one.")
     if args.resume is not None:
-        given = [args.task, args.out, args.preset, args.config, *args.task_option, *settings]
+        options = [*args.task_option, *args.model_option]
+        given = [args.task, args.out, args.preset, args.config, *options, *settings]
         if any(value is not None for value in given):
             raise InputError("--resume takes all settings from the run folder. Leave the others out.")
     from hadamrnn.training import run as runs
@@ -120,25 +123,14 @@ def _settings(args: argparse.Namespace) -> dict[str, object]:
 
 
 def _config(args: argparse.Namespace, settings: dict[str, object]) -> TrainingConfig:
-    task, options = args.task, _task_options(args.task_option)
+    task, options = args.task, parse_options("--task-option", args.task_option)
     if task is not None and task.endswith(".npz"):
         task, options = "npz", {"path": task, **options}
     if "path" in options:  # a run is also read from other folders
         options["path"] = str(Path(str(options["path"])).resolve())
-    overrides = {**settings, **({"task_options": options} if options else {})}
+    model_options = parse_options("--model-option", args.model_option)
+    overrides = {**settings, "task_options": options, "model_options": model_options}
     return resolve_config(task, preset=args.preset, file=args.config, overrides=overrides)
-
-
-def _task_options(texts: list[str]) -> dict[str, object]:
-    import yaml
-
-    options: dict[str, object] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise InputError(f"--task-option must be NAME=VALUE, got {text!r}.")
-        options[name] = yaml.safe_load(value)
-    return options
 
 
 @contextmanager

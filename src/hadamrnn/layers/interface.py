@@ -1,4 +1,4 @@
-"""What `SequenceModel` asks of a recurrent layer that is more than a plain torch one."""
+"""What `SequenceModel` and the training loop ask of a recurrent layer that is more than a plain torch one."""
 
 from __future__ import annotations
 
@@ -34,3 +34,14 @@ class RecurrentLayer(nn.Module, ABC):
         """Return V sigma(h_t) + b_o for all steps, `(batch, time, len(weight))`; a layer may fuse the two."""
         states = self.every_state(x, lengths)
         return linear(states.relu() if self.needs_activation else states, weight, bias)
+
+
+class Constrained(ABC):
+    """A layer with parameters that belong to a set, which the optimizer knows nothing of."""
+
+    @abstractmethod
+    def constrain(self, progress: float) -> None:
+        """Bring the parameters back into their set; called after every step of the optimizer.
+
+        `progress` is the share of the run that is done, in (0, 1].
+        """

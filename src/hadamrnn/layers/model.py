@@ -9,7 +9,8 @@ sigma is ReLU after a linear recurrence and the identity otherwise (the nonlinea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,11 +24,14 @@ from hadamrnn.layers.linear import QuantizedLinear
 from hadamrnn.layers.loss import cross_entropy
 from hadamrnn.layers.rnn import HadamRNN
 
+HADAMRNN = "hadamrnn"
+
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The shape of a Hadamard network.
+    """The shape of a network: of the paper's, or of a baseline of `hadamrnn.baselines.networks`.
 
+    `model` is its name there and `model_options` are what that kind alone knows.
     `input_size` is the number of channels, of one-hot symbols, or the width of the embedding.
     Ids enter where `one_hot` is set or a `vocabulary_size` is given; id `padding_id` embeds to zero.
     """
@@ -46,15 +50,22 @@ class ModelConfig:
     vocabulary_size: int | None = None
     padding_id: int | None = None
     every_output: bool = False
+    model: str = HADAMRNN
+    model_options: dict[str, Any] = field(default_factory=dict)
 
 
 def build_model(config: ModelConfig, evaluator: str = "auto") -> SequenceModel:
-    """Return a freshly drawn network of this shape.
+    """Return a freshly drawn Hadamard network of this shape.
 
     >>> model = build_model(ModelConfig(input_size=1, hidden_size=32, output_size=10))
     >>> model(torch.randn(4, 50, 1)).shape
     torch.Size([4, 10])
     """
+    if config.model != HADAMRNN or config.model_options:
+        raise InputError(
+            f"This builds a {HADAMRNN} without further options, got {config.model!r} with "
+            f"{config.model_options}. Baselines are built by hadamrnn.build_model."
+        )
     recurrent = HadamRNN(
         config.input_size,
         config.hidden_size,
@@ -68,6 +79,11 @@ def build_model(config: ModelConfig, evaluator: str = "auto") -> SequenceModel:
         switches=config.switches,
         evaluator=evaluator,
     )
+    return assemble(recurrent, config, config.weight_bits)
+
+
+def assemble(recurrent: RecurrentLayer, config: ModelConfig, readout_bits: WeightBits) -> SequenceModel:
+    """Return the network of `config` around a recurrent layer, its read-out V of `readout_bits`."""
     if config.one_hot and config.vocabulary_size is not None:
         raise InputError(
             "Ids are read one-hot or through an embedding: leave one_hot or vocabulary_size out."
@@ -83,7 +99,7 @@ def build_model(config: ModelConfig, evaluator: str = "auto") -> SequenceModel:
         embedding=embedding,
         one_hot=config.one_hot,
         every_output=config.every_output,
-        weight_bits=config.weight_bits,
+        weight_bits=readout_bits,
         config=config,
     )
 

@@ -190,7 +190,7 @@ class HadamRNN(RecurrentLayer):
         """Run all layers on batch-first input; the last layer keeps its states only if asked to."""
         batch, time = x.ids.shape if isinstance(x, Tokens) else x.shape[:2]
         self._check_state(h_0, batch)
-        _check_lengths(lengths, batch, time)
+        check_lengths(lengths, batch, time)
         final_states: list[Tensor] = []
         output: Tensor | None = None
         for layer in range(self.num_layers):
@@ -261,7 +261,8 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
         raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
 
 
-def _check_lengths(lengths: Tensor | None, batch: int, time: int) -> None:
+def check_lengths(lengths: Tensor | None, batch: int, time: int) -> None:
+    """Refuse lengths that are no int64 `(batch,)` in 0..time (values are not looked at while compiling)."""
     if lengths is None:
         return
     if lengths.dtype != torch.int64 or tuple(lengths.shape) != (batch,):

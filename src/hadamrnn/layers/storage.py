@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -19,6 +20,8 @@ from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
 
 FORMAT = "hadamrnn"
 FORMAT_VERSION = "1"
+
+Builder = Callable[[ModelConfig, str], SequenceModel]
 
 
 def save_model(model: SequenceModel, path: str | Path) -> None:
@@ -37,8 +40,11 @@ def save_model(model: SequenceModel, path: str | Path) -> None:
     write_atomically(path, with_sorted_header(save(tensors, metadata)))
 
 
-def load_model(path: str | Path, evaluator: str = "auto") -> SequenceModel:
-    """Return the model that `save_model` wrote; its outputs are the same to the last bit."""
+def load_model(path: str | Path, evaluator: str = "auto", build: Builder = build_model) -> SequenceModel:
+    """Return the model that `save_model` wrote; its outputs are the same to the last bit.
+
+    `build` makes a network of the configuration found there; by default Hadamard networks alone.
+    """
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -53,8 +59,9 @@ def load_model(path: str | Path, evaluator: str = "auto") -> SequenceModel:
             f"{path} must be a {FORMAT} model of version {FORMAT_VERSION}, got {found}. "
             "Load it with the release that wrote it, or train it again."
         )
-    model = build_model(_read_config(metadata, path), evaluator)
-    model.to(next((tensor.dtype for tensor in tensors.values()), torch.float32))
+    model = build(_read_config(metadata, path), evaluator)
+    dtypes = (tensor.dtype for tensor in tensors.values() if tensor.is_floating_point())
+    model.to(next(dtypes, torch.float32))
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hadamrnn.errors import InputError
-from hadamrnn.training.presets import DEFAULT_PRESET, preset_values
+from hadamrnn.training.presets import DEFAULT_PRESET, model_values, preset_values
 
 DECAYS = ("none", "exponential", "cosine")
 DTYPES = ("float32", "float64")
@@ -38,7 +38,12 @@ class TrainingConfig:
     task: str
     preset: str | None = option(None, "where the values started from: paper, quick or best")
     task_options: dict[str, Any] = field(default_factory=dict)
-    model: str = option("hadamrnn", "kind of network")
+    model: str = option(
+        "hadamrnn",
+        "kind of network: hadamrnn, lstm, gru, rnn, ornn, qornn, fastgrnn, binary_lstm, ternary_lstm, "
+        "quantized_lstm or naive_binary_rnn",
+    )
+    model_options: dict[str, Any] = field(default_factory=dict)
     hidden_size: int = option(128, "d_h")
     num_blocks: int = option(1, "q, diagonal blocks of W")
     weight_bits: int | str | None = option(4, "of U and V: 2..16, ternary or none")
@@ -109,6 +114,8 @@ def resolve_config(
 ) -> TrainingConfig:
     """Return the configuration that a preset, a YAML file and single values make, in this order.
 
+    A preset is a recipe for HadamRNN; `model_values` says what another kind of network changes in it.
+
     >>> resolve_config("pmnist", preset="paper", overrides={"epochs": 2}).batch_size
     64
     """
@@ -122,8 +129,9 @@ def resolve_config(
     if task and written.get("task") not in (None, task):
         raise InputError(f"{file} is for the task {written['task']}, got {task}. Leave one of them out.")
     chosen = preset or written.get("preset") or DEFAULT_PRESET
+    model = str(single.get("model") or written.get("model"))
     merged: dict[str, Any] = {}
-    for layer in (preset_values(str(named), str(chosen)), written, single):
+    for layer in (preset_values(str(named), str(chosen)), model_values(model), written, single):
         merged = _join(merged, layer)
     return TrainingConfig(**{**merged, "task": named, "preset": chosen})
 
@@ -134,10 +142,12 @@ def _join(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     for name, other in (("epochs", "steps"), ("steps", "epochs")):
         if above.get(name) is not None and above.get(other) is None:
             joined[other] = None
-    options = [layer.get("task_options") or {} for layer in (below, above)]
-    if not all(isinstance(layer, Mapping) for layer in options):
-        raise InputError(f"task_options must be names with values, got {above['task_options']!r}.")
-    return {**joined, "task_options": {**options[0], **options[1]}}
+    for name in ("task_options", "model_options"):
+        options = [layer.get(name) or {} for layer in (below, above)]
+        if not all(isinstance(layer, Mapping) for layer in options):
+            raise InputError(f"{name} must be names with values, got {above[name]!r}.")
+        joined[name] = {**options[0], **options[1]}
+    return joined
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:

@@ -1,29 +1,19 @@
-"""Networks by name: from a configuration and the facts of a task to a model. Start at `build`."""
+"""From a configuration and the facts of a task to a network. Start at `build`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from hadamrnn.baselines.networks import build_model
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
-from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.layers.model import ModelConfig, SequenceModel
 from hadamrnn.training.config import TrainingConfig
-
-Builder = Callable[[TrainingConfig, Splits], SequenceModel]
 
 
 def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
     """Return a freshly drawn network of the kind `config.model`, shaped for the task."""
-    if config.model not in BUILDERS:
-        raise InputError(f"model must be one of {', '.join(BUILDERS)}, got {config.model!r}.")
-    if config.embedding_size is not None and not is_embedded(splits):
-        raise InputError(f"The task {splits.task} has no embedding: leave embedding_size out.")
-    return BUILDERS[config.model](config, splits)
-
-
-def build_hadamrnn(config: TrainingConfig, splits: Splits) -> SequenceModel:
-    """Return the network of the paper."""
     embedded = is_embedded(splits)
+    if config.embedding_size is not None and not embedded:
+        raise InputError(f"The task {splits.task} has no embedding: leave embedding_size out.")
     return build_model(
         ModelConfig(
             input_size=config.embedding_size or splits.input_size,
@@ -40,6 +30,8 @@ def build_hadamrnn(config: TrainingConfig, splits: Splits) -> SequenceModel:
             vocabulary_size=splits.vocabulary_size if embedded else None,
             padding_id=0 if embedded else None,
             every_output=splits.every_output,
+            model=config.model,
+            model_options=dict(config.model_options),
         )
     )
 
@@ -47,6 +39,3 @@ def build_hadamrnn(config: TrainingConfig, splits: Splits) -> SequenceModel:
 def is_embedded(splits: Splits) -> bool:
     """Whether ids go through an embedding, rather than being dense or one-hot."""
     return splits.vocabulary_size is not None and not splits.one_hot
-
-
-BUILDERS: dict[str, Builder] = {"hadamrnn": build_hadamrnn}

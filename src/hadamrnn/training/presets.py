@@ -115,3 +115,31 @@ def preset_values(task: str, preset: str) -> Values:
         nearest = get_close_matches(task, tasks, n=1, cutoff=0.0)[0]
         raise InputError(f"A task is one of {', '.join(tasks)}, got {task!r}. Did you mean {nearest!r}?")
     return {**recipes["*"], **recipes[task]}
+
+
+# The recipes are HadamRNN's. A baseline has no signs, no blocks and weights of its own width, and at
+# d_h^2 a step it starts from a smaller state.
+BASELINE: Values = {
+    "hidden_size": 128,
+    "num_blocks": 1,
+    "switches": "rows",
+    "sign_freeze_epoch": None,
+    "weight_bits": None,
+    "gradient_clip": 1.0,
+}
+MODEL_VALUES: dict[str, Values] = {
+    **dict.fromkeys(("lstm", "gru", "rnn", "ornn", "binary_lstm", "ternary_lstm"), BASELINE),
+    "qornn": {**BASELINE, "weight_bits": 8},
+    "fastgrnn": {**BASELINE, "weight_bits": 8},
+    "quantized_lstm": {**BASELINE, "weight_bits": 4},
+    "naive_binary_rnn": {**BASELINE, "weight_bits": 4},
+}
+
+
+def model_values(model: str) -> Values:
+    """Return what a recipe changes for a kind of network; nothing for HadamRNN and unknown names.
+
+    >>> model_values("fastgrnn")["weight_bits"], model_values("hadamrnn")
+    (8, {})
+    """
+    return MODEL_VALUES.get(model, {})

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import torch
 
+from hadamrnn.baselines.networks import load_model
 from hadamrnn.data import load_task
 from hadamrnn.data.splits import Splits
 from hadamrnn.layers.model import SequenceModel
-from hadamrnn.layers.storage import load_model
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.folder import RunFolder, check_free
 from hadamrnn.training.loop import CHECKPOINT_SECONDS, Outcome, fit

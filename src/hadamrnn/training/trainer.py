@@ -12,6 +12,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
 from hadamrnn.layers.cell import HadamCell
+from hadamrnn.layers.interface import Constrained
 from hadamrnn.layers.model import SequenceModel
 from hadamrnn.layers.storage import check_finite
 from hadamrnn.training.checkpoint import Counters, adam_tensors, restore_adam
@@ -51,6 +52,7 @@ class Trainer:
         self.model = model.to(self.dtype).train()
         self.counters = Counters()
         self.best: dict[str, Tensor] = {}
+        self._constrained = [layer for layer in model.modules() if isinstance(layer, Constrained)]
         self._signs = sign_parameters(model)
         if not self.schedule.signs_learn(0):
             for latent in self._signs:
@@ -96,6 +98,8 @@ class Trainer:
         if self.config.gradient_clip is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.config.gradient_clip)
         self.optimizer.step()
+        for layer in self._constrained:
+            layer.constrain((step + 1) / self.schedule.total_steps)
         if self._average is not None:
             self._average.update_parameters(self.model)
         if learning:

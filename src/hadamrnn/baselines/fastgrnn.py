@@ -1,0 +1,175 @@
+"""FastGRNN (Kusupati et al. 2018): a gated network whose gate and candidate share their matrices.
+
+    s_t = W x_t + U h_(t-1)      z_t = sigmoid(s_t + b_z)      c_t = tanh(s_t + b_c)
+    h_t = (zeta (1 - z_t) + nu) c_t + z_t h_(t-1)
+
+zeta and nu are sigmoids of two learnt numbers. `states_loop` is the definition; `fast_states` gives the same
+with a written-out adjoint.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from hadamrnn.baselines.factored import FactoredWeight
+from hadamrnn.baselines.layer import BaselineLayer, projected
+from hadamrnn.bits import WeightBits
+from hadamrnn.layers.inputs import Tokens
+from hadamrnn.layers.interface import Constrained
+
+STEPS_AT_ONCE = 16  # of the adjoint's whole-array passes: their operands then stay in the cache
+Parameters = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # U, b_z, b_c, zeta, nu
+
+
+class FastGRNN(BaselineLayer, Constrained):
+    """A FastGRNN layer.
+
+    Args:
+        weight_bits: of W and U; the paper's networks have 8.
+        input_rank, recurrent_rank: of W and U; None for full rank.
+        input_density, recurrent_density: share of nonzero entries, see `FactoredWeight`.
+        piecewise: sigmoid and tanh made of straight lines, as integer arithmetic wants them.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        *,
+        weight_bits: WeightBits = 8,
+        input_rank: int | None = None,
+        recurrent_rank: int | None = None,
+        input_density: float = 1.0,
+        recurrent_density: float = 1.0,
+        piecewise: bool = False,
+    ) -> None:
+        super().__init__(input_size, hidden_size)
+        self.piecewise = piecewise
+        self.input_weight = FactoredWeight(
+            hidden_size, input_size, rank=input_rank, density=input_density, weight_bits=weight_bits
+        )
+        self.recurrent_weight = FactoredWeight(
+            hidden_size, hidden_size, rank=recurrent_rank, density=recurrent_density, weight_bits=weight_bits
+        )
+        self.gate_bias = nn.Parameter(torch.ones(hidden_size))
+        self.candidate_bias = nn.Parameter(torch.ones(hidden_size))
+        self.zeta_logit = nn.Parameter(torch.tensor(1.0))
+        self.nu_logit = nn.Parameter(torch.tensor(-4.0))
+
+    def states(self, x: Tensor | Tokens, valid: Tensor | None) -> Tensor:
+        z = projected(x, self.input_weight(), None)
+        return fast_states(z, self.parameters_in_use(), self.piecewise)
+
+    def parameters_in_use(self) -> Parameters:
+        """Return U, b_z, b_c, zeta and nu as the network computes with them."""
+        zeta, nu = self.zeta_logit.sigmoid(), self.nu_logit.sigmoid()
+        return self.recurrent_weight(), self.gate_bias, self.candidate_bias, zeta, nu
+
+    def constrain(self, progress: float) -> None:
+        self.input_weight.constrain(progress)
+        self.recurrent_weight.constrain(progress)
+
+
+def states_loop(inputs: Tensor, parameters: Parameters, piecewise: bool) -> Tensor:
+    """Return every h_t from W x_t `(batch, time, hidden_size)`: the plain reference."""
+    weight, gate_bias, candidate_bias, zeta, nu = parameters
+    h = inputs.new_zeros(inputs.shape[0], inputs.shape[2])
+    states = []
+    for input_t in inputs.unbind(1):
+        total = input_t + h @ weight.T
+        gate = ((total + gate_bias + 1) / 2).clamp(0, 1) if piecewise else (total + gate_bias).sigmoid()
+        candidate = (total + candidate_bias).clamp(-1, 1) if piecewise else (total + candidate_bias).tanh()
+        h = (zeta * (1 - gate) + nu) * candidate + gate * h
+        states.append(h)
+    return torch.stack(states, dim=1)
+
+
+def fast_states(inputs: Tensor, parameters: Parameters, piecewise: bool) -> Tensor:
+    """Return every h_t, as `states_loop` does, with a cheaper gradient."""
+    states: Tensor = _FastStates.apply(inputs, *parameters, piecewise)  # type: ignore[no-untyped-call]
+    return states
+
+
+class _FastStates(torch.autograd.Function):
+    """The loop with its adjoint written out, time first.
+
+        dL/ds_t = g_t a_t      g_(t-1) = dL/dh_(t-1) + z_t g_t + U' dL/ds_t
+        a_t = (h_(t-1) - zeta c_t) z'_t + (zeta (1 - z_t) + nu) c'_t
+
+    All a_t come at once, and so do the gradients of the parameters: a step is one product and three passes.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: Tensor,
+        weight: Tensor,
+        gate_bias: Tensor,
+        candidate_bias: Tensor,
+        zeta: Tensor,
+        nu: Tensor,
+        piecewise: bool,
+    ) -> Tensor:
+        gates = (inputs + gate_bias).transpose(0, 1).contiguous()
+        candidates, states = torch.empty_like(gates), torch.empty_like(gates)
+        transposed, shift = weight.T.contiguous(), candidate_bias - gate_bias
+        h = torch.zeros_like(gates[0]) if len(gates) else gates
+        for gate, candidate, state in zip(gates, candidates, states, strict=True):
+            gate.addmm_(h, transposed)
+            torch.add(gate, shift, out=candidate)
+            if piecewise:
+                gate.add_(1).mul_(0.5).clamp_(0, 1)
+                candidate.clamp_(-1, 1)
+            else:
+                gate.sigmoid_()
+                candidate.tanh_()
+            torch.mul(gate, -zeta, out=state).add_(zeta + nu).mul_(candidate).addcmul_(gate, h)
+            h = state
+        ctx.save_for_backward(gates, candidates, states, weight, zeta, nu)
+        ctx.piecewise = piecewise
+        return states.transpose(0, 1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_states: Tensor) -> tuple[Tensor | None, ...]:
+        gates, candidates, states, weight, zeta, nu = ctx.saved_tensors
+        adjoint = grad_states.transpose(0, 1).clone(memory_format=torch.contiguous_format)
+        grad_inputs = torch.empty_like(adjoint)
+        start = torch.zeros_like(states[:1])
+        sums: list[list[Tensor]] = []
+        for first in reversed(range(0, len(states), STEPS_AT_ONCE)):
+            steps = slice(first, first + STEPS_AT_ONCE)
+            gate, candidate = gates[steps], candidates[steps]
+            last = first + len(gate) - 1
+            before = states[first - 1 : last] if first else torch.cat([start, states[:last]])
+            gate_slope, candidate_slope = _slopes(gate, candidate, ctx.piecewise)
+            by_gate = (before - zeta * candidate).mul_(gate_slope)
+            by_candidate = (zeta + nu - zeta * gate).mul_(candidate_slope)
+            slope = by_gate + by_candidate
+            for t in reversed(range(first, first + len(gate))):
+                torch.mul(adjoint[t], slope[t - first], out=grad_inputs[t])
+                if t:
+                    adjoint[t - 1].addcmul_(gates[t], adjoint[t]).addmm_(grad_inputs[t], weight)
+            mixed = adjoint[steps] * candidate
+            sums.append(
+                [
+                    grad_inputs[steps].flatten(0, 1).T @ before.flatten(0, 1),
+                    by_gate.mul_(adjoint[steps]).sum((0, 1)),
+                    by_candidate.mul_(adjoint[steps]).sum((0, 1)),
+                    mixed.sum() - (mixed * gate).sum(),
+                    mixed.sum(),
+                ]
+            )
+        totals = [torch.stack(parts).sum(0) for parts in zip(*sums, strict=True)]
+        return grad_inputs.transpose(0, 1), *totals, None
+
+
+def _slopes(gate: Tensor, candidate: Tensor, piecewise: bool) -> tuple[Tensor, Tensor]:
+    """Return the derivatives of the two nonlinearities, from their values."""
+    if piecewise:
+        return 0.5 * ((gate > 0) & (gate < 1)), (candidate.abs() < 1).to(gate.dtype)
+    return gate * (1 - gate), 1 - candidate.square()

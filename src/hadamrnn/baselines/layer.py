@@ -1,0 +1,83 @@
+"""What all baselines with one layer and one direction share: checks, tokens and lengths."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch
+from torch import Tensor
+
+from hadamrnn.errors import InputError
+from hadamrnn.layers.inputs import DenseInput, Tokens, check_ids, project_tokens
+from hadamrnn.layers.interface import RecurrentLayer
+from hadamrnn.layers.rnn import check_lengths
+
+
+class BaselineLayer(RecurrentLayer):
+    """One layer, one direction. A subclass says what its states are; padding is dealt with here."""
+
+    needs_activation = False
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__()
+        for name, value in (("input_size", input_size), ("hidden_size", hidden_size)):
+            if value < 1:
+                raise InputError(f"{name} must be at least 1, got {value}.")
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.output_size = hidden_size
+
+    @abstractmethod
+    def states(self, x: Tensor | Tokens, valid: Tensor | None) -> Tensor:
+        """Return h_t for every t, `(batch, time, hidden_size)`; anything where `valid` is false.
+
+        `valid` is bool `(batch, time)`; most layers need not look: no step sees a later one.
+        """
+
+    def every_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
+        valid = valid_steps(x, lengths)
+        states = self.states(x, valid)
+        return states if valid is None else torch.where(valid[..., None], states, 0.0)
+
+    def end_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
+        return last_of(self.states(x, valid_steps(x, lengths)), lengths)
+
+
+def valid_steps(x: Tensor | Tokens, lengths: Tensor | None) -> Tensor | None:
+    """Return which steps count, bool `(batch, time)`; None for all."""
+    batch, time = batch_and_time(x)
+    check_lengths(lengths, batch, time)
+    return None if lengths is None else torch.arange(time, device=lengths.device) < lengths[:, None]
+
+
+def last_of(states: Tensor, lengths: Tensor | None) -> Tensor:
+    """Return each row's state at its end, `(batch, features)`; zero, the start, for an empty row."""
+    if states.shape[1] == 0:
+        return states.new_zeros(states.shape[0], states.shape[2])
+    if lengths is None:
+        return states[:, -1]
+    index = (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, states.shape[2])
+    return torch.where(lengths[:, None] > 0, states.gather(1, index).squeeze(1), 0.0)
+
+
+def batch_and_time(x: Tensor | Tokens) -> tuple[int, int]:
+    rows = x.ids if isinstance(x, Tokens) else x
+    return rows.shape[0], rows.shape[1]
+
+
+def projected(x: Tensor | Tokens, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return z_t = weight x_t + bias for every t, `(batch, time, rows of weight)`."""
+    if isinstance(x, Tokens):
+        return project_tokens(x, weight, bias).projected()
+    return DenseInput(x, weight, bias).projected()
+
+
+def dense(x: Tensor | Tokens, input_size: int, dtype: torch.dtype) -> Tensor:
+    """Return the vectors that tokens stand for, `(batch, time, input_size)`."""
+    if not isinstance(x, Tokens):
+        return x
+    if x.embedding is not None:
+        check_ids(x.ids, x.embedding.num_embeddings)
+        return torch.as_tensor(x.embedding(x.ids))
+    check_ids(x.ids, input_size)
+    return torch.nn.functional.one_hot(x.ids, input_size).to(dtype)

@@ -1,0 +1,124 @@
+"""torch's own LSTM, GRU and RNN behind the interface of our layers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from hadamrnn.baselines.layer import dense, valid_steps
+from hadamrnn.errors import InputError
+from hadamrnn.layers.inputs import Tokens
+from hadamrnn.layers.interface import RecurrentLayer
+
+NONLINEARITIES = ("tanh", "relu")
+
+
+class NativeLayer(RecurrentLayer):
+    """A torch.nn.LSTM, GRU or RNN, stacked and bidirectional if wished.
+
+    >>> NativeLayer(nn.GRU(3, 8, batch_first=True)).end_state(torch.randn(5, 20, 3)).shape
+    torch.Size([5, 8])
+    """
+
+    needs_activation = False
+
+    def __init__(self, network: nn.RNNBase) -> None:
+        super().__init__()
+        self.network = network
+        self.input_size = network.input_size
+        self.output_size = network.hidden_size * (2 if network.bidirectional else 1)
+
+    def every_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
+        valid = valid_steps(x, lengths)
+        output, _ = self._run(x, lengths)
+        return output if valid is None else torch.where(valid[..., None], output, 0.0)
+
+    def end_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
+        valid_steps(x, lengths)  # for its checks
+        _, last = self._run(x, lengths)
+        return last if lengths is None else torch.where(lengths[:, None] > 0, last, 0.0)
+
+    def _run(self, x: Tensor | Tokens, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return every output and the last layer's states at the end, both directions side by side."""
+        rows = dense(x, self.input_size, next(self.network.parameters()).dtype)
+        if rows.shape[1] == 0:
+            raise InputError("torch's recurrent layers need at least one time step, got none.")
+        if lengths is None:
+            output, h_n = self.network(rows)
+        else:
+            # torch packs no empty rows: they are run for one step, and blanked by the callers.
+            packed = pack_padded_sequence(
+                rows, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
+            )
+            packed_output, h_n = self.network(packed)
+            output, _ = pad_packed_sequence(packed_output, batch_first=True, total_length=rows.shape[1])
+        last = h_n[0] if isinstance(h_n, tuple) else h_n
+        directions = 2 if self.network.bidirectional else 1
+        return torch.as_tensor(output), torch.cat(tuple(last[-directions:]), dim=-1)
+
+
+def lstm(
+    input_size: int,
+    hidden_size: int,
+    *,
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    dropout: float = 0.0,
+    forget_bias: float = 1.0,
+) -> NativeLayer:
+    """Return torch's LSTM, its forget gates biased open at the start (0 leaves torch's own start)."""
+    network = nn.LSTM(
+        input_size, hidden_size, num_layers, batch_first=True, dropout=dropout, bidirectional=bidirectional
+    )
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if name.startswith("bias_ih"):  # torch orders the gates input, forget, cell, output
+                parameter[hidden_size : 2 * hidden_size] += forget_bias
+    return NativeLayer(network)
+
+
+def gru(
+    input_size: int,
+    hidden_size: int,
+    *,
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    dropout: float = 0.0,
+) -> NativeLayer:
+    """Return torch's GRU."""
+    return NativeLayer(
+        nn.GRU(
+            input_size,
+            hidden_size,
+            num_layers,
+            batch_first=True,
+            dropout=dropout,
+            bidirectional=bidirectional,
+        )
+    )
+
+
+def rnn(
+    input_size: int,
+    hidden_size: int,
+    *,
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    dropout: float = 0.0,
+    nonlinearity: str = "tanh",
+) -> NativeLayer:
+    """Return torch's plain RNN, with tanh or ReLU."""
+    if nonlinearity not in NONLINEARITIES:
+        raise InputError(f"nonlinearity must be one of {', '.join(NONLINEARITIES)}, got {nonlinearity!r}.")
+    return NativeLayer(
+        nn.RNN(
+            input_size,
+            hidden_size,
+            num_layers,
+            nonlinearity=nonlinearity,
+            batch_first=True,
+            dropout=dropout,
+            bidirectional=bidirectional,
+        )
+    )

@@ -1,0 +1,115 @@
+"""Networks by name: HadamRNN and its competitors, built and read back by one door.
+
+Start at `KINDS`. The names are what `--model` takes and what model files hold.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from hadamrnn.baselines.fastgrnn import FastGRNN
+from hadamrnn.baselines.naive_binary import NaiveBinaryRNN
+from hadamrnn.baselines.native import gru, lstm, rnn
+from hadamrnn.baselines.normalized_lstm import binary_lstm, ternary_lstm
+from hadamrnn.baselines.ornn import ORNN
+from hadamrnn.baselines.qornn import QORNN
+from hadamrnn.baselines.quantized_lstm import QuantizedLSTM
+from hadamrnn.errors import InputError
+from hadamrnn.layers import model as hadamard
+from hadamrnn.layers import storage
+from hadamrnn.layers.interface import RecurrentLayer
+from hadamrnn.layers.model import HADAMRNN, ModelConfig, SequenceModel, assemble
+
+STACKING = ("num_layers", "bidirectional", "dropout")
+# Settings that not every kind has, with the value that stands for "not set".
+NEUTRAL = {
+    "num_layers": 1,
+    "bidirectional": False,
+    "dropout": 0.0,
+    "num_blocks": 1,
+    "weight_bits": None,
+    "recurrence": "linear",
+    "switches": "rows",
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a name becomes a layer.
+
+    Args:
+        layer: takes input_size, hidden_size, the settings in `reads`, and further ones as `model_options`.
+        reads: the fields of `ModelConfig` that it knows.
+        quantized_readout: whether V has `weight_bits` too; the published networks that keep V in full
+            precision are counted, and run, with it so.
+    """
+
+    layer: Callable[..., RecurrentLayer]
+    reads: tuple[str, ...] = ()
+    quantized_readout: bool = False
+
+    @property
+    def options(self) -> list[str]:
+        """The names that `model_options` may hold."""
+        names = list(inspect.signature(self.layer).parameters)
+        return [name for name in names if name not in ("input_size", "hidden_size", *self.reads)]
+
+
+KINDS = {
+    "lstm": Kind(lstm, STACKING),
+    "gru": Kind(gru, STACKING),
+    "rnn": Kind(rnn, STACKING),
+    "ornn": Kind(ORNN, ("recurrence",)),
+    "qornn": Kind(QORNN, ("weight_bits", "recurrence")),
+    "fastgrnn": Kind(FastGRNN, ("weight_bits",), quantized_readout=True),
+    "binary_lstm": Kind(binary_lstm),
+    "ternary_lstm": Kind(ternary_lstm),
+    "quantized_lstm": Kind(QuantizedLSTM, ("weight_bits",)),
+    "naive_binary_rnn": Kind(NaiveBinaryRNN, ("weight_bits", "recurrence"), quantized_readout=True),
+}
+MODELS = (HADAMRNN, *KINDS)
+
+
+def build_model(config: ModelConfig, evaluator: str = "auto") -> SequenceModel:
+    """Return a freshly drawn network of the kind and shape that `config` names.
+
+    >>> build_model(ModelConfig(1, 32, 10, weight_bits=None, model="lstm")).recurrent.output_size
+    32
+    """
+    if config.model == HADAMRNN:
+        return hadamard.build_model(config, evaluator)
+    if config.model not in KINDS:
+        nearest = get_close_matches(config.model, MODELS, n=1, cutoff=0.0)[0]
+        raise InputError(
+            f"model must be one of {', '.join(MODELS)}, got {config.model!r}. Did you mean {nearest!r}?"
+        )
+    kind = KINDS[config.model]
+    shared = _shared_settings(config, kind)
+    for name in config.model_options:
+        if name not in kind.options:
+            known = f"takes {', '.join(kind.options)}" if kind.options else "takes none"
+            raise InputError(f"There is no model option {name!r}: {config.model} {known}.")
+    recurrent = kind.layer(config.input_size, config.hidden_size, **shared, **config.model_options)
+    return assemble(recurrent, config, config.weight_bits if kind.quantized_readout else None)
+
+
+def load_model(path: str | Path, evaluator: str = "auto") -> SequenceModel:
+    """Return the model of any kind that `save_model` wrote; its outputs are the same to the last bit."""
+    return storage.load_model(path, evaluator, build_model)
+
+
+def _shared_settings(config: ModelConfig, kind: Kind) -> dict[str, object]:
+    """Return the settings that the kind reads; refuse those that it does not."""
+    settings = dataclasses.asdict(config)
+    for name, neutral in NEUTRAL.items():
+        if name not in kind.reads and settings[name] != neutral:
+            shown = "none" if neutral is None else neutral
+            raise InputError(
+                f"{config.model} networks have no {name}: it must be {shown}, got {settings[name]!r}."
+            )
+    return {name: settings[name] for name in kind.reads}
