@@ -12,7 +12,19 @@ from hadamrnn.layers.evaluators import Recurrence
 from hadamrnn.layers.inputs import DenseInput, RecurrenceInput, TokenInput
 
 # (hidden_size, block_size): one block and many, below and above a vector, Paley factors, odd multiples.
-BLOCKS = ((1, 1), (2, 2), (12, 4), (20, 4), (24, 12), (56, 28), (64, 2), (64, 64), (96, 48), (288, 144), (512, 512))
+BLOCKS = (
+    (1, 1),
+    (2, 2),
+    (12, 4),
+    (20, 4),
+    (24, 12),
+    (56, 28),
+    (64, 2),
+    (64, 64),
+    (96, 48),
+    (288, 144),
+    (512, 512),
+)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,9 @@ def cpu_seconds_of_a_step(hidden_size: int) -> float:
     best = float("inf")
     for _ in range(5):
         start = time.process_time()
-        last = scan(x, None, weight, None, signs, None, None, None, None, None, hidden_size, False, False, False, 64)[1]
+        last = scan(
+            x, None, weight, None, signs, None, None, None, None, None, hidden_size, False, False, False, 64
+        )[1]
         torch.autograd.grad(last.sum(), (signs, weight))
         best = min(best, time.process_time() - start)
     return best

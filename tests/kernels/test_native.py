@@ -21,7 +21,9 @@ from hadamrnn.layers.inputs import DenseInput, TokenInput
 from tests.kernels.problems import Case, make_case
 
 
-def arguments(case: Case, *, every_output: bool = False, readout: Tensor | None = None, segment: int = 3) -> tuple[object, ...]:
+def arguments(
+    case: Case, *, every_output: bool = False, readout: Tensor | None = None, segment: int = 3
+) -> tuple[object, ...]:
     dense = case.inputs if isinstance(case.inputs, DenseInput) else None
     tokens = case.inputs if isinstance(case.inputs, TokenInput) else None
     return (
@@ -49,7 +51,7 @@ def test_the_scan_passes_opcheck(kind: str, relu: bool) -> None:
     case = make_case(12, 12, kind=kind, relu=relu, columns=True, with_h_0=True, with_lengths=True)
     weight = torch.randn(3, 12, dtype=torch.float64, requires_grad=True)
     for options in ({}, {"every_output": True}, {"readout": weight}):
-        torch.library.opcheck(scan, arguments(case, **options))  # type: ignore[arg-type]
+        torch.library.opcheck(scan, arguments(case, **options))
 
 
 def test_cross_entropy_passes_opcheck() -> None:

@@ -93,7 +93,7 @@ def check_against_the_loop(case: Case, every_output: bool) -> None:
         gradients = torch.autograd.grad(
             weighted_sum(*found), case.leaves(), allow_unused=True, materialize_grads=True
         )
-        torch.testing.assert_close(gradients, expected_gradients, msg=lambda text: f"{evaluator}: {text}")
+        torch.testing.assert_close(gradients, expected_gradients, msg=f"{evaluator} differs")
 
 
 @settings(max_examples=60)
@@ -103,18 +103,22 @@ def test_every_evaluator_is_the_loop(case: Case, every_output: bool) -> None:
 
 
 @pytest.mark.parametrize("every_output", [False, True])
-@pytest.mark.parametrize("options", [{}, {"relu": True}, {"columns": True, "with_h_0": True, "with_lengths": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"relu": True}, {"columns": True, "with_h_0": True, "with_lengths": True}]
+)
 def test_the_fallback_in_torch_is_the_loop(
     options: dict[str, bool], every_output: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluators, "native_is_loaded", lambda: False)
     for kind in ("dense", "wide", "tokens"):
-        check_against_the_loop(make_case(24, 12, kind=kind, **options), every_output)
+        check_against_the_loop(make_case(24, 12, kind=kind, **options), every_output)  # type: ignore[arg-type]
 
 
 @settings(max_examples=30)
 @given(case=cases(), sigma=st.booleans(), output_size=st.integers(1, 7), with_bias=st.booleans())
-def test_the_fused_read_out_is_the_loop_then_v(case: Case, sigma: bool, output_size: int, with_bias: bool) -> None:
+def test_the_fused_read_out_is_the_loop_then_v(
+    case: Case, sigma: bool, output_size: int, with_bias: bool
+) -> None:
     hidden_size = case.recurrence.signs.shape[0]
     weight = torch.randn(output_size, hidden_size, dtype=torch.float64, requires_grad=True)
     bias = torch.randn(output_size, dtype=torch.float64, requires_grad=True) if with_bias else None
@@ -155,7 +159,8 @@ def test_gradients_pass_gradcheck(
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"kind": "tokens"}, {"kind": "wide"}, {"relu": True}, {"with_h_0": True, "with_lengths": True}]
+    "options",
+    [{}, {"kind": "tokens"}, {"kind": "wide"}, {"relu": True}, {"with_h_0": True, "with_lengths": True}],
 )
 def test_float32_gradients_are_the_float64_loops_within_1e_4(options: dict[str, bool]) -> None:
     shape = {"batch": 8, "time": 784, **options}
@@ -172,7 +177,9 @@ def test_float32_gradients_are_the_float64_loops_within_1e_4(options: dict[str, 
 
 @pytest.mark.slow
 def test_constant_memory_gradients_are_within_1e_3_after_10_000_steps() -> None:
-    wide, narrow = (make_case(16, 16, batch=2, time=10_000, dtype=dtype) for dtype in (torch.float64, torch.float32))
+    wide, narrow = (
+        make_case(16, 16, batch=2, time=10_000, dtype=dtype) for dtype in (torch.float64, torch.float32)
+    )
     for case in (wide, narrow):
         with torch.no_grad():
             case.recurrence.signs.sign_()
@@ -195,7 +202,14 @@ def test_torch_compile_takes_the_layer_whole() -> None:
 
 def test_the_choice_is_by_cost_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     def chosen(**changes: int | bool | None) -> str:
-        fields = {"batch": 64, "time": 784, "hidden_size": 512, "block_size": 512, "input_size": 1, "itemsize": 4}
+        fields = {
+            "batch": 64,
+            "time": 784,
+            "hidden_size": 512,
+            "block_size": 512,
+            "input_size": 1,
+            "itemsize": 4,
+        }
         flags = {"every_output": False, "relu": False, "has_h_0": False}
         return choose_evaluator(Shape(**{**fields, **flags, **changes}), native=True)  # type: ignore[arg-type]
 
@@ -219,6 +233,8 @@ def test_the_choice_is_by_cost_and_is_logged(caplog: pytest.LogCaptureFixture) -
         ({"relu": True}, "reversible", "cannot be run backwards"),
     ],
 )
-def test_an_evaluator_refuses_what_it_cannot_compute(options: dict[str, bool], evaluator: str, rule: str) -> None:
+def test_an_evaluator_refuses_what_it_cannot_compute(
+    options: dict[str, bool], evaluator: str, rule: str
+) -> None:
     with pytest.raises(InputError, match=rule):
         run(make_case(8, 8, **options), evaluator, every_output=False)  # type: ignore[arg-type]

@@ -19,7 +19,9 @@ from hadamrnn.layers.loss import cross_entropy, cross_entropy_reference
     dtype=st.sampled_from((torch.float32, torch.float64)),
     seed=st.integers(0, 999),
 )
-def test_it_is_torchs_cross_entropy(positions: int, classes: int, scale: float, dtype: torch.dtype, seed: int) -> None:
+def test_it_is_torchs_cross_entropy(
+    positions: int, classes: int, scale: float, dtype: torch.dtype, seed: int
+) -> None:
     torch.manual_seed(seed)
     logits = (scale * torch.randn(positions, classes, dtype=torch.float64)).to(dtype).requires_grad_()
     targets = torch.randint(classes, (positions,))
@@ -31,14 +33,16 @@ def test_it_is_torchs_cross_entropy(positions: int, classes: int, scale: float, 
     for function in (cross_entropy, cross_entropy_reference):
         loss = function(logits, targets)
         (gradient,) = torch.autograd.grad(loss, logits)
-        tolerance = {"rtol": 1e-5, "atol": 1e-7} if dtype == torch.float32 else {"rtol": 1e-10, "atol": 1e-12}
-        torch.testing.assert_close(loss.double(), expected, **tolerance)
-        torch.testing.assert_close(gradient.double(), expected_gradient, **tolerance)
+        rtol, atol = (1e-5, 1e-7) if dtype == torch.float32 else (1e-10, 1e-12)
+        torch.testing.assert_close(loss.double(), expected, rtol=rtol, atol=atol)
+        torch.testing.assert_close(gradient.double(), expected_gradient, rtol=rtol, atol=atol)
 
 
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("gap", [5.0, 20.0, 60.0])
-def test_a_tiny_loss_keeps_its_digits_in_float32(gap: float, native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tiny_loss_keeps_its_digits_in_float32(
+    gap: float, native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not native:
         monkeypatch.setattr(evaluators, "native_is_loaded", lambda: False)
     logits = torch.tensor([[0.0, gap, 0.0]], requires_grad=True)

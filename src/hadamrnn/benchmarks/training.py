@@ -38,9 +38,7 @@ class TrainingShape:
 
 MNIST = ModelConfig(input_size=1, hidden_size=512, output_size=10)
 COPY = ModelConfig(input_size=10, hidden_size=128, output_size=9, one_hot=True, every_output=True)
-IMDB = ModelConfig(
-    input_size=512, hidden_size=512, output_size=1, vocabulary_size=10_000, padding_id=0
-)
+IMDB = ModelConfig(input_size=512, hidden_size=512, output_size=1, vocabulary_size=10_000, padding_id=0)
 SHAPES = {
     shape.name: shape
     for shape in (
@@ -88,7 +86,9 @@ def run_shape(shape: TrainingShape, rounds: int, threads: int, data_dir: str | N
         plain_ms, engine_ms = time_sides(shape, rounds, data_dir)
     finally:
         torch.set_num_threads(before)
-    megabytes = {side: peak_megabytes(shape.name, side, threads, data_dir) if memory else None for side in SIDES}
+    megabytes = {
+        side: peak_megabytes(shape.name, side, threads, data_dir) if memory else None for side in SIDES
+    }
     return Row(
         shape=shape.name,
         ratio=plain_ms / engine_ms,
@@ -139,7 +139,7 @@ def make_step(shape: TrainingShape, side: str, x: Tensor, target: Tensor) -> Ste
 
 
 def make_batch(shape: TrainingShape, data_dir: str | None) -> tuple[Tensor, Tensor]:
-    """Return a batch of the shape: real reviews for imdb where they are at hand, drawn numbers otherwise."""
+    """Return a batch of the shape: real reviews for imdb where they are at hand, else drawn ones."""
     generator = torch.Generator().manual_seed(0)
     size = (shape.batch, shape.time)
     config = shape.config

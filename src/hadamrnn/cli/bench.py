@@ -31,16 +31,24 @@ def add_training(benches: Any) -> None:
     parser: argparse.ArgumentParser = benches.add_parser(
         "training",
         help="forward, backward and Adam, against a dense loop",
-        description="Time a training step of the engine and of the plain dense loop, in turns; print the ratio.",
+        description="Time a training step of the engine and of the plain dense loop, in turns.",
         epilog="example:  hadamrnn bench training --shapes mnist copy --rounds 5 --json",
     )
-    parser.add_argument("--shapes", nargs="+", metavar="NAME", help="mnist, copy, imdb, relu, block (default: all)")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of both sides; the median counts (default 5)")
+    parser.add_argument(
+        "--shapes", nargs="+", metavar="NAME", help="mnist, copy, imdb, relu, block (default: all)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="rounds of both sides; the median counts (default 5)"
+    )
     parser.add_argument("--threads", type=int, default=2, help="threads of both sides (default 2)")
     parser.add_argument("--data-dir", help="where IMDB is looked for (default: HADAMRNN_DATA)")
-    parser.add_argument("--no-memory", action="store_true", help="leave peak memory out, which takes new processes")
+    parser.add_argument(
+        "--no-memory", action="store_true", help="leave peak memory out, which takes new processes"
+    )
     parser.add_argument("--scaling", action="store_true", help="instead: time against length and hidden size")
-    parser.add_argument("--out", metavar="FILE", default="scaling.svg", help="the plot of --scaling (default scaling.svg)")
+    parser.add_argument(
+        "--out", metavar="FILE", default="scaling.svg", help="the plot of --scaling (default scaling.svg)"
+    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -54,7 +62,9 @@ def run(args: argparse.Namespace) -> None:
             print(json.dumps({"plot": args.out, "points": [asdict(point) for point in points]}))
             return
         for point in points:
-            print(f"{point.series:12} {point.size:>9}  {point.milliseconds:10.2f} ms  {point.megabytes:8.1f} MB")
+            print(
+                f"{point.series:12} {point.size:>9}  {point.milliseconds:10.2f} ms  {point.megabytes:8.1f} MB"
+            )
         print(f"wrote {args.out}")
         return
     from hadamrnn.benchmarks.training import SHAPES, run_shapes
@@ -75,7 +85,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _line(row: Row) -> str:
-    memory = [f"{value:7.1f} MB" if value is not None else f"{'-':>10}" for value in (row.plain_mb, row.engine_mb)]
+    memory = [
+        f"{value:7.1f} MB" if value is not None else f"{'-':>10}" for value in (row.plain_mb, row.engine_mb)
+    ]
     return (
         f"{row.shape:8} {row.plain_ms:9.1f} ms {row.engine_ms:9.2f} ms {row.ratio:8.1f} {row.wanted:7.0f} "
         f"{memory[0]} {memory[1]}"

@@ -32,7 +32,10 @@ class ScanArgs(ctypes.Structure):
     """`ScanArgs` of native/hadamrnn.h, which explains every field."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("batch", "time", "hidden", "input_size", "num_ids", "output_size")),
+        *(
+            (name, ctypes.c_int64)
+            for name in ("batch", "time", "hidden", "input_size", "num_ids", "output_size")
+        ),
         *((name, ctypes.c_int64) for name in ("sylvester", "num_factors", "input_kind", "relu", "sigma")),
         *((name, ctypes.c_int64) for name in ("segment", "num_slices")),
         ("scale", ctypes.c_double),
@@ -40,8 +43,14 @@ class ScanArgs(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("signs", "column_signs", "x", "ids", "weight", "bias", "h_0")),
         *((name, ctypes.c_void_p) for name in ("lengths", "output_weight", "output_bias")),
         *((name, ctypes.c_void_p) for name in ("output", "logits", "last", "checkpoints")),
-        *((name, ctypes.c_void_p) for name in ("grad_output", "grad_logits", "grad_last", "grad_x", "grad_h_0")),
-        *((name, ctypes.c_void_p) for name in ("grad_weight", "grad_bias", "grad_signs", "grad_column_signs")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("grad_output", "grad_logits", "grad_last", "grad_x", "grad_h_0")
+        ),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("grad_weight", "grad_bias", "grad_signs", "grad_column_signs")
+        ),
         *((name, ctypes.c_void_p) for name in ("grad_output_weight", "grad_output_bias")),
     )
 
@@ -87,7 +96,9 @@ class Library:
         self._handle.hadamrnn_kernel.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
         self.isas = self._supported_isas()
         if isa is not None and isa not in self.isas:
-            raise InputError(f"HADAMRNN_ISA must be one of {', '.join(self.isas)} on this machine, got {isa!r}.")
+            raise InputError(
+                f"HADAMRNN_ISA must be one of {', '.join(self.isas)} on this machine, got {isa!r}."
+            )
         self.isa = isa or self.isas[0]
         self._kernels: dict[str, Kernel] = {}
 
@@ -138,7 +149,9 @@ def _load() -> tuple[Library | None, str]:
         try:  # Asked for by name: not to have it is an error, not a fallback.
             return Library(Path(wanted), isa), "named by HADAMRNN_NATIVE_LIBRARY"
         except OSError as error:
-            raise InputError(f"HADAMRNN_NATIVE_LIBRARY must name a kernel library, got {wanted!r}: {error}.") from error
+            raise InputError(
+                f"HADAMRNN_NATIVE_LIBRARY must name a kernel library, got {wanted!r}: {error}."
+            ) from error
     for path in _candidates():
         try:
             return Library(path, isa), "found in the package"

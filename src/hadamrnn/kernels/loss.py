@@ -1,6 +1,6 @@
 """Mean cross-entropy that stays exact when it is tiny, as a torch operator.
 
-With d_c = l_c - l_target the loss of a position is log(1 + sum_{c != target} exp(d_c)), computed by log1p: a
+With d_c = l_c - l_target the loss of a position is log(1 + sum_{c != target} exp(d_c)), by log1p: a
 logit gap of 30 gives 1e-13 where torch's own gives 0 in float32. So do the gradients: that of the
 target's logit is minus the sum of the others.
 """
@@ -21,7 +21,9 @@ _SLICE = 4096
 
 
 @torch.library.custom_op("hadamrnn::cross_entropy", mutates_args=())
-def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int, with_gradient: bool) -> tuple[Tensor, Tensor]:
+def cross_entropy(
+    logits: Tensor, targets: Tensor, ignore_index: int, with_gradient: bool
+) -> tuple[Tensor, Tensor]:
     """Return the mean loss over the positions whose target is not `ignore_index`, and its gradient.
 
     Args:
@@ -72,7 +74,8 @@ def _check_targets(targets: Tensor, positions: int, classes: int, ignore_index: 
     """Refuse targets that would make the native code read out of bounds."""
     if targets.dtype != torch.int64 or targets.shape != (positions,):
         raise InputError(
-            f"targets must be int64 of shape ({positions},), got {targets.dtype} of shape {tuple(targets.shape)}."
+            f"targets must be int64 of shape ({positions},), "
+            f"got {targets.dtype} of shape {tuple(targets.shape)}."
         )
     if positions == 0:
         return

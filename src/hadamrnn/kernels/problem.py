@@ -224,7 +224,7 @@ def _wide_backward(
 
 
 def _backward_slices(problem: Problem) -> int:
-    """Return into how many slices the batch is cut when gradients are summed: a function of the shape only."""
+    """Return the number of slices where gradients are summed: a function of the shape only."""
     sums = (problem.weight, problem.bias, problem.signs, problem.column_signs, problem.output_weight)
     itemsize = problem.signs.element_size()
     size = sum(0 if tensor is None else tensor.numel() for tensor in sums) * itemsize
@@ -286,7 +286,9 @@ class _Call:
 
 
 @cache
-def _factors(block_size: int, dtype: torch.dtype) -> tuple[ctypes.Array[ctypes.c_int64], NDArray[Any], NDArray[Any], int]:
+def _factors(
+    block_size: int, dtype: torch.dtype
+) -> tuple[ctypes.Array[ctypes.c_int64], NDArray[Any], NDArray[Any], int]:
     """Return the orders above 2 of H_b's factors, the factors, their transposes, and the Sylvester order."""
     orders = [order for order in order_factors(block_size) if order > 2]
     sylvester = block_size // int(np.prod(orders, dtype=np.int64))

@@ -47,7 +47,7 @@ def scan(
 
     Returns:
         states `(batch, time, hidden_size)` or logits `(batch, time, output_size)` or nothing `(0,)`;
-        the last states `(batch, hidden_size)`; the kept ones `(batch, ceil(time / segment) - 1, hidden_size)`.
+        the last `(batch, hidden_size)`; the kept ones `(batch, ceil(time / segment) - 1, hidden_size)`.
     """
     return forward(
         Problem(
@@ -103,7 +103,9 @@ def _(*inputs: Any) -> list[Tensor]:
     problem, wanted = Problem(*inputs[: len(_INPUTS)]), inputs[-1]
     likes = [getattr(problem, name) for name in DIFFERENTIABLE]
     return [
-        torch.empty_like(like, memory_format=torch.contiguous_format) if is_wanted else problem.signs.new_empty(0)
+        torch.empty_like(like, memory_format=torch.contiguous_format)
+        if is_wanted
+        else problem.signs.new_empty(0)
         for like, is_wanted in zip(likes, wanted, strict=True)
     ]
 

@@ -46,7 +46,9 @@ def sum_slices(parts: Tensor) -> Tensor:
     """
     total = parts.new_empty(parts.shape[1:])
     size, reduce = total.numel(), native_kernel("reduce", parts.dtype)
-    bounds = [size * piece // _SUM_PIECES for piece in range(_SUM_PIECES + 1)] if size > _SUM_SIZE else [0, size]
+    bounds = (
+        [size * piece // _SUM_PIECES for piece in range(_SUM_PIECES + 1)] if size > _SUM_SIZE else [0, size]
+    )
 
     def add(_: object, piece: int) -> int:
         start, end = bounds[piece], bounds[piece + 1]

@@ -59,7 +59,7 @@ def scan_cost(shape: Shape) -> float:
 
 
 def kernel_cost(shape: Shape) -> float:
-    """Two transforms of every column of U and of b_i (or of every row, if there are initial states), two GEMMs."""
+    """Two transforms of every column of U, three of b_i (or of every row with initial states), two GEMMs."""
     assert shape.input_size is not None
     transforms = 2.0 * shape.input_size * shape.time * _step_cost(shape)
     rest = 3.0 * (shape.batch if shape.has_h_0 else 1) * shape.time * _step_cost(shape)

@@ -58,7 +58,11 @@ def native_is_loaded() -> bool:
 
 def runs_natively(signs: Tensor) -> bool:
     """Whether the native library is there and computes on tensors like this one."""
-    return signs.device.type == "cpu" and signs.dtype in (torch.float32, torch.float64) and bool(native_is_loaded())
+    return (
+        signs.device.type == "cpu"
+        and signs.dtype in (torch.float32, torch.float64)
+        and bool(native_is_loaded())
+    )
 
 
 def scan(
@@ -112,8 +116,8 @@ def kernel_form(
 
         h_l = sum_{j < l} W^j U x_(l-j) + (W^l h_0 + sum_{j < l} W^j b_i)
 
-    The powers W^j U are the states of a scan without input that starts at the columns of U, and the bracket is
-    a scan that is fed with b_i alone. Both cost transforms of a few rows, not of the batch.
+    The powers W^j U are the states of a scan without input that starts at the columns of U, and the
+    bracket is a scan that is fed with b_i alone. Both cost transforms of a few rows, not of the batch.
     """
     batch, time = inputs.batch_and_time
     x, weight = inputs.x, inputs.weight

@@ -75,7 +75,7 @@ def run_readout(
     recurrence: str = "linear",
     evaluator: str = "auto",
 ) -> Tensor:
-    """Return y_t = V sigma(h_t) + b_o for every step, `(batch, time, output_size)`, without keeping the states.
+    """Return y_t = V sigma(h_t) + b_o for every step, `(batch, time, output_size)`; no state is kept.
 
     Args: as in `run_recurrence`, and
         output_weight: V, `(output_size, hidden_size)`; `output_bias`: b_o, `(output_size,)`.

@@ -114,17 +114,19 @@ typedef struct {
     REAL *work; /* one row */
 } NAME(Plan);
 
+/* Share the stages above the vector out evenly, at most three a pass; one pass at least, for those inside. */
 static void NAME(plan_passes)(NAME(Plan) *plan)
 {
-    int64_t left = plan->sylvester / LANES, stride = LANES;
+    int64_t stages = 0, stride = LANES;
     plan->num_passes = 0;
-    if (left == 0) return;
-    do { /* one pass at least, for the stages inside a vector */
-        int64_t radix = left < 8 ? left : 8;
-        plan->passes[plan->num_passes++] = (NAME(Pass)){radix, stride};
-        stride *= radix;
-        left /= radix;
-    } while (left > 1);
+    if (plan->sylvester < LANES) return;
+    while (LANES << stages < plan->sylvester) stages++;
+    for (int64_t left = stages < 3 ? 1 : (stages + 2) / 3; left > 0; left--) {
+        int64_t share = (stages + left - 1) / left;
+        plan->passes[plan->num_passes++] = (NAME(Pass)){(int64_t)1 << share, stride};
+        stride <<= share;
+        stages -= share;
+    }
 }
 
 /* The transform by blocks of plan->sylvester >= LANES: every size is then a whole number of vectors. */

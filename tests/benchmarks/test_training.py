@@ -1,0 +1,62 @@
+"""The benchmark of training: the yardstick is the model, and the command reports what it measured."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+from hadamrnn.benchmarks import training
+from hadamrnn.benchmarks.plain import plain_loss
+from hadamrnn.benchmarks.scaling import run_scaling
+from hadamrnn.benchmarks.training import SHAPES, extra_megabytes, make_batch
+from hadamrnn.cli import main
+from hadamrnn.layers.model import build_model
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_plain_loop_computes_the_models_loss(name: str) -> None:
+    config = replace(SHAPES[name].config, hidden_size=64)
+    shape = replace(SHAPES[name], batch=3, time=9, config=config)
+    x, target = make_batch(shape, data_dir=None)
+    model = build_model(config).double()
+    values = x.double() if x.is_floating_point() else x
+    loss, expected = model.loss(values, target), plain_loss(model, values, target)
+    torch.testing.assert_close(loss, expected)
+    parameters = list(model.parameters())
+    torch.testing.assert_close(
+        torch.autograd.grad(loss, parameters), torch.autograd.grad(expected, parameters)
+    )
+
+
+def test_the_command_reports_a_ratio(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = replace(SHAPES["mnist"], batch=2, time=20)
+    monkeypatch.setattr(training, "SHAPES", {"mnist": small})
+    assert main(["bench", "training", "--rounds", "1", "--threads", "1", "--no-memory", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert row["shape"] == "mnist"
+    assert row["ratio"] == pytest.approx(row["plain_ms"] / row["engine_ms"])
+
+
+def test_an_unknown_shape_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "training", "--shapes", "cifar"]) == 2
+    assert "A shape must be one of mnist, copy" in capsys.readouterr().err
+
+
+def test_scaling_draws_every_point(tmp_path: Path) -> None:
+    out = tmp_path / "plot.svg"
+    points = run_scaling(str(out), threads=1, rounds=1, lengths=(10, 100), hidden_sizes=(4, 8, 16))
+    assert [point.size for point in points] == [10, 100, 4, 8, 16]
+    circles = ElementTree.parse(out).getroot().iter("{http://www.w3.org/2000/svg}circle")
+    assert len(list(circles)) == len(points)
+
+
+def test_extra_memory_sees_a_buffer() -> None:
+    size = 200 << 20
+    assert extra_megabytes(lambda: bytearray(size).count(1)) == pytest.approx(200, rel=0.2)
