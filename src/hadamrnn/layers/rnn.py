@@ -177,7 +177,7 @@ class HadamRNN(RecurrentLayer):
         if self.num_layers > 1 or self.bidirectional:
             return super().every_readout(x, weight, bias, lengths)
         batch, time = x.ids.shape if isinstance(x, Tokens) else x.shape[:2]
-        _check_lengths(lengths, batch, time)
+        check_lengths(lengths, batch, time)
         return self._cell(0).run_readout(x, weight, bias, lengths, sigma=self.needs_activation)
 
     def end_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
