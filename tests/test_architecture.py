@@ -15,11 +15,12 @@ import hadamrnn
 SOURCE = Path(__file__).parents[1] / "src" / "hadamrnn"
 
 # Each room with the rooms it may look into; the common ones are everybody's.
-COMMON = {"bits", "errors", "files"}
+COMMON = {"bits", "errors", "files", "tracing"}
 ALLOWED = {
     "bits": set(),
     "errors": set(),
     "files": set(),
+    "tracing": set(),
     "orders": set(),
     "kernels": {"orders"},
     "maths": {"kernels", "orders"},

@@ -22,6 +22,7 @@ from hadamrnn.kernels.scan import scan as native_scan
 from hadamrnn.layers.inputs import DenseInput, RecurrenceInput
 from hadamrnn.layers.packing import reverse_rows
 from hadamrnn.maths.transform import hadamard_transform
+from hadamrnn.tracing import constant_when_traced
 
 # A linear scan keeps at most this many states of a row, however long it is, and none closer than that.
 MAX_KEPT_STATES = 64
@@ -51,18 +52,14 @@ class Readout:
         return nn.functional.linear(states.relu() if self.sigma else states, self.weight, self.bias)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant_when_traced
 def native_is_loaded() -> bool:
     return load_library() is not None
 
 
 def runs_natively(signs: Tensor) -> bool:
     """Whether the native library is there and computes on tensors like this one."""
-    return (
-        signs.device.type == "cpu"
-        and signs.dtype in (torch.float32, torch.float64)
-        and bool(native_is_loaded())
-    )
+    return signs.device.type == "cpu" and signs.dtype in (torch.float32, torch.float64) and native_is_loaded()
 
 
 def scan(

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from hadamrnn.errors import InputError
 from hadamrnn.orders import hadamard_matrix
+from hadamrnn.tracing import constant_when_traced
 
 
 def recurrent_weight(signs: Tensor, block_size: int, column_signs: Tensor | None = None) -> Tensor:
@@ -53,14 +54,9 @@ def count_blocks(hidden_size: int, block_size: int) -> int:
     return hidden_size // block_size
 
 
+@constant_when_traced
 def hadamard_tensor(order: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return `hadamard_matrix(order)` as a tensor; a constant for torch.compile and torch.export."""
-    matrix: Tensor = _constant(order, dtype, device)
-    return matrix
-
-
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _constant(order: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     return _cached(order, dtype, device)
 
 
