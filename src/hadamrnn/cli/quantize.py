@@ -41,9 +41,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--calibration-samples",
         type=positive,
-        default=60_000,
+        default=10_000,
         metavar="N",
-        help="sequences to calibrate on at most, evenly spaced (default 60000)",
+        help="sequences to calibrate on at most, evenly spaced (default 10000)",
     )
     parser.add_argument(
         "--raw-unit", type=float, metavar="UNIT", help="sensor value of one raw code, for integer inputs"

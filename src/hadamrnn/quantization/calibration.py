@@ -18,7 +18,7 @@ from hadamrnn.layers.inputs import Tokens
 from hadamrnn.layers.model import SequenceModel
 from hadamrnn.layers.rnn import HadamRNN
 
-STATE_BYTES = 1 << 26  # of states that are held at once
+STATE_BYTES = 1 << 24  # of states that are held at once; beyond, malloc returns pages to the system
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class QuantizeConfig:
     activation_bits: int = 12
     input_bits: int | None = None  # by default exact for symbols and pixels, else activation_bits
     percentile: float = 100.0  # of the calibration sequences whose states must fit
-    calibration_samples: int = 60_000  # at most, evenly spaced over training and validation data
+    calibration_samples: int = 10_000  # at most, evenly spaced over training and validation data
     raw_unit: float | None = None  # the sensor's value of one raw unit, for standardised inputs
     finetune: FinetuneConfig | None = None
     seed: int = 0
