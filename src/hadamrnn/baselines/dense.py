@@ -43,7 +43,7 @@ class _DenseStates(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, weight: Tensor, relu: bool) -> Tensor:
-        states = z.transpose(0, 1).contiguous()
+        states = z.transpose(0, 1).clone(memory_format=torch.contiguous_format)
         transposed = weight.T.contiguous()
         for t in range(states.shape[0]):
             if t:
@@ -58,9 +58,7 @@ class _DenseStates(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_states: Tensor) -> tuple[Tensor, Tensor, None]:
         states, weight = ctx.saved_tensors
-        adjoint = grad_states.transpose(0, 1).contiguous()
-        if adjoint.data_ptr() == grad_states.data_ptr():
-            adjoint = adjoint.clone()
+        adjoint = grad_states.transpose(0, 1).clone(memory_format=torch.contiguous_format)
         for t in reversed(range(adjoint.shape[0])):
             if t + 1 < adjoint.shape[0]:
                 adjoint[t].addmm_(adjoint[t + 1], weight)
