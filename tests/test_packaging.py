@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -42,6 +43,7 @@ def test_a_clean_environment_takes_the_package(
 
     facts = json.loads(run(python, "-I", "-m", "hadamrnn", "doctor", "--json"))
     assert facts["torch"]
+    assert facts["backend"] == ("native" if shutil.which("cc") else "torch")
     where = run(python, "-I", "-c", "import hadamrnn; print(hadamrnn.__file__)")
     assert Path(where.strip()).is_relative_to(site)
     code = "import torch, hadamrnn; print(tuple(hadamrnn.HadamRNN(3, 12)(torch.zeros(5, 2, 3))[0].shape))"

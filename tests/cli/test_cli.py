@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -67,14 +68,20 @@ def test_bad_input_is_one_line_and_exit_status_2(
     assert captured.err.count("\n") == 1
 
 
-def test_doctor_names_versions_and_backend(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_names_versions_backend_and_data(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HADAMRNN_DATA", str(tmp_path))
     assert main(["doctor", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["backend"]
     assert facts["torch"] and facts["python"]
+    assert facts["data"].startswith(str(tmp_path))
 
+    monkeypatch.setenv("HADAMRNN_DATA", "/no/such/folder")
     assert main(["doctor"]) == 0
-    assert "backend" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "backend" in text and "got /no/such/folder" in text
 
 
 def test_help_does_not_load_torch() -> None:

@@ -1,4 +1,4 @@
-"""`hadamrnn doctor`: versions and the kernel backend in use."""
+"""`hadamrnn doctor`: versions, the kernel backend in use, where data is looked for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from hadamrnn.cli.arguments import add_json_option
+from hadamrnn.errors import InputError
 
 PACKAGES = ("hadamrnn", "torch", "numpy", "safetensors", "scikit-learn", "onnxruntime")
 
@@ -16,7 +17,7 @@ PACKAGES = ("hadamrnn", "torch", "numpy", "safetensors", "scikit-learn", "onnxru
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "doctor",
-        help="versions and the kernel backend in use",
+        help="versions, the kernel backend, where data is looked for",
         description="Print what this installation consists of; put it into a bug report.",
         epilog="example:  hadamrnn doctor --json",
     )
@@ -51,6 +52,7 @@ def collect() -> dict[str, str | int | None]:
         "instruction_set": native.isa or "chosen by torch",
         "native_library": native.path or native.reason,
         "evaluators": ", ".join(EVALUATORS),
+        "data": _data_folders(),
     }
 
 
@@ -59,3 +61,12 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def _data_folders() -> str:
+    from hadamrnn.data.files import search_folders
+
+    try:
+        return ", ".join(map(str, search_folders(None)))
+    except InputError as error:
+        return str(error)
