@@ -8,7 +8,7 @@ SOURCES := $(shell find src -name '*.c' -o -name '*.h' 2>/dev/null) $(wildcard C
 .PHONY: help setup demo test test-edge check results clean
 
 help:
-	@echo "make demo    train a network on digits and show what it costs"
+	@echo "make demo    handwritten digits from data to C"
 	@echo "make test    run every test"
 	@echo "make test-edge  run exported C in emulators of Cortex-M, RV32 and AVR"
 	@echo "make check   lint and type-check"
@@ -24,7 +24,8 @@ $(VENV)/installed: pyproject.toml constraints.txt $(SOURCES)
 setup: $(VENV)/installed
 
 demo: setup
-	$(BIN)/hadamrnn demo
+	rm -rf demo
+	$(BIN)/hadamrnn demo --out demo
 
 test: setup
 	$(BIN)/python -m pytest

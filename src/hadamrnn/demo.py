@@ -1,66 +1,83 @@
-"""The demo: train a network on handwritten digits and say what it weighs."""
+"""The demo: handwritten digits from data to C.
+
+Each step is what the command of the same name does: train, quantize, export, and the self-test of the
+exported folder, which replays real digits and compares every bit. Start at `run_demo`.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import shutil
+import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 
-import torch
+from hadamrnn import fixedpoint
+from hadamrnn.data import Splits, load_task
+from hadamrnn.errors import InputError
+from hadamrnn.export.c import export_c
+from hadamrnn.export.golden import make_golden
+from hadamrnn.fixedpoint.cost import fast_step_cost
+from hadamrnn.fixedpoint.encoding import encode_values
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.quantization.chain import QuantizeConfig, quantize
+from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.training.config import resolve_config
+from hadamrnn.training.evaluate import evaluate
+from hadamrnn.training.progress import Watcher
+from hadamrnn.training.run import Sitting, train
 
-from hadamrnn.data import Split, load_task
-from hadamrnn.fixedpoint.cost import network_size
-from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
-
-HIDDEN_SIZE, WEIGHT_BITS, BATCH_SIZE = 128, 4, 32
-EPOCHS, LEARNING_RATE = 40, 2e-3
+GOLDEN_DIGITS = 8
 
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demo's table shows."""
+    """What the demo's table shows; `c_test` is None where no compiler was found."""
 
-    test_accuracy: float
-    kilobytes: float
-    seconds: float
+    hidden_size: int
+    weight_bits: int
+    float_accuracy: float
+    integer_accuracy: float
+    c_test: bool | None
+    payload_bytes: int
+    additions_per_step: int
+    training_seconds: float
+    c_folder: str
 
 
-def run_demo(report: Callable[[int, float], None], *, epochs: int = EPOCHS, seed: int = 0) -> DemoResult:
-    """Train on scikit-learn's digits, read pixel by pixel; `report(epoch, validation accuracy)` as it goes.
-
-    The signs are held at their random start: on tasks where position matters, a flip late in training
-    undoes what U and V have learnt.
-    """
-    started = time.perf_counter()
-    torch.manual_seed(seed)
+def run_demo(out: Path, watcher: Watcher, *, epochs: int | None = None, seed: int = 0) -> DemoResult:
+    """Train, quantize, export and check; leave the run in `out`/run and the C in `out`/c."""
+    if out.exists() and any(out.iterdir()):
+        raise InputError(f"The demo needs a new or empty folder, got {out}. Choose another --out.")
+    overrides = {"seed": seed} if epochs is None else {"seed": seed, "epochs": epochs}
+    config = resolve_config("digits", preset="best", overrides=overrides)
+    outcome = train(config, out / "run", Sitting(watcher=watcher))
     splits = load_task("digits")
-    config = ModelConfig(splits.input_size, HIDDEN_SIZE, splits.output_size, weight_bits=WEIGHT_BITS)
-    model = build_model(config)
-    best_accuracy, best_state = 0.0, model.state_dict()
-    trained = [parameter for name, parameter in model.named_parameters() if "latent" not in name]
-    optimizer = torch.optim.Adam(trained, lr=LEARNING_RATE)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
-    for epoch in range(1, epochs + 1):
-        for rows in torch.randperm(len(splits.train)).split(BATCH_SIZE):
-            x, y, lengths = splits.train.batch(rows)
-            assert y is not None
-            optimizer.zero_grad()
-            model.loss(x, y, lengths).backward()
-            optimizer.step()
-        schedule.step()
-        accuracy = measure_accuracy(model, splits.validation)
-        report(epoch, accuracy)
-        if accuracy > best_accuracy:
-            best_accuracy = accuracy
-            best_state = {name: value.clone() for name, value in model.state_dict().items()}
-    model.load_state_dict(best_state)
-    size = network_size(HIDDEN_SIZE, splits.input_size, splits.output_size, weight_bits=WEIGHT_BITS)
-    return DemoResult(measure_accuracy(model, splits.test), size.kilobytes, time.perf_counter() - started)
+    integer, _ = quantize(outcome.model, splits, QuantizeConfig())
+    size = fixedpoint.save(integer, out / "run" / fixedpoint.FILE_NAME)
+    export_digits(integer, splits, out / "c")
+    cost = fast_step_cost(integer.hidden_size, integer.input_size, integer.output_size)
+    return DemoResult(
+        hidden_size=integer.hidden_size,
+        weight_bits=int(integer.weight_bits),
+        float_accuracy=evaluate(outcome.model, splits.test, splits.metric),
+        integer_accuracy=evaluate(IntegerNetwork(integer), splits.test, splits.metric),
+        c_test=run_self_test(out / "c"),
+        payload_bytes=size.payload,
+        additions_per_step=cost.recurrent.additions,
+        training_seconds=outcome.seconds,
+        c_folder=str(out / "c"),
+    )
 
 
-@torch.no_grad()
-def measure_accuracy(model: SequenceModel, split: Split) -> float:
-    """Return the share of samples whose largest logit is the label's."""
-    x, y, lengths = split.batch(slice(None))
-    assert y is not None
-    return float((model(x, lengths).argmax(dim=-1) == y).float().mean())
+def export_digits(integer: IntegerModel, splits: Splits, folder: Path) -> None:
+    """Export C whose golden vectors are the first digits of the test set."""
+    digits, _, _ = splits.test.batch(slice(GOLDEN_DIGITS))
+    codes, _ = encode_values(integer, digits.numpy())
+    export_c(integer, folder, "digits", golden=make_golden(integer, codes, every=False))
+
+
+def run_self_test(folder: Path) -> bool | None:
+    """Build the exported folder and run its test; None without make and a compiler."""
+    if shutil.which("make") is None or shutil.which("cc") is None:
+        return None
+    return subprocess.run(["make", "-C", str(folder), "test"], capture_output=True).returncode == 0

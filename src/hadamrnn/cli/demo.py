@@ -1,45 +1,55 @@
-"""`hadamrnn demo`: a network on handwritten digits, from data to its size."""
+"""`hadamrnn demo`: handwritten digits from data to C."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from hadamrnn.cli.arguments import add_json_option
+from hadamrnn.cli.arguments import add_json_option, positive
+
+if TYPE_CHECKING:
+    from hadamrnn.demo import DemoResult
+
+C_TEST = {True: "the same bits as Python", False: "DIFFERS FROM PYTHON", None: "not run, no compiler"}
 
 
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "demo",
-        help="train on digits and show accuracy and size",
-        description="Train a network on scikit-learn's handwritten digits, read pixel by pixel.",
-        epilog="example:  hadamrnn demo --epochs 10",
+        help="handwritten digits from data to C",
+        description="Train a network on scikit-learn's handwritten digits, read pixel by pixel; quantize it, "
+        "export it as C, compile that and check it bit for bit.",
+        epilog="example:  hadamrnn demo --epochs 10 --out demo",
     )
-    parser.add_argument("--epochs", type=int, default=None, help="fewer for a quick look (default 40)")
+    parser.add_argument("--epochs", type=positive, help="fewer for a quick look (default 100)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("demo"), help="a new folder (default demo)")
     add_json_option(parser)
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> None:
-    from hadamrnn.demo import EPOCHS, HIDDEN_SIZE, WEIGHT_BITS, run_demo
-    from hadamrnn.errors import InputError
+def run(args: argparse.Namespace) -> int:
+    from hadamrnn.demo import run_demo
+    from hadamrnn.training.progress import Watcher, choose_watcher
 
-    epochs = EPOCHS if args.epochs is None else args.epochs
-    if epochs < 1:
-        raise InputError(f"--epochs must be at least 1, got {epochs}.")
+    watcher = Watcher() if args.json else choose_watcher(quiet=False)
+    result = run_demo(args.out, watcher, epochs=args.epochs, seed=args.seed)
+    print(json.dumps(asdict(result)) if args.json else "\n".join(_lines(result)))
+    return 1 if result.c_test is False else 0
 
-    def report(epoch: int, accuracy: float) -> None:
-        if not args.json and epoch in {1, epochs, *range(0, epochs, 10)}:
-            print(f"epoch {epoch:3d} of {epochs}   validation accuracy {100 * accuracy:6.2f} %", flush=True)
 
-    result = run_demo(report, epochs=epochs, seed=args.seed)
-    if args.json:
-        print(json.dumps(asdict(result)))
-        return
-    print(f"\nhandwritten digits, one pixel a step: {HIDDEN_SIZE} hidden units, {WEIGHT_BITS}-bit weights")
-    print(f"  test accuracy  {100 * result.test_accuracy:6.2f} %")
-    print(f"  size           {result.kilobytes:6.2f} kB")
-    print(f"  time           {result.seconds:6.1f} s")
+def _lines(result: DemoResult) -> list[str]:
+    return [
+        f"handwritten digits, one pixel a step: {result.hidden_size} hidden units, "
+        f"{result.weight_bits}-bit weights, 12-bit states",
+        f"  test accuracy, float    {100 * result.float_accuracy:6.2f} %",
+        f"  test accuracy, integer  {100 * result.integer_accuracy:6.2f} %",
+        f"  C on this machine       {C_TEST[result.c_test]}",
+        f"  weights                 {result.payload_bytes} bytes",
+        f"  additions for W h       {result.additions_per_step} a step, no multiplication",
+        f"  training time           {result.training_seconds:.1f} s",
+        f"  the C is in             {result.c_folder}",
+    ]
