@@ -112,6 +112,8 @@ class Engine:
             logits[rows], saturations = self._run_chunk(inputs[rows], ends[rows])
             return saturations
 
+        if workers == 1 or len(chunks) <= 1:
+            return Result(logits, sum(map(run_rows, chunks)))
         with ThreadPoolExecutor(workers) as pool:
             return Result(logits, sum(pool.map(run_rows, chunks)))
 
