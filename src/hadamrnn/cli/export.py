@@ -104,9 +104,11 @@ def _write_onnx(args: argparse.Namespace) -> Path:
 
 
 def print_report(rows: list[Measurement], skipped: dict[str, str]) -> None:
-    print(f"{'target':<12}{'flash':>8}{'code':>8}{'RAM':>8}{'stack':>8}{'step':>10}{'read-out':>10}")
+    print(
+        f"{'target':<12}{'flash':>8}{'code':>8}{'RAM':>8}{'logits':>8}{'stack':>8}{'step':>10}{'read-out':>10}"
+    )
     for row in rows:
-        sizes = f"{row.flash:>8,}{row.code:>8,}{row.ram:>8,}{row.stack:>8,}"
+        sizes = f"{row.flash:>8,}{row.code:>8,}{row.ram:>8,}{row.logits:>8,}{row.stack:>8,}"
         verdict = "bit-exact" if row.differences == 0 else f"{row.differences} DIFFERENCES"
         print(f"{row.target:<12}{sizes}{row.step:>10,}{row.readout:>10,}  {row.unit}, {verdict}")
     for name, reason in skipped.items():

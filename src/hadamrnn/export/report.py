@@ -58,6 +58,7 @@ def measure(
         code=code,
         flash=flash,
         ram=plan.state_bytes + plan.work_bytes,
+        logits=4 * model.output_size,
         stack=stack,
         step=round(step * tick / STEPS),
         readout=round(readout * tick),

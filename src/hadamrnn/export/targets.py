@@ -53,6 +53,7 @@ class Measurement:
     code: int  # bytes of .text
     flash: int  # code and constants
     ram: int  # state struct and work buffers
+    logits: int  # bytes of the caller's buffer for a read-out
     stack: int  # of a step, work buffers included
     step: int
     readout: int
