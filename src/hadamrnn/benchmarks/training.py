@@ -156,7 +156,7 @@ def make_batch(shape: TrainingShape, data_dir: str | None) -> tuple[Tensor, Tens
 def _reviews(shape: TrainingShape, data_dir: str | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Return reviews of IMDB, or without the data ids drawn from its word frequencies.
 
-    The law below, p(rank) ~ 1 / (rank + 5), gives the 3,400 or so distinct words of a real batch of 100 x 500.
+    The law below gives about as many distinct words as a real batch of 100 x 500 holds.
     """
     from hadamrnn.data.files import present
     from hadamrnn.data.imdb import COMPACT, KERAS, load_imdb
