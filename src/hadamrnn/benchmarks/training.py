@@ -156,7 +156,7 @@ def make_batch(shape: TrainingShape, data_dir: str | None) -> tuple[Tensor, Tens
 def _reviews(shape: TrainingShape, data_dir: str | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Return reviews of IMDB, or without the data ids drawn from its word frequencies.
 
-    In real batches of 100 x 500 ids 47 % are words, the rest is padding on the left, and 3,500 to 3,800 differ;
+    In real batches of 100 x 500 ids 47 % are words, the rest is padding on the left; 3,500 to 3,800 differ;
     words drawn by p(rank) ~ rank^-1.1 give as many.
     """
     from hadamrnn.data.files import present
