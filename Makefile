@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.c' -o -name '*.h' 2>/dev/null) $(wildcard CMakeLists.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-edge check results clean
+.PHONY: help setup demo test test-edge check results sanitize clean
 
 help:
 	@echo "make demo    handwritten digits from data to C"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-edge  run exported C in emulators of Cortex-M, RV32 and AVR"
 	@echo "make check   lint and type-check"
 	@echo "make results write RESULTS.md and the page from results/"
+	@echo "make sanitize   run the kernel tests under AddressSanitizer and UBSan"
 	@echo "make setup   build .venv (the others do it by themselves)"
 
 # Editable, so that Python edits need no reinstall; a changed C source or pyproject.toml does.
@@ -46,6 +47,16 @@ check: setup
 
 results: setup
 	$(BIN)/hadamrnn report --results results --out .
+
+# The kernel tests on a library built with AddressSanitizer and UndefinedBehaviorSanitizer. Python itself is
+# not instrumented, so the runtime is preloaded and leaks, which are the interpreter's, are not counted.
+sanitize: setup
+	cmake -S . -B build/sanitize -DHADAMRNN_SANITIZE=ON -DCMAKE_BUILD_TYPE=None
+	cmake --build build/sanitize
+	LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so) $$($${CC:-cc} -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 HADAMRNN_NATIVE_LIBRARY=build/sanitize/hadamrnn_kernels.so OMP_NUM_THREADS=2 \
+	  $(BIN)/python -m pytest -p no:cacheprovider tests/kernels/test_native.py tests/layers/test_evaluators.py tests/layers/test_loss.py \
+	  -k "not compile and not opcheck and not forked and not instruction_set and not environment"
 
 clean:
 	rm -rf $(VENV) build dist demo .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,7 +1,7 @@
 """`hadamrnn bench training --scaling`: how a training step grows with length and with hidden size.
 
-Lengths from 1e2 to 1e6 at hidden size 128, batch 1; hidden sizes from 64 to 4096 at 200 steps, batch 8, where the
-states of all steps are wanted, so that the scan does the work. One plot with a line for each.
+Lengths from 1e2 to 1e6 at hidden size 128, batch 1; hidden sizes from 64 to 4096 at 200 steps, batch 8,
+read out after every step, so that the scan does the work. One plot with a line for each.
 """
 
 from __future__ import annotations

@@ -156,7 +156,8 @@ def make_batch(shape: TrainingShape, data_dir: str | None) -> tuple[Tensor, Tens
 def _reviews(shape: TrainingShape, data_dir: str | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Return reviews of IMDB, or without the data ids drawn from its word frequencies.
 
-    The law below, p(rank) ~ 1 / (rank + 5), gives the 3,400 or so distinct words of a real batch of 100 x 500.
+    In real batches of 100 x 500 ids 47 % are words, the rest is padding on the left; 3,500 to 3,800 differ;
+    words drawn by p(rank) ~ rank^-1.1 give as many.
     """
     from hadamrnn.data.files import present
     from hadamrnn.data.imdb import COMPACT, KERAS, load_imdb
@@ -166,9 +167,12 @@ def _reviews(shape: TrainingShape, data_dir: str | None, generator: torch.Genera
         train = load_imdb(data_dir, seq_length=shape.time).train
         return train.batch(slice(0, shape.batch))[0], target
     vocabulary_size = shape.config.vocabulary_size or 0
-    frequencies = 1 / (torch.arange(vocabulary_size, dtype=torch.float64) + 5)
-    drawn = torch.multinomial(frequencies, shape.batch * shape.time, replacement=True, generator=generator)
-    return drawn.reshape(shape.batch, shape.time), target
+    ranks = torch.arange(1, vocabulary_size, dtype=torch.float64)
+    size = shape.batch * shape.time
+    words = 1 + torch.multinomial(ranks**-1.1, size, replacement=True, generator=generator)
+    ids = words.reshape(shape.batch, shape.time)
+    ids[:, : round(0.53 * shape.time)] = 0
+    return ids, target
 
 
 def peak_megabytes(name: str, side: str, threads: int, data_dir: str | None) -> float:
