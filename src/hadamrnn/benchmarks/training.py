@@ -17,9 +17,10 @@ from statistics import median
 import torch
 from torch import Tensor
 
+from hadamrnn.baselines.networks import build_model
 from hadamrnn.benchmarks.plain import plain_loss
 from hadamrnn.errors import InputError
-from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.layers.model import ModelConfig, SequenceModel
 
 Step = Callable[[], None]
 SIDES = ("plain", "engine")

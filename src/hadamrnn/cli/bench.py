@@ -32,7 +32,11 @@ def add_training(benches: Any) -> None:
         "training",
         help="forward, backward and Adam, against a dense loop",
         description="Time a training step of the engine and of the plain dense loop, in turns.",
-        epilog="example:  hadamrnn bench training --shapes mnist copy --rounds 5 --json",
+        epilog=(
+            "examples:  hadamrnn bench training --shapes mnist copy --rounds 5 --json\n"
+            "           hadamrnn bench training --model all --hidden-size 128"
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--shapes", nargs="+", metavar="NAME", help="mnist, copy, imdb, relu, block (default: all)"
@@ -45,6 +49,12 @@ def add_training(benches: Any) -> None:
     parser.add_argument(
         "--no-memory", action="store_true", help="leave peak memory out, which takes new processes"
     )
+    parser.add_argument(
+        "--model", nargs="+", metavar="NAME", help="instead: compare kinds of network with HadamRNN, or all"
+    )
+    parser.add_argument(
+        "--hidden-size", type=int, default=128, help="d_h of all networks of --model (default 128)"
+    )
     parser.add_argument("--scaling", action="store_true", help="instead: time against length and hidden size")
     parser.add_argument(
         "--out", metavar="FILE", default="scaling.svg", help="the plot of --scaling (default scaling.svg)"
@@ -54,6 +64,9 @@ def add_training(benches: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    if args.model:
+        _run_models(args)
+        return
     if args.scaling:
         from hadamrnn.benchmarks.scaling import run_scaling
 
@@ -82,6 +95,29 @@ def run(args: argparse.Namespace) -> None:
     print(f"{'shape':8} {'plain':>12} {'engine':>12} {'ratio':>8} {'wanted':>7} {'plain':>10} {'engine':>10}")
     for row in rows:
         print(_line(row))
+
+
+def _run_models(args: argparse.Namespace) -> None:
+    from hadamrnn.benchmarks.models import run_models
+
+    rows = [
+        row
+        for shape in args.shapes or ["mnist"]
+        for row in run_models(
+            args.model,
+            shape,
+            hidden_size=args.hidden_size,
+            rounds=args.rounds,
+            threads=args.threads,
+            data_dir=args.data_dir,
+        )
+    ]
+    if args.json:
+        print(json.dumps({"rows": [asdict(row) for row in rows]}))
+        return
+    print(f"{'shape':8} {'model':18} {'step':>12} {'HadamRNN = 1':>14}")
+    for row in rows:
+        print(f"{row.shape:8} {row.model:18} {row.milliseconds:9.1f} ms {row.ratio:14.1f}")
 
 
 def _line(row: Row) -> str:
