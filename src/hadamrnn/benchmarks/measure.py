@@ -18,6 +18,7 @@ from hadamrnn.layers.rnn import HadamRNN
 from hadamrnn.quantization.chain import QuantizeConfig, quantize
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.training.evaluate import evaluate, is_better
+from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.run import load_run
 
 ACTIVATION_BITS = 12
@@ -43,7 +44,7 @@ def measure(
         metric=splits.metric,
         test=evaluate(model, splits.test, splits.metric) if splits.test.labelled else None,
         validation=best["validation_metric"],
-        integer=integer_figures(experiment, model, splits, folder.path),
+        integer=integer_figures(experiment, model, splits, folder),
         kilobytes=float_kilobytes(experiment, splits),
         steps=rows[-1]["step"],
         epochs=round(rows[-1]["epoch"], 4),
@@ -59,7 +60,7 @@ def measure(
 
 
 def integer_figures(
-    experiment: Experiment, model: SequenceModel, splits: Splits, path: Path
+    experiment: Experiment, model: SequenceModel, splits: Splits, folder: RunFolder
 ) -> IntegerFigures | None:
     """Quantize to 12-bit activations, save, and return what that costs and gives; None if it cannot be."""
     if not has_integer_form(model):
@@ -67,8 +68,8 @@ def integer_figures(
     integer, _ = quantize(model, splits, QuantizeConfig(activation_bits=ACTIVATION_BITS))
     story = {"task": splits.task, "metric": splits.metric, "experiment": experiment.key}
     integer = replace(integer, metadata={**integer.metadata, **story})
-    fixedpoint.save(integer, path / fixedpoint.FILE_NAME)
-    network = IntegerNetwork(integer)
+    fixedpoint.save(integer, folder.path / fixedpoint.FILE_NAME)
+    network = IntegerNetwork(integer, folder.story["threads"])
     return IntegerFigures(
         activation_bits=ACTIVATION_BITS,
         test=evaluate(network, splits.test, splits.metric) if splits.test.labelled else None,

@@ -26,7 +26,8 @@ def add_parser(subparsers: Any) -> None:
         "reproduce",
         help="run the paper's rows",
         description="Run the rows of a table that have no result yet. Stop and start it at will, and "
-        "start it several times, also on several machines over a shared folder: every row is run once.",
+        "start it several times, also on several machines over a shared folder: every row is run once. "
+        "The row of a process that was killed is free again after two minutes.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
