@@ -8,13 +8,13 @@ SOURCES := $(shell find src -name '*.c' -o -name '*.h' 2>/dev/null) $(wildcard C
 .PHONY: help setup demo test test-edge check results sanitize clean
 
 help:
-	@echo "make demo    handwritten digits from data to C"
-	@echo "make test    run every test"
+	@echo "make demo       handwritten digits from data to C"
+	@echo "make test       run every test that a host compiler can run"
 	@echo "make test-edge  run exported C in emulators of Cortex-M, RV32 and AVR"
-	@echo "make check   lint and type-check"
-	@echo "make results write RESULTS.md and the page from results/"
+	@echo "make check      lint and type-check"
+	@echo "make results    write RESULTS.md and the page from results/"
 	@echo "make sanitize   run the kernel tests under AddressSanitizer and UBSan"
-	@echo "make setup   build .venv (the others do it by themselves)"
+	@echo "make setup      build .venv (the others do it by themselves)"
 
 # Editable, so that Python edits need no reinstall; a changed C source or pyproject.toml does.
 $(VENV)/installed: pyproject.toml constraints.txt $(SOURCES)
@@ -28,8 +28,10 @@ demo: setup
 	rm -rf demo
 	$(BIN)/hadamrnn demo --out demo
 
+# One thread a worker: the workers share the cores.
 test: setup
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not edge"
+	@echo "Left out: exported C in emulators, which make test-edge runs."
 
 # The cross-compilers and emulators are Debian packages; installing them needs root.
 EDGE_PACKAGES := clang gcc-arm-none-eabi picolibc-arm-none-eabi qemu-system-arm \
@@ -51,8 +53,8 @@ results: setup
 # The kernel tests on a library built with AddressSanitizer and UndefinedBehaviorSanitizer. Python itself is
 # not instrumented, so the runtime is preloaded and leaks, which are the interpreter's, are not counted.
 sanitize: setup
-	cmake -S . -B build/sanitize -DHADAMRNN_SANITIZE=ON -DCMAKE_BUILD_TYPE=None
-	cmake --build build/sanitize
+	$(BIN)/cmake -S . -B build/sanitize -DHADAMRNN_SANITIZE=ON -DCMAKE_BUILD_TYPE=None
+	$(BIN)/cmake --build build/sanitize
 	LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so) $$($${CC:-cc} -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 HADAMRNN_NATIVE_LIBRARY=build/sanitize/hadamrnn_kernels.so OMP_NUM_THREADS=2 \
 	  $(BIN)/python -m pytest -p no:cacheprovider tests/kernels/test_native.py tests/layers/test_evaluators.py tests/layers/test_loss.py \
