@@ -41,7 +41,7 @@ def run_models(
     threads: int,
     data_dir: str | None = None,
 ) -> list[ModelRow]:
-    """Measure the kinds of network in `names` ("all" for all) on the batch of a shape, HadamRNN always first."""
+    """Measure the kinds of network in `names` ("all" for all) on one shape's batch, HadamRNN first."""
     chosen = MODELS if "all" in names else tuple(dict.fromkeys((HADAMRNN, *names)))
     for name in chosen:
         if name not in MODELS:
