@@ -49,7 +49,7 @@ def test_a_row_has_a_task_and_figures_that_are_numbers(row: Row) -> None:
 @pytest.mark.parametrize("row", [row for row in HADAM if row.kilobytes], ids=name)
 def test_printed_sizes_are_those_of_cost_but_for_the_one_misprint(row: Row) -> None:
     assert row.experiment is not None
-    size = row.experiment.size(TASKS[row.task], row.activation_bits).kilobytes
+    size = row.experiment.kilobytes(TASKS[row.task], row.activation_bits)
     digits = len(row.kilobytes.partition(".")[2])
 
     assert (f"{size:.{digits}f}" == row.kilobytes) is not row.misprint

@@ -13,16 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from hadamrnn.benchmarks.compare import Measurement, measurements
+from hadamrnn.benchmarks.compare import Measurement, measurements, train_command
 from hadamrnn.benchmarks.document import Cell, Document, Grid
 from hadamrnn.benchmarks.front import Point, front
+from hadamrnn.benchmarks.markdown import to_markdown
 from hadamrnn.benchmarks.memorization import run_memorization, write_memorization
 from hadamrnn.benchmarks.paper import TABLES, TASKS
 from hadamrnn.benchmarks.report import build_document, write_report
 from hadamrnn.benchmarks.results import Result, write_result
 from hadamrnn.benchmarks.rows import Experiment, Row
 from hadamrnn.benchmarks.runner import Job
-from hadamrnn.cli import build_parser
+from hadamrnn.cli import build_parser, train
 from hadamrnn.cli.reproduce import _jobs
 from tests.benchmarks.conftest import Command
 
@@ -124,6 +125,7 @@ def test_the_page_needs_nothing_but_itself(result: Result, tmp_path: Path) -> No
 def test_the_printed_command_makes_the_configuration_that_was_run(result: Result) -> None:
     """Also where the preset has changed since: what differs is set."""
     config = {**result.config, "epochs": None, "steps": 500, "evaluate_every": 100, "weight_average": 0.999}
+    config["model_options"] = {"a": 1}
     changed = replace(result, config=config, seed=3)
     (found,) = measurements(PMNIST, TASKS["pmnist"], [changed])
     words = shlex.split(found.command("results"))
@@ -131,6 +133,18 @@ def test_the_printed_command_makes_the_configuration_that_was_run(result: Result
 
     assert asdict(job.config) == {**config, "seed": 3}
     assert (job.preset, job.experiment) == ("best", PMNIST.experiment)
+
+
+def test_a_run_of_no_table_is_repeated_by_train(result: Result) -> None:
+    own = {"epochs": None, "steps": 9, "balanced": True, "gradient_clip": 1.0, "threads": None}
+    config = {**result.config, **own, "model_options": {}, "task": "digits", "seed": 4}
+    other = replace(result, experiment="digits-512-4bit", config=config)
+    words = shlex.split(train_command(other))
+    args = build_parser().parse_args(words[1:])
+
+    assert asdict(train._config(args, train._settings(args))) == config
+    text = to_markdown(build_document([other], None), "figures")
+    assert f"`{train_command(other)}`" in text
 
 
 def measured(row: Row, *values: float, note: str = "") -> Measurement:

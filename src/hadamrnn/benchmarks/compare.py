@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import statistics
 from collections.abc import Iterable, Sequence
@@ -9,8 +10,9 @@ from dataclasses import asdict, dataclass
 
 from hadamrnn.benchmarks.document import Cell
 from hadamrnn.benchmarks.results import Result
-from hadamrnn.benchmarks.rows import Experiment, Row, Task
+from hadamrnn.benchmarks.rows import Row, Task
 from hadamrnn.benchmarks.runner import Job
+from hadamrnn.training.config import resolve_config
 
 PRESETS = ("paper", "best", "quick")
 # A cross-entropy above this share of guessing's has learnt nothing.
@@ -124,11 +126,25 @@ def show(metric: str, value: float) -> str:
     return f"{100 * value:.2f}" if metric == "accuracy" else f"{value:.1e}"
 
 
-def size_of(experiment: Experiment, task: Task, activation_bits: int | None) -> float | None:
-    """Return the kilobytes of a row by the paper's rule, None for baselines."""
-    if experiment.model != "hadamrnn":
-        return None
-    return experiment.size(task, activation_bits).kilobytes
+def train_command(result: Result) -> str:
+    """Return what repeats a run that no table has."""
+    config = result.config
+    overrides = {"model": config["model"]}
+    today = asdict(resolve_config(config["task"], preset=result.preset, overrides=overrides))
+    words = ["hadamrnn", "train", config["task"], "--preset", result.preset, "--model", config["model"]]
+    for name, value in config.items():
+        if name in ("task", "preset", "model") or value == today.get(name):
+            continue
+        flag = "--" + name.replace("_", "-")
+        if isinstance(value, dict):
+            words += [
+                word for each in value.items() for word in (flag.removesuffix("s"), "{}={}".format(*each))
+            ]
+        elif isinstance(value, bool):
+            words.append(flag if value else flag.replace("--", "--no-", 1))
+        elif value is not None or name not in ("epochs", "steps"):
+            words += [flag, _text(value)]
+    return shlex.join([*words, "--out", "RUN"])
 
 
 def _ratio(value: float, published: float | None, baseline: float) -> Cell:
@@ -142,12 +158,19 @@ def _ratio(value: float, published: float | None, baseline: float) -> Cell:
     return Cell(f"{ratio:.2g} times", "better" if ratio < 1.05 else "worse")
 
 
+def _text(value: object) -> str:
+    """Return a setting as the command line reads it."""
+    if value is None:
+        return "none"
+    return json.dumps(value) if isinstance(value, dict) else str(value)
+
+
 def _settings(row: Row, result: Result) -> Sequence[str]:
     """Return the options that turn the row's preset of today into what was run."""
     assert row.experiment is not None
     today = asdict(Job(row.experiment, result.preset, result.seed).config)
     changed = [
-        f"--set {name}={'none' if value is None else value}"
+        f"--set {shlex.quote(f'{name}={_text(value)}')}"
         for name, value in result.config.items()
         if name not in SAID_ELSEWHERE and value != today.get(name)
     ]

@@ -55,7 +55,7 @@ def measured_points(task: str, results: Iterable[Result]) -> list[Point]:
         for bits in (None, INTEGER_BITS):
             value = figure(result, bits)
             if value is not None:
-                size = experiment.size(TASKS[task], bits).kilobytes
+                size = experiment.kilobytes(TASKS[task], bits)
                 name = f"{result.experiment} {result.preset}"
                 points.append(Point(size, value, name, "integers" if bits else "float"))
     return points

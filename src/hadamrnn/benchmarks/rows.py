@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hadamrnn.bits import WeightBits
-from hadamrnn.fixedpoint.cost import Size, network_size
+from hadamrnn.fixedpoint.baseline_cost import baseline_size
+from hadamrnn.fixedpoint.cost import network_size
 
 
 @dataclass(frozen=True)
@@ -80,17 +81,18 @@ class Experiment:
             settings["learning_rate"] = self.learning_rate
         return settings
 
-    def size(self, task: Task, activation_bits: int | None) -> Size:
-        """Return the size of this experiment's HadamRNN."""
+    def kilobytes(self, task: Task, activation_bits: int | None = None) -> float:
+        """Return the size by the rule that the paper's tables follow for this kind of network."""
+        shape = (self.hidden_size, task.input_size, task.output_size)
+        if self.model != "hadamrnn":
+            return baseline_size(self.model, *shape, weight_bits=self.weight_bits).kilobytes
         return network_size(
-            self.hidden_size,
-            task.input_size,
-            task.output_size,
+            *shape,
             weight_bits=self.weight_bits,
             activation_bits=activation_bits,
             vocabulary_size=task.vocabulary_size,
             column_switches=self.switches != "rows",
-        )
+        ).kilobytes
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hadamrnn.benchmarks.appendix import COMPLEXITY, SCALES, TRAINING_TIMES
-from hadamrnn.benchmarks.compare import Measurement, measurements, size_of
+from hadamrnn.benchmarks.compare import Measurement, measurements, train_command
 from hadamrnn.benchmarks.document import Cell, Grid, Part, Section
 from hadamrnn.benchmarks.paper import TABLES, TASKS
 from hadamrnn.benchmarks.results import Result
@@ -76,7 +76,8 @@ def _published(row: Row) -> tuple[Cell, ...]:
 
 
 def _sizes(row: Row) -> tuple[Cell, ...]:
-    size = None if row.experiment is None else size_of(row.experiment, TASKS[row.task], row.activation_bits)
+    experiment, task = row.experiment, TASKS[row.task]
+    size = None if experiment is None else experiment.kilobytes(task, row.activation_bits)
     minutes = "" if row.minutes is None else f"{row.minutes:g}"
     return Cell(row.kilobytes), Cell("" if size is None else f"{size:.2f}"), Cell(minutes)
 
@@ -190,7 +191,7 @@ def others_section(results: Sequence[Result]) -> Section | None:
     others = [result for result in results if result.experiment not in known]
     if not others:
         return None
-    header = ("experiment", "preset", "seed", "test", "12 bits", "kB", "epochs", "minutes")
+    header = ("experiment", "preset", "seed", "test", "12 bits", "kB", "epochs", "minutes", "command")
     lines = []
     for each in others:
         scale = 100 if each.metric == "accuracy" else 1
@@ -201,5 +202,10 @@ def others_section(results: Sequence[Result]) -> Section | None:
             *("" if each.kilobytes is None else f"{each.kilobytes:.2f}", f"{each.epochs:.3g}"),
             f"{each.seconds / 60:.1f}",
         )
-        lines.append(tuple(map(Cell, texts)))
-    return Section("others", "Other runs", (), (Part(grid=Grid(header, tuple(lines))),))
+        lines.append((*map(Cell, texts), Cell(train_command(each), "code")))
+    return Section(
+        "others",
+        "Other runs",
+        ("Runs that no table asks for.",),
+        (Part(grid=Grid(header, tuple(lines)).without_empty_columns()),),
+    )
