@@ -9,6 +9,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import asdict, replace
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,7 @@ def test_a_measured_row_stands_beside_the_published_one(result: Result, tmp_path
     assert "| 94.88 | 94.12 | ▼ -0.76 |" in text
 
 
+@pytest.mark.slow
 def test_the_same_results_give_the_same_bytes_in_another_process(result: Result, tmp_path: Path) -> None:
     results = results_folder(tmp_path / "results", result)
     write_report(results, tmp_path / "one")
@@ -252,7 +254,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.skipif(not (ROOT / "RESULTS.md").is_file(), reason="no RESULTS.md has been committed yet")
 def test_the_committed_report_is_what_the_committed_results_give(tmp_path: Path) -> None:
+    """Figures have the same bytes under the pinned matplotlib alone; the tables always do."""
+    pinned = f"matplotlib=={metadata.version('matplotlib')}" in (ROOT / "constraints.txt").read_text().split()
     for path in write_report(ROOT / "results", tmp_path):
-        assert (ROOT / path.relative_to(tmp_path)).read_bytes() == path.read_bytes(), (
-            f"{path.name}: run make results"
-        )
+        if pinned or path.suffix == ".md":
+            committed = ROOT / path.relative_to(tmp_path)
+            assert committed.read_bytes() == path.read_bytes(), f"{path.name}: run make results"
