@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 from hadamrnn.benchmarks.document import Cell
 from hadamrnn.benchmarks.results import Result
-from hadamrnn.benchmarks.rows import Experiment, Row, Task
+from hadamrnn.benchmarks.rows import Row, Task
 from hadamrnn.benchmarks.runner import Job
 
 PRESETS = ("paper", "best", "quick")
@@ -122,13 +122,6 @@ def show(metric: str, value: float) -> str:
     ('94.88', '1.6e-07')
     """
     return f"{100 * value:.2f}" if metric == "accuracy" else f"{value:.1e}"
-
-
-def size_of(experiment: Experiment, task: Task, activation_bits: int | None) -> float | None:
-    """Return the kilobytes of a row by the paper's rule, None for baselines."""
-    if experiment.model != "hadamrnn":
-        return None
-    return experiment.size(task, activation_bits).kilobytes
 
 
 def _ratio(value: float, published: float | None, baseline: float) -> Cell:

@@ -88,11 +88,9 @@ def has_integer_form(model: SequenceModel) -> bool:
     return bits == "ternary" or (isinstance(bits, int) and bits <= 8)
 
 
-def float_kilobytes(experiment: Experiment, splits: Splits) -> float | None:
-    """Return the size with activations in floating point, by the paper's rule; None for baselines."""
-    if experiment.model != "hadamrnn":
-        return None
+def float_kilobytes(experiment: Experiment, splits: Splits) -> float:
+    """Return the size with activations in floating point, by the paper's rule."""
     task = TASKS.get(experiment.task) or Task(
         splits.task, splits.task, splits.seq_length, splits.input_size, splits.output_size
     )
-    return round(experiment.size(task, None).kilobytes, 4)
+    return round(experiment.kilobytes(task, None), 4)

@@ -47,7 +47,7 @@ class Result:
         config: every field of `TrainingConfig`.
         test: the metric of the best validation epoch's model over the test set; None if labels are private.
         integer: the same network in integers; None where it has no integer form.
-        kilobytes: with activations in floating point; None for baselines.
+        kilobytes: with activations in floating point, by the paper's rule.
         ended: finished, or diverged: then the best model before that is what was measured.
         curve: columns epoch, loss, validation, flips of the run's validations.
         note: what the data set says must stand beside its figures.

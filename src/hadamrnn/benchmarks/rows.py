@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hadamrnn.bits import WeightBits
+from hadamrnn.fixedpoint.baseline_cost import baseline_size
 from hadamrnn.fixedpoint.cost import Size, network_size
 
 
@@ -79,6 +80,13 @@ class Experiment:
         if self.learning_rate is not None:
             settings["learning_rate"] = self.learning_rate
         return settings
+
+    def kilobytes(self, task: Task, activation_bits: int | None) -> float:
+        """Its kilobytes by the paper's rule for its kind of network."""
+        if self.model == "hadamrnn":
+            return self.size(task, activation_bits).kilobytes
+        sizes = (self.hidden_size, task.input_size, task.output_size)
+        return baseline_size(self.model, *sizes, weight_bits=self.weight_bits).kilobytes
 
     def size(self, task: Task, activation_bits: int | None) -> Size:
         """Return the size of this experiment's HadamRNN."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hadamrnn.benchmarks.appendix import COMPLEXITY, SCALES, TRAINING_TIMES
-from hadamrnn.benchmarks.compare import Measurement, measurements, size_of
+from hadamrnn.benchmarks.compare import Measurement, measurements
 from hadamrnn.benchmarks.document import Cell, Grid, Part, Section
 from hadamrnn.benchmarks.paper import TABLES, TASKS
 from hadamrnn.benchmarks.results import Result
@@ -76,7 +76,7 @@ def _published(row: Row) -> tuple[Cell, ...]:
 
 
 def _sizes(row: Row) -> tuple[Cell, ...]:
-    size = None if row.experiment is None else size_of(row.experiment, TASKS[row.task], row.activation_bits)
+    size = None if row.experiment is None else row.experiment.kilobytes(TASKS[row.task], row.activation_bits)
     minutes = "" if row.minutes is None else f"{row.minutes:g}"
     return Cell(row.kilobytes), Cell("" if size is None else f"{size:.2f}"), Cell(minutes)
 
