@@ -135,6 +135,18 @@ def test_a_native_layer_is_torchs_own() -> None:
     assert torch.equal(NativeLayer(network).end_state(x), h_n[-1])
 
 
+@pytest.mark.parametrize(("name", "option"), [("lstm", "forget_bias"), ("fastgrnn", "gate_bias")])
+def test_an_open_gate_remembers_the_first_step_for_longer(name: str, option: str) -> None:
+    def influence(bias: float) -> float:
+        torch.manual_seed(0)
+        recurrent = layer(name, {}, {option: bias})
+        x = torch.randn(4, 60, 3, dtype=torch.float64, requires_grad=True)
+        (gradient,) = torch.autograd.grad(recurrent.end_state(x).sum(), x)
+        return float(gradient[:, 0].abs().max())
+
+    assert influence(5.0) > 1e3 * influence(0.0)
+
+
 def test_names_are_the_same_everywhere() -> None:
     assert set(KINDS) == set(RULES) == set(MODEL_VALUES)
 

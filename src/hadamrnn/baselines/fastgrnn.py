@@ -32,6 +32,7 @@ class FastGRNN(BaselineLayer, Constrained):
         weight_bits: of W and U; the paper's networks have 8.
         input_rank, recurrent_rank: of W and U; None for full rank.
         input_density, recurrent_density: share of nonzero entries, see `FactoredWeight`.
+        gate_bias: b_z at the start; about log(T) lets an untrained network remember T steps.
         piecewise: sigmoid and tanh made of straight lines, as integer arithmetic wants them.
     """
 
@@ -45,6 +46,7 @@ class FastGRNN(BaselineLayer, Constrained):
         recurrent_rank: int | None = None,
         input_density: float = 1.0,
         recurrent_density: float = 1.0,
+        gate_bias: float = 1.0,
         piecewise: bool = False,
     ) -> None:
         super().__init__(input_size, hidden_size)
@@ -55,7 +57,7 @@ class FastGRNN(BaselineLayer, Constrained):
         self.recurrent_weight = FactoredWeight(
             hidden_size, hidden_size, rank=recurrent_rank, density=recurrent_density, weight_bits=weight_bits
         )
-        self.gate_bias = nn.Parameter(torch.ones(hidden_size))
+        self.gate_bias = nn.Parameter(torch.full((hidden_size,), float(gate_bias)))
         self.candidate_bias = nn.Parameter(torch.ones(hidden_size))
         self.zeta_logit = nn.Parameter(torch.tensor(1.0))
         self.nu_logit = nn.Parameter(torch.tensor(-4.0))

@@ -67,7 +67,10 @@ def lstm(
     dropout: float = 0.0,
     forget_bias: float = 1.0,
 ) -> NativeLayer:
-    """Return torch's LSTM, its forget gates biased open at the start (0 leaves torch's own start)."""
+    """Return torch's LSTM, its forget gates biased open at the start.
+
+    A `forget_bias` of about log(T) lets an untrained network remember T steps; 0 is torch's own start.
+    """
     network = nn.LSTM(
         input_size, hidden_size, num_layers, batch_first=True, dropout=dropout, bidirectional=bidirectional
     )
