@@ -10,7 +10,6 @@ The choice between them is made in `hadamrnn.layers.choice`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isqrt
 
 import torch
 from torch import Tensor, nn
@@ -102,8 +101,13 @@ def _segment(inputs: RecurrenceInput, recurrence: Recurrence, reversible: bool) 
         row_bytes = recurrence.signs.shape[0] * recurrence.signs.element_size()
         return max(16, CHUNK_BYTES // max(batch * row_bytes, 1))
     if recurrence.relu:
-        return isqrt(max(time - 1, 0)) + 1
+        return _root(time)
     return max(time, 1) if reversible else max(MAX_KEPT_STATES, -(-time // MAX_KEPT_STATES))
+
+
+def _root(time: int) -> int:
+    """Return about sqrt(time), at least 1. (torch.compile cannot trace math.isqrt.)"""
+    return int(max(time - 1, 0) ** 0.5) + 1
 
 
 def kernel_form(
@@ -167,7 +171,7 @@ def _torch_scan(
     signs = recurrence.signs
     h = signs.new_zeros(batch, signs.shape[0]) if h_0 is None else h_0
     z = inputs.projected()
-    length = isqrt(max(time - 1, 0)) + 1 if reversible else max(time, 1)
+    length = _root(time) if reversible else max(time, 1)
     outputs: list[Tensor] = []
     for start in range(0, time, length):
         rows = z[:, start : start + length]
