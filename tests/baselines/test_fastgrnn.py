@@ -68,7 +68,8 @@ def test_thresholding_has_three_stages() -> None:
 def test_out_of_training_the_matrix_is_sparse_from_the_start() -> None:
     weight = FactoredWeight(8, 6, rank=4, density=0.25, weight_bits=8).eval()
 
-    assert [int(factor.count_nonzero()) for factor in weight.used_factors()] <= [8, 6]
+    first, second = (int(factor.count_nonzero()) for factor in weight.used_factors())
+    assert 0 < first <= 8 and 0 < second <= 6  # rounding may add zeros to the quarter that is kept
 
 
 def test_quantized_factors_hold_at_most_256_values() -> None:
