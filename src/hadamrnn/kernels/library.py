@@ -21,7 +21,7 @@ from pathlib import Path
 from hadamrnn.errors import InputError
 
 LIBRARY_NAME = "hadamrnn_kernels.so"
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 INPUT_DENSE, INPUT_TOKENS, INPUT_ROWS = range(3)
 
@@ -60,7 +60,8 @@ class LossArgs(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("positions", "classes", "ignore_index", "num_slices")),
-        *((name, ctypes.c_void_p) for name in ("logits", "targets", "losses", "counts", "grad_logits")),
+        *((name, ctypes.c_void_p) for name in ("logits", "targets", "losses", "grad_logits")),
+        ("scale", ctypes.c_double),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,19 +36,17 @@ def cross_entropy(
     """
     logits, targets = logits.contiguous(), targets.contiguous()
     positions, classes = logits.shape
-    _check_targets(targets, positions, classes, ignore_index)
+    count = _count_targets(targets, positions, classes, ignore_index)
     slices = max(1, -(-positions // _SLICE))
-    losses, counts = logits.new_zeros(slices), torch.zeros(slices, dtype=torch.int64)
+    losses = logits.new_zeros(slices)
     gradient = torch.empty_like(logits) if with_gradient else logits.new_empty(0)
     args = LossArgs(
         positions, classes, ignore_index, slices, logits.data_ptr(), targets.data_ptr(),
-        losses.data_ptr(), counts.data_ptr(), gradient.data_ptr() if with_gradient else None,
+        losses.data_ptr(), gradient.data_ptr() if with_gradient else None,
+        1 / count if count else float("nan"),
     )  # fmt: skip
     run_slices(native_kernel("loss", logits.dtype), args, slices)
-    count = float(counts.sum())
     total = losses.double().cumsum(0)[-1]  # in order, like every sum over slices
-    if with_gradient:
-        gradient *= 1 / count if count else float("nan")
     return (total / count).to(logits.dtype), gradient
 
 
@@ -60,28 +59,42 @@ def _(logits: Tensor, targets: Tensor, ignore_index: int, with_gradient: bool) -
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     ctx.save_for_backward(output[1])
     ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)  # of the gradient itself: zeros as large as the logits
 
 
 def _differentiate(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
     (gradient,) = ctx.saved_tensors
-    return gradient * grad_loss, None, None, None
+    return scale(gradient, grad_loss), None, None, None
 
 
 cross_entropy.register_autograd(_differentiate, setup_context=_save)
 
 
-def _check_targets(targets: Tensor, positions: int, classes: int, ignore_index: int) -> None:
-    """Refuse targets that would make the native code read out of bounds."""
+@torch.library.custom_op("hadamrnn::scale", mutates_args=())
+def scale(values: Tensor, factor: Tensor) -> Tensor:
+    """Return factor * values, in this thread alone.
+
+    torch would wake its own threads, which then spin on the cores that the scan's are about to need.
+    """
+    return torch.from_numpy(np.multiply(values.numpy(), values.numpy().dtype.type(factor.item())))
+
+
+@scale.register_fake
+def _(values: Tensor, factor: Tensor) -> Tensor:
+    return torch.empty_like(values)
+
+
+def _count_targets(targets: Tensor, positions: int, classes: int, ignore_index: int) -> int:
+    """Return how many targets count; refuse those that would make the native code read out of bounds."""
     if targets.dtype != torch.int64 or targets.shape != (positions,):
         raise InputError(
             f"targets must be int64 of shape ({positions},), "
             f"got {targets.dtype} of shape {tuple(targets.shape)}."
         )
-    if positions == 0:
-        return
-    lowest, highest = (int(bound) for bound in torch.aminmax(targets))
-    if 0 <= lowest and highest < classes:
-        return
+    values = targets.numpy()
+    if positions == 0 or (0 <= values.min() and values.max() < classes and not 0 <= ignore_index < classes):
+        return positions
     wrong = targets[((targets < 0) | (targets >= classes)) & (targets != ignore_index)]
     if wrong.numel():
         raise InputError(f"targets must lie in 0..{classes - 1} or be {ignore_index}, got {int(wrong[0])}.")
+    return int((targets != ignore_index).sum())

@@ -84,8 +84,10 @@ class Problem:
         wanted = self.every_output or self.output_weight is not None
         output = self.signs.new_empty((self.batch, self.time, width) if wanted else (0,))
         last = self.signs.new_empty(self.batch, self.hidden_size)
-        # A row that ends early leaves its later checkpoints as they are: they must not be garbage.
-        checkpoints = self.signs.new_zeros(self.batch, self.num_checkpoints, self.hidden_size)
+        # A row that ends early leaves its later checkpoints as they are: they must not be garbage. numpy's
+        # zeros cost nothing until they are written, and torch's threads stay asleep.
+        real = np.float32 if self.signs.dtype == torch.float32 else np.float64
+        checkpoints = torch.from_numpy(np.zeros((self.batch, self.num_checkpoints, self.hidden_size), real))
         return output, last, checkpoints
 
     def chunks(self) -> Iterator[tuple[int, int, int]]:
@@ -306,6 +308,7 @@ def _check_range(name: str, values: Tensor, limit: int) -> None:
         raise InputError(f"{name} must be int64, got {values.dtype}. Convert them with .long().")
     if values.numel() == 0:
         return
-    lowest, highest = (int(bound) for bound in torch.aminmax(values))
+    numbers = values.numpy()  # torch would wake its threads for this
+    lowest, highest = int(numbers.min()), int(numbers.max())
     if lowest < 0 or highest >= limit:
         raise InputError(f"{name} must lie in 0..{limit - 1}, got {lowest if lowest < 0 else highest}.")

@@ -80,12 +80,21 @@ def check_ids(ids: Tensor, num_ids: int) -> None:
         raise InputError(f"Token ids must be int64, got {ids.dtype}. Convert them with .long().")
     if torch.compiler.is_compiling() or ids.numel() == 0:
         return
-    lowest, highest = (int(bound) for bound in torch.aminmax(ids))
+    lowest, highest = _bounds(ids)
     if lowest < 0 or highest >= num_ids:
         raise InputError(
             f"Token ids must lie in 0..{num_ids - 1}, got {lowest if lowest < 0 else highest}. "
             "Map unknown tokens to a reserved id first."
         )
+
+
+def _bounds(ids: Tensor) -> tuple[int, int]:
+    """Return the smallest and the largest id; by numpy, which does not wake torch's threads for it."""
+    if ids.device.type == "cpu":
+        values = ids.numpy()
+        return int(values.min()), int(values.max())
+    lowest, highest = torch.aminmax(ids)
+    return int(lowest), int(highest)
 
 
 def _distinct(ids: Tensor, num_ids: int) -> tuple[Tensor, Tensor]:

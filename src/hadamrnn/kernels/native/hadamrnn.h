@@ -69,8 +69,8 @@ typedef struct {
     const void *logits;
     const int64_t *targets;
     void *losses;      /* (num_slices,) sum of the slice's losses */
-    int64_t *counts;   /* (num_slices,) positions of the slice that are not ignored */
-    void *grad_logits; /* d(sum of losses)/d(logits), NULL: not wanted */
+    void *grad_logits; /* scale * d(sum of losses)/d(logits), NULL: not wanted */
+    double scale;
 } LossArgs;
 
 #endif

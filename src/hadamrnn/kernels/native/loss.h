@@ -78,7 +78,7 @@ int NAME(loss)(const LossArgs *args, int64_t slice)
 {
     int64_t classes = args->classes, block = classes < LOSS_BLOCK ? LOSS_BLOCK / classes : 1;
     int64_t start = slice * args->positions / args->num_slices;
-    int64_t end = (slice + 1) * args->positions / args->num_slices, used = 0;
+    int64_t end = (slice + 1) * args->positions / args->num_slices;
     const REAL *logits = args->logits;
     REAL *work = malloc((size_t)(block * (classes + 1)) * sizeof(REAL)), *shift = work + block * classes;
     double total = 0; /* whatever REAL is: a mean over many positions */
@@ -97,15 +97,13 @@ int NAME(loss)(const LossArgs *args, int64_t slice)
             e[target] = 0;
             for (int64_t c = 0; c < classes; c++) others += e[c];
             total += shift[n] > 0 ? shift[n] + NAME(log_of)(own + others) : NAME(log1p_of)(others);
-            used++;
             if (!grad) continue;
-            REAL inverse = 1 / (own + others);
+            REAL inverse = (REAL)args->scale / (own + others);
             for (int64_t c = 0; c < classes; c++) grad[c] = e[c] * inverse;
             grad[target] = -others * inverse;
         }
     }
     ((REAL *)args->losses)[slice] = (REAL)total;
-    args->counts[slice] = used;
     free(work);
     return STATUS_OK;
 }
