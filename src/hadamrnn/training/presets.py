@@ -84,7 +84,7 @@ PRESETS: dict[str, dict[str, Values]] = {
     },
     "best": {
         "*": {"decay": "cosine", "learning_rate": 1e-3, **HELD},
-        "copy": {**COPY, "steps": 20_000, "evaluate_every": 1000},
+        "copy": {**COPY, "steps": 5000, "evaluate_every": 500},
         "smnist": {"hidden_size": 512, "epochs": 60},
         "pmnist": {"hidden_size": 512, "epochs": 60},
         "imdb": {**LEARNT, "hidden_size": 512, "epochs": 30, "batch_size": 100, "learning_rate": 5e-4},
