@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from hadamrnn.benchmarks.results import IntegerFigures, Result
 from hadamrnn.benchmarks.rows import Experiment
 from hadamrnn.benchmarks.runner import Job, Places
-from hadamrnn.cli import main
 
 SMALL = {"epochs": 2, "threads": 1}
-
-
-class Answer(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Answer]
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run `hadamrnn ARGUMENTS` and return its status and what it printed."""
-
-    def run(*arguments: object) -> Answer:
-        capsys.readouterr()
-        status = main([str(argument) for argument in arguments])
-        return Answer(status, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from hadamrnn.benchmarks.rows import Experiment, Row
 from hadamrnn.benchmarks.runner import Job
 from hadamrnn.cli import build_parser, train
 from hadamrnn.cli.reproduce import _jobs
-from tests.benchmarks.conftest import Command
+from tests.conftest import Command
 
 PMNIST = TABLES["results"].rows[14]
 

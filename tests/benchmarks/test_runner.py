@@ -34,7 +34,8 @@ from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.run import load_run
-from tests.benchmarks.conftest import SMALL, Command
+from tests.benchmarks.conftest import SMALL
+from tests.conftest import Command
 
 
 def test_a_result_says_what_was_run_and_what_came_out(job: Job, places: Places) -> None:

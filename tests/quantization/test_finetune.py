@@ -8,9 +8,10 @@ from torch import Tensor
 from hadamrnn.data import load_task
 from hadamrnn.data.splits import Split
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.layers.loss import target_loss
 from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
 from hadamrnn.quantization.calibration import calibrate
-from hadamrnn.quantization.finetune import FinetuneConfig, finetune, integer_logits, loss
+from hadamrnn.quantization.finetune import FinetuneConfig, finetune, integer_logits
 from hadamrnn.quantization.lowering import RawInputs, lower
 from hadamrnn.quantization.network import IntegerNetwork
 
@@ -30,7 +31,7 @@ def test_forward_is_the_integers_and_backward_the_float_network() -> None:
     straight = torch.autograd.grad((logits * direction).sum(), parameters)
     plain = torch.autograd.grad((model(x) * direction).sum(), parameters)
     assert all(torch.equal(left, right) for left, right in zip(straight, plain, strict=True))
-    torch.testing.assert_close(loss(model(x), target), model.loss(x, target))
+    torch.testing.assert_close(target_loss(model(x), target), model.loss(x, target))
 
 
 def accuracy(integer: IntegerModel, split: Split) -> float:

@@ -3,42 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import pytest
 import torch
 
-from hadamrnn.cli import main
 from hadamrnn.data import Splits, load_task
 from hadamrnn.layers.model import SequenceModel
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.models import build
 
 Draw = Callable[[TrainingConfig], tuple[SequenceModel, Splits]]
-
-
-class Answer(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Answer]
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run `hadamrnn ARGUMENTS` and return its status and what it printed."""
-
-    def run(*arguments: object) -> Answer:
-        capsys.readouterr()
-        try:
-            status = main([str(argument) for argument in arguments])
-        except SystemExit as stop:
-            status = int(str(stop.code))
-        return Answer(status, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture(scope="session")

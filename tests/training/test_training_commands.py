@@ -15,7 +15,7 @@ from hadamrnn.training.evaluate import decide, evaluate
 from hadamrnn.training.run import load_run
 
 if TYPE_CHECKING:
-    from tests.training.conftest import Answer, Command
+    from tests.conftest import Answer, Command
 
 SMALL = ("--hidden-size", 8, "--epochs", 1, "--threads", 1, "--quiet")
 OWN = ("--hidden-size", 16, "--epochs", 40, "--batch-size", 8, "--quiet")

@@ -10,7 +10,6 @@ from hadamrnn import fixedpoint
 from hadamrnn.benchmarks.paper import TASKS
 from hadamrnn.benchmarks.results import IntegerFigures, Result, cpu_model, curve_columns
 from hadamrnn.benchmarks.rows import Experiment, Task
-from hadamrnn.data import load_task
 from hadamrnn.data.splits import Splits
 from hadamrnn.fixedpoint.cost import model_size
 from hadamrnn.layers.model import SequenceModel
@@ -19,7 +18,7 @@ from hadamrnn.quantization.chain import QuantizeConfig, quantize
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.training.evaluate import evaluate, is_better
 from hadamrnn.training.folder import RunFolder
-from hadamrnn.training.run import load_run
+from hadamrnn.training.run import load_run, load_splits
 
 ACTIVATION_BITS = 12
 
@@ -30,7 +29,7 @@ def measure(
     """Return the figures of the run at `path`; its integer network is written beside it."""
     folder, model = load_run(path)
     config = folder.config
-    splits = load_task(config.task, data_dir or folder.story["data_dir"], **config.task_options)
+    splits = load_splits(folder, data_dir)
     rows = [json.loads(line) for line in folder.metrics_path.read_text().splitlines()]
     best = rows[0]
     for row in rows:

@@ -10,6 +10,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from hadamrnn.errors import InputError
 
@@ -53,6 +54,6 @@ def build_parser() -> argparse.ArgumentParser:
 class OneLineParser(argparse.ArgumentParser):
     """An argument parser whose errors take one line."""
 
-    def error(self, message: str) -> None:  # type: ignore[override]
+    def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: {message}. See {self.prog} --help.", file=sys.stderr)
         raise SystemExit(2)

@@ -43,11 +43,10 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     import torch
 
-    from hadamrnn.data import load_task
     from hadamrnn.quantization.network import IntegerNetwork
     from hadamrnn.training.evaluate import decide, evaluate, predict_logits
     from hadamrnn.training.progress import show_metric
-    from hadamrnn.training.run import load_run
+    from hadamrnn.training.run import load_run, load_splits
 
     if args.threads is not None:
         torch.set_num_threads(args.threads)
@@ -59,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
             f"{config.task}. Use hadamrnn predict."
         )
     network = load_integer(folder.path, args.threads) if args.integer else model
-    splits = load_task(config.task, args.data_dir or folder.story["data_dir"], **config.task_options)
+    splits = load_splits(folder, args.data_dir)
     split = getattr(splits, args.split)
     figures: dict[str, object] = {"task": config.task, "split": args.split, "samples": len(split)}
     if args.predictions is not None:

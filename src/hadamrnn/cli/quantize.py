@@ -60,18 +60,16 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     import torch
 
-    from hadamrnn.data import load_task
     from hadamrnn.quantization.chain import QuantizeConfig, quantize
     from hadamrnn.quantization.finetune import FinetuneConfig
     from hadamrnn.quantization.network import IntegerNetwork
     from hadamrnn.training.evaluate import evaluate
-    from hadamrnn.training.run import load_run
+    from hadamrnn.training.run import load_run, load_splits
 
     if args.threads is not None:
         torch.set_num_threads(args.threads)
     folder, model = load_run(args.run_folder)
-    task = folder.config.task
-    splits = load_task(task, args.data_dir or folder.story["data_dir"], **folder.config.task_options)
+    splits = load_splits(folder, args.data_dir)
     config = QuantizeConfig(
         activation_bits=args.activation_bits,
         input_bits=args.input_bits,
@@ -82,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
     )
     integer, _ = quantize(model, splits, config)
     split = getattr(splits, args.split)
-    figures: dict[str, Any] = {"task": task, "metric": splits.metric, "split": args.split}
+    figures: dict[str, Any] = {"task": splits.task, "metric": splits.metric, "split": args.split}
     if split.labelled:
         network = IntegerNetwork(integer, args.threads)
         figures["float"] = evaluate(model, split, splits.metric)

@@ -8,10 +8,26 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss, softplus
 
 from hadamrnn.kernels.loss import cross_entropy as native_cross_entropy
 from hadamrnn.layers.evaluators import runs_natively
+
+
+def target_loss(logits: Tensor, target: Tensor) -> Tensor:
+    """Return the mean loss that the targets ask for.
+
+    Real targets: squared error. Integer ones: cross-entropy, binary where there is a single logit.
+
+    Args:
+        logits: `(..., output_size)`.
+        target: `(...)` integers, or reals of as many entries as the logits.
+    """
+    if target.is_floating_point():
+        return mse_loss(logits.reshape(target.shape), target)
+    if logits.shape[-1] == 1:
+        return binary_cross_entropy_with_logits(logits.squeeze(-1), target.to(logits.dtype))
+    return cross_entropy(logits, target)
 
 
 def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:

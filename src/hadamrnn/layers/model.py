@@ -21,7 +21,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.layers.inputs import Tokens, check_ids
 from hadamrnn.layers.interface import RecurrentLayer
 from hadamrnn.layers.linear import QuantizedLinear
-from hadamrnn.layers.loss import cross_entropy
+from hadamrnn.layers.loss import target_loss
 from hadamrnn.layers.rnn import HadamRNN
 
 HADAMRNN = "hadamrnn"
@@ -159,16 +159,8 @@ class SequenceModel(nn.Module):
         return logits
 
     def loss(self, x: Tensor, target: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Return the mean loss of a batch.
-
-        Integer targets: cross-entropy, binary if `output_size` is 1. Real targets: squared error.
-        """
-        logits = self(x, lengths)
-        if target.is_floating_point():
-            return nn.functional.mse_loss(logits.reshape(target.shape), target)
-        if self.readout.out_features == 1:
-            return nn.functional.binary_cross_entropy_with_logits(logits.squeeze(-1), target.to(logits.dtype))
-        return cross_entropy(logits, target)
+        """Return the mean loss of a batch, of the kind that its targets ask for (see `target_loss`)."""
+        return target_loss(self(x, lengths), target)
 
     def step(self, x_t: Tensor, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Read one time step and return the logits after it and the new state, for streaming.

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.layers.loss import target_loss
 from hadamrnn.layers.model import SequenceModel
 from hadamrnn.quantization.network import IntegerNetwork
 
@@ -61,7 +62,7 @@ def finetune(
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=config.steps)
     for step, (x, target, lengths) in zip(range(1, config.steps + 1), batches, strict=False):
         optimizer.zero_grad()
-        loss(integer_logits(tuned, lower(tuned), x, lengths), target).backward()
+        target_loss(integer_logits(tuned, lower(tuned), x, lengths), target).backward()
         optimizer.step()
         schedule.step()
         if step % config.evaluate_every == 0 or step == config.steps:
@@ -80,12 +81,3 @@ def integer_logits(
     exact: Tensor = IntegerNetwork(integer)(x, lengths).to(logits.dtype)
     # exact + 0: logits + (exact - logits) would not return exact to the last bit.
     return exact + (logits - logits.detach())
-
-
-def loss(logits: Tensor, target: Tensor) -> Tensor:
-    """Return the mean loss, as `SequenceModel.loss` defines it."""
-    if target.is_floating_point():
-        return nn.functional.mse_loss(logits.reshape(target.shape), target)
-    if logits.shape[-1] == 1:
-        return nn.functional.binary_cross_entropy_with_logits(logits.squeeze(-1), target.to(logits.dtype))
-    return nn.functional.cross_entropy(logits.flatten(0, -2), target.flatten())

@@ -56,6 +56,12 @@ def load_run(path: str | Path) -> tuple[RunFolder, SequenceModel]:
     return folder, load_model(folder.trained_model_path()).eval()
 
 
+def load_splits(folder: RunFolder, data_dir: str | Path | None = None) -> Splits:
+    """Return the task that a run was trained on, from `data_dir` or from where the run found it."""
+    config = folder.config
+    return load_task(config.task, data_dir or folder.story["data_dir"], **config.task_options)
+
+
 def _prepare(config: TrainingConfig, data_dir: str | Path | None) -> tuple[Splits, SequenceModel]:
     """Return the task and a freshly drawn model."""
     if config.threads is not None:
