@@ -58,8 +58,14 @@ def test_scaling_draws_every_point(tmp_path: Path) -> None:
     out = tmp_path / "plot.svg"
     points = run_scaling(str(out), threads=1, rounds=1, lengths=(10, 100), hidden_sizes=(4, 8, 16))
     assert [point.size for point in points] == [10, 100, 4, 8, 16]
-    circles = ElementTree.parse(out).getroot().iter("{http://www.w3.org/2000/svg}circle")
-    assert len(list(circles)) == len(points)
+    space = "{http://www.w3.org/2000/svg}"
+    lines = [
+        group
+        for group in ElementTree.parse(out).getroot().iter(f"{space}g")
+        if group.get("id") in ("scaling-length", "scaling-hidden-size")
+    ]
+    assert len(lines) == 2
+    assert sum(len(list(line.iter(f"{space}use"))) for line in lines) == len(points)
 
 
 def test_extra_memory_sees_a_buffer() -> None:

@@ -6,56 +6,23 @@ apart by the colour-blind, and markers differ too, for print in grey.
 
 from __future__ import annotations
 
-import io
 import math
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
-
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import FuncFormatter
+from collections.abc import Sequence
 
 from hadamrnn.benchmarks.appendix import SCALES
 from hadamrnn.benchmarks.compare import figure
 from hadamrnn.benchmarks.document import Picture
+from hadamrnn.benchmarks.drawing import Axes, Canvas, FuncFormatter, styled, svg
 from hadamrnn.benchmarks.front import Point, front, measured_points, published_points
 from hadamrnn.benchmarks.memorization import Memorization
 from hadamrnn.benchmarks.paper import BLOCKS, TASKS
 from hadamrnn.benchmarks.results import Result
 from hadamrnn.fixedpoint.cost import fast_step_cost
 
-STYLE: Any = {
-    "svg.hashsalt": "hadamrnn",
-    "svg.fonttype": "path",
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "figure.constrained_layout.use": True,
-}
 WIDTH, HEIGHT = 4.4, 3.5
 MARGIN = 0.02  # of accuracy, below the worst published network: what lies deeper is left out
 PAPER, OURS, OTHERS, SECOND = "#0072b2", "#d55e00", "#777777", "#009e73"
 CURVES = {"paper": (PAPER, "-"), "best": (OURS, "--"), "quick": (SECOND, ":")}
-
-
-@contextmanager
-def styled() -> Iterator[None]:
-    """Draw in this style, whatever the user's own settings are."""
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(STYLE)
-        yield
 
 
 def size_accuracy(task: str, results: Sequence[Result]) -> Picture:
@@ -88,7 +55,7 @@ def size_accuracy(task: str, results: Sequence[Result]) -> Picture:
         story = "" if measured else " Nothing has been measured here yet."
         story += f" {left_out} measured points lie below and are left out." if left_out else ""
         caption = f"{TASKS[task].title}: the best networks are in the upper left corner.{story}"
-        return Picture(f"size-accuracy-{task}", _svg(canvas, f"size-accuracy-{task}"), caption)
+        return Picture(f"size-accuracy-{task}", svg(canvas, f"size-accuracy-{task}"), caption)
 
 
 def additions_cross_entropy(results: Sequence[Result]) -> Picture:
@@ -135,7 +102,7 @@ def additions_cross_entropy(results: Sequence[Result]) -> Picture:
             "Copy task, W of q diagonal blocks: the best networks are in the lower left corner; the grey "
             f"line is guessing.{missing}"
         )
-        return Picture("additions-cross-entropy", _svg(canvas, "additions-cross-entropy"), caption)
+        return Picture("additions-cross-entropy", svg(canvas, "additions-cross-entropy"), caption)
 
 
 def memorization_picture(found: Memorization) -> Picture:
@@ -159,7 +126,7 @@ def memorization_picture(found: Memorization) -> Picture:
             f"How far h_{found.seq_length} moves when 1 is added to x_t. Linear: the same for every t. "
             "ReLU: early inputs count for less."
         )
-        return Picture("memorization", _svg(canvas, "memorization"), caption)
+        return Picture("memorization", svg(canvas, "memorization"), caption)
 
 
 def curve_pictures(results: Sequence[Result]) -> list[Picture]:
@@ -197,7 +164,7 @@ def _curves(task: str, key: str, runs: Sequence[Result]) -> Picture:
         caption = (
             f"{TASKS[task].title}: validation by epoch, and signs of u that flipped since the point before."
         )
-        return Picture(f"curves-{key}", _svg(canvas, f"curves-{key}"), caption)
+        return Picture(f"curves-{key}", svg(canvas, f"curves-{key}"), caption)
 
 
 def _canvas() -> tuple[Canvas, Axes]:
@@ -251,14 +218,3 @@ def _name(axes: Axes, point: Point, above: bool) -> None:
         color="#444444",
         ha="center",
     )
-
-
-def _svg(canvas: Canvas, name: str) -> str:
-    """Return the figure without date or prolog, its ids led by its name: several fit into one page."""
-    buffer = io.StringIO()
-    canvas.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r'\bid="', f'id="{name}-', text)
-    text = re.sub(r'((?:xlink:)?href="|url\()#', rf"\1#{name}-", text)
-    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"

@@ -86,10 +86,7 @@ def _lead(results: Sequence[Result]) -> tuple[str, ...]:
 
 
 def _figures_section(results: Sequence[Result], memorization: Memorization | None) -> Section:
-    try:
-        from hadamrnn.benchmarks import figures
-    except ModuleNotFoundError as error:
-        raise InputError(f"Plots need {error.name}: pip install 'hadamrnn[report]'.") from error
+    from hadamrnn.benchmarks import figures
 
     pictures: list[Picture] = [
         figures.size_accuracy("pmnist", results),

@@ -1,18 +1,18 @@
 """`hadamrnn bench training --scaling`: how a training step grows with length and with hidden size.
 
 Lengths from 1e2 to 1e6 at hidden size 128, batch 1; hidden sizes from 64 to 4096 at 200 steps, batch 8,
-read out after every step, so that the scan does the work. One plot with a line for each.
+read out after every step, so that the scan does the work. One plot with a panel for each.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log10
 from pathlib import Path
 from statistics import median
 
 import torch
 
+from hadamrnn.benchmarks.drawing import Canvas, styled, svg
 from hadamrnn.benchmarks.training import Step, extra_megabytes, milliseconds
 from hadamrnn.errors import InputError
 from hadamrnn.layers.model import ModelConfig, build_model
@@ -84,37 +84,14 @@ def _step(config: ModelConfig, batch: int, time: int) -> Step:
     return step
 
 
-def draw(points: list[Point], width: int = 640, height: int = 400, margin: int = 60) -> str:
-    """Return an SVG with both axes logarithmic: size to the right, milliseconds upwards."""
-    right, top = (max(log10(value) for value in values) for values in _columns(points))
-    left, bottom = (min(log10(value) for value in values) for values in _columns(points))
-
-    def place(point: Point) -> tuple[float, float]:
-        across = (log10(point.size) - left) / max(right - left, 1e-9)
-        up = (log10(point.milliseconds) - bottom) / max(top - bottom, 1e-9)
-        return margin + across * (width - 2 * margin), height - margin - up * (height - 2 * margin)
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
-        'font-size="11"><title>Milliseconds of a training step against its size</title>',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-    ]
-    for series, colour in (("length", "#1f77b4"), ("hidden size", "#d62728")):
-        line = [point for point in points if point.series == series]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in map(place, line))
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        for point in line:
-            x, y = place(point)
-            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
-            label = f"{point.size:,}: {point.milliseconds:.3g} ms"
-            parts.append(f'<text x="{x:.1f}" y="{y - 8:.1f}" text-anchor="middle">{label}</text>')
-        if line:
-            x, y = place(line[-1])
-            parts.append(
-                f'<text x="{x:.1f}" y="{y - 22:.1f}" text-anchor="middle" fill="{colour}">{series}</text>'
-            )
-    return "\n".join([*parts, "</svg>\n"])
-
-
-def _columns(points: list[Point]) -> tuple[list[float], list[float]]:
-    return [float(point.size) for point in points], [point.milliseconds for point in points]
+def draw(points: list[Point]) -> str:
+    """Return an SVG with a panel for each series, all axes logarithmic."""
+    with styled():
+        canvas = Canvas(figsize=(8, 3.5))
+        for axes, series in zip(canvas.subplots(1, 2), ("length", "hidden size"), strict=True):
+            line = [point for point in points if point.series == series]
+            sizes, times = [point.size for point in line], [point.milliseconds for point in line]
+            axes.loglog(sizes, times, marker="o", gid=series.replace(" ", "-"))
+            axes.set_xlabel(series)
+            axes.set_ylabel("milliseconds a training step")
+        return svg(canvas, "scaling")

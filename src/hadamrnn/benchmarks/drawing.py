@@ -1,0 +1,61 @@
+"""How figures are drawn: one style, and SVG that is the same to the byte for the same numbers.
+
+Needs matplotlib, which the extra `report` brings: take its names from here, where its absence is explained.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hadamrnn.errors import InputError
+
+try:
+    import matplotlib
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.ticker import FuncFormatter
+except ModuleNotFoundError as error:
+    raise InputError(f"Plots need {error.name}: pip install 'hadamrnn[report]'.") from error
+
+__all__ = ["STYLE", "Axes", "Canvas", "FuncFormatter", "styled", "svg"]
+
+STYLE: Any = {
+    "svg.hashsalt": "hadamrnn",
+    "svg.fonttype": "path",
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "figure.constrained_layout.use": True,
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw in this style, whatever the user's own settings are."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        yield
+
+
+def svg(canvas: Canvas, name: str) -> str:
+    """Return the figure without date or prolog, its ids led by its name: several fit into one page."""
+    buffer = io.StringIO()
+    canvas.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'((?:xlink:)?href="|url\()#', rf"\1#{name}-", text)
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
