@@ -100,6 +100,8 @@ def test_an_unknown_name_is_refused_with_the_nearest_valid_one(name: str, neares
         ({"learning_rate": float("nan")}, "positive"),
         ({"decay": "linear"}, "one of none, exponential, cosine"),
         ({"weight_average": 1.0}, "between 0 and 1"),
+        ({"negative_signs": 1.5}, r"in 0\.\.1"),
+        ({"embedding_scale": 0.0}, "positive"),
         ({"seed": -1}, r"0..2\*\*32"),
         ({"task_options": 3}, "must be dict"),
     ],

@@ -56,6 +56,19 @@ class HadamCell(nn.Module):
             bound = self.hidden_size**-0.5
             nn.init.uniform_(self.input_bias, -bound, bound)
 
+    @torch.no_grad()
+    def draw_signs(self, negative: float) -> None:
+        """Make this share of the signs negative, at random places; magnitudes stay.
+
+        The Sylvester matrix is symmetric, so without negative signs W^2 = I and half of the states add up
+        their input wherever it comes. k negative row signs leave at least d_h/2 - k such states.
+        """
+        count = round(negative * self.hidden_size)
+        for latent in (self.latent_signs, self.latent_column_signs):
+            if latent is not None:
+                latent.abs_()
+                latent[torch.randperm(self.hidden_size, device=latent.device)[:count]] *= -1
+
     def signs(self) -> Tensor:
         """Return u, entries +-1."""
         return sign(self.latent_signs)

@@ -64,6 +64,10 @@ class TrainingConfig:
     adam_beta2: float = option(0.999, "Adam's memory of squared gradients; less where the loss falls fast")
     sign_learning_rate: float | None = option(None, "of the signs; none is the learning rate")
     sign_freeze_epoch: float | None = option(None, "when signs stop: 0 holds them, none never")
+    negative_signs: float | None = option(
+        None, "share of the signs that start at -1; none draws every one. 0 makes W its own inverse"
+    )
+    embedding_scale: float = option(1.0, "standard deviation of the embedding at the start")
     gradient_clip: float | None = option(None, "largest norm of the gradient; none does not clip")
     weight_average: float | None = option(
         None, "keep an exponential average of the weights with this factor a step, as 0.999"
@@ -81,12 +85,13 @@ class TrainingConfig:
             )
         for name in ("epochs", "steps", "evaluate_every", "batch_size", "threads", "embedding_size"):
             _check(name, getattr(self, name), lambda value: value >= 1, "at least 1")
-        for name in ("learning_rate", "decay_factor", "gradient_clip"):
+        for name in ("learning_rate", "decay_factor", "gradient_clip", "embedding_scale"):
             _check(name, getattr(self, name), lambda value: 0 < value < float("inf"), "positive")
         for name in ("sign_learning_rate", "sign_freeze_epoch"):
             _check(name, getattr(self, name), lambda value: 0 <= value < float("inf"), "0 or more")
         for name in ("weight_average", "adam_beta2"):
             _check(name, getattr(self, name), lambda value: 0 < value < 1, "between 0 and 1")
+        _check("negative_signs", self.negative_signs, lambda value: 0 <= value <= 1, "in 0..1")
         _check("seed", self.seed, lambda value: 0 <= value < 2**32, "in 0..2**32 - 1")
         _check("decay", self.decay, lambda value: value in DECAYS, f"one of {', '.join(DECAYS)}")
         _check("dtype", self.dtype, lambda value: value in DTYPES, f"one of {', '.join(DTYPES)}")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import torch
+
 from hadamrnn.baselines.networks import build_model
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
+from hadamrnn.layers.cell import HadamCell
 from hadamrnn.layers.model import ModelConfig, SequenceModel
+from hadamrnn.layers.rnn import HadamRNN
 from hadamrnn.training.config import TrainingConfig
 
 
@@ -14,7 +18,7 @@ def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
     embedded = is_embedded(splits)
     if config.embedding_size is not None and not embedded:
         raise InputError(f"The task {splits.task} has no embedding: leave embedding_size out.")
-    return build_model(
+    model = build_model(
         ModelConfig(
             input_size=config.embedding_size or splits.input_size,
             hidden_size=config.hidden_size,
@@ -34,6 +38,23 @@ def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
             model_options=dict(config.model_options),
         )
     )
+    set_start(model, config)
+    return model
+
+
+def set_start(model: SequenceModel, config: TrainingConfig) -> None:
+    """Move a freshly drawn network to where `config` wants training to begin."""
+    if config.negative_signs is not None:
+        if not isinstance(model.recurrent, HadamRNN):
+            raise InputError(f"A {config.model} has no signs: leave negative_signs out.")
+        for cell in model.recurrent.cells:
+            assert isinstance(cell, HadamCell)
+            cell.draw_signs(config.negative_signs)
+    if model.embedding is not None:
+        with torch.no_grad():
+            model.embedding.weight.mul_(config.embedding_scale)
+    elif config.embedding_scale != 1.0:
+        raise InputError(f"The task {config.task} has no embedding: leave embedding_scale out.")
 
 
 def is_embedded(splits: Splits) -> bool:
