@@ -194,6 +194,26 @@ def test_clipping_bounds_the_norm_of_the_gradient(draw: Draw) -> None:
     assert norm == pytest.approx(1e-3, rel=1e-3)
 
 
+def test_hidden_input_is_dropout_for_numbers_and_padding_for_words(digits: Splits) -> None:
+    config = TrainingConfig("digits", epochs=1, input_dropout=0.25)
+    trainer = Trainer(build(config, digits), digits, config, Processes())
+    numbers = torch.ones(200, 50, 1)
+    hidden = trainer._hide(numbers)
+    words = trainer._hide(torch.full((200, 50), 7))
+
+    assert hidden.unique().tolist() == pytest.approx([0.0, 4 / 3])
+    assert float((hidden == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
+    assert set(words.unique().tolist()) == {0, 7}
+    assert float((words == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
+
+
+def test_one_hot_ids_cannot_be_hidden() -> None:
+    splits = load_task("copy", delay=1, sentence_length=1, train_size=3, validation_size=2, test_size=1)
+    config = TrainingConfig("copy", epochs=1, input_dropout=0.1)
+    with pytest.raises(InputError, match="one-hot"):
+        Trainer(build(config, splits), splits, config, Processes())
+
+
 def test_the_average_is_an_exponential_average_of_the_weights(draw: Draw) -> None:
     trainer = trainer_of(draw, dataclasses.replace(SHORT, weight_average=0.75))
     trainer.step()

@@ -67,6 +67,7 @@ class TrainingConfig:
     negative_signs: float | None = option(
         None, "share of the signs that start at -1; none draws every one. 0 makes W its own inverse"
     )
+    input_dropout: float = option(0.0, "share of the input (numbers, or embedded words) that a step hides")
     embedding_scale: float = option(1.0, "standard deviation of the embedding at the start")
     gradient_clip: float | None = option(None, "largest norm of the gradient; none does not clip")
     weight_average: float | None = option(
@@ -91,6 +92,7 @@ class TrainingConfig:
             _check(name, getattr(self, name), lambda value: 0 <= value < float("inf"), "0 or more")
         for name in ("weight_average", "adam_beta2"):
             _check(name, getattr(self, name), lambda value: 0 < value < 1, "between 0 and 1")
+        _check("input_dropout", self.input_dropout, lambda value: 0 <= value < 1, "at least 0 and under 1")
         _check("negative_signs", self.negative_signs, lambda value: 0 <= value <= 1, "in 0..1")
         _check("seed", self.seed, lambda value: 0 <= value < 2**32, "in 0..2**32 - 1")
         _check("decay", self.decay, lambda value: value in DECAYS, f"one of {', '.join(DECAYS)}")

@@ -44,6 +44,8 @@ class Trainer:
     ) -> None:
         if not splits.train.labelled:
             raise InputError("Training needs labels, and this training split has none.")
+        if config.input_dropout and splits.one_hot:
+            raise InputError("input_dropout hides numbers or embedded words, and these ids are one-hot.")
         self.config = config
         self.splits = splits
         self.processes = processes
@@ -86,7 +88,7 @@ class Trainer:
         torch.default_generator.manual_seed(self.schedule.dropout_seed(step, self.processes.rank))
         x, target, lengths = self.splits.train.batch(self._samples(step))
         assert target is not None
-        loss = self._loss(x.to(self.dtype) if x.is_floating_point() else x, self._cast(target), lengths)
+        loss = self._loss(self._hide(self._cast(x)), self._cast(target), lengths)
         value = loss.item()
         if not math.isfinite(value):
             raise Diverged(f"the loss is {value} at step {step}")
@@ -192,8 +194,17 @@ class Trainer:
         start = position * size + self.processes.rank * mine
         return self._order[start : start + mine]
 
-    def _cast(self, target: Tensor) -> Tensor:
-        return target.to(self.dtype) if target.is_floating_point() else target
+    def _cast(self, values: Tensor) -> Tensor:
+        return values.to(self.dtype) if values.is_floating_point() else values
+
+    def _hide(self, x: Tensor) -> Tensor:
+        """Return the input with some of it hidden: numbers by dropout, words by padding in their place."""
+        share = self.config.input_dropout
+        if share == 0:
+            return x
+        if x.is_floating_point():
+            return nn.functional.dropout(x, share)
+        return x.masked_fill(torch.rand(x.shape) < share, 0)
 
     def _count_flips(self) -> None:
         positive = self._are_positive()
