@@ -19,6 +19,7 @@ from hadamrnn.benchmarks.memorization import run_memorization, write_memorizatio
 from hadamrnn.benchmarks.page import to_html
 from hadamrnn.benchmarks.report import write_report
 from hadamrnn.benchmarks.results import write_result
+from hadamrnn.cli import main
 from hadamrnn.demo.chain import run_demo
 from hadamrnn.demo.page import write_page
 from hadamrnn.training.progress import Watcher
@@ -36,7 +37,7 @@ def browser() -> Iterator[Chrome]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The demo's page after two epochs, and the report's on a made-up result."""
+    """The demo's page after two epochs, the report's on a made-up result, a search's after two trials."""
     folder = tmp_path_factory.mktemp("pages")
     result, reading = run_demo(folder / "demo", Watcher(), epochs=2)
     (folder / "results").mkdir()
@@ -44,15 +45,18 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         write_result(folder / "results", replace(made_up_result(), preset=preset))
     write_memorization(folder / "results", run_memorization(hidden_size=16, seq_length=20))
     write_report(folder / "results", folder)
+    search = ("search", "digits", "--max-bytes", "200", "--epochs", "1", "--trials", "2", "--quiet")
+    assert main([*search, "--out", str(folder / "search")]) == 0
     return {
         "demo": write_page(result, reading, folder / "demo"),
         "report": folder / "RESULTS.html",
+        "search": folder / "search" / "search.html",
     }
 
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [PHONE, DESK])
-@pytest.mark.parametrize("name", ["demo", "report"])
+@pytest.mark.parametrize("name", ["demo", "report", "search"])
 def test_a_page_opens_without_faults(
     name: str, width: int, dark: bool, pages: dict[str, Path], browser: Chrome
 ) -> None:
