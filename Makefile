@@ -5,16 +5,17 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.c' -o -name '*.h' 2>/dev/null) $(wildcard CMakeLists.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-edge check results sanitize clean
+.PHONY: help setup demo test test-edge test-pages check results sanitize clean
 
 help:
-	@echo "make demo       handwritten digits from data to C"
-	@echo "make test       run every test that a host compiler can run"
-	@echo "make test-edge  run exported C in emulators of Cortex-M, RV32 and AVR"
-	@echo "make check      lint and type-check"
-	@echo "make results    write RESULTS.md and the page from results/"
-	@echo "make sanitize   run the kernel tests under AddressSanitizer and UBSan"
-	@echo "make setup      build .venv (the others do it by themselves)"
+	@echo "make demo        handwritten digits from data to C"
+	@echo "make test        run every test that a host compiler can run"
+	@echo "make test-edge   run exported C in emulators of Cortex-M, RV32 and AVR"
+	@echo "make test-pages  open the pages in a headless browser"
+	@echo "make check       lint and type-check"
+	@echo "make results     write RESULTS.md and the page from results/"
+	@echo "make sanitize    run the kernel tests under AddressSanitizer and UBSan"
+	@echo "make setup       build .venv (the others do it by themselves)"
 
 # Editable, so that Python edits need no reinstall; a changed C source or pyproject.toml does.
 $(VENV)/installed: pyproject.toml constraints.txt $(SOURCES)
@@ -30,8 +31,8 @@ demo: setup
 
 # One thread a worker: the workers share the cores.
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not edge"
-	@echo "Left out: exported C in emulators, which make test-edge runs."
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not edge and not pages"
+	@echo "Left out: exported C in emulators (make test-edge), pages in a browser (make test-pages)."
 
 # The cross-compilers and emulators are Debian packages; installing them needs root.
 EDGE_PACKAGES := clang gcc-arm-none-eabi picolibc-arm-none-eabi qemu-system-arm \
@@ -41,6 +42,13 @@ test-edge: setup
 	dpkg -s $(EDGE_PACKAGES) >/dev/null 2>&1 || test "$$(id -u)" != 0 || \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(EDGE_PACKAGES); }
 	HADAMRNN_EDGE=1 $(BIN)/python -m pytest -m edge
+
+PAGES_PACKAGES := chromium chromium-driver
+
+test-pages: setup
+	dpkg -s $(PAGES_PACKAGES) >/dev/null 2>&1 || test "$$(id -u)" != 0 || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(PAGES_PACKAGES); }
+	HADAMRNN_PAGES=1 $(BIN)/python -m pytest -m pages
 
 check: setup
 	$(BIN)/ruff check .

@@ -25,6 +25,10 @@ def job() -> Job:
 
 @pytest.fixture
 def result() -> Result:
+    return made_up_result()
+
+
+def made_up_result() -> Result:
     """A result as the runner writes it; its figures are made up."""
     return Result(
         experiment="pmnist-512-4bit",

@@ -45,6 +45,14 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Link:
+    """A way to something beside the document, and what it is."""
+
+    target: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Part:
     """A piece of a section: paragraphs and a table under a heading of its own, which may be empty."""
 
@@ -55,13 +63,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, paragraphs, parts and pictures."""
+    """A heading, paragraphs, links, parts and pictures."""
 
     name: str
     title: str
     paragraphs: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
     pictures: tuple[Picture, ...] = ()
+    links: tuple[Link, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hadamrnn.benchmarks.palette import GRID
 from hadamrnn.errors import InputError
 
 try:
     import matplotlib
     from matplotlib.axes import Axes
+    from matplotlib.colors import LinearSegmentedColormap, to_rgba
     from matplotlib.figure import Figure as Canvas
     from matplotlib.ticker import FuncFormatter
 except ModuleNotFoundError as error:
     raise InputError(f"Plots need {error.name}: pip install 'hadamrnn[report]'.") from error
 
-__all__ = ["STYLE", "Axes", "Canvas", "FuncFormatter", "styled", "svg"]
+__all__ = ["STYLE", "Axes", "Canvas", "FuncFormatter", "heat_map", "styled", "svg"]
+
+FAINTEST = 0.02  # of a heat map's strongest cell: fainter ones are left out
 
 STYLE: Any = {
     "svg.hashsalt": "hadamrnn",
@@ -33,7 +40,7 @@ STYLE: Any = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": "#dddddd",
+    "grid.color": GRID,
     "grid.linewidth": 0.6,
     "legend.fontsize": 8,
     "legend.frameon": False,
@@ -48,6 +55,20 @@ def styled() -> Iterator[None]:
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
         yield
+
+
+def heat_map(axes: Axes, values: ArrayLike, color: str) -> None:
+    """Draw a matrix in one colour, as opaque as the entry is large: it suits any ground.
+
+    Entry (i, j) is the unit square around x = j, y = i, with the first row on top.
+    """
+    matrix = np.asarray(values, float)
+    shown = np.ma.masked_less(matrix, FAINTEST * matrix.max())
+    shades = LinearSegmentedColormap.from_list("shades", [to_rgba(color, 0.0), to_rgba(color, 1.0)])
+    rows, columns = (np.arange(size + 1) - 0.5 for size in matrix.shape)
+    axes.pcolormesh(columns, rows, shown, cmap=shades, vmin=0)
+    axes.invert_yaxis()
+    axes.grid(False)
 
 
 def svg(canvas: Canvas, name: str) -> str:

@@ -15,13 +15,14 @@ from hadamrnn.benchmarks.document import Picture
 from hadamrnn.benchmarks.drawing import Axes, Canvas, FuncFormatter, styled, svg
 from hadamrnn.benchmarks.front import Point, front, measured_points, published_points
 from hadamrnn.benchmarks.memorization import Memorization
+from hadamrnn.benchmarks.palette import BLUE, GREEN, GREY, NAMES, ORANGE
 from hadamrnn.benchmarks.paper import BLOCKS, TASKS
 from hadamrnn.benchmarks.results import Result
 from hadamrnn.fixedpoint.cost import fast_step_cost
 
 WIDTH, HEIGHT = 4.4, 3.5
 MARGIN = 0.02  # of accuracy, below the worst published network: what lies deeper is left out
-PAPER, OURS, OTHERS, SECOND = "#0072b2", "#d55e00", "#777777", "#009e73"
+PAPER, OURS, OTHERS, SECOND = BLUE, ORANGE, GREY, GREEN
 CURVES = {"paper": (PAPER, "-"), "best": (OURS, "--"), "quick": (SECOND, ":")}
 
 
@@ -215,6 +216,6 @@ def _name(axes: Axes, point: Point, above: bool) -> None:
         (0, 6 if above else -12),
         textcoords="offset points",
         fontsize=7,
-        color="#444444",
+        color=NAMES,
         ha="center",
     )

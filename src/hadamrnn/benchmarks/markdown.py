@@ -17,6 +17,7 @@ def to_markdown(document: Document, figures: str) -> str:
 
 def _section(section: Section, figures: str) -> list[str]:
     blocks = [f"## {section.title}", *section.paragraphs]
+    blocks += [f"[{link.text}]({link.target})" for link in section.links]
     blocks += [f"![{picture.caption}]({figures}/{picture.name}.svg)" for picture in section.pictures]
     for part in section.parts:
         blocks += [f"### {part.title}"] if part.title else []

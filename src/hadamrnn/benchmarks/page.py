@@ -1,33 +1,42 @@
 """A `Document` as one HTML page that needs nothing else: style and pictures are inside.
 
-On a narrow screen every line of a table becomes a card with its labels, so that nothing scrolls sideways.
+On a narrow screen every line of a table becomes a card with its labels, so that nothing scrolls sideways. On
+a dark screen the page is dark and so are its figures: their colours become the variables of the style.
 """
 
 from __future__ import annotations
 
+import re
 from html import escape
 
-from hadamrnn.benchmarks.document import Cell, Document, Grid, Part, Picture, Section
+from hadamrnn.benchmarks.document import Cell, Document, Grid, Link, Part, Picture, Section
+from hadamrnn.benchmarks.palette import VARIABLES
 
 STYLE = """
-:root { color-scheme: light; --ink: #1a1a1a; --soft: #5a5a5a; --line: #d9d9d9; --ground: #f6f6f4; }
+:root { color-scheme: light dark; --ink: #1a1a1a; --soft: #5a5a5a; --line: #d9d9d9; --ground: #f6f6f4;
+  --paper: #ffffff; --grey: #777777; --blue: #0072b2; --orange: #d55e00; --green: #009e73;
+  --link: #00558c; --good: #00613f; --bad: #a33b00; }
+@media screen and (prefers-color-scheme: dark) { :root { --ink: #e6e6e3; --soft: #a9a9a4; --line: #3a3d42;
+  --ground: #24272b; --paper: #17191c; --grey: #9a9a9a; --blue: #56b4e9; --orange: #ff9a4d; --green: #2fcf9f;
+  --link: #7cc4f5; --good: #5fd0a4; --bad: #ff9a6b; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 78rem; padding: 1rem; color: var(--ink); background: #fff;
+body { margin: 0 auto; max-width: 78rem; padding: 1rem; color: var(--ink); background: var(--paper);
   font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.7rem; line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 2px solid var(--ink); }
 h3 { margin: 1.5rem 0 .3rem; font-size: 1.05rem; } p { margin: .4rem 0; max-width: 48rem; }
-nav { columns: 14rem; margin: 1rem 0; } nav a { display: block; color: #00558c; padding: .15rem 0; }
+nav { columns: 14rem; margin: 1rem 0; } nav a { display: block; padding: .15rem 0; } a { color: var(--link); }
 table { border-collapse: collapse; width: 100%; font-size: .8rem; margin: .5rem 0 1rem; }
 th, td { text-align: left; padding: .25rem .45rem; vertical-align: top; }
 th, td { border-bottom: 1px solid var(--line); }
 th { background: var(--ground); font-weight: 600; }
 code { font: .72rem/1.35 ui-monospace, monospace; overflow-wrap: anywhere; }
-.better { color: #00613f; font-weight: 600; } .worse { color: #a33b00; font-weight: 600; }
+.better { color: var(--good); font-weight: 600; } .worse { color: var(--bad); font-weight: 600; }
 .better::before { content: "\\25B2\\00A0"; } .worse::before { content: "\\25BC\\00A0"; }
-.missing { color: #a33b00; font-style: italic; } .published { color: var(--soft); font-style: italic; }
+.missing { color: var(--bad); font-style: italic; } .published { color: var(--soft); font-style: italic; }
 .pictures { display: grid; gap: 1rem; }
 .pictures { grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)); }
-figure { margin: 0; break-inside: avoid; } figure svg { width: 100%; max-width: 34rem; height: auto; }
+figure { margin: 0; break-inside: avoid; } figure svg { width: 100%; max-width: 34rem; height: auto;
+  fill: var(--ink); }
 figcaption { font-size: .85rem; color: var(--soft); max-width: 34rem; }
 @media screen and (max-width: 760px) {
   thead { display: none; } table, tbody, tr, td { display: block; width: 100%; }
@@ -64,6 +73,7 @@ def to_html(document: Document) -> str:
 
 def _section(section: Section) -> list[str]:
     blocks = [f'<h2 id="{section.name}">{escape(section.title)}</h2>', *map(_paragraph, section.paragraphs)]
+    blocks += map(_link, section.links)
     if section.pictures:
         blocks.append(f'<div class="pictures">{"".join(map(_picture, section.pictures))}</div>')
     for part in section.parts:
@@ -100,8 +110,21 @@ def _cell(cell: Cell, label: str) -> str:
 
 def _picture(picture: Picture) -> str:
     caption = escape(picture.caption)
-    svg = picture.svg.replace("<svg ", f'<svg role="img" aria-label="{caption}" ', 1)
+    svg = _themed(picture.svg).replace("<svg ", f'<svg role="img" aria-label="{caption}" ', 1)
     return f"<figure>{svg}<figcaption>{caption}</figcaption></figure>"
+
+
+def _themed(svg: str) -> str:
+    """Return a figure whose colours are the page's.
+
+    >>> _themed('<path style="fill: #0072b2; stroke: #000000"/>')
+    '<path style="fill: var(--blue); stroke: var(--ink)"/>'
+    """
+    return re.sub("|".join(VARIABLES), lambda found: f"var(--{VARIABLES[found[0]]})", svg)
+
+
+def _link(link: Link) -> str:
+    return f'<p><a href="{escape(link.target)}">{escape(link.text)}</a></p>'
 
 
 def _paragraph(text: str) -> str:

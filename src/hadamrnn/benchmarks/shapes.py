@@ -7,12 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from hadamrnn.fixedpoint.model import IntegerModel, signed_range
+from hadamrnn.fixedpoint.model import IntegerModel, WeightBits, signed_range
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A network's sizes; one block unless said otherwise, 12-bit states."""
+    """A network's sizes; one block and 12-bit states unless said otherwise."""
 
     name: str
     hidden_size: int
@@ -20,7 +20,8 @@ class Shape:
     output_size: int
     num_blocks: int = 1
     input_kind: Literal["dense", "one_hot"] = "dense"
-    weight_bits: int = 4
+    weight_bits: WeightBits = 4
+    activation_bits: int = 12
 
 
 SHAPES = (
@@ -35,10 +36,11 @@ SHAPES = (
 def draw_model(shape: Shape, seed: int = 0) -> IntegerModel:
     """Return an integer network of `shape` whose states neither vanish nor mostly saturate."""
     rng = np.random.default_rng(seed)
-    hidden, bits, activation = shape.hidden_size, shape.weight_bits, 12
+    hidden, bits, activation = shape.hidden_size, shape.weight_bits, shape.activation_bits
     input_bits = 2 if shape.input_kind == "one_hot" else 9
     hidden_shift = 2
-    low, high = signed_range(bits)
+    low, high = (-1, 1) if bits == "ternary" else signed_range(bits)
+    frac_bits = 0 if bits == "ternary" else bits - 1
     return IntegerModel(
         hidden_size=hidden,
         block_size=hidden // shape.num_blocks,
@@ -56,7 +58,7 @@ def draw_model(shape: Shape, seed: int = 0) -> IntegerModel:
         output_weight_int=rng.integers(low, high + 1, (shape.output_size, hidden), np.int8),
         output_bias_int=rng.integers(-64, 65, shape.output_size, np.int16),
         hidden_shift=hidden_shift,
-        accumulator_frac_bits=max(activation - hidden_shift, bits + input_bits - 2),
+        accumulator_frac_bits=max(activation - hidden_shift, frac_bits + input_bits - 1),
         input_bias_shift=0,
         output_bias_shift=0,
         input_scale=1.0,

@@ -16,7 +16,7 @@ from hadamrnn.errors import InputError
 
 COMMANDS = (
     *("train", "eval", "predict", "quantize", "export", "cost", "bench"),
-    *("reproduce", "report", "models", "demo", "doctor"),
+    *("reproduce", "report", "models", "search", "demo", "doctor"),
 )
 
 

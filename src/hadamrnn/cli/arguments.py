@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from hadamrnn.errors import InputError
+
+TASK_HELP = "copy, smnist, pmnist, imdb, sst2, qqp, har2, dsa19, digits, or your own arrays: FILE.npz"
 
 
 def weight_bits(text: str) -> int | str | None:
@@ -52,6 +55,26 @@ def add_model_option(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="an option of this kind of network alone, as recurrent_rank=16 for fastgrnn; may be repeated",
     )
+
+
+def add_task_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--task-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the task's loader, as delay=200 for copy; may be repeated",
+    )
+
+
+def parse_task(task: str | None, texts: list[str]) -> tuple[str | None, dict[str, object]]:
+    """Return a task and its loader's options; FILE.npz is the task npz with that path."""
+    options = parse_options("--task-option", texts)
+    if task is not None and task.endswith(".npz"):
+        task, options = "npz", {"path": task, **options}
+    if "path" in options:  # a run is also read from other folders
+        options["path"] = str(Path(str(options["path"])).resolve())
+    return task, options
 
 
 def parse_options(flag: str, texts: list[str]) -> dict[str, object]:

@@ -9,10 +9,17 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hadamrnn.cli.arguments import add_data_option, add_json_option, add_model_option, parse_options
+from hadamrnn.cli.arguments import (
+    TASK_HELP,
+    add_data_option,
+    add_json_option,
+    add_model_option,
+    add_task_option,
+    parse_options,
+    parse_task,
+)
 from hadamrnn.errors import InputError
 from hadamrnn.training.config import TrainingConfig, parse_value, resolve_config
 
@@ -42,19 +49,13 @@ def add_parser(subparsers: Any) -> None:
         "task",
         nargs="?",
         metavar="TASK",
-        help="copy, smnist, pmnist, imdb, sst2, qqp, har2, dsa19, digits, or your own arrays: FILE.npz",
+        help=TASK_HELP,
     )
     parser.add_argument("--out", metavar="RUN", help="the run folder, new or empty")
     parser.add_argument("--resume", metavar="RUN", help="go on with this run; takes no other settings")
     parser.add_argument("--preset", metavar="NAME", help="paper, quick or best (default quick)")
     parser.add_argument("--config", metavar="FILE", help="YAML file of settings, as RUN/config.yaml")
-    parser.add_argument(
-        "--task-option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an option of the task's loader, as delay=200 for copy; may be repeated",
-    )
+    add_task_option(parser)
     add_model_option(parser)
     add_data_option(parser)
     parser.add_argument("--quiet", action="store_true", help="show no progress")
@@ -123,11 +124,7 @@ def _settings(args: argparse.Namespace) -> dict[str, object]:
 
 
 def _config(args: argparse.Namespace, settings: dict[str, object]) -> TrainingConfig:
-    task, options = args.task, parse_options("--task-option", args.task_option)
-    if task is not None and task.endswith(".npz"):
-        task, options = "npz", {"path": task, **options}
-    if "path" in options:  # a run is also read from other folders
-        options["path"] = str(Path(str(options["path"])).resolve())
+    task, options = parse_task(args.task, args.task_option)
     model_options = parse_options("--model-option", args.model_option)
     overrides = {**settings, "task_options": options, "model_options": model_options}
     return resolve_config(task, preset=args.preset, file=args.config, overrides=overrides)

@@ -1,0 +1,159 @@
+"""`hadamrnn search`: the best network within a budget."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hadamrnn.cli.arguments import (
+    TASK_HELP,
+    add_data_option,
+    add_json_option,
+    add_task_option,
+    add_threads_option,
+    parse_task,
+    positive,
+)
+from hadamrnn.errors import InputError
+
+if TYPE_CHECKING:
+    from hadamrnn.search.trials import Search, Stop
+
+EXAMPLE = """examples:
+  hadamrnn search digits --max-bytes 512 --trials 30 --out searches/digits
+  hadamrnn search har2 --max-bytes 4096 --max-instructions 20000 --minutes 60 --out searches/har
+  hadamrnn search pmnist --max-bytes 4096 --storage /shared/pmnist.journal --worker   on every other machine
+
+A search that was stopped goes on when its command is repeated. --trials counts those of all workers."""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "search",
+        help="the best network within a budget",
+        description="Try hidden sizes, blocks, bits and learning rates for the best validation metric of the "
+        "integer network; what does not fit the budget is never trained. Bytes are the weights in the "
+        "integer file, without an embedding table; instructions are those of a step on a Cortex-M4, counted "
+        "in an emulator where the tools are installed, else estimated to about a tenth.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("task", metavar="TASK", help=TASK_HELP)
+    parser.add_argument("--max-bytes", type=positive, required=True, metavar="N", help="of weights")
+    parser.add_argument("--max-instructions", type=positive, metavar="N", help="of a step, on a Cortex-M4")
+    parser.add_argument("--trials", type=positive, default=30, metavar="N", help="in all (default 30)")
+    parser.add_argument(
+        "--minutes", type=float, metavar="X", help="for trials; the final training comes after"
+    )
+    parser.add_argument("--preset", metavar="NAME", help="the recipe to start from (default quick)")
+    parser.add_argument("--epochs", type=positive, metavar="N", help="of a trial; default the preset's")
+    parser.add_argument("--steps", type=positive, metavar="N", help="of a trial, in place of epochs")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("search"), metavar="DIR", help="default search")
+    parser.add_argument(
+        "--storage",
+        metavar="PLACE",
+        help="a journal file, or a URL as sqlite:///x.db; default DIR/study.journal",
+    )
+    parser.add_argument("--study", metavar="NAME", help="in the storage; default the task's name")
+    parser.add_argument("--worker", action="store_true", help="make trials only; another process finishes")
+    add_task_option(parser)
+    add_data_option(parser)
+    add_threads_option(parser)
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    from hadamrnn.cli.train import stopped_by_signals
+    from hadamrnn.search.study import open_study
+    from hadamrnn.search.trials import run_trials
+
+    search = _search(args)
+    place = args.storage or str(args.out / "study.journal")
+    _ = search.space  # refuses a budget that nothing fits
+    study = open_study(place, args.study or search.preset.task, search.terms, maximize=search.maximize)
+    with stopped_by_signals() as stop:
+        run_trials(study, search, args.trials, _until(stop, args.minutes), lambda line: _say(args, line))
+        if stop():
+            _say(args, "stopped; repeat the command to go on")
+        elif args.worker:
+            _say(args, "this worker is done")
+        else:
+            _finish(args, study, search, stop)
+
+
+def _search(args: argparse.Namespace) -> Search:
+    import torch
+
+    from hadamrnn.data import load_task
+    from hadamrnn.search.space import Budget
+    from hadamrnn.search.trials import Search
+    from hadamrnn.training.config import resolve_config
+
+    if args.minutes is not None and not args.minutes > 0:
+        raise InputError(f"--minutes must be positive, got {args.minutes:g}.")
+    task, options = parse_task(args.task, args.task_option)
+    given = {"epochs": args.epochs, "steps": args.steps, "threads": args.threads}
+    overrides = {name: value for name, value in given.items() if value is not None}
+    preset = resolve_config(
+        task,
+        preset=args.preset,
+        overrides={**overrides, "seed": args.seed, "task_options": options},
+    )
+    if args.threads is not None:
+        torch.set_num_threads(args.threads)
+    splits = load_task(preset.task, args.data_dir, **preset.task_options)
+    return Search(splits, preset, Budget(args.max_bytes, args.max_instructions))
+
+
+def _until(stop: Stop, minutes: float | None) -> Stop:
+    """Return whether to stop: a signal came, or the minutes are over."""
+    end = float("inf") if minutes is None else time.monotonic() + 60 * minutes
+    return lambda: stop() or time.monotonic() > end
+
+
+def _finish(args: argparse.Namespace, study: Any, search: Search, stop: Stop) -> None:
+    from hadamrnn.benchmarks.locks import claim
+    from hadamrnn.search.finish import finish
+    from hadamrnn.training.run import Sitting
+
+    with claim(args.out, "finish") as held:
+        if held is None:
+            _say(args, f"another process finishes this search in {args.out}")
+            return
+        _say(args, "training the best network again, into its run folder")
+        figures = finish(study, search, args.out, Sitting(args.data_dir, stop=stop))
+    print(json.dumps(figures) if args.json else "\n".join(_lines(figures, args.out)))
+
+
+def _lines(figures: dict[str, Any], out: Path) -> list[str]:
+    from hadamrnn.training.progress import show_metric
+
+    metric, best = figures["metric"], figures["best"]
+    front = [
+        f"  {point['bytes']:>7,}  {show_metric(metric, point['validation'])}  {point['network']}"
+        for point in figures["front"]
+    ]
+    test = "no labels" if best["test"] is None else show_metric(metric, best["test"])
+    return [
+        "  bytes  validation of the integer network: the front",
+        *front,
+        f"best        {best['network']}",
+        f"weights     {best['bytes']:,} of {figures['max_bytes']:,} bytes",
+        f"step        {best['instructions']:,} instructions on a Cortex-M4, {best['instructions_by']}",
+        f"validation  {show_metric(metric, best['validation'])}",
+        f"test        {test}",
+        f"run         {best['run']}",
+        f"page        {out / 'search.html'}",
+    ]
+
+
+def _say(args: argparse.Namespace, line: str) -> None:
+    if not args.quiet and not args.json:
+        print(line, file=sys.stderr, flush=True)

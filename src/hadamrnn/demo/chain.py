@@ -1,0 +1,192 @@
+"""From data to C, step by step, and what every step gave.
+
+Each step is what the command of the same name does: train, quantize, export, and the self-test of the
+exported folder, which replays real digits and compares every bit. Start at `run_demo`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hadamrnn import fixedpoint
+from hadamrnn.data import Splits, load_task
+from hadamrnn.errors import InputError
+from hadamrnn.export.c import export_c
+from hadamrnn.export.golden import make_golden
+from hadamrnn.export.host import classify_on_host, has_compiler
+from hadamrnn.export.report import measure
+from hadamrnn.export.targets import target_named
+from hadamrnn.fixedpoint.cost import fast_step_cost
+from hadamrnn.fixedpoint.encoding import encode_values
+from hadamrnn.fixedpoint.engine import Engine
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.quantization.chain import QuantizeConfig, quantize
+from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.training.config import resolve_config
+from hadamrnn.training.evaluate import evaluate
+from hadamrnn.training.progress import Row, Watcher
+from hadamrnn.training.run import Sitting, train
+
+GOLDEN_DIGITS = 8
+BOARD = "cortex-m4"
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What the demo's table shows. What could not be run is None, and `missing` says why, by field."""
+
+    hidden_size: int
+    weight_bits: int
+    activation_bits: int
+    float_accuracy: float
+    integer_accuracy: float
+    c_accuracy: float | None
+    c_test: bool | None
+    payload_bytes: int
+    additions_per_step: int
+    instructions_per_step: int | None
+    training_seconds: float
+    c_folder: str
+    missing: dict[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """The test digits as the integer network reads them, and how it learnt to."""
+
+    pixels: NDArray[np.int64]  # (digits, steps), 0..16
+    labels: NDArray[np.int64]  # (digits,)
+    probabilities: NDArray[np.float64]  # (digits, steps, classes), were the digit to end at that step
+    curve: tuple[Row, ...]  # one row a validation
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        """The verdict after the last pixel, `(digits,)`."""
+        verdicts: NDArray[np.int64] = self.probabilities[:, -1].argmax(axis=1)
+        return verdicts
+
+
+def run_demo(
+    out: Path,
+    watcher: Watcher,
+    *,
+    epochs: int | None = None,
+    seed: int = 0,
+    say: Callable[[str], None] = lambda line: None,
+) -> tuple[DemoResult, Reading]:
+    """Train, quantize, export and check; leave the run in `out`/run and the C in `out`/c."""
+    if out.exists() and any(out.iterdir()):
+        raise InputError(f"The demo needs a new or empty folder, got {out}. Choose another --out.")
+    overrides = {"seed": seed} if epochs is None else {"seed": seed, "epochs": epochs}
+    say("1/4  training on scikit-learn's digits, one pixel a step")
+    outcome = train(
+        resolve_config("digits", preset="best", overrides=overrides), out / "run", Sitting(watcher=watcher)
+    )
+    say("2/4  quantizing: integer weights, states and biases")
+    splits = load_task("digits")
+    integer, _ = quantize(outcome.model, splits, QuantizeConfig())
+    size = fixedpoint.save(integer, out / "run" / fixedpoint.FILE_NAME)
+    reading = read_digits(integer, splits, out / "run" / "metrics.jsonl")
+    say("3/4  exporting C, compiling it and reading the test digits with it")
+    export_digits(integer, splits, out / "c")
+    c_accuracy, c_test, missing = check_c(integer, splits, out / "c")
+    say(f"4/4  counting the instructions of a step on a {BOARD}")
+    instructions, reason = count_instructions(integer)
+    cost = fast_step_cost(
+        integer.hidden_size, integer.input_size, integer.output_size, num_blocks=integer.num_blocks
+    )
+    result = DemoResult(
+        hidden_size=integer.hidden_size,
+        weight_bits=int(integer.weight_bits),
+        activation_bits=integer.activation_bits,
+        float_accuracy=evaluate(outcome.model, splits.test, splits.metric),
+        integer_accuracy=evaluate(IntegerNetwork(integer), splits.test, splits.metric),
+        c_accuracy=c_accuracy,
+        c_test=c_test,
+        payload_bytes=size.payload,
+        additions_per_step=cost.recurrent.additions,
+        instructions_per_step=instructions,
+        training_seconds=outcome.seconds,
+        c_folder=str(out / "c"),
+        missing=missing | ({"instructions_per_step": reason} if reason else {}),
+    )
+    return result, reading
+
+
+def export_digits(integer: IntegerModel, splits: Splits, folder: Path) -> None:
+    """Export C whose golden vectors are the first digits of the test set."""
+    codes, _ = _test_codes(integer, splits)
+    export_c(integer, folder, "digits", golden=make_golden(integer, codes[:GOLDEN_DIGITS], every=False))
+
+
+def check_c(
+    integer: IntegerModel, splits: Splits, folder: Path
+) -> tuple[float | None, bool | None, dict[str, str]]:
+    """Return the accuracy of the compiled C, whether the folder's self-test passed, and what is missing."""
+    if not has_compiler():
+        reason = "not run, no C compiler (Debian: gcc)"
+        return None, None, {"c_accuracy": reason, "c_test": reason}
+    codes, labels = _test_codes(integer, splits)
+    accuracy = float((classify_on_host(integer, codes) == labels).mean())
+    if shutil.which("make") is None:
+        return accuracy, None, {"c_test": "not run, no make (Debian: make)"}
+    passed = subprocess.run(["make", "-C", str(folder), "test"], capture_output=True).returncode == 0
+    return accuracy, passed, {}
+
+
+def count_instructions(integer: IntegerModel) -> tuple[int | None, str]:
+    """Return the instructions of a step on the board, counted in its emulator; else None and why."""
+    target = target_named(BOARD)
+    if target.missing_tools:
+        return (
+            None,
+            f"not counted, no {', '.join(target.missing_tools)} (Debian: {' '.join(target.packages)})",
+        )
+    try:
+        return measure(integer, target).step, ""
+    except InputError as error:  # installed in part, as a compiler without its C library
+        return None, f"not counted: {error}"
+
+
+def read_digits(integer: IntegerModel, splits: Splits, metrics: Path) -> Reading:
+    """Return what the integer network thinks of every test digit, pixel after pixel."""
+    codes, labels = _test_codes(integer, splits)
+    engine = Engine(integer)
+    state = engine.init(len(codes))
+    logits = []
+    for t in range(codes.shape[1]):
+        engine.step(state, codes[:, t])
+        logits.append(engine.read(state) * integer.logit_scale)
+    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    return Reading(
+        pixels=splits.test.x.squeeze(-1).long().numpy(),
+        labels=labels,
+        probabilities=softmax(np.stack(logits, axis=1)),
+        curve=tuple(Row(**row) for row in rows),
+    )
+
+
+def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return exp(l_k) / sum_j exp(l_j) over the last axis.
+
+    >>> softmax(np.array([1000.0, 1000.0])).tolist()
+    [0.5, 0.5]
+    """
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    shares: NDArray[np.float64] = weights / weights.sum(axis=-1, keepdims=True)
+    return shares
+
+
+def _test_codes(integer: IntegerModel, splits: Splits) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    x, y, _ = splits.test.batch(slice(None))
+    assert y is not None
+    codes, _ = encode_values(integer, x.numpy())
+    return codes, y.numpy()

@@ -1,0 +1,199 @@
+"""What a search leaves: the best network, trained into a run folder and quantized, its test, the front.
+
+    OUT/trial-0012/    the best trial's run, trained again from its seed, with model.int.safetensors
+    OUT/search.json    figures and every trial
+    OUT/search.html    the front as a table and a plot
+    OUT/front.svg      the plot alone
+
+The test set is read here alone, and once for each network that becomes the best. Start at `finish`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hadamrnn import fixedpoint
+from hadamrnn.benchmarks.document import Cell, Document, Grid, Part, Picture, Section
+from hadamrnn.benchmarks.drawing import Canvas, styled, svg
+from hadamrnn.benchmarks.front import Point, front
+from hadamrnn.benchmarks.page import to_html
+from hadamrnn.benchmarks.palette import BLUE, GREY, ORANGE
+from hadamrnn.errors import InputError
+from hadamrnn.export.report import measure
+from hadamrnn.export.targets import target_named
+from hadamrnn.files import write_atomically
+from hadamrnn.quantization.chain import QuantizeConfig, quantize
+from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.search.instructions import BOARD, can_count
+from hadamrnn.search.space import Candidate
+from hadamrnn.search.study import FrozenTrial, Study, finished
+from hadamrnn.search.trials import Search
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.evaluate import evaluate
+from hadamrnn.training.folder import RunFolder
+from hadamrnn.training.loop import Outcome
+from hadamrnn.training.progress import show_metric
+from hadamrnn.training.run import Sitting, resume, train
+
+Figures = dict[str, Any]
+
+
+def finish(study: Study, search: Search, out: Path, sitting: Sitting) -> Figures:
+    """Train, quantize and test the best network, write the files, and return the figures of search.json."""
+    if not finished(study):
+        raise InputError("No trial has ended with a figure yet. Give the search more --trials or --minutes.")
+    best = study.best_trial
+    figures: Figures = {
+        **search.terms,
+        "metric": search.splits.metric,
+        "trials": [_summary(trial) for trial in finished(study)],
+        "best": _known(out, best) or _figures(best, search, out, sitting),
+    }
+    points = front_points(study, search)
+    figures["front"] = [
+        {"bytes": round(1024 * point.kilobytes), "validation": point.value, "network": point.label}
+        for point in points
+    ]
+    picture = front_picture(study, search)
+    write_atomically(out / "front.svg", picture.svg.encode())
+    write_atomically(out / "search.html", to_html(page(figures, picture)).encode())
+    write_atomically(out / "search.json", (json.dumps(figures, indent=1) + "\n").encode())
+    return figures
+
+
+def front_points(study: Study, search: Search) -> list[Point]:
+    """Return the trials that no other beats in both bytes and validation metric, by size."""
+    return front(map(_point, finished(study)), lower_is_better=not search.maximize)
+
+
+def front_picture(study: Study, search: Search) -> Picture:
+    """Every finished trial in the (bytes, metric) plane, and the front."""
+    accuracy = search.splits.metric == "accuracy"
+
+    def where(points: list[Point]) -> tuple[list[float], list[float]]:
+        values = [100 * point.value if accuracy else point.value for point in points]
+        return [1024 * point.kilobytes for point in points], values
+
+    best = front_points(study, search)
+    with styled():
+        canvas = Canvas(figsize=(4.4, 3.5))
+        axes = canvas.subplots()
+        axes.plot(
+            *where([_point(trial) for trial in finished(study)]),
+            "o",
+            color=BLUE,
+            markersize=4,
+            label="trials",
+        )
+        axes.plot(*where(best), "o-", color=ORANGE, markersize=5, drawstyle="steps-post", label="front")
+        axes.axvline(search.budget.max_bytes, color=GREY, linewidth=0.8)
+        axes.set_xscale("log", base=2)
+        if not accuracy:
+            axes.set_yscale("log")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.set_xlabel("bytes of weights")
+        axes.set_ylabel("validation accuracy in %" if accuracy else f"validation {search.splits.metric}")
+        axes.legend(loc="best")
+        caption = (
+            f"{len(finished(study))} trials as integer networks; the grey line is the budget of "
+            f"{search.budget.max_bytes:,} bytes."
+        )
+        return Picture("front", svg(canvas, "front"), caption)
+
+
+def page(figures: Figures, picture: Picture) -> Document:
+    """Return the search as a document: the best network, the front."""
+    metric, best = figures["metric"], figures["best"]
+    lines = tuple(
+        (Cell(f"{point['bytes']:,}"), Cell(show_metric(metric, point["validation"])), Cell(point["network"]))
+        for point in figures["front"]
+    )
+    test = "" if best["test"] is None else f" Test, read once: {show_metric(metric, best['test'])}."
+    lead = (
+        f"Within {figures['max_bytes']:,} bytes the best of {len(figures['trials'])} finished trials has "
+        f"{best['network']}: {best['bytes']:,} bytes, {best['instructions']:,} instructions a step on a "
+        f"{BOARD} ({best['instructions_by']}), validation {show_metric(metric, best['validation'])}.{test}"
+    )
+    table = Grid(("bytes", "validation, integer network", "network"), lines)
+    return Document(
+        f"Search: {figures['task']}",
+        (lead,),
+        (Section("front", "The front", parts=(Part(grid=table),), pictures=(picture,)),),
+    )
+
+
+def _figures(best: FrozenTrial, search: Search, out: Path, sitting: Sitting) -> Figures:
+    """Train the best trial's network again, quantize it, read the test set."""
+    candidate = Candidate(**best.user_attrs["candidate"])
+    folder = out / f"trial-{best.number + 1:04}"
+    config = TrainingConfig(**best.user_attrs["config"])
+    outcome = _train(config, folder, sitting)
+    if not outcome.finished:
+        raise InputError(f"The best network was stopped in {folder}. Repeat the command to go on with it.")
+    splits = search.splits
+    integer, _ = quantize(outcome.model, splits, QuantizeConfig(activation_bits=candidate.activation_bits))
+    network = IntegerNetwork(integer)
+    test = evaluate(network, splits.test, splits.metric) if splits.test.labelled else None
+    story: dict[str, Any] = {
+        "task": splits.task,
+        "metric": splits.metric,
+        **({} if test is None else {"integer": test}),
+    }
+    size = fixedpoint.save(
+        replace(integer, metadata={**integer.metadata, **story}), folder / fixedpoint.FILE_NAME
+    )
+    instructions, how = best.user_attrs["instructions"], "estimated"
+    if can_count():
+        found = measure(integer, target_named(BOARD))
+        instructions, how = found.step + (found.readout if splits.every_output else 0), "counted"
+    return {
+        "trial": best.number,
+        "network": str(candidate),
+        "bytes": size.payload,
+        "extra_bytes": size.extra,
+        "instructions": instructions,
+        "instructions_by": how,
+        "validation": evaluate(network, splits.validation, splits.metric),
+        "test": test,
+        "run": str(folder),
+    }
+
+
+def _train(config: TrainingConfig, folder: Path, sitting: Sitting) -> Outcome:
+    """Train, or go on where an earlier search was stopped."""
+    if (folder / "config.yaml").is_file() and RunFolder.open(folder).config == config:
+        return resume(folder, sitting)
+    return train(config, folder, sitting)
+
+
+def _known(out: Path, best: FrozenTrial) -> Figures | None:
+    """Return what an earlier search found for the same trial: the test set is not read again."""
+    try:
+        known: Figures = json.loads((out / "search.json").read_text())["best"]
+    except (FileNotFoundError, json.JSONDecodeError, KeyError):
+        return None
+    same = known.get("trial") == best.number and known.get("bytes") == best.user_attrs["bytes"]
+    return known if same and (Path(known["run"]) / fixedpoint.FILE_NAME).is_file() else None
+
+
+def _point(trial: FrozenTrial) -> Point:
+    assert trial.value is not None
+    label = str(Candidate(**trial.user_attrs["candidate"]))
+    return Point(trial.user_attrs["bytes"] / 1024, trial.value, label, "trial")
+
+
+def _summary(trial: FrozenTrial) -> Figures:
+    rates = {name: trial.params[name] for name in ("learning_rate", "signs")}
+    signs = trial.params.get("sign_learning_rate")
+    return {
+        "trial": trial.number,
+        "validation": trial.value,
+        "bytes": trial.user_attrs["bytes"],
+        "instructions": trial.user_attrs["instructions"],
+        **trial.user_attrs["candidate"],
+        **rates,
+        "sign_learning_rate": signs,
+    }

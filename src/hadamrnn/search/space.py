@@ -1,0 +1,196 @@
+"""What may be tried: every network of a family that fits a budget, by formula, before anything is trained.
+
+Hidden sizes are 2^n and 3 2^n from 8 to 4096, in blocks of 2^k >= 4; U and V are ternary or have 2 to 8 bits,
+states 8 to 12. Start at `Space`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from hadamrnn.benchmarks.shapes import Shape
+from hadamrnn.data.splits import Splits
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.cost import network_size
+from hadamrnn.fixedpoint.model import WeightBits
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.models import is_embedded
+
+HIDDEN_SIZES = tuple(sorted({8 << n for n in range(10)} | {24 << n for n in range(8)}))
+WEIGHT_BITS: tuple[WeightBits, ...] = ("ternary", 2, 3, 4, 6, 8)
+ACTIVATION_BITS = (8, 10, 12)
+SMALLEST_BLOCK = 4
+RATE_RANGE = 10.0  # learning rates are tried from a tenth to ten times the preset's
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A network as far as its cost goes; the task says the rest."""
+
+    hidden_size: int
+    num_blocks: int
+    weight_bits: WeightBits
+    activation_bits: int
+
+    @property
+    def block_size(self) -> int:
+        return self.hidden_size // self.num_blocks
+
+    def __str__(self) -> str:
+        blocks = f" in {self.num_blocks} blocks" if self.num_blocks > 1 else ""
+        weights = "ternary" if self.weight_bits == "ternary" else f"{self.weight_bits}-bit"
+        return f"{self.hidden_size} units{blocks}, {weights} weights, {self.activation_bits}-bit states"
+
+
+@dataclass(frozen=True)
+class Network:
+    """What a task asks of its network."""
+
+    input_size: int
+    output_size: int
+    input_kind: Literal["dense", "one_hot", "embedded"]
+    every_output: bool
+
+    @staticmethod
+    def of(splits: Splits, embedding_size: int | None = None) -> Network:
+        kind: Literal["dense", "one_hot", "embedded"] = "one_hot" if splits.one_hot else "dense"
+        if is_embedded(splits):
+            kind = "embedded"
+        width = embedding_size or splits.input_size
+        return Network(width, splits.output_size, kind, splits.every_output)
+
+    def payload_bytes(self, candidate: Candidate) -> int:
+        """Return the weight payload of the integer file; an embedding table is not in it.
+
+        Sizes are multiples of 8, so every tensor but b_o is whole bytes and the sum rounds up once.
+        """
+        size = network_size(
+            candidate.hidden_size,
+            self.input_size,
+            self.output_size,
+            weight_bits=candidate.weight_bits,
+            activation_bits=candidate.activation_bits,
+        )
+        return -(-size.bits // 8)
+
+    def shape(self, candidate: Candidate) -> Shape:
+        """Return what the step of a candidate hangs on; an embedded input is a dense one to it."""
+        return Shape(
+            str(candidate),
+            candidate.hidden_size,
+            self.input_size,
+            self.output_size,
+            candidate.num_blocks,
+            "one_hot" if self.input_kind == "one_hot" else "dense",
+            candidate.weight_bits,
+            candidate.activation_bits,
+        )
+
+
+@dataclass(frozen=True)
+class Budget:
+    max_bytes: int
+    max_instructions: int | None = None
+
+
+class Space:
+    """The candidates within a budget, and how a trial draws one of them.
+
+    Args:
+        instructions: the estimated instructions of a candidate's step.
+    """
+
+    def __init__(self, network: Network, budget: Budget, instructions: Callable[[Candidate], int]) -> None:
+        self.network, self.budget, self.instructions = network, budget, instructions
+        if not self.candidates:
+            raise InputError(self._smallest())
+
+    @cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All that fit, by bits, then size, then the number of blocks."""
+        return tuple(filter(self.fits, every_candidate()))
+
+    def fits(self, candidate: Candidate) -> bool:
+        most = self.budget.max_instructions
+        return self.network.payload_bytes(candidate) <= self.budget.max_bytes and (
+            most is None or self.instructions(candidate) <= most
+        )
+
+    def draw(self, trial: Any) -> Candidate:
+        """Return the candidate of an optuna trial. Each choice leaves only what fits: none is drawn in vain.
+
+        Categories must not change within a study, ranges of whole numbers may.
+        """
+        left = list(self.candidates)
+        weights = [bits for bits in WEIGHT_BITS if any(each.weight_bits == bits for each in left)]
+        chosen = trial.suggest_categorical("weight_bits", weights)
+        left = [each for each in left if each.weight_bits == chosen]
+        for name in ("activation_bits", "hidden_size", "num_blocks"):
+            values = sorted({getattr(each, name) for each in left})
+            value = values[trial.suggest_int(f"{name}_index", 0, len(values) - 1)]
+            left = [each for each in left if getattr(each, name) == value]
+        return left[0]
+
+    def indices(self, candidate: Candidate) -> dict[str, Any]:
+        """Return the parameters with which `draw` gives `candidate`."""
+        left = [each for each in self.candidates if each.weight_bits == candidate.weight_bits]
+        found: dict[str, Any] = {"weight_bits": candidate.weight_bits}
+        for name in ("activation_bits", "hidden_size", "num_blocks"):
+            values = sorted({getattr(each, name) for each in left})
+            found[f"{name}_index"] = values.index(getattr(candidate, name))
+            left = [each for each in left if getattr(each, name) == getattr(candidate, name)]
+        return found
+
+    def guess(self, preset: TrainingConfig) -> Candidate:
+        """Return the candidate closest to a preset's network: its bits if they fit, then the largest size."""
+
+        def distance(candidate: Candidate) -> tuple[int, ...]:
+            bits = 2 if candidate.weight_bits == "ternary" else candidate.weight_bits
+            wanted = preset.weight_bits if isinstance(preset.weight_bits, int) else 4
+            size = abs(candidate.hidden_size - preset.hidden_size)
+            return abs(bits - wanted), -candidate.activation_bits, size, candidate.num_blocks
+
+        return min(self.candidates, key=distance)
+
+    def _smallest(self) -> str:
+        """Return which budget is too small, and for what."""
+        least = min(every_candidate(), key=self.network.payload_bytes)
+        needed = self.network.payload_bytes(least)
+        if needed > self.budget.max_bytes:
+            return (
+                f"No network of this task fits {self.budget.max_bytes} bytes: the smallest has {least} and "
+                f"takes {needed} bytes. Give --max-bytes {needed} or more."
+            )
+        small = [
+            each for each in every_candidate() if self.network.payload_bytes(each) <= self.budget.max_bytes
+        ]
+        fewest = min(map(self.instructions, small))
+        return (
+            f"No network of {self.budget.max_bytes} bytes makes a step in {self.budget.max_instructions} "
+            f"instructions: the quickest takes {fewest}. Give --max-instructions {fewest} or more."
+        )
+
+
+def every_candidate() -> list[Candidate]:
+    """Return the whole family, whatever it costs."""
+    return [
+        Candidate(size, blocks, bits, states)
+        for bits in WEIGHT_BITS
+        for states in ACTIVATION_BITS
+        for size in HIDDEN_SIZES
+        for blocks in range(1, size // SMALLEST_BLOCK + 1)
+        if size % blocks == 0 and (size // blocks).bit_count() == 1
+    ]
+
+
+def draw_rates(trial: Any, preset: TrainingConfig) -> dict[str, Any]:
+    """Return the learning rates of a trial, and whether its signs learn, as fields of `TrainingConfig`."""
+    low, high = preset.learning_rate / RATE_RANGE, preset.learning_rate * RATE_RANGE
+    rates: dict[str, Any] = {"learning_rate": trial.suggest_float("learning_rate", low, high, log=True)}
+    if trial.suggest_categorical("signs", ["held", "learnt"]) == "held":
+        return {**rates, "sign_freeze_epoch": 0.0, "sign_learning_rate": None}
+    signs = trial.suggest_float("sign_learning_rate", low, high, log=True)
+    return {**rates, "sign_freeze_epoch": None, "sign_learning_rate": signs}

@@ -1,0 +1,111 @@
+"""The study: what several processes and machines share. Needs optuna, which the extra `search` brings."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from hadamrnn.errors import InputError
+
+try:
+    import optuna
+    from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+    from optuna.storages.journal import JournalFileBackend
+    from optuna.trial import FrozenTrial, Trial, TrialState
+except ModuleNotFoundError as error:
+    raise InputError(f"A search needs {error.name}: pip install 'hadamrnn[search]'.") from error
+
+__all__ = ["FrozenTrial", "Study", "Trial", "TrialState", "counted", "finished", "open_study", "reseed"]
+
+Study = optuna.study.Study
+TERMS = "terms"  # what all who work on a study must agree on
+STARTUP_TRIALS = 5  # that are not pruned
+WARMUP_PERCENT = 20  # of a training, in which nothing is pruned
+
+
+def open_study(storage: str, name: str, terms: dict[str, Any], *, maximize: bool) -> Study:
+    """Return the study of that name, new or as it was left; its terms must be these.
+
+    Args:
+        storage: a file for a journal, which file systems may share, or a URL as sqlite:///study.db.
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(
+        storage=_open_storage(storage),
+        study_name=name,
+        direction="maximize" if maximize else "minimize",
+        load_if_exists=True,
+        pruner=optuna.pruners.MedianPruner(STARTUP_TRIALS, WARMUP_PERCENT),
+    )
+    known = study.user_attrs.get(TERMS)
+    if known is None:
+        study.set_user_attr(TERMS, terms)
+    elif known != terms:
+        term = next(key for key in {**terms, **known} if terms.get(key) != known.get(key))
+        raise InputError(
+            f"The study {name} in {storage} has {term} {known.get(term)!r}, got {terms.get(term)!r}. "
+            "Repeat its settings, or choose another --out or --study."
+        )
+    _bury(study)
+    return study
+
+
+def reseed(study: Study, seed: int, number: int) -> None:
+    """Let the draws of trial `number` hang on the seed, the number and the history alone.
+
+    So a study that was stopped goes on as if it had not been, and two processes never draw the same trial.
+    """
+    study.sampler = optuna.samplers.TPESampler(seed=seed * 1_000_003 + number, constant_liar=True)
+
+
+def sign_trial(trial: Trial) -> None:
+    """Note who works on a trial."""
+    trial.set_user_attr("host", socket.gethostname())
+    trial.set_user_attr("process", os.getpid())
+
+
+def finished(study: Study) -> list[FrozenTrial]:
+    """Return the trials with a figure."""
+    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+
+
+def counted(study: Study) -> int:
+    """Return how many trials were made or are being made; those that failed or were stopped do not count.
+
+    Workers that look at the same moment may each begin the last one.
+    """
+    states = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
+    return len(study.get_trials(deepcopy=False, states=states))
+
+
+def _bury(study: Study) -> None:
+    """Give up the trials of processes on this machine that have been killed."""
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        here = trial.user_attrs.get("host") == socket.gethostname()
+        if here and not _alive(int(trial.user_attrs.get("process", 0))):
+            study.tell(trial.number, state=TrialState.FAIL)
+
+
+def _alive(process: int) -> bool:
+    if os.name != "posix":
+        return True  # there is no harmless signal to ask with
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _open_storage(place: str) -> BaseStorage:
+    if "://" not in place:
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
+        return JournalStorage(JournalFileBackend(place))
+    try:
+        return RDBStorage(place)
+    except Exception as error:  # whatever the database's driver raises
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(f"The storage {place} cannot be opened: {first[:200]}.") from error

@@ -1,0 +1,162 @@
+"""Trials: draw a network that fits, train it, quantize it, tell the study. Start at `run_trials`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from hadamrnn.data.splits import Splits
+from hadamrnn.errors import InputError
+from hadamrnn.quantization.chain import QuantizeConfig, quantize
+from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.search.instructions import can_count, count, estimate
+from hadamrnn.search.space import Budget, Candidate, Network, Space, draw_rates
+from hadamrnn.search.study import Study, Trial, TrialState, counted, reseed, sign_trial
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.evaluate import evaluate
+from hadamrnn.training.loop import Outcome, fit
+from hadamrnn.training.progress import Row, Watcher, show_metric
+from hadamrnn.training.run import draw_model
+
+Say = Callable[[str], None]
+Stop = Callable[[], bool]
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What is looked for: the best network of a task within a budget, from a preset's recipe."""
+
+    splits: Splits
+    preset: TrainingConfig
+    budget: Budget
+
+    @property
+    def network(self) -> Network:
+        return Network.of(self.splits, self.preset.embedding_size)
+
+    @property
+    def space(self) -> Space:
+        network = self.network
+        return Space(network, self.budget, lambda candidate: estimate(candidate, network))
+
+    @property
+    def maximize(self) -> bool:
+        return self.splits.metric == "accuracy"
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What a study's trials have in common, as JSON has it."""
+        length = {"epochs": self.preset.epochs, "steps": self.preset.steps}
+        recipe = {"preset": self.preset.preset, "seed": self.preset.seed, **length}
+        return {
+            "task": self.preset.task,
+            "task_options": dict(self.preset.task_options),
+            **recipe,
+            **asdict(self.budget),
+        }
+
+    def config(self, candidate: Candidate, rates: dict[str, Any]) -> TrainingConfig:
+        return replace(
+            self.preset,
+            hidden_size=candidate.hidden_size,
+            num_blocks=candidate.num_blocks,
+            weight_bits=candidate.weight_bits,
+            **rates,
+        )
+
+
+class Reporter(Watcher):
+    """Tells a study how a trial is doing, in percent of its steps, and hears whether to go on."""
+
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+        self.pruned = False
+        self.percent = 0
+
+    def start(self, step: int, total_steps: int, epochs: float, metric: object) -> None:
+        self._total = total_steps
+
+    def row(self, row: Row, best: bool) -> None:
+        self.percent = 100 * row.step // self._total
+        self._trial.report(row.validation_metric, self.percent)
+        self.pruned = row.step < self._total and self._trial.should_prune()
+
+
+def run_trials(
+    study: Study, search: Search, trials: int, stop: Stop = lambda: False, say: Say = print
+) -> None:
+    """Make trials until the study has `trials` of them, all workers together, or `stop` says so."""
+    space = search.space
+    if counted(study) == 0:
+        guess = space.indices(space.guess(search.preset))
+        rate = {"learning_rate": search.preset.learning_rate, "signs": _signs(search.preset)}
+        study.enqueue_trial({**guess, **rate}, skip_if_exists=True)
+    while not stop() and counted(study) < trials:
+        trial = study.ask()
+        sign_trial(trial)
+        reseed(study, search.preset.seed, trial.number)
+        try:
+            line = _make(study, trial, search, space, stop)
+        except BaseException:
+            study.tell(trial, state=TrialState.FAIL)
+            raise
+        say(f"trial {trial.number + 1:<4}{line}")
+
+
+def _make(study: Study, trial: Trial, search: Search, space: Space, stop: Stop) -> str:
+    """Make one trial and tell the study; return a line about it."""
+    began = time.monotonic()
+    candidate = space.draw(trial)
+    config = search.config(candidate, draw_rates(trial, search.preset))
+    size = search.network.payload_bytes(candidate)
+    instructions, counted_them = _instructions(candidate, search)
+    trial.set_user_attr("config", asdict(config))
+    trial.set_user_attr("candidate", asdict(candidate))
+    trial.set_user_attr("bytes", size)
+    trial.set_user_attr("instructions", instructions)
+    story = f"{candidate}  {size:,} bytes"
+    most = search.budget.max_instructions
+    if counted_them and most is not None and instructions > most:
+        study.tell(trial, state=TrialState.PRUNED)
+        return f"{story}  not trained: {instructions:,} instructions, counted"
+    reporter = Reporter(trial)
+    try:
+        outcome = fit(
+            draw_model(config, search.splits),
+            search.splits,
+            config,
+            watcher=reporter,
+            stop=lambda: reporter.pruned or stop(),
+        )
+        if outcome.finished:
+            value = integer_metric(outcome, search.splits, candidate.activation_bits)
+    except InputError as error:  # it diverged, or no shift holds its states: a bad trial, not a bad search
+        study.tell(trial, state=TrialState.PRUNED)
+        return f"{story}  {error}"
+    seconds = time.monotonic() - began
+    if not outcome.finished:
+        study.tell(trial, state=TrialState.PRUNED if reporter.pruned else TrialState.FAIL)
+        how = "pruned" if reporter.pruned else "stopped"
+        return f"{story}  {how} after {reporter.percent} %  {seconds:.1f} s"
+    study.tell(trial, value)
+    best = " *" if study.best_trial.number == trial.number else ""
+    return f"{story}  validation {show_metric(search.splits.metric, value)}{best}  {seconds:.1f} s"
+
+
+def integer_metric(outcome: Outcome, splits: Splits, activation_bits: int) -> float:
+    """Return the metric of a trained network over the validation set, once it is integers."""
+    integer, _ = quantize(outcome.model, splits, QuantizeConfig(activation_bits=activation_bits))
+    return evaluate(IntegerNetwork(integer), splits.validation, splits.metric)
+
+
+def _instructions(candidate: Candidate, search: Search) -> tuple[int, bool]:
+    """Return the instructions of a step, and whether they were counted: only a budget makes that worth it."""
+    if search.budget.max_instructions is not None and can_count():
+        return count(candidate, search.network), True
+    return estimate(candidate, search.network), False
+
+
+def _signs(preset: TrainingConfig) -> str:
+    return "held" if preset.sign_freeze_epoch == 0 else "learnt"

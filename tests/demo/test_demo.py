@@ -1,0 +1,109 @@
+"""The demo: one chain from digits to C, whose table and page say what was run and what could not be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hadamrnn.demo import chain
+from hadamrnn.demo.chain import DemoResult, Reading
+from hadamrnn.demo.page import shown_digits
+from hadamrnn.demo.table import table
+from hadamrnn.errors import InputError
+from hadamrnn.export.host import classify_on_host
+from hadamrnn.fixedpoint.engine import Engine
+from hadamrnn.fixedpoint.model import signed_range
+from tests.conftest import Command
+from tests.export.random_models import random_model
+
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", ["dense", "one_hot", "embedded"])
+def test_the_compiled_c_classifies_as_the_engine_does(kind: str) -> None:
+    rng = np.random.default_rng(7)
+    model = random_model(rng, input_kind=kind, output_size=5)
+    if kind == "dense":
+        low, high = signed_range(model.input_bits)
+        codes = rng.integers(low, high + 1, (20, 9, model.input_size))
+    else:
+        codes = rng.integers(0, model.vocabulary_size, (20, 9))
+    engine, state = Engine(model), Engine(model).init(20)
+    for t in range(9):
+        engine.step(state, codes[:, t])
+
+    classes = classify_on_host(model, codes)
+
+    np.testing.assert_array_equal(classes, engine.read(state).argmax(axis=1))
+
+
+def test_sequences_of_the_wrong_form_are_refused() -> None:
+    model = random_model(np.random.default_rng(7), input_kind="dense")
+
+    with pytest.raises(InputError, match="integer codes"):
+        classify_on_host(model, np.zeros((2, 3, model.input_size)))
+
+
+@pytest.mark.slow
+def test_the_demo_ends_with_a_table_and_a_page(command: Command, tmp_path: Path) -> None:
+    answer = command("demo", "--epochs", 2, "--out", tmp_path / "demo")
+
+    assert answer.status == 0
+    for label in ("accuracy, float", "accuracy, integer", "accuracy, C", "weights", "additions", "cortex-m4"):
+        assert label in answer.out
+    assert [line[:3] for line in answer.err.splitlines() if line[1] == "/"] == ["1/4", "2/4", "3/4", "4/4"]
+    page = (tmp_path / "demo" / "demo.html").read_text()
+    assert page.count("<svg ") == 2 + 6  # curves, confusion, four digits read rightly and two wrongly
+    assert 'href="c/README.md"' in page and (tmp_path / "demo" / "c" / "README.md").is_file()
+    assert "prefers-color-scheme: dark" in page and "#000000" not in page.partition("</style>")[2]
+
+
+@pytest.mark.slow
+def test_without_tools_the_table_says_what_to_install(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    answer = command("demo", "--epochs", 1, "--json", "--out", tmp_path / "demo")
+
+    assert answer.status == 0
+    figures = json.loads(answer.out)
+    assert figures["c_accuracy"] is figures["c_test"] is figures["instructions_per_step"] is None
+    assert "gcc" in figures["missing"]["c_accuracy"]
+    assert "qemu-system-arm" in figures["missing"]["instructions_per_step"]
+    assert figures["integer_accuracy"] > 0.1
+    del figures["page"]
+    assert ("C beside Python", "not run, no C compiler (Debian: gcc)") in table(DemoResult(**figures))
+
+
+def test_the_demo_refuses_a_folder_that_holds_something(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+
+    answer = command("demo", "--out", tmp_path)
+
+    assert (answer.status, answer.err.count("\n")) == (2, 1)
+    assert "new or empty folder" in answer.err
+
+
+def test_the_shown_digits_differ_and_the_misread_come_last() -> None:
+    labels = np.array([3, 3, 1, 0, 2, 4, 5])
+    verdicts = np.array([3, 3, 1, 8, 2, 4, 5])
+    probabilities = np.zeros((7, 1, 10))
+    probabilities[np.arange(7), 0, verdicts] = 1
+    reading = Reading(np.zeros((7, 1), int), labels, probabilities, ())
+
+    assert shown_digits(reading) == [0, 2, 4, 5, 3]
+
+
+def test_softmax_is_a_distribution_whatever_the_logits() -> None:
+    logits = np.array([[-1e6, 0.0, 1e6], [0.0, 0.0, 0.0]])
+
+    shares = chain.softmax(logits)
+
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    np.testing.assert_allclose(shares[1], 1 / 3)

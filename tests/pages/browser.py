@@ -1,0 +1,91 @@
+"""A headless browser that looks at pages: what went wrong on one, in lines.
+
+Chromium and its driver are Debian packages (`make test-pages` installs them); Selenium speaks to them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+
+PHONE, DESK = 375, 1280
+
+# Every figure has an SVG, and every pair of axes in it marks that take room: lines, collections, bars. The
+# ground (the first patch), the frame (patches without fill), axes, texts and legends are no marks.
+EMPTY_PLOTS = """
+const room = element => {
+  const box = element.getBBox();
+  const inside = element.querySelector("path[d]:not([d='']), use, image") || element.matches("image");
+  return inside && (box.width > 0 || box.height > 0);
+};
+const faults = [];
+document.querySelectorAll("figure").forEach((figure, index) => {
+  const svg = figure.querySelector("svg");
+  const name = (figure.innerText.trim() || `figure ${index}`).slice(0, 60);
+  if (!svg) { faults.push(`${name}: no picture`); return; }
+  const size = svg.getBoundingClientRect();
+  if (size.width < 50 || size.height < 50) faults.push(`${name}: ${size.width} by ${size.height} pixels`);
+  const axes = [...svg.querySelectorAll("g[id*='-axes_']")];
+  if (!axes.length) faults.push(`${name}: no axes`);
+  axes.forEach(group => {
+    const parts = [...group.children].filter(part => part.tagName == "g");
+    const drawn = parts.filter(part => /-(line2d|.*Collection|QuadMesh|image)_/.test(part.id));
+    const patches = parts.filter(part => /-patch_/.test(part.id)).slice(1);
+    const bars = patches.filter(part => getComputedStyle(part.firstElementChild).fill != "none");
+    if (![...drawn, ...bars].some(room)) faults.push(`${name}: ${group.id} is empty`);
+  });
+});
+return faults;
+"""
+
+
+@contextmanager
+def open_browser() -> Iterator[webdriver.Chrome]:
+    """Yield a headless Chromium; skip without one, unless HADAMRNN_PAGES says that it must be there."""
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        reason = "no chromium and chromedriver: make test-pages installs chromium and chromium-driver"
+        if os.environ.get("HADAMRNN_PAGES"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    # Containers have neither the rights a sandbox needs nor a large /dev/shm.
+    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options=options, service=Service(driver))
+    try:
+        yield browser
+    finally:
+        browser.quit()
+
+
+def faults(browser: webdriver.Chrome, page: Path, *, width: int = DESK, dark: bool = False) -> list[str]:
+    """Return what is wrong with a page: errors on the console, empty plots, text wider than the screen."""
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width <= PHONE}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    browser.get_log("browser")  # what earlier pages said
+    browser.get(page.as_uri())
+    entries: list[dict[str, Any]] = browser.get_log("browser")
+    found = [f"console: {entry['message']}" for entry in entries if entry["level"] == "SEVERE"]
+    found += browser.execute_script(EMPTY_PLOTS)
+    wide = browser.execute_script("return document.documentElement.scrollWidth")
+    if wide > width:
+        found.append(f"{wide} pixels wide on a screen of {width}")
+    return found
+
+
+def ground(browser: webdriver.Chrome) -> str:
+    """Return the colour behind the page that is open."""
+    return str(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))

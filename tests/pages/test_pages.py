@@ -1,0 +1,121 @@
+"""The pages in a real browser: nothing on the console, no empty plot, nothing wider than the screen.
+
+They skip where no browser is installed; under `make test-pages` (HADAMRNN_PAGES=1) they fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver import Chrome
+
+from hadamrnn.benchmarks.document import Document, Picture, Section
+from hadamrnn.benchmarks.drawing import Canvas, styled, svg
+from hadamrnn.benchmarks.memorization import run_memorization, write_memorization
+from hadamrnn.benchmarks.page import to_html
+from hadamrnn.benchmarks.report import write_report
+from hadamrnn.benchmarks.results import write_result
+from hadamrnn.cli import main
+from hadamrnn.demo.chain import run_demo
+from hadamrnn.demo.page import write_page
+from hadamrnn.training.progress import Watcher
+from tests.benchmarks.conftest import made_up_result
+from tests.pages.browser import DESK, PHONE, faults, ground, open_browser
+
+pytestmark = pytest.mark.pages
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chrome]:
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The demo's page after two epochs, the report's on a made-up result, a search's after two trials."""
+    folder = tmp_path_factory.mktemp("pages")
+    result, reading = run_demo(folder / "demo", Watcher(), epochs=2)
+    (folder / "results").mkdir()
+    for preset in ("best", "paper"):
+        write_result(folder / "results", replace(made_up_result(), preset=preset))
+    write_memorization(folder / "results", run_memorization(hidden_size=16, seq_length=20))
+    write_report(folder / "results", folder)
+    search = ("search", "digits", "--max-bytes", "200", "--epochs", "1", "--trials", "2", "--quiet")
+    assert main([*search, "--out", str(folder / "search")]) == 0
+    return {
+        "demo": write_page(result, reading, folder / "demo"),
+        "report": folder / "RESULTS.html",
+        "search": folder / "search" / "search.html",
+    }
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("name", ["demo", "report", "search"])
+def test_a_page_opens_without_faults(
+    name: str, width: int, dark: bool, pages: dict[str, Path], browser: Chrome
+) -> None:
+    assert faults(browser, pages[name], width=width, dark=dark) == []
+    assert ground(browser) == ("rgb(23, 25, 28)" if dark else "rgb(255, 255, 255)")
+
+
+def plot(values: list[float], *, bars: bool = False) -> str:
+    """Return a page with one plot of these values."""
+    with styled():
+        canvas = Canvas(figsize=(3, 2))
+        axes = canvas.subplots()
+        if bars:
+            axes.bar(range(len(values)), values)
+        else:
+            axes.plot(values)
+        axes.legend(["values"])
+        picture = Picture("plot", svg(canvas, "plot"), "A plot")
+    return to_html(Document("A page", (), (Section("plot", "Plot", pictures=(picture,)),)))
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (plot([NAN, NAN]), "is empty"),
+        (plot([], bars=True), "is empty"),
+        ("<figure>A plot</figure>", "no picture"),
+        ('<figure><svg width="300" height="200"></svg></figure>', "no axes"),
+        (plot([1, 2]).replace("<svg ", '<svg style="display: none" '), "0 by 0 pixels"),
+        (plot([1, 2]) + "<script>console.error('broken')</script>", "broken"),
+        (plot([1, 2]) + "<script>undefined.name</script>", "TypeError"),
+        (plot([1, 2]) + '<img src="missing.png">', "missing.png"),
+        (plot([1, 2]) + '<pre style="width: 3000px">wide</pre>', "pixels wide"),
+    ],
+)
+def test_a_broken_page_is_caught(text: str, fault: str, browser: Chrome, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(text)
+
+    assert any(fault in found for found in faults(browser, page)), faults(browser, page)
+
+
+@pytest.mark.parametrize("bars", [False, True])
+def test_a_sound_plot_is_not_caught(bars: bool, browser: Chrome, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(plot([1, 2], bars=bars))
+
+    assert faults(browser, page) == []
+
+
+@pytest.mark.parametrize(("required", "outcome"), [("", pytest.skip), ("1", pytest.fail)])
+def test_a_missing_browser_skips_unless_it_is_required(
+    required: str, outcome: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("HADAMRNN_PAGES", required)
+
+    with pytest.raises(outcome.Exception, match="make test-pages installs"), open_browser():
+        pass
