@@ -59,7 +59,15 @@ BEST_MNIST: Values = {
     "input_dropout": 0.05,
 }
 BEST_IMDB: Values = {**BAG, "epochs": 3, "batch_size": 100, "learning_rate": 5e-4}
-BEST_GLUE: Values = {**BAG, "weight_bits": 2, "epochs": 4, "batch_size": 100, "balanced": True}
+BEST_GLUE: Values = {
+    **BAG,
+    "weight_bits": 2,
+    "epochs": 2,
+    "batch_size": 100,
+    "learning_rate": 5e-4,
+    "input_dropout": 0.4,
+    "balanced": True,
+}
 BEST_IOT: Values = {
     "hidden_size": 512,
     "epochs": 30,
