@@ -15,12 +15,11 @@ from hadamrnn import fixedpoint
 from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError
 from hadamrnn.export.c import export_c
-from hadamrnn.export.golden import make_golden
+from hadamrnn.export.golden import fit_golden
 from hadamrnn.fixedpoint.cost import fast_step_cost
-from hadamrnn.fixedpoint.encoding import encode_values
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.quantization.chain import QuantizeConfig, quantize
-from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.quantization.network import IntegerNetwork, input_codes
 from hadamrnn.training.config import resolve_config
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.progress import Watcher
@@ -72,8 +71,9 @@ def run_demo(out: Path, watcher: Watcher, *, epochs: int | None = None, seed: in
 def export_digits(integer: IntegerModel, splits: Splits, folder: Path) -> None:
     """Export C whose golden vectors are the first digits of the test set."""
     digits, _, _ = splits.test.batch(slice(GOLDEN_DIGITS))
-    codes, _ = encode_values(integer, digits.numpy())
-    export_c(integer, folder, "digits", golden=make_golden(integer, codes, every=False))
+    codes, _ = input_codes(integer, digits)
+    golden = fit_golden(integer, codes, source="digits of the test set", sequences=GOLDEN_DIGITS)
+    export_c(integer, folder, "digits", golden=golden)
 
 
 def run_self_test(folder: Path) -> bool | None:
