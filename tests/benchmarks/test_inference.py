@@ -14,8 +14,9 @@ from hadamrnn.benchmarks.edge import RIVALS, edge_page, measure_rival
 from hadamrnn.benchmarks.shapes import SHAPES, Shape, draw_model
 from hadamrnn.cli.bench_inference import add_edge, add_inference
 from hadamrnn.errors import InputError
-from hadamrnn.export.targets import TARGETS, target_named
+from hadamrnn.export.targets import TARGETS
 from hadamrnn.fixedpoint.engine import Engine
+from tests.edge_targets import installed
 
 
 @pytest.fixture
@@ -70,9 +71,7 @@ def test_a_drawn_network_neither_vanishes_nor_saturates_throughout(shape: Shape)
 def test_a_hadamard_step_costs_a_tenth_of_its_rivals_on_a_cortex_m4(rival: str) -> None:
     from hadamrnn.export.report import measure
 
-    target = target_named("cortex-m4")
-    if target.missing_tools:
-        pytest.skip(f"no {', '.join(target.missing_tools)}: make test-edge installs them")
+    target = installed("cortex-m4")
     ours = measure(draw_model(SHAPES[1]), target)
     theirs = measure_rival(rival, SHAPES[1].hidden_size, target)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,9 +14,10 @@ import torch
 from hadamrnn.benchmarks import training
 from hadamrnn.benchmarks.plain import plain_loss
 from hadamrnn.benchmarks.scaling import run_scaling
-from hadamrnn.benchmarks.training import SHAPES, extra_megabytes, make_batch
+from hadamrnn.benchmarks.training import SHAPES, extra_megabytes, make_batch, measure_loop
 from hadamrnn.cli import main
 from hadamrnn.layers.model import build_model
+from hadamrnn.training.trainer import Trainer
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -47,6 +49,33 @@ def test_the_command_reports_a_ratio(
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert row["shape"] == "mnist"
     assert row["ratio"] == pytest.approx(row["plain_ms"] / row["engine_ms"])
+    assert row["loop_share"] < 1 and row["loop_ms"] > 0
+
+
+@pytest.mark.slow
+def test_the_loop_around_the_engine_costs_less_than_three_tenths_of_a_step() -> None:
+    assert measure_loop(SHAPES["mnist"], steps=40, data_dir=None).share < 0.3
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_loop_trains_every_shape(name: str) -> None:
+    config = replace(SHAPES[name].config, hidden_size=64)
+    shape = replace(SHAPES[name], batch=3, time=9, config=config)
+
+    assert measure_loop(shape, steps=2, data_dir=None).loop_ms > 0
+
+
+def test_a_slow_loop_shows_in_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = replace(SHAPES["mnist"], batch=2, time=9)
+    step = Trainer.step
+
+    def slow(trainer: Trainer) -> float:
+        time.sleep(0.05)
+        return step(trainer)
+
+    monkeypatch.setattr(Trainer, "step", slow)
+
+    assert measure_loop(shape, steps=5, data_dir=None).share > 0.5
 
 
 def test_an_unknown_shape_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

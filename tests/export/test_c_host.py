@@ -43,7 +43,7 @@ def test_c_is_the_engine_on_a_thousand_random_models(batch: int, tmp_path: Path)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("flags", [("-O2",), ("-O3", "-DHADAMRNN_NARROW_PRODUCT")])
+@pytest.mark.parametrize("flags", [("-O2",), ("-O3", "-DHADAMRNN_NARROW_PRODUCT", "-DHADAMRNN_SMALL")])
 def test_optimized_c_is_the_engine_without_a_warning(
     compiler: str, flags: tuple[str, ...], tmp_path: Path
 ) -> None:

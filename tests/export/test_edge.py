@@ -6,28 +6,25 @@ fail.
 
 from __future__ import annotations
 
-import os
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from hadamrnn.export.c import source_files
 from hadamrnn.export.report import measure
-from hadamrnn.export.targets import TARGETS, Target, compile_object, link, run, target_named
+from hadamrnn.export.targets import TARGETS, compile_object, link, run, section_sizes
 from hadamrnn.fixedpoint.model import IntegerModel
+from tests.edge_targets import installed
 from tests.export.programs import STRICT, write_program
 from tests.export.random_models import random_model
 
 pytestmark = pytest.mark.edge
 KILOBYTE = 1024
 ARM = ["cortex-m0", "cortex-m3", "cortex-m4"]
-
-
-def installed(name: str) -> Target:
-    target = target_named(name)
-    if target.missing_tools and not os.environ.get("HADAMRNN_EDGE"):
-        pytest.skip(f"no {', '.join(target.missing_tools)}: make test-edge installs {target.packages}")
-    return target
+# weight_bits, input_size, hidden_size, columns, recurrence, activation_bits: the choices that shape the code.
+MIXES = tuple(product((4, 7), (1, 9), (128, 1024), (False, True), ("linear", "relu"), (12, 16)))
 
 
 def paper_model(hidden_size: int, **fixed: object) -> IntegerModel:
@@ -79,6 +76,38 @@ def test_the_paper_networks_are_bit_exact_and_small(name: str, hidden_size: int)
     if name in ARM:
         assert measured.code <= 2 * KILOBYTE
         assert measured.flash <= 6 * KILOBYTE
+
+
+@pytest.mark.parametrize("name", ARM)
+@pytest.mark.parametrize("mix", MIXES, ids=lambda mix: "-".join(map(str, mix)))
+def test_the_code_of_every_mix_of_options_takes_at_most_two_kilobytes(
+    mix: tuple[object, ...], name: str, tmp_path: Path
+) -> None:
+    weight_bits, input_size, hidden_size, columns, recurrence, activation_bits = mix
+    target = installed(name)
+    model = random_model(
+        np.random.default_rng(0),
+        weight_bits=weight_bits,
+        input_size=input_size,
+        hidden_size=hidden_size,
+        block_size=hidden_size,
+        columns=columns,
+        recurrence=recurrence,
+        activation_bits=activation_bits,
+        output_size=10,
+        input_kind="dense",
+        input_bits=8,
+        hidden_shift=4,
+        reads=True,
+        biased=True,
+        raw=True,
+    )
+    for file, text in source_files(model, "net").items():
+        (tmp_path / file).write_text(text)
+
+    code, _, _ = section_sizes(target, compile_object(target, tmp_path / "net.c"))
+
+    assert code <= 2 * KILOBYTE
 
 
 @pytest.mark.parametrize(("hidden_size", "most"), [(128, 5_000), (512, 22_000)])

@@ -15,11 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadamrnn.cli import main
+from hadamrnn.data import load_task
 from hadamrnn.errors import InputError
-from hadamrnn.export import export_arduino, export_c
+from hadamrnn.export import export_arduino, export_c, fit_golden
 from hadamrnn.export.folder import check_name
 from hadamrnn.export.story import tell
-from hadamrnn.fixedpoint import FILE_NAME, IntegerModel, save
+from hadamrnn.fixedpoint import FILE_NAME, IntegerModel, load, save
+from hadamrnn.fixedpoint.encoding import encode_values
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.run import train
+from tests.conftest import Command
 from tests.export.random_models import random_model
 
 ARDUINO_STUB = """
@@ -97,6 +102,70 @@ def test_the_command_reports_every_target_or_why_not(
     assert all(row["differences"] == 0 for row in figures["targets"])
 
 
+@pytest.fixture(scope="module")
+def digits_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A quantized run whose data is always at hand."""
+    out = tmp_path_factory.mktemp("runs") / "digits"
+    train(TrainingConfig(task="digits", hidden_size=32, steps=2), out)
+    assert main(["quantize", str(out)]) == 0
+    return out
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler installed")
+def test_golden_vectors_are_sequences_of_the_runs_test_set(
+    digits_run: Path, tmp_path: Path, command: Command
+) -> None:
+    answer = command("export", digits_run, "--out", tmp_path / "c", "--name", "digits")
+
+    golden = (tmp_path / "c" / "digits_golden.h").read_text()
+    model = load(digits_run / FILE_NAME)
+    codes, _ = encode_values(model, load_task("digits").test.batch(slice(3))[0].numpy())
+    numbers = golden.split("digits_golden_inputs[", 1)[1].split("{", 1)[1].split("}", 1)[0].split(",")
+    assert [int(number) for number in numbers] == codes.reshape(-1).tolist()
+    assert "golden vectors: sequences of the test set of digits\n" in answer.out
+    assert "The inputs are sequences of the test set of digits." in golden
+    subprocess.run(["make", "test"], cwd=tmp_path / "c", check=True, capture_output=True)
+
+
+def test_golden_vectors_are_random_without_data_and_a_line_says_so(
+    digits_run: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = shutil.copytree(digits_run, tmp_path / "run")
+    config = bare / "config.yaml"
+    config.write_text(config.read_text().replace("task: digits", "task: pmnist"))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.setattr("hadamrnn.data.files.cache_folder", lambda: empty)
+
+    answer = command("export", bare, "--out", tmp_path / "c", "--data-dir", empty)
+    refused = command("export", bare, "--out", tmp_path / "d", "--data-dir", empty, "--golden", "data")
+
+    assert answer.status == 0
+    assert "golden vectors: random codes, for the test set is not at hand: train" in answer.out
+    assert refused.status == 2 and "downloads are off here" in refused.err
+    assert not (tmp_path / "d").exists()
+
+
+def test_golden_vectors_are_random_where_that_is_asked_for(
+    digits_run: Path, tmp_path: Path, command: Command
+) -> None:
+    answer = command("export", digits_run, "--out", tmp_path / "c", "--golden", "random", "--json")
+
+    assert json.loads(answer.out)["golden"] == "random codes"
+
+
+@pytest.mark.parametrize(("time", "most", "kept"), [(40, 20_000, 40), (40, 60, 14), (40, 10, 1)])
+def test_long_sequences_keep_their_last_steps(time: int, most: int, kept: int) -> None:
+    shape = {"block_size": 16, "hidden_size": 16, "input_size": 3, "input_kind": "dense", "input_bits": 8}
+    model = random_model(np.random.default_rng(3), every_output=False, **shape)
+    codes = np.random.default_rng(4).integers(-128, 128, (2, time, 3))
+
+    golden = fit_golden(model, codes, source="a sensor", most=most)
+
+    assert golden.source == "a sensor" and not golden.every
+    assert np.array_equal(golden.inputs, codes[: len(golden.inputs), time - kept :])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -106,6 +175,7 @@ def test_the_command_reports_every_target_or_why_not(
         (["{run}", "--out", "{tmp}/x", "--name", "two words"], "C identifier"),
         (["{run}", "--out", "{run}"], "exists"),
         (["{run}/" + FILE_NAME, "--out", "{run}/" + FILE_NAME], "is a file"),
+        (["{run}/" + FILE_NAME, "--out", "{tmp}/x", "--golden", "data"], "belongs to a run folder"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(

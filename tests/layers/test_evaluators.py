@@ -154,7 +154,7 @@ def test_gradients_pass_gradcheck(
             assert torch.autograd.gradcheck(
                 lambda *_, name=evaluator, every=every_output: weighted_sum(*run(case, name, every)),
                 case.leaves(),
-                fast_mode=True,
+                fast_mode=hidden_size > 4,  # entry by entry where they are few, else along a random direction
             )
 
 

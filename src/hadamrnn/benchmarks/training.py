@@ -1,7 +1,8 @@
 """`hadamrnn bench training`: a training step of the engine beside one of the plain loop.
 
 Both sides run in one process, in turns, with the same threads, on the same batch; a row's ratio is the
-quotient of the medians. Peak memory is taken in a process of its own per side. Start at `run_shapes`.
+quotient of the medians. What the loop of `hadamrnn train` adds to an engine step is measured after that.
+Peak memory is taken in a process of its own per side. Start at `run_shapes`.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ import torch
 from torch import Tensor
 
 from hadamrnn.baselines.networks import build_model
+from hadamrnn.benchmarks.loop import LoopTimes, time_loop
 from hadamrnn.benchmarks.plain import plain_loss
 from hadamrnn.errors import InputError
 from hadamrnn.layers.model import ModelConfig, SequenceModel
 
 Step = Callable[[], None]
 SIDES = ("plain", "engine")
+LOOP_STEPS = 4  # of the loop for every round of the two sides
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class Row:
     wanted: float
     plain_ms: float
     engine_ms: float
+    loop_ms: float  # one step of `fit`, around the engine
+    loop_share: float  # of that step, what is not the engine's
     plain_mb: float | None  # peak memory beyond imports, model and batch
     engine_mb: float | None
     rounds: int
@@ -85,6 +90,7 @@ def run_shape(shape: TrainingShape, rounds: int, threads: int, data_dir: str | N
     torch.set_num_threads(threads)
     try:
         plain_ms, engine_ms = time_sides(shape, rounds, data_dir)
+        loop = measure_loop(shape, LOOP_STEPS * rounds, data_dir)
     finally:
         torch.set_num_threads(before)
     megabytes = {
@@ -96,6 +102,8 @@ def run_shape(shape: TrainingShape, rounds: int, threads: int, data_dir: str | N
         wanted=shape.ratio,
         plain_ms=plain_ms,
         engine_ms=engine_ms,
+        loop_ms=loop.loop_ms,
+        loop_share=loop.share,
         plain_mb=megabytes["plain"],
         engine_mb=megabytes["engine"],
         rounds=rounds,
@@ -113,6 +121,12 @@ def time_sides(shape: TrainingShape, rounds: int, data_dir: str | None) -> tuple
     repeats = max(1, min(40, round(300 / max(one, 1e-3))))
     times = [(milliseconds(plain), milliseconds(engine, repeats)) for _ in range(rounds)]
     return median(pair[0] for pair in times), median(pair[1] for pair in times)
+
+
+def measure_loop(shape: TrainingShape, steps: int, data_dir: str | None) -> LoopTimes:
+    """Time a step of the training loop beside the engine's step alone."""
+    x, target = make_batch(shape, data_dir)
+    return time_loop(shape.config, x, target, make_step(shape, "engine", x, target), steps=steps)
 
 
 def milliseconds(step: Step, repeats: int = 1) -> float:

@@ -92,7 +92,10 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps({"rows": [asdict(row) for row in rows]}))
         return
-    print(f"{'shape':8} {'plain':>12} {'engine':>12} {'ratio':>8} {'wanted':>7} {'plain':>10} {'engine':>10}")
+    print(
+        f"{'shape':8} {'plain':>12} {'engine':>12} {'ratio':>8} {'wanted':>7} {'loop adds':>10} "
+        f"{'plain':>10} {'engine':>10}"
+    )
     for row in rows:
         print(_line(row))
 
@@ -126,5 +129,6 @@ def _line(row: Row) -> str:
     ]
     return (
         f"{row.shape:8} {row.plain_ms:9.1f} ms {row.engine_ms:9.2f} ms {row.ratio:8.1f} {row.wanted:7.0f} "
+        f"{100 * row.loop_share:8.1f} % "
         f"{memory[0]} {memory[1]}"
     )

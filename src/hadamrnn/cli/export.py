@@ -8,14 +8,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hadamrnn.cli.arguments import add_json_option
+from hadamrnn.cli.arguments import add_data_option, add_json_option
 from hadamrnn.errors import InputError
 
 if TYPE_CHECKING:
+    from hadamrnn.export.golden import Golden
     from hadamrnn.export.targets import Measurement
     from hadamrnn.fixedpoint import IntegerModel
 
 FLOAT_FILE_NAME = "model.safetensors"
+GOLDEN_SEQUENCES = 3
+BOARD_VALUES = 2_000  # golden numbers in an Arduino sketch: up to four bytes each, beside the network
 EXAMPLE = "example:  hadamrnn export runs/har --to c --out har_c --name har && make -C har_c test"
 
 
@@ -33,6 +36,13 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--out", metavar="DIR", type=Path, help="new folder to write")
     parser.add_argument("--name", default="net", help="prefix of files and C symbols (default net)")
     parser.add_argument("--unpacked", action="store_true", help="weights a byte each: larger, faster")
+    parser.add_argument(
+        "--golden",
+        choices=("data", "random"),
+        help="what the self-test replays: sequences of the run's test set, or random codes "
+        "(default: data where it is at hand)",
+    )
+    add_data_option(parser)
     parser.add_argument("--force", action="store_true", help="replace an earlier export")
     parser.add_argument(
         "--report",
@@ -50,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
     if args.out is not None and args.to == "onnx":
         figures["folder"] = str(_write_onnx(args))
     elif args.out is not None:
-        figures["folder"] = str(_write(load_quantized(args.path), args))
+        figures |= _write(load_quantized(args.path), args)
     if args.report:
         from hadamrnn.export.report import measure_all
 
@@ -61,6 +71,8 @@ def run(args: argparse.Namespace) -> None:
         return
     if args.out is not None:
         print(f"wrote {args.out}" + (f"; check it with: make -C {args.out} test" if args.to == "c" else ""))
+        if "golden" in figures:
+            print(f"golden vectors: {figures['golden']}")
     if args.report:
         print_report(rows, skipped)
 
@@ -80,11 +92,46 @@ def load_quantized(path: Path) -> IntegerModel:
     return load(file)
 
 
-def _write(model: IntegerModel, args: argparse.Namespace) -> Path:
+def _write(model: IntegerModel, args: argparse.Namespace) -> dict[str, Any]:
+    """Write C or an Arduino library; return the folder and what its golden vectors are of."""
     from hadamrnn.export import export_arduino, export_c
 
     writer = export_c if args.to == "c" else export_arduino
-    return writer(model, args.out, args.name, packed=not args.unpacked, force=args.force)
+    golden, reason = _golden(model, args)
+    folder = writer(model, args.out, args.name, packed=not args.unpacked, golden=golden, force=args.force)
+    return {"folder": str(folder), "golden": golden.source if golden is not None else f"random codes{reason}"}
+
+
+def _golden(model: IntegerModel, args: argparse.Namespace) -> tuple[Golden | None, str]:
+    """Return golden vectors of the run's test set, or None (for random ones) and why."""
+    if args.golden == "random":
+        return None, ""
+    try:
+        return real_golden(model, args.path, args.data_dir, small=args.to == "arduino"), ""
+    except (InputError, ImportError) as error:  # an integer model needs no torch, a data set does
+        if args.golden == "data":
+            raise
+        return None, f", for the test set is not at hand: {error}"
+
+
+def real_golden(model: IntegerModel, path: Path, data_dir: str | None, small: bool) -> Golden:
+    """Return golden vectors of the first sequences of a run's test set; nothing is downloaded for it."""
+    if not path.is_dir():
+        raise InputError(f"A test set belongs to a run folder, {path} is a file. Use --golden random.")
+    from hadamrnn.data.files import offline
+    from hadamrnn.export.golden import MAX_VALUES, fit_golden
+    from hadamrnn.quantization.network import input_codes
+    from hadamrnn.training.folder import RunFolder
+    from hadamrnn.training.run import load_splits
+
+    folder = RunFolder.open(path)
+    with offline():
+        splits = load_splits(folder, data_dir)
+    x, _, lengths = splits.test.batch(slice(GOLDEN_SEQUENCES))
+    codes, _ = input_codes(model, x if lengths is None else x[:, : int(lengths.min())])
+    source = f"sequences of the test set of {splits.task}"
+    most = BOARD_VALUES if small else MAX_VALUES
+    return fit_golden(model, codes, source=source, sequences=GOLDEN_SEQUENCES, most=most)
 
 
 def _write_onnx(args: argparse.Namespace) -> Path:

@@ -13,6 +13,9 @@ import sys
 import tempfile
 import urllib.request
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
@@ -23,6 +26,7 @@ from hadamrnn.errors import InputError
 
 CHUNK = 1 << 20
 TIMEOUT_SECONDS = 60
+_OFFLINE = ContextVar("offline", default=False)
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,16 @@ def present(file: DataFile, data_dir: str | Path | None) -> Path | None:
     return None
 
 
+@contextmanager
+def offline() -> Iterator[None]:
+    """Within this, a file that is not at hand is an error, not a download."""
+    token = _OFFLINE.set(True)
+    try:
+        yield
+    finally:
+        _OFFLINE.reset(token)
+
+
 def fetch(file: DataFile, data_dir: str | Path | None) -> Path:
     """Return where `file` lies, verified; download it into the cache when it is nowhere."""
     found = present(file, data_dir)
@@ -110,6 +124,8 @@ def download(file: DataFile, target: Path) -> None:
     """Write the bytes at `file.url` to `target`: all of them, verified, or none."""
     if file.url is None:
         raise FileNotFoundError("it is not on offer for download")
+    if _OFFLINE.get():
+        raise FileNotFoundError("downloads are off here")
     print(f"Downloading {file.name} from {file.url}", file=sys.stderr)
     target.parent.mkdir(parents=True, exist_ok=True)
     request = urllib.request.Request(file.url, headers={"User-Agent": "hadamrnn"})

@@ -111,10 +111,11 @@ def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tu
         raise InputError(
             f"lengths must be {len(x)} integers, got {lengths.dtype} of shape {lengths.shape} in {path}."
         )
-    wrong = lengths[(lengths < 1) | (lengths > x.shape[1])]  # type: ignore[operator]
+    steps = lengths.astype(np.int64)  # a uint64 beyond it turns negative, and is wrong as well
+    wrong = lengths[(steps < 1) | (steps > x.shape[1])]
     if len(wrong):
         raise InputError(f"lengths must lie in 1 ... {x.shape[1]}, the steps of x, got {wrong[0]} in {path}.")
-    return dense, torch.from_numpy(lengths.astype(np.int64))
+    return dense, torch.from_numpy(steps)
 
 
 def check_targets(y: NDArray[np.generic], count: int, path: str | Path) -> tuple[Tensor, tuple[str, ...]]:

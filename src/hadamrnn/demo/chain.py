@@ -20,16 +20,15 @@ from hadamrnn import fixedpoint
 from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError
 from hadamrnn.export.c import export_c
-from hadamrnn.export.golden import make_golden
+from hadamrnn.export.golden import fit_golden
 from hadamrnn.export.host import classify_on_host, has_compiler
 from hadamrnn.export.report import measure
 from hadamrnn.export.targets import target_named
 from hadamrnn.fixedpoint.cost import fast_step_cost
-from hadamrnn.fixedpoint.encoding import encode_values
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.quantization.chain import QuantizeConfig, quantize
-from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.quantization.network import IntegerNetwork, input_codes
 from hadamrnn.training.config import resolve_config
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.progress import Row, Watcher
@@ -124,7 +123,8 @@ def run_demo(
 def export_digits(integer: IntegerModel, splits: Splits, folder: Path) -> None:
     """Export C whose golden vectors are the first digits of the test set."""
     codes, _ = _test_codes(integer, splits)
-    export_c(integer, folder, "digits", golden=make_golden(integer, codes[:GOLDEN_DIGITS], every=False))
+    golden = fit_golden(integer, codes, source="digits of the test set", sequences=GOLDEN_DIGITS)
+    export_c(integer, folder, "digits", golden=golden)
 
 
 def check_c(
@@ -188,5 +188,5 @@ def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
 def _test_codes(integer: IntegerModel, splits: Splits) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     x, y, _ = splits.test.batch(slice(None))
     assert y is not None
-    codes, _ = encode_values(integer, x.numpy())
+    codes, _ = input_codes(integer, x)
     return codes, y.numpy()

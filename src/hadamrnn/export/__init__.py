@@ -2,6 +2,6 @@
 
 from hadamrnn.export.arduino import export_arduino
 from hadamrnn.export.c import export_c
-from hadamrnn.export.golden import Golden, draw_golden, make_golden
+from hadamrnn.export.golden import Golden, draw_golden, fit_golden, make_golden
 
-__all__ = ["Golden", "draw_golden", "export_arduino", "export_c", "make_golden"]
+__all__ = ["Golden", "draw_golden", "export_arduino", "export_c", "fit_golden", "make_golden"]

@@ -24,7 +24,7 @@ from hadamrnn.export.factors import WILLIAMSON_NEGATIVE
 from hadamrnn.export.folder import check_name, fresh_folder, package_version
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.plan import GROUP, Plan, has_input, make_plan
-from hadamrnn.export.story import Story, tell
+from hadamrnn.export.story import Story, plain, tell
 from hadamrnn.fixedpoint.model import IntegerModel, signed_range
 from hadamrnn.fixedpoint.packing import pack, pack_signs
 
@@ -231,8 +231,9 @@ def times_power(shift: int) -> str:
 
 def render(template: str, **variables: Any) -> str:
     """Return the template of `runtime/` filled in."""
-    names = {"NAME": variables["name"].upper(), "version": package_version(), "wrapped": wrapped}
-    return _environment().get_template(template).render(**names, **variables)
+    names = {"NAME": variables["name"].upper(), "version": package_version()}
+    functions = {"wrapped": wrapped, "plain": plain}
+    return _environment().get_template(template).render(**names, **functions, **variables)
 
 
 @cache

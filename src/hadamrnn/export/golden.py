@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,14 +33,14 @@ class Golden:
     encoded: NDArray[np.int32]  # (samples, input_size)
     raw_clipped: NDArray[np.int64]  # (samples,)
     every: bool
+    source: str = "random codes"  # where the inputs come from, one line
 
 
 def draw_golden(
     model: IntegerModel, sequences: int = 3, time: int = 16, seed: int = 0, every: bool = True
 ) -> Golden:
     """Return golden vectors of random inputs over the whole range; fewer when they would not fit."""
-    width = model.input_size if model.input_kind == "dense" else 1
-    per_sequence = time * (width + (model.output_size if every else 0)) + model.hidden_size
+    per_sequence = time * _step_values(model, every) + model.hidden_size
     sequences = max(1, min(sequences, MAX_VALUES // per_sequence))
     rng = np.random.default_rng(seed)
     if model.input_kind == "dense":
@@ -50,6 +50,21 @@ def draw_golden(
     else:
         inputs = rng.integers(0, model.vocabulary_size, (sequences, time))
     return make_golden(model, inputs, every=every, rng=rng)
+
+
+def fit_golden(
+    model: IntegerModel, inputs: NDArray[Any], *, source: str, sequences: int = 3, most: int = MAX_VALUES
+) -> Golden:
+    """Return golden vectors of codes or ids `(n, time, ...)`, as many and as long as `most` numbers hold.
+
+    What is too long keeps its last steps, where text that is padded on the left has its words.
+    """
+    every = model.every_output
+    per_step = _step_values(model, every)
+    time = min(inputs.shape[1], max(1, (most - model.hidden_size) // per_step))
+    count = max(1, min(sequences, most // (time * per_step + model.hidden_size)))
+    golden = make_golden(model, inputs[:count, inputs.shape[1] - time :], every=every)
+    return replace(golden, source=source)
 
 
 def make_golden(
@@ -79,6 +94,12 @@ def make_golden(
         raw_clipped=clipped,
         every=every,
     )
+
+
+def _step_values(model: IntegerModel, every: bool) -> int:
+    """Return the numbers that a golden file holds for a step: its inputs, and its logits if they count."""
+    width = model.input_size if model.input_kind == "dense" else 1
+    return width + (model.output_size if every else 0)
 
 
 def _run(

@@ -22,7 +22,7 @@ def tell(model: IntegerModel) -> Story:
     """
     weights = "ternary" if model.weight_bits == "ternary" else f"{model.weight_bits}-bit"
     blocks = f"{model.num_blocks} blocks" if model.num_blocks > 1 else "one block"
-    entries = [f"{_plain(key)}: {_plain(value)}" for key, value in sorted(model.metadata.items())]
+    entries = [f"{plain(key)}: {plain(value)}" for key, value in sorted(model.metadata.items())]
     return Story(
         title=f"a Hadamard recurrent network of {model.hidden_size} units, {weights} weights",
         lines=(
@@ -36,10 +36,10 @@ def tell(model: IntegerModel) -> Story:
     )
 
 
-def _plain(value: object) -> str:
+def plain(value: object) -> str:
     """Return printable ASCII on one line that can neither end a comment nor open one.
 
-    >>> _plain("a */ b" + chr(10) + "c")
+    >>> plain("a */ b" + chr(10) + "c")
     'a * / b c'
     """
     text = " ".join(str(value).split()).encode("ascii", "replace").decode()

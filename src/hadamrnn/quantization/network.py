@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hadamrnn.fixedpoint.encoding import encode_values
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
+
+
+def input_codes(model: IntegerModel, x: Tensor) -> tuple[NDArray[Any], int]:
+    """Return a batch of a task as codes or ids of `model`, and how many inputs saturated."""
+    values = x.detach().cpu().numpy()
+    return encode_values(model, values) if model.input_kind == "dense" else (values, 0)
 
 
 class IntegerNetwork(nn.Module):
@@ -31,10 +40,8 @@ class IntegerNetwork(nn.Module):
         return self
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        codes = x.detach().cpu().numpy()
-        if self.model.input_kind == "dense":
-            codes, clipped = encode_values(self.model, codes)
-            self.input_saturations += clipped
+        codes, clipped = input_codes(self.model, x)
+        self.input_saturations += clipped
         result = self._engine.run(codes, None if lengths is None else lengths.numpy(), self._threads)
         self.saturations += result.saturations
         return torch.from_numpy(result.logits).double() * self.logit_scale

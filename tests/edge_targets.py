@@ -1,0 +1,18 @@
+"""Microcontrollers whose tools are there, for the tests marked edge."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from hadamrnn.export.targets import Target, target_named
+
+
+def installed(name: str) -> Target:
+    """Return the target; skip where its tools are missing, but under HADAMRNN_EDGE=1 go on, and so fail."""
+    target = target_named(name)
+    if target.missing_tools and not os.environ.get("HADAMRNN_EDGE"):
+        missing, packages = ", ".join(target.missing_tools), " ".join(target.packages)
+        pytest.skip(f"no {missing}: make test-edge installs {packages}")
+    return target
