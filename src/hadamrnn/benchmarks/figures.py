@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hadamrnn.benchmarks.appendix import SCALES
 from hadamrnn.benchmarks.compare import figure
 from hadamrnn.benchmarks.document import Picture
 from hadamrnn.benchmarks.drawing import Axes, Canvas, FuncFormatter, styled, svg
 from hadamrnn.benchmarks.front import Point, front, measured_points, published_points
 from hadamrnn.benchmarks.memorization import Memorization
 from hadamrnn.benchmarks.paper import BLOCKS, TASKS
+from hadamrnn.benchmarks.printed import SCALES
 from hadamrnn.benchmarks.results import Result
 from hadamrnn.fixedpoint.cost import fast_step_cost
 
