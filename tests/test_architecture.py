@@ -15,12 +15,13 @@ import hadamrnn
 SOURCE = Path(__file__).parents[1] / "src" / "hadamrnn"
 
 # Each room with the rooms it may look into; the common ones are everybody's.
-COMMON = {"bits", "errors", "files", "tracing"}
+COMMON = {"bits", "errors", "files", "tracing", "version"}
 ALLOWED = {
     "bits": set(),
     "errors": set(),
     "files": set(),
     "tracing": set(),
+    "version": set(),
     "orders": set(),
     "kernels": {"orders"},
     "maths": {"kernels", "orders"},
@@ -34,7 +35,7 @@ ALLOWED = {
     "models": {"fixedpoint"},
     "export.onnx": {"layers", "maths", "fixedpoint", "orders"},
 }
-TORCH_FREE = ("orders", "fixedpoint", "export", "models", "bits", "errors", "files")
+TORCH_FREE = ("orders", "fixedpoint", "export", "models", "bits", "errors", "files", "version")
 
 
 def rooms() -> list[str]:

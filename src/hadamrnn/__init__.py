@@ -85,9 +85,9 @@ __all__ = ["__version__", *_HOME]
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
-        from importlib.metadata import version
+        from hadamrnn.version import package_version
 
-        return version("hadamrnn")
+        return package_version()
     if name in _HOME:
         return getattr(importlib.import_module(f"hadamrnn.{_HOME[name]}"), name)
     raise AttributeError(f"module 'hadamrnn' has no attribute {name!r}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hadamrnn.benchmarks.appendix import COMPLEXITY, FIGURES, SCALES, TRAINING_TIMES
 from hadamrnn.benchmarks.paper import TABLES, TASKS
+from hadamrnn.benchmarks.printed import COMPLEXITY, FIGURES, SCALES, TRAINING_TIMES
 from hadamrnn.benchmarks.rows import Row
 from hadamrnn.benchmarks.runner import Job
 from hadamrnn.benchmarks.selection import experiments, parse_settings, select

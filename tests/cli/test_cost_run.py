@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from hadamrnn import fixedpoint
+from hadamrnn.baselines.networks import build_model as build_baseline
 from hadamrnn.cli import main
 from hadamrnn.layers.model import ModelConfig, build_model
 from hadamrnn.layers.storage import save_model
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
+from tests.conftest import Command
 
 
 def test_cost_of_a_quantized_run_is_measured_on_its_file(
@@ -43,6 +45,56 @@ def test_cost_of_a_trained_run_counts_biases_in_floating_point(
     figures = json.loads(capsys.readouterr().out)
     assert figures["bits"]["biases"] == 32 * 522
     assert "file_bytes" not in figures
+
+
+@pytest.mark.parametrize("switches", ["rows", "rows+columns"])
+@pytest.mark.parametrize(("num_layers", "bidirectional"), [(1, False), (1, True), (2, False), (3, True)])
+def test_cost_of_a_stacked_run_counts_every_parameter(
+    num_layers: int, bidirectional: bool, switches: str, tmp_path: Path, command: Command
+) -> None:
+    config = ModelConfig(3, 16, 5, num_layers, bidirectional, switches=switches)
+    model = build_model(config)
+    save_model(model, tmp_path / "model.safetensors")
+
+    figures = json.loads(command("cost", tmp_path, "--json").out)
+
+    counts = {"signs": 0, "weights": 0, "biases": 0}
+    for name, parameter in model.named_parameters():
+        part = next(part for part in ("signs", "weight", "bias") if part in name)
+        counts[part if part == "signs" else part + ("s" if part == "weight" else "es")] += parameter.numel()
+    bits = {"signs": 1, "weights": 4, "biases": 32}
+    assert {part: figures["bits"][part] for part in bits} == {
+        part: bits[part] * count for part, count in counts.items()
+    }
+    steps = figures["operations_per_step"]["fast_transform"]
+    assert sum(steps[part]["multiplications"] for part in ("input", "output")) == counts["weights"]
+    cells = num_layers * (2 if bidirectional else 1)
+    assert steps["recurrent"]["additions"] == cells * 16 * 4
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn"])
+@pytest.mark.parametrize(("num_layers", "bidirectional"), [(1, False), (1, True), (3, True)])
+def test_cost_of_a_stacked_baseline_counts_every_weight(
+    kind: str, num_layers: int, bidirectional: bool, tmp_path: Path, command: Command
+) -> None:
+    model = build_baseline(ModelConfig(3, 16, 5, num_layers, bidirectional, weight_bits=None, model=kind))
+    save_model(model, tmp_path / "model.safetensors")
+
+    figures = json.loads(command("cost", tmp_path, "--json").out)
+
+    weights = sum(parameter.numel() for parameter in model.parameters() if parameter.dim() == 2)
+    parts = ("recurrent", "input", "output")
+    assert sum(figures["bits"][part] for part in parts) == 32 * weights
+    steps = figures["operations_per_step"]["paper"]
+    assert sum(steps[part]["multiplications"] for part in parts) == weights
+
+
+def test_a_baseline_of_one_layer_has_no_stack(command: Command) -> None:
+    sizes = ("--hidden-size", 8, "--input-size", 1, "--output-size", 2)
+    answer = command("cost", "--model", "ornn", *sizes, "--num-layers", 2)
+
+    assert answer.status == 2
+    assert "ornn has one layer in one direction, got 2 in 1" in answer.err
 
 
 def test_cost_of_an_empty_folder_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,14 @@ from hadamrnn.fixedpoint.model import IntegerModel
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror")
 SANITIZED = ("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+# The same checks, as traps and calls: gcc, which takes most of the time, compiles them twice as fast.
+SANITIZED_QUICKLY = {
+    "gcc": (
+        *SANITIZED,
+        *("-fsanitize-undefined-trap-on-error", "--param", "asan-instrumentation-with-call-threshold=0"),
+    ),
+    "clang": SANITIZED,
+}
 
 
 def write_program(

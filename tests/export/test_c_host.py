@@ -15,7 +15,7 @@ from hadamrnn.export.c import c_files
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import signed_range
 from hadamrnn.orders import hadamard_matrix
-from tests.export.programs import SANITIZED, compile_and_run, write_program
+from tests.export.programs import SANITIZED, SANITIZED_QUICKLY, compile_and_run, write_program
 from tests.export.random_models import LARGE_FACTORS, POWERS, random_model
 
 COMPILERS = [
@@ -36,10 +36,27 @@ def test_c_is_the_engine_on_a_thousand_random_models(batch: int, tmp_path: Path)
     models = [random_model(rng) for _ in range(BATCH)]
     main = write_program(tmp_path, models, packed=[bool(rng.integers(2)) for _ in models])
 
-    # One compiler's sanitizers see every model; the other's, which cost most of the time, every fifth batch.
     for compiler in compilers:
-        flags = SANITIZED if compiler == compilers[-1] or batch % 5 == 0 else ("-O0",)
-        assert compile_and_run(compiler, main, flags) == f"{BATCH} models, 0 bad\n"
+        output = compile_and_run(compiler, main, SANITIZED_QUICKLY[compiler])
+        assert output == f"{BATCH} models, 0 bad\n"
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("crime", ["n + 2147483647", "1 << (n + 31)", "array[n + 2]", "heap[n + 2]"])
+def test_the_sanitizers_stop_what_c_forbids(compiler: str, crime: str, tmp_path: Path) -> None:
+    main = tmp_path / "crime.c"
+    main.write_text(
+        "#include <stdlib.h>\nint main(int n, char **arguments)\n{\n"
+        "    static int array[3];\n    int *heap = calloc(3, sizeof *heap);\n    (void)arguments;\n"
+        f"    volatile int result = {crime};\n    (void)result, (void)array;\n"
+        "    free(heap);\n    return 0;\n}\n"
+    )
+    innocent = tmp_path / "innocent.c"
+    innocent.write_text(main.read_text().replace(crime, "n + array[n] + heap[n]"))
+
+    with pytest.raises(AssertionError):
+        compile_and_run(compiler, main, SANITIZED_QUICKLY[compiler])
+    assert compile_and_run(compiler, innocent, SANITIZED_QUICKLY[compiler]) == ""
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from hadamrnn.baselines import networks
 from hadamrnn.cli import main
 from hadamrnn.errors import InputError
 from hadamrnn.export.golden import draw_golden
 from hadamrnn.fixedpoint import FILE_NAME, save
 from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
 from hadamrnn.layers.storage import save_model
+from tests.conftest import Command
 from tests.export.random_models import random_model
 
 pytest.importorskip("onnx", reason="no onnx installed: pip install 'hadamrnn[onnx]'")
@@ -90,6 +92,16 @@ def test_stacked_layers_are_refused_in_one_line(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="one Hadamard layer in one direction, this model has 2 of them"):
         export_onnx(tmp_path / "onnx", float_model=model)
+
+
+def test_a_baseline_is_refused_in_one_line_about_export(tmp_path: Path, command: Command) -> None:
+    baseline = networks.build_model(ModelConfig(1, 8, 2, weight_bits=None, model="lstm"))
+    save_model(baseline, tmp_path / "model.safetensors")
+
+    answer = command("export", tmp_path, "--to", "onnx", "--out", tmp_path / "onnx")
+
+    assert answer.status == 2 and answer.err.count("\n") == 1
+    assert "An export takes a network of kind hadamrnn, this one is lstm." in answer.err
 
 
 def test_the_command_exports_what_the_run_holds(tmp_path: Path) -> None:

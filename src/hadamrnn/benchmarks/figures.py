@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hadamrnn.benchmarks.appendix import SCALES
 from hadamrnn.benchmarks.compare import figure
 from hadamrnn.benchmarks.document import Picture
 from hadamrnn.benchmarks.drawing import Axes, Canvas, FuncFormatter, styled, svg
@@ -17,6 +16,7 @@ from hadamrnn.benchmarks.front import Point, front, measured_points, published_p
 from hadamrnn.benchmarks.memorization import Memorization
 from hadamrnn.benchmarks.palette import BLUE, GREEN, GREY, NAMES, ORANGE
 from hadamrnn.benchmarks.paper import BLOCKS, TASKS
+from hadamrnn.benchmarks.printed import SCALES
 from hadamrnn.benchmarks.results import Result
 from hadamrnn.fixedpoint.cost import fast_step_cost
 

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
-from hadamrnn.benchmarks.appendix import SCALES, TRAINING_TIMES, ScaleRow, TimeRow
 from hadamrnn.benchmarks.paper import TABLES
+from hadamrnn.benchmarks.printed import SCALES, TRAINING_TIMES, ScaleRow, TimeRow
 from hadamrnn.benchmarks.rows import Experiment
 from hadamrnn.errors import InputError
 

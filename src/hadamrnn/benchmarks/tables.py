@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hadamrnn.benchmarks.appendix import COMPLEXITY, SCALES, TRAINING_TIMES
 from hadamrnn.benchmarks.compare import Measurement, measurements, train_command
 from hadamrnn.benchmarks.document import Cell, Grid, Part, Section
 from hadamrnn.benchmarks.paper import TABLES, TASKS
+from hadamrnn.benchmarks.printed import COMPLEXITY, SCALES, TRAINING_TIMES
 from hadamrnn.benchmarks.results import Result
 from hadamrnn.benchmarks.rows import Row, Table
 from hadamrnn.fixedpoint.cost import fast_step_cost

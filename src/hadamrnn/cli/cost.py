@@ -16,6 +16,7 @@ HADAMRNN = "hadamrnn"
 
 if TYPE_CHECKING:
     from hadamrnn.fixedpoint import FileSize
+    from hadamrnn.fixedpoint.cost import Stack
 
 EXAMPLE = """examples:
   hadamrnn cost --hidden-size 512 --input-size 1 --output-size 10 --activation-bits 12
@@ -40,6 +41,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--hidden-size", type=int, help="d_h")
     parser.add_argument("--input-size", type=int, help="d_in: channels, symbols or embedding width")
     parser.add_argument("--output-size", type=int, help="d_out")
+    parser.add_argument("--num-layers", type=int, default=1, help="stacked recurrent layers (default 1)")
+    parser.add_argument("--bidirectional", action="store_true", help="each layer reads backwards too")
     parser.add_argument("--num-blocks", type=int, default=1, help="q, diagonal blocks of W (default 1)")
     parser.add_argument(
         "--weight-bits",
@@ -72,12 +75,14 @@ def run(args: argparse.Namespace) -> None:
         activation_bits=shape.activation_bits,
         vocabulary_size=shape.vocabulary_size,
         column_switches=shape.column_switches,
+        stack=shape.stack,
     )
     sizes = (shape.hidden_size, shape.input_size, shape.output_size)
     options: dict[str, Any] = {
         "num_blocks": shape.num_blocks,
         "weight_bits": shape.weight_bits,
         "one_hot": shape.one_hot,
+        "stack": shape.stack,
     }
     paper = paper_step_cost(*sizes, **options)
     fast = fast_step_cost(*sizes, **options)
@@ -112,6 +117,14 @@ class Shape:
     column_switches: bool
     model: str = HADAMRNN
     model_options: dict[str, Any] = field(default_factory=dict)
+    num_layers: int = 1
+    bidirectional: bool = False
+
+    @property
+    def stack(self) -> Stack:
+        from hadamrnn.fixedpoint.cost import Stack
+
+        return Stack(self.num_layers, self.bidirectional)
 
 
 def _shape_of(args: argparse.Namespace) -> Shape:
@@ -147,7 +160,7 @@ def _shape_of_run(folder: Path) -> tuple[Shape, FileSize | None]:
     shape = Shape(
         *(config.hidden_size, config.input_size, config.output_size, config.num_blocks, config.weight_bits),
         *(None, config.one_hot, config.vocabulary_size, config.switches == "rows+columns"),
-        *(config.model, config.model_options),
+        *(config.model, config.model_options, config.num_layers, config.bidirectional),
     )
     return shape, None
 
@@ -157,7 +170,11 @@ def _print_baseline(shape: Shape, as_json: bool) -> None:
     from hadamrnn.fixedpoint.baseline_cost import baseline_size, baseline_step_cost
 
     sizes = (shape.hidden_size, shape.input_size, shape.output_size)
-    options: dict[str, Any] = {"weight_bits": shape.weight_bits, "options": shape.model_options}
+    options: dict[str, Any] = {
+        "weight_bits": shape.weight_bits,
+        "options": shape.model_options,
+        "stack": shape.stack,
+    }
     size = baseline_size(shape.model, *sizes, vocabulary_size=shape.vocabulary_size, **options)
     steps = baseline_step_cost(shape.model, *sizes, one_hot=shape.one_hot, **options)
     if as_json:

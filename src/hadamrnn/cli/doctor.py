@@ -11,7 +11,7 @@ from typing import Any
 from hadamrnn.cli.arguments import add_json_option
 from hadamrnn.errors import InputError
 
-PACKAGES = ("hadamrnn", "torch", "numpy", "safetensors", "scikit-learn", "onnxruntime")
+PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn", "onnxruntime")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -40,12 +40,14 @@ def collect() -> dict[str, str | int | None]:
 
     from hadamrnn.kernels import native_status
     from hadamrnn.layers.recurrence import EVALUATORS
+    from hadamrnn.version import package_version
 
     native = native_status()
     versions = {package: _version(package) for package in PACKAGES}
     return {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
+        "hadamrnn": package_version(),
         **versions,
         "threads": torch.get_num_threads(),
         "backend": native.backend,

@@ -142,7 +142,7 @@ def _write_onnx(args: argparse.Namespace) -> Path:
     trained = args.path / FLOAT_FILE_NAME
     if not trained.exists():
         return export_onnx(args.out, args.name, integer_model=load_quantized(args.path), force=args.force)
-    from hadamrnn.layers.storage import load_model
+    from hadamrnn.baselines.networks import load_model
 
     quantized = load_quantized(args.path) if (args.path / FILE_NAME).exists() else None
     return export_onnx(

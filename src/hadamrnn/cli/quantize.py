@@ -95,10 +95,10 @@ def save(integer: IntegerModel, folder: Path, story: dict[str, Any]) -> dict[str
     """Write the model with its story into the run's folder and return what the file takes."""
     from hadamrnn import fixedpoint
     from hadamrnn.fixedpoint.cost import model_size
-    from hadamrnn.training.folder import versions
+    from hadamrnn.version import package_version
 
     path = folder / fixedpoint.FILE_NAME
-    metadata = {**integer.metadata, **story, "hadamrnn": versions()["hadamrnn"] or "not installed"}
+    metadata = {**integer.metadata, **story, "hadamrnn": package_version()}
     size = fixedpoint.save(replace(integer, metadata=metadata), path)
     return {
         "file": str(path),

@@ -12,11 +12,12 @@ import re
 from pathlib import Path
 
 from hadamrnn.export.c import render, source_files
-from hadamrnn.export.folder import check_name, fresh_folder, package_version
+from hadamrnn.export.folder import check_name, fresh_folder
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.plan import make_plan
 from hadamrnn.export.story import tell
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.version import package_version
 
 
 def export_arduino(
@@ -65,7 +66,7 @@ def arduino_files(
 def _three_numbers(version: str) -> str:
     """Return the x.y.z that library managers insist on.
 
-    >>> _three_numbers("0.1.0.dev3"), _three_numbers("(source tree)")
+    >>> _three_numbers("0.1.0.dev3"), _three_numbers("unknown")
     ('0.1.0', '0.0.0')
     """
     match = re.match(r"\d+\.\d+\.\d+", version)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 import shutil
 import tempfile
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 
 from hadamrnn.errors import InputError
@@ -84,11 +82,3 @@ def fresh_folder(out: Path, files: Mapping[str, str | bytes], *, force: bool) ->
 def _is_export(folder: Path) -> bool:
     readme = folder / "README.md"
     return readme.is_file() and MARKER in readme.read_text(encoding="utf-8", errors="replace")
-
-
-@cache
-def package_version() -> str:
-    try:
-        return importlib.metadata.version("hadamrnn")
-    except importlib.metadata.PackageNotFoundError:  # a source tree that was never installed
-        return "(source tree)"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hadamrnn.errors import InputError
-from hadamrnn.export.folder import MARKER, check_name, fresh_folder, package_version
+from hadamrnn.export.folder import MARKER, check_name, fresh_folder
 
 if importlib.util.find_spec("onnx") is None:
     raise InputError("ONNX needs the package onnx. Install it: pip install 'hadamrnn[onnx]'")
@@ -26,6 +26,7 @@ from onnx import TensorProto
 
 from hadamrnn.export.onnx_graph import Builder, IntegerRecipe, Recipe, sequence_model, step_model
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.version import package_version
 
 if TYPE_CHECKING:
     from hadamrnn.layers.model import SequenceModel
@@ -42,10 +43,16 @@ class FloatRecipe(Recipe):
         from hadamrnn.layers.rnn import HadamRNN
 
         recurrent = model.recurrent
-        if not isinstance(recurrent, HadamRNN) or len(recurrent.cells) != 1:
+        if not isinstance(recurrent, HadamRNN):
+            kind = model.config.model if model.config is not None else type(recurrent).__name__
+            raise InputError(
+                f"An export takes a network of kind hadamrnn, this one is {kind}. "
+                "Train with --model hadamrnn."
+            )
+        if len(recurrent.cells) != 1:
             raise InputError(
                 "ONNX holds one Hadamard layer in one direction, this model has "
-                f"{_layers(recurrent)}. Train with num_layers=1, bidirectional=False."
+                f"{len(recurrent.cells)} of them. Train with num_layers=1, bidirectional=False."
             )
         cell = recurrent.cells[0]
         assert isinstance(cell, HadamCell)
@@ -120,8 +127,3 @@ def _readme(name: str, files: list[str]) -> str:
         numbers = "int64 codes, the device's bits" if "_integer_" in file else "float32, quantized weights"
         lines.append(f"- `{file}`: {kind}; {numbers}; any batch size and length")
     return "\n".join([*lines, ""])
-
-
-def _layers(recurrent: Any) -> str:
-    cells = getattr(recurrent, "cells", None)
-    return f"{len(cells)} of them" if cells is not None else f"a {type(recurrent).__name__}"

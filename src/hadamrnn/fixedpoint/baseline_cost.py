@@ -12,7 +12,7 @@ from typing import Any
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.cost import FLOAT_BITS, Operations, StepCost, stored_bits
+from hadamrnn.fixedpoint.cost import FLOAT_BITS, SINGLE, Operations, Stack, StepCost, stored_bits
 
 READOUT, BIASES = ("output", "output_bias"), ("biases", "output_bias")
 
@@ -27,6 +27,7 @@ class Rule:
         quantized_readout: V has that width too, else 32 bits.
         biases: vectors of d_h numbers beside the weights.
         left_out: parts that the paper's tables do not count.
+        stacks: there may be several layers, in two directions.
     """
 
     gates: int
@@ -34,12 +35,13 @@ class Rule:
     quantized_readout: bool = False
     biases: int = 1
     left_out: tuple[str, ...] = ()
+    stacks: bool = False
 
 
 RULES = {
-    "lstm": Rule(4, FLOAT_BITS, biases=4, left_out=READOUT),
-    "gru": Rule(3, FLOAT_BITS, biases=4, left_out=READOUT),  # two biases at its candidate
-    "rnn": Rule(1, FLOAT_BITS, left_out=READOUT),
+    "lstm": Rule(4, FLOAT_BITS, biases=4, left_out=READOUT, stacks=True),
+    "gru": Rule(3, FLOAT_BITS, biases=4, left_out=READOUT, stacks=True),  # two biases at its candidate
+    "rnn": Rule(1, FLOAT_BITS, left_out=READOUT, stacks=True),
     "ornn": Rule(1, FLOAT_BITS, left_out=BIASES),
     "qornn": Rule(1, left_out=BIASES),
     "quantized_lstm": Rule(4, biases=4, left_out=BIASES),
@@ -120,6 +122,7 @@ def baseline_size(
     weight_bits: WeightBits = None,
     vocabulary_size: int | None = None,
     options: Mapping[str, Any] | None = None,
+    stack: Stack = SINGLE,
 ) -> BaselineSize:
     """Return the size of a baseline.
 
@@ -129,6 +132,7 @@ def baseline_size(
         model: its name in `RULES`.
         weight_bits: p, where the family leaves it open; 1 for a binary `quantized_lstm`.
         options: the model options that change the size: ranks, densities, norm_steps.
+        stack: its layers; only lstm, gru and rnn may have several.
 
     >>> [round(baseline_size(model, 170, 1, 10).kilobytes, 1) for model in ("ornn", "lstm")]
     [120.2, 456.9]
@@ -136,16 +140,20 @@ def baseline_size(
     rule, options = rule_of(model), dict(options or {})
     _check(hidden_size=hidden_size, input_size=input_size, output_size=output_size)
     width = weight_width(model, weight_bits)
+    _check_stack(model, stack)
     recurrent, projection = _matrices(rule, hidden_size, input_size, options)
+    above = rule.gates * hidden_size * sum(stack.input_sizes(0, hidden_size))
     normalisation = 0
     if "normalisation" in rule.left_out:
         # Scales and shifts of every step that has its own, and of the input.
         normalisation = FLOAT_BITS * 2 * 4 * hidden_size * (options.get("norm_steps", NORM_STEPS) + 1)
     return BaselineSize(
-        recurrent=(1 if model == "naive_binary_rnn" else width) * recurrent.nonzeros,
-        input=width * projection.nonzeros,
-        output=(width if rule.quantized_readout else FLOAT_BITS) * hidden_size * output_size,
-        biases=FLOAT_BITS * rule.biases * hidden_size,
+        recurrent=(1 if model == "naive_binary_rnn" else width) * stack.cells * recurrent.nonzeros,
+        input=width * (stack.directions * projection.nonzeros + above),
+        output=(width if rule.quantized_readout else FLOAT_BITS)
+        * stack.output_size(hidden_size)
+        * output_size,
+        biases=FLOAT_BITS * rule.biases * stack.cells * hidden_size,
         output_bias=FLOAT_BITS * output_size,
         normalisation=normalisation,
         positions=recurrent.positions + projection.positions,
@@ -163,6 +171,7 @@ def baseline_step_cost(
     weight_bits: WeightBits = None,
     one_hot: bool = False,
     options: Mapping[str, Any] | None = None,
+    stack: Stack = SINGLE,
 ) -> StepCost:
     """Return the operations of the matrix products of one step; gates' elementwise ones are neglected.
 
@@ -172,14 +181,16 @@ def baseline_step_cost(
     rule = rule_of(model)
     _check(hidden_size=hidden_size, input_size=input_size, output_size=output_size)
     width = weight_width(model, weight_bits)
+    _check_stack(model, stack)
     recurrent, projection = _matrices(rule, hidden_size, input_size, dict(options or {}))
     recurrent_width = 1 if model == "naive_binary_rnn" else width
     # A one-hot input picks one column of U.
-    picked = Operations(0, rule.gates * hidden_size)
+    rows, seen = rule.gates * hidden_size, stack.output_size(hidden_size)
+    lowest = Operations(0, rows) if one_hot else _product(projection.nonzeros, width)
     return StepCost(
-        input=picked if one_hot else _product(projection.nonzeros, width),
-        recurrent=_product(recurrent.nonzeros, recurrent_width),
-        output=_product(hidden_size * output_size, width if rule.quantized_readout else FLOAT_BITS),
+        input=stack.input_operations(lowest, _product(rows * seen, width)),
+        recurrent=_product(recurrent.nonzeros, recurrent_width).times(stack.cells),
+        output=_product(seen * output_size, width if rule.quantized_readout else FLOAT_BITS),
     )
 
 
@@ -199,6 +210,14 @@ def rule_of(model: str) -> Rule:
     if model not in RULES:
         raise InputError(f"model must be hadamrnn or one of {', '.join(RULES)}, got {model!r}.")
     return RULES[model]
+
+
+def _check_stack(model: str, stack: Stack) -> None:
+    if stack != SINGLE and not rule_of(model).stacks:
+        raise InputError(
+            f"{model} has one layer in one direction, got {stack.num_layers} in {stack.directions}. "
+            f"Leave num_layers and bidirectional out."
+        )
 
 
 def _matrices(

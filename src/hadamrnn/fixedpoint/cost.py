@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 FLOAT_BITS = 32
 
 
+def _check_positive(**sizes: int) -> None:
+    for name, value in sizes.items():
+        if value < 1:
+            raise InputError(f"{name} must be at least 1, got {value}.")
+
+
 @dataclass(frozen=True)
 class Size:
     """Storage in bits, part by part. A kilobyte is 1024 bytes of 8 bits."""
@@ -49,6 +55,9 @@ class Operations:
     multiplications: int
     additions: int
 
+    def times(self, count: int) -> Operations:
+        return Operations(count * self.multiplications, count * self.additions)
+
 
 @dataclass(frozen=True)
 class StepCost:
@@ -64,6 +73,46 @@ class StepCost:
         return Operations(sum(x.multiplications for x in layers), sum(x.additions for x in layers))
 
 
+@dataclass(frozen=True)
+class Stack:
+    """Layers of cells, one cell for each direction; a layer reads all directions of the one below.
+
+    >>> Stack(num_layers=3, bidirectional=True).input_sizes(9, 128)
+    (9, 9, 256, 256, 256, 256)
+    """
+
+    num_layers: int = 1
+    bidirectional: bool = False
+
+    def __post_init__(self) -> None:
+        _check_positive(num_layers=self.num_layers)
+
+    @property
+    def directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+    @property
+    def cells(self) -> int:
+        return self.num_layers * self.directions
+
+    def output_size(self, hidden_size: int) -> int:
+        """Return what the read-out sees."""
+        return self.directions * hidden_size
+
+    def input_sizes(self, input_size: int, hidden_size: int) -> tuple[int, ...]:
+        """Return what each cell reads, the lowest layer first."""
+        above = self.cells - self.directions
+        return (input_size,) * self.directions + (self.output_size(hidden_size),) * above
+
+    def input_operations(self, lowest: Operations, above: Operations) -> Operations:
+        """Return those of all U x: `lowest` in a cell of the lowest layer, `above` in any other."""
+        first, others = lowest.times(self.directions), above.times(self.cells - self.directions)
+        return Operations(first.multiplications + others.multiplications, first.additions + others.additions)
+
+
+SINGLE = Stack()
+
+
 def network_size(
     hidden_size: int,
     input_size: int,
@@ -73,11 +122,13 @@ def network_size(
     activation_bits: int | None = None,
     vocabulary_size: int | None = None,
     column_switches: bool = False,
+    stack: Stack = SINGLE,
 ) -> Size:
     """Return the size of a HadamRNN or Block-HadamRNN.
 
         d_h + p d_h (d_in + d_out) + p_a (d_h + d_out) bits
 
+    of one layer; stacked ones have the signs, U and b_i of every cell.
     Biases take `activation_bits` each, 32 where activations stay in floating point (None). Ternary
     weights count as 2 bits. The embedding table, at `activation_bits` an entry, is kept apart.
 
@@ -86,10 +137,12 @@ def network_size(
     """
     _check_positive(hidden_size=hidden_size, input_size=input_size, output_size=output_size)
     bias_bits = FLOAT_BITS if activation_bits is None else activation_bits
+    read = stack.input_sizes(input_size, hidden_size)
     return Size(
-        signs=hidden_size * (2 if column_switches else 1),
-        weights=stored_bits(weight_bits) * hidden_size * (input_size + output_size),
-        biases=bias_bits * (hidden_size + output_size),
+        signs=stack.cells * hidden_size * (2 if column_switches else 1),
+        weights=stored_bits(weight_bits)
+        * (hidden_size * sum(read) + stack.output_size(hidden_size) * output_size),
+        biases=bias_bits * (stack.cells * hidden_size + output_size),
         embedding=bias_bits * input_size * (vocabulary_size or 0),
     )
 
@@ -115,10 +168,11 @@ def paper_step_cost(
     num_blocks: int = 1,
     weight_bits: WeightBits = 4,
     one_hot: bool = False,
+    stack: Stack = SINGLE,
 ) -> StepCost:
     """Return the paper's count for (Block-)HadamRNN: d_h d_h / q additions for W h, no multiplication."""
-    additions = hidden_size * _block_size(hidden_size, num_blocks)
-    return _step_cost(hidden_size, input_size, output_size, weight_bits, one_hot, Operations(0, additions))
+    recurrent = Operations(0, hidden_size * _block_size(hidden_size, num_blocks))
+    return _step_cost(hidden_size, input_size, output_size, weight_bits, one_hot, recurrent, stack)
 
 
 def fast_step_cost(
@@ -129,6 +183,7 @@ def fast_step_cost(
     num_blocks: int = 1,
     weight_bits: WeightBits = 4,
     one_hot: bool = False,
+    stack: Stack = SINGLE,
 ) -> StepCost:
     """Return the count with the fast transform: d_h (|F| - 1) additions for each Kronecker factor F.
 
@@ -136,8 +191,8 @@ def fast_step_cost(
     (4608, 262144)
     """
     factors = order_factors(_block_size(hidden_size, num_blocks))
-    additions = hidden_size * sum(factor - 1 for factor in factors)
-    return _step_cost(hidden_size, input_size, output_size, weight_bits, one_hot, Operations(0, additions))
+    recurrent = Operations(0, hidden_size * sum(factor - 1 for factor in factors))
+    return _step_cost(hidden_size, input_size, output_size, weight_bits, one_hot, recurrent, stack)
 
 
 def dense_step_cost(
@@ -168,14 +223,17 @@ def _step_cost(
     weight_bits: WeightBits,
     one_hot: bool,
     recurrent: Operations,
+    stack: Stack = SINGLE,
 ) -> StepCost:
+    """Return the sums over all cells; `recurrent` is what W h takes in one of them."""
     _check_positive(hidden_size=hidden_size, input_size=input_size, output_size=output_size)
     # A one-hot input picks one column of U.
-    picked = Operations(0, hidden_size)
+    lowest = Operations(0, hidden_size) if one_hot else _product(input_size, hidden_size, weight_bits)
+    seen = stack.output_size(hidden_size)
     return StepCost(
-        input=picked if one_hot else _product(input_size, hidden_size, weight_bits),
-        recurrent=recurrent,
-        output=_product(hidden_size, output_size, weight_bits),
+        input=stack.input_operations(lowest, _product(seen, hidden_size, weight_bits)),
+        recurrent=recurrent.times(stack.cells),
+        output=_product(seen, output_size, weight_bits),
     )
 
 
@@ -190,9 +248,3 @@ def _block_size(hidden_size: int, num_blocks: int) -> int:
     if hidden_size % num_blocks:
         raise InputError(f"num_blocks must divide hidden_size, got {num_blocks} for {hidden_size}.")
     return hidden_size // num_blocks
-
-
-def _check_positive(**sizes: int) -> None:
-    for name, value in sizes.items():
-        if value < 1:
-            raise InputError(f"{name} must be at least 1, got {value}.")

@@ -26,10 +26,11 @@ from hadamrnn.data.splits import Metric, Splits
 from hadamrnn.errors import InputError
 from hadamrnn.files import write_atomically
 from hadamrnn.training.config import TrainingConfig, config_yaml, read_config
+from hadamrnn.version import package_version
 
 FORMAT = "hadamrnn run"
 FORMAT_VERSION = 1
-PACKAGES = ("hadamrnn", "torch", "numpy", "safetensors")
+PACKAGES = ("torch", "numpy", "safetensors")
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,11 @@ def check_free(path: str | Path) -> None:
 
 def versions() -> dict[str, str | None]:
     """Return the versions that a run's bits depend on."""
-    found: dict[str, str | None] = {"python": platform.python_version(), "machine": platform.machine()}
+    found: dict[str, str | None] = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "hadamrnn": package_version(),
+    }
     for package in PACKAGES:
         try:
             found[package] = metadata.version(package)
