@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +13,13 @@ import pytest
 from hadamrnn import fixedpoint, models
 from hadamrnn.benchmarks.results import Result, write_result
 from hadamrnn.cli import main
+from hadamrnn.data import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.layers.model import ModelConfig, build_model
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
+from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.training.evaluate import evaluate
 from tests.benchmarks.conftest import result as result  # a fixture
 
 
@@ -38,6 +42,17 @@ def test_what_ships_loads_and_is_what_its_story_says() -> None:
         assert model.load().hidden_size > 0
         assert model.command.startswith("hadamrnn ")
         assert model.path().stat().st_size < 200_000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("HADAMRNN_DATA" not in os.environ, reason="HADAMRNN_DATA names the folder of real data")
+@pytest.mark.parametrize("name", ["har2-512-4bit-q2", "pmnist-512-4bit"])
+def test_what_ships_decides_as_its_story_says(name: str) -> None:
+    """To the last decision over the whole test set: integers do not depend on the machine."""
+    model = models.find(name)
+    splits = load_task(model.task)
+
+    assert evaluate(IntegerNetwork(model.load()), splits.test, "accuracy") == model.test
 
 
 def test_a_story_comes_from_the_result(folder: Path, result: Result) -> None:

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from hadamrnn.benchmarks.results import read_results
 from hadamrnn.data import load_task
 from hadamrnn.quantization.chain import QuantizeConfig, quantize
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.run import load_run, train
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.mark.slow
@@ -43,3 +46,25 @@ def test_twelve_bits_lose_at_most_three_tenths_of_a_point_on_har2(tmp_path: Path
     samples = sum(len(part) for part in parts)
     assert right["float"] > 0.8 * samples  # it has learnt something that rounding could spoil
     assert right["integer"] >= right["float"] - 0.003 * samples
+
+
+PAPER_ROWS = (
+    *("pmnist-512-4bit", "smnist-512-4bit", "imdb-128-2bit", "imdb-512-4bit", "har2-512-4bit-q2"),
+    *("har2-512-6bit-q2", "har2-512-8bit-q2", "har2-512-4bit", "har2-512-6bit", "har2-512-8bit"),
+)
+
+
+@pytest.mark.parametrize("experiment", PAPER_ROWS)
+def test_measured_networks_lose_at_most_three_tenths_of_a_point(experiment: str) -> None:
+    """The networks of the paper's rows, as `hadamrnn reproduce` measured them on the test sets."""
+    results = [result for result in read_results(RESULTS) if result.experiment == experiment]
+    assert results
+    for result in results:
+        assert result.test is not None and result.integer is not None and result.integer.test is not None
+        assert result.integer.test >= result.test - 0.003
+
+
+def test_the_measured_copy_task_keeps_its_cross_entropy() -> None:
+    (result,) = (result for result in read_results(RESULTS) if result.experiment == "copy-128-4bit")
+    assert result.test is not None and result.integer is not None and result.integer.test is not None
+    assert result.integer.test <= max(2 * result.test, 3e-7)
