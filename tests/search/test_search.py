@@ -20,7 +20,7 @@ from hadamrnn.data import load_task
 from hadamrnn.search import trials as trials_module
 from hadamrnn.search.instructions import can_count
 from hadamrnn.search.space import Budget
-from hadamrnn.search.study import Study, TrialState, counted, open_study
+from hadamrnn.search.study import Study, Trial, TrialState, choose_sampler, counted, open_study
 from hadamrnn.search.trials import Search, run_trials
 from hadamrnn.training.config import resolve_config
 from tests.conftest import Command
@@ -107,6 +107,24 @@ def test_bad_trials_are_pruned_before_their_end(tmp_path: Path) -> None:
 
     assert study.trials[-1].state == TrialState.PRUNED
     assert "pruned after" in lines[0] and "after 100 %" not in lines[0]
+
+
+def test_the_first_guess_is_drawn_once_and_again_only_if_it_failed(tmp_path: Path) -> None:
+    study = study_of(small_search(), tmp_path / "study")
+    guess = {"size": 7}
+
+    def draw() -> Trial:
+        trial = study.ask()
+        choose_sampler(study, 0, trial.number, guess)
+        trial.suggest_int("size", 0, 1_000_000)
+        return trial
+
+    failed = draw()
+    study.tell(failed, state=TrialState.FAIL)
+    again, beside = draw(), draw()  # the second one begins while the first one runs
+
+    assert failed.params == again.params == guess
+    assert beside.params != guess
 
 
 def test_a_trial_whose_process_was_killed_is_given_up(tmp_path: Path) -> None:

@@ -11,13 +11,24 @@ from hadamrnn.errors import InputError
 
 try:
     import optuna
+    from optuna.distributions import BaseDistribution
     from optuna.storages import BaseStorage, JournalStorage, RDBStorage
     from optuna.storages.journal import JournalFileBackend
     from optuna.trial import FrozenTrial, Trial, TrialState
 except ModuleNotFoundError as error:
     raise InputError(f"A search needs {error.name}: pip install 'hadamrnn[search]'.") from error
 
-__all__ = ["FrozenTrial", "Study", "Trial", "TrialState", "counted", "finished", "open_study", "reseed"]
+__all__ = [
+    "FrozenTrial",
+    "Study",
+    "Trial",
+    "TrialState",
+    "choose_sampler",
+    "counted",
+    "finished",
+    "open_study",
+    "sign_trial",
+]
 
 Study = optuna.study.Study
 TERMS = "terms"  # what all who work on a study must agree on
@@ -52,12 +63,31 @@ def open_study(storage: str, name: str, terms: dict[str, Any], *, maximize: bool
     return study
 
 
-def reseed(study: Study, seed: int, number: int) -> None:
+def choose_sampler(study: Study, seed: int, number: int, guess: dict[str, Any]) -> None:
     """Let the draws of trial `number` hang on the seed, the number and the history alone.
 
     So a study that was stopped goes on as if it had not been, and two processes never draw the same trial.
+    The first trial is `guess`; so is the next one if it failed. Queueing the guess would race: two processes
+    that find an empty study would both queue it.
     """
-    study.sampler = optuna.samplers.TPESampler(seed=seed * 1_000_003 + number, constant_liar=True)
+    earlier = study.get_trials(deepcopy=False)[:number]
+    first = all(trial.state == TrialState.FAIL for trial in earlier)
+    study.sampler = Sampler(seed * 1_000_003 + number, guess if first else {})
+
+
+class Sampler(optuna.samplers.TPESampler):
+    """Draws what is not given."""
+
+    def __init__(self, seed: int, given: dict[str, Any]) -> None:
+        super().__init__(seed=seed, constant_liar=True)
+        self._given = given
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        if param_name in self._given:
+            return self._given[param_name]
+        return super().sample_independent(study, trial, param_name, param_distribution)
 
 
 def sign_trial(trial: Trial) -> None:

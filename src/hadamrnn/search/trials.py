@@ -13,7 +13,7 @@ from hadamrnn.quantization.chain import QuantizeConfig, quantize
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.search.instructions import can_count, count, estimate
 from hadamrnn.search.space import Budget, Candidate, Network, Space, draw_rates
-from hadamrnn.search.study import Study, Trial, TrialState, counted, reseed, sign_trial
+from hadamrnn.search.study import Study, Trial, TrialState, choose_sampler, counted, sign_trial
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.loop import Outcome, fit
@@ -89,14 +89,12 @@ def run_trials(
 ) -> None:
     """Make trials until the study has `trials` of them, all workers together, or `stop` says so."""
     space = search.space
-    if counted(study) == 0:
-        guess = space.indices(space.guess(search.preset))
-        rate = {"learning_rate": search.preset.learning_rate, "signs": _signs(search.preset)}
-        study.enqueue_trial({**guess, **rate}, skip_if_exists=True)
+    rates = {"learning_rate": search.preset.learning_rate, "signs": _signs(search.preset)}
+    guess = {**space.indices(space.guess(search.preset)), **rates}
     while not stop() and counted(study) < trials:
         trial = study.ask()
         sign_trial(trial)
-        reseed(study, search.preset.seed, trial.number)
+        choose_sampler(study, search.preset.seed, trial.number, guess)
         try:
             line = _make(study, trial, search, space, stop)
         except BaseException:
