@@ -16,7 +16,10 @@ README = (Path(__file__).parents[1] / "README.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
 
 
-def test_the_python_blocks_run_and_print_the_block_below_them() -> None:
+def test_the_python_blocks_run_and_print_the_block_below_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a block may write files
     python = [index for index, (language, _) in enumerate(BLOCKS) if language == "python"]
     assert python
     for index in python:

@@ -26,7 +26,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.estimators.cost import ACTIVATION_BITS, Cost, network_cost
 from hadamrnn.estimators.folding import raw_network
 from hadamrnn.estimators.series import Floats, Scaling, Series, raw_codes, read_series
-from hadamrnn.estimators.training import ROW_STEPS, Loss, Watch, train_network
+from hadamrnn.estimators.training import LOOK_STEPS, Loss, Watch, train_network
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata
@@ -254,7 +254,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         return TrainingConfig(
             task="estimator",
             steps=steps,
-            evaluate_every=ROW_STEPS,
+            evaluate_every=max(LOOK_STEPS, samples // max(1, batch_size)),
             batch_size=batch_size,
             learning_rate=float(self.learning_rate),
             gradient_clip=model_values(self.model).get("gradient_clip"),

@@ -56,7 +56,8 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc
         holds out from 1000 samples on, and watches the training loss below.
     validation_fraction : float
     n_iter_no_change, tol : int, float
-        Stop when this many looks in a row, one every 20 steps, find no loss lower by `tol`.
+        Stop when this many looks in a row find no loss lower by `tol`. There is one look a pass through
+        the data, or every 20 steps if that is longer.
     warm_start : bool
         Whether `fit` goes on with the network, and the standardisation, of the last call.
     random_state : int, RandomState or None

@@ -8,7 +8,7 @@ are the other's. Start at `train_network`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -22,7 +22,7 @@ from hadamrnn.training.schedule import Schedule, epoch_order
 from hadamrnn.training.trainer import Diverged, sign_parameters
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-ROW_STEPS = 20  # between two looks at the loss
+LOOK_STEPS = 20  # at least, between two looks at the loss: a pass through the data if that is longer
 
 
 @dataclass(frozen=True)
@@ -74,17 +74,8 @@ def train_network(
     network.train()
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
     optimizer = torch.optim.Adam(parameters, lr=config.learning_rate, fused=True)
-    generator = torch.Generator().manual_seed(config.seed)
-    course, order = Course(), torch.empty(0, dtype=torch.int64)
-    for step in range(schedule.total_steps):
-        epoch, position = divmod(step, schedule.steps_per_epoch)
-        if position == 0:
-            order = epoch_order(train, config.seed, epoch, balanced=False)
-        start = position * schedule.batch_size
-        x, target, lengths = train.batch(order[start : start + schedule.batch_size])
-        assert target is not None
-        if noise:
-            x = x + noise * torch.randn(x.shape, generator=generator)
+    course = Course()
+    for step, (x, target, lengths) in enumerate(_batches(train, schedule, noise)):
         optimizer.param_groups[0]["lr"] = config.learning_rate * schedule.rate_factor(step)
         value = loss(network(x, lengths), target)
         optimizer.zero_grad()
@@ -96,7 +87,11 @@ def train_network(
         if not math.isfinite(course.losses[-1]):
             raise Diverged(f"Training diverged at step {step}. Try a smaller learning_rate.")
         if watch.patience is not None and schedule.ends_row(step + 1):
-            course.note(_look(network, course, loss, watch), network, watch.tol)
+            recent = course.losses[-schedule.row_steps :]
+            look = sum(recent) / len(recent)
+            if watch.held_out is not None:
+                look = _held_out_loss(network, loss, watch.held_out)
+            course.note(look, network, watch.tol)
             if course.idle >= watch.patience:
                 break
     if course.best:
@@ -105,10 +100,21 @@ def train_network(
     return course
 
 
-def _look(network: SequenceModel, course: Course, loss: Loss, watch: Watch) -> float:
-    """Return the loss of the held-out samples, or the mean of the last batches."""
-    if watch.held_out is None:
-        recent = course.losses[-ROW_STEPS:]
-        return sum(recent) / len(recent)
-    assert watch.held_out.y is not None
-    return float(loss(predict_logits(network, watch.held_out), watch.held_out.y))
+def _batches(
+    train: Split, schedule: Schedule, noise: float
+) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+    """Yield the samples of every step, with noise on their inputs."""
+    seed, size = schedule.config.seed, schedule.batch_size
+    generator = torch.Generator().manual_seed(seed)
+    for epoch in range(-(-schedule.total_steps // schedule.steps_per_epoch)):
+        order = epoch_order(train, seed, epoch, balanced=False)
+        left = schedule.total_steps - epoch * schedule.steps_per_epoch
+        for position in range(min(left, schedule.steps_per_epoch)):
+            x, target, lengths = train.batch(order[position * size : (position + 1) * size])
+            assert target is not None
+            yield x + noise * torch.randn(x.shape, generator=generator) if noise else x, target, lengths
+
+
+def _held_out_loss(network: SequenceModel, loss: Loss, samples: Split) -> float:
+    assert samples.y is not None
+    return float(loss(predict_logits(network, samples), samples.y))
