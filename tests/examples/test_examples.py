@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pty
 import runpy
 import struct
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,21 @@ def test_frames_come_back_whatever_noise_stands_between_them() -> None:
     np.testing.assert_array_equal(np.stack(list(frames)), samples)
     assert frames.skipped == len(noise)
     os.close(reader)
+
+
+def test_a_real_port_is_opened_raw_and_read_by_name() -> None:
+    stream = example("stream_serial")
+    board, port = pty.openpty()
+    samples = np.array(
+        [[10, 13], [3, 4], [0x1104, 0x1A1C]], np.int16
+    )  # newlines, Ctrl-C, Ctrl-D, flow control
+    descriptor = stream["open_port"](os.ttyname(port), 115200)
+    os.write(board, b"".join(stream["frame"](sample) for sample in samples))
+    frames = stream["Frames"](descriptor, 2)
+
+    np.testing.assert_array_equal(np.stack(list(islice(frames, len(samples)))), samples)
+    for end in (descriptor, port, board):
+        os.close(end)
 
 
 def test_a_port_that_is_none_is_refused(tmp_path: Path) -> None:
