@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.c' -o -name '*.h' 2>/dev/null) $(wildcard CMakeLists.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-edge test-pages check results sanitize clean
+.PHONY: help setup demo test test-edge test-pages check results docs sanitize clean
 
 help:
 	@echo "make demo        handwritten digits from data to C"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-pages  open the pages in a headless browser"
 	@echo "make check       lint and type-check"
 	@echo "make results     write RESULTS.md and the page from results/"
+	@echo "make docs        build the documentation into site/"
 	@echo "make sanitize    run the kernel tests under AddressSanitizer and UBSan"
 	@echo "make setup       build .venv (the others do it by themselves)"
 
@@ -58,6 +59,16 @@ check: setup
 results: setup
 	$(BIN)/hadamrnn report --results results --out .
 
+$(VENV)/docs-installed: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,onnx,docs]'
+	touch $@
+
+# The theme's note about its own future is no warning about these pages.
+docs: $(VENV)/docs-installed
+	$(BIN)/python docs/scripts/draw_weight.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "Open site/index.html"
+
 # The kernel tests on a library built with AddressSanitizer and UndefinedBehaviorSanitizer. Python itself is
 # not instrumented, so the runtime is preloaded and leaks, which are the interpreter's, are not counted.
 sanitize: setup
@@ -69,4 +80,4 @@ sanitize: setup
 	  -k "not compile and not opcheck and not forked and not instruction_set and not environment"
 
 clean:
-	rm -rf $(VENV) build dist demo .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist demo site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from hadamrnn.baselines.networks import build_model as build_model
     from hadamrnn.baselines.networks import load_model as load_model
     from hadamrnn.errors import InputError as InputError
+    from hadamrnn.estimators.classifier import HadamRNNClassifier as HadamRNNClassifier
+    from hadamrnn.estimators.regressor import HadamRNNRegressor as HadamRNNRegressor
     from hadamrnn.export.arduino import export_arduino as export_arduino
     from hadamrnn.export.c import export_c as export_c
     from hadamrnn.fixedpoint.cost import fast_step_cost as fast_step_cost
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "InputError": "errors",
+    "HadamRNNClassifier": "estimators.classifier",
+    "HadamRNNRegressor": "estimators.regressor",
     "export_arduino": "export.arduino",
     "export_c": "export.c",
     "Tokens": "layers.inputs",

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hadamrnn.cli.arguments import add_json_option
+from hadamrnn.cli.bench_estimators import add_estimators
 from hadamrnn.cli.bench_inference import add_edge, add_inference
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "bench",
-        help="measure training, inference or devices",
+        help="measure training, inference, devices or estimators",
         description="Measure what the library claims, on this machine.",
         epilog="example:  hadamrnn bench training --shapes mnist copy --json",
     )
@@ -25,6 +26,7 @@ def add_parser(subparsers: Any) -> None:
     add_training(benches)
     add_inference(benches)
     add_edge(benches)
+    add_estimators(benches)
 
 
 def add_training(benches: Any) -> None:

@@ -49,8 +49,7 @@ def load_har2(data_dir: str | Path | None = None) -> Splits:
     Label 1: sitting, laying or walking upstairs. Test is UCI's (nine people), validation four of the
     people in UCI's training part.
     """
-    compact = present(COMPACT, data_dir)
-    train, test = read_compact(compact) if compact else read_original(fetch(ORIGINAL, data_dir))
+    train, test = read_har(data_dir)
     held_out = np.isin(train.subject, VALIDATION_SUBJECTS)
     if held_out.all() or not held_out.any():
         raise InputError(f"UCI HAR's training part must hold people {VALIDATION_SUBJECTS} and others.")
@@ -72,6 +71,12 @@ def load_har2(data_dir: str | Path | None = None) -> Splits:
         offset=offset,
         scale=scale,
     )
+
+
+def read_har(data_dir: str | Path | None = None) -> tuple[Windows, Windows]:
+    """Return UCI HAR's training and test part, as recorded: six activities, no standardisation."""
+    compact = present(COMPACT, data_dir)
+    return read_compact(compact) if compact else read_original(fetch(ORIGINAL, data_dir))
 
 
 def read_compact(path: Path) -> tuple[Windows, Windows]:

@@ -1,0 +1,292 @@
+"""What the classifier and the regressor share: the network, its training, and the way to integers.
+
+A subclass turns y into targets and a loss (`fit`), and outputs into answers (`_answer`).
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+from abc import abstractmethod
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from hadamrnn.baselines.networks import KINDS, NEUTRAL, build_model
+from hadamrnn.data.splits import Split
+from hadamrnn.errors import InputError
+from hadamrnn.estimators.cost import ACTIVATION_BITS, Cost, network_cost
+from hadamrnn.estimators.folding import raw_network
+from hadamrnn.estimators.series import Floats, Scaling, Series, raw_codes, read_series
+from hadamrnn.estimators.training import LOOK_STEPS, Loss, Watch, train_network
+from hadamrnn.fixedpoint.encoding import encode_raw
+from hadamrnn.fixedpoint.engine import Engine
+from hadamrnn.fixedpoint.model import IntegerModel, Metadata
+from hadamrnn.layers.model import HADAMRNN, ModelConfig, SequenceModel
+from hadamrnn.layers.rnn import HadamRNN
+from hadamrnn.quantization.calibration import Calibration, calibrate
+from hadamrnn.quantization.chain import ROWS_AT_ONCE
+from hadamrnn.quantization.lowering import lower
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.evaluate import predict_logits
+from hadamrnn.training.presets import model_values
+
+CALIBRATION_SAMPLES = 10_000
+PASSES, FEWEST_STEPS, MOST_STEPS = 30, 300, 10_000  # of max_steps="auto"
+HOLD_OUT_FROM = 1000  # samples: with fewer, "auto" trains on all of them
+
+
+class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
+    """Everything but what y means; the parameters are documented with `HadamRNNClassifier`."""
+
+    config_: ModelConfig
+    network_: SequenceModel
+    scaling_: Scaling
+    calibration_: Calibration | None
+
+    def __init__(
+        self,
+        hidden_size: int = 256,
+        *,
+        num_blocks: int = 1,
+        weight_bits: int | str | None = 4,
+        recurrence: str = "linear",
+        model: str = HADAMRNN,
+        max_steps: int | str = "auto",
+        batch_size: int = 32,
+        learning_rate: float = 1e-2,
+        input_noise: float = 0.2,
+        early_stopping: bool | str = "auto",
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        tol: float = 1e-3,
+        warm_start: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.hidden_size = hidden_size
+        self.num_blocks = num_blocks
+        self.weight_bits = weight_bits
+        self.recurrence = recurrence
+        self.model = model
+        self.max_steps = max_steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.input_noise = input_noise
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    @abstractmethod
+    def _answer(self, outputs: Floats) -> Any:
+        """Return what the user asked for, from the network's outputs `(n, output_size)`."""
+
+    @abstractmethod
+    def _target_units(self) -> tuple[Floats, Floats]:
+        """Return offset and scale of every output: the user's unit is output * scale + offset."""
+
+    @abstractmethod
+    def _story(self, logit_scale: float) -> Metadata:
+        """Return what the reader of an integer network must know about its outputs."""
+
+    def predict(self, X: Any) -> Any:
+        """Return the answer for each series of X, from the float network."""
+        return self._answer(self._outputs(X))
+
+    def predict_integer(self, X: Any, model: IntegerModel | None = None) -> Any:
+        """Return the answers of the integer network: bit for bit what the exported C computes.
+
+        Args:
+            X: as for `predict`, in its units; it enters as raw codes round(x / raw_unit).
+            model: what `quantize` returned; by default quantized anew.
+        """
+        check_is_fitted(self)
+        integer = self.quantize() if model is None else model
+        series = read_series(self, X, reset=False)
+        codes, _ = encode_raw(integer, raw_codes(series, float(integer.metadata["raw_unit"])))
+        logits = Engine(integer).run(codes, series.lengths).logits
+        return self._answer(logits.astype(np.float64) * integer.logit_scale)
+
+    def quantize(
+        self,
+        activation_bits: int = ACTIVATION_BITS,
+        input_bits: int | None = None,
+        raw_unit: float | None = None,
+    ) -> IntegerModel:
+        """Return the integer network; it takes raw inputs and standardises them itself.
+
+        Args:
+            activation_bits: of states and biases, 6..16.
+            input_bits: of standardised inputs; `activation_bits` by default.
+            raw_unit: x of one raw code. By default 1 where the training data are whole numbers, else a
+                power of two well below their deviation; the model's metadata holds it.
+        """
+        check_is_fitted(self)
+        if self.calibration_ is None:
+            raise InputError(f"Only a {HADAMRNN} becomes integers, this estimator is a {self.model}.")
+        unit = self.scaling_.unit if raw_unit is None else float(raw_unit)
+        if not 0 < unit < float("inf"):
+            raise InputError(f"raw_unit must be positive, got {raw_unit}.")
+        integer = lower(
+            self.network_,
+            self.calibration_,
+            activation_bits=activation_bits,
+            input_bits=input_bits,
+            raw=self.scaling_.raw_inputs(unit),
+        )
+        story = {"estimator": type(self).__name__, "raw_unit": unit, **self._story(integer.logit_scale)}
+        return replace(integer, metadata={**integer.metadata, **story})
+
+    def to_c(
+        self,
+        out: str | Path,
+        name: str = "hadamrnn",
+        *,
+        model: IntegerModel | None = None,
+        force: bool = False,
+    ) -> Path:
+        """Write C of the integer network to the new folder `out`; it builds and tests itself."""
+        from hadamrnn.export.c import export_c
+
+        return export_c(self.quantize() if model is None else model, out, name, force=force)
+
+    def to_onnx(
+        self,
+        out: str | Path,
+        name: str = "hadamrnn",
+        *,
+        model: IntegerModel | None = None,
+        force: bool = False,
+    ) -> Path:
+        """Write ONNX of both networks to the new folder `out`.
+
+        The float graphs take X in its own units and give logits, or a regression's values in theirs; the
+        integer ones take input codes.
+        """
+        from hadamrnn.export.onnx import export_onnx
+
+        integer = self.quantize() if model is None else model
+        folded = raw_network(self.network_, self.config_, self.scaling_, *self._target_units())
+        return export_onnx(out, name, float_model=folded, integer_model=integer, force=force)
+
+    @property
+    def cost_(self) -> Cost:
+        """Bytes of weights and operations of one step."""
+        check_is_fitted(self)
+        return network_cost(self.config_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.target_tags.required = True
+        return tags
+
+    def _outputs(self, X: Any) -> Floats:
+        """Return the float network's outputs, float64 `(n, output_size)`."""
+        check_is_fitted(self)
+        series = read_series(self, X, reset=False)
+        logits = predict_logits(self.network_, self.scaling_.split(series, np.float64))
+        outputs: Floats = logits.numpy()
+        return outputs
+
+    def _train(
+        self, series: Series, target: torch.Tensor, output_size: int, loss: Loss, strata: NDArray[Any] | None
+    ) -> None:
+        """Fit the network to targets; on a warm start, go on with the one that is there."""
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        warm = self.warm_start and hasattr(self, "network_")
+        config, training = (
+            self._model_config(series.channels, output_size),
+            self._training_config(seed, len(series)),
+        )
+        if warm and self.config_ != config:
+            raise InputError(
+                "A warm start goes on with a network of the same shape, got "
+                f"{config} after {self.config_}. Set warm_start=False."
+            )
+        scaling = self.scaling_ if warm else Scaling.of(series)
+        samples = scaling.split(series, np.float32, target)
+        train, watch = self._watch(samples, strata, seed)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = copy.deepcopy(self.network_).float() if warm else build_model(config)
+            course = train_network(network, train, loss, training, watch, float(self.input_noise))
+        # Answers in float64 do not depend on how samples are batched.
+        self.network_ = network.double()
+        self.config_ = config
+        self.scaling_ = scaling
+        self.n_iter_ = len(course.losses)
+        self.loss_curve_ = course.losses
+        self.calibration_ = _calibrate(network, samples)
+
+    def _model_config(self, channels: int, output_size: int) -> ModelConfig:
+        """Return the network's shape; a baseline is told what it knows of."""
+        given: dict[str, Any] = {
+            "num_blocks": operator.index(self.num_blocks),
+            "weight_bits": self.weight_bits,
+            "recurrence": self.recurrence,
+        }
+        if self.model in KINDS:
+            given = {name: value for name, value in given.items() if name in KINDS[self.model].reads}
+            given.setdefault("weight_bits", NEUTRAL["weight_bits"])
+        return ModelConfig(channels, operator.index(self.hidden_size), output_size, model=self.model, **given)
+
+    def _training_config(self, seed: int, samples: int) -> TrainingConfig:
+        if not 0 <= self.input_noise < float("inf"):
+            raise InputError(f"input_noise must be 0 or more, got {self.input_noise}.")
+        batch_size = operator.index(self.batch_size)
+        if isinstance(self.max_steps, str):
+            if self.max_steps != "auto":
+                raise InputError(f"max_steps must be a number or 'auto', got {self.max_steps!r}.")
+            steps = min(max(FEWEST_STEPS, PASSES * samples // max(1, batch_size)), MOST_STEPS)
+        else:
+            steps = operator.index(self.max_steps)
+        return TrainingConfig(
+            task="estimator",
+            steps=steps,
+            evaluate_every=max(LOOK_STEPS, samples // max(1, batch_size)),
+            batch_size=batch_size,
+            learning_rate=float(self.learning_rate),
+            gradient_clip=model_values(self.model).get("gradient_clip"),
+            seed=seed,
+        )
+
+    def _watch(self, samples: Split, strata: NDArray[Any] | None, seed: int) -> tuple[Split, Watch]:
+        """Return the samples to train on, and when to stop."""
+        if self.early_stopping not in (True, False, "auto"):
+            raise InputError(f"early_stopping must be True, False or 'auto', got {self.early_stopping!r}.")
+        if self.early_stopping is False:
+            return samples, Watch(None)
+        patience = operator.index(self.n_iter_no_change)
+        if self.early_stopping == "auto" and len(samples) < HOLD_OUT_FROM:
+            return samples, Watch(patience, self.tol)
+        if strata is not None and np.unique(strata, return_counts=True)[1].min() < 2:
+            strata = None  # a class of one sample cannot be on both sides
+        kept, held = train_test_split(
+            np.arange(len(samples)), test_size=self.validation_fraction, stratify=strata, random_state=seed
+        )
+        held_out = _rows(samples, np.sort(held))
+        return _rows(samples, np.sort(kept)), Watch(patience, self.tol, held_out)
+
+
+def _rows(samples: Split, index: NDArray[np.int64]) -> Split:
+    return Split(*samples.batch(torch.from_numpy(index)))
+
+
+def _calibrate(network: SequenceModel, samples: Split) -> Calibration | None:
+    """Return the ranges of states and inputs over `CALIBRATION_SAMPLES` series at most; None of baselines."""
+    if not isinstance(network.recurrent, HadamRNN):
+        return None
+    index = torch.arange(0, len(samples), -(-len(samples) // CALIBRATION_SAMPLES))
+    batches = (samples.batch(part) for part in index.split(ROWS_AT_ONCE))
+    return calibrate(network, ((x, lengths) for x, _, lengths in batches))

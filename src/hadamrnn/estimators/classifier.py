@@ -1,0 +1,190 @@
+"""`HadamRNNClassifier`: labels of series."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length
+from torch import Tensor
+from torch.nn.functional import cross_entropy, softmax
+
+from hadamrnn.errors import InputError
+from hadamrnn.estimators.base import SeriesEstimator
+from hadamrnn.estimators.series import Floats, read_series
+from hadamrnn.estimators.training import Loss
+from hadamrnn.fixedpoint.model import Metadata
+from hadamrnn.layers.loss import target_loss
+from hadamrnn.layers.model import HADAMRNN
+
+STORY_CLASSES = 3000  # characters of class names that an integer model's metadata keeps
+
+
+class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
+    """A classifier of series that fits in kilobytes, trained by softmax cross-entropy.
+
+    X is `(n, time, channels)`, a list of `(time, channels)` arrays of different length, or `(n, features)`,
+    read as series of one channel. Inputs are standardised here, and in the integer network too.
+
+    Parameters
+    ----------
+    hidden_size : int
+        Units, a multiple of `num_blocks`.
+    num_blocks : int
+        Diagonal blocks of the recurrent weight; `hidden_size / num_blocks` must be a Hadamard order.
+    weight_bits : int, "ternary" or None
+        Of the input and output weights. The recurrent weight takes one bit a unit.
+    recurrence : "linear" or "relu"
+    model : str
+        "hadamrnn", or the name of a baseline such as "gru", trained by the same loop.
+    max_steps : int or "auto"
+        Adam's steps; "auto" is 30 passes through the data, but at least 300 steps and at most 10,000.
+    batch_size, learning_rate : int, float
+        Adam's; the rate falls to zero along a cosine.
+    input_noise : float
+        Standard deviation of what is added to the standardised inputs in training.
+    class_weight : dict, "balanced" or None
+        Factors of the classes in the loss.
+    early_stopping : bool or "auto"
+        True watches the loss of a held-out `validation_fraction`, False trains for all `max_steps`. "auto"
+        holds out from 1000 samples on, and watches the training loss below.
+    validation_fraction : float
+    n_iter_no_change, tol : int, float
+        Stop when this many looks in a row find no loss lower by `tol`. There is one look a pass through
+        the data, or every 20 steps if that is longer.
+    warm_start : bool
+        Whether `fit` goes on with the network, and the standardisation, of the last call.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    classes_ : ndarray of the labels
+    network_ : SequenceModel, float64
+    n_features_in_ : int
+        Features of `(n, features)`, else channels.
+    feature_names_in_ : ndarray of str
+        Names of the features where X had them.
+    n_iter_ : int, the steps made
+    loss_curve_ : list of float, the loss of each step
+    cost_ : Cost, bytes of weights and operations of one step
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> classifier = HadamRNNClassifier(hidden_size=32, random_state=0).fit(X, y)
+    >>> classifier.score(X, y) > 0.9, classifier.cost_.bytes
+    (True, 121)
+    """
+
+    classes_: NDArray[Any]
+
+    def __init__(
+        self,
+        hidden_size: int = 256,
+        *,
+        num_blocks: int = 1,
+        weight_bits: int | str | None = 4,
+        recurrence: str = "linear",
+        model: str = HADAMRNN,
+        max_steps: int | str = "auto",
+        batch_size: int = 32,
+        learning_rate: float = 1e-2,
+        input_noise: float = 0.2,
+        class_weight: dict[Any, float] | str | None = None,
+        early_stopping: bool | str = "auto",
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        tol: float = 1e-3,
+        warm_start: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            hidden_size,
+            num_blocks=num_blocks,
+            weight_bits=weight_bits,
+            recurrence=recurrence,
+            model=model,
+            max_steps=max_steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            input_noise=input_noise,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            n_iter_no_change=n_iter_no_change,
+            tol=tol,
+            warm_start=warm_start,
+            random_state=random_state,
+        )
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: Any) -> HadamRNNClassifier:
+        """Fit the network to series X and their labels y `(n,)`."""
+        labels = self._labels(y)
+        warm = self.warm_start and hasattr(self, "network_")
+        series = read_series(self, X, reset=not warm)
+        check_consistent_length(X, labels)
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                f"The number of classes has to be greater than one; got {len(classes)} class: {classes}."
+            )
+        if warm and not np.array_equal(classes, self.classes_):
+            raise InputError(f"A warm start keeps its classes {self.classes_}, got {classes} in y.")
+        loss = self._loss(classes, labels)
+        self._train(series, torch.from_numpy(codes), len(classes), loss, codes)
+        self.classes_ = classes
+        return self
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class, `(n, classes)`, in the order of `classes_`."""
+        probabilities: Floats = softmax(torch.from_numpy(self._outputs(X)), dim=1).numpy()
+        return probabilities
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy; y may hold labels of `classes_` only."""
+        predicted = self.predict(X)
+        labels = column_or_1d(y)
+        unseen = sorted(set(labels.tolist()) - set(self.classes_.tolist()), key=str)
+        if unseen:
+            raise ValueError(f"y contains previously unseen labels: {unseen}")
+        return float(np.average(predicted == labels, weights=sample_weight))
+
+    def _answer(self, outputs: Floats) -> NDArray[Any]:
+        answers: NDArray[Any] = self.classes_[outputs.argmax(1)]
+        return answers
+
+    def _target_units(self) -> tuple[Floats, Floats]:
+        return np.zeros(len(self.classes_)), np.ones(len(self.classes_))
+
+    def _story(self, logit_scale: float) -> Metadata:
+        return {"classes": ", ".join(map(str, self.classes_))[:STORY_CLASSES]}
+
+    def _labels(self, y: Any) -> NDArray[Any]:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        labels: NDArray[Any] = column_or_1d(y, warn=True)
+        assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        return labels
+
+    def _loss(self, classes: NDArray[Any], labels: NDArray[Any]) -> Loss:
+        """Return the mean of w_y (log-sum-exp(logits) - logit_y); w has mean 1 over the samples."""
+        if self.class_weight is None:
+            return target_loss
+        weights = compute_class_weight(self.class_weight, classes=classes, y=labels)
+        mean = np.mean(weights[np.searchsorted(classes, labels)])
+        if not mean > 0:
+            raise InputError(f"class_weight must be positive for a class in y, got {self.class_weight}.")
+        factors = torch.from_numpy((weights / mean).astype(np.float32))
+
+        def loss(logits: Tensor, target: Tensor) -> Tensor:
+            return (factors[target] * cross_entropy(logits, target, reduction="none")).mean()
+
+        return loss

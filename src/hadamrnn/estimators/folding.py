@@ -1,0 +1,39 @@
+"""The float network in the user's units, for graphs that carry no scaling of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from hadamrnn.estimators.series import Floats, Scaling
+from hadamrnn.layers.cell import HadamCell
+from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.maths.straight_through import quantize
+from hadamrnn.quantization.calibration import single_layer
+
+
+def raw_network(
+    network: SequenceModel,
+    config: ModelConfig,
+    scaling: Scaling,
+    target_offset: Floats,
+    target_scale: Floats,
+) -> SequenceModel:
+    """Return a float32 network, its weights off the grid, that takes x and gives y as the user knows them.
+
+    U v + b_i = (U / s) x + (b_i - (U / s) o)   with v = (x - o) / s        y = output * scale + offset
+    """
+    single_layer(network)  # raises for a baseline
+    raw = build_model(replace(config, weight_bits=None)).double()
+    raw.load_state_dict(network.state_dict())
+    cell = single_layer(raw).cells[0]
+    assert isinstance(cell, HadamCell) and cell.input_bias is not None and raw.readout.bias is not None
+    with torch.no_grad():
+        weight = quantize(cell.input_weight, config.weight_bits) / torch.from_numpy(scaling.scale)
+        cell.input_weight.copy_(weight)
+        cell.input_bias.sub_(weight @ torch.from_numpy(scaling.offset))
+        factor = torch.from_numpy(target_scale)
+        raw.readout.weight.copy_(network.readout.quantized_weight() * factor[:, None])
+        raw.readout.bias.mul_(factor).add_(torch.from_numpy(target_offset))
+    return raw.float().eval()

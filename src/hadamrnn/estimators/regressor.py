@@ -1,0 +1,93 @@
+"""`HadamRNNRegressor`: values of series."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import RegressorMixin
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_array, check_consistent_length
+
+from hadamrnn.errors import InputError
+from hadamrnn.estimators.base import SeriesEstimator
+from hadamrnn.estimators.series import Floats, read_series
+from hadamrnn.fixedpoint.model import Metadata
+from hadamrnn.layers.loss import target_loss
+
+STORY_TARGETS = 50  # outputs that an integer model's metadata tells the units of
+
+
+class HadamRNNRegressor(RegressorMixin, SeriesEstimator):  # type: ignore[misc]
+    """A regressor of series that fits in kilobytes, trained by squared error.
+
+    X, the parameters and the further attributes are those of `HadamRNNClassifier`, but for `class_weight`.
+    y is `(n,)` or `(n, targets)`; it is standardised here, and predictions come back in its units.
+
+    Attributes
+    ----------
+    network_ : SequenceModel, float64
+    target_offset_, target_scale_ : ndarray `(targets,)`
+        y = output * target_scale_ + target_offset_.
+    n_features_in_ : int
+        Features of `(n, features)`, else channels.
+    feature_names_in_ : ndarray of str
+        Names of the features where X had them.
+    n_iter_ : int, the steps made
+    loss_curve_ : list of float, the loss of each step, of standardised targets
+    cost_ : Cost, bytes of weights and operations of one step
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(200, 10))
+    >>> regressor = HadamRNNRegressor(hidden_size=64, random_state=0).fit(X, X.sum(1))
+    >>> regressor.score(X, X.sum(1)) > 0.8
+    True
+    """
+
+    target_offset_: Floats
+    target_scale_: Floats
+
+    def fit(self, X: Any, y: Any) -> HadamRNNRegressor:
+        """Fit the network to series X and their targets y, `(n,)` or `(n, targets)`."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        warm = self.warm_start and hasattr(self, "network_")
+        series = read_series(self, X, reset=not warm)
+        targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        check_consistent_length(X, targets)
+        if targets.ndim > 2:
+            raise ValueError(f"y must have shape (n,) or (n, targets), got {targets.shape}.")
+        columns = targets.reshape(len(targets), -1)
+        if warm and columns.shape[1] != len(self.target_scale_):
+            raise InputError(
+                f"A warm start keeps its {len(self.target_scale_)} targets, got {columns.shape[1]} in y."
+            )
+        if not warm:
+            scaler = StandardScaler().fit(columns)
+            self.target_offset_, self.target_scale_ = scaler.mean_, scaler.scale_
+        self.single_target_ = targets.ndim == 1
+        standard = ((columns - self.target_offset_) / self.target_scale_).astype(np.float32)
+        self._train(series, torch.from_numpy(standard), columns.shape[1], target_loss, None)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+    def _answer(self, outputs: Floats) -> Floats:
+        values: Floats = outputs * self.target_scale_ + self.target_offset_
+        return values[:, 0] if self.single_target_ else values
+
+    def _target_units(self) -> tuple[Floats, Floats]:
+        return self.target_offset_, self.target_scale_
+
+    def _story(self, logit_scale: float) -> Metadata:
+        units = list(zip(self.target_offset_, self.target_scale_, strict=True))[:STORY_TARGETS]
+        return {
+            f"target_{k}": f"logit * {logit_scale * scale:.9g} + {offset:.9g}"
+            for k, (offset, scale) in enumerate(units)
+        }

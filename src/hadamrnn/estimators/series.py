@@ -1,0 +1,177 @@
+"""From what a user calls X to series, and from their units to the network's. Start at `read_series`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_array, validate_data
+
+from hadamrnn.data.splits import Split
+from hadamrnn.fixedpoint.model import signed_range
+from hadamrnn.quantization.lowering import RawInputs
+
+Floats = NDArray[np.float64]
+UNIT_BITS = 12  # a raw unit is this many powers of two below the smallest channel's deviation
+RAW_LIMIT = signed_range(32)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """`values`, `(n, time, channels)`, zero past a row's length; `lengths`, `(n,)`, None where all count."""
+
+    values: Floats
+    lengths: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def channels(self) -> int:
+        return int(self.values.shape[2])
+
+    def steps(self) -> Floats:
+        """Return the steps that count, `(steps, channels)`."""
+        if self.lengths is None:
+            return self.values.reshape(-1, self.channels)
+        counted: Floats = self.values[np.arange(self.values.shape[1]) < self.lengths[:, None]]
+        return counted
+
+
+def read_series(estimator: Any, X: Any, *, reset: bool) -> Series:
+    """Return X as series; `reset` sets the estimator's `n_features_in_`, else X must agree with it.
+
+    `(n, features)` is one channel of `features` steps, and every later X must have as many. Of
+    `(n, time, channels)` and of lists of `(time, channels)` arrays the channels must agree, the time may not.
+    """
+    rows = _as_rows(X)
+    rank = 3 if rows is not None else getattr(X, "ndim", 2)  # a list that is no rows becomes a table
+    if rank != 3:
+        if not reset and not estimator.reads_features_:
+            raise ValueError(
+                f"Expected 3D array, got {rank}D array instead: {type(estimator).__name__} was fitted "
+                "to series of shape (time, channels). Reshape your data using array[:, :, None] if they have "
+                "one channel."
+            )
+        minimum = 2 if reset else 1
+        array = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_min_samples=minimum)
+        if reset:
+            estimator.reads_features_ = True
+        return Series(array[:, :, None])
+    series = _from_rows(rows) if rows is not None else Series(_checked(X, allow_nd=True))
+    _check_channels(estimator, series, reset)
+    return series
+
+
+def _as_rows(X: Any) -> list[Any] | None:
+    """Return the samples of a list of series; None where X is an array, or a list that makes one."""
+    if not isinstance(X, list | tuple) and not (isinstance(X, np.ndarray) and X.dtype == object):
+        return None
+    try:
+        ranks = [np.ndim(row) for row in X]
+    except ValueError:  # a row that is ragged itself: numpy words the error when it becomes an array
+        return None
+    if ranks and set(ranks) == {2}:
+        return list(X)
+    ragged = set(ranks) == {1} and len({len(row) for row in X}) > 1
+    return list(X) if ragged else None
+
+
+def _from_rows(rows: list[Any]) -> Series:
+    """Return series of different length, `(time, channels)` or `(time,)` each, filled up with zeros."""
+    arrays = [_checked(row, ensure_2d=False, input_name=f"X[{i}]") for i, row in enumerate(rows)]
+    arrays = [array[:, None] if array.ndim == 1 else array for array in arrays]
+    channels = {array.shape[1] for array in arrays}
+    if len(channels) > 1:
+        raise ValueError(f"All series must have the same number of channels, got {sorted(channels)}.")
+    lengths = np.array([len(array) for array in arrays])
+    values = np.zeros((len(arrays), lengths.max(), channels.pop()))
+    for target, array in zip(values, arrays, strict=True):
+        target[: len(array)] = array
+    return Series(values, lengths if lengths.min() < lengths.max() else None)
+
+
+def _checked(values: Any, input_name: str = "X", **options: Any) -> Floats:
+    array: Floats = check_array(values, dtype=np.float64, input_name=input_name, **options)
+    if 0 in array.shape:
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape={array.shape}) while a minimum of 1 is required."
+        )
+    return array
+
+
+def _check_channels(estimator: Any, series: Series, reset: bool) -> None:
+    name = type(estimator).__name__
+    if reset:
+        if len(series) < 2:
+            raise ValueError(
+                f"Found array with 1 sample(s) (shape={series.values.shape}) while a minimum of 2 is "
+                f"required by {name}."
+            )
+        estimator.n_features_in_ = series.channels
+        estimator.reads_features_ = False
+        vars(estimator).pop("feature_names_in_", None)  # of an earlier fit to a table
+        return
+    expected = 1 if estimator.reads_features_ else estimator.n_features_in_
+    if series.channels != expected:
+        raise ValueError(
+            f"X has {series.channels} channels, but {name} is expecting {expected} channels as input."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """The network's input is v = (x - offset) / scale, channel by channel.
+
+    A device reads raw codes r with x = r `unit`: 1 where the data are whole numbers, else a power of two.
+    `offset` is a whole number of units, so the integer network subtracts exactly what the float one does.
+    """
+
+    offset: Floats
+    scale: Floats
+    unit: float
+
+    @classmethod
+    def of(cls, series: Series) -> Scaling:
+        steps = series.steps()
+        scaler = StandardScaler().fit(steps)
+        largest = float(np.abs(steps).max())
+        unit = 1.0 if _is_whole(steps, largest) else _fine_unit(float(scaler.scale_.min()), largest)
+        return cls(np.rint(scaler.mean_ / unit) * unit, scaler.scale_, unit)
+
+    def split(self, series: Series, dtype: Any, target: torch.Tensor | None = None) -> Split:
+        """Return the network's inputs, with the targets if there are any."""
+        with np.errstate(over="ignore"):  # beyond float32 lies nothing that the training data resemble
+            x = ((series.values - self.offset) / self.scale).astype(dtype)
+        lengths = None if series.lengths is None else torch.from_numpy(series.lengths)
+        return Split(torch.from_numpy(x), target, lengths)
+
+    def raw_inputs(self, unit: float) -> RawInputs:
+        """Return what raw codes mean: v = (r - offset / unit) * (unit / scale)."""
+        return RawInputs((unit / self.scale).tolist(), (self.offset / unit).tolist())
+
+
+def raw_codes(series: Series, unit: float) -> NDArray[np.int64]:
+    """Return what a sensor of this unit gives for the series, int32 at its limits."""
+    codes: NDArray[np.int64] = np.clip(np.rint(series.values / unit), *signed_range(32)).astype(np.int64)
+    return codes
+
+
+def _is_whole(steps: Floats, largest: float) -> bool:
+    return largest <= RAW_LIMIT and bool((steps == np.rint(steps)).all())
+
+
+def _fine_unit(deviation: float, largest: float) -> float:
+    """Return a power of two below the smallest deviation by `UNIT_BITS`, that int32 can reach `largest` with.
+
+    >>> _fine_unit(1.0, 3.0), _fine_unit(1.0, 2.0**40)
+    (0.000244140625, 1024.0)
+    """
+    fine = math.frexp(deviation)[1] - 1 - UNIT_BITS
+    coarse = math.frexp(largest)[1] - 31 if largest else fine
+    return math.ldexp(1.0, max(fine, coarse))

@@ -1,0 +1,137 @@
+"""A fitted estimator becomes integers, C and ONNX that take X in its own units."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+from sklearn.metrics import accuracy_score, r2_score
+
+from hadamrnn.demo import run_self_test
+from hadamrnn.errors import InputError
+from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor
+from hadamrnn.estimators.series import Scaling, Series
+from hadamrnn.fixedpoint.encoding import encode_raw
+from hadamrnn.fixedpoint.engine import Engine
+from hadamrnn.fixedpoint.model import IntegerModel
+
+
+@pytest.fixture(scope="module")
+def digits() -> tuple[Any, Any]:
+    X, y = load_digits(n_class=4, return_X_y=True)
+    return X[:400], y[:400]
+
+
+@pytest.fixture(scope="module")
+def classifier(digits: tuple[Any, Any]) -> HadamRNNClassifier:
+    return HadamRNNClassifier(64, random_state=0).fit(*digits)
+
+
+@pytest.fixture(scope="module")
+def regression() -> tuple[Any, Any, HadamRNNRegressor]:
+    """Values of series in units far from 0 and 1, two of them."""
+    rng = np.random.default_rng(0)
+    X = 20 + 0.01 * rng.normal(size=(200, 12, 2))
+    y = np.stack([1e6 + 1e5 * X[:, :, 0].sum(1), X[:, -1, 1]], axis=1)
+    return X, y, HadamRNNRegressor(64, random_state=0).fit(X, y)
+
+
+def test_whole_numbers_enter_the_integer_network_as_they_are(
+    classifier: HadamRNNClassifier, digits: tuple[Any, Any]
+) -> None:
+    X, y = digits
+    integer = classifier.quantize()
+    codes, _ = encode_raw(integer, X.astype(np.int64)[:, :, None])
+    classes = classifier.classes_[Engine(integer).run(codes).logits.argmax(1)]
+
+    assert isinstance(integer, IntegerModel) and integer.metadata["raw_unit"] == 1.0
+    np.testing.assert_array_equal(classes, classifier.predict_integer(X))
+    assert accuracy_score(y, classes) >= classifier.score(X, y) - 0.02
+
+
+def test_integer_regressions_answer_in_the_units_of_the_targets(
+    regression: tuple[Any, Any, HadamRNNRegressor],
+) -> None:
+    X, y, regressor = regression
+    integer = regressor.quantize(activation_bits=14)
+    float_scores, integer_scores = (
+        r2_score(y, answer, multioutput="raw_values")
+        for answer in (regressor.predict(X), regressor.predict_integer(X, integer))
+    )
+
+    assert (float_scores > 0.7).all()
+    np.testing.assert_allclose(integer_scores, float_scores, atol=0.02)
+    scale = integer.logit_scale * regressor.target_scale_[1]
+    assert integer.metadata["target_1"] == f"logit * {scale:.9g} + {regressor.target_offset_[1]:.9g}"
+
+
+@given(
+    offset=st.floats(-1e4, 1e4),
+    deviation=st.floats(1e-3, 1e3),
+    whole=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_raw_codes_standardise_as_the_float_network_does(
+    offset: float, deviation: float, whole: bool, seed: int
+) -> None:
+    values = offset + deviation * np.random.default_rng(seed).normal(size=(5, 7, 2))
+    series = Series(np.rint(values) if whole else values)
+    scaling = Scaling.of(series)
+    raw = scaling.raw_inputs(scaling.unit)
+    codes = np.rint(series.values / scaling.unit)
+
+    assert np.abs(codes).max() < 2**31
+    assert (scaling.unit == 1.0) == bool((series.values == np.rint(series.values)).all())
+    np.testing.assert_array_equal(np.rint(raw.offset), raw.offset)  # nothing is lost in int32
+    standard = scaling.split(series, np.float64).x.numpy()
+    errors = np.abs((codes - raw.offset) * raw.scale - standard)
+    assert (errors <= 0.5 * scaling.unit / scaling.scale + 1e-9).all()  # half a raw unit
+
+
+@pytest.mark.skipif(shutil.which("cc") is None or shutil.which("make") is None, reason="no C compiler")
+def test_the_exported_c_builds_and_passes_its_test(classifier: HadamRNNClassifier, tmp_path: Path) -> None:
+    folder = classifier.to_c(tmp_path / "c", "digits")
+
+    assert run_self_test(folder) is True
+    assert "classes: 0, 1, 2, 3" in (folder / "digits.h").read_text()
+
+
+def test_onnx_takes_and_gives_the_users_units(
+    classifier: HadamRNNClassifier,
+    digits: tuple[Any, Any],
+    regression: tuple[Any, Any, HadamRNNRegressor],
+    tmp_path: Path,
+) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    X, y, regressor = regression
+
+    def run(folder: Path, inputs: Any) -> Any:
+        session = runtime.InferenceSession(folder / "net_sequence.onnx")
+        return session.run(None, {session.get_inputs()[0].name: inputs.astype(np.float32)})[0]
+
+    logits = run(classifier.to_onnx(tmp_path / "digits", "net"), digits[0][:, :, None])
+    np.testing.assert_array_equal(classifier.classes_[logits.argmax(1)], classifier.predict(digits[0]))
+    values = run(regressor.to_onnx(tmp_path / "values", "net"), X)
+    # float32 leaves 20 +- 0.01 with a resolution of 2e-4 deviations, which the network adds up.
+    np.testing.assert_allclose((values - regressor.predict(X)) / y.std(0), 0, atol=0.02)
+
+
+def test_the_cost_is_that_of_the_network(classifier: HadamRNNClassifier, digits: tuple[Any, Any]) -> None:
+    gru = HadamRNNClassifier(8, model="gru", max_steps=5, random_state=0).fit(*digits)
+
+    assert classifier.cost_.bytes == (64 + 4 * 64 * 5 + 12 * 68 + 7) // 8
+    assert gru.cost_.bytes == 4 * (3 * 8 * 9 + 4 * 8 + 8 * 4 + 4)
+    with pytest.raises(InputError, match="Only a hadamrnn becomes integers, this estimator is a gru"):
+        gru.quantize()
+
+
+def test_quantizing_refuses_what_is_no_unit(classifier: HadamRNNClassifier) -> None:
+    with pytest.raises(InputError, match=r"raw_unit must be positive, got -1"):
+        classifier.quantize(raw_unit=-1.0)
+    assert classifier.quantize(raw_unit=0.5).metadata["raw_unit"] == 0.5

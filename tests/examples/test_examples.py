@@ -1,0 +1,128 @@
+"""The examples run in their short form, and a stream is decided as its windows are."""
+
+from __future__ import annotations
+
+import os
+import pty
+import runpy
+import struct
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hadamrnn import Engine, InputError, fixedpoint
+
+FOLDER = Path(__file__).parents[2] / "examples"
+needs_data = pytest.mark.skipif(
+    "HADAMRNN_DATA" not in os.environ, reason="HADAMRNN_DATA names no data folder"
+)
+
+
+def example(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(FOLDER / f"{name}.py"))
+
+
+@pytest.fixture(scope="module")
+def har(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What har_to_c.py writes."""
+    out = tmp_path_factory.mktemp("examples") / "har"
+    assert example("har_to_c")["main"](["--short", "--out", str(out)]) == 0
+    return out
+
+
+@needs_data
+def test_motion_sensors_become_c_and_a_recording(har: Path) -> None:
+    model = fixedpoint.load(har / fixedpoint.FILE_NAME)
+    with np.load(har / "recording.npz") as recording:
+        codes, activity = recording["codes"], recording["activity"]
+
+    assert (har / "c" / "har.c").is_file()
+    assert model.metadata["raw_unit"] == 2.0**-12
+    assert codes.dtype == np.int16 and codes.shape == (6 * 8 * 64, 9)
+    assert len(activity) == len(codes) and len(set(activity)) == 6
+
+
+@needs_data
+def test_a_stream_is_decided_as_its_windows_are(har: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert example("stream_serial")["main"]([str(har)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    model = fixedpoint.load(har / fixedpoint.FILE_NAME)
+    with np.load(har / "recording.npz") as recording:
+        codes, _ = fixedpoint.encode_raw(model, recording["codes"])
+    starts = range(0, len(codes) - 127, 64)
+    logits = Engine(model).run(np.stack([codes[start : start + 128] for start in starts])).logits
+    classes = np.array(str(model.metadata["classes"]).split(", "))
+
+    assert [line.split()[2] for line in printed[:-2]] == classes[logits.argmax(1)].tolist()
+    assert printed[-2].startswith(f"{len(codes):,} samples, 0 bytes skipped")
+
+
+@needs_data
+def test_the_stream_needs_no_torch(har: Path) -> None:
+    script = str(FOLDER / "stream_serial.py")
+    code = (
+        f"import runpy, sys; runpy.run_path({script!r})['main']([{str(har)!r}, '--short']);"
+        "sys.exit('torch' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_frames_come_back_whatever_noise_stands_between_them() -> None:
+    stream = example("stream_serial")
+    samples = np.random.default_rng(0).integers(-(2**15), 2**15, (50, 3)).astype(np.int16)
+    samples[7] = struct.unpack("<h", b"\xa5\xa5")[0]  # a payload of start bytes
+    noise = b"\x00\x01\xa5"
+    reader, writer = os.pipe()
+    os.write(writer, noise + b"".join(stream["frame"](sample) for sample in samples))
+    os.close(writer)
+    frames = stream["Frames"](reader, 3)
+
+    np.testing.assert_array_equal(np.stack(list(frames)), samples)
+    assert frames.skipped == len(noise)
+    os.close(reader)
+
+
+def test_a_real_port_is_opened_raw_and_read_by_name() -> None:
+    stream = example("stream_serial")
+    board, port = pty.openpty()
+    samples = np.array(
+        [[10, 13], [3, 4], [0x1104, 0x1A1C]], np.int16
+    )  # newlines, Ctrl-C, Ctrl-D, flow control
+    descriptor = stream["open_port"](os.ttyname(port), 115200)
+    os.write(board, b"".join(stream["frame"](sample) for sample in samples))
+    frames = stream["Frames"](descriptor, 2)
+
+    np.testing.assert_array_equal(np.stack(list(islice(frames, len(samples)))), samples)
+    for end in (descriptor, port, board):
+        os.close(end)
+
+
+def test_a_port_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="serial port"):
+        example("stream_serial")["open_port"](str(tmp_path / "ttyNONE"), 115200)
+    with pytest.raises(InputError, match="har_to_c"):
+        example("stream_serial")["main"]([str(tmp_path)])
+
+
+@needs_data
+def test_the_forecast_is_shown_beside_persistence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert example("forecast_etth1")["main"](["--short"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+
+    assert [row[0] for row in rows[1:5]] == ["last", "same", "HadamRNN", "HadamRNN,"]
+    assert float(rows[3][-4]) == pytest.approx(float(rows[4][-4]), abs=0.02)  # integers are as good
+
+
+def test_windows_of_the_test_see_only_their_past() -> None:
+    forecast = example("forecast_etth1")
+    hours = np.repeat(np.arange(400.0)[:, None], 7, axis=1)
+    found = forecast["windows"](hours, 200, 300)
+
+    assert found.future.min() == 200 and found.future.max() == 299
+    np.testing.assert_array_equal(found.future[:, 0], found.past[:, -1] + 1)
+    np.testing.assert_array_equal(found.x[:, -1, :7], 0)

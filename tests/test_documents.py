@@ -1,0 +1,111 @@
+"""What the README and the pages of docs/ show is so.
+
+Python blocks run and print the block below them; `$ hadamrnn` blocks print what they show; `sh` blocks run;
+the commands of all other blocks are ones that the command line takes. That links and pages exist is
+checked by `make docs`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import hadamrnn
+from hadamrnn.cli import build_parser, main
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+class Block(NamedTuple):
+    language: str
+    text: str
+
+
+def blocks(document: Path) -> list[Block]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [Block(*pair) for pair in found]
+
+
+def commands(block: Block) -> list[list[str]]:
+    """Return the commands of a block, each as its words; `a && b` are two."""
+    lines = (part for line in block.text.splitlines() for part in line.split(" && "))
+    return [shlex.split(line, comments=True) for line in lines if line.strip()]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_the_python_and_the_sh_blocks_run_in_order_and_print_what_is_shown(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block, below in pairwise([*blocks(document), Block("", "")]):
+        if block.language == "python":
+            assert _printed(block) == below.text
+        elif block.language == "sh":
+            for words in commands(block):
+                _run(words)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_the_command_blocks_print_what_is_shown(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for block in blocks(document):
+        if block.text.startswith("$ hadamrnn"):
+            command, _, expected = block.text.partition("\n")
+            capsys.readouterr()
+
+            assert main(shlex.split(command)[2:]) == 0
+            assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_command_shown_is_one_that_the_command_line_takes(document: Path) -> None:
+    parser = build_parser()
+    for block in blocks(document):
+        if block.language in ("", "sh") and block.text.startswith("hadamrnn "):
+            for words in commands(block):
+                if words[0] == "hadamrnn":
+                    assert parser.parse_args(words[1:]).run
+
+
+def test_the_first_screen_of_the_readme_has_a_python_block_of_about_ten_lines() -> None:
+    first = next(block.text for block in blocks(DOCUMENTS[0]) if block.language == "python")
+
+    assert len([line for line in first.splitlines() if line.strip()]) <= 12
+
+
+def test_the_api_page_has_every_public_name_once() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+
+    assert sorted(re.findall(r"^::: hadamrnn\.(\w+)$", page, flags=re.MULTILINE)) == sorted(
+        set(hadamrnn.__all__) - {"__version__"}
+    )
+
+
+def test_the_picture_of_the_recurrent_weight_is_what_its_script_draws() -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "scripts" / "draw_weight.py"))
+
+    assert script["TARGET"].read_text() == script["picture"]()
+
+
+def _printed(block: Block) -> str:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(block.text, "document", "exec"), {})
+    return printed.getvalue()
+
+
+def _run(words: list[str]) -> None:
+    if words[0] == "hadamrnn":
+        assert main(words[1:]) == 0
+    elif shutil.which(words[0]) and (words[0] != "make" or shutil.which("cc")):
+        subprocess.run(words, check=True, capture_output=True)
