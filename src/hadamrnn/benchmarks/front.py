@@ -89,9 +89,9 @@ def standing_section(results: Sequence[Result]) -> Section:
         "standing",
         "Where this stands",
         (
-            "For each task the paper's best HadamRNN or Block-HadamRNN, and of the networks measured here that "
-            "take no more bytes the one that is best on validation data, whatever its preset and seed; then "
-            "the smallest of ours that matches the paper's best. Figures are of the test set. "
+            "For each task the paper's best HadamRNN or Block-HadamRNN, and of the networks measured here "
+            "that take no more bytes the one that is best on validation data, whatever its preset and seed; "
+            "then the smallest of ours that matches the paper's best. Figures are of the test set. "
             "Tables below have every row.",
         ),
         (Part(grid=Grid(header, lines)),),
