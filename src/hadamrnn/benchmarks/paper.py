@@ -69,7 +69,11 @@ TASKS: dict[str, Task] = {
             128,
             9,
             1,
-            note="Published without hyper-parameters: preset paper is our choice of them.",
+            note="Published without hyper-parameters: preset paper is our choice of them. Ours stays behind; "
+            "validation holds out four people, and the nine of the test set are harder. Tried by validation: "
+            "learnt signs, for the whole run and for half of it; 8, 32 and 128 blocks; a ReLU recurrence; "
+            "fewer negative signs; 0, 30 and 60 % of the samples hidden; random offsets, scales and shifts "
+            "of the channels; ten seeds, which differ by five points.",
         ),
         Task(
             "dsa19",
