@@ -10,6 +10,7 @@ that read 16-bit sensor codes, writes C and runs the C's self-test. It prints
     weights    2,345 bytes of 4-bit weights, signs and biases
     self-test  passed: the compiled C gives the same bits as Python
 
+Size and noise were chosen among three settings by the accuracy on four people of the training part.
 har/model.int.safetensors is the integer network, har/c the C, and har/recording.npz a minute of one person of
 the test set for `stream_serial.py`.
 """
