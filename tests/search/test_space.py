@@ -13,9 +13,10 @@ from optuna.trial import FixedTrial
 from hadamrnn import fixedpoint
 from hadamrnn.benchmarks.shapes import draw_model
 from hadamrnn.errors import InputError
-from hadamrnn.search.instructions import can_count, count, estimate
+from hadamrnn.search.instructions import BOARD, count, estimate
 from hadamrnn.search.space import Budget, Candidate, Network, Space, every_candidate
 from hadamrnn.training.config import resolve_config
+from tests.edge_targets import installed
 
 DIGITS = Network(1, 10, "dense", False)
 NETWORKS = (DIGITS, Network(9, 2, "dense", False), Network(10, 9, "one_hot", True))
@@ -93,7 +94,6 @@ def test_the_first_guess_is_the_preset_where_it_fits() -> None:
     ],
 )
 def test_the_estimate_is_within_a_tenth_of_the_count(network: Network, candidate: Candidate) -> None:
-    if not can_count():
-        pytest.skip("no arm-none-eabi-gcc and qemu-system-arm: make test-edge installs them")
+    installed(BOARD)
 
     assert estimate(candidate, network) == pytest.approx(count(candidate, network), rel=0.1)
