@@ -156,7 +156,8 @@ def _curves(task: str, key: str, runs: Sequence[Result]) -> Picture:
         if not accuracy:
             top.set_yscale("log")
         bottom.set_yscale("symlog", linthresh=1)
-        bottom.set_ylim(bottom=0)
+        most = max(max(run.curve["flips"]) for run in runs)
+        bottom.set_ylim(0, max(10, 2 * most))  # held signs: a line at zero of a readable axis
         top.set_ylabel("validation accuracy in %" if accuracy else "validation cross-entropy")
         bottom.set_ylabel("sign flips")
         bottom.set_xlabel("epoch")
