@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hadamrnn.export import draw_golden, export_c
+from hadamrnn.export import draw_golden, export_c, make_golden
 from hadamrnn.export.c import c_files
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import signed_range
@@ -174,6 +174,8 @@ def test_golden_vectors_are_what_a_batch_run_gives() -> None:
 
     assert np.array_equal(result.logits, golden.logits)
     assert result.saturations == golden.saturations.sum()
+    assert golden.source == "random codes"
+    assert make_golden(model, golden.inputs).source == "given codes"
 
 
 def test_c_holds_no_float_no_heap_no_division_and_no_static_variable() -> None:

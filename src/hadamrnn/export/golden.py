@@ -33,7 +33,7 @@ class Golden:
     encoded: NDArray[np.int32]  # (samples, input_size)
     raw_clipped: NDArray[np.int64]  # (samples,)
     every: bool
-    source: str = "random codes"  # where the inputs come from, one line
+    source: str = "given codes"  # where the inputs come from, one line
 
 
 def draw_golden(
@@ -49,7 +49,7 @@ def draw_golden(
         inputs[0] = rng.choice([low, high], inputs[0].shape)  # the first sequence walks along the edges
     else:
         inputs = rng.integers(0, model.vocabulary_size, (sequences, time))
-    return make_golden(model, inputs, every=every, rng=rng)
+    return replace(make_golden(model, inputs, every=every, rng=rng), source="random codes")
 
 
 def fit_golden(
