@@ -7,6 +7,7 @@ Peak memory is taken in a process of its own per side. Start at `run_shapes`.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import resource
 import time
@@ -205,6 +206,7 @@ def _measure_peak(name: str, side: str, threads: int, data_dir: str | None) -> f
 
 def extra_megabytes(work: Callable[[], object]) -> float:
     """Return by how much this process grows, at most, while `work` runs."""
+    gc.collect()  # garbage of earlier work, freed meanwhile, would hide the growth
     start = _reset_peak()
     work()
     return (_peak() - start) / 2**20
