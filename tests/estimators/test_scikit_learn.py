@@ -94,12 +94,21 @@ def test_the_seed_decides_and_torch_is_left_alone(waves: Waves) -> None:
     import torch
 
     X, y = waves
-    state = torch.get_rng_state()
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
     first, again, other = (small(random_state=seed).fit(X, y).predict_proba(X) for seed in (0, 0, 1))
 
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
-    assert torch.equal(state, torch.get_rng_state())
+    assert torch.equal(state, torch.get_rng_state()) and threads == torch.get_num_threads()
+
+
+def test_threads_change_nothing_but_time(waves: Waves) -> None:
+    X, y = waves
+
+    np.testing.assert_array_equal(
+        small(n_jobs=2, max_steps=20).fit(X, y).predict_proba(X),
+        small(max_steps=20).fit(X, y).predict_proba(X),
+    )
 
 
 def test_pickles_and_clones_answer_alike(waves: Waves) -> None:

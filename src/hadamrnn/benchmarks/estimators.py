@@ -14,7 +14,6 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
@@ -37,7 +36,7 @@ Written by `hadamrnn bench estimators --out docs/estimators.md`; do not edit. `H
 default settings (256 units, 4-bit weights) beside a float32 GRU of 32 units, trained by the same loop, on the
 published training and test parts. Accuracies are means over {seeds} seeds, with the worst and the best.
 Integer is the network of 12-bit states that C runs, on raw inputs. Bytes are those of the weights: biases
-of 12 bits for HadamRNN, all of 32 bits for the GRU. Training is the mean CPU time of `fit`, {threads}.
+of 12 bits for HadamRNN, all of 32 bits for the GRU. Training is the mean CPU time of `fit`, on one thread.
 Majority is the accuracy of always answering the most frequent class of the training part.
 """
 
@@ -109,9 +108,7 @@ def load_part(dataset: str, split: str) -> Part:
 
 def estimators_page(rows: list[EstimatorRow], seeds: int) -> str:
     """Return the Markdown of the page."""
-    threads = torch.get_num_threads()
-    counted = "on one thread" if threads == 1 else f"on {threads} threads"
-    lines = [INTRODUCTION.format(seeds=seeds, threads=counted)]
+    lines = [INTRODUCTION.format(seeds=seeds)]
     lines += ["| set | network | accuracy | worst to best | integer | majority | bytes | training |"]
     lines += ["|---|---|---:|---:|---:|---:|---:|---:|"]
     return "\n".join([*lines, *map(_line, rows), ""])

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hadamrnn.cli.arguments import add_json_option, add_threads_option, positive
+from hadamrnn.cli.arguments import add_json_option, positive
 
 
 def add_estimators(benches: Any) -> None:
@@ -26,19 +26,14 @@ def add_estimators(benches: Any) -> None:
     )
     parser.add_argument("--seeds", type=positive, default=5, help="fits of each network (default 5)")
     parser.add_argument("--out", metavar="FILE", type=Path, help="write the page there, not to the terminal")
-    add_threads_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
-    import torch
-
     from hadamrnn.benchmarks import estimators
     from hadamrnn.files import write_atomically
 
-    if args.threads is not None:
-        torch.set_num_threads(args.threads)
     rows = estimators.run_estimators(args.sets or list(estimators.LOADERS), seeds=args.seeds)
     page = estimators.estimators_page(rows, args.seeds)
     if args.out is not None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
@@ -26,7 +27,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.estimators.cost import ACTIVATION_BITS, Cost, network_cost
 from hadamrnn.estimators.folding import raw_network
 from hadamrnn.estimators.series import Floats, Scaling, Series, raw_codes, read_series
-from hadamrnn.estimators.training import LOOK_STEPS, Loss, Watch, train_network
+from hadamrnn.estimators.training import LOOK_STEPS, Loss, Watch, threads, train_network
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata
@@ -69,6 +70,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         n_iter_no_change: int = 5,
         tol: float = 1e-3,
         warm_start: bool = False,
+        n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.hidden_size = hidden_size
@@ -85,6 +87,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     @abstractmethod
@@ -195,8 +198,8 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the float network's outputs, float64 `(n, output_size)`."""
         check_is_fitted(self)
         series = read_series(self, X, reset=False)
-        logits = predict_logits(self.network_, self.scaling_.split(series, np.float64))
-        outputs: Floats = logits.numpy()
+        with threads(effective_n_jobs(self.n_jobs)):
+            outputs: Floats = predict_logits(self.network_, self.scaling_.split(series, np.float64)).numpy()
         return outputs
 
     def _train(
@@ -217,7 +220,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         scaling = self.scaling_ if warm else Scaling.of(series)
         samples = scaling.split(series, np.float32, target)
         train, watch = self._watch(samples, strata, seed)
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), threads(effective_n_jobs(self.n_jobs)):
             torch.manual_seed(seed)
             network = copy.deepcopy(self.network_).float() if warm else build_model(config)
             course = train_network(network, train, loss, training, watch, float(self.input_noise))

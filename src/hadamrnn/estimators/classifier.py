@@ -60,6 +60,8 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc
         the data, or every 20 steps if that is longer.
     warm_start : bool
         Whether `fit` goes on with the network, and the standardisation, of the last call.
+    n_jobs : int or None
+        Threads; None is one, which is the quickest for series as short as these, and -1 is all.
     random_state : int, RandomState or None
 
     Attributes
@@ -103,6 +105,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc
         n_iter_no_change: int = 5,
         tol: float = 1e-3,
         warm_start: bool = False,
+        n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -120,6 +123,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc
             n_iter_no_change=n_iter_no_change,
             tol=tol,
             warm_start=warm_start,
+            n_jobs=n_jobs,
             random_state=random_state,
         )
         self.class_weight = class_weight

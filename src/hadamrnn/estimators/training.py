@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -52,6 +53,17 @@ class Course:
         if look < previous or not self.best:
             self.best = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
         self.looks.append(look)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Run torch on this many threads: for networks this small a second one only waits for the first."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def train_network(
