@@ -48,20 +48,21 @@ def test_twelve_bits_lose_at_most_three_tenths_of_a_point_on_har2(tmp_path: Path
     assert right["integer"] >= right["float"] - 0.003 * samples
 
 
-PAPER_ROWS = (
-    *("pmnist-512-4bit", "smnist-512-4bit", "imdb-128-2bit", "imdb-512-4bit", "har2-512-4bit-q2"),
-    *("har2-512-6bit-q2", "har2-512-8bit-q2", "har2-512-4bit", "har2-512-6bit", "har2-512-8bit"),
-)
+# Not held by blocks of 4 and 16 units, which lose up to 18 points at 12 bits: RESULTS.md has them.
+SMALLEST_BLOCK = 64
 
 
-@pytest.mark.parametrize("experiment", PAPER_ROWS)
-def test_measured_networks_lose_at_most_three_tenths_of_a_point(experiment: str) -> None:
-    """The networks of the paper's rows, as `hadamrnn reproduce` measured them on the test sets."""
-    results = [result for result in read_results(RESULTS) if result.experiment == experiment]
-    assert results
-    for result in results:
-        assert result.test is not None and result.integer is not None and result.integer.test is not None
-        assert result.integer.test >= result.test - 0.003
+def test_measured_networks_lose_at_most_three_tenths_of_a_point() -> None:
+    """Every network that `hadamrnn reproduce` measured on a test set, but those of small blocks."""
+    checked = set()
+    for result in read_results(RESULTS):
+        block = result.config["hidden_size"] // result.config["num_blocks"]
+        if result.metric != "accuracy" or result.integer is None or block < SMALLEST_BLOCK:
+            continue
+        assert result.test is not None and result.integer.test is not None
+        assert result.integer.test >= result.test - 0.003, result.name
+        checked.add(result.config["task"])
+    assert checked >= {"pmnist", "smnist", "har2", "imdb"}
 
 
 def test_the_measured_copy_task_keeps_its_cross_entropy() -> None:
