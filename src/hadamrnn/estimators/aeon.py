@@ -27,7 +27,7 @@ TAGS = {
 }
 
 
-class AeonHadamRNNClassifier(BaseClassifier):  # type: ignore[misc]
+class AeonHadamRNNClassifier(BaseClassifier):
     """Passes series on to `estimator`, a `HadamRNNClassifier`; one with default settings if None."""
 
     _tags = TAGS
@@ -54,7 +54,7 @@ class AeonHadamRNNClassifier(BaseClassifier):  # type: ignore[misc]
         return {"estimator": HadamRNNClassifier(8, max_steps=10, random_state=0)}
 
 
-class AeonHadamRNNRegressor(BaseRegressor):  # type: ignore[misc]
+class AeonHadamRNNRegressor(BaseRegressor):
     """Passes series on to `estimator`, a `HadamRNNRegressor`; one with default settings if None."""
 
     _tags = TAGS

@@ -45,7 +45,7 @@ PASSES, FEWEST_STEPS, MOST_STEPS = 30, 300, 10_000  # of max_steps="auto"
 HOLD_OUT_FROM = 1000  # samples: with fewer, "auto" trains on all of them
 
 
-class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
+class SeriesEstimator(BaseEstimator):
     """Everything but what y means; the parameters are documented with `HadamRNNClassifier`."""
 
     config_: ModelConfig

@@ -26,7 +26,7 @@ from hadamrnn.layers.model import HADAMRNN
 STORY_CLASSES = 3000  # characters of class names that an integer model's metadata keeps
 
 
-class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
+class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     """A classifier of series that fits in kilobytes, trained by softmax cross-entropy.
 
     X is `(n, time, channels)`, a list of `(time, channels)` arrays of different length, or `(n, features)`,

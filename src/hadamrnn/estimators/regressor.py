@@ -19,7 +19,7 @@ from hadamrnn.layers.loss import target_loss
 STORY_TARGETS = 50  # outputs that an integer model's metadata tells the units of
 
 
-class HadamRNNRegressor(RegressorMixin, SeriesEstimator):  # type: ignore[misc]
+class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
     """A regressor of series that fits in kilobytes, trained by squared error.
 
     X, the parameters and the further attributes are those of `HadamRNNClassifier`, but for `class_weight`.

@@ -5,7 +5,7 @@ sktime hands over a list of tables `(time, channels)`, which is what ours read.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ TAGS = {
 }
 
 
-class SktimeHadamRNNClassifier(BaseClassifier):  # type: ignore[misc]
+class SktimeHadamRNNClassifier(BaseClassifier):
     """Passes series on to `estimator`, a `HadamRNNClassifier`; one with default settings if None.
 
     >>> from hadamrnn.estimators import HadamRNNClassifier
@@ -35,7 +35,7 @@ class SktimeHadamRNNClassifier(BaseClassifier):  # type: ignore[misc]
     64
     """
 
-    _tags = {**TAGS, "capability:predict_proba": True}  # noqa: RUF012, sktime's own way
+    _tags: ClassVar[dict[str, Any]] = {**TAGS, "capability:predict_proba": True}
 
     def __init__(self, estimator: HadamRNNClassifier | None = None) -> None:
         self.estimator = estimator
@@ -60,7 +60,7 @@ class SktimeHadamRNNClassifier(BaseClassifier):  # type: ignore[misc]
         return [{"estimator": HadamRNNClassifier(size, max_steps=10, random_state=0)} for size in sizes]
 
 
-class SktimeHadamRNNRegressor(BaseRegressor):  # type: ignore[misc]
+class SktimeHadamRNNRegressor(BaseRegressor):
     """Passes series on to `estimator`, a `HadamRNNRegressor`; one with default settings if None.
 
     >>> from hadamrnn.estimators import HadamRNNRegressor
