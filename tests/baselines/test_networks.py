@@ -135,16 +135,25 @@ def test_a_native_layer_is_torchs_own() -> None:
     assert torch.equal(NativeLayer(network).end_state(x), h_n[-1])
 
 
-@pytest.mark.parametrize(("name", "option"), [("lstm", "forget_bias"), ("fastgrnn", "gate_bias")])
-def test_an_open_gate_remembers_the_first_step_for_longer(name: str, option: str) -> None:
-    def influence(bias: float) -> float:
+@pytest.mark.parametrize(
+    ("name", "closed", "opened"),
+    [
+        ("lstm", {"forget_bias": 0.0}, {"forget_bias": 5.0}),
+        ("lstm", {"forget_bias": 0.0}, {"forget_bias": 5.0, "input_gate_bias": -5.0}),
+        ("fastgrnn", {}, {"memory_steps": 150}),
+    ],
+)
+def test_an_open_gate_remembers_the_first_step_for_longer(
+    name: str, closed: dict[str, Any], opened: dict[str, Any]
+) -> None:
+    def influence(options: dict[str, Any]) -> float:
         torch.manual_seed(0)
-        recurrent = layer(name, {}, {option: bias})
+        recurrent = layer(name, {}, options)
         x = torch.randn(4, 60, 3, dtype=torch.float64, requires_grad=True)
         (gradient,) = torch.autograd.grad(recurrent.end_state(x).sum(), x)
         return float(gradient[:, 0].abs().max())
 
-    assert influence(5.0) > 1e3 * influence(0.0)
+    assert influence(opened) > 1e3 * influence(closed)
 
 
 def test_names_are_the_same_everywhere() -> None:
@@ -158,9 +167,10 @@ def test_names_are_the_same_everywhere() -> None:
         ({"weight_bits": 4}, "lstm networks have no weight_bits: it must be none, got 4"),
         ({"num_blocks": 2}, "lstm networks have no num_blocks: it must be 1, got 2"),
         ({"recurrence": "relu"}, "lstm networks have no recurrence"),
-        ({"model_options": {"rank": 3}}, "no model option 'rank': lstm takes forget_bias"),
+        ({"model_options": {"rank": 3}}, "no model option 'rank': lstm takes forget_bias, input_gate_bias"),
         ({"model": "rnn", "model_options": {"nonlinearity": "sin"}}, "nonlinearity must be one of"),
         ({"model": "ornn", "model_options": {"orthogonal_map": "qr"}}, "orthogonal_map must be one of"),
+        ({"model": "fastgrnn", "weight_bits": 8, "model_options": {"memory_steps": 1}}, "memory_steps must be"),
         ({"model": "ornn", "recurrence": "tanh"}, "recurrence must be one of"),
         ({"model": "ornn", "hidden_size": 0}, "hidden_size must be at least 1"),
         ({"model": "quantized_lstm", "weight_bits": 0}, "weight_bits must be"),

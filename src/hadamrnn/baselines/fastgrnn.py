@@ -9,6 +9,7 @@ with a written-out adjoint.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from torch.autograd.function import once_differentiable
 from hadamrnn.baselines.factored import FactoredWeight
 from hadamrnn.baselines.layer import BaselineLayer, projected
 from hadamrnn.bits import WeightBits
+from hadamrnn.errors import InputError
 from hadamrnn.layers.inputs import Tokens
 from hadamrnn.layers.interface import Constrained
 
@@ -32,7 +34,8 @@ class FastGRNN(BaselineLayer, Constrained):
         weight_bits: of W and U; the paper's networks have 8.
         input_rank, recurrent_rank: of W and U; None for full rank.
         input_density, recurrent_density: share of nonzero entries, see `FactoredWeight`.
-        gate_bias: b_z at the start; about log(T) lets an untrained network remember T steps.
+        memory_steps: how long untrained units remember, spread from one step to this many; None for the
+            original's start, about four steps. Sequences longer than a few hundred steps need it.
         piecewise: sigmoid and tanh made of straight lines, as integer arithmetic wants them.
     """
 
@@ -46,10 +49,12 @@ class FastGRNN(BaselineLayer, Constrained):
         recurrent_rank: int | None = None,
         input_density: float = 1.0,
         recurrent_density: float = 1.0,
-        gate_bias: float = 1.0,
+        memory_steps: int | None = None,
         piecewise: bool = False,
     ) -> None:
         super().__init__(input_size, hidden_size)
+        if memory_steps is not None and memory_steps < 2:
+            raise InputError(f"memory_steps must be at least 2, got {memory_steps}.")
         self.piecewise = piecewise
         self.input_weight = FactoredWeight(
             hidden_size, input_size, rank=input_rank, density=input_density, weight_bits=weight_bits
@@ -57,10 +62,22 @@ class FastGRNN(BaselineLayer, Constrained):
         self.recurrent_weight = FactoredWeight(
             hidden_size, hidden_size, rank=recurrent_rank, density=recurrent_density, weight_bits=weight_bits
         )
-        self.gate_bias = nn.Parameter(torch.full((hidden_size,), float(gate_bias)))
+        self.gate_bias = nn.Parameter(torch.ones(hidden_size))
         self.candidate_bias = nn.Parameter(torch.ones(hidden_size))
         self.zeta_logit = nn.Parameter(torch.tensor(1.0))
         self.nu_logit = nn.Parameter(torch.tensor(-4.0))
+        if memory_steps is not None:
+            self._remember(memory_steps)
+
+    @torch.no_grad()
+    def _remember(self, steps: int) -> None:
+        """Open the gates for 1 to `steps` steps, evenly in the logarithm: a gate of m / (m + 1) keeps m steps.
+
+        What every step adds whatever its gate says, nu c_t, must then be small, or it drowns the input.
+        """
+        self.gate_bias.copy_(torch.linspace(0.0, math.log(steps), self.hidden_size))
+        self.candidate_bias.zero_()
+        self.nu_logit.fill_(-math.log(steps))
 
     def states(self, x: Tensor | Tokens, valid: Tensor | None) -> Tensor:
         z = projected(x, self.input_weight(), None)

@@ -66,10 +66,12 @@ def lstm(
     bidirectional: bool = False,
     dropout: float = 0.0,
     forget_bias: float = 1.0,
+    input_gate_bias: float = 0.0,
 ) -> NativeLayer:
     """Return torch's LSTM, its forget gates biased open at the start.
 
-    A `forget_bias` of about log(T) lets an untrained network remember T steps; 0 is torch's own start.
+    A `forget_bias` of log(m) lets an untrained network remember m steps; 0 is torch's own start. Over long
+    sequences an `input_gate_bias` of -log(m) keeps what is remembered from piling up (Tallec and Ollivier 2018).
     """
     network = nn.LSTM(
         input_size, hidden_size, num_layers, batch_first=True, dropout=dropout, bidirectional=bidirectional
@@ -77,6 +79,7 @@ def lstm(
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             if name.startswith("bias_ih"):  # torch orders the gates input, forget, cell, output
+                parameter[:hidden_size] += input_gate_bias
                 parameter[hidden_size : 2 * hidden_size] += forget_bias
     return NativeLayer(network)
 
