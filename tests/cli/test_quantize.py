@@ -54,6 +54,18 @@ def test_few_bits_lose_and_finetuning_wins_some_back(
     assert plain["integer"] < tuned["integer"]
 
 
+def test_advice_is_given_only_where_rounding_spoils_the_accuracy(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["quantize", str(run_folder), "--activation-bits", "6"]) == 0
+    spoilt = capsys.readouterr().out
+    assert main(["quantize", str(run_folder), "--activation-bits", "16"]) == 0
+    fine = capsys.readouterr().out
+
+    assert "6-bit states: try --activation-bits 8 or --finetune" in spoilt
+    assert "advice" not in fine
+
+
 def test_text_output_names_both_metrics_and_the_file(
     run_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,6 +19,8 @@ from hadamrnn.cli.arguments import (
 if TYPE_CHECKING:
     from hadamrnn.fixedpoint import IntegerModel
 
+BEARABLE_LOSS = 0.003  # of accuracy: what the paper's networks lose at 12 bits, and no reason to worry
+
 
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
@@ -81,6 +83,7 @@ def run(args: argparse.Namespace) -> None:
     integer, _ = quantize(model, splits, config)
     split = getattr(splits, args.split)
     figures: dict[str, Any] = {"task": splits.task, "metric": splits.metric, "split": args.split}
+    figures["activation_bits"] = integer.activation_bits
     if split.labelled:
         network = IntegerNetwork(integer, args.threads)
         figures["float"] = evaluate(model, split, splits.metric)
@@ -119,6 +122,7 @@ def _lines(figures: dict[str, Any]) -> list[str]:
             f"float     {show_metric(figures['metric'], figures['float'])} over {figures['split']}",
             f"integer   {show_metric(figures['metric'], figures['integer'])}, "
             f"{figures['saturations']} states and {figures['input_saturations']} inputs saturated",
+            *_advice(figures),
         ]
     extra = f", {figures['extra_bytes'] / 1024:.2f} kB of tables beside it" if figures["extra_bytes"] else ""
     return [
@@ -127,3 +131,13 @@ def _lines(figures: dict[str, Any]) -> list[str]:
         f"{extra}, header {figures['header_bytes']} bytes",
         f"written   {figures['file']}",
     ]
+
+
+def _advice(figures: dict[str, Any]) -> list[str]:
+    """Return what to do about an accuracy that rounding has spoilt; nothing where it has not."""
+    lost = figures["float"] - figures["integer"]
+    if figures["metric"] != "accuracy" or lost <= BEARABLE_LOSS:
+        return []
+    bits = figures["activation_bits"]
+    more = f"--activation-bits {min(bits + 2, 16)} or " if bits < 16 else ""
+    return [f"advice    {100 * lost:.2f} points are lost to {bits}-bit states: try {more}--finetune"]
