@@ -62,7 +62,7 @@ def test_advice_is_given_only_where_rounding_spoils_the_accuracy(
     assert main(["quantize", str(run_folder), "--activation-bits", "16"]) == 0
     fine = capsys.readouterr().out
 
-    assert "6-bit states: try --activation-bits 8 or --finetune" in spoilt
+    assert "6-bit states cost" in spoilt and "points: try --activation-bits 8 or --finetune" in spoilt
     assert "advice" not in fine
 
 
