@@ -103,6 +103,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_valid_one(name: str, neares
         ({"negative_signs": 1.5}, r"in 0\.\.1"),
         ({"embedding_scale": 0.0}, "positive"),
         ({"input_dropout": 1.0}, "under 1"),
+        ({"weight_clip": 1.0}, "above 1"),
         ({"seed": -1}, r"0..2\*\*32"),
         ({"task_options": 3}, "must be dict"),
     ],

@@ -17,7 +17,7 @@ from hadamrnn.training.loop import fit
 from hadamrnn.training.models import build
 from hadamrnn.training.processes import Processes
 from hadamrnn.training.progress import Row, Watcher
-from hadamrnn.training.trainer import Diverged, Trainer, sign_parameters
+from hadamrnn.training.trainer import Diverged, Trainer, quantized_parameters, sign_parameters
 
 if TYPE_CHECKING:
     from tests.training.conftest import Draw
@@ -192,6 +192,21 @@ def test_clipping_bounds_the_norm_of_the_gradient(draw: Draw) -> None:
 
     norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
     assert norm == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_clipped_weights_stay_within_a_few_root_mean_squares(draw: Draw) -> None:
+    free, clipped = (
+        trainer_of(draw, dataclasses.replace(SHORT, weight_clip=clip)) for clip in (None, 1.25)
+    )
+    reach = []
+    for trainer in (free, clipped):
+        for _ in range(3):
+            trainer.step()
+        matrices = [weight.detach() for weight in quantized_parameters(trainer.model)]
+        reach.append([float(w.abs().max() / w.square().mean().sqrt()) for w in matrices])
+
+    assert all(value > 1.6 for value in reach[0])
+    assert all(value < 1.4 for value in reach[1])  # clipping itself lowers the root mean square
 
 
 def test_hidden_input_is_dropout_for_numbers_and_padding_for_words(digits: Splits) -> None:

@@ -12,7 +12,7 @@ from hadamrnn.benchmarks.document import Cell
 from hadamrnn.benchmarks.results import Result
 from hadamrnn.benchmarks.rows import Row, Task
 from hadamrnn.benchmarks.runner import Job
-from hadamrnn.training.config import resolve_config
+from hadamrnn.training.config import TrainingConfig, resolve_config
 
 PRESETS = ("paper", "best", "quick")
 # A cross-entropy above this share of guessing's has learnt nothing.
@@ -169,9 +169,11 @@ def _settings(row: Row, result: Result) -> Sequence[str]:
     """Return the options that turn the row's preset of today into what was run."""
     assert row.experiment is not None
     today = asdict(Job(row.experiment, result.preset, result.seed).config)
+    # A setting that a result does not know is younger, and its default is what was run.
+    defaults = asdict(TrainingConfig(result.config["task"], epochs=1))
     changed = [
         f"--set {shlex.quote(f'{name}={_text(value)}')}"
-        for name, value in result.config.items()
+        for name, value in {**defaults, **result.config}.items()
         if name not in SAID_ELSEWHERE and value != today.get(name)
     ]
     # Epochs unset steps and the other way round: what is unset needs no word.

@@ -70,6 +70,9 @@ class TrainingConfig:
     input_dropout: float = option(0.0, "share of the input (numbers, or embedded words) that a step hides")
     embedding_scale: float = option(1.0, "standard deviation of the embedding at the start")
     gradient_clip: float | None = option(None, "largest norm of the gradient; none does not clip")
+    weight_clip: float | None = option(
+        None, "largest entry of U and of V, in root mean squares of its matrix; none does not clip"
+    )
     weight_average: float | None = option(
         None, "keep an exponential average of the weights with this factor a step, as 0.999"
     )
@@ -88,6 +91,7 @@ class TrainingConfig:
             _check(name, getattr(self, name), lambda value: value >= 1, "at least 1")
         for name in ("learning_rate", "decay_factor", "gradient_clip", "embedding_scale"):
             _check(name, getattr(self, name), lambda value: 0 < value < float("inf"), "positive")
+        _check("weight_clip", self.weight_clip, lambda value: 1 < value < float("inf"), "above 1")
         for name in ("sign_learning_rate", "sign_freeze_epoch"):
             _check(name, getattr(self, name), lambda value: 0 <= value < float("inf"), "0 or more")
         for name in ("weight_average", "adam_beta2"):

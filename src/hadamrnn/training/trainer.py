@@ -13,6 +13,7 @@ from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
 from hadamrnn.layers.cell import HadamCell
 from hadamrnn.layers.interface import Constrained
+from hadamrnn.layers.linear import QuantizedLinear
 from hadamrnn.layers.model import SequenceModel
 from hadamrnn.layers.storage import check_finite
 from hadamrnn.training.checkpoint import Counters, adam_tensors, restore_adam
@@ -56,6 +57,7 @@ class Trainer:
         self.best: dict[str, Tensor] = {}
         self._constrained = [layer for layer in model.modules() if isinstance(layer, Constrained)]
         self._signs = sign_parameters(model)
+        self._quantized = quantized_parameters(model)
         if not self.schedule.signs_learn(0):
             for latent in self._signs:
                 latent.requires_grad_(False)  # the engine then leaves their gradient out
@@ -102,6 +104,7 @@ class Trainer:
         self.optimizer.step()
         for layer in self._constrained:
             layer.constrain((step + 1) / self.schedule.total_steps)
+        self._clip_weights()
         if self._average is not None:
             self._average.update_parameters(self.model)
         if learning:
@@ -206,6 +209,15 @@ class Trainer:
             return nn.functional.dropout(x, share)
         return x.masked_fill(torch.rand(x.shape) < share, 0)
 
+    @torch.no_grad()
+    def _clip_weights(self) -> None:
+        """Clip U and V: a grid reaches to the largest weight, so a few large ones leave the others few points."""
+        if self.config.weight_clip is None:
+            return
+        for weight in self._quantized:
+            limit = self.config.weight_clip * weight.square().mean().sqrt()
+            weight.clamp_(-limit, limit)
+
     def _count_flips(self) -> None:
         positive = self._are_positive()
         self.counters.flips += sum(
@@ -226,3 +238,12 @@ def sign_parameters(model: nn.Module) -> list[nn.Parameter]:
         for latent in (cell.latent_signs, cell.latent_column_signs)
     ]
     return [latent for latent in latents if latent is not None]
+
+
+def quantized_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """Return U of every Hadamard cell and V."""
+    return [
+        module.input_weight if isinstance(module, HadamCell) else module.weight
+        for module in model.modules()
+        if isinstance(module, (HadamCell, QuantizedLinear))
+    ]
