@@ -118,6 +118,21 @@ ANYTHING = st.one_of(
 )
 
 
+def test_few_bits_are_clipped_unless_it_is_the_papers_recipe_or_said_otherwise(tmp_path: Path) -> None:
+    def clip(preset: str, **values: object) -> float | None:
+        return resolve_config("pmnist", preset=preset, overrides=values).weight_clip
+
+    assert clip("best", weight_bits=2) == clip("quick", weight_bits="ternary") == 1.5
+    assert clip("paper", weight_bits=2) is clip("best", weight_bits=4) is None
+    assert clip("best", weight_bits=2, weight_clip=None) is None
+    assert clip("best", weight_bits=2, model="qornn") is None
+    assert resolve_config("sst2", preset="best").weight_clip == 1.5  # the recipe itself has two bits
+    file = tmp_path / "mine.yaml"
+    file.write_text("task: pmnist\nweight_bits: [2]\n")
+    with pytest.raises(InputError, match="weight_bits"):
+        resolve_config(file=file)
+
+
 @given(st.dictionaries(st.sampled_from(FIELDS), ANYTHING, max_size=3))
 def test_whatever_the_values_there_is_a_configuration_or_a_clear_refusal(values: dict[str, object]) -> None:
     try:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hadamrnn.errors import InputError
-from hadamrnn.training.presets import DEFAULT_PRESET, model_values, preset_values
+from hadamrnn.training.presets import DEFAULT_PRESET, bits_values, model_values, preset_values
 
 DECAYS = ("none", "exponential", "cosine")
 DTYPES = ("float32", "float64")
@@ -125,7 +125,8 @@ def resolve_config(
 ) -> TrainingConfig:
     """Return the configuration that a preset, a YAML file and single values make, in this order.
 
-    A preset is a recipe for HadamRNN; `model_values` says what another kind of network changes in it.
+    A preset is a recipe for HadamRNN; `bits_values` says what few bits change in it, `model_values` what
+    another kind of network does.
 
     >>> resolve_config("pmnist", preset="paper", overrides={"epochs": 2}).batch_size
     64
@@ -141,8 +142,11 @@ def resolve_config(
         raise InputError(f"{file} is for the task {written['task']}, got {task}. Leave one of them out.")
     chosen = preset or written.get("preset") or DEFAULT_PRESET
     model = str(single.get("model") or written.get("model"))
+    recipe = preset_values(str(named), str(chosen))
+    bits = {"weight_bits": TrainingConfig.weight_bits, **recipe, **written, **single}["weight_bits"]
+    few_bits = bits_values(str(chosen), bits)
     merged: dict[str, Any] = {}
-    for layer in (preset_values(str(named), str(chosen)), model_values(model), written, single):
+    for layer in (recipe, few_bits, model_values(model), written, single):
         merged = _join(merged, layer)
     return TrainingConfig(**{**merged, "task": named, "preset": chosen})
 
