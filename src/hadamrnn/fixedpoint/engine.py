@@ -34,8 +34,8 @@ from hadamrnn.fixedpoint.integers import (
 )
 from hadamrnn.fixedpoint.model import IntegerModel, signed_range
 
-# Streams that advance together: the states of 512 x 256 int32 about fill a core's second-level cache.
-CHUNK = 256
+# Entries of the states that advance together: as int32 they about fill a core's second-level cache.
+CHUNK_ENTRIES = 512 * 256
 SMALLEST_CHUNK = 64  # below, numpy's overhead outweighs another core
 
 
@@ -101,7 +101,8 @@ class Engine:
         inputs = self._checked(array)
         ends = self._checked_lengths(lengths, *inputs.shape[:2])
         workers = threads or os.cpu_count() or 1
-        rows_at_once = max(SMALLEST_CHUNK, min(CHUNK, -(-len(inputs) // workers)))
+        rows_in_cache = CHUNK_ENTRIES // self.model.hidden_size
+        rows_at_once = max(SMALLEST_CHUNK, min(rows_in_cache, -(-len(inputs) // workers)))
         longest_first = np.argsort(-ends, kind="stable")
         chunks = [
             longest_first[start : start + rows_at_once] for start in range(0, len(inputs), rows_at_once)
