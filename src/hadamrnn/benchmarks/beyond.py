@@ -46,6 +46,10 @@ BEYOND = Table(
         _ours("har2", 256, 4, num_blocks=2),
         _ours("har2", 256, 8, num_blocks=2),
     ),
+    note="The aim for MNIST was 98 % (permuted) and 98.6 % (sequential) under 15 kB, which no row reaches. A "
+    "linear recurrence read once is a layer of random features: U shapes their spectrum, V alone learns "
+    "classes, and doubling the units gains about half a point. Tried with 2048 units: 20 and 60 epochs, 5 to "
+    "20 % of the pixels hidden, images shifted by a pixel.",
 )
 
 
