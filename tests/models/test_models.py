@@ -19,6 +19,7 @@ from hadamrnn.layers.model import ModelConfig, build_model
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.training.config import TrainingConfig, config_yaml
 from hadamrnn.training.evaluate import evaluate
 from tests.benchmarks.conftest import result as result  # a fixture
 
@@ -28,8 +29,12 @@ def folder(tmp_path: Path, result: Result) -> Path:
     """A folder of models with one in it, made from a result and its run folder."""
     network = build_model(ModelConfig(input_size=1, hidden_size=16, output_size=10))
     integer = lower(network, Calibration(8.0, 1.0, 784, 10), activation_bits=12)
-    run = tmp_path / "runs" / result.name
-    run.mkdir(parents=True)
+    config = TrainingConfig(**result.config)
+    earlier, run = (tmp_path / "runs" / f"{result.name}{suffix}" for suffix in ("", "-2"))
+    for path, settings in ((earlier, replace(config, learning_rate=0.5)), (run, config)):
+        path.mkdir(parents=True)
+        (path / "config.yaml").write_bytes(config_yaml(settings))
+    (earlier / fixedpoint.FILE_NAME).write_bytes(b"another run's")
     fixedpoint.save(integer, run / fixedpoint.FILE_NAME)
     path = write_result(tmp_path / "results", result)
     out = tmp_path / "models"

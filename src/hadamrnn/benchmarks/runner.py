@@ -176,12 +176,21 @@ def run_folder(job: Job, parent: Path) -> tuple[Path, bool]:
     wanted = job.config
     number = 1
     while True:
-        path = parent / (job.name if number == 1 else f"{job.name}-{number}")
+        path = parent / numbered(job.name, number)
         if not (path / "config.yaml").is_file():
             return path, False
         if _comparable(read_config(path / "config.yaml"), job.budget) == _comparable(wanted, job.budget):
             return path, True
         number += 1
+
+
+def numbered(name: str, number: int) -> str:
+    """Return the name of the number-th run folder of a job.
+
+    >>> numbered("pmnist-512-2bit.best.seed0", 1), numbered("pmnist-512-2bit.best.seed0", 2)
+    ('pmnist-512-2bit.best.seed0', 'pmnist-512-2bit.best.seed0-2')
+    """
+    return name if number == 1 else f"{name}-{number}"
 
 
 def show_length(config: TrainingConfig) -> str:
