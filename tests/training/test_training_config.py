@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hadamrnn.data import TASKS
 from hadamrnn.errors import InputError
 from hadamrnn.training.config import FIELDS, TrainingConfig, config_yaml, read_config, resolve_config
-from hadamrnn.training.presets import PRESETS
+from hadamrnn.training.presets import MODEL_VALUES, PRESETS
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -116,6 +116,16 @@ def test_a_value_out_of_range_is_refused_with_the_rule(values: dict[str, object]
 ANYTHING = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.just({}), st.just(10**400)
 )
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_baseline_takes_nothing_from_a_recipe_that_only_hadamrnn_knows(preset: str) -> None:
+    for task in PRESETS[preset]:
+        if task == "*":
+            continue
+        for model in MODEL_VALUES:
+            config = resolve_config(task, preset=preset, overrides={"model": model})
+            assert (config.negative_signs, config.input_bias, config.weight_clip) == (None, True, None)
 
 
 def test_few_bits_are_clipped_unless_it_is_the_papers_recipe_or_said_otherwise(tmp_path: Path) -> None:

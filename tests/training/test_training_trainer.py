@@ -209,6 +209,17 @@ def test_clipped_weights_stay_within_a_few_root_mean_squares(draw: Draw) -> None
     assert all(value < 1.4 for value in reach[1])  # clipping itself lowers the root mean square
 
 
+def test_without_an_input_bias_padding_leaves_the_state_at_rest(draw: Draw) -> None:
+    trainer = trainer_of(draw, dataclasses.replace(SHORT, input_bias=False, weight_average=0.9))
+    for _ in range(3):
+        trainer.step()
+    trainer.validate()
+    recurrent = trainer.best_model().recurrent
+    _, end = recurrent(torch.zeros(2, 5, recurrent.input_size))
+
+    assert not end.any()
+
+
 def test_hidden_input_is_dropout_for_numbers_and_padding_for_words(digits: Splits) -> None:
     config = TrainingConfig("digits", epochs=1, input_dropout=0.25)
     trainer = Trainer(build(config, digits), digits, config, Processes())
@@ -300,6 +311,7 @@ def test_a_task_without_an_embedding_takes_no_embedding_size(digits: Splits) -> 
     [
         ({"embedding_scale": 0.1}, "no embedding: leave embedding_scale"),
         ({"negative_signs": 0.5, "model": "gru", "weight_bits": None}, "A gru has no signs"),
+        ({"input_bias": False, "model": "gru", "weight_bits": None}, "A gru has no b_i"),
     ],
 )
 def test_a_start_that_the_network_does_not_have_is_refused(

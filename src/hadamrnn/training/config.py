@@ -67,6 +67,7 @@ class TrainingConfig:
     negative_signs: float | None = option(
         None, "share of the signs that start at -1; none draws every one. 0 makes W its own inverse"
     )
+    input_bias: bool = option(True, "learn b_i; else it stays zero, and padding leaves the state at rest")
     input_dropout: float = option(0.0, "share of the input (numbers, or embedded words) that a step hides")
     embedding_scale: float = option(1.0, "standard deviation of the embedding at the start")
     gradient_clip: float | None = option(None, "largest norm of the gradient; none does not clip")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import nn
 
 from hadamrnn.baselines.networks import build_model
 from hadamrnn.data.splits import Splits
@@ -45,16 +46,23 @@ def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
 def set_start(model: SequenceModel, config: TrainingConfig) -> None:
     """Move a freshly drawn network to where `config` wants training to begin."""
     if config.negative_signs is not None:
-        if not isinstance(model.recurrent, HadamRNN):
-            raise InputError(f"A {config.model} has no signs: leave negative_signs out.")
-        for cell in model.recurrent.cells:
-            assert isinstance(cell, HadamCell)
+        for cell in _cells(model, config, "signs: leave negative_signs out"):
             cell.draw_signs(config.negative_signs)
+    if not config.input_bias:
+        for cell in _cells(model, config, "b_i: leave input_bias out"):
+            assert cell.input_bias is not None
+            nn.init.zeros_(cell.input_bias).requires_grad_(False)
     if model.embedding is not None:
         with torch.no_grad():
             model.embedding.weight.mul_(config.embedding_scale)
     elif config.embedding_scale != 1.0:
         raise InputError(f"The task {config.task} has no embedding: leave embedding_scale out.")
+
+
+def _cells(model: SequenceModel, config: TrainingConfig, lacking: str) -> list[HadamCell]:
+    if not isinstance(model.recurrent, HadamRNN):
+        raise InputError(f"A {config.model} has no {lacking}.")
+    return [cell for cell in model.recurrent.cells if isinstance(cell, HadamCell)]
 
 
 def is_embedded(splits: Splits) -> bool:

@@ -24,8 +24,9 @@ HELD: Values = {"sign_freeze_epoch": 0.0}
 # The paper's way: signs learn with the rest, all the time.
 LEARNT: Values = {"sign_freeze_epoch": None}
 # Where words matter more than their places: without negative signs W^2 = I, so half of the states add words
-# up wherever they stand. Words begin near zero, so that rare ones add no noise, and some are hidden.
-BAG: Values = {"negative_signs": 0.0, "embedding_scale": 0.02, "input_dropout": 0.3}
+# up wherever they stand. Words begin near zero, so that rare ones add no noise, and some are hidden. A bias
+# would add up over the padding too, by less than half a code a step, which an integer network rounds away.
+BAG: Values = {"negative_signs": 0.0, "input_bias": False, "embedding_scale": 0.02, "input_dropout": 0.3}
 
 PAPER_MNIST: Values = {
     "hidden_size": 512,
@@ -171,6 +172,8 @@ BASELINE: Values = {
     "hidden_size": 128,
     "num_blocks": 1,
     "switches": "rows",
+    "negative_signs": None,
+    "input_bias": True,
     "sign_freeze_epoch": None,
     "weight_bits": None,
     "weight_clip": None,
