@@ -170,7 +170,7 @@ def test_names_are_the_same_everywhere() -> None:
         ({"model_options": {"rank": 3}}, "no model option 'rank': lstm takes forget_bias, input_gate_bias"),
         ({"model": "rnn", "model_options": {"nonlinearity": "sin"}}, "nonlinearity must be one of"),
         ({"model": "ornn", "model_options": {"orthogonal_map": "qr"}}, "orthogonal_map must be one of"),
-        ({"model": "fastgrnn", "weight_bits": 8, "model_options": {"memory_steps": 1}}, "memory_steps must be"),
+        ({"model": "fastgrnn", "weight_bits": 8, "model_options": {"memory_steps": 1}}, "memory_steps must"),
         ({"model": "ornn", "recurrence": "tanh"}, "recurrence must be one of"),
         ({"model": "ornn", "hidden_size": 0}, "hidden_size must be at least 1"),
         ({"model": "quantized_lstm", "weight_bits": 0}, "weight_bits must be"),

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError
+from hadamrnn.layers.rnn import HadamRNN
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.loop import fit
 from hadamrnn.training.models import build
@@ -195,9 +196,7 @@ def test_clipping_bounds_the_norm_of_the_gradient(draw: Draw) -> None:
 
 
 def test_clipped_weights_stay_within_a_few_root_mean_squares(draw: Draw) -> None:
-    free, clipped = (
-        trainer_of(draw, dataclasses.replace(SHORT, weight_clip=clip)) for clip in (None, 1.25)
-    )
+    free, clipped = (trainer_of(draw, dataclasses.replace(SHORT, weight_clip=clip)) for clip in (None, 1.25))
     reach = []
     for trainer in (free, clipped):
         for _ in range(3):
@@ -215,6 +214,7 @@ def test_without_an_input_bias_padding_leaves_the_state_at_rest(draw: Draw) -> N
         trainer.step()
     trainer.validate()
     recurrent = trainer.best_model().recurrent
+    assert isinstance(recurrent, HadamRNN)
     _, end = recurrent(torch.zeros(2, 5, recurrent.input_size))
 
     assert not end.any()

@@ -71,7 +71,7 @@ class FastGRNN(BaselineLayer, Constrained):
 
     @torch.no_grad()
     def _remember(self, steps: int) -> None:
-        """Open the gates for 1 to `steps` steps, evenly in the logarithm: a gate of m / (m + 1) keeps m steps.
+        """Open the gates for 1 to `steps` steps, evenly in the logarithm: m / (m + 1) keeps m steps.
 
         What every step adds whatever its gate says, nu c_t, must then be small, or it drowns the input.
         """

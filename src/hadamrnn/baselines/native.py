@@ -71,7 +71,7 @@ def lstm(
     """Return torch's LSTM, its forget gates biased open at the start.
 
     A `forget_bias` of log(m) lets an untrained network remember m steps; 0 is torch's own start. Over long
-    sequences an `input_gate_bias` of -log(m) keeps what is remembered from piling up (Tallec and Ollivier 2018).
+    sequences an `input_gate_bias` of -log(m) keeps memories from piling up (Tallec and Ollivier 2018).
     """
     network = nn.LSTM(
         input_size, hidden_size, num_layers, batch_first=True, dropout=dropout, bidirectional=bidirectional

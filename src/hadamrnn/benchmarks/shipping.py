@@ -40,7 +40,7 @@ def ship(path: Path, runs: Path, folder: Path) -> list[Path]:
 
 
 def run_of(result: Result, runs: Path) -> Path:
-    """Return the first of NAME, NAME-2, ... in `runs` that has the result's settings, or NAME-N that is free."""
+    """Return the first of NAME, NAME-2, ... in `runs` with the result's settings, or one not there."""
     wanted = TrainingConfig(**result.config)
     folders = (runs / numbered(result.name, number) for number in itertools.count(1))
     return next(

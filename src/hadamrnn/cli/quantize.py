@@ -19,7 +19,7 @@ from hadamrnn.cli.arguments import (
 if TYPE_CHECKING:
     from hadamrnn.fixedpoint import IntegerModel
 
-# What the paper's networks lose at 12 bits is no reason to worry: 0.3 points of accuracy, twice a cross-entropy.
+# What the paper's networks lose at 12 bits is no reason to worry: 0.3 points, or twice a cross-entropy.
 BEARABLE_LOSS = 0.003
 BEARABLE_RATIO, SMALL_CROSS_ENTROPY = 2.0, 3e-7
 
