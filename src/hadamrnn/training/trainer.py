@@ -211,7 +211,7 @@ class Trainer:
 
     @torch.no_grad()
     def _clip_weights(self) -> None:
-        """Clip U and V: a grid reaches to the largest weight, and one far out leaves the others few points."""
+        """Clip U and V: a grid reaches to the largest weight, and leaves the others few points."""
         if self.config.weight_clip is None:
             return
         for weight in self._quantized:
