@@ -6,7 +6,6 @@ apart by the colour-blind, and markers differ too, for print in grey.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from hadamrnn.benchmarks.compare import figure
@@ -44,7 +43,7 @@ def size_accuracy(task: str, results: Sequence[Result]) -> Picture:
         _front(axes, hadam, PAPER, "--")
         _front(axes, ours, OURS, "-")
         for point in others:
-            _name(axes, point, above=_beats_neighbour(point, others))
+            _name(axes, point, largest=point.kilobytes == max(other.kilobytes for other in others))
         axes.set_xscale("log")
         axes.set_xlabel("size in kB")
         axes.set_ylabel("test accuracy in %")
@@ -203,20 +202,14 @@ def _front(axes: Axes, points: Sequence[Point], color: str, line: str) -> None:
         )
 
 
-def _beats_neighbour(point: Point, points: Sequence[Point]) -> bool:
-    """Whether a point lies above the one next to it: then its name does not run into the other's."""
-    rest = [each for each in points if each != point]
-    nearest = min(rest, key=lambda each: abs(math.log(each.kilobytes / point.kilobytes)))
-    return point.value >= nearest.value
-
-
-def _name(axes: Axes, point: Point, above: bool) -> None:
+def _name(axes: Axes, point: Point, largest: bool) -> None:
+    """Write a point's name to its right, away from the smaller networks; above it at the right edge."""
     axes.annotate(
         point.label.strip(),
         (point.kilobytes, 100 * point.value),
-        (0, 6 if above else -12),
+        (0, 6) if largest else (6, -2.5),
         textcoords="offset points",
         fontsize=7,
         color=NAMES,
-        ha="center",
+        ha="center" if largest else "left",
     )
