@@ -173,24 +173,20 @@ def run_folder(job: Job, parent: Path) -> tuple[Path, bool]:
     A folder fits if its configuration is the job's; under a budget, which decided the length when the run
     began, all but the length.
     """
-    wanted = job.config
+    wanted = _comparable(job.config, job.budget)
+    return first_fitting(parent, job.name, lambda config: _comparable(config, job.budget) == wanted)
+
+
+def first_fitting(parent: Path, name: str, fits: Callable[[TrainingConfig], bool]) -> tuple[Path, bool]:
+    """Return the first of NAME, NAME-2, ... that fits or is free, and whether it fits."""
     number = 1
     while True:
-        path = parent / numbered(job.name, number)
+        path = parent / (name if number == 1 else f"{name}-{number}")
         if not (path / "config.yaml").is_file():
             return path, False
-        if _comparable(read_config(path / "config.yaml"), job.budget) == _comparable(wanted, job.budget):
+        if fits(read_config(path / "config.yaml")):
             return path, True
         number += 1
-
-
-def numbered(name: str, number: int) -> str:
-    """Return the name of the number-th run folder of a job.
-
-    >>> numbered("pmnist-512-2bit.best.seed0", 1), numbered("pmnist-512-2bit.best.seed0", 2)
-    ('pmnist-512-2bit.best.seed0', 'pmnist-512-2bit.best.seed0-2')
-    """
-    return name if number == 1 else f"{name}-{number}"
 
 
 def show_length(config: TrainingConfig) -> str:

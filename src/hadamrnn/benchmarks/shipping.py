@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 from hadamrnn import fixedpoint, models
 from hadamrnn.benchmarks.compare import Measurement
 from hadamrnn.benchmarks.paper import TABLES, TASKS
 from hadamrnn.benchmarks.results import Result, read_result
-from hadamrnn.benchmarks.runner import numbered
+from hadamrnn.benchmarks.runner import first_fitting
 from hadamrnn.errors import InputError
-from hadamrnn.training.config import TrainingConfig, read_config
+from hadamrnn.training.config import TrainingConfig
 
 
 def ship(path: Path, runs: Path, folder: Path) -> list[Path]:
@@ -21,7 +20,8 @@ def ship(path: Path, runs: Path, folder: Path) -> list[Path]:
         runs: where the run folders are; the integer network is in the one that was run for the result.
     """
     result = read_result(path)
-    network = run_of(result, runs) / fixedpoint.FILE_NAME
+    run, _ = first_fitting(runs, result.name, TrainingConfig(**result.config).__eq__)
+    network = run / fixedpoint.FILE_NAME
     if result.integer is None or not network.is_file():
         raise InputError(
             f"{network} must be the integer network of {path}, but there is none. Run the row again."
@@ -37,17 +37,6 @@ def ship(path: Path, runs: Path, folder: Path) -> list[Path]:
         sha256=models.digest(network),
     )
     return models.add(model, network.read_bytes(), folder)
-
-
-def run_of(result: Result, runs: Path) -> Path:
-    """Return the first of NAME, NAME-2, ... in `runs` with the result's settings, or one not there."""
-    wanted = TrainingConfig(**result.config)
-    folders = (runs / numbered(result.name, number) for number in itertools.count(1))
-    return next(
-        path
-        for path in folders
-        if not (path / "config.yaml").is_file() or read_config(path / "config.yaml") == wanted
-    )
 
 
 def command(result: Result) -> str:
