@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from hadamrnn import fixedpoint
 from hadamrnn.baselines.networks import build_model as build_baseline
 from hadamrnn.cli import main
+from hadamrnn.layers.cell import HadamCell
 from hadamrnn.layers.model import ModelConfig, build_model
+from hadamrnn.layers.rnn import HadamRNN
 from hadamrnn.layers.storage import save_model
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
@@ -45,6 +48,22 @@ def test_cost_of_a_trained_run_counts_biases_in_floating_point(
     figures = json.loads(capsys.readouterr().out)
     assert figures["bits"]["biases"] == 32 * 522
     assert "file_bytes" not in figures
+
+
+def test_cost_counts_no_input_bias_where_none_was_learnt(tmp_path: Path, command: Command) -> None:
+    model = build_model(ModelConfig(1, 512, 10))
+    assert isinstance(model.recurrent, HadamRNN)
+    cell = model.recurrent.cells[0]
+    assert isinstance(cell, HadamCell) and cell.input_bias is not None
+    torch.nn.init.zeros_(cell.input_bias)
+    save_model(model, tmp_path / "model.safetensors")
+    shape = ("--hidden-size", "512", "--input-size", "1", "--output-size", "10", "--no-input-bias")
+
+    of_run = json.loads(command("cost", tmp_path, "--json").out)
+    of_shape = json.loads(command("cost", *shape, "--json").out)
+
+    assert of_run["bits"] == of_shape["bits"]
+    assert of_run["bits"]["biases"] == 32 * 10
 
 
 @pytest.mark.parametrize("switches", ["rows", "rows+columns"])

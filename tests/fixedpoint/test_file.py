@@ -19,6 +19,7 @@ from safetensors import numpy as safetensors_numpy
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import Engine, IntegerModel, file_size, load, save
+from hadamrnn.fixedpoint.cost import model_size
 from hadamrnn.fixedpoint.file import _checksum, from_bytes, to_bytes
 from hadamrnn.fixedpoint.packing import pack, packed_size, unpack
 
@@ -69,6 +70,18 @@ def test_payload_of_the_file_is_the_papers_formula(
     assert f"{size.payload / 1024:.2f}" == printed
     assert size.extra == 0
     assert size.total == (tmp_path / "m").stat().st_size
+
+
+def test_a_network_without_an_input_bias_stores_none() -> None:
+    biased = paper_model(512, 1, 10, 4, "dense")
+    unbiased = replace(biased, input_bias_int=np.zeros(512, np.int16))
+
+    data = to_bytes(unbiased)
+    size = file_size(unbiased, len(data))
+    assert "input_bias_int" not in safetensors_numpy.load(data)
+    assert size.payload == file_size(biased, 10_000).payload - 512 * 12 // 8
+    assert size.payload == -(-model_size(unbiased).bits // 8)
+    assert from_bytes(data) == unbiased
 
 
 @given(data=st.data())
@@ -193,7 +206,8 @@ def test_forged_fields_with_a_good_checksum_fail_clearly() -> None:
             except InputError as error:
                 assert "\n" not in str(error)
             else:
-                assert chosen is tensors  # a forged scalar may be a model of its own; bad tensors never are
+                # A forged scalar, or no b_i, may be a model of its own; other bad tensors never are.
+                assert chosen is tensors or tensors.keys() - chosen.keys() == {"input_bias_int"}
 
 
 def test_what_is_no_model_says_so(tmp_path: Path) -> None:

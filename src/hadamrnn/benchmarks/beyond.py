@@ -7,11 +7,18 @@ from hadamrnn.bits import WeightBits
 
 
 def _ours(
-    task: str, hidden_size: int, bits: WeightBits, num_blocks: int = 1, activation_bits: int | None = 12
+    task: str,
+    hidden_size: int,
+    bits: WeightBits,
+    num_blocks: int = 1,
+    *,
+    activation_bits: int | None = 12,
+    input_bias: bool | None = None,
 ) -> Row:
+    kind = "HadamRNN" if num_blocks == 1 else "Block-HadamRNN"
     return Row(
-        *(task, "HadamRNN" if num_blocks == 1 else "Block-HadamRNN", ""),
-        Experiment(task, hidden_size, bits, num_blocks),
+        *(task, f"{kind} without b_i" if input_bias is False else kind, ""),
+        Experiment(task, hidden_size, bits, num_blocks, input_bias=input_bias),
         activation_bits,
         hidden_size,
         recurrent_bits="1" if num_blocks == 1 else "ternary",
@@ -27,19 +34,26 @@ BEYOND = Table(
     "not in the paper",
     (
         _ours("copy", 64, 4),
+        _ours("copy", 128, 3, input_bias=False),
+        _ours("copy", 128, 4, input_bias=False),
         _ours("pmnist", 256, 4),
         _ours("pmnist", 256, 6),
+        _ours("pmnist", 512, 2, input_bias=False),
+        _ours("pmnist", 512, 4, input_bias=False),
         _ours("pmnist", 704, 2),
         _ours("pmnist", 1024, 2),
         _ours("pmnist", 1024, 4),
         _ours("pmnist", 2048, 2),
         _ours("pmnist", 2048, 4),
+        _ours("pmnist", 5120, 2, input_bias=False),
         _ours("smnist", 256, 4),
         _ours("smnist", 256, 6),
+        _ours("smnist", 512, 2, input_bias=False),
         _ours("smnist", 704, 2),
         _ours("smnist", 1024, 4),
         _ours("smnist", 2048, 2),
         _ours("smnist", 2048, 4),
+        _ours("smnist", 5120, 2, input_bias=False),
         _ours("imdb", 128, 4),
         _ours("imdb", 256, 4),
         _ours("sst2", 64, 2),

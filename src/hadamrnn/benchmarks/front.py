@@ -56,7 +56,7 @@ def measured_points(task: str, results: Iterable[Result]) -> list[Point]:
         for bits in (None, INTEGER_BITS):
             value = figure(result, bits)
             if value is not None:
-                size = experiment.kilobytes(TASKS[task], bits)
+                size = experiment.kilobytes(TASKS[task], bits, result.config)
                 name = f"{result.experiment} {result.preset}"
                 family = "integers" if bits else "float"
                 points.append(Point(size, value, name, family, result.validation))

@@ -16,6 +16,7 @@ from hadamrnn.layers.model import SequenceModel
 from hadamrnn.layers.rnn import HadamRNN
 from hadamrnn.quantization.chain import QuantizeConfig, quantize
 from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import evaluate, is_better
 from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.run import load_run, load_splits
@@ -44,7 +45,7 @@ def measure(
         test=evaluate(model, splits.test, splits.metric) if splits.test.labelled else None,
         validation=best["validation_metric"],
         integer=integer_figures(experiment, model, splits, folder),
-        kilobytes=float_kilobytes(experiment, splits),
+        kilobytes=float_kilobytes(experiment, splits, config),
         steps=rows[-1]["step"],
         epochs=round(rows[-1]["epoch"], 4),
         best_step=best["step"],
@@ -87,9 +88,9 @@ def has_integer_form(model: SequenceModel) -> bool:
     return bits == "ternary" or (isinstance(bits, int) and bits <= 8)
 
 
-def float_kilobytes(experiment: Experiment, splits: Splits) -> float:
+def float_kilobytes(experiment: Experiment, splits: Splits, config: TrainingConfig) -> float:
     """Return the size with activations in floating point, by the rule of the paper's tables."""
     task = TASKS.get(experiment.task) or Task(
         splits.task, splits.task, splits.seq_length, splits.input_size, splits.output_size
     )
-    return round(experiment.kilobytes(task), 4)
+    return round(experiment.kilobytes(task, config=asdict(config)), 4)

@@ -7,6 +7,7 @@ Nothing here imports torch.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,7 @@ class Experiment:
     switches: str = "rows"
     learning_rate: float | None = None
     model: str = "hadamrnn"
+    input_bias: bool | None = None  # whether b_i is learnt; by default what the preset says
 
     @property
     def key(self) -> str:
@@ -66,6 +68,7 @@ class Experiment:
         parts += [f"q{self.num_blocks}"] if self.num_blocks > 1 else []
         parts += [self.recurrence] if self.recurrence != "linear" else []
         parts += ["columns"] if self.switches != "rows" else []
+        parts += ["unbiased"] if self.input_bias is False else []
         parts += [f"lr{self.learning_rate:g}"] if self.learning_rate is not None else []
         return "-".join(parts)
 
@@ -79,10 +82,19 @@ class Experiment:
             settings["switches"] = self.switches
         if self.learning_rate is not None:
             settings["learning_rate"] = self.learning_rate
+        if self.input_bias is not None:
+            settings["input_bias"] = self.input_bias
         return settings
 
-    def kilobytes(self, task: Task, activation_bits: int | None = None) -> float:
-        """Return the size by the rule that the paper's tables follow for this kind of network."""
+    def kilobytes(
+        self, task: Task, activation_bits: int | None = None, config: Mapping[str, Any] | None = None
+    ) -> float:
+        """Return the size by the rule that the paper's tables follow for this kind of network.
+
+        Args:
+            config: of a run, which says whether b_i was learnt; the paper's networks learn it.
+        """
+        input_bias = self.input_bias is not False if config is None else config.get("input_bias", True)
         shape = (self.hidden_size, task.input_size, task.output_size)
         if self.model != "hadamrnn":
             return baseline_size(self.model, *shape, weight_bits=self.weight_bits).kilobytes
@@ -92,6 +104,7 @@ class Experiment:
             activation_bits=activation_bits,
             vocabulary_size=task.vocabulary_size,
             column_switches=self.switches != "rows",
+            input_bias=input_bias,
         ).kilobytes
 
 

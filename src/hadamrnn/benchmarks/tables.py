@@ -75,16 +75,17 @@ def _published(row: Row) -> tuple[Cell, ...]:
     return tuple(map(Cell, texts))
 
 
-def _sizes(row: Row) -> tuple[Cell, ...]:
+def _sizes(row: Row, found: Measurement | None = None) -> tuple[Cell, ...]:
     experiment, task = row.experiment, TASKS[row.task]
-    size = None if experiment is None else experiment.kilobytes(task, row.activation_bits)
+    config = None if found is None else found.results[0].config
+    size = None if experiment is None else experiment.kilobytes(task, row.activation_bits, config)
     minutes = "" if row.minutes is None else f"{row.minutes:g}"
     return Cell(row.kilobytes), Cell("" if size is None else f"{size:.2f}"), Cell(minutes)
 
 
 def _measured(table: Table, row: Row, found: Measurement) -> tuple[Cell, ...]:
     return (
-        *(found.measured(), found.difference(), *_sizes(row)),
+        *(found.measured(), found.difference(), *_sizes(row, found)),
         *(Cell(found.preset), Cell(found.trained()), Cell(found.command(table.name), "code")),
     )
 

@@ -17,6 +17,7 @@ HADAMRNN = "hadamrnn"
 if TYPE_CHECKING:
     from hadamrnn.fixedpoint import FileSize
     from hadamrnn.fixedpoint.cost import Stack
+    from hadamrnn.layers.model import SequenceModel
 
 EXAMPLE = """examples:
   hadamrnn cost --hidden-size 512 --input-size 1 --output-size 10 --activation-bits 12
@@ -56,6 +57,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--one-hot", action="store_true", help="inputs are one-hot symbols")
     parser.add_argument("--vocabulary-size", type=int, help="rows of an embedding table, counted apart")
     parser.add_argument("--column-switches", action="store_true", help="signs on columns too")
+    parser.add_argument(
+        "--no-input-bias", dest="input_bias", action="store_false", help="a network that learns no b_i"
+    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -75,6 +79,7 @@ def run(args: argparse.Namespace) -> None:
         activation_bits=shape.activation_bits,
         vocabulary_size=shape.vocabulary_size,
         column_switches=shape.column_switches,
+        input_bias=shape.input_bias,
         stack=shape.stack,
     )
     sizes = (shape.hidden_size, shape.input_size, shape.output_size)
@@ -115,6 +120,7 @@ class Shape:
     one_hot: bool
     vocabulary_size: int | None
     column_switches: bool
+    input_bias: bool
     model: str = HADAMRNN
     model_options: dict[str, Any] = field(default_factory=dict)
     num_layers: int = 1
@@ -149,20 +155,35 @@ def _shape_of_run(folder: Path) -> tuple[Shape, FileSize | None]:
             *(model.hidden_size, model.input_size, model.output_size, model.num_blocks),
             *(model.weight_bits, model.activation_bits, model.input_kind == "one_hot"),
             *(model.vocabulary_size if embedded else None, model.column_signs is not None),
+            model.has_input_bias,
         )
         return shape, fixedpoint.file_size(model, path.stat().st_size)
     from hadamrnn.baselines.networks import load_model
 
-    trained = folder / "model.safetensors"
-    config = load_model(trained).config if trained.is_file() else None
-    if config is None:
+    path = folder / "model.safetensors"
+    trained = load_model(path) if path.is_file() else None
+    if trained is None or trained.config is None:
         raise InputError(f"{folder} must hold {fixedpoint.FILE_NAME} or model.safetensors, it holds neither.")
+    config = trained.config
     shape = Shape(
         *(config.hidden_size, config.input_size, config.output_size, config.num_blocks, config.weight_bits),
         *(None, config.one_hot, config.vocabulary_size, config.switches == "rows+columns"),
+        _learnt_input_bias(trained),
         *(config.model, config.model_options, config.num_layers, config.bidirectional),
     )
     return shape, None
+
+
+def _learnt_input_bias(model: SequenceModel) -> bool:
+    """Whether any b_i is other than zero: a network that learns none holds zeros."""
+    from torch import Tensor
+
+    from hadamrnn.layers.rnn import HadamRNN
+
+    if not isinstance(model.recurrent, HadamRNN):
+        return True
+    biases = (cell.input_bias for cell in model.recurrent.cells)
+    return any(isinstance(bias, Tensor) and bool(bias.any()) for bias in biases)
 
 
 def _print_baseline(shape: Shape, as_json: bool) -> None:

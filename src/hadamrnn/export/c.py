@@ -127,7 +127,7 @@ def weight_arrays(model: IntegerModel, plan: Plan, *, packed: bool) -> list[CArr
         arrays.append(CArray("column_signs", "uint8_t", "v, a bit each, 1 for -1", columns))
     if has_input(model):
         arrays.append(_input_codes(model, rows(model.input_weight_int.T), codes))
-    if np.any(model.input_bias_int):
+    if model.has_input_bias:
         arrays.append(CArray("input_bias", state_type(model), "b_i", rows(model.input_bias_int)))
     arrays.append(codes("output_weight", "V, row after row", rows(model.output_weight_int)))
     if np.any(model.output_bias_int):
@@ -199,7 +199,7 @@ def _c_terms(model: IntegerModel, plan: Plan, name: str, packed: bool) -> dict[s
     def read(kind: str, pointer: str) -> str:
         return f"(int8_t){prefix}_BYTE({pointer})" if kind == "int8_t" else f"{prefix}_WORD({pointer})"
 
-    biases, output_biases = np.any(model.input_bias_int), np.any(model.output_bias_int)
+    biases, output_biases = model.has_input_bias, np.any(model.output_bias_int)
     bias = f"(int32_t){read(state_type(model), 'bias + (i)')}{times_power(model.input_bias_shift)}"
     output_bias = f"(int32_t){read(state_type(model), f'{name}_output_bias + k')}"
     return {

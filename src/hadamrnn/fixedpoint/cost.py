@@ -122,13 +122,14 @@ def network_size(
     activation_bits: int | None = None,
     vocabulary_size: int | None = None,
     column_switches: bool = False,
+    input_bias: bool = True,
     stack: Stack = SINGLE,
 ) -> Size:
     """Return the size of a HadamRNN or Block-HadamRNN.
 
         d_h + p d_h (d_in + d_out) + p_a (d_h + d_out) bits
 
-    of one layer; stacked ones have the signs, U and b_i of every cell.
+    of one layer; stacked ones have the signs, U and b_i of every cell. Without `input_bias` there is no b_i.
     Biases take `activation_bits` each, 32 where activations stay in floating point (None). Ternary
     weights count as 2 bits. The embedding table, at `activation_bits` an entry, is kept apart.
 
@@ -142,7 +143,7 @@ def network_size(
         signs=stack.cells * hidden_size * (2 if column_switches else 1),
         weights=stored_bits(weight_bits)
         * (hidden_size * sum(read) + stack.output_size(hidden_size) * output_size),
-        biases=bias_bits * (stack.cells * hidden_size + output_size),
+        biases=bias_bits * (stack.cells * hidden_size * input_bias + output_size),
         embedding=bias_bits * input_size * (vocabulary_size or 0),
     )
 
@@ -157,6 +158,7 @@ def model_size(model: IntegerModel) -> Size:
         activation_bits=model.activation_bits,
         vocabulary_size=model.vocabulary_size if model.input_kind == "embedded" else None,
         column_switches=model.column_signs is not None,
+        input_bias=model.has_input_bias,
     )
 
 

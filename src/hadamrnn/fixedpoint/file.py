@@ -5,9 +5,9 @@ payload is the paper's formula, each tensor rounded up to whole bytes:
 
     d_h + p d_h (d_in + d_out) + p_a (d_h + d_out) bits
 
-and d_h more for column signs. What the formula leaves out (an embedding table, raw encoding) is counted as
-`extra`, the header as `header`. The loader trusts nothing: it bounds every size before it allocates, and a
-damaged file is one `InputError`.
+and d_h more for column signs; a network without b_i stores none. What the formula leaves out (an embedding
+table, raw encoding) is counted as `extra`, the header as `header`. The loader trusts nothing: it bounds
+every size before it allocates, and a damaged file is one `InputError`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SCALARS = (
     *("hidden_shift", "accumulator_frac_bits", "input_bias_shift", "output_bias_shift"),
     *("input_scale", "logit_scale"),
 )
-_WEIGHTS = ("signs", "input_weight_int", "input_bias_int", "output_weight_int", "output_bias_int")
+_WEIGHTS = ("signs", "input_weight_int", "output_weight_int", "output_bias_int")
 _EXTRAS = ("embedding_int", "raw_offset", "raw_multiplier", "raw_shift")  # not in the paper's formula
 
 
@@ -161,7 +161,7 @@ def _tensors(model: IntegerModel) -> dict[str, Bytes]:
     return {
         name: pack_signs(array) if layout[name].bits == 1 else pack(array, layout[name].bits)
         for name, array in arrays.items()
-        if array is not None
+        if array is not None and (name != "input_bias_int" or model.has_input_bias)
     }
 
 
@@ -173,6 +173,7 @@ def _assemble(story: dict[str, Any], tensors: dict[str, Bytes]) -> IntegerModel:
     if not set(_WEIGHTS) <= tensors.keys() <= layout.keys():
         raise InputError(f"The file is damaged: it holds the tensors {', '.join(tensors)!s:.120}.")
     arrays: dict[str, Any] = {name: _unpacked(name, data, layout[name]) for name, data in tensors.items()}
+    arrays.setdefault("input_bias_int", np.zeros(scalars["hidden_size"], np.int16))
     del scalars["embedding_rows"]
     return IntegerModel(**scalars, **arrays, metadata=metadata if isinstance(metadata, dict) else {})
 

@@ -107,6 +107,11 @@ class IntegerModel:
         return self.hidden_size // self.block_size
 
     @property
+    def has_input_bias(self) -> bool:
+        """Whether any b_i is other than zero; files and C leave out what is not."""
+        return bool(np.any(self.input_bias_int))
+
+    @property
     def weight_storage_bits(self) -> int:
         """Bits that one code of U or V takes in the file: ternary counts as 2."""
         return 2 if self.weight_bits == "ternary" else self.weight_bits

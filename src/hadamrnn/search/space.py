@@ -53,14 +53,15 @@ class Network:
     output_size: int
     input_kind: Literal["dense", "one_hot", "embedded"]
     every_output: bool
+    input_bias: bool = True
 
     @staticmethod
-    def of(splits: Splits, embedding_size: int | None = None) -> Network:
+    def of(splits: Splits, embedding_size: int | None = None, input_bias: bool = True) -> Network:
         kind: Literal["dense", "one_hot", "embedded"] = "one_hot" if splits.one_hot else "dense"
         if is_embedded(splits):
             kind = "embedded"
         width = embedding_size or splits.input_size
-        return Network(width, splits.output_size, kind, splits.every_output)
+        return Network(width, splits.output_size, kind, splits.every_output, input_bias)
 
     def payload_bytes(self, candidate: Candidate) -> int:
         """Return the weight payload of the integer file; an embedding table is not in it.
@@ -73,6 +74,7 @@ class Network:
             self.output_size,
             weight_bits=candidate.weight_bits,
             activation_bits=candidate.activation_bits,
+            input_bias=self.input_bias,
         )
         return -(-size.bits // 8)
 

@@ -34,7 +34,7 @@ class Search:
 
     @property
     def network(self) -> Network:
-        return Network.of(self.splits, self.preset.embedding_size)
+        return Network.of(self.splits, self.preset.embedding_size, self.preset.input_bias)
 
     @property
     def space(self) -> Space:
