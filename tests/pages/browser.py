@@ -16,7 +16,7 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-PHONE, DESK = 375, 1280
+PHONE, TABLET, DESK = 375, 820, 1280
 
 # Every figure has an SVG, and every pair of axes in it marks that take room: lines, collections, bars. The
 # ground (the first patch), the frame (patches without fill), axes, texts and legends are no marks.

@@ -24,7 +24,7 @@ from hadamrnn.demo.chain import run_demo
 from hadamrnn.demo.page import write_page
 from hadamrnn.training.progress import Watcher
 from tests.benchmarks.conftest import made_up_result
-from tests.pages.browser import DESK, PHONE, faults, ground, open_browser
+from tests.pages.browser import DESK, PHONE, TABLET, faults, ground, open_browser
 
 pytestmark = pytest.mark.pages
 
@@ -55,7 +55,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("width", [PHONE, TABLET, DESK])
 @pytest.mark.parametrize("name", ["demo", "report", "search"])
 def test_a_page_opens_without_faults(
     name: str, width: int, dark: bool, pages: dict[str, Path], browser: Chrome

@@ -38,14 +38,16 @@ code { font: .72rem/1.35 ui-monospace, monospace; overflow-wrap: anywhere; }
 figure { margin: 0; break-inside: avoid; } figure svg { width: 100%; max-width: 34rem; height: auto;
   fill: var(--ink); }
 figcaption { font-size: .85rem; color: var(--soft); max-width: 34rem; }
-@media screen and (max-width: 760px) {
+@media screen and (max-width: 1080px) {
   thead { display: none; } table, tbody, tr, td { display: block; width: 100%; }
-  tr { border: 1px solid var(--line); border-radius: 6px; margin: .5rem 0; padding: .3rem .4rem; }
-  td { border: 0; padding: .1rem 0 .1rem 8.5rem; position: relative; min-height: 1.4rem; font-size: .9rem; }
+  tr { border: 1px solid var(--line); border-radius: 6px; margin: .5rem 0; padding: .3rem .4rem;
+    columns: 20rem; }
+  td { border: 0; padding: .1rem 0 .1rem 8.5rem; position: relative; min-height: 1.4rem; font-size: .9rem;
+    break-inside: avoid; }
   td:empty { display: none; } td:first-child { font-weight: 600; }
   td > i { position: absolute; left: 0; width: 8rem; color: var(--soft); font: 400 .8rem/1.6 system-ui; }
 }
-@media not screen and (max-width: 760px), print { td > i { display: none; } }
+@media not screen and (max-width: 1080px), print { td > i { display: none; } }
 @media print { body { font-size: 10pt; max-width: none; padding: 0; } nav { display: none; }
   table { font-size: 7pt; } tr { break-inside: avoid; } h2, h3 { break-after: avoid; }
   .pictures { grid-template-columns: 1fr 1fr; } }
