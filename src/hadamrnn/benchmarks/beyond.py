@@ -34,6 +34,7 @@ BEYOND = Table(
     "not in the paper",
     (
         _ours("copy", 64, 4),
+        _ours("copy", 128, 3),
         _ours("copy", 128, 3, input_bias=False),
         _ours("copy", 128, 4, input_bias=False),
         _ours("pmnist", 256, 4),
