@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -31,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn import HadamRNNRegressor
+from hadamrnn import HadamRNNRegressor, InputError
 from hadamrnn.data.files import DataFile, fetch, present
 
 ORIGINAL = DataFile(
@@ -123,4 +124,8 @@ def windows(values: Floats, start: int, end: int) -> Windows:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        sys.exit(main())
+    except InputError as error:
+        print(f"{Path(__file__).name}: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -27,6 +27,7 @@ import argparse
 import os
 import pty
 import struct
+import sys
 import termios
 import threading
 import tty
@@ -164,4 +165,8 @@ def _read(descriptor: int) -> bytes:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        sys.exit(main())
+    except InputError as error:
+        print(f"{Path(__file__).name}: {error}", file=sys.stderr)
+        sys.exit(2)

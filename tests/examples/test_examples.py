@@ -126,3 +126,15 @@ def test_windows_of_the_test_see_only_their_past() -> None:
     assert found.future.min() == 200 and found.future.max() == 299
     np.testing.assert_array_equal(found.future[:, 0], found.past[:, -1] + 1)
     np.testing.assert_array_equal(found.x[:, -1, :7], 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "said"),
+    [("har_to_c", "--out=.", "must be a new folder"), ("stream_serial", "nowhere", "Run first: har_to_c.py")],
+)
+def test_bad_input_is_one_line(name: str, argument: str, said: str) -> None:
+    command = [sys.executable, str(FOLDER / f"{name}.py"), argument]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and said in done.stderr
