@@ -69,6 +69,13 @@ def test_measured_networks_lose_at_most_three_tenths_of_a_point() -> None:
 
 
 def test_the_measured_copy_task_keeps_its_cross_entropy() -> None:
-    (result,) = (result for result in read_results(RESULTS) if result.experiment == "copy-128-4bit")
-    assert result.test is not None and result.integer is not None and result.integer.test is not None
-    assert result.integer.test <= max(2 * result.test, 3e-7)
+    """Every HadamRNN of it; at 12 bits blocks need more, down from 64 units (docs/how.md)."""
+    checked = set()
+    for result in read_results(RESULTS):
+        plain = result.config["num_blocks"] == 1 and result.config["switches"] == "rows"
+        if result.metric != "cross_entropy" or not plain:
+            continue
+        assert result.test is not None and result.integer is not None and result.integer.test is not None
+        assert result.integer.test <= max(2 * result.test, 3e-7), result.name
+        checked.add(result.experiment)
+    assert checked >= {"copy-128-2bit", "copy-128-3bit", "copy-128-4bit", "copy-128-6bit"}
