@@ -17,6 +17,7 @@ from hadamrnn.fixedpoint import encode_raw, encode_values
 from hadamrnn.fixedpoint.overflow import recurrence_bound
 from hadamrnn.layers.cell import HadamCell
 from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.maths.straight_through import quantization_codes
 from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.lowering import RawInputs, lower
 from hadamrnn.quantization.network import IntegerNetwork
@@ -230,3 +231,19 @@ def test_other_networks_and_bits_are_refused() -> None:
         calibrate(random_model(0), [], percentile=0)
     with pytest.raises(InputError, match="each of 3 channels"):
         lower(random_model(0), Calibration(1.0, 1.0, 1, 1), raw=RawInputs([1.0], [0.0]))
+
+
+@given(max_state=st.floats(1e-3, 1e4), seed=st.integers(0, 2**31), kind=st.sampled_from(KINDS[::2]))
+@settings(max_examples=100, deadline=None)
+def test_the_largest_state_uses_most_of_its_range(max_state: float, seed: int, kind: dict[str, Any]) -> None:
+    """A measured input scale gives way: else up to half of the range would never be used."""
+    model = random_model(seed, hidden_size=16, **kind)
+    calibration = Calibration(max_state=max_state, max_input=2.0, seq_length=5, samples=1)
+
+    integer = lower(model, calibration)
+
+    step = integer.logit_scale / float(quantization_codes(model.readout.weight.detach(), 4)[1])
+    used = max_state / (step * 2**11)
+    assert 2.0 <= integer.input_scale <= 1.75001 * 2.0
+    assert used <= 1
+    assert integer.hidden_shift == 0 or used > 0.87

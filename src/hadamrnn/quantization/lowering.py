@@ -5,7 +5,8 @@
     alpha_W alpha_h = 2^n_h,  n_h the smallest natural number with 2^n_h >= alpha_W max|h| / (alpha_i alpha_U)
 
 The network (W, lambda b_i, lambda U, V / lambda, b_o) has the same outputs for every lambda > 0; with
-lambda = 1 / (alpha_i alpha_U) the codes of U and x enter the accumulator as they are.
+lambda = 1 / (alpha_i alpha_U) the codes of U and x enter the accumulator as they are. alpha_i reaches the
+largest input, and a little further where max|h| then fills its range.
 Start reading at `lower`.
 """
 
@@ -31,6 +32,8 @@ from hadamrnn.maths.straight_through import quantization_codes
 from hadamrnn.quantization.calibration import Calibration, single_layer
 
 MAX_SHIFT = 31
+# How far alpha_i may be raised for the state's sake: nearer to 2 the input loses what the state gains.
+MAX_RAISE = 1.75
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ def lower(
     assert isinstance(cell, HadamCell)
     weights = _weights(model, cell)
     bits, input_scale = _input_coding(model, calibration, activation_bits, input_bits, raw)
+    if not model.one_hot and (raw is None or raw.levels is None):
+        input_scale = _raised(input_scale, weights, calibration, cell.block_size)
     scales = _scales(weights, input_scale, calibration, cell.block_size, activation_bits)
     columns = cell.column_signs()
     fields: dict[str, Any] = {
@@ -169,13 +174,31 @@ def _weights(model: SequenceModel, cell: HadamCell) -> _Weights:
     )
 
 
+def _raised(input_scale: float, weights: _Weights, calibration: Calibration, block_size: int) -> float:
+    """Return alpha_i, raised until max|h| fills the state's range where that makes n_h one less.
+
+    The range of h is a power of two times alpha_i: left as it comes, up to half of it is never used. Every
+    step rounds the state, so its grid matters more than the input's.
+    """
+    needed = _needed_range(input_scale, weights, calibration, block_size)
+    shift = hidden_shift(needed)
+    # A hair more, that rounding does not leave max|h| just outside.
+    factor = (1 + 1e-9) * math.ldexp(needed, 1 - shift)
+    return input_scale * factor if shift > 0 and factor <= MAX_RAISE else input_scale
+
+
+def _needed_range(input_scale: float, weights: _Weights, calibration: Calibration, block_size: int) -> float:
+    """Return alpha_W max|h| / (alpha_i alpha_U), which 2^n_h must reach."""
+    unit = input_scale * weights.input_step * (1 << weights.frac_bits)
+    return 2 / math.sqrt(block_size) * calibration.max_state / unit
+
+
 def _scales(
     weights: _Weights, input_scale: float, calibration: Calibration, block_size: int, activation_bits: int
 ) -> _Scales:
     unit = input_scale * weights.input_step * 2**weights.frac_bits
-    recurrent_scale = 2 / math.sqrt(block_size)
-    shift = hidden_shift(recurrent_scale * calibration.max_state / unit)
-    hidden_scale = 2**shift / recurrent_scale
+    shift = hidden_shift(_needed_range(input_scale, weights, calibration, block_size))
+    hidden_scale = 2**shift * math.sqrt(block_size) / 2
     return _Scales(unit, shift, unit * hidden_scale * weights.output_step * 2.0 ** (1 - activation_bits))
 
 
