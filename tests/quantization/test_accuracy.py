@@ -69,11 +69,10 @@ def test_measured_networks_lose_at_most_three_tenths_of_a_point() -> None:
 
 
 def test_the_measured_copy_task_keeps_its_cross_entropy() -> None:
-    """Every HadamRNN of it; at 12 bits blocks need more, down from 64 units (docs/how.md)."""
+    """Every HadamRNN of it. At 12 bits blocks of 64 units and fewer lose more: docs/how.md."""
     checked = set()
     for result in read_results(RESULTS):
-        plain = result.config["num_blocks"] == 1 and result.config["switches"] == "rows"
-        if result.metric != "cross_entropy" or not plain:
+        if result.metric != "cross_entropy" or result.config["num_blocks"] > 1:
             continue
         assert result.test is not None and result.integer is not None and result.integer.test is not None
         assert result.integer.test <= max(2 * result.test, 3e-7), result.name
