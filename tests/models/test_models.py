@@ -51,7 +51,7 @@ def test_what_ships_loads_and_is_what_its_story_says() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif("HADAMRNN_DATA" not in os.environ, reason="HADAMRNN_DATA names the folder of real data")
-@pytest.mark.parametrize("name", ["har2-512-4bit-q2", "pmnist-512-4bit"])
+@pytest.mark.parametrize("name", ["har2-2048-2bit-q16-unbiased", "pmnist-512-4bit"])
 def test_what_ships_decides_as_its_story_says(name: str) -> None:
     """To the last decision over the whole test set: integers do not depend on the machine."""
     model = models.find(name)

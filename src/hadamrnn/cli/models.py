@@ -61,7 +61,7 @@ def _list(found: list[Any], as_json: bool) -> None:
         print("no models ship with this installation; make one: hadamrnn train, then hadamrnn quantize")
     for model in found:
         figure = "" if model.test is None else f"{model.metric} {_show(model.metric, model.test)}"
-        print(f"{model.name:24} {model.kilobytes:8.2f} kB  {figure:24} {model.command}")
+        print(f"{model.name:28} {model.kilobytes:8.2f} kB  {figure:24} {model.command}")
 
 
 def _show(metric: str, value: float) -> str:

@@ -46,25 +46,25 @@ def calibrate(
     if not 0 < percentile <= 100:
         raise InputError(f"percentile must lie in (0, 100], got {percentile}. 100 is the largest state seen.")
     recurrent = single_layer(model)
-    largest_states: list[Tensor] = []
-    largest_inputs: list[Tensor] = []
+    # Numbers, not tensors: small blocks that stay would cut up the large ones that malloc could use again.
+    largest_states: list[float] = []
+    largest_inputs: list[float] = []
     seq_length = 0
     for x, lengths in batches:
         seq_length = max(seq_length, x.shape[1])
         rows = max(1, STATE_BYTES // (4 * max(1, x.shape[1]) * recurrent.hidden_size))
         for part, ends in _slices(_as_model_input(model, x), lengths, rows):
             states = recurrent.every_state(Tokens(part, model.embedding) if model.takes_ids else part, ends)
-            largest_states.append(_largest(states))
+            largest_states += _largest(states)
         if not model.takes_ids:
-            largest_inputs.append(_largest(x))
-    samples = sum(len(part) for part in largest_states)
-    if samples == 0:
+            largest_inputs += _largest(x)
+    if not largest_states:
         raise InputError("Calibration needs at least one sequence, got none.")
     return Calibration(
-        max_state=_percentile(torch.cat(largest_states), percentile),
+        max_state=_percentile(largest_states, percentile),
         max_input=_max_input(model, largest_inputs, percentile),
         seq_length=seq_length,
-        samples=samples,
+        samples=len(largest_states),
         percentile=percentile,
     )
 
@@ -83,10 +83,10 @@ def single_layer(model: SequenceModel) -> HadamRNN:
     return recurrent
 
 
-def _max_input(model: SequenceModel, largest: list[Tensor], percentile: float) -> float:
+def _max_input(model: SequenceModel, largest: list[float], percentile: float) -> float:
     if model.embedding is not None:
         return float(model.embedding.weight.abs().max())
-    return 1.0 if model.one_hot else _percentile(torch.cat(largest), percentile)
+    return 1.0 if model.one_hot else _percentile(largest, percentile)
 
 
 def _as_model_input(model: SequenceModel, x: Tensor) -> Tensor:
@@ -99,17 +99,17 @@ def _slices(x: Tensor, lengths: Tensor | None, rows: int) -> Iterable[tuple[Tens
         yield x[part], None if lengths is None else lengths[part]
 
 
-def _largest(values: Tensor) -> Tensor:
-    """Return the largest magnitude of each row, float64."""
+def _largest(values: Tensor) -> list[float]:
+    """Return the largest magnitude of each row."""
     flat = values.flatten(1)
     if flat.shape[1] == 0:
-        return flat.new_zeros(len(flat), dtype=torch.float64)
+        return [0.0] * len(flat)
     low, high = torch.aminmax(flat, dim=1)
-    return torch.maximum(-low, high).double()
+    magnitudes: list[float] = torch.maximum(-low, high).tolist()
+    return magnitudes
 
 
-def _percentile(values: Tensor, percentile: float) -> float:
+def _percentile(values: list[float], percentile: float) -> float:
     """Return the smallest value that at least `percentile` percent of `values` do not exceed."""
-    ordered = values.sort().values
-    rank = max(1, -int(-len(ordered) * percentile // 100))
-    return float(ordered[rank - 1])
+    rank = max(1, -int(-len(values) * percentile // 100))
+    return sorted(values)[rank - 1]
