@@ -43,7 +43,8 @@ def size_accuracy(task: str, results: Sequence[Result]) -> Picture:
         _front(axes, hadam, PAPER, "--")
         _front(axes, ours, OURS, "-")
         for point in others:
-            _name(axes, point, largest=point.kilobytes == max(other.kilobytes for other in others))
+            largest = point.kilobytes == max(other.kilobytes for other in others)
+            _name(axes, point, "above" if largest else "left" if _covers(point, ours) else "right")
         axes.set_xscale("log")
         axes.set_xlabel("size in kB")
         axes.set_ylabel("test accuracy in %")
@@ -202,14 +203,25 @@ def _front(axes: Axes, points: Sequence[Point], color: str, line: str) -> None:
         )
 
 
-def _name(axes: Axes, point: Point, largest: bool) -> None:
-    """Write a point's name to its right, away from the smaller networks; above it at the right edge."""
+NAME_PLACES = {"right": ((6, -2.5), "left"), "left": ((-6, -2.5), "right"), "above": ((0, 6), "center")}
+
+
+def _covers(point: Point, others: Sequence[Point]) -> bool:
+    """Whether a name to the right of `point`, as long as a decade, would lie on one of `others`."""
+    return any(
+        1 <= other.kilobytes / point.kilobytes <= 10 and abs(other.value - point.value) < 0.003
+        for other in others
+    )
+
+
+def _name(axes: Axes, point: Point, place: str) -> None:
+    offset, alignment = NAME_PLACES[place]
     axes.annotate(
         point.label.strip(),
         (point.kilobytes, 100 * point.value),
-        (0, 6) if largest else (6, -2.5),
+        offset,
         textcoords="offset points",
         fontsize=7,
         color=NAMES,
-        ha="center" if largest else "left",
+        ha=alignment,
     )
