@@ -5,6 +5,8 @@ from __future__ import annotations
 from hadamrnn.benchmarks.rows import Experiment, Row, Table
 from hadamrnn.bits import WeightBits
 
+ACTIVATION_BITS = 12
+
 
 def _ours(
     task: str,
@@ -12,18 +14,17 @@ def _ours(
     bits: WeightBits,
     num_blocks: int = 1,
     *,
-    activation_bits: int | None = 12,
     input_bias: bool | None = None,
 ) -> Row:
     kind = "HadamRNN" if num_blocks == 1 else "Block-HadamRNN"
     return Row(
         *(task, f"{kind} without b_i" if input_bias is False else kind, ""),
         Experiment(task, hidden_size, bits, num_blocks, input_bias=input_bias),
-        activation_bits,
+        ACTIVATION_BITS,
         hidden_size,
         recurrent_bits="1" if num_blocks == 1 else "ternary",
         weight_bits=str(bits),
-        activations=str(activation_bits or "FP"),
+        activations=str(ACTIVATION_BITS),
     )
 
 

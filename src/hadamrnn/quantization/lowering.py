@@ -115,6 +115,11 @@ class _Weights:
     output_step: float
     frac_bits: int
 
+    @property
+    def input_range(self) -> float:
+        """alpha_U."""
+        return self.input_step * (1 << self.frac_bits)
+
 
 @dataclass(frozen=True)
 class _Scales:
@@ -189,14 +194,13 @@ def _raised(input_scale: float, weights: _Weights, calibration: Calibration, blo
 
 def _needed_range(input_scale: float, weights: _Weights, calibration: Calibration, block_size: int) -> float:
     """Return alpha_W max|h| / (alpha_i alpha_U), which 2^n_h must reach."""
-    unit = input_scale * weights.input_step * (1 << weights.frac_bits)
-    return 2 / math.sqrt(block_size) * calibration.max_state / unit
+    return 2 / math.sqrt(block_size) * calibration.max_state / (input_scale * weights.input_range)
 
 
 def _scales(
     weights: _Weights, input_scale: float, calibration: Calibration, block_size: int, activation_bits: int
 ) -> _Scales:
-    unit = input_scale * weights.input_step * 2**weights.frac_bits
+    unit = input_scale * weights.input_range
     shift = hidden_shift(_needed_range(input_scale, weights, calibration, block_size))
     hidden_scale = 2**shift * math.sqrt(block_size) / 2
     return _Scales(unit, shift, unit * hidden_scale * weights.output_step * 2.0 ** (1 - activation_bits))
