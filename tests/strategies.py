@@ -8,7 +8,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hadamrnn.orders import hadamard_orders
+from hadamrnn.hadamard.orders import hadamard_orders
 
 small_orders = st.sampled_from(hadamard_orders(64))
 powers_of_two = st.integers(1, 7).map(lambda exponent: 2**exponent)

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hadamrnn.benchmarks.drawing import Axes, Canvas, styled, svg
-from hadamrnn.benchmarks.palette import BLUE, ORANGE
 from hadamrnn.files import write_atomically
-from hadamrnn.maths.hadamard import recurrent_weight
+from hadamrnn.nn.weight import recurrent_weight
+from hadamrnn.pages.drawing import Axes, Canvas, styled, svg
+from hadamrnn.pages.palette import BLUE, ORANGE
 
 TARGET = Path(__file__).parents[1] / "recurrent_weight.svg"
 HIDDEN_SIZE = 16

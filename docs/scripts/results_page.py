@@ -11,7 +11,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from hadamrnn.benchmarks.report import write_report
+from hadamrnn.paper.report import write_report
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from hadamrnn.fixedpoint.engine import Engine as Engine
     from hadamrnn.fixedpoint.model import IntegerModel as IntegerModel
     from hadamrnn.fixedpoint.windows import SlidingWindow as SlidingWindow
-    from hadamrnn.layers.inputs import Tokens as Tokens
-    from hadamrnn.layers.linear import QuantizedLinear as QuantizedLinear
-    from hadamrnn.layers.model import ModelConfig as ModelConfig
-    from hadamrnn.layers.model import SequenceModel as SequenceModel
-    from hadamrnn.layers.rnn import HadamRNN as HadamRNN
-    from hadamrnn.layers.storage import save_model as save_model
-    from hadamrnn.maths.hadamard import recurrent_weight as recurrent_weight
-    from hadamrnn.maths.transform import hadamard_transform as hadamard_transform
-    from hadamrnn.orders import hadamard_matrix as hadamard_matrix
-    from hadamrnn.orders import hadamard_orders as hadamard_orders
+    from hadamrnn.hadamard.orders import hadamard_matrix as hadamard_matrix
+    from hadamrnn.hadamard.orders import hadamard_orders as hadamard_orders
+    from hadamrnn.nn.inputs import Tokens as Tokens
+    from hadamrnn.nn.linear import QuantizedLinear as QuantizedLinear
+    from hadamrnn.nn.model import ModelConfig as ModelConfig
+    from hadamrnn.nn.model import SequenceModel as SequenceModel
+    from hadamrnn.nn.rnn import HadamRNN as HadamRNN
+    from hadamrnn.nn.storage import save_model as save_model
+    from hadamrnn.nn.transform import hadamard_transform as hadamard_transform
+    from hadamrnn.nn.weight import recurrent_weight as recurrent_weight
     from hadamrnn.quantization.calibration import calibrate as calibrate
     from hadamrnn.quantization.chain import QuantizeConfig as QuantizeConfig
     from hadamrnn.quantization.chain import quantize as quantize
@@ -53,18 +53,18 @@ _HOME = {
     "HadamRNNRegressor": "estimators.regressor",
     "export_arduino": "export.arduino",
     "export_c": "export.c",
-    "Tokens": "layers.inputs",
-    "QuantizedLinear": "layers.linear",
-    "ModelConfig": "layers.model",
-    "SequenceModel": "layers.model",
+    "Tokens": "nn.inputs",
+    "QuantizedLinear": "nn.linear",
+    "ModelConfig": "nn.model",
+    "SequenceModel": "nn.model",
     "build_model": "baselines.networks",
-    "HadamRNN": "layers.rnn",
+    "HadamRNN": "nn.rnn",
     "load_model": "baselines.networks",
-    "save_model": "layers.storage",
-    "recurrent_weight": "maths.hadamard",
-    "hadamard_transform": "maths.transform",
-    "hadamard_matrix": "orders",
-    "hadamard_orders": "orders",
+    "save_model": "nn.storage",
+    "recurrent_weight": "nn.weight",
+    "hadamard_transform": "nn.transform",
+    "hadamard_matrix": "hadamard.orders",
+    "hadamard_orders": "hadamard.orders",
     "TrainingConfig": "training.config",
     "resolve_config": "training.config",
     "evaluate": "training.evaluate",

@@ -15,7 +15,7 @@ from hadamrnn.baselines.dense import (
     right_aligned,
     states_loop,
 )
-from hadamrnn.maths.orthogonal import bjorck, spectral_bound
+from hadamrnn.baselines.orthogonal import bjorck, spectral_bound
 
 
 def orthogonal(size: int) -> Tensor:

@@ -17,7 +17,7 @@ from hadamrnn.baselines.qornn import QORNN
 from hadamrnn.baselines.quantized_lstm import QuantizedLSTM
 from hadamrnn.data import Splits, load_task
 from hadamrnn.data.splits import Split
-from hadamrnn.layers.model import SequenceModel
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.config import TrainingConfig, resolve_config
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.loop import fit

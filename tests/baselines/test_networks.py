@@ -14,11 +14,11 @@ from hadamrnn.baselines.networks import KINDS, build_model, load_model
 from hadamrnn.baselines.quantized_lstm import QuantizedLSTM
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.baseline_cost import RULES
-from hadamrnn.layers import model as hadamard
-from hadamrnn.layers.inputs import Tokens
-from hadamrnn.layers.interface import RecurrentLayer
-from hadamrnn.layers.model import ModelConfig
-from hadamrnn.layers.storage import save_model
+from hadamrnn.nn import model as hadamard
+from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.interface import RecurrentLayer
+from hadamrnn.nn.model import ModelConfig
+from hadamrnn.nn.storage import save_model
 from hadamrnn.training.presets import MODEL_VALUES
 
 VARIANTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [

@@ -11,10 +11,10 @@ import torch
 from hadamrnn import fixedpoint
 from hadamrnn.baselines.networks import build_model as build_baseline
 from hadamrnn.cli import main
-from hadamrnn.layers.cell import HadamCell
-from hadamrnn.layers.model import ModelConfig, build_model
-from hadamrnn.layers.rnn import HadamRNN
-from hadamrnn.layers.storage import save_model
+from hadamrnn.nn.cell import HadamCell
+from hadamrnn.nn.model import ModelConfig, build_model
+from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.nn.storage import save_model
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
 from tests.conftest import Command

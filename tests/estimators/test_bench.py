@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hadamrnn.benchmarks.estimators import LOADERS, measure
+from hadamrnn.bench.estimators import LOADERS, measure
 from tests.conftest import Command
 
 pytest.importorskip("sktime", reason="the sets come with sktime, which is not installed")

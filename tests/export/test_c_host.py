@@ -14,7 +14,7 @@ from hadamrnn.export import draw_golden, export_c, make_golden
 from hadamrnn.export.c import c_files
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import signed_range
-from hadamrnn.orders import hadamard_matrix
+from hadamrnn.hadamard.orders import hadamard_matrix
 from tests.export.programs import SANITIZED, SANITIZED_QUICKLY, compile_and_run, write_program
 from tests.export.random_models import LARGE_FACTORS, POWERS, random_model
 

@@ -13,8 +13,8 @@ from hadamrnn.cli import main
 from hadamrnn.errors import InputError
 from hadamrnn.export.golden import draw_golden
 from hadamrnn.fixedpoint import FILE_NAME, save
-from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
-from hadamrnn.layers.storage import save_model
+from hadamrnn.nn.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.nn.storage import save_model
 from tests.conftest import Command
 from tests.export.random_models import random_model
 

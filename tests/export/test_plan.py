@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hadamrnn.errors import InputError
-from hadamrnn.export.factors import make_factor
 from hadamrnn.export.plan import make_plan
-from hadamrnn.orders import factor_matrix, hadamard_orders, order_factors
+from hadamrnn.hadamard.factors import make_factor
+from hadamrnn.hadamard.orders import factor_matrix, hadamard_orders, order_factors
 from tests.export.random_models import random_model
 
 LARGE_FACTORS = sorted({f for order in hadamard_orders(400) for f in order_factors(order) if f > 2})
@@ -53,7 +53,7 @@ def test_a_factor_is_its_generating_row(order: int) -> None:
 
 
 def test_any_other_factor_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hadamrnn.export.factors.factor_matrix", lambda order: -factor_matrix(order))
+    monkeypatch.setattr("hadamrnn.hadamard.factors.factor_matrix", lambda order: -factor_matrix(order))
 
     with pytest.raises(InputError, match="not the factor 12"):
         make_factor(12)

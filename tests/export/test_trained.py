@@ -15,7 +15,7 @@ from hadamrnn.export.golden import make_golden
 from hadamrnn.export.report import measure
 from hadamrnn.export.targets import target_named
 from hadamrnn.fixedpoint.encoding import encode_values
-from hadamrnn.layers.model import ModelConfig, build_model
+from hadamrnn.nn.model import ModelConfig, build_model
 from hadamrnn.quantization.chain import QuantizeConfig, quantize
 from tests.export.programs import SANITIZED, compile_and_run, write_program
 

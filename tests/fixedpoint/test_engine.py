@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import Engine, IntegerModel, SlidingWindow
 from hadamrnn.fixedpoint.model import rounding_factor
-from hadamrnn.orders import hadamard_matrix
+from hadamrnn.hadamard.orders import hadamard_matrix
 
 Strategy = Callable[..., st.SearchStrategy[Any]]
 

@@ -8,8 +8,8 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hadamrnn.layers.evaluators import Recurrence
-from hadamrnn.layers.inputs import DenseInput, RecurrenceInput, TokenInput
+from hadamrnn.nn.evaluators import Recurrence
+from hadamrnn.nn.inputs import DenseInput, RecurrenceInput, TokenInput
 
 # (hidden_size, block_size): one block and many, below and above a vector, Paley factors, odd multiples.
 BLOCKS = (

@@ -14,8 +14,8 @@ from hadamrnn.kernels.scan import scan
 STEP = """
 import sys, torch
 torch.set_num_threads(1)
-from hadamrnn.benchmarks.training import extra_megabytes
-from hadamrnn.layers.model import ModelConfig, build_model
+from hadamrnn.bench.training import extra_megabytes
+from hadamrnn.nn.model import ModelConfig, build_model
 model = build_model(ModelConfig(input_size=1, hidden_size=128, output_size=10))
 optimizer = torch.optim.Adam(model.parameters())
 def step(x):

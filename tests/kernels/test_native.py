@@ -17,7 +17,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.kernels.library import load_library, native_status
 from hadamrnn.kernels.loss import cross_entropy
 from hadamrnn.kernels.scan import scan
-from hadamrnn.layers.inputs import DenseInput, TokenInput
+from hadamrnn.nn.inputs import DenseInput, TokenInput
 from tests.kernels.problems import Case, make_case
 
 

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from hadamrnn import fixedpoint, models
-from hadamrnn.benchmarks.results import Result, write_result
 from hadamrnn.cli import main
 from hadamrnn.data import load_task
 from hadamrnn.errors import InputError
-from hadamrnn.layers.model import ModelConfig, build_model
+from hadamrnn.nn.model import ModelConfig, build_model
+from hadamrnn.paper.results import Result, write_result
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.training.config import TrainingConfig, config_yaml
 from hadamrnn.training.evaluate import evaluate
-from tests.benchmarks.conftest import result as result  # a fixture
+from tests.paper.conftest import result as result  # a fixture
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_bad_input_takes_one_line(
 
 
 def test_only_what_a_command_repeats_is_shipped(folder: Path, tmp_path: Path, result: Result) -> None:
-    from hadamrnn.benchmarks.shipping import command
+    from hadamrnn.paper.shipping import command
 
     with pytest.raises(InputError, match="No table has digits-8-4bit"):
         command(replace(result, experiment="digits-8-4bit"))

@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 from selenium.webdriver import Chrome
 
-from hadamrnn.benchmarks.document import Document, Picture, Section
-from hadamrnn.benchmarks.drawing import Canvas, styled, svg
-from hadamrnn.benchmarks.memorization import run_memorization, write_memorization
-from hadamrnn.benchmarks.page import to_html
-from hadamrnn.benchmarks.report import write_report
-from hadamrnn.benchmarks.results import write_result
 from hadamrnn.cli import main
 from hadamrnn.demo.chain import run_demo
 from hadamrnn.demo.page import write_page
+from hadamrnn.pages.document import Document, Picture, Section
+from hadamrnn.pages.drawing import Canvas, styled, svg
+from hadamrnn.pages.page import to_html
+from hadamrnn.paper.memorization import run_memorization, write_memorization
+from hadamrnn.paper.report import write_report
+from hadamrnn.paper.results import write_result
 from hadamrnn.training.progress import Watcher
-from tests.benchmarks.conftest import made_up_result
 from tests.pages.browser import DESK, PHONE, TABLET, faults, ground, open_browser
+from tests.paper.conftest import made_up_result
 
 pytestmark = pytest.mark.pages
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hadamrnn.benchmarks.results import read_results
 from hadamrnn.data import load_task
+from hadamrnn.paper.results import read_results
 from hadamrnn.quantization.chain import QuantizeConfig, quantize
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.training.config import TrainingConfig

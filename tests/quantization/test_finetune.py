@@ -8,8 +8,8 @@ from torch import Tensor
 from hadamrnn.data import load_task
 from hadamrnn.data.splits import Split
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.layers.loss import target_loss
-from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.nn.loss import target_loss
+from hadamrnn.nn.model import ModelConfig, SequenceModel, build_model
 from hadamrnn.quantization.calibration import calibrate
 from hadamrnn.quantization.finetune import FinetuneConfig, finetune, integer_logits
 from hadamrnn.quantization.lowering import RawInputs, lower

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import encode_raw, encode_values
 from hadamrnn.fixedpoint.overflow import recurrence_bound
-from hadamrnn.layers.cell import HadamCell
-from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
-from hadamrnn.maths.straight_through import quantization_codes
+from hadamrnn.nn.cell import HadamCell
+from hadamrnn.nn.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.nn.straight_through import quantization_codes
 from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.lowering import RawInputs, lower
 from hadamrnn.quantization.network import IntegerNetwork

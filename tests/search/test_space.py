@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from optuna.trial import FixedTrial
 
 from hadamrnn import fixedpoint
-from hadamrnn.benchmarks.shapes import draw_model
+from hadamrnn.bench.shapes import draw_model
 from hadamrnn.errors import InputError
 from hadamrnn.search.instructions import BOARD, count, estimate
 from hadamrnn.search.space import Budget, Candidate, Network, Space, every_candidate

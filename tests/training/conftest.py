@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hadamrnn.data import Splits, load_task
-from hadamrnn.layers.model import SequenceModel
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.models import build
 

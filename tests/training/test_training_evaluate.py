@@ -5,7 +5,7 @@ import torch
 
 from hadamrnn.data import Split
 from hadamrnn.errors import InputError
-from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.nn.model import ModelConfig, SequenceModel, build_model
 from hadamrnn.training.evaluate import decide, evaluate, is_better, predict_logits
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hadamrnn.errors import InputError
-from hadamrnn.layers.storage import load_model
+from hadamrnn.nn.storage import load_model
 from hadamrnn.training.checkpoint import read_checkpoint
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.folder import RunFolder, check_free

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError
-from hadamrnn.layers.rnn import HadamRNN
+from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.loop import fit
 from hadamrnn.training.models import build

@@ -17,8 +17,8 @@ from torch.autograd.function import once_differentiable
 
 from hadamrnn.baselines.layer import BaselineLayer, batch_and_time, projected, valid_steps
 from hadamrnn.errors import InputError
-from hadamrnn.layers.inputs import Tokens
-from hadamrnn.layers.linear import initialize_projection
+from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.linear import initialize_projection
 
 RECURRENCES = ("linear", "relu")
 

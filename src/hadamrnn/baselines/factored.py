@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from hadamrnn.bits import WeightBits, check_weight_bits
 from hadamrnn.errors import InputError
-from hadamrnn.maths.straight_through import quantize
+from hadamrnn.nn.straight_through import quantize
 
 # Of a run: dense at first, then thresholded after every step, then with a fixed support.
 THRESHOLD_FROM, FREEZE_FROM = 1 / 3, 2 / 3

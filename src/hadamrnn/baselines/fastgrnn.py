@@ -20,8 +20,8 @@ from hadamrnn.baselines.factored import FactoredWeight
 from hadamrnn.baselines.layer import BaselineLayer, projected
 from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError
-from hadamrnn.layers.inputs import Tokens
-from hadamrnn.layers.interface import Constrained
+from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.interface import Constrained
 
 STEPS_AT_ONCE = 16  # of the adjoint's whole-array passes: their operands then stay in the cache
 Parameters = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # U, b_z, b_c, zeta, nu

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.layers.inputs import DenseInput, Tokens, check_ids, project_tokens
-from hadamrnn.layers.interface import RecurrentLayer
-from hadamrnn.layers.rnn import check_lengths
+from hadamrnn.nn.inputs import DenseInput, Tokens, check_ids, project_tokens
+from hadamrnn.nn.interface import RecurrentLayer
+from hadamrnn.nn.rnn import check_lengths
 
 
 class BaselineLayer(RecurrentLayer):

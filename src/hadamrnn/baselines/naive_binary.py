@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from hadamrnn.baselines.dense import DenseRecurrentLayer
 from hadamrnn.bits import WeightBits
-from hadamrnn.maths.straight_through import quantize, sign
+from hadamrnn.nn.straight_through import quantize, sign
 
 
 class NaiveBinaryRNN(DenseRecurrentLayer):

@@ -8,8 +8,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from hadamrnn.baselines.layer import dense, valid_steps
 from hadamrnn.errors import InputError
-from hadamrnn.layers.inputs import Tokens
-from hadamrnn.layers.interface import RecurrentLayer
+from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.interface import RecurrentLayer
 
 NONLINEARITIES = ("tanh", "relu")
 

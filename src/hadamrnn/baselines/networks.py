@@ -20,10 +20,10 @@ from hadamrnn.baselines.ornn import ORNN
 from hadamrnn.baselines.qornn import QORNN
 from hadamrnn.baselines.quantized_lstm import QuantizedLSTM
 from hadamrnn.errors import InputError
-from hadamrnn.layers import model as hadamard
-from hadamrnn.layers import storage
-from hadamrnn.layers.interface import RecurrentLayer
-from hadamrnn.layers.model import HADAMRNN, ModelConfig, SequenceModel, assemble
+from hadamrnn.nn import model as hadamard
+from hadamrnn.nn import storage
+from hadamrnn.nn.interface import RecurrentLayer
+from hadamrnn.nn.model import HADAMRNN, ModelConfig, SequenceModel, assemble
 
 STACKING = ("num_layers", "bidirectional", "dropout")
 # Settings that not every kind has, with the value that stands for "not set".

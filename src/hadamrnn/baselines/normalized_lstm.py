@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from hadamrnn.baselines.gates import lstm_step, open_forget_bias
 from hadamrnn.baselines.layer import BaselineLayer, projected
-from hadamrnn.layers.inputs import Tokens
-from hadamrnn.layers.interface import Constrained
+from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.interface import Constrained
 
 GAIN_AT_START = 0.1  # keeps sigmoid and tanh out of saturation (Cooijmans et al. 2017)
 MOMENTUM = 0.1

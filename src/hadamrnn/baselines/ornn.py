@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import orthogonal
 
 from hadamrnn.baselines.dense import DenseRecurrentLayer
+from hadamrnn.baselines.orthogonal import bjorck
 from hadamrnn.errors import InputError
-from hadamrnn.layers.interface import Constrained
-from hadamrnn.maths.orthogonal import bjorck
+from hadamrnn.nn.interface import Constrained
 
 MAPS = ("cayley", "matrix_exp", "projection")
 

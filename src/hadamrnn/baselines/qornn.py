@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from hadamrnn.baselines.dense import DenseRecurrentLayer
+from hadamrnn.baselines.orthogonal import bjorck
 from hadamrnn.bits import WeightBits
-from hadamrnn.maths.orthogonal import bjorck
-from hadamrnn.maths.straight_through import quantize
+from hadamrnn.nn.straight_through import quantize
 
 
 class QORNN(DenseRecurrentLayer):

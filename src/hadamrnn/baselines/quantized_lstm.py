@@ -9,8 +9,8 @@ from hadamrnn.baselines.gates import lstm_step, open_forget_bias
 from hadamrnn.baselines.layer import BaselineLayer, dense, projected
 from hadamrnn.bits import WeightBits, check_weight_bits
 from hadamrnn.errors import InputError
-from hadamrnn.layers.inputs import Tokens
-from hadamrnn.maths.straight_through import quantize, sign
+from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.straight_through import quantize, sign
 
 
 class QuantizedLSTM(BaselineLayer):

@@ -12,7 +12,7 @@ from hadamrnn.cli.bench_estimators import add_estimators
 from hadamrnn.cli.bench_inference import add_edge, add_inference
 
 if TYPE_CHECKING:
-    from hadamrnn.benchmarks.training import Row
+    from hadamrnn.bench.training import Row
 
 
 def add_parser(subparsers: Any) -> None:
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
         _run_models(args)
         return
     if args.scaling:
-        from hadamrnn.benchmarks.scaling import run_scaling
+        from hadamrnn.bench.scaling import run_scaling
 
         points = run_scaling(args.out, threads=args.threads, rounds=args.rounds)
         if args.json:
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
             )
         print(f"wrote {args.out}")
         return
-    from hadamrnn.benchmarks.training import SHAPES, run_shapes
+    from hadamrnn.bench.training import SHAPES, run_shapes
 
     rows = run_shapes(
         args.shapes or list(SHAPES),
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _run_models(args: argparse.Namespace) -> None:
-    from hadamrnn.benchmarks.models import run_models
+    from hadamrnn.bench.kinds import run_models
 
     rows = [
         row

@@ -31,7 +31,7 @@ def add_estimators(benches: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from hadamrnn.benchmarks import estimators
+    from hadamrnn.bench import estimators
     from hadamrnn.files import write_atomically
 
     rows = estimators.run_estimators(args.sets or list(estimators.LOADERS), seeds=args.seeds)

@@ -25,7 +25,7 @@ def add_inference(benches: Any) -> None:
 
 
 def run_inference(args: argparse.Namespace) -> None:
-    from hadamrnn.benchmarks import inference
+    from hadamrnn.bench import inference
 
     rows, left_out = inference.run_inference(args.shapes or list(inference.SHAPES), rounds=args.rounds)
     if args.json:
@@ -52,7 +52,7 @@ def add_edge(benches: Any) -> None:
 
 
 def run_edge(args: argparse.Namespace) -> None:
-    from hadamrnn.benchmarks import edge
+    from hadamrnn.bench import edge
 
     rows, left_out = edge.run_edge()
     page = edge.edge_page(rows, left_out)

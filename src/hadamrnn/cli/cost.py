@@ -17,7 +17,7 @@ HADAMRNN = "hadamrnn"
 if TYPE_CHECKING:
     from hadamrnn.fixedpoint import FileSize
     from hadamrnn.fixedpoint.cost import Stack
-    from hadamrnn.layers.model import SequenceModel
+    from hadamrnn.nn.model import SequenceModel
 
 EXAMPLE = """examples:
   hadamrnn cost --hidden-size 512 --input-size 1 --output-size 10 --activation-bits 12
@@ -178,7 +178,7 @@ def _learnt_input_bias(model: SequenceModel) -> bool:
     """Whether any b_i is other than zero: a network that learns none holds zeros."""
     from torch import Tensor
 
-    from hadamrnn.layers.rnn import HadamRNN
+    from hadamrnn.nn.rnn import HadamRNN
 
     if not isinstance(model.recurrent, HadamRNN):
         return True

@@ -39,7 +39,7 @@ def collect() -> dict[str, str | int | None]:
     import torch
 
     from hadamrnn.kernels import native_status
-    from hadamrnn.layers.recurrence import EVALUATORS
+    from hadamrnn.nn.recurrence import EVALUATORS
     from hadamrnn.version import package_version
 
     native = native_status()

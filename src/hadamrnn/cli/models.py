@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     if args.add is not None:
         if args.name is not None or args.out is None:
             raise InputError("--add RESULT needs --out DIR and no NAME: the result names the model.")
-        from hadamrnn.benchmarks.shipping import ship
+        from hadamrnn.paper.shipping import ship
 
         _written(ship(Path(args.add), Path(args.runs), Path(args.out)), args.json)
     elif args.name is not None:

@@ -25,7 +25,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from hadamrnn.benchmarks.report import write_report
+    from hadamrnn.paper.report import write_report
 
     written = [str(path) for path in write_report(Path(args.results), Path(args.out))]
     if args.json:

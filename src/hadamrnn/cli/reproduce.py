@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from hadamrnn.cli.arguments import add_data_option, add_json_option, add_threads_option
 
 if TYPE_CHECKING:
-    from hadamrnn.benchmarks.results import Result
-    from hadamrnn.benchmarks.runner import Job, Places, Tally
+    from hadamrnn.paper.results import Result
+    from hadamrnn.paper.runner import Job, Places, Tally
 
 EXAMPLE = """examples:
   hadamrnn reproduce results --list
@@ -71,8 +71,8 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.table == "memorization":
         return _memorization(args)
-    from hadamrnn.benchmarks.runner import Attendance, Places, run_jobs
     from hadamrnn.cli.train import stopped_by_signals
+    from hadamrnn.paper.runner import Attendance, Places, run_jobs
     from hadamrnn.training.progress import choose_watcher
 
     jobs = _jobs(args)
@@ -95,9 +95,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _jobs(args: argparse.Namespace) -> list[Job]:
-    from hadamrnn.benchmarks.runner import Job
-    from hadamrnn.benchmarks.selection import parse_settings, select
     from hadamrnn.errors import InputError
+    from hadamrnn.paper.runner import Job
+    from hadamrnn.paper.selection import parse_settings, select
 
     overrides = parse_settings(args.set)
     if "seed" in overrides:
@@ -176,7 +176,7 @@ def _show(result: Result, integer: bool) -> str:
 
 
 def _memorization(args: argparse.Namespace) -> int:
-    from hadamrnn.benchmarks.memorization import run_memorization, write_memorization
+    from hadamrnn.paper.memorization import run_memorization, write_memorization
 
     found = run_memorization((args.seed or [0])[0])
     path = write_memorization(Path(args.results), found)

@@ -119,7 +119,7 @@ def _until(stop: Stop, minutes: float | None) -> Stop:
 
 
 def _finish(args: argparse.Namespace, study: Any, search: Search, stop: Stop) -> None:
-    from hadamrnn.benchmarks.locks import claim
+    from hadamrnn.locks import claim
     from hadamrnn.search.finish import finish
     from hadamrnn.training.run import Sitting
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from hadamrnn.benchmarks.document import Picture
-from hadamrnn.benchmarks.drawing import Axes, Canvas, heat_map, styled, svg
-from hadamrnn.benchmarks.palette import BLUE, ORANGE, PAPER
 from hadamrnn.demo.chain import Reading
+from hadamrnn.pages.document import Picture
+from hadamrnn.pages.drawing import Axes, Canvas, heat_map, styled, svg
+from hadamrnn.pages.palette import BLUE, ORANGE, PAPER
 
 WIDTH = 4.4
 CLASSES = 10

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from hadamrnn.benchmarks.document import Cell, Document, Grid, Link, Part, Section
-from hadamrnn.benchmarks.page import to_html
 from hadamrnn.demo.chain import DemoResult, Reading
 from hadamrnn.demo.figures import confusion, reading_picture, training_curves
 from hadamrnn.demo.table import headline, table
 from hadamrnn.files import write_atomically
+from hadamrnn.pages.document import Cell, Document, Grid, Link, Part, Section
+from hadamrnn.pages.page import to_html
 
 FILE_NAME = "demo.html"
 RIGHT, WRONG = 4, 2  # digits shown

@@ -31,8 +31,8 @@ from hadamrnn.estimators.training import LOOK_STEPS, Loss, Watch, threads, train
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata
-from hadamrnn.layers.model import HADAMRNN, ModelConfig, SequenceModel
-from hadamrnn.layers.rnn import HadamRNN
+from hadamrnn.nn.model import HADAMRNN, ModelConfig, SequenceModel
+from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.chain import ROWS_AT_ONCE
 from hadamrnn.quantization.lowering import lower

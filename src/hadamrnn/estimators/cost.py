@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hadamrnn.fixedpoint.baseline_cost import baseline_size, baseline_step_cost
 from hadamrnn.fixedpoint.cost import fast_step_cost, network_size
-from hadamrnn.layers.model import HADAMRNN, ModelConfig
+from hadamrnn.nn.model import HADAMRNN, ModelConfig
 
 ACTIVATION_BITS = 12
 

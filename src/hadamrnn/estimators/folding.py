@@ -7,9 +7,9 @@ from dataclasses import replace
 import torch
 
 from hadamrnn.estimators.series import Floats, Scaling
-from hadamrnn.layers.cell import HadamCell
-from hadamrnn.layers.model import ModelConfig, SequenceModel, build_model
-from hadamrnn.maths.straight_through import quantize
+from hadamrnn.nn.cell import HadamCell
+from hadamrnn.nn.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.nn.straight_through import quantize
 from hadamrnn.quantization.calibration import single_layer
 
 

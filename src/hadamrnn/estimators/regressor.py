@@ -14,7 +14,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
 from hadamrnn.estimators.series import Floats, read_series
 from hadamrnn.fixedpoint.model import Metadata
-from hadamrnn.layers.loss import target_loss
+from hadamrnn.nn.loss import target_loss
 
 STORY_TARGETS = 50  # outputs that an integer model's metadata tells the units of
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from hadamrnn.data.splits import Split
-from hadamrnn.layers.model import SequenceModel
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import predict_logits
 from hadamrnn.training.schedule import Schedule, epoch_order

@@ -20,13 +20,13 @@ import jinja2
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.export.factors import WILLIAMSON_NEGATIVE
 from hadamrnn.export.folder import check_name, fresh_folder
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.plan import GROUP, Plan, has_input, make_plan
 from hadamrnn.export.story import Story, plain, tell
 from hadamrnn.fixedpoint.model import IntegerModel, signed_range
 from hadamrnn.fixedpoint.packing import pack, pack_signs
+from hadamrnn.hadamard.factors import WILLIAMSON_NEGATIVE
 from hadamrnn.version import package_version
 
 _LINE = 100  # characters of a line of weights

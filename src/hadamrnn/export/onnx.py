@@ -29,7 +29,7 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.version import package_version
 
 if TYPE_CHECKING:
-    from hadamrnn.layers.model import SequenceModel
+    from hadamrnn.nn.model import SequenceModel
 
 
 class FloatRecipe(Recipe):
@@ -39,8 +39,8 @@ class FloatRecipe(Recipe):
     element = TensorProto.FLOAT
 
     def __init__(self, model: SequenceModel) -> None:
-        from hadamrnn.layers.cell import HadamCell
-        from hadamrnn.layers.rnn import HadamRNN
+        from hadamrnn.nn.cell import HadamCell
+        from hadamrnn.nn.rnn import HadamRNN
 
         recurrent = model.recurrent
         if not isinstance(recurrent, HadamRNN):
@@ -81,7 +81,7 @@ class FloatRecipe(Recipe):
         return logits if readout.bias is None else build.op("Add", logits, self._weights(build, readout.bias))
 
     def _drive(self, build: Builder, x: str) -> str:
-        from hadamrnn.maths.straight_through import quantize
+        from hadamrnn.nn.straight_through import quantize
 
         weight = self._weights(build, quantize(self.cell_module.input_weight, self.cell_module.weight_bits).T)
         if self.model.one_hot:

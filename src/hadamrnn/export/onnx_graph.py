@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from hadamrnn.fixedpoint.model import IntegerModel, signed_range
-from hadamrnn.orders import factor_matrix, order_factors
+from hadamrnn.hadamard.orders import factor_matrix, order_factors
 
 OPSET = 17
 IR_VERSION = 8  # what runtimes of 2022 and later read

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hadamrnn.export.factors import Factor, make_factor
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.overflow import recurrence_bound
-from hadamrnn.orders import order_factors
+from hadamrnn.hadamard.factors import Factor, make_factor
+from hadamrnn.hadamard.orders import order_factors
 
 GROUP = 8  # rows that are finished together: eight codes of p bits are p whole bytes
 SLACK_BYTES = 128  # of work buffer that a small state may take beyond 4 bytes an entry

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hadamrnn.bits import WeightBits, check_weight_bits
 from hadamrnn.errors import InputError
-from hadamrnn.orders import order_factors
+from hadamrnn.hadamard.orders import order_factors
 
 if TYPE_CHECKING:
     from hadamrnn.fixedpoint.model import IntegerModel

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.orders import factor_matrix, hadamard_matrix, order_factors
+from hadamrnn.hadamard.orders import factor_matrix, hadamard_matrix, order_factors
 
 Int32 = NDArray[np.int32]
 

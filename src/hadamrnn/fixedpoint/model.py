@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.overflow import prove_input, prove_readout, prove_recurrence
 from hadamrnn.fixedpoint.validation import check_array, check_choice, check_int, check_metadata, check_scale
-from hadamrnn.orders import order_factors
+from hadamrnn.hadamard.orders import order_factors
 
 WeightBits = int | Literal["ternary"]
 Metadata = Mapping[str, str | int | float | bool]

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.errors import InputError
+from hadamrnn.hadamard.orders import factor_matrix, order_factors
 from hadamrnn.kernels.library import INPUT_DENSE, INPUT_ROWS, INPUT_TOKENS, ScanArgs, native_kernel
 from hadamrnn.kernels.threads import run_slices, sum_slices
-from hadamrnn.orders import factor_matrix, order_factors
 
 # Inputs up to this width are projected inside the native loop, step by step.
 NARROW_INPUT = 16

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.layers.inputs import Tokens
-from hadamrnn.layers.model import SequenceModel
-from hadamrnn.layers.rnn import HadamRNN
+from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.rnn import HadamRNN
 
 STATE_BYTES = 1 << 24  # of states that are held at once; beyond, malloc returns pages to the system
 

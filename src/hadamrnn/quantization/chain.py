@@ -18,7 +18,7 @@ from torch import Tensor
 from hadamrnn.data.splits import Split, Splits
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.layers.model import SequenceModel
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.finetune import FinetuneConfig, finetune
 from hadamrnn.quantization.lowering import RawInputs, lower

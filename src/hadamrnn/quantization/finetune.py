@@ -18,8 +18,8 @@ from torch import Tensor
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.layers.loss import target_loss
-from hadamrnn.layers.model import SequenceModel
+from hadamrnn.nn.loss import target_loss
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.network import IntegerNetwork
 
 Lower = Callable[[SequenceModel], IntegerModel]

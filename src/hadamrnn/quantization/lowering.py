@@ -26,9 +26,9 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.encoding import raw_encoding
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata, signed_range
 from hadamrnn.fixedpoint.overflow import AccumulatorOverflow
-from hadamrnn.layers.cell import HadamCell
-from hadamrnn.layers.model import SequenceModel
-from hadamrnn.maths.straight_through import quantization_codes
+from hadamrnn.nn.cell import HadamCell
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.straight_through import quantization_codes
 from hadamrnn.quantization.calibration import Calibration, single_layer
 
 MAX_SHIFT = 31

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from hadamrnn import fixedpoint
-from hadamrnn.benchmarks.document import Cell, Document, Grid, Part, Picture, Section
-from hadamrnn.benchmarks.drawing import Canvas, styled, svg
-from hadamrnn.benchmarks.front import Point, front
-from hadamrnn.benchmarks.page import to_html
-from hadamrnn.benchmarks.palette import BLUE, GREY, ORANGE
 from hadamrnn.errors import InputError
 from hadamrnn.export.report import measure
 from hadamrnn.export.targets import target_named
 from hadamrnn.files import write_atomically
+from hadamrnn.pages.document import Cell, Document, Grid, Part, Picture, Section
+from hadamrnn.pages.drawing import Canvas, styled, svg
+from hadamrnn.pages.page import to_html
+from hadamrnn.pages.palette import BLUE, GREY, ORANGE
+from hadamrnn.paper.front import Point, front
 from hadamrnn.quantization.chain import QuantizeConfig, quantize
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.search.instructions import BOARD, can_count

@@ -9,7 +9,7 @@ The constants were fitted to counts of 43 networks (`gcc -O2`, packed weights, Q
 
 from __future__ import annotations
 
-from hadamrnn.benchmarks.shapes import draw_model
+from hadamrnn.bench.shapes import draw_model
 from hadamrnn.export.report import measure
 from hadamrnn.export.targets import target_named
 from hadamrnn.search.space import Candidate, Network

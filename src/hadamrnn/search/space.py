@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from hadamrnn.benchmarks.shapes import Shape
+from hadamrnn.bench.shapes import Shape
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.cost import network_size

@@ -13,7 +13,7 @@ from torch import Tensor
 from hadamrnn.data.npz import check_inputs
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
-from hadamrnn.layers.model import SequenceModel
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.evaluate import decide, predict_logits
 from hadamrnn.training.folder import TaskFacts
 

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 import torch
 
 from hadamrnn.data.splits import Splits
-from hadamrnn.layers.model import SequenceModel
-from hadamrnn.layers.storage import save_model
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.storage import save_model
 from hadamrnn.training.checkpoint import read_checkpoint, write_checkpoint
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.events import EventLog

@@ -8,9 +8,9 @@ from torch import nn
 from hadamrnn.baselines.networks import build_model
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
-from hadamrnn.layers.cell import HadamCell
-from hadamrnn.layers.model import ModelConfig, SequenceModel
-from hadamrnn.layers.rnn import HadamRNN
+from hadamrnn.nn.cell import HadamCell
+from hadamrnn.nn.model import ModelConfig, SequenceModel
+from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.training.config import TrainingConfig
 
 

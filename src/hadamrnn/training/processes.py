@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.layers.model import SequenceModel
+from hadamrnn.nn.model import SequenceModel
 
 AGREE_STEPS = 20  # between two questions to all processes: each costs a round trip
 

@@ -11,7 +11,7 @@ import torch
 from hadamrnn.baselines.networks import load_model
 from hadamrnn.data import load_task
 from hadamrnn.data.splits import Splits
-from hadamrnn.layers.model import SequenceModel
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.folder import RunFolder, check_free
 from hadamrnn.training.loop import CHECKPOINT_SECONDS, Outcome, fit

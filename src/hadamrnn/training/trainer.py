@@ -11,11 +11,11 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
-from hadamrnn.layers.cell import HadamCell
-from hadamrnn.layers.interface import Constrained
-from hadamrnn.layers.linear import QuantizedLinear
-from hadamrnn.layers.model import SequenceModel
-from hadamrnn.layers.storage import check_finite
+from hadamrnn.nn.cell import HadamCell
+from hadamrnn.nn.interface import Constrained
+from hadamrnn.nn.linear import QuantizedLinear
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.storage import check_finite
 from hadamrnn.training.checkpoint import Counters, adam_tensors, restore_adam
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import evaluate, is_better

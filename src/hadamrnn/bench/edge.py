@@ -1,0 +1,142 @@
+"""The table of `docs/edge.md`: Hadamard networks on microcontrollers, beside two cells of equal hidden size.
+
+The comparison cells are `devices/binary.c`, the dense binary product of the paper's count, and
+`devices/gru.c`, an 8-bit GRU; compiler, flags and emulator are the same for all. Start at `run_edge`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from hadamrnn.bench.shapes import SHAPES, draw_model
+from hadamrnn.errors import InputError
+from hadamrnn.export.report import measure
+from hadamrnn.export.targets import (
+    AVR_TICK,
+    CALIBRATION,
+    TARGETS,
+    Target,
+    compile_object,
+    link,
+    numbers,
+    run,
+    section_sizes,
+)
+
+RIVALS = {"binary": "dense binary product", "gru": "8-bit GRU cell"}
+RIVAL_SIZES = (128, 512)
+INTRODUCTION = """\
+# On microcontrollers
+
+Written by `hadamrnn bench edge --out docs/edge.md`; do not edit. 4-bit weights, packed; 12-bit states;
+`gcc -O2`. Flash is the bytes of code and constants of the network's object, RAM its state struct and work
+buffers, stack that of a step. A step is counted without its read-out: executed instructions in QEMU
+(they are not cycles), cycles of the ATmega328P in simavr. Every HadamRNN row passed its self-test on
+the target, bit for bit. The dense binary product holds hidden size squared bits and makes as many
+additions; it and the GRU cell leave out the read-out, the former its input as well.
+"""
+
+
+@dataclass(frozen=True)
+class EdgeRow:
+    """One network on one target; what a rival leaves out is None."""
+
+    network: str
+    target: str
+    unit: str
+    flash: int
+    ram: int
+    stack: int | None
+    code: int
+    step: int
+    readout: int | None
+
+
+def run_edge() -> tuple[list[EdgeRow], list[str]]:
+    """Return the rows of every target whose tools are installed, and what was left out and why."""
+    rows, left_out = [], []
+    for target in TARGETS:
+        if target.missing_tools:
+            left_out.append(f"{target.name}: no {', '.join(target.missing_tools)}")
+            continue
+        for shape in SHAPES:
+            try:
+                figures = measure(draw_model(shape), target)
+            except InputError as error:
+                left_out.append(f"{shape.name} on {target.name}: {_reason(error)}")
+                continue
+            if figures.differences:
+                raise AssertionError(f"{shape.name} on {target.name} is not bit-exact")
+            rows.append(
+                EdgeRow(
+                    f"HadamRNN {shape.name}",
+                    target.name,
+                    target.unit,
+                    figures.flash,
+                    figures.ram,
+                    figures.stack,
+                    figures.code,
+                    figures.step,
+                    figures.readout,
+                )
+            )
+        for rival in RIVALS:
+            for hidden_size in RIVAL_SIZES:
+                try:
+                    rows.append(measure_rival(rival, hidden_size, target))
+                except InputError as error:
+                    left_out.append(f"{RIVALS[rival]} {hidden_size} on {target.name}: {_reason(error)}")
+    return rows, left_out
+
+
+def measure_rival(rival: str, hidden_size: int, target: Target) -> EdgeRow:
+    """Build and count one step of a comparison cell."""
+    flags = ("-O2", f"-DHIDDEN={hidden_size}")
+    with tempfile.TemporaryDirectory(prefix="hadamrnn-") as scratch:
+        folder = Path(scratch)
+        sources = files("hadamrnn.bench") / "devices"
+        for name in (f"{rival}.c", "main.c"):
+            (folder / name).write_text((sources / name).read_text())
+        counter = files("hadamrnn.export") / "runtime" / "counter.h"
+        (folder / "counter.h").write_text(counter.read_text())
+        cell = compile_object(target, folder / f"{rival}.c", flags)
+        program = link(target, [cell, compile_object(target, folder / "main.c", flags)], folder / "a.elf")
+        code, flash, _ = section_sizes(target, cell)
+        step, base = numbers(run(target, program))
+    tick = AVR_TICK if target.unit == "cycles" else CALIBRATION / base
+    buffers = {"binary": 4 * hidden_size, "gru": 5 * hidden_size}[rival]  # states and work of the C above
+    name = f"{RIVALS[rival]} {hidden_size}"
+    return EdgeRow(name, target.name, target.unit, flash, buffers, None, code, round(step * tick), None)
+
+
+def edge_page(rows: list[EdgeRow], left_out: list[str]) -> str:
+    """Return the Markdown of the page."""
+    lines = [INTRODUCTION]
+    for target in TARGETS:
+        mine = [row for row in rows if row.target == target.name]
+        if not mine:
+            continue
+        unit = mine[0].unit
+        lines += [f"## {target.name}", ""]
+        lines += [f"| network | flash | code | RAM | stack | step, {unit} | read-out, {unit} |"]
+        lines += ["|---|---:|---:|---:|---:|---:|---:|"]
+        lines += [_line(row) for row in mine]
+        lines.append("")
+    if left_out:
+        lines += ["## Left out", "", *(f"- {line}" for line in left_out), ""]
+    return "\n".join(lines)
+
+
+def _line(row: EdgeRow) -> str:
+    figures = (row.flash, row.code, row.ram, row.stack, row.step, row.readout)
+    cells = " | ".join("-" if figure is None else f"{figure:,}" for figure in figures)
+    return f"| {row.network} | {cells} |"
+
+
+def _reason(error: InputError) -> str:
+    """Return why a program could not be built; that it is too big has many words."""
+    too_big = ("overflowed", "region", "too large", "ld returned")
+    return "does not fit" if any(word in str(error) for word in too_big) else str(error)[:120]

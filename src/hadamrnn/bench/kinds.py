@@ -1,0 +1,98 @@
+"""`hadamrnn bench training --model all`: a training step of each kind of network, beside HadamRNN's.
+
+All have the same hidden size, batch and threads, and take turns in one process; a row's ratio is the quotient
+of its median and HadamRNN's. Start at `run_models`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+import torch
+
+from hadamrnn.baselines.networks import MODELS
+from hadamrnn.bench.training import SHAPES, make_batch, make_step, milliseconds
+from hadamrnn.errors import InputError
+from hadamrnn.nn.model import HADAMRNN, ModelConfig
+from hadamrnn.training.presets import model_values
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """What was measured of one kind of network; `ratio` is how many steps of HadamRNN one of its takes."""
+
+    model: str
+    shape: str
+    ratio: float
+    milliseconds: float
+    hidden_size: int
+    rounds: int
+    threads: int
+
+
+def run_models(
+    names: Sequence[str],
+    shape_name: str,
+    *,
+    hidden_size: int,
+    rounds: int,
+    threads: int,
+    data_dir: str | None = None,
+) -> list[ModelRow]:
+    """Measure the kinds of network in `names` ("all" for all) on one shape's batch, HadamRNN first."""
+    chosen = MODELS if "all" in names else tuple(dict.fromkeys((HADAMRNN, *names)))
+    for name in chosen:
+        if name not in MODELS:
+            raise InputError(f"model must be all or of {', '.join(MODELS)}, got {name!r}.")
+    if shape_name not in SHAPES:
+        raise InputError(f"A shape must be one of {', '.join(SHAPES)}, got {shape_name!r}.")
+    if min(hidden_size, rounds, threads) < 1:
+        raise InputError(
+            f"hidden_size, rounds and threads must be at least 1, got {hidden_size}, {rounds} and {threads}."
+        )
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        medians = _time(chosen, shape_name, hidden_size, rounds, data_dir)
+    finally:
+        torch.set_num_threads(before)
+    return [
+        ModelRow(
+            name, shape_name, medians[name] / medians[HADAMRNN], medians[name], hidden_size, rounds, threads
+        )
+        for name in chosen
+    ]
+
+
+def model_config(name: str, shaped: ModelConfig, hidden_size: int) -> ModelConfig:
+    """Return the network of this kind for the task of `shaped`, its weights as wide as its kind has them.
+
+    >>> model_config("qornn", ModelConfig(1, 512, 10, num_blocks=32), 128).weight_bits
+    8
+    """
+    if name == HADAMRNN:
+        return replace(shaped, hidden_size=hidden_size)
+    bits = model_values(name)["weight_bits"]
+    return replace(
+        shaped, model=name, hidden_size=hidden_size, weight_bits=bits, num_blocks=1, recurrence="linear"
+    )
+
+
+def _time(
+    names: Sequence[str], shape_name: str, hidden_size: int, rounds: int, data_dir: str | None
+) -> dict[str, float]:
+    """Return the median milliseconds of a step of each."""
+    shape = SHAPES[shape_name]
+    x, target = make_batch(shape, data_dir)
+    steps = {}
+    for name in names:
+        config = model_config(name, shape.config, hidden_size)
+        steps[name] = make_step(replace(shape, config=config), "engine", x, target)
+        steps[name]()  # the first step pays for what is made once
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(rounds):
+        for name, step in steps.items():
+            times[name].append(milliseconds(step))
+    return {name: median(values) for name, values in times.items()}

@@ -1,0 +1,92 @@
+"""What the loop around the engine costs: a step of `fit` beside forward, backward and Adam alone.
+
+`fit` draws and converts a batch, checks the loss, clips, counts sign flips and keeps its books. A watcher
+runs the bare step after every step of the loop, so both see the same moments of the machine. Start at
+`time_loop`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+from torch import Tensor
+
+from hadamrnn.baselines.networks import build_model
+from hadamrnn.data.splits import Metric, Split, Splits
+from hadamrnn.nn.model import ModelConfig
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.loop import fit
+from hadamrnn.training.progress import Watcher
+
+WARM_UP = 3
+LEVELS = 255  # dense inputs are stored as MNIST's pixels are
+BATCHES = 8  # of the training set
+
+
+@dataclass(frozen=True)
+class LoopTimes:
+    """Medians over the steps; `share` is (loop - engine) / loop."""
+
+    loop_ms: float
+    engine_ms: float
+    share: float
+
+
+class _Turns(Watcher):
+    """Times the loop's steps and, between them, `bare` ones."""
+
+    def __init__(self, bare: Callable[[], None]) -> None:
+        self._bare = bare
+        self.pairs: list[tuple[float, float]] = []
+
+    def start(self, step: int, total_steps: int, epochs: float, metric: Metric) -> None:
+        self._began = time.perf_counter()
+
+    def advance(self, step: int, loss: float) -> None:
+        turn = time.perf_counter()
+        self._bare()
+        end = time.perf_counter()
+        self.pairs.append((1e3 * (turn - self._began), 1e3 * (end - turn)))
+        self._began = time.perf_counter()
+
+
+def time_loop(
+    config: ModelConfig, x: Tensor, target: Tensor, bare: Callable[[], None], *, steps: int
+) -> LoopTimes:
+    """Train a network for `steps` steps on batches like `(x, target)`, and time it and `bare` in turns."""
+    turns = _Turns(bare)
+    total = steps + WARM_UP
+    recipe = TrainingConfig(
+        task="bench", steps=total, evaluate_every=total, batch_size=len(x), gradient_clip=1.0
+    )
+    fit(build_model(config), _splits(config, x, target), recipe, watcher=turns)
+    pairs = turns.pairs[WARM_UP:]
+    return LoopTimes(
+        loop_ms=median(loop for loop, _ in pairs),
+        engine_ms=median(engine for _, engine in pairs),
+        share=median((loop - engine) / loop for loop, engine in pairs),
+    )
+
+
+def _splits(config: ModelConfig, x: Tensor, target: Tensor) -> Splits:
+    """Return the batch as a task, in the form that tasks are stored in."""
+    dense = x.is_floating_point()
+    stored = (LEVELS * x).to(torch.uint8) if dense else x
+    batch = Split(stored, target, levels=LEVELS if dense else None)
+    train = Split(torch.cat([stored] * BATCHES), torch.cat([target] * BATCHES), levels=batch.levels)
+    return Splits(
+        "bench",
+        train,
+        batch,
+        batch,
+        x.shape[1],
+        config.input_size,
+        config.output_size,
+        vocabulary_size=config.vocabulary_size,
+        one_hot=config.one_hot,
+        every_output=config.every_output,
+    )

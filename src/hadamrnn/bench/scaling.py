@@ -1,0 +1,97 @@
+"""`hadamrnn bench training --scaling`: how a training step grows with length and with hidden size.
+
+Lengths from 1e2 to 1e6 at hidden size 128, batch 1; hidden sizes from 64 to 4096 at 200 steps, batch 8,
+read out after every step, so that the scan does the work. One plot with a panel for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from hadamrnn.bench.training import Step, extra_megabytes, milliseconds
+from hadamrnn.errors import InputError
+from hadamrnn.nn.model import ModelConfig, build_model
+from hadamrnn.pages.drawing import Canvas, styled, svg
+
+LENGTHS = (100, 1_000, 10_000, 100_000, 1_000_000)
+HIDDEN_SIZES = (64, 128, 256, 512, 1024, 2048, 4096)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measured training step."""
+
+    series: str  # "length" or "hidden size"
+    size: int
+    milliseconds: float
+    megabytes: float  # peak memory beyond the batch, of the first step
+
+
+def run_scaling(
+    out: str,
+    *,
+    threads: int,
+    rounds: int,
+    lengths: tuple[int, ...] = LENGTHS,
+    hidden_sizes: tuple[int, ...] = HIDDEN_SIZES,
+) -> list[Point]:
+    """Measure both series and write the plot, an SVG file."""
+    if Path(out).suffix != ".svg":
+        raise InputError(f"--out must name an .svg file, got {out!r}.")
+    if rounds < 1 or threads < 1:
+        raise InputError(f"rounds and threads must be at least 1, got {rounds} and {threads}.")
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        points = [measure("length", length, _length_step(length), rounds) for length in lengths]
+        points += [measure("hidden size", size, _hidden_step(size), rounds) for size in hidden_sizes]
+    finally:
+        torch.set_num_threads(before)
+    Path(out).write_text(draw(points))
+    return points
+
+
+def measure(series: str, size: int, step: Step, rounds: int) -> Point:
+    megabytes = extra_megabytes(step)
+    return Point(series, size, median(milliseconds(step) for _ in range(rounds)), megabytes)
+
+
+def _length_step(length: int) -> Step:
+    return _step(ModelConfig(input_size=1, hidden_size=128, output_size=10), batch=1, time=length)
+
+
+def _hidden_step(hidden_size: int) -> Step:
+    config = ModelConfig(input_size=1, hidden_size=hidden_size, output_size=10, every_output=True)
+    return _step(config, batch=8, time=200)
+
+
+def _step(config: ModelConfig, batch: int, time: int) -> Step:
+    torch.manual_seed(0)
+    model = build_model(config)
+    optimizer = torch.optim.Adam(model.parameters())
+    x = torch.rand(batch, time, config.input_size)
+    target = torch.randint(config.output_size, (batch, time) if config.every_output else (batch,))
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model.loss(x, target).backward()
+        optimizer.step()
+
+    return step
+
+
+def draw(points: list[Point]) -> str:
+    """Return an SVG with a panel for each series, all axes logarithmic."""
+    with styled():
+        canvas = Canvas(figsize=(8, 3.5))
+        for axes, series in zip(canvas.subplots(1, 2), ("length", "hidden size"), strict=True):
+            line = [point for point in points if point.series == series]
+            sizes, times = [point.size for point in line], [point.milliseconds for point in line]
+            axes.loglog(sizes, times, marker="o", gid=series.replace(" ", "-"))
+            axes.set_xlabel(series)
+            axes.set_ylabel("milliseconds a training step")
+        return svg(canvas, "scaling")

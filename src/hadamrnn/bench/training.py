@@ -1,0 +1,232 @@
+"""`hadamrnn bench training`: a training step of the engine beside one of the plain loop.
+
+Both sides run in one process, in turns, with the same threads, on the same batch; a row's ratio is the
+quotient of the medians. What the loop of `hadamrnn train` adds to an engine step is measured after that.
+Peak memory is taken in a process of its own per side. Start at `run_shapes`.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import torch
+from torch import Tensor
+
+from hadamrnn.baselines.networks import build_model
+from hadamrnn.bench.overhead import LoopTimes, time_loop
+from hadamrnn.bench.plain import plain_loss
+from hadamrnn.errors import InputError
+from hadamrnn.nn.model import ModelConfig, SequenceModel
+
+Step = Callable[[], None]
+SIDES = ("plain", "engine")
+LOOP_STEPS = 4  # of the loop for every round of the two sides
+
+
+@dataclass(frozen=True)
+class TrainingShape:
+    """A network, the batch it is trained on, and the ratio that the engine should reach."""
+
+    name: str
+    batch: int
+    time: int
+    config: ModelConfig
+    ratio: float
+
+
+MNIST = ModelConfig(input_size=1, hidden_size=512, output_size=10)
+COPY = ModelConfig(input_size=10, hidden_size=128, output_size=9, one_hot=True, every_output=True)
+IMDB = ModelConfig(input_size=512, hidden_size=512, output_size=1, vocabulary_size=10_000, padding_id=0)
+SHAPES = {
+    shape.name: shape
+    for shape in (
+        TrainingShape("mnist", 64, 784, MNIST, 150),
+        TrainingShape("copy", 128, 1020, COPY, 12),
+        TrainingShape("imdb", 100, 500, IMDB, 6),
+        TrainingShape("relu", 64, 784, ModelConfig(1, 512, 10, recurrence="relu"), 6),
+        TrainingShape("block", 64, 784, ModelConfig(1, 512, 10, num_blocks=32), 150),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of one shape."""
+
+    shape: str
+    ratio: float
+    wanted: float
+    plain_ms: float
+    engine_ms: float
+    loop_ms: float  # one step of `fit`, around the engine
+    loop_share: float  # of that step, what is not the engine's
+    plain_mb: float | None  # peak memory beyond imports, model and batch
+    engine_mb: float | None
+    rounds: int
+    threads: int
+
+
+def run_shapes(
+    names: Sequence[str], *, rounds: int, threads: int, data_dir: str | None, memory: bool = True
+) -> list[Row]:
+    """Measure each shape in turn."""
+    for name in names:
+        if name not in SHAPES:
+            raise InputError(f"A shape must be one of {', '.join(SHAPES)}, got {name!r}.")
+    if rounds < 1 or threads < 1:
+        raise InputError(f"rounds and threads must be at least 1, got {rounds} and {threads}.")
+    return [run_shape(SHAPES[name], rounds, threads, data_dir, memory) for name in names]
+
+
+def run_shape(shape: TrainingShape, rounds: int, threads: int, data_dir: str | None, memory: bool) -> Row:
+    """Measure one shape: one warm-up of each side, then `rounds` rounds of both."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        plain_ms, engine_ms = time_sides(shape, rounds, data_dir)
+        loop = measure_loop(shape, LOOP_STEPS * rounds, data_dir)
+    finally:
+        torch.set_num_threads(before)
+    megabytes = {
+        side: peak_megabytes(shape.name, side, threads, data_dir) if memory else None for side in SIDES
+    }
+    return Row(
+        shape=shape.name,
+        ratio=plain_ms / engine_ms,
+        wanted=shape.ratio,
+        plain_ms=plain_ms,
+        engine_ms=engine_ms,
+        loop_ms=loop.loop_ms,
+        loop_share=loop.share,
+        plain_mb=megabytes["plain"],
+        engine_mb=megabytes["engine"],
+        rounds=rounds,
+        threads=threads,
+    )
+
+
+def time_sides(shape: TrainingShape, rounds: int, data_dir: str | None) -> tuple[float, float]:
+    """Return the median milliseconds of a plain and of an engine step."""
+    x, target = make_batch(shape, data_dir)
+    plain, engine = (make_step(shape, side, x, target) for side in SIDES)
+    plain()
+    one = min(milliseconds(engine) for _ in range(3))
+    # The quick side runs several steps a round, so that a round is not one lucky or unlucky moment.
+    repeats = max(1, min(40, round(300 / max(one, 1e-3))))
+    times = [(milliseconds(plain), milliseconds(engine, repeats)) for _ in range(rounds)]
+    return median(pair[0] for pair in times), median(pair[1] for pair in times)
+
+
+def measure_loop(shape: TrainingShape, steps: int, data_dir: str | None) -> LoopTimes:
+    """Time a step of the training loop beside the engine's step alone."""
+    x, target = make_batch(shape, data_dir)
+    return time_loop(shape.config, x, target, make_step(shape, "engine", x, target), steps=steps)
+
+
+def milliseconds(step: Step, repeats: int = 1) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        step()
+    return (time.perf_counter() - start) * 1e3 / repeats
+
+
+def make_step(shape: TrainingShape, side: str, x: Tensor, target: Tensor) -> Step:
+    """Return a training step: forward, backward, Adam."""
+    torch.manual_seed(0)
+    model = build_model(shape.config)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)  # as `hadamrnn train` does
+    loss: Callable[[SequenceModel, Tensor, Tensor], Tensor] = (
+        plain_loss if side == "plain" else SequenceModel.loss
+    )
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss(model, x, target).backward()
+        optimizer.step()
+
+    return step
+
+
+def make_batch(shape: TrainingShape, data_dir: str | None) -> tuple[Tensor, Tensor]:
+    """Return a batch of the shape: real reviews for imdb where they are at hand, else drawn ones."""
+    generator = torch.Generator().manual_seed(0)
+    size = (shape.batch, shape.time)
+    config = shape.config
+    if config.vocabulary_size is not None:
+        return _reviews(shape, data_dir, generator)
+    if config.one_hot:
+        x = torch.randint(config.input_size, size, generator=generator)
+    else:
+        x = torch.rand(*size, config.input_size, generator=generator)
+    targets = size if config.every_output else size[:1]
+    return x, torch.randint(config.output_size, targets, generator=generator)
+
+
+def _reviews(shape: TrainingShape, data_dir: str | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return reviews of IMDB, or without the data ids drawn from its word frequencies.
+
+    In real batches of 100 x 500 ids 47 % are words, the rest is padding on the left; 3,500 to 3,800 differ;
+    words drawn by p(rank) ~ rank^-1.1 give as many.
+    """
+    from hadamrnn.data.files import present
+    from hadamrnn.data.imdb import COMPACT, KERAS, load_imdb
+
+    target = torch.randint(2, (shape.batch,), generator=generator)
+    if present(COMPACT, data_dir) or present(KERAS, data_dir):
+        train = load_imdb(data_dir, seq_length=shape.time).train
+        return train.batch(slice(0, shape.batch))[0], target
+    vocabulary_size = shape.config.vocabulary_size or 0
+    ranks = torch.arange(1, vocabulary_size, dtype=torch.float64)
+    size = shape.batch * shape.time
+    words = 1 + torch.multinomial(ranks**-1.1, size, replacement=True, generator=generator)
+    ids = words.reshape(shape.batch, shape.time)
+    ids[:, : round(0.53 * shape.time)] = 0
+    return ids, target
+
+
+def peak_megabytes(name: str, side: str, threads: int, data_dir: str | None) -> float:
+    """Return the peak memory of two training steps beyond imports, model and batch, in a fresh process."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_measure_peak, (name, side, threads, data_dir))
+
+
+def _measure_peak(name: str, side: str, threads: int, data_dir: str | None) -> float:
+    torch.set_num_threads(threads)
+    shape = SHAPES[name]
+    step = make_step(shape, side, *make_batch(shape, data_dir))
+    return extra_megabytes(lambda: (step(), step()))
+
+
+def extra_megabytes(work: Callable[[], object]) -> float:
+    """Return by how much this process grows, at most, while `work` runs."""
+    gc.collect()  # garbage of earlier work, freed meanwhile, would hide the growth
+    start = _reset_peak()
+    work()
+    return (_peak() - start) / 2**20
+
+
+def _reset_peak() -> int:
+    """Forget the peak so far (Linux can) and return the bytes in use now."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return _peak()
+    return _status("VmRSS")
+
+
+def _peak() -> int:
+    if Path("/proc/self/status").exists():
+        return _status("VmHWM")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS counts bytes
+
+
+def _status(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))

@@ -1,1 +1,0 @@
-"""Pure functions of tensors: the recurrent weight, the fast transform, the quantizers."""

@@ -1,0 +1,127 @@
+"""One Hadamard layer in one direction: it owns the latent signs, U and b_i, and runs the recurrence."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from hadamrnn.bits import WeightBits
+from hadamrnn.nn.inputs import DenseInput, RecurrenceInput, Tokens, project_tokens
+from hadamrnn.nn.linear import initialize_projection
+from hadamrnn.nn.recurrence import run_readout, run_recurrence
+from hadamrnn.nn.straight_through import quantize, sign
+from hadamrnn.nn.transform import hadamard_transform
+
+
+class HadamCell(nn.Module):
+    """One layer, one direction: h_t = W(u) h_(t-1) + q(U) x_t + b_i."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        *,
+        num_blocks: int,
+        weight_bits: WeightBits,
+        recurrence: str,
+        switches: str,
+        evaluator: str,
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+    ) -> None:
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.block_size = hidden_size // num_blocks
+        self.weight_bits = weight_bits
+        self.recurrence = recurrence
+        self.evaluator = evaluator
+
+        def parameter(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(*shape, device=device, dtype=dtype))
+
+        self.input_weight = parameter(hidden_size, input_size)
+        self.input_bias = parameter(hidden_size) if bias else None
+        self.latent_signs = parameter(hidden_size)
+        self.latent_column_signs = parameter(hidden_size) if switches == "rows+columns" else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw U and the latent signs by Glorot's rule, b_i within +-1/sqrt(hidden_size)."""
+        initialize_projection(self.input_weight)
+        for latent in (self.latent_signs, self.latent_column_signs):
+            if latent is not None:
+                nn.init.xavier_uniform_(latent[None])
+        if self.input_bias is not None:
+            bound = self.hidden_size**-0.5
+            nn.init.uniform_(self.input_bias, -bound, bound)
+
+    @torch.no_grad()
+    def draw_signs(self, negative: float) -> None:
+        """Make this share of the signs negative, at random places; magnitudes stay.
+
+        The Sylvester matrix is symmetric, so without negative signs W^2 = I and half of the states add up
+        their input wherever it comes. k negative row signs leave at least d_h/2 - k such states.
+        """
+        count = round(negative * self.hidden_size)
+        for latent in (self.latent_signs, self.latent_column_signs):
+            if latent is not None:
+                latent.abs_()
+                latent[torch.randperm(self.hidden_size, device=latent.device)[:count]] *= -1
+
+    def signs(self) -> Tensor:
+        """Return u, entries +-1."""
+        return sign(self.latent_signs)
+
+    def column_signs(self) -> Tensor | None:
+        """Return v, entries +-1, or None where only rows are switched."""
+        return None if self.latent_column_signs is None else sign(self.latent_column_signs)
+
+    def projected_input(self, x: Tensor | Tokens) -> RecurrenceInput:
+        """Return x with the quantized projection that turns it into z_t."""
+        weight = quantize(self.input_weight, self.weight_bits)
+        if isinstance(x, Tokens):
+            return project_tokens(x, weight, self.input_bias)
+        return DenseInput(x, weight, self.input_bias)
+
+    def run(
+        self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None, every_output: bool
+    ) -> tuple[Tensor | None, Tensor]:
+        return run_recurrence(
+            self.projected_input(x),
+            self.signs(),
+            column_signs=self.column_signs(),
+            block_size=self.block_size,
+            h_0=h_0,
+            lengths=lengths,
+            recurrence=self.recurrence,
+            every_output=every_output,
+            evaluator=self.evaluator,
+        )
+
+    def run_readout(
+        self, x: Tensor | Tokens, weight: Tensor, bias: Tensor | None, lengths: Tensor | None, sigma: bool
+    ) -> Tensor:
+        """Return V sigma(h_t) + b_o for all steps; the states are never kept."""
+        return run_readout(
+            self.projected_input(x),
+            self.signs(),
+            output_weight=weight,
+            output_bias=bias,
+            sigma=sigma,
+            column_signs=self.column_signs(),
+            block_size=self.block_size,
+            lengths=lengths,
+            recurrence=self.recurrence,
+            evaluator=self.evaluator,
+        )
+
+    def step(self, x_t: Tensor, h: Tensor) -> Tensor:
+        """Return h_t from x_t `(batch, input_size)` and h_(t-1) `(batch, hidden_size)`."""
+        column_signs = self.column_signs()
+        switched = h if column_signs is None else h * column_signs
+        scaled_signs = self.signs() / self.block_size**0.5
+        weight = quantize(self.input_weight, self.weight_bits)
+        z_t = nn.functional.linear(x_t, weight, self.input_bias)
+        new = hadamard_transform(switched, self.block_size) * scaled_signs + z_t
+        return torch.relu(new) if self.recurrence == "relu" else new

@@ -1,0 +1,47 @@
+"""What `SequenceModel` and the training loop ask of a recurrent layer that is more than a plain torch one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from hadamrnn.nn.inputs import Tokens
+
+
+class RecurrentLayer(nn.Module, ABC):
+    """A recurrent layer that takes tokens and lengths, and can give the last state alone.
+
+    Batch first throughout. `output_size` is the width of its outputs; `needs_activation` says
+    whether the read-out applies sigma to them (linear recurrences) or not.
+    """
+
+    output_size: int
+    needs_activation: bool
+
+    @abstractmethod
+    def every_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
+        """Return the states of all steps, `(batch, time, output_size)`, zero past a row's length."""
+
+    @abstractmethod
+    def end_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
+        """Return the state at each row's end, `(batch, output_size)`."""
+
+    def every_readout(
+        self, x: Tensor | Tokens, weight: Tensor, bias: Tensor | None, lengths: Tensor | None = None
+    ) -> Tensor:
+        """Return V sigma(h_t) + b_o for all steps, `(batch, time, len(weight))`; a layer may fuse the two."""
+        states = self.every_state(x, lengths)
+        return linear(states.relu() if self.needs_activation else states, weight, bias)
+
+
+class Constrained(ABC):
+    """A layer with parameters that belong to a set, which the optimizer knows nothing of."""
+
+    @abstractmethod
+    def constrain(self, progress: float) -> None:
+        """Bring the parameters back into their set; called after every step of the optimizer.
+
+        `progress` is the share of the run that is done, in (0, 1].
+        """

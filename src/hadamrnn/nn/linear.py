@@ -1,0 +1,64 @@
+"""The quantized projections U and V."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from hadamrnn.bits import WeightBits, check_weight_bits
+from hadamrnn.nn.straight_through import quantize
+
+
+class QuantizedLinear(nn.Module):
+    """y = q(weight) x + bias, with q(weight) on the grid of `weight_bits`.
+
+    A drop-in for `torch.nn.Linear`. The full-precision `weight` is what the optimizer moves;
+    `quantized_weight()` is what the network computes with.
+
+    >>> layer = QuantizedLinear(3, 2, weight_bits="ternary")
+    >>> layer(torch.ones(5, 3)).shape
+    torch.Size([5, 2])
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        weight_bits: WeightBits = 4,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        check_weight_bits(weight_bits)
+        self.in_features = in_features
+        self.out_features = out_features
+        self.weight_bits = weight_bits
+        self.weight = nn.Parameter(torch.empty(out_features, in_features, device=device, dtype=dtype))
+        self.bias = nn.Parameter(torch.empty(out_features, device=device, dtype=dtype)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the weight by Glorot's rule (orthogonal if square), the bias within +-1/sqrt(in_features)."""
+        initialize_projection(self.weight)
+        if self.bias is not None:
+            bound = self.in_features**-0.5 if self.in_features else 0.0
+            nn.init.uniform_(self.bias, -bound, bound)
+
+    def quantized_weight(self) -> Tensor:
+        return quantize(self.weight, self.weight_bits)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(x, self.quantized_weight(), self.bias)
+
+    def extra_repr(self) -> str:
+        return f"{self.in_features}, {self.out_features}, weight_bits={self.weight_bits!r}"
+
+
+def initialize_projection(weight: Tensor) -> None:
+    """Draw U or V as the authors' code does: orthogonal if square, Glorot uniform otherwise."""
+    if weight.shape[0] == weight.shape[1]:
+        nn.init.orthogonal_(weight)
+    else:
+        nn.init.xavier_uniform_(weight)

@@ -1,0 +1,57 @@
+"""Cross-entropy that keeps its precision when it is tiny.
+
+The copy task is learnt to losses around 1e-8, where float32's log-softmax is exactly zero and so is
+its gradient. Here a position's loss is log(1 + sum_{c != target} exp(l_c - l_target)), by log1p.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss, softplus
+
+from hadamrnn.kernels.loss import cross_entropy as native_cross_entropy
+from hadamrnn.nn.evaluators import runs_natively
+
+
+def target_loss(logits: Tensor, target: Tensor) -> Tensor:
+    """Return the mean loss that the targets ask for.
+
+    Real targets: squared error. Integer ones: cross-entropy, binary where there is a single logit.
+
+    Args:
+        logits: `(..., output_size)`.
+        target: `(...)` integers, or reals of as many entries as the logits.
+    """
+    if target.is_floating_point():
+        return mse_loss(logits.reshape(target.shape), target)
+    if logits.shape[-1] == 1:
+        return binary_cross_entropy_with_logits(logits.squeeze(-1), target.to(logits.dtype))
+    return cross_entropy(logits, target)
+
+
+def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
+    """Return the mean cross-entropy; positions whose target is `ignore_index` do not count.
+
+    Args:
+        logits: `(..., classes)`.
+        targets: int64 `(...)`.
+
+    >>> cross_entropy(torch.tensor([[40.0, 0.0]]), torch.tensor([0])) > 0
+    tensor(True)
+    """
+    rows, flat_targets = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)
+    if not runs_natively(logits):
+        return cross_entropy_reference(rows, flat_targets, ignore_index)
+    with_gradient = torch.is_grad_enabled() and logits.requires_grad
+    loss: Tensor = native_cross_entropy(rows, flat_targets, ignore_index, with_gradient)[0]
+    return loss
+
+
+def cross_entropy_reference(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
+    """Return the same in torch: softplus of the others' log-sum-exp against the target's logit."""
+    counted = targets != ignore_index
+    index = torch.where(counted, targets, 0)[:, None]
+    others = (logits - logits.gather(1, index)).scatter(1, index, float("-inf"))
+    losses = softplus(others.logsumexp(1), threshold=40.0)
+    return torch.where(counted, losses, torch.zeros_like(losses)).sum() / counted.sum()

@@ -1,0 +1,232 @@
+"""SequenceModel: [embedding] -> recurrent layer -> sigma -> quantized V.
+
+    many to one:   y   = V sigma(h_T) + b_o
+    many to many:  y_t = V sigma(h_t) + b_o
+
+sigma is ReLU after a linear recurrence and the identity otherwise (the nonlinearity is inside).
+`ModelConfig` names everything `build_model` needs; `hadamrnn.nn.storage` writes it beside the weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from hadamrnn.bits import WeightBits
+from hadamrnn.errors import InputError
+from hadamrnn.nn.inputs import Tokens, check_ids
+from hadamrnn.nn.interface import RecurrentLayer
+from hadamrnn.nn.linear import QuantizedLinear
+from hadamrnn.nn.loss import target_loss
+from hadamrnn.nn.rnn import HadamRNN
+
+HADAMRNN = "hadamrnn"
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The shape of a network: of the paper's, or of a baseline of `hadamrnn.baselines.networks`.
+
+    `model` is its name there and `model_options` are what that kind alone knows.
+    `input_size` is the number of channels, of one-hot symbols, or the width of the embedding.
+    Ids enter where `one_hot` is set or a `vocabulary_size` is given; id `padding_id` embeds to zero.
+    """
+
+    input_size: int
+    hidden_size: int
+    output_size: int
+    num_layers: int = 1
+    bidirectional: bool = False
+    dropout: float = 0.0
+    num_blocks: int = 1
+    weight_bits: WeightBits = 4
+    recurrence: str = "linear"
+    switches: str = "rows"
+    one_hot: bool = False
+    vocabulary_size: int | None = None
+    padding_id: int | None = None
+    every_output: bool = False
+    model: str = HADAMRNN
+    model_options: dict[str, Any] = field(default_factory=dict)
+
+
+def build_model(config: ModelConfig, evaluator: str = "auto") -> SequenceModel:
+    """Return a freshly drawn Hadamard network of this shape.
+
+    >>> model = build_model(ModelConfig(input_size=1, hidden_size=32, output_size=10))
+    >>> model(torch.randn(4, 50, 1)).shape
+    torch.Size([4, 10])
+    """
+    if config.model != HADAMRNN or config.model_options:
+        raise InputError(
+            f"This builds a {HADAMRNN} without further options, got {config.model!r} with "
+            f"{config.model_options}. Baselines are built by hadamrnn.build_model."
+        )
+    recurrent = HadamRNN(
+        config.input_size,
+        config.hidden_size,
+        config.num_layers,
+        batch_first=True,
+        dropout=config.dropout,
+        bidirectional=config.bidirectional,
+        num_blocks=config.num_blocks,
+        weight_bits=config.weight_bits,
+        recurrence=config.recurrence,
+        switches=config.switches,
+        evaluator=evaluator,
+    )
+    return assemble(recurrent, config, config.weight_bits)
+
+
+def assemble(recurrent: RecurrentLayer, config: ModelConfig, readout_bits: WeightBits) -> SequenceModel:
+    """Return the network of `config` around a recurrent layer, its read-out V of `readout_bits`."""
+    if config.one_hot and config.vocabulary_size is not None:
+        raise InputError(
+            "Ids are read one-hot or through an embedding: leave one_hot or vocabulary_size out."
+        )
+    embedding = (
+        nn.Embedding(config.vocabulary_size, config.input_size, config.padding_id)
+        if config.vocabulary_size is not None
+        else None
+    )
+    return SequenceModel(
+        recurrent,
+        config.output_size,
+        embedding=embedding,
+        one_hot=config.one_hot,
+        every_output=config.every_output,
+        weight_bits=readout_bits,
+        config=config,
+    )
+
+
+class SequenceModel(nn.Module):
+    """A recurrent layer between an optional embedding and a quantized read-out.
+
+    Args:
+        recurrent: a `RecurrentLayer` such as `HadamRNN`, or any module shaped like `torch.nn.RNN`
+            (LSTM and GRU too) built with `batch_first=True`.
+        output_size: number of classes, or 1 for a binary decision or a single value.
+        embedding: turns ids into vectors; None for dense or one-hot input.
+        one_hot: ids are read as one-hot vectors of the recurrent layer's `input_size`.
+        every_output: read out after every step, not only after the last.
+        weight_bits: of V.
+    """
+
+    def __init__(
+        self,
+        recurrent: nn.Module,
+        output_size: int,
+        *,
+        embedding: nn.Embedding | None = None,
+        one_hot: bool = False,
+        every_output: bool = False,
+        weight_bits: WeightBits = 4,
+        config: ModelConfig | None = None,
+    ) -> None:
+        super().__init__()
+        self.recurrent = recurrent
+        self.embedding = embedding
+        self.one_hot = one_hot
+        self.every_output = every_output
+        self.config = config
+        self.readout = QuantizedLinear(_state_size(recurrent), output_size, weight_bits=weight_bits)
+
+    @property
+    def takes_ids(self) -> bool:
+        """Whether the input is integer ids rather than dense vectors."""
+        return self.one_hot or self.embedding is not None
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Return logits: `(batch, output_size)`, or `(batch, time, output_size)` if `every_output`.
+
+        Args:
+            x: `(batch, time, input_size)`, or int64 ids `(batch, time)`.
+            lengths: int64 `(batch,)`, how many steps of each row count; all by default.
+        """
+        self._check_input(x)
+        logits: Tensor
+        if self.every_output and isinstance(self.recurrent, RecurrentLayer):
+            rows = Tokens(x, self.embedding) if self.takes_ids else x
+            weight = self.readout.quantized_weight()
+            logits = self.recurrent.every_readout(rows, weight, self.readout.bias, lengths)
+        else:
+            logits = self.readout(self._states(x, lengths))
+        return logits
+
+    def loss(self, x: Tensor, target: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Return the mean loss of a batch, of the kind that its targets ask for (see `target_loss`)."""
+        return target_loss(self(x, lengths), target)
+
+    def step(self, x_t: Tensor, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Read one time step and return the logits after it and the new state, for streaming.
+
+        Args:
+            x_t: `(batch, input_size)`, or int64 ids `(batch,)`.
+            h: the state that the last call returned; None starts a new sequence.
+        """
+        if not isinstance(self.recurrent, HadamRNN):
+            raise InputError(f"step needs a HadamRNN, this model holds a {type(self.recurrent).__name__}.")
+        output, state = self.recurrent.step(self._dense(x_t) if self.takes_ids else x_t, h)
+        logits: Tensor = self.readout(torch.relu(output) if self.recurrent.needs_activation else output)
+        return logits, state
+
+    def _states(self, x: Tensor, lengths: Tensor | None) -> Tensor:
+        """Return sigma(h_T); of a torch layer every h_t if `every_output`."""
+        if not isinstance(self.recurrent, RecurrentLayer):
+            return self._foreign_states(self._dense(x) if self.takes_ids else x, lengths)
+        rows = Tokens(x, self.embedding) if self.takes_ids else x
+        states = self.recurrent.end_state(rows, lengths)
+        return torch.relu(states) if self.recurrent.needs_activation else states
+
+    def _foreign_states(self, x: Tensor, lengths: Tensor | None) -> Tensor:
+        """Return every output or the last of a torch.nn.RNN, GRU or LSTM."""
+        if lengths is None:
+            output, h_n = self.recurrent(x)
+        else:
+            packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+            packed_output, h_n = self.recurrent(packed)
+            output, _ = pad_packed_sequence(packed_output, batch_first=True, total_length=x.shape[1])
+        if self.every_output:
+            return torch.as_tensor(output)
+        last = h_n[0] if isinstance(h_n, tuple) else h_n
+        directions = self.readout.in_features // last.shape[-1]
+        return torch.cat(tuple(last[-directions:]), dim=-1)
+
+    def _dense(self, ids: Tensor) -> Tensor:
+        """Return the vectors that ids stand for, `(..., input_size)`."""
+        if self.embedding is not None:
+            check_ids(ids, self.embedding.num_embeddings)
+            return torch.as_tensor(self.embedding(ids))
+        input_size = int(torch.as_tensor(self.recurrent.input_size))
+        check_ids(ids, input_size)
+        return nn.functional.one_hot(ids, input_size).to(self.readout.weight.dtype)
+
+    def _check_input(self, x: Tensor) -> None:
+        if self.takes_ids:
+            if x.dim() != 2:
+                raise InputError(f"Ids must have shape (batch, time), got {tuple(x.shape)}.")
+        elif x.dim() != 3 or x.shape[-1] != self.recurrent.input_size:
+            raise InputError(
+                f"Input must have shape (batch, time, {self.recurrent.input_size}), got {tuple(x.shape)}."
+            )
+
+
+def _state_size(recurrent: nn.Module) -> int:
+    """Return the width of the recurrent layer's outputs."""
+    if isinstance(recurrent, RecurrentLayer):
+        if isinstance(recurrent, HadamRNN) and not recurrent.batch_first:
+            raise InputError("SequenceModel is batch first: build the recurrent layer with batch_first=True.")
+        return recurrent.output_size
+    if isinstance(recurrent, nn.RNNBase):
+        if not recurrent.batch_first:
+            raise InputError("SequenceModel is batch first: build the recurrent layer with batch_first=True.")
+        return recurrent.hidden_size * (2 if recurrent.bidirectional else 1)
+    raise InputError(
+        "The recurrent layer must be a RecurrentLayer or one of torch's RNN, GRU and LSTM, "
+        f"got {type(recurrent).__name__}."
+    )

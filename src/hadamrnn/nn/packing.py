@@ -1,0 +1,48 @@
+"""Rows of different length: PackedSequence in and out, and reversal in time."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from hadamrnn.errors import InputError
+from hadamrnn.nn.inputs import Tokens
+
+
+def unpack_rows(packed: PackedSequence) -> tuple[Tensor, Tensor]:
+    """Return `(batch, time, features)` and lengths, in the packed (sorted) order of the rows."""
+    expected = int(packed.batch_sizes.sum())
+    if expected != packed.data.shape[0]:
+        raise InputError(
+            f"The batch sizes of a PackedSequence must sum to its rows, got {expected} for "
+            f"{packed.data.shape[0]} rows. Make it with torch.nn.utils.rnn.pack_padded_sequence."
+        )
+    in_order = PackedSequence(packed.data, packed.batch_sizes, None, None)
+    rows, lengths = pad_packed_sequence(in_order, batch_first=True)
+    return rows, lengths.to(packed.data.device)
+
+
+def pack_rows(rows: Tensor, like: PackedSequence) -> PackedSequence:
+    """Pack rows in the packed order of `like`, and carry its indices over, as torch.nn.RNN does."""
+    lengths = torch.zeros(int(like.batch_sizes[0]), dtype=torch.int64)
+    for size in like.batch_sizes.tolist():
+        lengths[:size] += 1
+    packed = pack_padded_sequence(rows, lengths, batch_first=True, enforce_sorted=True)
+    return PackedSequence(packed.data, like.batch_sizes, like.sorted_indices, like.unsorted_indices)
+
+
+def reverse_input(x: Tensor | Tokens, lengths: Tensor | None) -> Tensor | Tokens:
+    """Reverse dense rows or tokens in time."""
+    if isinstance(x, Tokens):
+        return Tokens(reverse_rows(x.ids, lengths), x.embedding)
+    return reverse_rows(x, lengths)
+
+
+def reverse_rows(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Reverse every row in time, within its own length; what lies past the length stays."""
+    if lengths is None:
+        return x.flip(1)
+    steps = torch.arange(x.shape[1], device=x.device)
+    order = torch.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
+    return x.gather(1, order.reshape(order.shape + (1,) * (x.dim() - 2)).expand_as(x))

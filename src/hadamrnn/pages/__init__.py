@@ -1,0 +1,1 @@
+"""Documents, tables and plots that the report, the demo and the search share."""

@@ -1,0 +1,1 @@
+"""The paper's tables as data, the runner that fills them, and the report: measured beside published."""

@@ -1,0 +1,182 @@
+"""Published beside measured: which results belong to a row, what they say, how they differ."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+from hadamrnn.pages.document import Cell
+from hadamrnn.paper.results import Result
+from hadamrnn.paper.rows import Row, Task
+from hadamrnn.paper.runner import Job
+from hadamrnn.training.config import TrainingConfig, resolve_config
+
+PRESETS = ("paper", "best", "quick")
+# A cross-entropy above this share of guessing's has learnt nothing.
+LEARNT = 0.95
+# Not settings of a row: the command says them by options of their own, or they are its name.
+SAID_ELSEWHERE = ("task", "task_options", "preset", "seed", "threads")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The results of one row under one preset, one for each seed."""
+
+    row: Row
+    task: Task
+    preset: str
+    results: tuple[Result, ...]
+
+    @property
+    def values(self) -> list[float]:
+        """The figures to set beside the published one; without those of private labels."""
+        found = (figure(result, self.row.activation_bits) for result in self.results)
+        return [value for value in found if value is not None]
+
+    @property
+    def value(self) -> float | None:
+        return statistics.fmean(self.values) if self.values else None
+
+    @property
+    def compared(self) -> bool:
+        """Whether the data was the paper's: a note of the data set says where it was not."""
+        return not any(result.note for result in self.results)
+
+    def measured(self) -> Cell:
+        if self.value is None:
+            validation = statistics.fmean(result.validation for result in self.results)
+            return Cell(f"labels private; validation {show(self.task.metric, validation)}")
+        text = show(self.task.metric, self.value)
+        if len(self.row.seeds) > 1:
+            spread = 100 * statistics.stdev(self.values) if len(self.values) > 1 else 0.0
+            text += f" ± {spread:.2f}" if len(self.values) > 1 else ""
+            text += f" ({len(self.values)} of {len(self.row.seeds)} seeds)"
+        return Cell(text)
+
+    def difference(self) -> Cell:
+        """Return how the measured figure differs from the published one, marked by who is ahead."""
+        if not self.compared:
+            return Cell("not compared")
+        if self.value is None or not self.row.published:
+            return Cell()
+        if self.task.baseline is not None and self.task.metric == "cross_entropy":
+            return _ratio(self.value, self.row.value, self.task.baseline)
+        assert self.row.value is not None
+        points = round(100 * self.value, 2) - self.row.value
+        return Cell(f"{points:+.2f}", "better" if points > -0.005 else "worse")
+
+    def trained(self) -> str:
+        """Return how long the runs were, beside the paper's length, and how they ended."""
+        epochs = sorted({result.epochs for result in self.results})
+        length = " to ".join(
+            f"{value:.3g}" for value in (epochs if len(epochs) < 2 else (epochs[0], epochs[-1]))
+        )
+        paper = f" of the paper's {self.task.epochs}" if self.task.epochs not in (None, *epochs) else ""
+        minutes = statistics.fmean(result.seconds for result in self.results) / 60
+        diverged = [result.steps for result in self.results if result.ended == "diverged"]
+        end = f"; diverged after step {diverged[0]}, best kept" if diverged else ""
+        return f"{length}{paper} epochs, {minutes:.1f} min{end}"
+
+    def command(self, table: str) -> str:
+        """Return what repeats these runs; seeds of equal settings share a command."""
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for result in self.results:
+            groups.setdefault(tuple(_settings(self.row, result)), []).append(result.seed)
+        base = ["hadamrnn", "reproduce", table, "--rows", self.results[0].experiment, "--preset", self.preset]
+        commands = []
+        for settings, seeds in groups.items():
+            chosen = [] if tuple(seeds) == self.row.seeds else [f"--seed {seed}" for seed in seeds]
+            commands.append(" ".join([shlex.join(base), *chosen, *settings]))
+        return "; ".join(commands)
+
+
+def measurements(row: Row, task: Task, results: Iterable[Result]) -> list[Measurement]:
+    """Return what was measured for a row, a measurement for each preset."""
+    if row.experiment is None:
+        return []
+    mine = [result for result in results if result.experiment == row.experiment.key]
+    # A result of another seed belongs to a row with several, or replaces seed 0 where that is missing.
+    found = []
+    for preset in PRESETS:
+        runs = [result for result in mine if result.preset == preset]
+        chosen = [result for result in runs if result.seed in row.seeds] or runs[:1]
+        if row.activation_bits is not None:
+            chosen = [result for result in chosen if result.integer is not None]
+        if chosen:
+            found.append(Measurement(row, task, preset, tuple(sorted(chosen, key=lambda each: each.seed))))
+    return found
+
+
+def figure(result: Result, activation_bits: int | None) -> float | None:
+    """Return a result's test figure, of the integer network if the row has activation bits."""
+    if activation_bits is None:
+        return result.test
+    return None if result.integer is None else result.integer.test
+
+
+def show(metric: str, value: float) -> str:
+    """Return a figure as the paper prints it.
+
+    >>> show("accuracy", 0.94881), show("cross_entropy", 1.64e-7)
+    ('94.88', '1.6e-07')
+    """
+    return f"{100 * value:.2f}" if metric == "accuracy" else f"{value:.1e}"
+
+
+def train_command(result: Result) -> str:
+    """Return what repeats a run that no table has."""
+    config = result.config
+    overrides = {"model": config["model"]}
+    today = asdict(resolve_config(config["task"], preset=result.preset, overrides=overrides))
+    words = ["hadamrnn", "train", config["task"], "--preset", result.preset, "--model", config["model"]]
+    for name, value in config.items():
+        if name in ("task", "preset", "model") or value == today.get(name):
+            continue
+        flag = "--" + name.replace("_", "-")
+        if isinstance(value, dict):
+            words += [
+                word for each in value.items() for word in (flag.removesuffix("s"), "{}={}".format(*each))
+            ]
+        elif isinstance(value, bool):
+            words.append(flag if value else flag.replace("--", "--no-", 1))
+        elif value is not None or name not in ("epochs", "steps"):
+            words += [flag, _text(value)]
+    return shlex.join([*words, "--out", "RUN"])
+
+
+def _ratio(value: float, published: float | None, baseline: float) -> Cell:
+    """Compare cross-entropies; None is the published BL."""
+    learnt = value < LEARNT * baseline
+    if published is None:
+        return Cell("learns", "better") if learnt else Cell("BL too", "better")
+    if not learnt:
+        return Cell("BL", "worse")
+    ratio = value / published
+    return Cell(f"{ratio:.2g} times", "better" if ratio < 1.05 else "worse")
+
+
+def _text(value: object) -> str:
+    """Return a setting as the command line reads it."""
+    if value is None:
+        return "none"
+    return json.dumps(value) if isinstance(value, dict) else str(value)
+
+
+def _settings(row: Row, result: Result) -> Sequence[str]:
+    """Return the options that turn the row's preset of today into what was run."""
+    assert row.experiment is not None
+    today = asdict(Job(row.experiment, result.preset, result.seed).config)
+    # A setting that a result does not know is younger, and its default is what was run.
+    defaults = asdict(TrainingConfig(result.config["task"], epochs=1))
+    changed = [
+        f"--set {shlex.quote(f'{name}={_text(value)}')}"
+        for name, value in {**defaults, **result.config}.items()
+        if name not in SAID_ELSEWHERE and value != today.get(name)
+    ]
+    # Epochs unset steps and the other way round: what is unset needs no word.
+    changed = [option for option in changed if option not in ("--set epochs=none", "--set steps=none")]
+    threads = result.config.get("threads")
+    return [*changed, *([] if threads is None else [f"--threads {threads}"])]

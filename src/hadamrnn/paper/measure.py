@@ -1,0 +1,96 @@
+"""What a trained run is worth: the test set is read here, once, after everything has been chosen."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from hadamrnn import fixedpoint
+from hadamrnn.data.splits import Splits
+from hadamrnn.fixedpoint.cost import model_size
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.paper.main_tables import TASKS
+from hadamrnn.paper.results import IntegerFigures, Result, cpu_model, curve_columns
+from hadamrnn.paper.rows import Experiment, Task
+from hadamrnn.quantization.chain import QuantizeConfig, quantize
+from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.evaluate import evaluate, is_better
+from hadamrnn.training.folder import RunFolder
+from hadamrnn.training.run import load_run, load_splits
+
+ACTIVATION_BITS = 12
+
+
+def measure(
+    experiment: Experiment, path: Path, data_dir: str | Path | None, ended: str = "finished"
+) -> Result:
+    """Return the figures of the run at `path`; its integer network is written beside it."""
+    folder, model = load_run(path)
+    config = folder.config
+    splits = load_splits(folder, data_dir)
+    rows = [json.loads(line) for line in folder.metrics_path.read_text().splitlines()]
+    best = rows[0]
+    for row in rows:
+        if is_better(splits.metric, row["validation_metric"], best["validation_metric"]):
+            best = row
+    return Result(
+        experiment=experiment.key,
+        preset=str(config.preset),
+        seed=config.seed,
+        config=asdict(config),
+        metric=splits.metric,
+        test=evaluate(model, splits.test, splits.metric) if splits.test.labelled else None,
+        validation=best["validation_metric"],
+        integer=integer_figures(experiment, model, splits, folder),
+        kilobytes=float_kilobytes(experiment, splits, config),
+        steps=rows[-1]["step"],
+        epochs=round(rows[-1]["epoch"], 4),
+        best_step=best["step"],
+        seconds=round(rows[-1]["seconds"], 1),
+        ended=ended,
+        threads=folder.story["threads"],
+        cpu=cpu_model(),
+        versions=folder.story["versions"],
+        note=splits.note,
+        curve=curve_columns(rows),
+    )
+
+
+def integer_figures(
+    experiment: Experiment, model: SequenceModel, splits: Splits, folder: RunFolder
+) -> IntegerFigures | None:
+    """Quantize to 12-bit activations, save, and return what that costs and gives; None if it cannot be."""
+    if not has_integer_form(model):
+        return None
+    integer, _ = quantize(model, splits, QuantizeConfig(activation_bits=ACTIVATION_BITS))
+    story = {"task": splits.task, "metric": splits.metric, "experiment": experiment.key}
+    integer = replace(integer, metadata={**integer.metadata, **story})
+    fixedpoint.save(integer, folder.path / fixedpoint.FILE_NAME)
+    network = IntegerNetwork(integer, folder.story["threads"])
+    return IntegerFigures(
+        activation_bits=ACTIVATION_BITS,
+        test=evaluate(network, splits.test, splits.metric) if splits.test.labelled else None,
+        kilobytes=round(model_size(integer).kilobytes, 4),
+        hidden_shift=integer.hidden_shift,
+        saturations=network.saturations,
+    )
+
+
+def has_integer_form(model: SequenceModel) -> bool:
+    """Whether `quantize` takes this network: one HadamRNN layer that reads forwards, with at most 8 bits."""
+    recurrent = model.recurrent
+    if not isinstance(recurrent, HadamRNN) or recurrent.num_layers > 1 or recurrent.bidirectional:
+        return False
+    bits = model.readout.weight_bits
+    return bits == "ternary" or (isinstance(bits, int) and bits <= 8)
+
+
+def float_kilobytes(experiment: Experiment, splits: Splits, config: TrainingConfig) -> float:
+    """Return the size with activations in floating point, by the rule of the paper's tables."""
+    task = TASKS.get(experiment.task) or Task(
+        splits.task, splits.task, splits.seq_length, splits.input_size, splits.output_size
+    )
+    return round(experiment.kilobytes(task, config=asdict(config)), 4)

@@ -1,0 +1,101 @@
+"""What else the paper prints, as data: its complexity, its training times, its scales and its figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hadamrnn.paper.rows import Experiment
+
+
+@dataclass(frozen=True)
+class ComplexityRow:
+    """One row of Table 1 (Section 3.6): operations of a layer in one step, in d_in, d_h, d_out and q."""
+
+    layer: str
+    operation: str
+    ornn: str
+    qornn: str
+    hadamrnn: str
+    block_hadamrnn: str
+
+
+COMPLEXITY = (
+    ComplexityRow("input", "multiplications", *("d_in * d_h",) * 4),
+    ComplexityRow("input", "additions", *("d_in * d_h",) * 4),
+    ComplexityRow("recurrent", "multiplications", "d_h * d_h", "d_h * d_h", "0", "0"),
+    ComplexityRow("recurrent", "additions", "d_h * d_h", "d_h * d_h", "d_h * d_h", "d_h * d_h // q"),
+    ComplexityRow("output", "multiplications", *("d_h * d_out",) * 4),
+    ComplexityRow("output", "additions", *("d_h * d_out",) * 4),
+)
+
+
+@dataclass(frozen=True)
+class TimeRow:
+    """One column of Table 4 (Appendix E.1): hours on a GeForce RTX 3080, and the run to set beside them."""
+
+    title: str
+    epochs: int
+    hours: float
+    experiment: Experiment
+
+
+TRAINING_TIMES = (
+    TimeRow("Copy task", 10, 13, Experiment("copy", 128, 4)),
+    TimeRow("pMNIST", 200, 13, Experiment("pmnist", 512, 4)),
+    TimeRow("sMNIST", 200, 13, Experiment("smnist", 512, 4)),
+    TimeRow("IMDB", 30, 0.5, Experiment("imdb", 512, 4)),
+    TimeRow("SST-2", 60, 0.36, Experiment("sst2", 128, 2)),
+    TimeRow("QQP", 50, 7.5, Experiment("qqp", 512, 2, num_blocks=4)),
+)
+
+
+@dataclass(frozen=True)
+class ScaleRow:
+    """One column pair of Table 10 (Appendix I): alpha_W and alpha_W alpha_h = 2^n_h.
+
+    The text defines alpha_W = 2 / sqrt(2^k); the table prints 1 / sqrt(d_h), half of it.
+    """
+
+    title: str
+    recurrent_scale: str
+    shift_factor: str
+    experiment: Experiment
+
+
+SCALES = (
+    ScaleRow("Copy task", "0.088", "2.0", Experiment("copy", 128, 4)),
+    ScaleRow("sMNIST", "0.044", "4.0", Experiment("smnist", 512, 4)),
+    ScaleRow("pMNIST", "0.044", "1.0", Experiment("pmnist", 512, 4)),
+    ScaleRow("IMDB", "0.044", "8.0", Experiment("imdb", 512, 4)),
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the paper: what it shows, and the table and task its points come from."""
+
+    name: str
+    label: str
+    where: str
+    title: str
+    table: str | None = None
+    task: str | None = None
+
+
+FIGURES = (
+    Figure(
+        "size-accuracy",
+        "fig:perf_and_size",
+        "Figure 1, Appendix E.3",
+        "Size and accuracy",
+        "results",
+        "pmnist",
+    ),
+    Figure(
+        *("additions-cross-entropy", "fig:perf_and_complexity", "Figure 2, Appendix E.3"),
+        *("Additions and cross-entropy", "blocks", "copy"),
+    ),
+    Figure(
+        "memorization", "fig:expe_linear_vs_relu", "Figure 3, Appendix G.2.2", "Memorization, linear and ReLU"
+    ),
+)

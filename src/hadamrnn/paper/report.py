@@ -1,0 +1,102 @@
+"""From a folder of results to RESULTS.md, RESULTS.html and the figures: the same bytes for the same results.
+
+Start at `write_report`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hadamrnn.errors import InputError
+from hadamrnn.files import write_atomically
+from hadamrnn.pages.document import Document, Picture, Section
+from hadamrnn.pages.markdown import to_markdown
+from hadamrnn.pages.page import to_html
+from hadamrnn.paper.compare import measurements
+from hadamrnn.paper.front import standing_section
+from hadamrnn.paper.main_tables import TABLES, TASKS
+from hadamrnn.paper.memorization import Memorization, read_memorization
+from hadamrnn.paper.report_tables import (
+    complexity_section,
+    others_section,
+    scales_section,
+    table_section,
+    times_section,
+)
+from hadamrnn.paper.results import Result, read_results
+
+FIGURES = "figures"
+TITLE = "HadamRNN: published and measured"
+
+
+def write_report(results: Path, out: Path) -> list[Path]:
+    """Write the report on the results in a folder; return what was written."""
+    if not results.is_dir():
+        raise InputError(f"{results} must be a folder of results. Make one with: hadamrnn reproduce results.")
+    document = build_document(read_results(results), read_memorization(results))
+    pictures = [picture for section in document.sections for picture in section.pictures]
+    contents = {
+        out / "RESULTS.md": to_markdown(document, FIGURES),
+        out / "RESULTS.html": to_html(document),
+        **{out / FIGURES / f"{picture.name}.svg": picture.svg for picture in pictures},
+    }
+    (out / FIGURES).mkdir(parents=True, exist_ok=True)
+    for path, text in contents.items():
+        write_atomically(path, text.encode())
+    return list(contents)
+
+
+def build_document(results: Sequence[Result], memorization: Memorization | None) -> Document:
+    """Return the report: where it stands, figures, every table."""
+    others = others_section(results)
+    sections = (
+        standing_section(results),
+        _figures_section(results, memorization),
+        *(table_section(table, results) for table in TABLES.values()),
+        times_section(results),
+        scales_section(results),
+        complexity_section(),
+        *([others] if others else []),
+    )
+    return Document(TITLE, _lead(results), sections)
+
+
+def _lead(results: Sequence[Result]) -> tuple[str, ...]:
+    rows = [
+        row
+        for table in TABLES.values()
+        for row in table.rows
+        if row.experiment is not None and row.experiment.model == "hadamrnn"
+    ]
+    measured = [row for row in rows if measurements(row, TASKS[row.task], results)]
+    machines = dict.fromkeys(f"{result.cpu} ({result.versions.get('torch') or '?'})" for result in results)
+    return (
+        f"{len(measured)} of {len(rows)} rows of HadamRNN and Block-HadamRNN are measured, by {len(results)} "
+        "runs. The rest is said to be missing. Rows of other networks are published only, unless the table "
+        "says that they were trained here.",
+        "▲ is at or ahead of the paper, ▼ behind it: points of accuracy, or for the copy task the ratio "
+        "of cross-entropies. Accuracies are of the test set at the best validation epoch, in percent; "
+        "activations of 12 bits are the integer network's. A kB is 1024 bytes and counts biases. Preset "
+        "paper is the paper's recipe, best the best found here; a run says beside it how long it was.",
+        "The command beside a row repeats it, bit for bit on the same processor and versions. hadamrnn "
+        "report writes this page from the JSON files in results/, where nothing is written by hand.",
+        *([f"Processors (torch): {'; '.join(machines)}."] if machines else []),
+    )
+
+
+def _figures_section(results: Sequence[Result], memorization: Memorization | None) -> Section:
+    from hadamrnn.paper import report_figures
+
+    pictures: list[Picture] = [
+        report_figures.size_accuracy("pmnist", results),
+        report_figures.size_accuracy("smnist", results),
+        report_figures.additions_cross_entropy(results),
+        *([report_figures.memorization_picture(memorization)] if memorization else []),
+        *report_figures.curve_pictures(results),
+    ]
+    missing = (
+        () if memorization else ("The memorization experiment is missing: hadamrnn reproduce memorization.",)
+    )
+    about = "Figures 1 to 3 of the paper (Appendices E.3 and G.2.2) with our points, and training curves."
+    return Section("figures", "Figures", (about, *missing), pictures=tuple(pictures))

@@ -1,0 +1,227 @@
+"""The report's figures, as SVG that is the same to the byte for the same results.
+
+Narrow on purpose (4.4 inches): they fill a phone and stand in pairs on a desk or on paper. Colours are told
+apart by the colour-blind, and markers differ too, for print in grey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hadamrnn.fixedpoint.cost import fast_step_cost
+from hadamrnn.pages.document import Picture
+from hadamrnn.pages.drawing import Axes, Canvas, FuncFormatter, styled, svg
+from hadamrnn.pages.palette import BLUE, GREEN, GREY, NAMES, ORANGE
+from hadamrnn.paper.compare import figure
+from hadamrnn.paper.front import Point, front, measured_points, published_points
+from hadamrnn.paper.main_tables import BLOCKS, TASKS
+from hadamrnn.paper.memorization import Memorization
+from hadamrnn.paper.printed import SCALES
+from hadamrnn.paper.results import Result
+
+WIDTH, HEIGHT = 4.4, 3.5
+MARGIN = 0.02  # of accuracy, below the worst published network: what lies deeper is left out
+PAPER, OURS, OTHERS, SECOND = BLUE, ORANGE, GREY, GREEN
+CURVES = {"paper": (PAPER, "-"), "best": (OURS, "--"), "quick": (SECOND, ":")}
+
+
+def size_accuracy(task: str, results: Sequence[Result]) -> Picture:
+    """The (size, accuracy) plane: the paper's networks, ours, and both Pareto fronts."""
+    with styled():
+        canvas, axes = _canvas()
+        published = published_points(task)
+        hadam = [point for point in published if "Hadam" in point.family]
+        others = [point for point in published if "Hadam" not in point.family]
+        floor = min(point.value for point in published) - MARGIN
+        measured = measured_points(task, results)
+        ours = [point for point in measured if point.value >= floor]
+        _scatter(axes, others, OTHERS, "s", "other networks, published")
+        _scatter(axes, hadam, PAPER, "o", "HadamRNN, published")
+        integers = [point for point in ours if point.family == "integers"]
+        _scatter(axes, [point for point in ours if point.family == "float"], OURS, "^", "measured here")
+        _scatter(axes, integers, OURS, "v", "measured here, integers", hollow=True)
+        _front(axes, hadam, PAPER, "--")
+        _front(axes, ours, OURS, "-")
+        for point in others:
+            largest = point.kilobytes == max(other.kilobytes for other in others)
+            _name(axes, point, "above" if largest else "left" if _covers(point, ours) else "right")
+        axes.set_xscale("log")
+        axes.set_xlabel("size in kB")
+        axes.set_ylabel("test accuracy in %")
+        axes.set_title(TASKS[task].title)
+        axes.margins(x=0.12, y=0.1)
+        canvas.legend(loc="outside lower center", ncols=2)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        left_out = len(measured) - len(ours)
+        story = "" if measured else " Nothing has been measured here yet."
+        story += f" {left_out} measured points lie below and are left out." if left_out else ""
+        caption = f"{TASKS[task].title}: the best networks are in the upper left corner.{story}"
+        return Picture(f"size-accuracy-{task}", svg(canvas, f"size-accuracy-{task}"), caption)
+
+
+def additions_cross_entropy(results: Sequence[Result]) -> Picture:
+    """The (additions, cross-entropy) plane of the copy task, for q = 32, 8, 2, 1."""
+    with styled():
+        canvas, axes = _canvas()
+        rows = [row for row in BLOCKS.rows if row.task == "copy"]
+        published = [(row.additions, row.value) for row in rows]
+        axes.plot(*zip(*published, strict=True), "o--", color=PAPER, label="published")
+        for row in rows:
+            assert row.experiment is not None and row.additions is not None and row.value is not None
+            label = f"q = {row.experiment.num_blocks}"
+            axes.annotate(label, (row.additions, row.value), (5, 4), textcoords="offset points", fontsize=8)
+        drawn = False
+        for preset, marker in (("paper", "s"), ("best", "^")):
+            counted, fast = [], []
+            for row in rows:
+                assert row.experiment is not None
+                for result in results:
+                    value = figure(result, None)
+                    if (result.experiment, result.preset) == (row.experiment.key, preset) and value:
+                        counted.append((row.additions, value))
+                        cost = fast_step_cost(128, 10, 9, num_blocks=row.experiment.num_blocks)
+                        fast.append((cost.recurrent.additions, value))
+            if counted:
+                drawn = True
+                axes.plot(*zip(*counted, strict=True), f"{marker}-", color=OURS, label=f"measured, {preset}")
+                axes.plot(
+                    *zip(*fast, strict=True),
+                    f"{marker}:",
+                    color=SECOND,
+                    label=f"measured, {preset}, fast transform",
+                )
+        axes.axhline(TASKS["copy"].baseline or 0, color=OTHERS, linewidth=0.8)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("additions for W h in a step")
+        axes.set_ylabel("test cross-entropy")
+        axes.set_title("Copy task, 4 bits, d_h = 128")
+        axes.margins(x=0.15)
+        canvas.legend(loc="outside lower center", ncols=2)
+        missing = "" if drawn else " Nothing has been measured here yet."
+        caption = (
+            "Copy task, W of q diagonal blocks: the best networks are in the lower left corner; the grey "
+            f"line is guessing.{missing}"
+        )
+        return Picture("additions-cross-entropy", svg(canvas, "additions-cross-entropy"), caption)
+
+
+def memorization_picture(found: Memorization) -> Picture:
+    """How far a unit added to x_t moves the last state: linear above, ReLU below."""
+    with styled():
+        canvas = Canvas(figsize=(WIDTH, 4.2))
+        top, bottom = canvas.subplots(2, 1, sharex=True)
+        steps = range(1, found.seq_length + 1)
+        for axes, title, e, f in (
+            (top, "linear recurrence", found.e_linear, found.f_linear),
+            (bottom, "ReLU recurrence", found.e_relu, found.f_relu),
+        ):
+            axes.plot(steps, e, "-", color=PAPER, label="first axis, e")
+            axes.plot(steps, f, "--", color=OURS, label="second axis, f")
+            axes.set_title(title)
+            axes.set_ylim(bottom=0)
+            axes.set_ylabel("change of h_T")
+        top.legend(loc="lower right")
+        bottom.set_xlabel("t, the step whose input is moved by 1")
+        caption = (
+            f"How far h_{found.seq_length} moves when 1 is added to x_t. Linear: the same for every t. "
+            "ReLU: early inputs count for less."
+        )
+        return Picture("memorization", svg(canvas, "memorization"), caption)
+
+
+def curve_pictures(results: Sequence[Result]) -> list[Picture]:
+    """Validation and sign flips by epoch, of each task's 4-bit network."""
+    pictures = []
+    for scale in SCALES:
+        runs = [
+            run for run in results if run.experiment == scale.experiment.key and run.seed == 0 and run.curve
+        ]
+        if runs:
+            pictures.append(_curves(scale.experiment.task, scale.experiment.key, runs))
+    return pictures
+
+
+def _curves(task: str, key: str, runs: Sequence[Result]) -> Picture:
+    with styled():
+        canvas = Canvas(figsize=(WIDTH, 4.2))
+        top, bottom = canvas.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+        accuracy = TASKS[task].metric == "accuracy"
+        for run in runs:
+            color, line = CURVES[run.preset]
+            epochs = run.curve["epoch"]
+            values = [100 * value if accuracy else value for value in run.curve["validation"]]
+            top.plot(epochs, values, line, color=color, label=f"preset {run.preset}")
+            bottom.plot(epochs, run.curve["flips"], line, color=color)
+        if not accuracy:
+            top.set_yscale("log")
+        bottom.set_yscale("symlog", linthresh=1)
+        most = max(max(run.curve["flips"]) for run in runs)
+        bottom.set_ylim(0, max(10, 2 * most))  # held signs: a line at zero of a readable axis
+        top.set_ylabel("validation accuracy in %" if accuracy else "validation cross-entropy")
+        bottom.set_ylabel("sign flips")
+        bottom.set_xlabel("epoch")
+        top.set_title(f"{TASKS[task].title}, 4 bits")
+        top.legend(loc="best")
+        caption = (
+            f"{TASKS[task].title}: validation by epoch, and signs of u that flipped since the point before."
+        )
+        return Picture(f"curves-{key}", svg(canvas, f"curves-{key}"), caption)
+
+
+def _canvas() -> tuple[Canvas, Axes]:
+    canvas = Canvas(figsize=(WIDTH, HEIGHT))
+    return canvas, canvas.subplots()
+
+
+def _scatter(
+    axes: Axes, points: Sequence[Point], color: str, marker: str, label: str, hollow: bool = False
+) -> None:
+    if points:
+        axes.scatter(
+            [point.kilobytes for point in points],
+            [100 * point.value for point in points],
+            s=26,
+            marker=marker,
+            facecolors="white" if hollow else color,
+            edgecolors=color,
+            label=label,
+            zorder=3,
+        )
+
+
+def _front(axes: Axes, points: Sequence[Point], color: str, line: str) -> None:
+    best = front(points)
+    if len(best) > 1:
+        axes.plot(
+            [point.kilobytes for point in best],
+            [100 * point.value for point in best],
+            line,
+            color=color,
+            linewidth=1,
+            drawstyle="steps-post",
+        )
+
+
+NAME_PLACES = {"right": ((6, -2.5), "left"), "left": ((-6, -2.5), "right"), "above": ((0, 6), "center")}
+
+
+def _covers(point: Point, others: Sequence[Point]) -> bool:
+    """Whether a name to the right of `point`, as long as a decade, would lie on one of `others`."""
+    return any(
+        1 <= other.kilobytes / point.kilobytes <= 10 and abs(other.value - point.value) < 0.003
+        for other in others
+    )
+
+
+def _name(axes: Axes, point: Point, place: str) -> None:
+    offset, alignment = NAME_PLACES[place]
+    axes.annotate(
+        point.label.strip(),
+        (point.kilobytes, 100 * point.value),
+        offset,
+        textcoords="offset points",
+        fontsize=7,
+        color=NAMES,
+        ha=alignment,
+    )

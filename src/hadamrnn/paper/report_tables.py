@@ -1,0 +1,212 @@
+"""The report's tables: every row of the paper with what was measured for it. Start at `table_section`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hadamrnn.fixedpoint.cost import fast_step_cost
+from hadamrnn.pages.document import Cell, Grid, Part, Section
+from hadamrnn.paper.compare import Measurement, measurements, train_command
+from hadamrnn.paper.main_tables import TABLES, TASKS
+from hadamrnn.paper.printed import COMPLEXITY, SCALES, TRAINING_TIMES
+from hadamrnn.paper.results import Result
+from hadamrnn.paper.rows import Row, Table
+
+HEADER = (
+    *("model", "d_h", "q", "W bits", "U, V bits", "activations", "learning rate", "additions"),
+    *("published", "measured", "difference", "kB published", "kB", "min published"),
+    *("preset", "trained", "command"),
+)
+
+
+def table_section(table: Table, results: Sequence[Result]) -> Section:
+    """Return one of the paper's tables, a part for each task."""
+    tasks = dict.fromkeys(row.task for row in table.rows)
+    parts = []
+    for name in tasks:
+        rows = [row for row in table.rows if row.task == name]
+        lines = tuple(line for row in rows for line in _lines(table, row, results))
+        task = TASKS[name]
+        notes = [
+            *([task.note] if task.note else []),
+            *dict.fromkeys(map(_note, (row for row in rows if row.note))),
+        ]
+        notes += dict.fromkeys(note for row in rows for note in _data_notes(row, results))
+        shape = f"T = {task.seq_length}, d_in = {task.input_size}, d_out = {task.output_size}"
+        measure = "cross-entropy" if task.metric == "cross_entropy" else "accuracy in %"
+        title = f"{task.title} ({shape}, {measure})"
+        parts.append(Part(title, tuple(notes), Grid(HEADER, lines).without_empty_columns()))
+    where = (f"{table.where}." if table.label else f"{table.where[0].upper()}{table.where[1:]}.",)
+    return Section(table.name, table.title, (*where, *([table.note] if table.note else [])), tuple(parts))
+
+
+def _note(row: Row) -> str:
+    bits = f", {row.weight_bits} bits" if row.weight_bits.isdecimal() and row.experiment else ""
+    return f"{row.model} {row.hidden_size}{bits}: {row.note}"
+
+
+def _data_notes(row: Row, results: Sequence[Result]) -> list[str]:
+    key = row.experiment.key if row.experiment else None
+    return [f"{result.note}." for result in results if result.experiment == key and result.note]
+
+
+def _lines(table: Table, row: Row, results: Sequence[Result]) -> list[tuple[Cell, ...]]:
+    """Return a row's line for each preset that was measured; one that says so if none was."""
+    found = measurements(row, TASKS[row.task], results)
+    if not found:
+        state = Cell("published only", "published") if row.experiment is None else Cell("missing", "missing")
+        key = None if row.experiment is None else row.experiment.key
+        command = Cell() if key is None else Cell(f"hadamrnn reproduce {table.name} --rows {key}", "code")
+        return [(*_published(row), state, Cell(), *_sizes(row), Cell(), Cell(), command)]
+    return [(*_published(row), *_measured(table, row, each)) for each in found]
+
+
+def _published(row: Row) -> tuple[Cell, ...]:
+    experiment = row.experiment
+    rate = "" if experiment is None or experiment.learning_rate is None else f"{experiment.learning_rate:g}"
+    blocks = "" if experiment is None or experiment.model != "hadamrnn" else str(experiment.num_blocks)
+    name = f"{row.model} ({row.source})" if row.source else row.model
+    deviation = f" ± {row.deviation}" if row.deviation else ""
+    additions = "" if row.additions is None else f"{row.additions:,}"
+    texts = (
+        *(name, str(row.hidden_size or ""), blocks, row.recurrent_bits, row.weight_bits, row.activations),
+        *(rate, additions, row.published + deviation),
+    )
+    return tuple(map(Cell, texts))
+
+
+def _sizes(row: Row, found: Measurement | None = None) -> tuple[Cell, ...]:
+    experiment, task = row.experiment, TASKS[row.task]
+    config = None if found is None else found.results[0].config
+    size = None if experiment is None else experiment.kilobytes(task, row.activation_bits, config)
+    minutes = "" if row.minutes is None else f"{row.minutes:g}"
+    return Cell(row.kilobytes), Cell("" if size is None else f"{size:.2f}"), Cell(minutes)
+
+
+def _measured(table: Table, row: Row, found: Measurement) -> tuple[Cell, ...]:
+    return (
+        *(found.measured(), found.difference(), *_sizes(row, found)),
+        *(Cell(found.preset), Cell(found.trained()), Cell(found.command(table.name), "code")),
+    )
+
+
+def times_section(results: Sequence[Result]) -> Section:
+    """Return the paper's hours beside our minutes."""
+    header = (
+        "task",
+        "paper's epochs",
+        "paper's hours",
+        "our minutes",
+        "epochs",
+        "preset",
+        "processor",
+        "test",
+    )
+    lines = []
+    for time in TRAINING_TIMES:
+        task = TASKS[time.experiment.task]
+        row = Row(task.name, time.title, "", time.experiment)
+        first = (Cell(time.title), Cell(str(time.epochs)), Cell(f"{time.hours:g}"))
+        found = measurements(row, task, results)
+        for each in found:
+            run = each.results[0]
+            texts = (f"{run.seconds / 60:.1f}", f"{run.epochs:.3g}", each.preset, _processor(run))
+            lines.append((*first, *map(Cell, texts), each.measured()))
+        if not found:
+            lines.append((*first, Cell("missing", "missing"), *[Cell()] * 4))
+    return Section(
+        "times",
+        "Training time",
+        (
+            "Table 4, Appendix E.1. The paper's hours are of a GeForce RTX 3080, our minutes of the "
+            "processor named, training and validation together.",
+        ),
+        (Part(grid=Grid(header, tuple(lines))),),
+    )
+
+
+def _processor(result: Result) -> str:
+    return f"{result.cpu}, {result.threads} thread{'s' if result.threads > 1 else ''}"
+
+
+def scales_section(results: Sequence[Result]) -> Section:
+    """Return alpha_W alpha_h = 2^n_h as published and as calibration chose it."""
+    header = (
+        "task",
+        "alpha_W printed",
+        "alpha_W",
+        "2^n_h published",
+        "2^n_h",
+        "preset",
+        "states clipped on test",
+    )
+    lines = []
+    for scale in SCALES:
+        experiment = scale.experiment
+        row = Row(experiment.task, scale.title, "", experiment, activation_bits=12)
+        defined = 2 / (experiment.hidden_size / experiment.num_blocks) ** 0.5
+        texts = (scale.title, scale.recurrent_scale, f"{defined:.3f}", scale.shift_factor)
+        first = tuple(map(Cell, texts))
+        found = measurements(row, TASKS[experiment.task], results)
+        for each in found:
+            integer = each.results[0].integer
+            assert integer is not None
+            figures = (f"{2.0**integer.hidden_shift:.1f}", each.preset, str(integer.saturations))
+            lines.append((*first, *map(Cell, figures)))
+        if not found:
+            lines.append((*first, Cell("missing", "missing"), Cell(), Cell()))
+    return Section(
+        "scales",
+        "Scales of 12-bit activations",
+        (
+            "Table 10, Appendix I. The text defines alpha_W = 2 / sqrt(2^k), which is used here; the table "
+            "prints 1 / sqrt(d_h). 2^n_h depends on the trained network.",
+        ),
+        (Part(grid=Grid(header, tuple(lines))),),
+    )
+
+
+def complexity_section() -> Section:
+    """Return the paper's counts as formulas, with ours for one size beside them."""
+    header = ("layer", "operation", "ORNN", "QORNN", "HadamRNN", "Block-HadamRNN", "fast transform, 512-1-10")
+    fast = fast_step_cost(512, 1, 10)
+    lines = []
+    for row in COMPLEXITY:
+        formulas = (row.ornn, row.qornn, row.hadamrnn, row.block_hadamrnn)
+        count = getattr(getattr(fast, row.layer), row.operation)
+        lines.append(tuple(map(Cell, (row.layer, row.operation, *formulas, f"{count:,}"))))
+    return Section(
+        "complexity",
+        "Operations of a step",
+        (
+            "Table 1, Section 3.6. The last column is this library's count for d_h = 512, d_in = 1, "
+            "d_out = 10: the fast transform needs d_h log2(d_h) additions where the paper counts d_h d_h.",
+        ),
+        (Part(grid=Grid(header, tuple(lines))),),
+    )
+
+
+def others_section(results: Sequence[Result]) -> Section | None:
+    """Return the results that no table asks for; None if there are none."""
+    known = {row.experiment.key for table in TABLES.values() for row in table.rows if row.experiment}
+    others = [result for result in results if result.experiment not in known]
+    if not others:
+        return None
+    header = ("experiment", "preset", "seed", "test", "12 bits", "kB", "epochs", "minutes", "command")
+    lines = []
+    for each in others:
+        scale = 100 if each.metric == "accuracy" else 1
+        integer = each.integer.test if each.integer else None
+        texts = (
+            *(each.experiment, each.preset, str(each.seed)),
+            *("" if value is None else f"{scale * value:.4g}" for value in (each.test, integer)),
+            *("" if each.kilobytes is None else f"{each.kilobytes:.2f}", f"{each.epochs:.3g}"),
+            f"{each.seconds / 60:.1f}",
+        )
+        lines.append((*map(Cell, texts), Cell(train_command(each), "code")))
+    return Section(
+        "others",
+        "Other runs",
+        ("Runs that no table asks for.",),
+        (Part(grid=Grid(header, tuple(lines)).without_empty_columns()),),
+    )

@@ -1,0 +1,70 @@
+"""From names on the command line to jobs. Start at `select`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any
+
+from hadamrnn.errors import InputError
+from hadamrnn.paper.main_tables import TABLES
+from hadamrnn.paper.printed import SCALES, TRAINING_TIMES, ScaleRow, TimeRow
+from hadamrnn.paper.rows import Experiment
+
+# These are read off runs that other tables need too.
+DERIVED: dict[str, tuple[TimeRow, ...] | tuple[ScaleRow, ...]] = {"times": TRAINING_TIMES, "scales": SCALES}
+NAMES = (*TABLES, *DERIVED, "memorization", "all")
+
+
+def experiments(table: str) -> dict[str, tuple[Experiment, tuple[int, ...]]]:
+    """Return what stands behind a table, by key, with the seeds each row takes.
+
+    >>> list(experiments("scales"))
+    ['copy-128-4bit', 'smnist-512-4bit', 'pmnist-512-4bit', 'imdb-512-4bit']
+    """
+    if table == "all":
+        found: dict[str, tuple[Experiment, tuple[int, ...]]] = {}
+        for each in TABLES.values():
+            found |= each.experiments
+        return found
+    if table in DERIVED:
+        return {row.experiment.key: (row.experiment, (0,)) for row in DERIVED[table]}
+    if table not in TABLES:
+        nearest = get_close_matches(table, NAMES, n=1, cutoff=0.0)[0]
+        raise InputError(f"A table is one of {', '.join(NAMES)}, got {table!r}. Did you mean {nearest!r}?")
+    return TABLES[table].experiments
+
+
+def select(table: str, patterns: Sequence[str] = ()) -> list[tuple[Experiment, tuple[int, ...]]]:
+    """Return the experiments of a table whose key fits a pattern, as `pmnist-*`; all if there is none."""
+    found = experiments(table)
+    for pattern in patterns:
+        if not any(fnmatchcase(key, pattern) for key in found):
+            nearest = get_close_matches(pattern, list(found), n=1, cutoff=0.0)[0]
+            raise InputError(
+                f"No row of {table} fits {pattern!r}. The nearest is {nearest!r}; --list shows all."
+            )
+    return [
+        chosen
+        for key, chosen in found.items()
+        if not patterns or any(fnmatchcase(key, pattern) for pattern in patterns)
+    ]
+
+
+def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
+    """Return NAME=VALUE texts as fields of `TrainingConfig`.
+
+    >>> parse_settings(["epochs=3", "decay=none"])
+    {'epochs': 3, 'decay': 'none'}
+    """
+    from hadamrnn.training.config import check_names, parse_value
+
+    settings: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"--set must be NAME=VALUE, as epochs=10, got {text!r}.")
+        check_names({name: value})
+        settings[name] = parse_value(name, value)
+    return settings

@@ -1,0 +1,89 @@
+"""The benches of a trained network at work: every engine is measured, and the plain loop is the layer."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from hadamrnn.bench import inference
+from hadamrnn.bench.edge import RIVALS, edge_page, measure_rival
+from hadamrnn.bench.shapes import SHAPES, Shape, draw_model
+from hadamrnn.cli.bench_inference import add_edge, add_inference
+from hadamrnn.errors import InputError
+from hadamrnn.export.targets import TARGETS
+from hadamrnn.fixedpoint.engine import Engine
+from tests.edge_targets import installed
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = inference.InferenceShape(Shape("small", 16, 2, 3), batch=4, time=5)
+    monkeypatch.setattr(inference, "SHAPES", {"small": shape})
+
+
+def test_every_engine_is_measured_against_the_plain_loop(
+    small: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = argparse.ArgumentParser()
+    add_inference(parser.add_subparsers())
+    args = parser.parse_args(["inference", "--json", "--rounds", "1"])
+
+    args.run(args)
+
+    figures = json.loads(capsys.readouterr().out)
+    measured = {row["engine"] for row in figures["rows"]}
+    assert {"numpy", "torch", "plain"} <= measured
+    assert len(measured) + 2 * len(figures["left_out"]) >= 5
+    assert {row["ratio"] for row in figures["rows"] if row["engine"] == "plain"} == {1.0}
+
+
+def test_the_plain_loop_is_the_layer(small: None) -> None:
+    for kind in ("dense", "one_hot"):
+        shape = Shape("net", 16, 3, 2, input_kind=kind)
+        model, x = inference._float_network(inference.InferenceShape(shape, batch=3, time=7))
+
+        torch.testing.assert_close(inference.plain_forward(model, x), model(x))
+
+
+def test_an_unknown_shape_is_refused() -> None:
+    with pytest.raises(InputError, match="A shape must be one of mnist, har, copy"):
+        inference.run_inference(["cifar"])
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_a_drawn_network_neither_vanishes_nor_saturates_throughout(shape: Shape) -> None:
+    model = draw_model(shape)
+    engine = Engine(model)
+    state = engine.init()
+    for codes in inference.draw_codes(model, 1, 30)[0]:
+        engine.step(state, codes)
+
+    assert np.abs(state.h).mean() > 2 ** (model.activation_bits - 1) / 100
+    assert state.saturations < 0.2 * 30 * model.hidden_size
+
+
+@pytest.mark.edge
+@pytest.mark.parametrize("rival", RIVALS)
+def test_a_hadamard_step_costs_a_tenth_of_its_rivals_on_a_cortex_m4(rival: str) -> None:
+    from hadamrnn.export.report import measure
+
+    target = installed("cortex-m4")
+    ours = measure(draw_model(SHAPES[1]), target)
+    theirs = measure_rival(rival, SHAPES[1].hidden_size, target)
+
+    assert 10 * ours.step < theirs.step
+    page = edge_page([theirs], ["something"])
+    assert f"{theirs.step:,}" in page and "Left out" in page
+
+
+def test_the_page_names_what_was_left_out() -> None:
+    parser = argparse.ArgumentParser()
+    add_edge(parser.add_subparsers())
+
+    page = edge_page([], [f"{target.name}: no tools" for target in TARGETS])
+
+    assert all(target.name in page for target in TARGETS)

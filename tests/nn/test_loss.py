@@ -1,0 +1,67 @@
+"""Cross-entropy: torch's where torch is exact, and still there where torch rounds to zero."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.functional import cross_entropy as torch_cross_entropy
+
+from hadamrnn.nn import evaluators
+from hadamrnn.nn.loss import cross_entropy, cross_entropy_reference
+
+
+@given(
+    positions=st.integers(1, 700),
+    classes=st.integers(2, 40),
+    scale=st.sampled_from((0.1, 1.0, 30.0)),
+    dtype=st.sampled_from((torch.float32, torch.float64)),
+    seed=st.integers(0, 999),
+)
+def test_it_is_torchs_cross_entropy(
+    positions: int, classes: int, scale: float, dtype: torch.dtype, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    logits = (scale * torch.randn(positions, classes, dtype=torch.float64)).to(dtype).requires_grad_()
+    targets = torch.randint(classes, (positions,))
+    targets[torch.rand(positions) < 0.2] = -100
+    targets[0] = 0
+    exact = logits.detach().double().requires_grad_()
+    expected = torch_cross_entropy(exact, targets)
+    (expected_gradient,) = torch.autograd.grad(expected, exact)
+    for function in (cross_entropy, cross_entropy_reference):
+        loss = function(logits, targets)
+        (gradient,) = torch.autograd.grad(loss, logits)
+        rtol, atol = (1e-5, 1e-7) if dtype == torch.float32 else (1e-10, 1e-12)
+        torch.testing.assert_close(loss.double(), expected, rtol=rtol, atol=atol)
+        torch.testing.assert_close(gradient.double(), expected_gradient, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("gap", [5.0, 20.0, 60.0])
+def test_a_tiny_loss_keeps_its_digits_in_float32(
+    gap: float, native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not native:
+        monkeypatch.setattr(evaluators, "native_is_loaded", lambda: False)
+    logits = torch.tensor([[0.0, gap, 0.0]], requires_grad=True)
+    loss = cross_entropy(logits, torch.tensor([1]))
+    (gradient,) = torch.autograd.grad(loss, logits)
+    small = torch.tensor(-gap, dtype=torch.float64).exp()
+    torch.testing.assert_close(loss.double(), torch.log1p(2 * small), rtol=1e-5, atol=0)
+    torch.testing.assert_close(gradient[0, 1].double(), -2 * small / (1 + 2 * small), rtol=1e-5, atol=0)
+
+
+def test_a_hopeless_loss_stays_finite() -> None:
+    logits = torch.tensor([[0.0, 500.0, -500.0]], requires_grad=True)
+    loss = cross_entropy(logits, torch.tensor([2]))
+    assert loss.item() == 1000.0
+    (gradient,) = torch.autograd.grad(loss, logits)
+    torch.testing.assert_close(gradient, torch.tensor([[0.0, 1.0, -1.0]]))
+
+
+def test_a_leading_shape_is_flattened() -> None:
+    logits, targets = torch.randn(4, 5, 3), torch.randint(3, (4, 5))
+    flat = torch_cross_entropy(logits.flatten(0, 1), targets.flatten())
+    torch.testing.assert_close(cross_entropy(logits, targets), flat)

@@ -1,0 +1,219 @@
+"""SequenceModel, and its file."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors import safe_open
+from torch import nn
+
+from hadamrnn.errors import InputError
+from hadamrnn.nn.linear import QuantizedLinear
+from hadamrnn.nn.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.nn.storage import check_finite, load_model, save_model
+
+BATCH, TIME = 4, 9
+
+configs = st.builds(
+    ModelConfig,
+    input_size=st.just(3),
+    hidden_size=st.sampled_from([8, 24]),
+    output_size=st.integers(1, 3),
+    num_layers=st.integers(1, 2),
+    bidirectional=st.booleans(),
+    num_blocks=st.sampled_from([1, 2]),
+    weight_bits=st.sampled_from([None, 2, 4, "ternary"]),
+    recurrence=st.sampled_from(["linear", "relu"]),
+    switches=st.sampled_from(["rows", "rows+columns"]),
+    vocabulary_size=st.sampled_from([None, 11]),
+    every_output=st.booleans(),
+)
+
+
+def example_input(config: ModelConfig) -> torch.Tensor:
+    if config.vocabulary_size is not None or config.one_hot:
+        return torch.randint(config.vocabulary_size or config.input_size, (BATCH, TIME))
+    return torch.randn(BATCH, TIME, config.input_size)
+
+
+@given(configs)
+@settings(max_examples=40)
+def test_a_model_reads_out_v_sigma_h(config: ModelConfig) -> None:
+    model = build_model(config)
+    x = example_input(config)
+    recurrent = model.recurrent
+    assert isinstance(recurrent, HadamRNN)
+    states, h_n = recurrent(x if model.embedding is None else model.embedding(x))
+    last = torch.cat(tuple(h_n[-recurrent.num_directions :]), dim=-1)
+    wanted = states if config.every_output else last
+    sigma = torch.relu(wanted) if config.recurrence == "linear" else wanted
+    expected = nn.functional.linear(sigma, model.readout.quantized_weight(), model.readout.bias)
+
+    torch.testing.assert_close(model(x), expected)
+
+
+@given(configs)
+@settings(max_examples=25)
+def test_a_saved_model_answers_with_the_same_bits(config: ModelConfig) -> None:
+    model = build_model(config)
+    x = example_input(config)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.safetensors"
+        save_model(model, path)
+        loaded = load_model(path)
+        with safe_open(path, framework="pt") as file:
+            shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}
+
+    assert loaded.config == config
+    assert torch.equal(loaded(x), model(x))
+    signs = [shape for name, shape in shapes.items() if "sign" in name]
+    assert signs and all(shape == [config.hidden_size] for shape in signs)
+    # Only stacked layers have an input as wide as the state; the recurrent weight itself is never there.
+    square = [name for name, shape in shapes.items() if shape == [config.hidden_size, config.hidden_size]]
+    assert all("input_weight" in name for name in square) and len(square) <= config.num_layers - 1
+
+
+@pytest.mark.parametrize("recurrent_type", [nn.RNN, nn.GRU, nn.LSTM])
+@pytest.mark.parametrize("every_output", [False, True])
+def test_torchs_own_recurrent_layers_fit(
+    recurrent_type: Callable[..., nn.RNNBase], every_output: bool
+) -> None:
+    recurrent = recurrent_type(3, 5, batch_first=True, bidirectional=True)
+    model = SequenceModel(recurrent, 2, every_output=every_output, weight_bits=None)
+    x = torch.randn(BATCH, TIME, 3)
+    lengths = torch.tensor([9, 1, 4, 7])
+    output, _ = recurrent(x)
+    if every_output:
+        torch.testing.assert_close(model(x), model.readout(output))
+    else:
+        ends = torch.cat([output[:, -1, :5], output[:, 0, 5:]], dim=-1)
+        torch.testing.assert_close(model(x), model.readout(ends))
+        for row, length in enumerate(lengths.tolist()):
+            torch.testing.assert_close(model(x, lengths)[row : row + 1], model(x[row : row + 1, :length]))
+
+
+def test_one_hot_ids_are_one_hot_vectors() -> None:
+    model = build_model(
+        ModelConfig(input_size=5, hidden_size=8, output_size=2, one_hot=True, every_output=True)
+    )
+    ids = torch.randint(5, (BATCH, TIME))
+    dense = nn.functional.one_hot(ids, 5).float()
+    model.one_hot = False
+    expected = model(dense)
+    model.one_hot = True
+
+    torch.testing.assert_close(model(ids), expected)
+
+
+@given(configs)
+@settings(max_examples=20)
+def test_streaming_gives_the_logits_of_every_step(config: ModelConfig) -> None:
+    model = build_model(config)
+    if config.bidirectional:
+        return
+    x = example_input(config)
+    h = None
+    steps = []
+    for t in range(TIME):
+        logits, h = model.step(x[:, t], h)
+        steps.append(logits)
+
+    model.every_output = True
+    torch.testing.assert_close(torch.stack(steps, dim=1), model(x), atol=1e-5, rtol=1e-4)
+
+
+def test_the_loss_follows_the_targets() -> None:
+    x = torch.randn(BATCH, TIME, 3)
+    many = build_model(ModelConfig(3, 8, 4))
+    classes = torch.randint(4, (BATCH,))
+    torch.testing.assert_close(many.loss(x, classes), nn.functional.cross_entropy(many(x), classes))
+    binary = build_model(ModelConfig(3, 8, 1))
+    labels = torch.randint(2, (BATCH,))
+    expected = nn.functional.binary_cross_entropy_with_logits(binary(x)[:, 0], labels.float())
+    torch.testing.assert_close(binary.loss(x, labels), expected)
+    values = torch.randn(BATCH)
+    torch.testing.assert_close(binary.loss(x, values), (binary(x)[:, 0] - values).square().mean())
+    every = build_model(ModelConfig(3, 8, 4, every_output=True))
+    targets = torch.randint(4, (BATCH, TIME))
+    expected = nn.functional.cross_entropy(every(x).transpose(1, 2), targets)
+    torch.testing.assert_close(every.loss(x, targets), expected)
+
+
+def test_nan_weights_are_refused_when_saving_and_loading_but_not_in_forward(tmp_path: Path) -> None:
+    model = build_model(ModelConfig(3, 8, 2))
+    path = tmp_path / "model.safetensors"
+    save_model(model, path)
+    before = path.read_bytes()
+    with torch.no_grad():
+        model.readout.weight[0, 0] = torch.nan
+    assert model(torch.randn(BATCH, TIME, 3)).isnan().any()
+    with pytest.raises(InputError, match=r"readout.weight holds NaN or infinity. Go back"):
+        save_model(model, path)
+    assert path.read_bytes() == before
+    with pytest.raises(InputError, match="holds NaN"):
+        check_finite(model)
+
+    model.readout.weight.data[0, 0] = 0.5
+    save_model(model, path)
+    content = bytearray(path.read_bytes())
+    content[-4:] = b"\xff\xff\xff\xff"  # a NaN in the last float
+    path.write_bytes(bytes(content))
+    with pytest.raises(InputError, match="holds NaN or infinity"):
+        load_model(path)
+
+
+def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(b"not a model")
+    with pytest.raises(InputError, match="is no readable safetensors file"):
+        load_model(path)
+    from safetensors.torch import save_file
+
+    save_file({"w": torch.zeros(2)}, path)
+    with pytest.raises(InputError, match="must be a hadamrnn model of version 1, got format None"):
+        load_model(path)
+    save_file({"w": torch.zeros(2)}, path, {"format": "hadamrnn", "version": "1", "config": "{}"})
+    with pytest.raises(InputError, match="no readable model configuration"):
+        load_model(path)
+    config = '{"input_size": 1, "hidden_size": 4, "output_size": 1}'
+    save_file({"w": torch.zeros(2)}, path, {"format": "hadamrnn", "version": "1", "config": config})
+    with pytest.raises(InputError, match="does not hold the tensors of its configuration"):
+        load_model(path)
+    with pytest.raises(FileNotFoundError):
+        load_model(tmp_path / "missing.safetensors")
+
+
+def test_bad_models_and_inputs_are_refused() -> None:
+    with pytest.raises(InputError, match="one-hot or through an embedding"):
+        build_model(ModelConfig(3, 8, 2, one_hot=True, vocabulary_size=5))
+    with pytest.raises(InputError, match="batch_first=True"):
+        SequenceModel(HadamRNN(3, 8), 2)
+    with pytest.raises(InputError, match="batch_first=True"):
+        SequenceModel(nn.GRU(3, 8), 2)
+    with pytest.raises(InputError, match="got Linear"):
+        SequenceModel(nn.Linear(3, 8), 2)
+    model = build_model(ModelConfig(3, 8, 2))
+    with pytest.raises(InputError, match=r"Input must have shape \(batch, time, 3\), got \(4, 9\)"):
+        model(torch.zeros(4, 9))
+    with pytest.raises(InputError, match=r"Ids must have shape \(batch, time\), got \(4, 9, 3\)"):
+        build_model(ModelConfig(3, 8, 2, one_hot=True))(torch.zeros(4, 9, 3))
+    with pytest.raises(InputError, match="step needs a HadamRNN, this model holds a GRU"):
+        SequenceModel(nn.GRU(3, 8, batch_first=True), 2).step(torch.zeros(1, 3))
+
+
+def test_quantized_linear_is_linear_with_quantized_weights() -> None:
+    layer = QuantizedLinear(5, 3, weight_bits=3)
+    x = torch.randn(2, 5)
+    codes = layer.quantized_weight() / layer.weight.abs().max() * 4
+
+    assert layer.bias is not None
+    torch.testing.assert_close(codes, codes.round())
+    torch.testing.assert_close(layer(x), x @ layer.quantized_weight().T + layer.bias)
+    assert QuantizedLinear(5, 3, bias=False).bias is None

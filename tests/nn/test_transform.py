@@ -1,0 +1,56 @@
+"""The fast transform is the matrix product."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hadamrnn.errors import InputError
+from hadamrnn.hadamard.orders import hadamard_orders
+from hadamrnn.nn.transform import hadamard_transform, hadamard_transform_reference
+from hadamrnn.nn.weight import recurrent_weight
+from tests.strategies import Weight, weights
+
+DTYPES = (torch.float32, torch.float64)
+
+
+@given(
+    st.sampled_from(hadamard_orders(300)),
+    st.integers(1, 3),
+    st.lists(st.integers(0, 3), max_size=3),
+    st.booleans(),
+    st.sampled_from(DTYPES),
+)
+def test_the_fast_transform_is_the_reference(
+    order: int, num_blocks: int, leading: list[int], transpose: bool, dtype: torch.dtype
+) -> None:
+    """On whole numbers floating point is exact, so the two must agree to the last bit."""
+    x = torch.randint(-100, 100, (*leading, num_blocks * order)).to(dtype)
+    fast = hadamard_transform(x, order, transpose=transpose)
+
+    assert fast.dtype == dtype
+    assert torch.equal(fast, hadamard_transform_reference(x, order, transpose=transpose))
+
+
+@given(weights(max_blocks=3))
+def test_the_transform_with_signs_and_scale_is_the_product_with_w(drawn: Weight) -> None:
+    h = torch.randn(5, drawn.hidden_size, dtype=torch.float64)
+    expected = h @ recurrent_weight(drawn.signs, drawn.block_size).T
+
+    got = hadamard_transform(h, drawn.block_size) * drawn.signs / drawn.block_size**0.5
+    torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("order", [2, 12, 20, 64, 48])
+@pytest.mark.parametrize("transpose", [False, True])
+def test_the_transform_is_differentiable(order: int, transpose: bool) -> None:
+    x = torch.randn(2, 2 * order, dtype=torch.float64, requires_grad=True)
+
+    assert torch.autograd.gradcheck(lambda x: hadamard_transform(x, order, transpose=transpose), (x,))
+
+
+def test_an_axis_that_the_block_size_does_not_divide_is_refused() -> None:
+    with pytest.raises(InputError, match="got 8 for hidden size 12"):
+        hadamard_transform(torch.ones(12), 8)

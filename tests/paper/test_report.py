@@ -1,0 +1,275 @@
+"""The report: every row is there, measured or said to be missing, and the bytes depend on results alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from dataclasses import asdict, replace
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from hadamrnn.cli import build_parser, train
+from hadamrnn.cli.reproduce import _jobs
+from hadamrnn.pages.document import Cell, Document, Grid
+from hadamrnn.pages.markdown import to_markdown
+from hadamrnn.paper.compare import Measurement, measurements, train_command
+from hadamrnn.paper.front import Point, front, standing_section
+from hadamrnn.paper.main_tables import TABLES, TASKS
+from hadamrnn.paper.memorization import run_memorization, write_memorization
+from hadamrnn.paper.report import build_document, write_report
+from hadamrnn.paper.results import Result, write_result
+from hadamrnn.paper.rows import Experiment, Row
+from hadamrnn.paper.runner import Job
+from tests.conftest import Command
+
+PMNIST = TABLES["results"].rows[14]
+
+
+def grids(document: Document) -> list[Grid]:
+    return [part.grid for section in document.sections for part in section.parts if part.grid is not None]
+
+
+def results_folder(folder: Path, result: Result) -> Path:
+    for each in (result, replace(result, preset="paper", test=0.9412), replace(result, seed=1)):
+        write_result(folder, each)
+    write_memorization(folder, run_memorization(hidden_size=16, seq_length=20))
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_without_results_every_row_is_said_to_be_missing(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    write_report(tmp_path / "results", tmp_path)
+
+    text = (tmp_path / "RESULTS.md").read_text()
+    lines = [row for table in TABLES.values() for row in table.rows]
+    runnable = [row for row in lines if row.experiment is not None]
+    # Beside the rows: six tasks' standing, six times and four scales.
+    assert text.count("*missing*") == len(runnable) + 6 + 6 + 4
+    assert text.count("*published only*") == len(lines) - len(runnable)
+    ours = sum(row.experiment.model == "hadamrnn" for row in runnable if row.experiment)
+    assert f"0 of {ours} rows" in text and "memorization experiment is missing" in text
+
+
+def test_a_measured_row_stands_beside_the_published_one(result: Result, tmp_path: Path) -> None:
+    write_report(results_folder(tmp_path / "results", result), tmp_path)
+
+    text = (tmp_path / "RESULTS.md").read_text()
+    command = "hadamrnn reproduce results --rows pmnist-512-4bit --preset best --set epochs=12 --threads 1"
+    (line,) = (each for each in text.splitlines() if f"`{command}`" in each and "| FP |" in each)
+    for cell in (
+        "| 94.88 |",
+        "| 95.01 |",
+        "| ▲ +0.13 |",
+        "| best |",
+        "12 of the paper's 200 epochs, 5.2 min",
+    ):
+        assert cell in line
+    (integers,) = (each for each in text.splitlines() if f"`{command}`" in each and "| 12 |" in each)
+    assert "| 94.90 | 94.94 | ▲ +0.04 |" in integers
+    assert "| 94.88 | 94.12 | ▼ -0.76 |" in text
+
+
+@pytest.mark.slow
+def test_the_same_results_give_the_same_bytes_in_another_process(result: Result, tmp_path: Path) -> None:
+    results = results_folder(tmp_path / "results", result)
+    write_report(results, tmp_path / "one")
+    command = [
+        sys.executable,
+        "-m",
+        "hadamrnn",
+        "report",
+        "--results",
+        str(results),
+        "--out",
+        str(tmp_path / "two"),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+
+    one, two = contents(tmp_path / "one"), contents(tmp_path / "two")
+    assert one == two
+    assert {
+        "RESULTS.md",
+        "RESULTS.html",
+        "figures/memorization.svg",
+        "figures/size-accuracy-pmnist.svg",
+    } <= set(one)
+
+
+def test_the_page_needs_nothing_but_itself(result: Result, tmp_path: Path) -> None:
+    write_report(results_folder(tmp_path / "results", result), tmp_path)
+
+    page = (tmp_path / "RESULTS.html").read_text()
+    fetched = re.findall(r'(?:src|href)="([^"]*)"|url\(([^)]*)\)', page)
+    assert fetched and all((link or style).startswith("#") for link, style in fetched)
+    assert "<script" not in page and str(tmp_path) not in page
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    for target in re.findall(r'href="#([^"]+)"', page):
+        assert target in ids
+    for path in (tmp_path / "figures").iterdir():
+        ElementTree.fromstring(path.read_text())
+        assert "<dc:date>" not in path.read_text()
+
+
+def test_the_printed_command_makes_the_configuration_that_was_run(result: Result) -> None:
+    """Also where the preset has changed since: what differs is set."""
+    config = {**result.config, "epochs": None, "steps": 500, "evaluate_every": 100, "weight_average": 0.999}
+    config["model_options"] = {"a": 1}
+    changed = replace(result, config=config, seed=3)
+    (found,) = measurements(PMNIST, TASKS["pmnist"], [changed])
+    words = shlex.split(found.command("results"))
+    (job,) = _jobs(build_parser().parse_args(words[1:]))
+
+    assert asdict(job.config) == {**config, "seed": 3}
+    assert (job.preset, job.experiment) == ("best", PMNIST.experiment)
+
+
+def test_a_run_of_no_table_is_repeated_by_train(result: Result) -> None:
+    own = {"epochs": None, "steps": 9, "balanced": True, "gradient_clip": 1.0, "threads": None}
+    config = {**result.config, **own, "model_options": {}, "task": "digits", "seed": 4}
+    other = replace(result, experiment="digits-512-4bit", config=config)
+    words = shlex.split(train_command(other))
+    args = build_parser().parse_args(words[1:])
+
+    assert asdict(train._config(args, train._settings(args))) == config
+    text = to_markdown(build_document([other], None), "figures")
+    assert f"`{train_command(other)}`" in text
+
+
+def measured(row: Row, *values: float, note: str = "") -> Measurement:
+    assert row.experiment is not None
+    config = asdict(Job(row.experiment, "best").config)
+    results = tuple(
+        Result(
+            *(
+                row.experiment.key,
+                "best",
+                seed,
+                config,
+                TASKS[row.task].metric,
+                value,
+                value,
+                None,
+                1.0,
+                10,
+                1.0,
+            ),
+            *(10, 60.0, "finished", 1, "A Processor", {}, note),
+        )
+        for seed, value in enumerate(values)
+    )
+    return Measurement(row, TASKS[row.task], "best", results)
+
+
+@pytest.mark.parametrize(
+    ("published", "value", "cell"),
+    [
+        ("1.6e-7", 8e-8, Cell("0.5 times", "better")),
+        ("1.6e-7", 1.6e-6, Cell("10 times", "worse")),
+        ("1.6e-7", 0.0204, Cell("BL", "worse")),
+        ("BL", 1e-3, Cell("learns", "better")),
+        ("BL", 0.021, Cell("BL too", "better")),
+    ],
+)
+def test_cross_entropies_are_compared_by_their_ratio(published: str, value: float, cell: Cell) -> None:
+    assert measured(Row("copy", "HadamRNN", published, Experiment("copy", 128)), value).difference() == cell
+
+
+def test_another_data_set_is_not_compared() -> None:
+    row = TABLES["glue"].rows[-1]
+
+    assert measured(row, 0.9, note="a subset").difference() == Cell("not compared")
+
+
+def test_several_seeds_are_a_mean_and_a_deviation() -> None:
+    row = TABLES["variability"].rows[0]
+
+    assert measured(row, 0.82, 0.84).measured() == Cell("83.00 ± 1.41 (2 of 5 seeds)")
+    assert "--seed 0 --seed 1" in measured(row, 0.82, 0.84).command("variability")
+
+
+def test_every_line_of_every_table_has_a_cell_for_each_column(result: Result) -> None:
+    found = grids(build_document([result], None))
+
+    assert len(found) > 20
+    for grid in found:
+        assert all(len(line) == len(grid.header) for line in grid.lines)
+
+
+def test_the_front_holds_what_nothing_beats() -> None:
+    points = [
+        Point(size, value, "", "") for size, value in ((1, 0.5), (1, 0.6), (2, 0.55), (3, 0.9), (4, 0.9))
+    ]
+
+    assert [(point.kilobytes, point.value) for point in front(points)] == [(1, 0.6), (3, 0.9)]
+    assert [point.value for point in front(points, lower_is_better=True)] == [0.5]
+
+
+def test_linear_recurrences_remember_and_relu_forgets() -> None:
+    found = run_memorization()
+
+    assert len(found.e_linear) == 200
+    for curve in (found.e_linear, found.f_linear):
+        assert max(curve) - min(curve) < 1e-6 * max(curve)
+    for curve in (found.e_relu, found.f_relu):
+        assert sum(curve[:20]) < 0.8 * sum(curve[-20:])
+
+
+def test_the_memorization_command_writes_its_curves(command: Command, tmp_path: Path) -> None:
+    answer = command("reproduce", "memorization", "--results", tmp_path)
+    figures = json.loads(command("reproduce", "memorization", "--results", tmp_path, "--json").out)
+
+    assert answer.status == 0 and "relu" in answer.out
+    assert figures["linear"]["first"] == pytest.approx(figures["linear"]["last"])
+    assert figures["relu"]["first"] < figures["relu"]["last"]
+
+
+def test_bad_input_takes_one_line(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "x.best.seed0.json").write_text("{")
+    for arguments, complaint in (
+        (("--results", tmp_path / "nowhere"), "must be a folder of results"),
+        (("--results", tmp_path / "results"), "is no hadamrnn result"),
+    ):
+        answer = command("report", *arguments, "--out", tmp_path)
+        assert answer.status == 2 and complaint in answer.err and answer.err.count("\n") == 1
+    assert not (tmp_path / "RESULTS.md").exists()
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.skipif(not (ROOT / "RESULTS.md").is_file(), reason="no RESULTS.md has been committed yet")
+def test_the_committed_report_is_what_the_committed_results_give(tmp_path: Path) -> None:
+    """Figures have the same bytes under the pinned matplotlib alone; the tables always do."""
+    pinned = f"matplotlib=={metadata.version('matplotlib')}" in (ROOT / "constraints.txt").read_text().split()
+    for path in write_report(ROOT / "results", tmp_path):
+        if pinned or path.suffix == ".md":
+            committed = ROOT / path.relative_to(tmp_path)
+            assert committed.read_bytes() == path.read_bytes(), f"{path.name}: run make results"
+
+
+def test_where_we_stand_is_chosen_on_validation_data(result: Result) -> None:
+    """The other seed is better on the test set, and stays out."""
+    assert result.integer is not None
+    integer = replace(result.integer, test=0.93)
+    chosen = replace(result, seed=1, validation=0.96, test=0.94, integer=integer)
+    part = standing_section([result, chosen]).parts[0]
+    assert part.grid is not None
+    line = next(cells for cells in part.grid.lines if cells[0].text == "Permuted MNIST")
+
+    assert line[3].text == "93.00"

@@ -1,0 +1,294 @@
+"""The runner: a row is trained once, goes on after a stop, and becomes one JSON file."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import socket
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hadamrnn import fixedpoint
+from hadamrnn.data import load_task
+from hadamrnn.errors import InputError
+from hadamrnn.locks import acquire, claim
+from hadamrnn.paper import runner
+from hadamrnn.paper.pace import fit_to_budget, shorten
+from hadamrnn.paper.results import (
+    CURVE_POINTS,
+    Result,
+    curve_columns,
+    read_result,
+    read_results,
+    write_result,
+)
+from hadamrnn.paper.rows import Experiment
+from hadamrnn.paper.runner import Attendance, Job, Places, run_folder, run_jobs
+from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.evaluate import evaluate
+from hadamrnn.training.run import load_run
+from tests.conftest import Command
+from tests.paper.conftest import SMALL
+
+
+def test_a_result_says_what_was_run_and_what_came_out(job: Job, places: Places) -> None:
+    tally = run_jobs([job], places)
+
+    (result,) = read_results(places.results)
+    assert tally.measured == [result] and result.name == job.name and result.seed == 0
+    assert result.config["epochs"] == 2 and result.epochs == 2 and result.threads == 1
+    splits = load_task("digits")
+    folder, model = load_run(places.runs / job.name)
+    assert result.test == evaluate(model, splits.test, "accuracy")
+    assert result.validation == evaluate(model, splits.validation, "accuracy")
+    integer = fixedpoint.load(folder.path / fixedpoint.FILE_NAME)
+    assert result.integer is not None
+    assert result.integer.test == evaluate(IntegerNetwork(integer), splits.test, "accuracy")
+    assert result.integer.hidden_shift == integer.hidden_shift
+    assert integer.metadata["experiment"] == "digits-8-4bit"
+    assert result.kilobytes == pytest.approx((8 + 4 * 8 * 11 + 32 * 18) / 8192, abs=1e-4)
+    assert list(map(len, result.curve.values())) == [2, 2, 2, 2]
+
+
+def test_a_result_names_no_host_no_path_and_no_date(job: Job, places: Places) -> None:
+    run_jobs([job], places)
+
+    text = places.result(job).read_text()
+    assert socket.gethostname() not in text and str(places.runs) not in text
+    assert not re.search(r"\b20\d\d-\d\d", text) and len(text) < 4000
+    assert os.sep not in json.dumps(json.loads(text)["config"])
+
+
+def test_a_finished_row_is_not_run_again_unless_asked_to(job: Job, places: Places) -> None:
+    run_jobs([job], places)
+    before = places.result(job).read_bytes()
+    second = run_jobs([job], places)
+    third = run_jobs([job], places, again=True)
+
+    assert (second.skipped, second.measured) == ([job], [])
+    assert len(third.measured) == 1 and places.result(job).read_bytes() == before
+
+
+def test_a_stopped_run_goes_on_and_ends_as_if_it_had_not_stopped(
+    job: Job, places: Places, tmp_path: Path
+) -> None:
+    asked = iter(range(10_000))
+    stopped = run_jobs([job], places, Attendance(stop=lambda: next(asked) == 20))
+    assert stopped.stopped and not places.result(job).exists()
+    run_jobs([job], places)
+    whole = Places(tmp_path / "other", tmp_path / "others")
+    run_jobs([job], whole)
+
+    one, two = (read_result(each.result(job)) for each in (places, whole))
+    assert replace(one, seconds=0, curve={}) == replace(two, seconds=0, curve={})
+    assert one.curve == two.curve
+
+
+def test_a_row_that_cannot_run_does_not_hold_up_the_rest(job: Job, places: Places) -> None:
+    bad = Job(Experiment("digits", 8, model="mamba"), "quick", 0, SMALL)
+    tally = run_jobs([bad, job], places)
+
+    assert "model must be one of" in tally.failed[bad.name] and len(tally.measured) == 1
+    assert not places.result(bad).exists()
+
+
+def test_a_row_that_diverges_is_measured_at_its_best_and_says_so(places: Places) -> None:
+    job = Job(Experiment("digits", 8), "quick", 0, {**SMALL, "learning_rate": 1e37, "evaluate_every": 1})
+    run_jobs([job], places)
+
+    result = read_result(places.result(job))
+    assert result.ended == "diverged" and result.test is not None
+
+
+def test_what_another_process_runs_is_left_to_it(job: Job, places: Places) -> None:
+    with claim(places.locks, job.name):
+        tally = run_jobs([job], places)
+
+    assert tally.elsewhere == [job] and not places.result(job).exists()
+
+
+def test_who_loses_his_claim_writes_nothing(job: Job, places: Places) -> None:
+    def usurp(told: Job, line: str) -> None:
+        if line.startswith("begins"):
+            for path in places.locks.glob("*.lock"):
+                os.utime(path, (time.time() - 1000, time.time() - 1000))
+            assert acquire(places.locks, told.name) is not None
+
+    tally = run_jobs([job], places, Attendance(usurp))
+
+    assert tally.stopped and not places.result(job).exists()
+
+
+@pytest.fixture
+def pretended(monkeypatch: pytest.MonkeyPatch, result: Result) -> list[str]:
+    """Replace training by writing down which jobs ran."""
+    ran: list[str] = []
+
+    def pretend(job: Job, *rest: object) -> Result:
+        ran.append(job.name)
+        time.sleep(0.005)
+        return replace(result, experiment=job.experiment.key, best_step=len(ran))
+
+    monkeypatch.setattr(runner, "run_job", pretend)
+    return ran
+
+
+def test_several_runners_over_one_folder_never_run_a_row_twice(places: Places, pretended: list[str]) -> None:
+    jobs = [Job(Experiment("pmnist", size), "best") for size in range(1, 60)]
+    runners = [threading.Thread(target=run_jobs, args=(jobs, places)) for _ in range(4)]
+    for each in runners:
+        each.start()
+    for each in runners:
+        each.join()
+
+    assert sorted(pretended) == sorted(job.name for job in jobs)
+    assert len(read_results(places.results)) == len(jobs) and not list(places.locks.iterdir())
+
+
+def test_again_does_not_repeat_what_another_has_just_repeated(
+    places: Places, pretended: list[str], result: Result
+) -> None:
+    jobs = [Job(Experiment("pmnist", size), "best") for size in (1, 2)]
+    run_jobs(jobs, places)
+
+    def meanwhile(told: Job, line: str) -> None:
+        write_result(places.results, replace(result, experiment="pmnist-2-4bit", best_step=77))
+
+    run_jobs(jobs, places, Attendance(tell=meanwhile), again=True)
+    assert pretended == [jobs[0].name, jobs[1].name, jobs[0].name]
+
+
+@pytest.mark.slow
+def test_two_processes_share_the_rows_and_train_each_once(places: Places) -> None:
+    jobs = [Job(Experiment("digits", 8), "quick", seed, {"steps": 30, "threads": 1}) for seed in range(6)]
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["hadamrnn.paper.runner"])
+    processes = [context.Process(target=run_jobs, args=(jobs, places)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert len(read_results(places.results)) == len(jobs)
+    # Every training leaves one event file in its folder.
+    assert all(len(list((places.runs / job.name / "tensorboard").iterdir())) == 1 for job in jobs)
+
+
+def test_a_run_folder_of_other_settings_is_left_alone(job: Job, places: Places) -> None:
+    run_jobs([job], places)
+    longer = replace(job, overrides={**SMALL, "epochs": 3})
+
+    assert run_folder(job, places.runs) == (places.runs / job.name, True)
+    assert run_folder(longer, places.runs) == (places.runs / f"{job.name}-2", False)
+    # Under a budget the length was decided when the run began.
+    assert run_folder(replace(longer, budget=1.0), places.runs) == (places.runs / job.name, True)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "length"),
+    [(1e9, (60, None)), (120.0, (10, None)), (12.0, (1, None)), (6.0, (None, 4)), (0.01, (None, 1))],
+)
+def test_a_budget_is_whole_epochs_where_one_fits(
+    seconds: float, length: tuple[int | None, int | None]
+) -> None:
+    config = TrainingConfig(task="digits", epochs=60, batch_size=10)
+    short = shorten(config, samples=100, seconds=seconds, step_seconds=1.0, validation_seconds=2.0)
+
+    assert (short.epochs, short.steps) == length
+
+
+def test_a_budget_of_steps_ends_with_a_validation() -> None:
+    config = TrainingConfig(task="copy", steps=1000, evaluate_every=100)
+    short = shorten(config, samples=10_000, seconds=350, step_seconds=1.0, validation_seconds=10.0)
+
+    assert (short.epochs, short.steps) == (None, 300)
+
+
+def test_a_budget_is_kept_to_by_the_clock() -> None:
+    config = Job(Experiment("digits", 8), "quick", 0, {"threads": 1, "epochs": 10_000}).config
+    short = fit_to_budget(config, 0.5)
+
+    assert short.epochs is not None and 1 <= short.epochs < 10_000
+    assert replace(short, epochs=10_000) == config
+    with pytest.raises(InputError, match="positive number of minutes"):
+        fit_to_budget(config, 0)
+
+
+def test_long_curves_keep_their_end_and_all_their_flips() -> None:
+    rows = [
+        {"epoch": float(i + 1), "loss": 1.0, "validation_metric": 0.5, "flips": i}
+        for i in range(5 * CURVE_POINTS + 3)
+    ]
+    curve = curve_columns(rows)
+
+    assert len(curve["epoch"]) <= CURVE_POINTS and curve["epoch"][-1] == len(rows)
+    assert sum(curve["flips"]) == sum(range(len(rows)))
+
+
+def test_damaged_results_are_refused_in_one_line(result: Result, tmp_path: Path) -> None:
+    path = write_result(tmp_path, result)
+    assert read_result(path) == result
+    for text, complaint in (
+        ("{", "no hadamrnn result"),
+        ('{"format": "x", "version": 1}', "must be a hadamrnn"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=complaint):
+            read_result(path)
+    other = tmp_path / "other.best.seed0.json"
+    write_result(tmp_path, result).rename(other)
+    with pytest.raises(InputError, match="a result's file has its name"):
+        read_result(other)
+
+
+def test_the_command_runs_lists_and_skips(
+    command: Command, tmp_path: Path, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "hadamrnn.paper.selection.experiments", lambda table: {"digits-8-4bit": (job.experiment, (0,))}
+    )
+    options = (
+        "--preset",
+        "quick",
+        "--results",
+        tmp_path / "results",
+        "--runs",
+        tmp_path / "runs",
+        "--threads",
+        1,
+    )
+    common = ("reproduce", "results", *options, "--set", "epochs=2")
+    listed = json.loads(command(*common, "--list", "--json").out)
+    first = command(*common)
+    second = json.loads(command(*common, "--quiet", "--json").out)
+
+    assert [row["measured"] for row in listed] == [False]
+    assert first.status == 0 and "begins: 2 epochs" in first.err and "1 measured" in first.out
+    assert second["skipped"] == [job.name] and second["measured"] == []
+    assert "measured" in command(*common, "--list").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("reslts",), "Did you mean 'results'?"),
+        (("results", "--rows", "nothing"), "No row of results"),
+        (("results", "--set", "epochs"), "NAME=VALUE"),
+        (("results", "--set", "seed=3"), "given by --seed"),
+        (("results", "--set", "epochs=0"), "at least 1"),
+        (("results", "--budget", "0"), "positive number of minutes"),
+        (("results", "--preset", "besst"), "Did you mean 'best'?"),
+    ],
+)
+def test_bad_input_takes_one_line(arguments: tuple[str, ...], complaint: str, command: Command) -> None:
+    answer = command("reproduce", *arguments)
+
+    assert answer.status == 2 and complaint in answer.err and answer.err.count("\n") == 1
