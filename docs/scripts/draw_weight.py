@@ -9,8 +9,8 @@ import torch
 
 from hadamrnn.files import write_atomically
 from hadamrnn.nn.weight import recurrent_weight
+from hadamrnn.pages.document import BLUE, ORANGE
 from hadamrnn.pages.drawing import Axes, Canvas, styled, svg
-from hadamrnn.pages.palette import BLUE, ORANGE
 
 TARGET = Path(__file__).parents[1] / "recurrent_weight.svg"
 HIDDEN_SIZE = 16

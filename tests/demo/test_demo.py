@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from hadamrnn.demo import chain
-from hadamrnn.demo.chain import DemoResult, Reading
+from hadamrnn.demo.chain import DemoResult, Reading, table
 from hadamrnn.demo.page import shown_digits
-from hadamrnn.demo.table import table
 from hadamrnn.errors import InputError
 from hadamrnn.export.host import classify_on_host
 from hadamrnn.fixedpoint.engine import Engine

@@ -16,9 +16,8 @@ from selenium.webdriver import Chrome
 from hadamrnn.cli import main
 from hadamrnn.demo.chain import run_demo
 from hadamrnn.demo.page import write_page
-from hadamrnn.pages.document import Document, Picture, Section
+from hadamrnn.pages.document import Document, Picture, Section, to_html
 from hadamrnn.pages.drawing import Canvas, styled, svg
-from hadamrnn.pages.page import to_html
 from hadamrnn.paper.memorization import run_memorization, write_memorization
 from hadamrnn.paper.report import write_report
 from hadamrnn.paper.results import write_result

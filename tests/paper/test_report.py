@@ -16,10 +16,10 @@ import pytest
 
 from hadamrnn.cli import build_parser, train
 from hadamrnn.cli.reproduce import _jobs
-from hadamrnn.pages.document import Cell, Document, Grid
-from hadamrnn.pages.markdown import to_markdown
+from hadamrnn.pages.document import Cell, Document, Grid, to_markdown
+from hadamrnn.pages.drawing import Point, front
 from hadamrnn.paper.compare import Measurement, measurements, train_command
-from hadamrnn.paper.front import Point, front, standing_section
+from hadamrnn.paper.front import standing_section
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.memorization import run_memorization, write_memorization
 from hadamrnn.paper.report import build_document, write_report
@@ -215,7 +215,7 @@ def test_the_front_holds_what_nothing_beats() -> None:
         Point(size, value, "", "") for size, value in ((1, 0.5), (1, 0.6), (2, 0.55), (3, 0.9), (4, 0.9))
     ]
 
-    assert [(point.kilobytes, point.value) for point in front(points)] == [(1, 0.6), (3, 0.9)]
+    assert [(point.size, point.value) for point in front(points)] == [(1, 0.6), (3, 0.9)]
     assert [point.value for point in front(points, lower_is_better=True)] == [0.5]
 
 

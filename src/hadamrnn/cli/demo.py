@@ -34,8 +34,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from hadamrnn.demo.chain import run_demo
-    from hadamrnn.demo.table import headline, table
+    from hadamrnn.demo.chain import headline, run_demo, table
     from hadamrnn.training.progress import choose_watcher
 
     quiet = args.quiet or args.json

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,44 @@ class DemoResult:
     training_seconds: float
     c_folder: str
     missing: dict[str, str]
+
+
+def headline(result: DemoResult) -> str:
+    return (
+        f"handwritten digits, one pixel a step: {result.hidden_size} hidden units, "
+        f"{result.weight_bits}-bit weights, {result.activation_bits}-bit states"
+    )
+
+
+def table(result: DemoResult) -> list[tuple[str, str]]:
+    """Return labels and values; a value that is missing says what to install."""
+    return [
+        ("test accuracy, float", _percent(result.float_accuracy)),
+        ("test accuracy, integer", _percent(result.integer_accuracy)),
+        ("test accuracy, C", _or_missing(result, "c_accuracy", _percent)),
+        ("C beside Python", _or_missing(result, "c_test", _verdict)),
+        ("weights", f"{result.payload_bytes:,} bytes"),
+        ("additions for W h", f"{result.additions_per_step:,} a step, no multiplication"),
+        (f"instructions, {BOARD}", _or_missing(result, "instructions_per_step", _count)),
+        ("training time", f"{result.training_seconds:.1f} s"),
+    ]
+
+
+def _or_missing(result: DemoResult, name: str, show: Callable[[Any], str]) -> str:
+    value = getattr(result, name)
+    return result.missing[name] if value is None else show(value)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %"
+
+
+def _verdict(same: bool) -> str:
+    return "the same bits" if same else "DIFFERENT BITS"
+
+
+def _count(instructions: int) -> str:
+    return f"{instructions:,} a step"
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The demo's page: its table, how the network learnt, digits as it reads them, the way to the C."""
+"""The demo's page: its table, how the network learnt, digits as it reads them, where the C is."""
 
 from __future__ import annotations
 
@@ -6,15 +6,29 @@ from pathlib import Path
 
 import numpy as np
 
-from hadamrnn.demo.chain import DemoResult, Reading
-from hadamrnn.demo.figures import confusion, reading_picture, training_curves
-from hadamrnn.demo.table import headline, table
+from hadamrnn.demo.chain import DemoResult, Reading, headline, table
 from hadamrnn.files import write_atomically
-from hadamrnn.pages.document import Cell, Document, Grid, Link, Part, Section
-from hadamrnn.pages.page import to_html
+from hadamrnn.pages.document import (
+    BLUE,
+    ORANGE,
+    PAPER,
+    Cell,
+    Document,
+    Grid,
+    Link,
+    Part,
+    Picture,
+    Section,
+    to_html,
+)
+from hadamrnn.pages.drawing import Axes, Canvas, heat_map, styled, svg
 
 FILE_NAME = "demo.html"
 RIGHT, WRONG = 4, 2  # digits shown
+WIDTH = 4.4
+CLASSES = 10
+SIDE = 8  # of a digit, in pixels
+STRONG = 0.5  # of the largest count: the cell's colour carries a number in the paper's
 
 
 def write_page(result: DemoResult, reading: Reading, out: Path) -> Path:
@@ -68,3 +82,77 @@ def shown_digits(reading: Reading) -> list[int]:
     wrong = np.flatnonzero(reading.classes != reading.labels)
     _, first = np.unique(reading.labels[right], return_index=True)
     return [*right[np.sort(first)][:RIGHT].tolist(), *wrong[:WRONG].tolist()]
+
+
+def training_curves(reading: Reading) -> Picture:
+    """Loss and validation accuracy by epoch."""
+    with styled():
+        canvas = Canvas(figsize=(WIDTH, 3.8))
+        top, bottom = canvas.subplots(2, 1, sharex=True)
+        epochs = [row.epoch for row in reading.curve]
+        top.plot(
+            epochs, [100 * row.validation_metric for row in reading.curve], "o-", color=BLUE, markersize=2
+        )
+        bottom.plot(epochs, [row.loss for row in reading.curve], "o-", color=ORANGE, markersize=2)
+        bottom.set_yscale("log")
+        top.set_ylabel("validation\naccuracy in %")
+        bottom.set_ylabel("training loss")
+        bottom.set_xlabel("epoch")
+        return Picture("curves", svg(canvas, "curves"), "Validation accuracy and training loss by epoch.")
+
+
+def confusion(reading: Reading) -> Picture:
+    """Which digit is taken for which, by the integer network over the test set."""
+    counts = np.zeros((CLASSES, CLASSES), int)
+    np.add.at(counts, (reading.labels, reading.classes), 1)
+    with styled():
+        canvas = Canvas(figsize=(WIDTH, 3.8))
+        axes = canvas.subplots()
+        heat_map(axes, np.sqrt(counts), BLUE)  # single errors are seen beside two dozen right ones
+        for (label, verdict), count in np.ndenumerate(counts):
+            if count:
+                color = PAPER if count > STRONG * counts.max() else "black"
+                axes.text(verdict, label, str(count), ha="center", va="center", fontsize=8, color=color)
+        axes.set_aspect("equal")
+        axes.set_xticks(range(CLASSES))
+        axes.set_yticks(range(CLASSES))
+        axes.set_xlabel("what the network says")
+        axes.set_ylabel("what was written")
+        wrong = int(counts.sum() - counts.trace())
+        caption = f"The integer network over {counts.sum()} test digits: {wrong} are off the diagonal."
+        return Picture("confusion", svg(canvas, "confusion"), caption)
+
+
+def reading_picture(reading: Reading, digit: int) -> Picture:
+    """One digit: its image, its pixels in order, and the probability of every class after each of them."""
+    pixels, steps = reading.pixels[digit], reading.pixels.shape[1]
+    written, said = int(reading.labels[digit]), int(reading.classes[digit])
+    with styled():
+        canvas = Canvas(figsize=(WIDTH, 3.2))
+        grid = canvas.add_gridspec(2, 2, width_ratios=(1, 4), height_ratios=(2, 5))
+        image = canvas.add_subplot(grid[0, 0])
+        heat_map(image, pixels.reshape(SIDE, SIDE), BLUE)
+        image.set_aspect("equal")
+        image.set_axis_off()
+        sequence = canvas.add_subplot(grid[0, 1])
+        sequence.bar(range(1, steps + 1), pixels, width=1, color=BLUE)
+        sequence.set_ylabel("pixel")
+        sequence.set_ylim(0, 16)
+        sequence.tick_params(labelbottom=False)
+        likely = canvas.add_subplot(grid[1, 1], sharex=sequence)
+        _probabilities(likely, reading.probabilities[digit], written)
+        sure = 100 * reading.probabilities[digit, -1, said]
+        caption = f"A {written}, read as a {said}: {sure:.0f} % sure at the end."
+        return Picture(f"digit-{digit}", svg(canvas, f"digit-{digit}"), caption)
+
+
+def _probabilities(
+    axes: Axes, probabilities: np.ndarray[tuple[int, int], np.dtype[np.float64]], written: int
+) -> None:
+    """Draw classes by steps; the row of the digit that was written has a mark on its axis."""
+    heat_map(axes, np.pad(probabilities.T, ((0, 0), (1, 0))), ORANGE)
+    axes.set_xlim(0.5, len(probabilities) + 0.5)
+    axes.set_yticks(range(CLASSES))
+    axes.get_yticklabels()[written].set_fontweight("bold")
+    axes.set_xlabel("pixels read")
+    axes.set_ylabel("class")

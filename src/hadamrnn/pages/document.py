@@ -1,11 +1,32 @@
-"""A report as data, before it is Markdown or HTML: sections, tables, figures. Both renderings read this."""
+"""A page as data (sections, tables, pictures), and its two renderings: Markdown and HTML."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass
 from typing import Literal
 
+import jinja2
+from markupsafe import Markup
+
 Mark = Literal["", "better", "worse", "missing", "published", "code"]
+MARKS = {"better": "▲ ", "worse": "▼ "}
+
+# The colours of figures, which the colour-blind can tell apart.
+BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#777777"
+LINE, SOFT, PAPER = "#dddddd", "#444444", "#ffffff"
+
+# The page sets each variable twice, for light and for dark screens. Text has no colour of its own.
+VARIABLES = {
+    "#000000": "ink",
+    SOFT: "soft",
+    LINE: "line",
+    PAPER: "paper",
+    GREY: "grey",
+    BLUE: "blue",
+    ORANGE: "orange",
+    GREEN: "green",
+}
 
 
 @dataclass(frozen=True)
@@ -37,7 +58,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure: SVG, its caption, and what it says to those who do not see it."""
+    """A figure: SVG, and a caption that also says what it shows to those who do not see it."""
 
     name: str
     svg: str
@@ -77,4 +98,79 @@ class Section:
 class Document:
     title: str
     paragraphs: tuple[str, ...]
-    sections: tuple[Section, ...] = field(default_factory=tuple)
+    sections: tuple[Section, ...] = ()
+
+
+def to_html(document: Document) -> str:
+    """Return one HTML page that needs nothing else."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("hadamrnn", "pages"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["inlined"] = _inlined
+    return environment.get_template("page.html.j2").render(document=document)
+
+
+def to_markdown(document: Document, figures: str) -> str:
+    """Return the document; `figures` is the folder of its pictures, relative to it."""
+    blocks = [f"# {document.title}", *document.paragraphs]
+    for section in document.sections:
+        blocks += [f"## {section.title}", *section.paragraphs]
+        blocks += [f"[{link.text}]({link.target})" for link in section.links]
+        blocks += [f"![{picture.caption}]({figures}/{picture.name}.svg)" for picture in section.pictures]
+        for part in section.parts:
+            blocks += [f"### {part.title}"] if part.title else []
+            blocks += part.paragraphs
+            blocks += [grid_markdown(part.grid)] if part.grid is not None else []
+    return "\n\n".join(blocks) + "\n"
+
+
+def grid_markdown(grid: Grid, numbers: int = 0) -> str:
+    """Return a table with pipes; its last `numbers` columns are aligned to the right.
+
+    >>> print(grid_markdown(Grid(("set", "bytes"), ((Cell("digits"), Cell("927")),)), numbers=1))
+    | set | bytes |
+    |---|---:|
+    | digits | 927 |
+    """
+    words = len(grid.header) - numbers
+    lines = ["| " + " | ".join(grid.header) + " |", "|" + "---|" * words + "---:|" * numbers]
+    lines += ["| " + " | ".join(map(_cell_markdown, line)) + " |" for line in grid.lines]
+    return "\n".join(lines)
+
+
+def _cell_markdown(cell: Cell) -> str:
+    """Return the text of a cell.
+
+    >>> _cell_markdown(Cell("+0.31", "better")), _cell_markdown(Cell("missing", "missing"))
+    ('▲ +0.31', '*missing*')
+    >>> _cell_markdown(Cell("a | b", "code"))
+    '`a \\\\| b`'
+    """
+    text = cell.text.replace("|", "\\|")
+    if not text:
+        return ""
+    if cell.mark == "code":
+        return f"`{text}`"
+    if cell.mark in ("missing", "published"):
+        return f"*{text}*"
+    return MARKS.get(cell.mark, "") + text
+
+
+def _inlined(picture: Picture) -> Markup:
+    """Return the figure as it stands inside a page: in its colours, with a caption for a screen reader."""
+    label = Markup('<svg role="img" aria-label="{}" ').format(picture.caption)
+    return Markup(_themed(picture.svg).replace("<svg ", label, 1))
+
+
+def _themed(svg: str) -> str:
+    """Return a figure whose colours are the page's.
+
+    >>> _themed('<path style="fill: #0072b2; stroke: #000000"/>')
+    '<path style="fill: var(--blue); stroke: var(--ink)"/>'
+    """
+    return re.sub("|".join(VARIABLES), lambda found: f"var(--{VARIABLES[found[0]]})", svg)

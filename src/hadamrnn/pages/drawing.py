@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hadamrnn.errors import InputError
-from hadamrnn.pages.palette import GRID
+from hadamrnn.pages.document import LINE
 
 try:
     import matplotlib
@@ -26,7 +27,18 @@ try:
 except ModuleNotFoundError as error:
     raise InputError(f"Plots need {error.name}: pip install 'hadamrnn[report]'.") from error
 
-__all__ = ["STYLE", "Axes", "Canvas", "FuncFormatter", "heat_map", "styled", "svg"]
+__all__ = [
+    "Axes",
+    "Canvas",
+    "FuncFormatter",
+    "Point",
+    "draw_front",
+    "front",
+    "heat_map",
+    "scatter",
+    "styled",
+    "svg",
+]
 
 FAINTEST = 0.02  # of a heat map's strongest cell: fainter ones are left out
 
@@ -40,7 +52,7 @@ STYLE: Any = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": GRID,
+    "grid.color": LINE,
     "grid.linewidth": 0.6,
     "legend.fontsize": 8,
     "legend.frameon": False,
@@ -55,6 +67,79 @@ def styled() -> Iterator[None]:
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
         yield
+
+
+@dataclass(frozen=True)
+class Point:
+    """A network in the plane of size and performance.
+
+    Args:
+        size: in bytes or kilobytes, as the plot has it.
+        value: a share or a cross-entropy.
+        family: what kind of network it is.
+        validation: the figure by which it may be chosen.
+    """
+
+    size: float
+    value: float
+    label: str
+    family: str = ""
+    validation: float = 0.0
+
+
+def front(points: Iterable[Point], lower_is_better: bool = False) -> list[Point]:
+    """Return the points that no other beats in both size and performance, by size.
+
+    >>> points = [Point(1, 0.9, "a"), Point(2, 0.8, "b"), Point(3, 0.95, "c")]
+    >>> [point.label for point in front(points)]
+    ['a', 'c']
+    """
+    kept: list[Point] = []
+    sign = -1 if lower_is_better else 1
+    for point in sorted(points, key=lambda each: (each.size, -sign * each.value, each.label)):
+        if not kept or sign * point.value > sign * kept[-1].value:
+            kept.append(point)
+    return kept
+
+
+def scatter(
+    axes: Axes,
+    points: Sequence[Point],
+    color: str,
+    marker: str,
+    label: str,
+    *,
+    unit: float = 100,
+    hollow: bool = False,
+) -> None:
+    """Draw points, their values times `unit`: 100 for shares in percent."""
+    if points:
+        axes.scatter(
+            [point.size for point in points],
+            [unit * point.value for point in points],
+            s=26,
+            marker=marker,
+            facecolors="white" if hollow else color,
+            edgecolors=color,
+            label=label,
+            zorder=3,
+        )
+
+
+def draw_front(
+    axes: Axes, best: Sequence[Point], color: str, line: str, *, unit: float = 100, label: str | None = None
+) -> None:
+    """Draw a front as steps; one point alone is none."""
+    if len(best) > 1:
+        axes.plot(
+            [point.size for point in best],
+            [unit * point.value for point in best],
+            line,
+            color=color,
+            linewidth=1,
+            drawstyle="steps-post",
+            label=label,
+        )
 
 
 def heat_map(axes: Axes, values: ArrayLike, color: str) -> None:

@@ -1,11 +1,11 @@
-"""Points in the (size, performance) plane, the Pareto front, and where we stand beside the paper."""
+"""Where we stand beside the paper, in the plane of size and performance."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from hadamrnn.pages.document import Cell, Grid, Part, Section
+from hadamrnn.pages.drawing import Point
 from hadamrnn.paper.compare import figure, show
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.results import Result
@@ -17,17 +17,6 @@ JUDGED = ("pmnist", "smnist", "copy", "imdb", "har2", "sst2")
 INTEGER_BITS = 12
 # The printed sizes are rounded to two digits.
 ROUNDING = 0.01
-
-
-@dataclass(frozen=True)
-class Point:
-    """A network: kilobytes, its figure (a share or a cross-entropy), its name, and what chose it."""
-
-    kilobytes: float
-    value: float
-    label: str
-    family: str
-    validation: float = 0.0
 
 
 def published_points(task: str) -> list[Point]:
@@ -63,21 +52,6 @@ def measured_points(task: str, results: Iterable[Result]) -> list[Point]:
     return points
 
 
-def front(points: Iterable[Point], lower_is_better: bool = False) -> list[Point]:
-    """Return the points that no other beats in both size and performance, by size.
-
-    >>> points = [Point(1, 0.9, "a", ""), Point(2, 0.8, "b", ""), Point(3, 0.95, "c", "")]
-    >>> [point.label for point in front(points)]
-    ['a', 'c']
-    """
-    kept: list[Point] = []
-    sign = -1 if lower_is_better else 1
-    for point in sorted(points, key=lambda each: (each.kilobytes, -sign * each.value, each.label)):
-        if not kept or sign * point.value > sign * kept[-1].value:
-            kept.append(point)
-    return kept
-
-
 def standing_section(results: Sequence[Result]) -> Section:
     """Return, task by task, the paper's best HadamRNN and the best of ours that is no larger."""
     header = (
@@ -107,24 +81,24 @@ def _standing(name: str, results: Sequence[Result]) -> tuple[Cell, ...]:
 
     paper = max((point for point in published_points(name) if "Hadam" in point.family), key=gain)
     ours = measured_points(name, results)
-    first = (Cell(task.title), Cell(show(task.metric, paper.value)), Cell(f"{paper.kilobytes:g}"))
-    small = [point for point in ours if point.kilobytes <= paper.kilobytes + _slack(paper)]
+    first = (Cell(task.title), Cell(show(task.metric, paper.value)), Cell(f"{paper.size:g}"))
+    small = [point for point in ours if point.size <= paper.size + _slack(paper)]
     if not small:
         return (*first, Cell("missing", "missing"), *[Cell()] * 4)
     # Test figures choose nothing; of the float and the integer form of a network the smaller stands here.
-    best = max(small, key=lambda point: (-point.validation if lower else point.validation, -point.kilobytes))
+    best = max(small, key=lambda point: (-point.validation if lower else point.validation, -point.size))
     if lower:
         ahead = best.value < 1.05 * paper.value
         text = f"{best.value / paper.value:.2g} times"
     else:
         points = round(100 * best.value, 2) - round(100 * paper.value, 2)
         ahead, text = points > -0.005, f"{points:+.2f}"
-    matching = [point.kilobytes for point in ours if gain(point) >= gain(paper)]
+    matching = [point.size for point in ours if gain(point) >= gain(paper)]
     kind = f"{best.label}, {best.family}"
     return (
         *first,
         Cell(show(task.metric, best.value)),
-        Cell(f"{best.kilobytes:.2f}"),
+        Cell(f"{best.size:.2f}"),
         Cell(text, "better" if ahead else "worse"),
         Cell(kind),
         Cell(f"{min(matching):.2f}" if matching else "none yet"),
@@ -133,4 +107,4 @@ def _standing(name: str, results: Sequence[Result]) -> tuple[Cell, ...]:
 
 def _slack(point: Point) -> float:
     """Return how far a printed size may lie below the exact one: whole kilobytes are printed for GLUE."""
-    return 0.5 if point.kilobytes == int(point.kilobytes) else ROUNDING
+    return 0.5 if point.size == int(point.size) else ROUNDING

@@ -10,9 +10,7 @@ from pathlib import Path
 
 from hadamrnn.errors import InputError
 from hadamrnn.files import write_atomically
-from hadamrnn.pages.document import Document, Picture, Section
-from hadamrnn.pages.markdown import to_markdown
-from hadamrnn.pages.page import to_html
+from hadamrnn.pages.document import Document, Picture, Section, to_html, to_markdown
 from hadamrnn.paper.compare import measurements
 from hadamrnn.paper.front import standing_section
 from hadamrnn.paper.main_tables import TABLES, TASKS

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hadamrnn.fixedpoint.cost import fast_step_cost
-from hadamrnn.pages.document import Picture
-from hadamrnn.pages.drawing import Axes, Canvas, FuncFormatter, styled, svg
-from hadamrnn.pages.palette import BLUE, GREEN, GREY, NAMES, ORANGE
+from hadamrnn.pages.document import BLUE, GREEN, GREY, ORANGE, SOFT, Picture
+from hadamrnn.pages.drawing import Axes, Canvas, FuncFormatter, Point, draw_front, front, scatter, styled, svg
 from hadamrnn.paper.compare import figure
-from hadamrnn.paper.front import Point, front, measured_points, published_points
+from hadamrnn.paper.front import measured_points, published_points
 from hadamrnn.paper.main_tables import BLOCKS, TASKS
 from hadamrnn.paper.memorization import Memorization
 from hadamrnn.paper.printed import SCALES
@@ -35,15 +34,15 @@ def size_accuracy(task: str, results: Sequence[Result]) -> Picture:
         floor = min(point.value for point in published) - MARGIN
         measured = measured_points(task, results)
         ours = [point for point in measured if point.value >= floor]
-        _scatter(axes, others, OTHERS, "s", "other networks, published")
-        _scatter(axes, hadam, PAPER, "o", "HadamRNN, published")
+        scatter(axes, others, OTHERS, "s", "other networks, published")
+        scatter(axes, hadam, PAPER, "o", "HadamRNN, published")
         integers = [point for point in ours if point.family == "integers"]
-        _scatter(axes, [point for point in ours if point.family == "float"], OURS, "^", "measured here")
-        _scatter(axes, integers, OURS, "v", "measured here, integers", hollow=True)
-        _front(axes, hadam, PAPER, "--")
-        _front(axes, ours, OURS, "-")
+        scatter(axes, [point for point in ours if point.family == "float"], OURS, "^", "measured here")
+        scatter(axes, integers, OURS, "v", "measured here, integers", hollow=True)
+        draw_front(axes, front(hadam), PAPER, "--")
+        draw_front(axes, front(ours), OURS, "-")
         for point in others:
-            largest = point.kilobytes == max(other.kilobytes for other in others)
+            largest = point.size == max(other.size for other in others)
             _name(axes, point, "above" if largest else "left" if _covers(point, ours) else "right")
         axes.set_xscale("log")
         axes.set_xlabel("size in kB")
@@ -174,43 +173,13 @@ def _canvas() -> tuple[Canvas, Axes]:
     return canvas, canvas.subplots()
 
 
-def _scatter(
-    axes: Axes, points: Sequence[Point], color: str, marker: str, label: str, hollow: bool = False
-) -> None:
-    if points:
-        axes.scatter(
-            [point.kilobytes for point in points],
-            [100 * point.value for point in points],
-            s=26,
-            marker=marker,
-            facecolors="white" if hollow else color,
-            edgecolors=color,
-            label=label,
-            zorder=3,
-        )
-
-
-def _front(axes: Axes, points: Sequence[Point], color: str, line: str) -> None:
-    best = front(points)
-    if len(best) > 1:
-        axes.plot(
-            [point.kilobytes for point in best],
-            [100 * point.value for point in best],
-            line,
-            color=color,
-            linewidth=1,
-            drawstyle="steps-post",
-        )
-
-
 NAME_PLACES = {"right": ((6, -2.5), "left"), "left": ((-6, -2.5), "right"), "above": ((0, 6), "center")}
 
 
 def _covers(point: Point, others: Sequence[Point]) -> bool:
     """Whether a name to the right of `point`, as long as a decade, would lie on one of `others`."""
     return any(
-        1 <= other.kilobytes / point.kilobytes <= 10 and abs(other.value - point.value) < 0.003
-        for other in others
+        1 <= other.size / point.size <= 10 and abs(other.value - point.value) < 0.003 for other in others
     )
 
 
@@ -218,10 +187,10 @@ def _name(axes: Axes, point: Point, place: str) -> None:
     offset, alignment = NAME_PLACES[place]
     axes.annotate(
         point.label.strip(),
-        (point.kilobytes, 100 * point.value),
+        (point.size, 100 * point.value),
         offset,
         textcoords="offset points",
         fontsize=7,
-        color=NAMES,
+        color=SOFT,
         ha=alignment,
     )

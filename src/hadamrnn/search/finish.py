@@ -20,11 +20,8 @@ from hadamrnn.errors import InputError
 from hadamrnn.export.report import measure
 from hadamrnn.export.targets import target_named
 from hadamrnn.files import write_atomically
-from hadamrnn.pages.document import Cell, Document, Grid, Part, Picture, Section
-from hadamrnn.pages.drawing import Canvas, styled, svg
-from hadamrnn.pages.page import to_html
-from hadamrnn.pages.palette import BLUE, GREY, ORANGE
-from hadamrnn.paper.front import Point, front
+from hadamrnn.pages.document import BLUE, GREY, ORANGE, Cell, Document, Grid, Part, Picture, Section, to_html
+from hadamrnn.pages.drawing import Canvas, Point, draw_front, front, scatter, styled, svg
 from hadamrnn.quantization.chain import QuantizeConfig, quantize
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.search.instructions import BOARD, can_count
@@ -54,8 +51,7 @@ def finish(study: Study, search: Search, out: Path, sitting: Sitting) -> Figures
     }
     points = front_points(study, search)
     figures["front"] = [
-        {"bytes": round(1024 * point.kilobytes), "validation": point.value, "network": point.label}
-        for point in points
+        {"bytes": round(point.size), "validation": point.value, "network": point.label} for point in points
     ]
     picture = front_picture(study, search)
     write_atomically(out / "front.svg", picture.svg.encode())
@@ -72,23 +68,14 @@ def front_points(study: Study, search: Search) -> list[Point]:
 def front_picture(study: Study, search: Search) -> Picture:
     """Every finished trial in the (bytes, metric) plane, and the front."""
     accuracy = search.splits.metric == "accuracy"
-
-    def where(points: list[Point]) -> tuple[list[float], list[float]]:
-        values = [100 * point.value if accuracy else point.value for point in points]
-        return [1024 * point.kilobytes for point in points], values
-
+    unit = 100 if accuracy else 1
     best = front_points(study, search)
     with styled():
         canvas = Canvas(figsize=(4.4, 3.5))
         axes = canvas.subplots()
-        axes.plot(
-            *where([_point(trial) for trial in finished(study)]),
-            "o",
-            color=BLUE,
-            markersize=4,
-            label="trials",
-        )
-        axes.plot(*where(best), "o-", color=ORANGE, markersize=5, drawstyle="steps-post", label="front")
+        scatter(axes, [_point(trial) for trial in finished(study)], BLUE, "o", "trials", unit=unit)
+        scatter(axes, best, ORANGE, "o", "front", unit=unit)
+        draw_front(axes, best, ORANGE, "-", unit=unit)
         axes.axvline(search.budget.max_bytes, color=GREY, linewidth=0.8)
         axes.set_xscale("log", base=2)
         if not accuracy:
@@ -182,7 +169,7 @@ def _known(out: Path, best: FrozenTrial) -> Figures | None:
 def _point(trial: FrozenTrial) -> Point:
     assert trial.value is not None
     label = str(Candidate(**trial.user_attrs["candidate"]))
-    return Point(trial.user_attrs["bytes"] / 1024, trial.value, label, "trial")
+    return Point(trial.user_attrs["bytes"], trial.value, label)
 
 
 def _summary(trial: FrozenTrial) -> Figures:
