@@ -15,7 +15,7 @@ import hadamrnn
 SOURCE = Path(__file__).parents[1] / "src" / "hadamrnn"
 
 # Each room with the rooms it may look into; the common ones are everybody's.
-COMMON = {"bits", "errors", "files", "locks", "tracing", "version"}
+COMMON = {"bits", "errors", "files", "interrupts", "locks", "tracing", "version"}
 TRAINING = {"data", "nn", "baselines", "training"}
 ALL_BELOW = {*TRAINING, "hadamard", "kernels", "fixedpoint", "quantization", "export"}
 ALLOWED: dict[str, set[str]] = {
@@ -50,6 +50,7 @@ TORCH_FREE = (
     "bits",
     "errors",
     "files",
+    "interrupts",
     "locks",
     "version",
 )

@@ -6,9 +6,7 @@ of the package works without torch.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # not from typing: the command handles signals before it imports anything that large
 if TYPE_CHECKING:
     from hadamrnn.baselines.networks import build_model as build_model
     from hadamrnn.baselines.networks import load_model as load_model
@@ -93,6 +91,8 @@ def __getattr__(name: str) -> object:
 
         return package_version()
     if name in _HOME:
+        import importlib
+
         return getattr(importlib.import_module(f"hadamrnn.{_HOME[name]}"), name)
     raise AttributeError(f"module 'hadamrnn' has no attribute {name!r}")
 

@@ -1,7 +1,20 @@
-"""`python -m hadamrnn` is the `hadamrnn` command."""
+"""The `hadamrnn` command, also as `python -m hadamrnn`."""
 
 import sys
 
-from hadamrnn.cli import main
+from hadamrnn.interrupts import raise_on_signals, restore_defaults
 
-sys.exit(main())
+
+def main() -> int:
+    """Run the command line. Signals are handled before anything heavy is imported."""
+    raise_on_signals()
+    from hadamrnn import cli
+
+    try:
+        return cli.main()
+    finally:
+        restore_defaults()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

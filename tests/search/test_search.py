@@ -178,7 +178,7 @@ def test_two_processes_share_one_study(storage: str, tmp_path: Path) -> None:
             worker.send_signal(signal.SIGTERM)
         errors = [worker.communicate(timeout=60)[1].decode() for worker in workers]
 
-    assert [worker.returncode for worker in workers] == [0, 0], errors
+    assert [worker.returncode for worker in workers] == [143, 143], errors
     assert {trial.user_attrs["process"] for trial in done} == ids
     assert not [trial for trial in study.trials if trial.state == TrialState.RUNNING]
     drawn = [json.dumps(trial.params, sort_keys=True) for trial in study.trials]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from hadamrnn.errors import InputError
+from hadamrnn.interrupts import Interrupted
 
 COMMANDS = (
     *("train", "eval", "predict", "quantize", "export", "cost", "bench"),
@@ -21,20 +22,25 @@ COMMANDS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit status: 0 success, 2 bad input."""
-    parser = build_parser()
-    args = parser.parse_args(argv)
+    """Run one command; return its exit status: 0 success, 2 bad input, 130 or 143 after a signal."""
+    name = "hadamrnn"
     try:
+        args = build_parser().parse_args(argv)
+        name = f"hadamrnn {args.command}"
         status: int | None = args.run(args)
+    except KeyboardInterrupt as error:
+        interrupted = error if isinstance(error, Interrupted) else Interrupted()
+        print(f"{name}: {interrupted}", file=sys.stderr)
+        return interrupted.status
     except InputError as error:
-        print(f"hadamrnn {args.command}: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:
         # The reader (`| head`) has seen enough; silence the flush at interpreter exit as well.
         sys.stderr.close()
         return 0
     except OSError as error:
-        print(f"hadamrnn {args.command}: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return 2
     return status or 0
 

@@ -71,7 +71,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.table == "memorization":
         return _memorization(args)
-    from hadamrnn.cli.train import stopped_by_signals
+    from hadamrnn.interrupts import stopped_by_signals
     from hadamrnn.paper.runner import Attendance, Places, run_jobs
     from hadamrnn.training.progress import choose_watcher
 
@@ -85,10 +85,10 @@ def run(args: argparse.Namespace) -> int:
         if not args.quiet:
             print(f"{job.name} {line}", file=sys.stderr, flush=True)
 
-    with stopped_by_signals() as stop:
+    with stopped_by_signals(lambda: "repeat the command to go on") as stop:
         attendance = Attendance(tell, lambda: choose_watcher(args.quiet), stop)
         tally = run_jobs(jobs, places, attendance, args.again)
-    _print(tally, args.json)
+        _print(tally, args.json)
     for name, complaint in tally.failed.items():
         print(f"hadamrnn reproduce: {name}: {complaint}", file=sys.stderr)
     return 2 if tally.failed else 1 if tally.stopped else 0

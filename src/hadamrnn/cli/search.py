@@ -70,7 +70,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from hadamrnn.cli.train import stopped_by_signals
+    from hadamrnn.interrupts import stopped_by_signals
     from hadamrnn.search.study import open_study
     from hadamrnn.search.trials import run_trials
 
@@ -78,11 +78,11 @@ def run(args: argparse.Namespace) -> None:
     place = args.storage or str(args.out / "study.journal")
     _ = search.space  # refuses a budget that nothing fits
     study = open_study(place, args.study or search.preset.task, search.terms, maximize=search.maximize)
-    with stopped_by_signals() as stop:
+    with stopped_by_signals(lambda: "repeat the command to go on") as stop:
         run_trials(study, search, args.trials, _until(stop, args.minutes), lambda line: _say(args, line))
         if stop():
-            _say(args, "stopped; repeat the command to go on")
-        elif args.worker:
+            return
+        if args.worker:
             _say(args, "this worker is done")
         else:
             _finish(args, study, search, stop)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hadamrnn.cli.arguments import (
@@ -21,6 +19,7 @@ from hadamrnn.cli.arguments import (
     parse_task,
 )
 from hadamrnn.errors import InputError
+from hadamrnn.interrupts import REPEAT, stopped_by_signals
 from hadamrnn.training.config import TrainingConfig, parse_value, resolve_config
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def _add_setting(group: Any, setting: dataclasses.Field[Any]) -> None:
         group.add_argument(flag, metavar="X", help=help)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     settings = _settings(args)
     if args.resume is None and args.out is None:
         raise InputError("A run needs a folder: --out RUN for a new one, --resume RUN for an old one.")
@@ -91,15 +90,20 @@ def run(args: argparse.Namespace) -> int:
     from hadamrnn.training import run as runs
     from hadamrnn.training.progress import choose_watcher
 
-    with stopped_by_signals() as stop:
+    path = Path(args.resume or args.out)
+
+    def advice() -> str:
+        begun = (path / "config.yaml").is_file()
+        return f"go on with: hadamrnn train --resume {path}" if begun else REPEAT
+
+    with stopped_by_signals(advice) as stop:
         sitting = runs.Sitting(args.data_dir, choose_watcher(args.quiet), args.checkpoint_seconds, stop)
         if args.resume is not None:
             _note_changes(args.resume)
             outcome = runs.resume(args.resume, sitting)
         else:
             outcome = runs.train(_config(args, settings), args.out, sitting)
-    _report(args, outcome)
-    return 0
+        _report(args, outcome)
 
 
 def _note_changes(path: str) -> None:
@@ -130,24 +134,6 @@ def _config(args: argparse.Namespace, settings: dict[str, object]) -> TrainingCo
     return resolve_config(task, preset=args.preset, file=args.config, overrides=overrides)
 
 
-@contextmanager
-def stopped_by_signals() -> Iterator[Callable[[], bool]]:
-    """Yield whether Ctrl-C or SIGTERM came: the run then ends after its step, with a checkpoint."""
-    caught: list[int] = []
-
-    def handle(number: int, frame: object) -> None:
-        if caught:
-            raise KeyboardInterrupt  # asked twice: at once
-        caught.append(number)
-
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(caught)
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
 def _report(args: argparse.Namespace, outcome: Outcome) -> None:
     """Print the result, from the first process alone."""
     import os
@@ -175,5 +161,5 @@ def _report(args: argparse.Namespace, outcome: Outcome) -> None:
         best = f"{show_metric(folder.facts.metric, outcome.best_metric)} at step {outcome.best_step}"
     state = "trained" if outcome.finished else "stopped"
     print(f"{state} after {outcome.step} steps, {outcome.seconds:.1f} s; best validation: {best}")
-    following = f"eval {folder.path}" if outcome.finished else f"train --resume {folder.path}"
-    print(f"next: hadamrnn {following}", file=sys.stderr)
+    if outcome.finished:
+        print(f"next: hadamrnn eval {folder.path}", file=sys.stderr)
