@@ -4,13 +4,42 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from hadamrnn.locks import acquire, age, claim, generations
+from hadamrnn.errors import InputError
+from hadamrnn.locks import acquire, age, claim, generations, held
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from hadamrnn.locks import held
+with held(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_folder_is_held_by_one_process_and_a_kill_releases_it(tmp_path: Path) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+        with pytest.raises(InputError, match=f"process {holder.pid}"), held(tmp_path):
+            pass
+    finally:
+        holder.kill()
+        holder.communicate()
+
+    with held(tmp_path):
+        with pytest.raises(InputError, match=f"process {os.getpid()}"), held(tmp_path):
+            pass
+    with held(tmp_path):
+        pass
 
 
 def make_stale(folder: Path) -> None:
@@ -46,6 +75,18 @@ def test_a_dead_claim_is_taken_over_and_the_old_owner_notices(tmp_path: Path) ->
     assert not new.lost
     new.release()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_who_asks_often_asks_the_heartbeat_and_not_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = acquire(tmp_path, "row")
+    assert old is not None
+    make_stale(tmp_path)
+    assert acquire(tmp_path, "row") is not None
+    old.beat()
+    monkeypatch.setattr("hadamrnn.locks.generations", None)
+    assert old.seen_lost
 
 
 def test_a_heartbeat_keeps_a_claim_alive(tmp_path: Path) -> None:

@@ -1,29 +1,78 @@
-"""Claims on names in a shared folder: several processes, or machines over one file system, share work.
+"""Who may write: `held` gives one process a run folder, `claim` shares work between machines.
 
-A claim is a file NAME.GENERATION.lock, made with O_EXCL, so that one maker alone succeeds. Its owner touches
-it while it works. A claim that was not touched for `STALE_SECONDS` is dead, and whoever makes the next
-generation has taken over; the highest generation is the one that counts. Ages are measured against the file
-system's own clock, so machines need not agree on the time. Start at `claim`.
+`held` is a lock of the operating system on one file. It ends with its process, however that ends, so a kill
+leaves nothing that blocks the next command.
+
+A claim outlives the silence of a shared file system instead, where such locks cannot be relied on. It
+is a file NAME.GENERATION.lock, made with O_EXCL, so that one maker alone succeeds. Its owner touches it while
+it works. A claim that was not touched for `STALE_SECONDS` is dead, and whoever makes the next generation has
+taken over; the highest generation is the one that counts. Ages are measured against the file system's own
+clock, so machines need not agree on the time.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
+from hadamrnn.errors import InputError
+
+LOCK_NAME = ".lock"
 HEARTBEAT_SECONDS = 10.0
 STALE_SECONDS = 120.0
 
 
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold `folder` for this block alone; while another process (or block) holds it, raise `InputError`."""
+    with (folder / LOCK_NAME).open("a+") as file:
+        try:
+            _lock(file.fileno())
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            raise InputError(
+                f"Another process is writing {folder} (process {_owner(file)}). "
+                "Wait until it ends or stop it, then repeat the command."
+            ) from error
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def _lock(descriptor: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _owner(file: TextIO) -> str:
+    file.seek(0)
+    return file.read(20) or "unknown"
+
+
 class Claim:
-    """A held claim. `lost` turns True if another process has taken it over."""
+    """A held claim.
+
+    `lost` asks the file system whether another process has taken it over; `seen_lost` is what the last
+    heartbeat found, for those who ask often.
+    """
 
     def __init__(self, folder: Path, name: str, generation: int, token: str) -> None:
         self.folder, self.name, self.generation, self.token = folder, name, generation, token
+        self.seen_lost = False
 
     @property
     def path(self) -> Path:
@@ -35,12 +84,13 @@ class Claim:
         return not newest or newest[-1] != self.generation or read_token(self.path) != self.token
 
     def beat(self) -> None:
-        """Show that the owner lives."""
+        """Show that the owner lives, and see whether it still owns."""
         with suppress(FileNotFoundError):
             os.utime(self.path)
+        self.seen_lost = self.lost
 
     def release(self) -> None:
-        """Give the name free; the claim's own file goes last, so that it counts until the end."""
+        """Release the claim; the claim's own file goes last, so that it counts until the end."""
         if not self.lost:
             for generation in generations(self.folder, self.name):
                 lock_path(self.folder, self.name, generation).unlink(missing_ok=True)
@@ -55,24 +105,24 @@ def claim(
 ) -> Iterator[Claim | None]:
     """Yield the claim on `name`, kept alive by a thread, or None if another process holds it."""
     folder.mkdir(parents=True, exist_ok=True)
-    held = acquire(folder, name, stale_seconds)
-    if held is None:
+    made = acquire(folder, name, stale_seconds)
+    if made is None:
         yield None
         return
     done = threading.Event()
 
     def beat() -> None:
         while not done.wait(heartbeat_seconds):
-            held.beat()
+            made.beat()
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
     try:
-        yield held
+        yield made
     finally:
         done.set()
         thread.join()
-        held.release()
+        made.release()
 
 
 def acquire(folder: Path, name: str, stale_seconds: float = STALE_SECONDS) -> Claim | None:

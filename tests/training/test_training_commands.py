@@ -9,9 +9,12 @@ import pytest
 import torch
 
 from hadamrnn.data import Split, Splits
+from hadamrnn.errors import InputError
+from hadamrnn.locks import held
 from hadamrnn.training import run as runs
 from hadamrnn.training.config import resolve_config
 from hadamrnn.training.evaluate import decide, evaluate
+from hadamrnn.training.progress import Row, Watcher
 from hadamrnn.training.run import load_run
 
 if TYPE_CHECKING:
@@ -253,8 +256,6 @@ def test_signals_end_a_run_with_a_checkpoint(
 ) -> None:
     import signal
 
-    from hadamrnn.training.progress import Watcher
-
     class Interrupt(Watcher):
         def advance(self, step: int, loss: float) -> None:
             if step == 5:
@@ -270,3 +271,32 @@ def test_signals_end_a_run_with_a_checkpoint(
     assert stopped.status == 130
     assert stopped.err == f"hadamrnn train: stopped by SIGINT; go on with: hadamrnn train --resume {run}\n"
     assert json.loads(resumed.out)["finished"]
+
+
+def test_a_run_that_is_being_written_is_refused_in_one_line(
+    command: Command, run: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "new").mkdir()
+    with held(run), held(tmp_path / "new"):
+        for arguments in (
+            ("train", "--resume", run),
+            ("train", "digits", *SMALL, "--out", tmp_path / "new"),
+            ("quantize", run),
+            ("quantize", run, "--finetune"),
+        ):
+            assert "Another process is writing" in refused(command(*arguments))
+
+
+def test_two_resumes_at_once_leave_the_rows_of_one(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    config = resolve_config("digits", overrides={"epochs": 2, "hidden_size": 8})
+    refusals = []
+
+    class Second(Watcher):
+        def row(self, row: Row, best: bool) -> None:
+            with pytest.raises(InputError, match="Another process") as caught:
+                runs.resume(run)
+            refusals.append(caught)
+
+    runs.train(config, run, runs.Sitting(watcher=Second()))
+    assert len(refusals) == len((run / "metrics.jsonl").read_text().splitlines()) == 2

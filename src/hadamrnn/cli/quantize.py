@@ -62,6 +62,14 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from hadamrnn.locks import held
+    from hadamrnn.training.folder import RunFolder
+
+    with held(RunFolder.open(args.run_folder).path):
+        _quantize(args)
+
+
+def _quantize(args: argparse.Namespace) -> None:
     import torch
 
     from hadamrnn.quantization.chain import QuantizeConfig, quantize

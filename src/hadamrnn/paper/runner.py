@@ -140,7 +140,7 @@ def run_job(job: Job, places: Places, attendance: Attendance, held: Claim | None
     """Train, or go on with, one job and return what it measures on the test set."""
 
     def stop() -> bool:
-        return attendance.stop() or (held is not None and held.lost)
+        return attendance.stop() or (held is not None and held.seen_lost)
 
     sitting = runs.Sitting(places.data_dir, attendance.watcher(), stop=stop)
     path, begun = run_folder(job, places.runs)

@@ -6,6 +6,7 @@ metrics.jsonl        one row per validation
 tensorboard/         the same rows as event files
 model.safetensors    the best model by validation
 resume.safetensors   what `train --resume` needs
+.lock                held by the process that writes the run
 """
 
 from __future__ import annotations

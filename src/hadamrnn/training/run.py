@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import torch
 from hadamrnn.baselines.networks import load_model
 from hadamrnn.data import load_task
 from hadamrnn.data.splits import Splits
+from hadamrnn.locks import held
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.folder import RunFolder, check_free
@@ -37,8 +39,12 @@ def train(config: TrainingConfig, out: str | Path, sitting: Sitting | None = Non
     if processes.rank == 0:
         check_free(out)
     splits, model = _prepare(config, sitting.data_dir)
-    folder = RunFolder.create(out, config, splits, sitting.data_dir) if processes.rank == 0 else None
-    return _fit(config, splits, model, folder, processes, sitting)
+    if processes.rank > 0:
+        return _fit(config, splits, model, None, processes, sitting)
+    Path(out).mkdir(parents=True, exist_ok=True)
+    with held(Path(out)):
+        folder = RunFolder.create(out, config, splits, sitting.data_dir)
+        return _fit(config, splits, model, folder, processes, sitting)
 
 
 def resume(path: str | Path, sitting: Sitting | None = None) -> Outcome:
@@ -46,8 +52,9 @@ def resume(path: str | Path, sitting: Sitting | None = None) -> Outcome:
     sitting = sitting or Sitting()
     folder = RunFolder.open(path)
     processes = join_processes(folder.config.dtype)
-    splits, model = _prepare(folder.config, sitting.data_dir or folder.story["data_dir"])
-    return _fit(folder.config, splits, model, folder, processes, sitting)
+    with held(folder.path) if processes.rank == 0 else nullcontext():
+        splits, model = _prepare(folder.config, sitting.data_dir or folder.story["data_dir"])
+        return _fit(folder.config, splits, model, folder, processes, sitting)
 
 
 def load_run(path: str | Path) -> tuple[RunFolder, SequenceModel]:
