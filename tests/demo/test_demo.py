@@ -14,8 +14,8 @@ from hadamrnn.demo.chain import DemoResult, Reading, table
 from hadamrnn.demo.page import shown_digits
 from hadamrnn.errors import InputError
 from hadamrnn.export.host import classify_on_host
+from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
-from hadamrnn.fixedpoint.model import signed_range
 from tests.conftest import Command
 from tests.export.random_models import random_model
 
@@ -28,15 +28,15 @@ def test_the_compiled_c_classifies_as_the_engine_does(kind: str) -> None:
     rng = np.random.default_rng(7)
     model = random_model(rng, input_kind=kind, output_size=5)
     if kind == "dense":
-        low, high = signed_range(model.input_bits)
-        codes = rng.integers(low, high + 1, (20, 9, model.input_size))
+        inputs = rng.integers(-3000, 3000, (20, 9, model.input_size))
+        codes = encode_raw(model, inputs)[0].astype(np.int64)
     else:
-        codes = rng.integers(0, model.vocabulary_size, (20, 9))
+        inputs = codes = rng.integers(0, model.vocabulary_size, (20, 9))
     engine, state = Engine(model), Engine(model).init(20)
     for t in range(9):
         engine.step(state, codes[:, t])
 
-    classes = classify_on_host(model, codes)
+    classes = classify_on_host(model, inputs)
 
     np.testing.assert_array_equal(classes, engine.read(state).argmax(axis=1))
 

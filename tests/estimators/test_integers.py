@@ -84,7 +84,8 @@ def test_raw_codes_standardise_as_the_float_network_does(
     values = offset + deviation * np.random.default_rng(seed).normal(size=(5, 7, 2))
     series = Series(np.rint(values) if whole else values)
     scaling = Scaling.of(series)
-    raw = scaling.raw_inputs(scaling.unit)
+    raw = scaling.raw_inputs()
+    assert scaling.unit is not None
     codes = np.rint(series.values / scaling.unit)
 
     assert np.abs(codes).max() < 2**31
@@ -101,12 +102,12 @@ def test_the_exported_c_builds_passes_its_test_and_answers_as_the_estimator(
 ) -> None:
     integer = classifier.quantize()
     folder = classifier.to_c(tmp_path / "c", "digits", model=integer)
-    codes, _ = encode_raw(integer, digits[0].astype(np.int64)[:, :, None])
+    raw = digits[0].astype(np.int64)[:, :, None]
 
     subprocess.run(["make", "-C", str(folder), "test"], capture_output=True, check=True)
     assert "classes: 0, 1, 2, 3" in (folder / "digits.h").read_text()
     np.testing.assert_array_equal(
-        classifier.classes_[classify_on_host(integer, codes)], classifier.predict_integer(digits[0], integer)
+        classifier.classes_[classify_on_host(integer, raw)], classifier.predict_integer(digits[0], integer)
     )
 
 
@@ -140,6 +141,6 @@ def test_the_cost_is_that_of_the_network(classifier: HadamRNNClassifier, digits:
 
 
 def test_quantizing_refuses_what_is_no_unit(classifier: HadamRNNClassifier) -> None:
-    with pytest.raises(InputError, match=r"raw_unit must be positive, got -1"):
+    with pytest.raises(InputError, match=r"must be positive, got -1"):
         classifier.quantize(raw_unit=-1.0)
     assert classifier.quantize(raw_unit=0.5).metadata["raw_unit"] == 0.5

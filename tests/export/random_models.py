@@ -92,7 +92,7 @@ def _arrays(rng: np.random.Generator, sizes: dict[str, Any], options: dict[str, 
 
 def _raw(rng: np.random.Generator, inputs: int, input_bits: int) -> dict[str, Any]:
     offset, multiplier, shift = raw_encoding(
-        np.exp(rng.uniform(-8, 2, inputs)) * rng.choice([-1, 1], inputs),
+        np.minimum(np.exp(rng.uniform(-8, 2, inputs)), 1.5) * rng.choice([-1, 1], inputs),
         rng.integers(-1000, 1000, inputs),
         input_scale=1.0,
         input_bits=input_bits,

@@ -170,7 +170,7 @@ def test_golden_vectors_are_what_a_batch_run_gives() -> None:
     model = random_model(np.random.default_rng(11), every_output=True)
     golden = draw_golden(model, sequences=3, time=5)
 
-    result = Engine(model).run(golden.inputs)
+    result = Engine(model).run(golden.codes)
 
     assert np.array_equal(result.logits, golden.logits)
     assert result.saturations == golden.saturations.sum()

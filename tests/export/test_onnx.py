@@ -33,7 +33,7 @@ def test_integer_onnx_is_the_engine(seed: int, tmp_path: Path) -> None:
     model = random_model(np.random.default_rng(seed))
     golden = draw_golden(model, sequences=3, time=5, seed=seed)
     folder = export_onnx(tmp_path / "onnx", integer_model=model)
-    inputs = golden.inputs.astype(np.int64)
+    inputs = golden.codes.astype(np.int64)
 
     step = session(folder, "net_integer_step.onnx")
     h = np.zeros((3, model.hidden_size), np.int64)

@@ -14,7 +14,7 @@ from hadamrnn.data import load_task
 from hadamrnn.export.golden import make_golden
 from hadamrnn.export.report import measure
 from hadamrnn.export.targets import target_named
-from hadamrnn.fixedpoint.encoding import encode_values
+from hadamrnn.fixedpoint.encoding import raw_from_values
 from hadamrnn.nn.model import ModelConfig, build_model
 from hadamrnn.quantization.chain import QuantizeConfig, quantize
 from tests.export.programs import SANITIZED, compile_and_run, write_program
@@ -41,8 +41,8 @@ def test_c_is_the_engine_on_trained_networks_and_real_sequences(
         model.loss(x, y).backward()
         optimizer.step()
     integer, _ = quantize(model.eval(), splits, QuantizeConfig(calibration_samples=64))
-    codes, _ = encode_values(integer, splits.test.batch(torch.arange(6))[0].numpy())
-    golden = make_golden(integer, codes, every=False)
+    raw = raw_from_values(integer, splits.test.batch(torch.arange(6))[0].numpy())
+    golden = make_golden(integer, raw, every=False)
 
     main = write_program(tmp_path, [integer], packed=[True], golden=golden)
 

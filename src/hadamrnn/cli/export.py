@@ -120,7 +120,7 @@ def real_golden(model: IntegerModel, path: Path, data_dir: str | None, small: bo
         raise InputError(f"A test set belongs to a run folder, {path} is a file. Use --golden random.")
     from hadamrnn.data.files import offline
     from hadamrnn.export.golden import MAX_VALUES, fit_golden
-    from hadamrnn.quantization.network import input_codes
+    from hadamrnn.fixedpoint.encoding import raw_from_values
     from hadamrnn.training.folder import RunFolder
     from hadamrnn.training.run import load_splits
 
@@ -128,10 +128,11 @@ def real_golden(model: IntegerModel, path: Path, data_dir: str | None, small: bo
     with offline():
         splits = load_splits(folder, data_dir)
     x, _, lengths = splits.test.batch(slice(GOLDEN_SEQUENCES))
-    codes, _ = input_codes(model, x if lengths is None else x[:, : int(lengths.min())])
+    kept = (x if lengths is None else x[:, : int(lengths.min())]).numpy()
+    inputs = raw_from_values(model, kept) if model.input_kind == "dense" else kept
     source = f"sequences of the test set of {splits.task}"
     most = BOARD_VALUES if small else MAX_VALUES
-    return fit_golden(model, codes, source=source, sequences=GOLDEN_SEQUENCES, most=most)
+    return fit_golden(model, inputs, source=source, sequences=GOLDEN_SEQUENCES, most=most)
 
 
 def _write_onnx(args: argparse.Namespace) -> Path:

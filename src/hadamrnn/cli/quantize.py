@@ -50,7 +50,11 @@ def add_parser(subparsers: Any) -> None:
         help="sequences to calibrate on at most, evenly spaced (default 10000)",
     )
     parser.add_argument(
-        "--raw-unit", type=float, metavar="UNIT", help="sensor value of one raw code, for integer inputs"
+        "--raw-unit",
+        type=float,
+        metavar="UNIT",
+        help="value of one raw code of the sensor; default 1 where the training data are whole numbers, "
+        "else a power of two far below their deviation",
     )
     parser.add_argument("--finetune", action="store_true", help="train on with the integers in the loop")
     parser.add_argument("--finetune-steps", type=positive, default=200, metavar="N", help="default 200")
@@ -72,6 +76,7 @@ def run(args: argparse.Namespace) -> None:
 def _quantize(args: argparse.Namespace) -> None:
     import torch
 
+    from hadamrnn.fixedpoint.encoding import input_meaning
     from hadamrnn.quantization.chain import QuantizeConfig, quantize
     from hadamrnn.quantization.finetune import FinetuneConfig
     from hadamrnn.quantization.network import IntegerNetwork
@@ -94,6 +99,7 @@ def _quantize(args: argparse.Namespace) -> None:
     split = getattr(splits, args.split)
     figures: dict[str, Any] = {"task": splits.task, "metric": splits.metric, "split": args.split}
     figures["activation_bits"] = integer.activation_bits
+    figures["inputs"] = input_meaning(integer)
     if split.labelled:
         network = IntegerNetwork(integer, args.threads)
         figures["float"] = evaluate(model, split, splits.metric)
@@ -139,6 +145,7 @@ def _lines(figures: dict[str, Any]) -> list[str]:
         *lines,
         f"weights   {figures['kilobytes']:.2f} kB (the paper's formula: {figures['paper_kilobytes']:.2f} kB)"
         f"{extra}, header {figures['header_bytes']} bytes",
+        f"inputs    {figures['inputs']}",
         f"written   {figures['file']}",
     ]
 

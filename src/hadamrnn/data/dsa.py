@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.data.files import DataFile, fetch
 from hadamrnn.data.numbers import read_numbers
-from hadamrnn.data.splits import Split, Splits, standardise
+from hadamrnn.data.splits import Split, Splits, raw_unit, standardise
 from hadamrnn.errors import InputError
 
 STEPS, CHANNELS = 125, 45
@@ -66,6 +66,7 @@ def load_dsa19(data_dir: str | Path | None = None) -> Splits:
         class_names=ACTIVITIES,
         offset=offset,
         scale=scale,
+        raw_unit=raw_unit(parts["train"][0]),
         note=NOTE,
     )
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.numbers import read_numbers
-from hadamrnn.data.splits import Split, Splits, standardise
+from hadamrnn.data.splits import Split, Splits, raw_unit, standardise
 from hadamrnn.errors import InputError
 
 CHANNELS = tuple(f"{kind}_{axis}" for kind in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")
@@ -53,7 +53,8 @@ def load_har2(data_dir: str | Path | None = None) -> Splits:
     held_out = np.isin(train.subject, VALIDATION_SUBJECTS)
     if held_out.all() or not held_out.any():
         raise InputError(f"UCI HAR's training part must hold people {VALIDATION_SUBJECTS} and others.")
-    offset, scale = standardise(torch.from_numpy(train.x[~held_out]))
+    training = torch.from_numpy(train.x[~held_out])
+    offset, scale = standardise(training)
 
     def split(part: Windows, rows: NDArray[np.bool_]) -> Split:
         x = (torch.from_numpy(part.x[rows]) - offset) / scale
@@ -70,6 +71,7 @@ def load_har2(data_dir: str | Path | None = None) -> Splits:
         class_names=("standing, walking or downstairs", "sitting, laying or upstairs"),
         offset=offset,
         scale=scale,
+        raw_unit=raw_unit(training),
     )
 
 

@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hadamrnn.data.splits import Metric, Split, Splits, standardise
+from hadamrnn.data.splits import Metric, Split, Splits, raw_unit, standardise
 from hadamrnn.data.stratify import stratified_parts
 from hadamrnn.errors import InputError
 
@@ -47,8 +47,10 @@ def load_npz(*, path: str | Path, standardize: bool = True, seed: int = 0) -> Sp
     strata = y.numpy() if class_names else np.zeros(len(x), np.int64)
     parts = stratified_parts(strata, seed)
     offset = scale = None
+    valid = _valid_steps(lengths, parts[0], x.shape[1])
+    unit = raw_unit(x[parts[0]], valid)
     if standardize:
-        offset, scale = standardise(x[parts[0]], _valid_steps(lengths, parts[0], x.shape[1]))
+        offset, scale = standardise(x[parts[0]], valid)
         x = (x - offset) / scale
     train, validation, test = (
         Split(x[rows], y[rows], None if lengths is None else lengths[rows]) for rows in parts
@@ -66,6 +68,7 @@ def load_npz(*, path: str | Path, standardize: bool = True, seed: int = 0) -> Sp
         class_names=class_names,
         offset=offset,
         scale=scale,
+        raw_unit=unit,
     )
 
 

@@ -6,6 +6,7 @@ what a model takes, so that a training loop never touches storage details. Start
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +15,11 @@ from torch import Tensor
 
 Batch = tuple[Tensor, Tensor | None, Tensor | None]
 Metric = Literal["accuracy", "cross_entropy", "mse"]
+# A constant's deviation is only rounding: 1e-9 of its size is far below any sensor's resolution.
+CONSTANT = 1e-9
+RAW_LIMIT = (1 << 31) - 1
+UNIT_BITS = 12  # a raw unit is this many powers of two below the least deviation of a channel
+LEAST_BITS = 6  # and never fewer
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +87,9 @@ class Splits:
         every_output: the outputs of all steps count, not the last alone.
         metric: what evaluation reports.
         class_names: one per class (two where `output_size` is 1); empty for regression.
-        offset, scale: `(input_size,)` where inputs were standardised: x = (raw - offset) / scale,
+        offset, scale: `(input_size,)` where inputs were standardised: x = (value - offset) / scale,
             kept so that an integer network can take raw sensor values.
+        raw_unit: the value of one raw code r of the sensor, value = r raw_unit; see `raw_unit`.
         note: what a report must say beside a figure, empty if nothing.
     """
 
@@ -100,6 +107,7 @@ class Splits:
     class_names: tuple[str, ...] = ()
     offset: Tensor | None = None
     scale: Tensor | None = None
+    raw_unit: float | None = None
     note: str = ""
 
     @property
@@ -117,7 +125,8 @@ def standardise(x: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]
         x: `(n, time, channels)`; sums are in float64.
         valid: `(n, time)` bool, the steps that count; None for all.
 
-    A constant channel has scale 1, so that it becomes 0 and not NaN.
+    A constant channel has scale 1, so that it becomes 0 and not NaN. The offset of whole numbers is a
+    whole number, which an integer network subtracts exactly.
 
     >>> offset, scale = standardise(torch.tensor([[[1.0, 5.0], [3.0, 5.0]]]))
     >>> offset, scale
@@ -126,6 +135,32 @@ def standardise(x: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]
     steps = x.reshape(-1, x.shape[-1]) if valid is None else x[valid]
     offset = steps.mean(0, dtype=torch.float64)
     scale = (steps - offset).square().mean(0).sqrt()
-    # A constant's deviation is only rounding: 1e-9 of its size is far below any sensor's resolution.
-    scale = torch.where(scale > 1e-9 * (1 + offset.abs()), scale, 1.0)
+    scale = torch.where(scale > CONSTANT * offset.abs(), scale, 1.0)
+    offset = offset.round() if _whole(steps) else offset
     return offset.float(), scale.float()
+
+
+def raw_unit(x: Tensor, valid: Tensor | None = None) -> float | None:
+    """Return the value of one raw code of the sensor behind `x`, as an int32 holds it.
+
+    1 where x holds whole numbers: the codes are those of the training file. Else a power of two, `UNIT_BITS`
+    below the least deviation of a channel. None where no unit resolves one channel and reaches another.
+
+    >>> raw_unit(torch.tensor([[[3.0], [-7.0]]])), raw_unit(torch.tensor([[[0.5], [2.5]]]))
+    (1.0, 0.000244140625)
+    >>> raw_unit(torch.tensor([[[0.5, 1e10], [2.5, 3e10]]])) is None
+    True
+    """
+    steps = (x.reshape(-1, x.shape[-1]) if valid is None else x[valid]).double()
+    if _whole(steps):
+        return 1.0
+    deviations = (steps - steps.mean(0)).square().mean(0).sqrt()
+    varying = deviations[deviations > CONSTANT * steps.mean(0).abs()]
+    least = float(varying.min()) if len(varying) else 1.0
+    fine = math.frexp(least)[1] - 1 - UNIT_BITS
+    coarse = math.frexp(float(steps.abs().max()))[1] - 31  # what int32 needs to reach the largest value
+    return math.ldexp(1.0, max(fine, coarse)) if coarse <= fine + UNIT_BITS - LEAST_BITS else None
+
+
+def _whole(steps: Tensor) -> bool:
+    return bool((steps == steps.round()).all()) and float(steps.abs().max()) <= RAW_LIMIT

@@ -137,17 +137,14 @@ class SeriesEstimator(BaseEstimator):
         check_is_fitted(self)
         if self.calibration_ is None:
             raise InputError(f"Only a {HADAMRNN} becomes integers, this estimator is a {self.model}.")
-        unit = self.scaling_.unit if raw_unit is None else float(raw_unit)
-        if not 0 < unit < float("inf"):
-            raise InputError(f"raw_unit must be positive, got {raw_unit}.")
         integer = lower(
             self.network_,
             self.calibration_,
             activation_bits=activation_bits,
             input_bits=input_bits,
-            raw=self.scaling_.raw_inputs(unit),
+            raw=self.scaling_.raw_inputs(raw_unit),
         )
-        story = {"estimator": type(self).__name__, "raw_unit": unit, **self._story(integer.logit_scale)}
+        story = {"estimator": type(self).__name__, **self._story(integer.logit_scale)}
         return replace(integer, metadata={**integer.metadata, **story})
 
     def to_c(

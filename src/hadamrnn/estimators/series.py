@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +11,11 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_array, validate_data
 
-from hadamrnn.data.splits import Split
+from hadamrnn.data.splits import Split, raw_unit
 from hadamrnn.fixedpoint.model import signed_range
 from hadamrnn.quantization.lowering import RawInputs
 
 Floats = NDArray[np.float64]
-UNIT_BITS = 12  # a raw unit is this many powers of two below the smallest channel's deviation
-RAW_LIMIT = signed_range(32)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,21 +125,21 @@ def _check_channels(estimator: Any, series: Series, reset: bool) -> None:
 class Scaling:
     """The network's input is v = (x - offset) / scale, channel by channel.
 
-    A device reads raw codes r with x = r `unit`: 1 where the data are whole numbers, else a power of two.
+    A device reads raw codes r with x = r `unit`, chosen by `raw_unit`; None where none suits every channel.
     `offset` is a whole number of units, so the integer network subtracts exactly what the float one does.
     """
 
     offset: Floats
     scale: Floats
-    unit: float
+    unit: float | None
 
     @classmethod
     def of(cls, series: Series) -> Scaling:
         steps = series.steps()
         scaler = StandardScaler().fit(steps)
-        largest = float(np.abs(steps).max())
-        unit = 1.0 if _is_whole(steps, largest) else _fine_unit(float(scaler.scale_.min()), largest)
-        return cls(np.rint(scaler.mean_ / unit) * unit, scaler.scale_, unit)
+        unit = raw_unit(torch.from_numpy(steps))
+        offset = scaler.mean_ if unit is None else np.rint(scaler.mean_ / unit) * unit
+        return cls(offset, scaler.scale_, unit)
 
     def split(self, series: Series, dtype: Any, target: torch.Tensor | None = None) -> Split:
         """Return the network's inputs, with the targets if there are any."""
@@ -151,27 +148,12 @@ class Scaling:
         lengths = None if series.lengths is None else torch.from_numpy(series.lengths)
         return Split(torch.from_numpy(x), target, lengths)
 
-    def raw_inputs(self, unit: float) -> RawInputs:
-        """Return what raw codes mean: v = (r - offset / unit) * (unit / scale)."""
-        return RawInputs((unit / self.scale).tolist(), (self.offset / unit).tolist())
+    def raw_inputs(self, unit: float | None = None) -> RawInputs:
+        """Return what raw codes of `unit` mean, by default of the data's own."""
+        return RawInputs.standardised(self.offset, self.scale, self.unit if unit is None else unit)
 
 
 def raw_codes(series: Series, unit: float) -> NDArray[np.int64]:
     """Return what a sensor of this unit gives for the series, int32 at its limits."""
     codes: NDArray[np.int64] = np.clip(np.rint(series.values / unit), *signed_range(32)).astype(np.int64)
     return codes
-
-
-def _is_whole(steps: Floats, largest: float) -> bool:
-    return largest <= RAW_LIMIT and bool((steps == np.rint(steps)).all())
-
-
-def _fine_unit(deviation: float, largest: float) -> float:
-    """Return a power of two below the smallest deviation by `UNIT_BITS`, that int32 can reach `largest` with.
-
-    >>> _fine_unit(1.0, 3.0), _fine_unit(1.0, 2.0**40)
-    (0.000244140625, 1024.0)
-    """
-    fine = math.frexp(deviation)[1] - 1 - UNIT_BITS
-    coarse = math.frexp(largest)[1] - 31 if largest else fine
-    return math.ldexp(1.0, max(fine, coarse))

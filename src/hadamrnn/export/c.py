@@ -24,6 +24,7 @@ from hadamrnn.export.folder import check_name, fresh_folder
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.plan import GROUP, Plan, has_input, make_plan
 from hadamrnn.export.story import Story, plain, tell
+from hadamrnn.fixedpoint.encoding import input_meaning
 from hadamrnn.fixedpoint.model import IntegerModel, signed_range
 from hadamrnn.fixedpoint.packing import pack, pack_signs
 from hadamrnn.hadamard.factors import WILLIAMSON_NEGATIVE
@@ -101,10 +102,16 @@ def source_files(
     total = sum(array.bytes for array in arrays)
     shared = {"name": name, "model": model, "plan": plan, "packed": packed, "story": story or tell(model)}
     return {
-        f"{name}.h": render("model.h.j2", **shared, input_range=signed_range(model.input_bits)),
+        f"{name}.h": render("model.h.j2", **shared, **_h_terms(model)),
         f"{name}.c": render("model.c.j2", **shared, **_c_terms(model, plan, name, packed)),
         f"{name}_weights.h": render("weights.h.j2", **shared, arrays=arrays, total=total),
     }
+
+
+def _h_terms(model: IntegerModel) -> dict[str, Any]:
+    """Return what the template of NAME.h fills in beyond the model itself."""
+    meaning = input_meaning(model)
+    return {"input_range": signed_range(model.input_bits), "raw_meaning": meaning[0].upper() + meaning[1:]}
 
 
 def weight_arrays(model: IntegerModel, plan: Plan, *, packed: bool) -> list[CArray]:

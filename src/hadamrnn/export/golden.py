@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.encoding import encode_raw
+from hadamrnn.fixedpoint.encoding import encode_raw, raw_from_values
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, signed_range
 
@@ -20,11 +20,13 @@ MAX_VALUES = 20_000  # numbers of a golden file, so that it fits a small board's
 class Golden:
     """Sequences that all start at the zero state.
 
-    `logits` holds those after every step, or with `every=False` those after the last step alone. For dense
-    models `raw` and `encoded` check the raw encoding.
+    They begin where a device does, at raw sensor codes. `logits` holds those after every step, or with
+    `every=False` those after the last step alone. For dense models `raw` and `encoded` check the encoding at
+    its limits.
     """
 
-    inputs: NDArray[Any]  # codes (sequences, time, input_size) or ids (sequences, time)
+    inputs: NDArray[Any]  # raw codes (sequences, time, input_size) or ids (sequences, time)
+    codes: NDArray[Any]  # what the engine reads of them: encoded, or the same ids
     logits: NDArray[np.int32]  # (sequences, time or 1, output_size)
     classes: NDArray[np.int64]  # (sequences,), after the last step
     states: NDArray[np.int32]  # h after the last step, (sequences, hidden_size)
@@ -35,6 +37,14 @@ class Golden:
     every: bool
     source: str = "given codes"  # where the inputs come from, one line
 
+    @property
+    def input_type(self) -> str:
+        """The narrowest C type that holds the inputs: a board's flash is small."""
+        if self.inputs.ndim == 2:
+            return "uint32_t"
+        low, high = signed_range(16)
+        return "int16_t" if low <= self.inputs.min() and self.inputs.max() <= high else "int32_t"
+
 
 def draw_golden(
     model: IntegerModel, sequences: int = 3, time: int = 16, seed: int = 0, every: bool = True
@@ -43,10 +53,12 @@ def draw_golden(
     per_sequence = time * _step_values(model, every) + model.hidden_size
     sequences = max(1, min(sequences, MAX_VALUES // per_sequence))
     rng = np.random.default_rng(seed)
+    inputs: NDArray[Any]
     if model.input_kind == "dense":
         low, high = signed_range(model.input_bits)
-        inputs = rng.integers(low, high + 1, (sequences, time, model.input_size))
-        inputs[0] = rng.choice([low, high], inputs[0].shape)  # the first sequence walks along the edges
+        codes = rng.integers(low, high + 1, (sequences, time, model.input_size))
+        codes[0] = rng.choice([low, high], codes[0].shape)  # the first sequence walks along the edges
+        inputs = raw_from_values(model, codes * (model.input_scale / 2.0 ** (model.input_bits - 1)))
     else:
         inputs = rng.integers(0, model.vocabulary_size, (sequences, time))
     return replace(make_golden(model, inputs, every=every, rng=rng), source="random codes")
@@ -55,7 +67,7 @@ def draw_golden(
 def fit_golden(
     model: IntegerModel, inputs: NDArray[Any], *, source: str, sequences: int = 3, most: int = MAX_VALUES
 ) -> Golden:
-    """Return golden vectors of codes or ids `(n, time, ...)`, as many and as long as `most` numbers hold.
+    """Return golden vectors of raw codes or ids `(n, time, ...)`, as many and as long as `most` numbers hold.
 
     What is too long keeps its last steps, where text that is padded on the left has its words.
     """
@@ -74,17 +86,19 @@ def make_golden(
     every: bool = True,
     rng: np.random.Generator | None = None,
 ) -> Golden:
-    """Return golden vectors of the given codes or ids, run by the reference engine."""
+    """Return golden vectors of the given raw codes or ids, run by the reference engine."""
     inputs = np.asarray(inputs)
     if len(inputs) == 0 or inputs.shape[1] == 0:
         raise InputError(f"Golden inputs need a sequence of one step or more, got shape {inputs.shape}.")
     engine = Engine(model)
-    runs = [_run(engine, sequence, every) for sequence in inputs]
+    codes = encode_raw(model, inputs)[0] if model.input_kind == "dense" else inputs
+    runs = [_run(engine, sequence, every) for sequence in codes]
     logits = np.stack([run[0] for run in runs])
     last = logits[:, -1]
     raw, encoded, clipped = _raw_samples(model, rng or np.random.default_rng(0))
     return Golden(
         inputs=inputs,
+        codes=codes,
         logits=logits,
         classes=(last[:, 0] > 0).astype(np.int64) if model.output_size == 1 else last.argmax(axis=1),
         states=np.stack([run[1] for run in runs]),

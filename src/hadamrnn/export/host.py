@@ -24,13 +24,13 @@ def has_compiler() -> bool:
     return shutil.which(COMPILER) is not None
 
 
-def classify_on_host(model: IntegerModel, codes: ArrayLike, *, packed: bool = True) -> NDArray[np.int64]:
+def classify_on_host(model: IntegerModel, inputs: ArrayLike, *, packed: bool = True) -> NDArray[np.int64]:
     """Return the class that the compiled C finds for each sequence; needs a C compiler.
 
     Args:
-        codes: `(batch, time, input_size)` for dense models, `(batch, time)` ids for the others.
+        inputs: raw codes `(batch, time, input_size)` for dense models, `(batch, time)` ids for the others.
     """
-    sequences: NDArray[Any] = np.asarray(codes)
+    sequences: NDArray[Any] = np.asarray(inputs)
     if sequences.dtype.kind not in "iu" or sequences.ndim != (3 if model.input_kind == "dense" else 2):
         raise InputError(
             f"Sequences must be integer codes (batch, time, ...), got {sequences.dtype} of {sequences.shape}."

@@ -54,27 +54,55 @@ def encode_values(model: IntegerModel, values: ArrayLike) -> tuple[Codes, int]:
     return clipped.astype(np.int32), count
 
 
+def input_meaning(model: IntegerModel) -> str:
+    """Return what a device feeds the network, in words for the programmer."""
+    if model.input_kind != "dense":
+        return f"ids 0..{model.vocabulary_size - 1}"
+    unit = model.metadata.get("raw_unit")
+    if model.raw_offset is None:
+        return "raw codes are input codes: the network has no encoding of its own"
+    if unit is None or unit == 1:
+        return "raw codes are the integers that the training data held"
+    return f"raw codes are the training data's values divided by {unit!r}, rounded"
+
+
+def raw_from_values(model: IntegerModel, values: ArrayLike) -> Codes:
+    """Return the raw codes `(..., input_size)` that stand for real inputs: `encode_raw` backwards.
+
+    r = raw_offset + v * 2^(input_bits - 1) / input_scale * 2^raw_shift / raw_multiplier
+    """
+    scaled: NDArray[np.float64] = np.asarray(values) * (2.0 ** (model.input_bits - 1) / model.input_scale)
+    if model.raw_offset is not None and model.raw_multiplier is not None and model.raw_shift is not None:
+        factors = np.ldexp(model.raw_multiplier.astype(np.float64), -model.raw_shift)
+        steps = np.divide(scaled, factors, out=np.zeros_like(scaled), where=factors != 0)
+        scaled = steps + model.raw_offset.astype(np.float64)
+    return np.clip(np.rint(scaled), *signed_range(32)).astype(np.int32)
+
+
 def raw_encoding(
     scale: ArrayLike, offset: ArrayLike, *, input_scale: float, input_bits: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
     """Return raw_offset, raw_multiplier and raw_shift for real inputs v = (r - offset) * scale.
 
     The factor scale 2^(input_bits - 1) / input_scale of each channel becomes a 16-bit multiplier over a
-    power of two, at most 2^-16 off in relative terms. A factor above 2^16 - 1 saturates every code but 0.
+    power of two, at most 2^-16 off in relative terms. What int32 codes cannot express is refused.
 
     >>> raw_encoding([1 / 255], [0], input_scale=256 / 255, input_bits=9)  # a pixel is its own code
     (array([0], dtype=int32), array([32768], dtype=int32), array([15], dtype=int32))
     """
     factors = np.asarray(scale, np.float64) * 2.0 ** (input_bits - 1) / input_scale
     offsets = np.broadcast_to(np.asarray(offset), factors.shape)
-    if factors.ndim != 1 or not np.isfinite(factors).all() or not np.isfinite(offsets).all():
+    if factors.ndim != 1 or not len(factors):
+        raise InputError(f"Raw scales and offsets come one per channel, got shape {factors.shape}.")
+    whole = np.floor(offsets + 0.5)
+    largest, furthest = np.abs(factors).max(), np.abs(whole).max()
+    if not (2.0**-31 <= largest < 1 << 16 and furthest < 1 << 31):  # nan and inf as well
         raise InputError(
-            f"Raw scales and offsets must be finite, one per channel, got shape {factors.shape}."
+            f"Raw int32 codes must reach the network's inputs; one moves an input by {largest:.3g} codes, "
+            f"and offsets go up to {furthest:.3g}. Choose another raw unit."
         )
     pairs = [_multiplier(float(factor)) for factor in factors]
-    multipliers, shifts = zip(*pairs, strict=True) if pairs else ((), ())
-    low, high = signed_range(32)
-    whole = np.clip(np.floor(offsets + 0.5), low, high)
+    multipliers, shifts = zip(*pairs, strict=True)
     return whole.astype(np.int32), np.array(multipliers, np.int32), np.array(shifts, np.int32)
 
 

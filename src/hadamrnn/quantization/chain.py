@@ -37,7 +37,7 @@ class QuantizeConfig:
     input_bits: int | None = None  # by default exact for symbols and pixels, else activation_bits
     percentile: float = 100.0  # of the calibration sequences whose states must fit
     calibration_samples: int = 10_000  # at most, evenly spaced over training and validation data
-    raw_unit: float | None = None  # the sensor's value of one raw unit, for standardised inputs
+    raw_unit: float | None = None  # the sensor's value of one raw code; by default the task's own
     finetune: FinetuneConfig | None = None
     seed: int = 0
 
@@ -64,22 +64,20 @@ def quantize(
 
 
 def raw_inputs(splits: Splits, unit: float | None = None) -> RawInputs | None:
-    """Return what raw codes of this task's sensor mean: pixels k / levels, or standardised values.
+    """Return what raw codes of this task's sensor mean: pixels k / levels, or values in steps of `unit`.
 
-    A standardised input is v = (value - offset) / scale; with value = r unit for the raw code r, it is
-    (r - offset / unit) * unit / scale.
+    By default the unit is the task's own, 1 where the training data are whole numbers.
     """
     if splits.vocabulary_size is not None:
         return None
     if splits.levels is not None:
         return RawInputs(levels=splits.levels)
-    if unit is None:
+    unit = splits.raw_unit if unit is None else unit
+    if unit is None and splits.offset is None:
         return None
-    if not unit > 0:
-        raise InputError(f"The sensor's value of one raw unit must be positive, got {unit}.")
     offset = torch.zeros(splits.input_size) if splits.offset is None else splits.offset
     scale = torch.ones(splits.input_size) if splits.scale is None else splits.scale
-    return RawInputs((unit / scale.double()).tolist(), (offset.double() / unit).tolist())
+    return RawInputs.standardised(offset, scale, unit)
 
 
 def calibration_batches(splits: Splits, samples: int) -> Iterator[tuple[Tensor, Tensor | None]]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from hadamrnn.errors import InputError
@@ -46,6 +46,24 @@ class RawInputs:
     scale: Sequence[float] = ()
     offset: Sequence[float] = ()
     levels: int | None = None
+    unit: float = 1.0  # the sensor's value of one raw code, for the reader of the model
+
+    @classmethod
+    def standardised(cls, offset: ArrayLike, scale: ArrayLike, unit: float | None) -> RawInputs:
+        """Return the codes r of a sensor whose values r unit were standardised in training.
+
+        v = (r unit - offset) / scale = (r - offset / unit) * unit / scale
+        """
+        if unit is None:
+            raise InputError(
+                "Raw int32 codes need one unit for all channels, and these are too far apart in size: what "
+                "reaches the largest would lose the smallest. Scale the channels alike before training."
+            )
+        if not 0 < unit < math.inf:
+            raise InputError(f"The raw unit, a sensor's value of one raw code, must be positive, got {unit}.")
+        with np.errstate(over="ignore"):  # `raw_encoding` refuses what is not finite
+            scales, offsets = unit / np.asarray(scale, np.float64), np.asarray(offset, np.float64) / unit
+        return cls(scales.tolist(), offsets.tolist(), unit=unit)
 
 
 def lower(
@@ -96,7 +114,11 @@ def lower(
         "hidden_shift": scales.hidden_shift,
         "input_scale": input_scale,
         "logit_scale": scales.logit_scale,
-        "metadata": {"calibrated_length": calibration.seq_length, **(metadata or {})},
+        "metadata": {
+            "calibrated_length": calibration.seq_length,
+            **({} if raw is None else {"raw_unit": raw.unit}),
+            **(metadata or {}),
+        },
     }
     fields |= _output_bias(model, scales.logit_scale, activation_bits)
     fields |= _embedding(model, bits, input_scale)

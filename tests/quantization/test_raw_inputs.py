@@ -1,0 +1,92 @@
+"""Raw sensor integers enter the network as the float network's standardised values, without an option."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from hadamrnn.data import load_task
+from hadamrnn.data.splits import Splits, raw_unit
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.encoding import encode_raw, encode_values, input_meaning, raw_from_values
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.nn.model import ModelConfig, build_model
+from hadamrnn.quantization.chain import QuantizeConfig, quantize
+
+SIZES = np.array([900.0, 7.0, 30_000.0])
+
+
+def recordings(path: Path, x: NDArray[np.generic], **options: bool) -> Splits:
+    np.savez(path, x=x, y=np.arange(len(x)) % 2)
+    return load_task("npz", None, path=str(path), **options)
+
+
+def values() -> NDArray[np.float64]:
+    draws = np.random.default_rng(0).normal(size=(40, 12, 3))
+    return np.asarray((0.3 * draws + 0.5) * SIZES)
+
+
+def integer_of(splits: Splits, unit: float | None = None) -> IntegerModel:
+    torch.manual_seed(0)
+    model = build_model(ModelConfig(splits.input_size, 16, splits.output_size)).eval()
+    return quantize(model, splits, QuantizeConfig(raw_unit=unit))[0]
+
+
+@pytest.mark.parametrize("kind", ["int16", "whole floats", "floats", "not standardised"])
+def test_raw_codes_encode_as_the_float_networks_inputs(kind: str, tmp_path: Path) -> None:
+    x = values() if kind == "floats" else np.rint(values())
+    file = x.astype(np.int16 if kind == "int16" else np.float32)
+    splits = recordings(tmp_path / "mine.npz", file, standardize=kind != "not standardised")
+    integer = integer_of(splits)
+    unit = float(integer.metadata["raw_unit"])
+    inputs = splits.test.batch(slice(None))[0].numpy()
+    offset = 0.0 if splits.offset is None else splits.offset.numpy()
+    scale = 1.0 if splits.scale is None else splits.scale.numpy()
+    raw = np.rint((inputs * scale + offset) / unit).astype(np.int64)
+
+    difference = encode_raw(integer, raw)[0] - encode_values(integer, inputs)[0]
+
+    assert np.abs(difference).max() <= 1
+    assert (unit == 1.0) == (kind != "floats") == ("that the training data held" in input_meaning(integer))
+    again = encode_raw(integer, raw_from_values(integer, inputs))[0]
+    assert np.abs(again - encode_values(integer, inputs)[0]).max() <= 1
+
+
+def test_whole_numbers_of_few_levels_are_not_shifted_by_a_rounded_offset(tmp_path: Path) -> None:
+    x = (np.random.default_rng(1).random((40, 12, 1)) < 0.3).astype(np.int16)
+    splits = recordings(tmp_path / "switch.npz", x)
+    integer = integer_of(splits)
+    assert splits.offset is not None and splits.scale is not None
+
+    codes = encode_raw(integer, np.array([[0], [1]]))[0]
+
+    standard = (np.array([[0.0], [1.0]]) - splits.offset.numpy()) / splits.scale.numpy()
+    assert np.abs(codes - encode_values(integer, standard)[0]).max() <= 1
+
+
+@pytest.mark.parametrize("apart", [1e10, 1e-10])
+def test_channels_too_far_apart_are_refused_in_one_line(apart: float, tmp_path: Path) -> None:
+    splits = recordings(tmp_path / "mine.npz", values() / SIZES * [1.0, 1.0, apart])
+
+    assert splits.raw_unit is None
+    with pytest.raises(InputError, match="too far apart in size"):
+        integer_of(splits)
+
+
+def test_a_constant_channel_needs_no_unit_of_its_own() -> None:
+    x = torch.from_numpy(values())
+    x[:, :, 1] = 0.7  # its deviation is none, beside others of up to 10,000
+
+    assert raw_unit(x[:, :, [0, 2]]) == raw_unit(x)
+
+
+@pytest.mark.parametrize("unit", [1e300, 1e9, 1e-30, 5e-324])
+def test_a_raw_unit_out_of_proportion_is_refused(unit: float, tmp_path: Path) -> None:
+    splits = recordings(tmp_path / "mine.npz", values())
+
+    with pytest.raises(InputError, match="Choose another raw unit"):
+        integer_of(splits, unit)
