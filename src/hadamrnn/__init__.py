@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from hadamrnn.fixedpoint.windows import SlidingWindow as SlidingWindow
     from hadamrnn.hadamard.orders import hadamard_matrix as hadamard_matrix
     from hadamrnn.hadamard.orders import hadamard_orders as hadamard_orders
+    from hadamrnn.kernels.transform import hadamard_transform as hadamard_transform
     from hadamrnn.nn.inputs import Tokens as Tokens
     from hadamrnn.nn.linear import QuantizedLinear as QuantizedLinear
     from hadamrnn.nn.model import ModelConfig as ModelConfig
     from hadamrnn.nn.model import SequenceModel as SequenceModel
     from hadamrnn.nn.rnn import HadamRNN as HadamRNN
     from hadamrnn.nn.storage import save_model as save_model
-    from hadamrnn.nn.transform import hadamard_transform as hadamard_transform
     from hadamrnn.nn.weight import recurrent_weight as recurrent_weight
     from hadamrnn.quantization.calibration import calibrate as calibrate
     from hadamrnn.quantization.chain import QuantizeConfig as QuantizeConfig
@@ -60,7 +60,7 @@ _HOME = {
     "load_model": "baselines.networks",
     "save_model": "nn.storage",
     "recurrent_weight": "nn.weight",
-    "hadamard_transform": "nn.transform",
+    "hadamard_transform": "kernels.transform",
     "hadamard_matrix": "hadamard.orders",
     "hadamard_orders": "hadamard.orders",
     "TrainingConfig": "training.config",

@@ -1,4 +1,4 @@
-"""These tests are about the native library: without it they have nothing to say."""
+"""Tests of the native library: without it they have nothing to say."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hadamrnn.kernels import native_status
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def native() -> None:
     status = native_status()
     if status.backend != "native":

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hadamrnn.nn.evaluators import Recurrence
-from hadamrnn.nn.inputs import DenseInput, RecurrenceInput, TokenInput
+from hadamrnn.kernels.recurrence import DIFFERENTIABLE, Recurrence
 
 # (hidden_size, block_size): one block and many, below and above a vector, Paley factors, odd multiples.
 BLOCKS = (
@@ -27,23 +24,10 @@ BLOCKS = (
 )
 
 
-@dataclass(frozen=True)
-class Case:
-    """A recurrence with its input; real signs near +-1, so that gradients in them are honest."""
-
-    inputs: RecurrenceInput
-    recurrence: Recurrence
-    h_0: Tensor | None
-    lengths: Tensor | None
-
-    def leaves(self) -> list[Tensor]:
-        """Return every tensor that may get a gradient."""
-        own = (self.recurrence.signs, self.recurrence.column_signs, self.h_0)
-        if isinstance(self.inputs, DenseInput):
-            shared: tuple[Tensor | None, ...] = (self.inputs.x, self.inputs.weight, self.inputs.bias)
-        else:
-            shared = (self.inputs.table,)
-        return [tensor for tensor in (*own, *shared) if tensor is not None]
+def leaves(recurrence: Recurrence) -> list[Tensor]:
+    """Return every tensor that may get a gradient."""
+    values = (getattr(recurrence, name) for name in DIFFERENTIABLE)
+    return [value for value in values if value is not None]
 
 
 def make_case(
@@ -60,7 +44,8 @@ def make_case(
     with_lengths: bool = False,
     seed: int = 0,
     dtype: torch.dtype = torch.float64,
-) -> Case:
+) -> Recurrence:
+    """Return a recurrence with its input; real signs near +-1, so that gradients in them are honest."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(*shape: int) -> Tensor:
@@ -70,20 +55,31 @@ def make_case(
         drawn = torch.randn(hidden_size, generator=generator, dtype=torch.float64)
         return (drawn.sign() * (1 + 0.01 * drawn.abs())).to(dtype).requires_grad_()
 
-    inputs: RecurrenceInput
     if kind == "tokens":
         ids = torch.randint(5, (batch, time), generator=generator)
-        inputs = TokenInput(ids, draw(5, hidden_size))
+        inputs = {"ids": ids, "weight": draw(5, hidden_size)}
     else:
         width = 20 if kind == "wide" else input_size
-        inputs = DenseInput(draw(batch, time, width), draw(hidden_size, width), draw(hidden_size))
+        inputs = {
+            "x": draw(batch, time, width),
+            "weight": draw(hidden_size, width),
+            "bias": draw(hidden_size),
+        }
     lengths = torch.randint(time + 1, (batch,), generator=generator) if with_lengths else None
-    recurrence = Recurrence(near_signs(), near_signs() if columns else None, block_size, relu)
-    return Case(inputs, recurrence, draw(batch, hidden_size) if with_h_0 else None, lengths)
+    return Recurrence(
+        signs=near_signs(),
+        block_size=block_size,
+        column_signs=near_signs() if columns else None,
+        relu=relu,
+        **inputs,
+        h_0=draw(batch, hidden_size) if with_h_0 else None,
+        lengths=lengths,
+        segment=3,
+    )
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw: st.DrawFn) -> Recurrence:
     hidden_size, block_size = draw(st.sampled_from(BLOCKS))
     return make_case(
         hidden_size,

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing import get_context
 
 import pytest
@@ -16,33 +17,11 @@ from torch import Tensor
 from hadamrnn.errors import InputError
 from hadamrnn.kernels.library import load_library, native_status
 from hadamrnn.kernels.loss import cross_entropy
-from hadamrnn.kernels.scan import scan
-from hadamrnn.nn.inputs import DenseInput, TokenInput
-from tests.kernels.problems import Case, make_case
+from hadamrnn.kernels.recurrence import Recurrence
+from hadamrnn.kernels.scan import scan, scan_operator
+from tests.kernels.problems import leaves, make_case
 
-
-def arguments(
-    case: Case, *, every_output: bool = False, readout: Tensor | None = None, segment: int = 3
-) -> tuple[object, ...]:
-    dense = case.inputs if isinstance(case.inputs, DenseInput) else None
-    tokens = case.inputs if isinstance(case.inputs, TokenInput) else None
-    return (
-        dense and dense.x,
-        tokens and tokens.ids,
-        dense.weight if dense else tokens and tokens.table,
-        dense and dense.bias,
-        case.recurrence.signs,
-        case.recurrence.column_signs,
-        case.h_0,
-        case.lengths,
-        readout,
-        None,
-        case.recurrence.block_size,
-        case.recurrence.relu,
-        readout is not None,
-        every_output,
-        segment,
-    )
+pytestmark = pytest.mark.usefixtures("native")
 
 
 @pytest.mark.parametrize("kind", ["dense", "wide", "tokens"])
@@ -50,8 +29,8 @@ def arguments(
 def test_the_scan_passes_opcheck(kind: str, relu: bool) -> None:
     case = make_case(12, 12, kind=kind, relu=relu, columns=True, with_h_0=True, with_lengths=True)
     weight = torch.randn(3, 12, dtype=torch.float64, requires_grad=True)
-    for options in ({}, {"every_output": True}, {"readout": weight}):
-        torch.library.opcheck(scan, arguments(case, **options))
+    for options in ({}, {"every_output": True}, {"output_weight": weight, "sigma": True}):
+        torch.library.opcheck(scan_operator, replace(case, **options).arguments())
 
 
 def test_cross_entropy_passes_opcheck() -> None:
@@ -59,9 +38,9 @@ def test_cross_entropy_passes_opcheck() -> None:
     torch.library.opcheck(cross_entropy, (logits, torch.randint(4, (7,)), -100, True))
 
 
-def gradients(case: Case) -> list[Tensor]:
-    output, last, _ = scan(*arguments(case, every_output=True))
-    return list(torch.autograd.grad(output.square().sum() + last.sum(), case.leaves()))
+def gradients(case: Recurrence) -> list[Tensor]:
+    output, last, _ = scan_operator(*replace(case, every_output=True).arguments())
+    return list(torch.autograd.grad(output.square().sum() + last.sum(), leaves(case)))
 
 
 @pytest.fixture
@@ -105,7 +84,7 @@ def test_many_python_threads_at_once_give_the_same_bits(threads: Callable[[int],
 def forked_last_state() -> list[float]:
     case = make_case(16, 16, batch=8, time=20)
     with torch.no_grad():
-        last: Tensor = scan(*arguments(case))[1]
+        _, last = scan(case)
     return [float(value) for value in last.flatten()]
 
 
@@ -162,15 +141,11 @@ def test_a_wrong_environment_is_one_line(variable: str, value: str, rule: str) -
 
 def test_ids_lengths_and_targets_out_of_range_are_refused() -> None:
     case = make_case(8, 8, kind="tokens")
-    assert isinstance(case.inputs, TokenInput)
-    wrong = list(arguments(case))
-    wrong[1] = case.inputs.ids + 5
+    assert case.ids is not None
     with pytest.raises(InputError, match=r"ids must lie in 0\.\.4, got"):
-        scan(*wrong)
-    wrong = list(arguments(case))
-    wrong[7] = torch.tensor([0, 8, 1])
+        scan(replace(case, ids=case.ids + 5))
     with pytest.raises(InputError, match=r"lengths must lie in 0\.\.7, got 8"):
-        scan(*wrong)
+        scan(replace(case, lengths=torch.tensor([0, 8, 1])))
     with pytest.raises(InputError, match=r"targets must lie in 0\.\.3 or be -100, got 4"):
         cross_entropy(torch.zeros(2, 4), torch.tensor([0, 4]), -100, False)
 

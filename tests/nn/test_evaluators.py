@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,50 +13,19 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.nn import evaluators
-from hadamrnn.nn.choice import Shape, choose_evaluator
-from hadamrnn.nn.inputs import DenseInput
-from hadamrnn.nn.recurrence import EVALUATORS, run_readout, run_recurrence
+from hadamrnn.kernels import backend as kernels_backend
+from hadamrnn.kernels.recurrence import Recurrence
+from hadamrnn.nn.recurrence import EVALUATORS, choose_evaluator, run
 from hadamrnn.nn.rnn import HadamRNN
-from tests.kernels.problems import Case, cases, make_case
+from tests.kernels.problems import cases, leaves, make_case
 
 
-def run(case: Case, evaluator: str, every_output: bool) -> tuple[Tensor | None, Tensor]:
-    return run_recurrence(
-        case.inputs,
-        case.recurrence.signs,
-        column_signs=case.recurrence.column_signs,
-        block_size=case.recurrence.block_size,
-        h_0=case.h_0,
-        lengths=case.lengths,
-        recurrence="relu" if case.recurrence.relu else "linear",
-        every_output=every_output,
-        evaluator=evaluator,
-    )
-
-
-def read_out(case: Case, evaluator: str, weight: Tensor, bias: Tensor | None, sigma: bool) -> Tensor:
-    return run_readout(
-        case.inputs,
-        case.recurrence.signs,
-        output_weight=weight,
-        output_bias=bias,
-        sigma=sigma,
-        column_signs=case.recurrence.column_signs,
-        block_size=case.recurrence.block_size,
-        h_0=case.h_0,
-        lengths=case.lengths,
-        recurrence="relu" if case.recurrence.relu else "linear",
-        evaluator=evaluator,
-    )
-
-
-def possible(case: Case, every_output: bool) -> list[str]:
+def possible(case: Recurrence, every_output: bool) -> list[str]:
     """Return the evaluators that can compute the case."""
     names = ["auto", "scan"]
-    if not case.recurrence.relu:
+    if not case.relu:
         names.append("reversible")
-        if not every_output and isinstance(case.inputs, DenseInput):
+        if not every_output and case.x is not None:
             names.append("kernel")
     return names
 
@@ -75,30 +45,31 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Run a test with the native library and again without it."""
     name: str = request.param
     if name == "torch":
-        monkeypatch.setattr(evaluators, "native_is_loaded", lambda: False)
-    elif not evaluators.native_is_loaded():
+        monkeypatch.setattr(kernels_backend, "native_is_loaded", lambda: False)
+    elif not kernels_backend.native_is_loaded():
         pytest.skip("the native library is not built")
     return name
 
 
-def check_against_the_loop(case: Case, every_output: bool) -> None:
-    expected = run(case, "loop", every_output)
+def check_against_the_loop(case: Recurrence, every_output: bool) -> None:
+    case = replace(case, every_output=every_output)
+    expected = run(case, "loop")
     expected_gradients = torch.autograd.grad(
-        weighted_sum(*expected), case.leaves(), allow_unused=True, materialize_grads=True
+        weighted_sum(*expected), leaves(case), allow_unused=True, materialize_grads=True
     )
     for evaluator in possible(case, every_output):
-        found = run(case, evaluator, every_output)
+        found = run(case, evaluator)
         assert (found[0] is None) == (not every_output)
         torch.testing.assert_close(found, expected)
         gradients = torch.autograd.grad(
-            weighted_sum(*found), case.leaves(), allow_unused=True, materialize_grads=True
+            weighted_sum(*found), leaves(case), allow_unused=True, materialize_grads=True
         )
         torch.testing.assert_close(gradients, expected_gradients, msg=f"{evaluator} differs")
 
 
 @settings(max_examples=60)
 @given(case=cases(), every_output=st.booleans())
-def test_every_evaluator_is_the_loop(case: Case, every_output: bool) -> None:
+def test_every_evaluator_is_the_loop(case: Recurrence, every_output: bool) -> None:
     check_against_the_loop(case, every_output)
 
 
@@ -109,7 +80,7 @@ def test_every_evaluator_is_the_loop(case: Case, every_output: bool) -> None:
 def test_the_fallback_in_torch_is_the_loop(
     options: dict[str, bool], every_output: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluators, "native_is_loaded", lambda: False)
+    monkeypatch.setattr(kernels_backend, "native_is_loaded", lambda: False)
     for kind in ("dense", "wide", "tokens"):
         check_against_the_loop(make_case(24, 12, kind=kind, **options), every_output)  # type: ignore[arg-type]
 
@@ -117,19 +88,21 @@ def test_the_fallback_in_torch_is_the_loop(
 @settings(max_examples=30)
 @given(case=cases(), sigma=st.booleans(), output_size=st.integers(1, 7), with_bias=st.booleans())
 def test_the_fused_read_out_is_the_loop_then_v(
-    case: Case, sigma: bool, output_size: int, with_bias: bool
+    case: Recurrence, sigma: bool, output_size: int, with_bias: bool
 ) -> None:
-    hidden_size = case.recurrence.signs.shape[0]
+    hidden_size = case.signs.shape[0]
     weight = torch.randn(output_size, hidden_size, dtype=torch.float64, requires_grad=True)
     bias = torch.randn(output_size, dtype=torch.float64, requires_grad=True) if with_bias else None
-    leaves = [*case.leaves(), weight, *([] if bias is None else [bias])]
-    expected = read_out(case, "loop", weight, bias, sigma)
+    case = replace(case, output_weight=weight, output_bias=bias, sigma=sigma)
+    expected, _ = run(case, "loop")
     expected_gradients = torch.autograd.grad(
-        weighted_sum(expected), leaves, allow_unused=True, materialize_grads=True
+        weighted_sum(expected), leaves(case), allow_unused=True, materialize_grads=True
     )
-    logits = read_out(case, "scan", weight, bias, sigma)
+    logits, _ = run(case, "scan")
     torch.testing.assert_close(logits, expected)
-    gradients = torch.autograd.grad(weighted_sum(logits), leaves, allow_unused=True, materialize_grads=True)
+    gradients = torch.autograd.grad(
+        weighted_sum(logits), leaves(case), allow_unused=True, materialize_grads=True
+    )
     torch.testing.assert_close(gradients, expected_gradients)
 
 
@@ -152,8 +125,10 @@ def test_gradients_pass_gradcheck(
         if evaluator in possible(case, every_output)[1:]:
             # The leaves are shared by reference, so gradcheck perturbs what `run` reads.
             assert torch.autograd.gradcheck(
-                lambda *_, name=evaluator, every=every_output: weighted_sum(*run(case, name, every)),
-                case.leaves(),
+                lambda *_, name=evaluator, every=every_output: weighted_sum(
+                    *run(replace(case, every_output=every), name)
+                ),
+                leaves(case),
                 fast_mode=hidden_size > 4,  # entry by entry where they are few, else along a random direction
             )
 
@@ -167,10 +142,10 @@ def test_float32_gradients_are_the_float64_loops_within_1e_4(options: dict[str, 
     wide, narrow = (make_case(64, 64, dtype=dtype, **shape) for dtype in (torch.float64, torch.float32))  # type: ignore[arg-type]
     for case in (wide, narrow):  # true signs: the state of 784 steps neither grows nor fades
         with torch.no_grad():
-            case.recurrence.signs.sign_()
-    expected = torch.autograd.grad(weighted_sum(run(wide, "loop", False)[1]), wide.leaves())
+            case.signs.sign_()
+    expected = torch.autograd.grad(weighted_sum(run(wide, "loop")[1]), leaves(wide))
     for evaluator in possible(narrow, every_output=False):
-        gradients = torch.autograd.grad(weighted_sum(run(narrow, evaluator, False)[1]), narrow.leaves())
+        gradients = torch.autograd.grad(weighted_sum(run(narrow, evaluator)[1]), leaves(narrow))
         for gradient, exact in zip(gradients, expected, strict=True):
             assert (gradient - exact).norm() <= 1e-4 * exact.norm(), evaluator
 
@@ -182,10 +157,10 @@ def test_constant_memory_gradients_are_within_1e_3_after_10_000_steps() -> None:
     )
     for case in (wide, narrow):
         with torch.no_grad():
-            case.recurrence.signs.sign_()
-    expected = torch.autograd.grad(weighted_sum(run(wide, "loop", False)[1]), wide.leaves())
+            case.signs.sign_()
+    expected = torch.autograd.grad(weighted_sum(run(wide, "loop")[1]), leaves(wide))
     for evaluator in ("reversible", "scan"):
-        gradients = torch.autograd.grad(weighted_sum(run(narrow, evaluator, False)[1]), narrow.leaves())
+        gradients = torch.autograd.grad(weighted_sum(run(narrow, evaluator)[1]), leaves(narrow))
         for gradient, exact in zip(gradients, expected, strict=True):
             assert (gradient - exact).norm() <= 1e-3 * exact.norm(), evaluator
 
@@ -201,27 +176,25 @@ def test_torch_compile_takes_the_layer_whole() -> None:
 
 
 def test_the_choice_is_by_cost_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    def chosen(**changes: int | bool | None) -> str:
-        fields = {
-            "batch": 64,
-            "time": 784,
-            "hidden_size": 512,
-            "block_size": 512,
-            "input_size": 1,
-            "itemsize": 4,
-        }
-        flags = {"every_output": False, "relu": False, "has_h_0": False}
-        return choose_evaluator(Shape(**{**fields, **flags, **changes}), native=True)  # type: ignore[arg-type]
+    def chosen(batch: int = 64, time: int = 784, input_size: int = 1, **changes: object) -> str:
+        def empty(*shape: int) -> Tensor:
+            return torch.empty(*shape, device="meta")
+
+        shape = Recurrence(
+            signs=empty(512), block_size=512, x=empty(batch, time, input_size), weight=empty(512, input_size)
+        )
+        return choose_evaluator(replace(shape, **changes), native=True)  # type: ignore[arg-type]
 
     assert chosen() == "kernel"
-    assert chosen(every_output=True) == chosen(relu=True) == chosen(input_size=None) == "scan"
+    assert chosen(every_output=True) == chosen(relu=True) == "scan"
+    assert chosen(x=None, ids=torch.empty(64, 784, device="meta")) == "scan"
     assert chosen(input_size=300) == "scan"  # the powers W^j U would outweigh the batch
-    assert chosen(has_h_0=True) == "scan"
+    assert chosen(h_0=torch.empty(64, 512, device="meta")) == "scan"
     assert chosen(batch=1, time=10_000) == chosen(time=1_000_000) == "scan"
 
     with caplog.at_level(logging.DEBUG, logger="hadamrnn"):
-        run(make_case(8, 8), "auto", False)
-    assert "for Shape(batch=3, time=7, hidden_size=8" in caplog.text
+        run(make_case(8, 8), "auto")
+    assert "for batch 3, time 7, hidden size 8" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -237,4 +210,4 @@ def test_an_evaluator_refuses_what_it_cannot_compute(
     options: dict[str, bool], evaluator: str, rule: str
 ) -> None:
     with pytest.raises(InputError, match=rule):
-        run(make_case(8, 8, **options), evaluator, every_output=False)  # type: ignore[arg-type]
+        run(make_case(8, 8, **options), evaluator)  # type: ignore[arg-type]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.nn.inputs import DenseInput, TokenInput
-from hadamrnn.nn.recurrence import run_recurrence
+from hadamrnn.kernels.recurrence import Recurrence
+from hadamrnn.nn.recurrence import run as run_recurrence
 from hadamrnn.nn.weight import recurrent_weight
 from tests.strategies import Weight, weights
 
@@ -18,9 +21,12 @@ TIME, INPUT_SIZE, BATCH = 6, 3, 2
 
 
 def run(drawn: Weight, x: Tensor, weight: Tensor, bias: Tensor | None, recurrence: str = "linear") -> Tensor:
-    output, _ = run_recurrence(
-        DenseInput(x, weight, bias), drawn.signs, block_size=drawn.block_size, recurrence=recurrence
-    )
+    relu = recurrence == "relu"
+    return every_state(drawn.signs, drawn.block_size, x=x, weight=weight, bias=bias, relu=relu)
+
+
+def every_state(signs: Tensor, block_size: int, **fields: Any) -> Tensor:
+    output, _ = run_recurrence(Recurrence(signs, block_size, every_output=True, **fields))
     assert output is not None
     return output
 
@@ -78,10 +84,9 @@ def test_switching_columns_instead_of_rows_only_changes_signs_of_the_state(drawn
     """The row/column proposition: h'_t = diag(u) h_t."""
     x, weight, bias, _, _ = draw_network(drawn)
     u = drawn.signs
-    switched = DenseInput(x, u[:, None] * weight, u * bias)
-    output, _ = run_recurrence(switched, torch.ones_like(u), column_signs=u, block_size=drawn.block_size)
+    switched = {"x": x, "weight": u[:, None] * weight, "bias": u * bias}
+    output = every_state(torch.ones_like(u), drawn.block_size, column_signs=u, **switched)
 
-    assert output is not None
     torch.testing.assert_close(output, u * run(drawn, x, weight, bias))
 
 
@@ -90,10 +95,9 @@ def test_switching_rows_and_columns_is_switching_rows(drawn: Weight) -> None:
     """W(u, v) with (U, b_i) has the states diag(v) h_t of W(v u) with (v U, v b_i)."""
     x, weight, bias, _, _ = draw_network(drawn)
     u, v = drawn.signs, drawn.column_signs
-    both, _ = run_recurrence(DenseInput(x, weight, bias), u, column_signs=v, block_size=drawn.block_size)
-    rows, _ = run_recurrence(DenseInput(x, v[:, None] * weight, v * bias), u * v, block_size=drawn.block_size)
+    both = every_state(u, drawn.block_size, column_signs=v, x=x, weight=weight, bias=bias)
+    rows = every_state(u * v, drawn.block_size, x=x, weight=v[:, None] * weight, bias=v * bias)
 
-    assert both is not None and rows is not None
     torch.testing.assert_close(both, v * rows)
 
 
@@ -116,13 +120,18 @@ def test_gradients_of_the_recurrence_in_all_its_arguments(
 
     def states(x: Tensor, weight: Tensor, bias: Tensor, h_0: Tensor, u: Tensor, v: Tensor) -> Tensor:
         output, last = run_recurrence(
-            DenseInput(x, weight, bias),
-            u,
-            column_signs=v if columns else None,
-            block_size=drawn.block_size,
-            h_0=h_0,
-            lengths=row_lengths,
-            recurrence=recurrence,
+            Recurrence(
+                u,
+                drawn.block_size,
+                column_signs=v if columns else None,
+                relu=recurrence == "relu",
+                x=x,
+                weight=weight,
+                bias=bias,
+                h_0=h_0,
+                lengths=row_lengths,
+                every_output=True,
+            )
         )
         assert output is not None
         return torch.cat([output.flatten(1), last], dim=1)
@@ -141,7 +150,8 @@ def test_one_hot_tokens_are_dense_one_hot_vectors(drawn: Weight) -> None:
     bias = torch.randn(drawn.hidden_size, dtype=torch.float64)
     ids = torch.randint(INPUT_SIZE, (BATCH, TIME))
     dense = torch.nn.functional.one_hot(ids, INPUT_SIZE).double()
-    output, last = run_recurrence(TokenInput(ids, weight.T + bias), drawn.signs, block_size=drawn.block_size)
+    tokens = Recurrence(drawn.signs, drawn.block_size, ids=ids, weight=weight.T + bias)
+    output, last = run_recurrence(replace(tokens, every_output=True))
 
     assert output is not None
     torch.testing.assert_close(output, run(drawn, dense, weight, bias))
@@ -150,9 +160,8 @@ def test_one_hot_tokens_are_dense_one_hot_vectors(drawn: Weight) -> None:
 
 def test_no_time_steps_leave_the_initial_state() -> None:
     h_0 = torch.randn(2, 4)
-    output, last = run_recurrence(
-        DenseInput(torch.zeros(2, 0, 1), torch.ones(4, 1), None), torch.ones(4), block_size=4, h_0=h_0
-    )
+    nothing = Recurrence(torch.ones(4), 4, x=torch.zeros(2, 0, 1), weight=torch.ones(4, 1), h_0=h_0)
+    output, last = run_recurrence(replace(nothing, every_output=True))
 
     assert output is not None and output.shape == (2, 0, 4)
     assert torch.equal(last, h_0)
@@ -160,9 +169,4 @@ def test_no_time_steps_leave_the_initial_state() -> None:
 
 def test_an_unknown_evaluator_is_refused() -> None:
     with pytest.raises(InputError, match=r"evaluator must be one of auto, .*got 'magic'"):
-        run_recurrence(
-            DenseInput(torch.zeros(1, 1, 1), torch.ones(4, 1), None),
-            torch.ones(4),
-            block_size=4,
-            evaluator="magic",
-        )
+        run_recurrence(Recurrence(torch.ones(4), 4, x=torch.zeros(1, 1, 4)), "magic")

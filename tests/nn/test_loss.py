@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy as torch_cross_entropy
 
-from hadamrnn.nn import evaluators
+from hadamrnn.kernels import backend
 from hadamrnn.nn.loss import cross_entropy, cross_entropy_reference
 
 
@@ -44,7 +44,7 @@ def test_a_tiny_loss_keeps_its_digits_in_float32(
     gap: float, native: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not native:
-        monkeypatch.setattr(evaluators, "native_is_loaded", lambda: False)
+        monkeypatch.setattr(backend, "native_is_loaded", lambda: False)
     logits = torch.tensor([[0.0, gap, 0.0]], requires_grad=True)
     loss = cross_entropy(logits, torch.tensor([1]))
     (gradient,) = torch.autograd.grad(loss, logits)

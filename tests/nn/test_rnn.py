@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from hadamrnn.errors import InputError
 from hadamrnn.nn.cell import HadamCell
-from hadamrnn.nn.inputs import DenseInput, Tokens
+from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.nn.weight import recurrent_weight
 
@@ -51,10 +51,8 @@ def copy_into_torch_rnn(layer: HadamRNN) -> nn.RNN:
         assert isinstance(cell, HadamCell)
         depth, direction = divmod(index, layer.num_directions)
         suffix = f"l{depth}" + ("_reverse" if direction else "")
-        projected = cell.projected_input(torch.zeros(1, 1, cell.input_weight.shape[1]))
-        assert isinstance(projected, DenseInput)
-        bias = torch.zeros(layer.hidden_size) if projected.bias is None else projected.bias
-        state[f"weight_ih_{suffix}"] = projected.weight
+        bias = torch.zeros(layer.hidden_size) if cell.input_bias is None else cell.input_bias
+        state[f"weight_ih_{suffix}"] = cell.quantized_weight()
         state[f"weight_hh_{suffix}"] = recurrent_weight(cell.signs(), cell.block_size, cell.column_signs())
         state[f"bias_ih_{suffix}"] = bias
         state[f"bias_hh_{suffix}"] = torch.zeros(layer.hidden_size)

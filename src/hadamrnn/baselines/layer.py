@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.nn.inputs import DenseInput, Tokens, check_ids, project_tokens
+from hadamrnn.nn.inputs import Tokens, check_ids, project_tokens
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.rnn import check_lengths
 
@@ -68,8 +68,8 @@ def batch_and_time(x: Tensor | Tokens) -> tuple[int, int]:
 def projected(x: Tensor | Tokens, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return z_t = weight x_t + bias for every t, `(batch, time, rows of weight)`."""
     if isinstance(x, Tokens):
-        return project_tokens(x, weight, bias).projected()
-    return DenseInput(x, weight, bias).projected()
+        return torch.nn.functional.embedding(*project_tokens(x, weight, bias))
+    return torch.nn.functional.linear(x, weight, bias)
 
 
 def dense(x: Tensor | Tokens, input_size: int, dtype: torch.dtype) -> Tensor:

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from hadamrnn.errors import InputError
+from hadamrnn.kernels.backend import NATIVE_DTYPES, check_array
 from hadamrnn.kernels.library import LossArgs, native_kernel
 from hadamrnn.kernels.threads import run_slices
 
@@ -34,9 +36,16 @@ def cross_entropy(
     Returns:
         The loss, a scalar; the gradient of the logits (`(0,)` unless `with_gradient`).
     """
-    logits, targets = logits.contiguous(), targets.contiguous()
+    if logits.dim() != 2 or logits.dtype not in NATIVE_DTYPES or logits.shape[1] == 0:
+        raise InputError(
+            "logits must be float32 or float64 of shape (positions, classes) with at least one class, "
+            f"got {logits.dtype} of shape {tuple(logits.shape)}."
+        )
     positions, classes = logits.shape
-    count = _count_targets(targets, positions, classes, ignore_index)
+    check_array("logits", logits, logits.dtype, (positions, classes))
+    check_array("targets", targets, torch.int64, (positions,))
+    logits, targets = logits.contiguous(), targets.contiguous()
+    count = _count_targets(targets, classes, ignore_index)
     slices = max(1, -(-positions // _SLICE))
     losses = logits.new_zeros(slices)
     gradient = torch.empty_like(logits) if with_gradient else logits.new_empty(0)
@@ -57,14 +66,21 @@ def _(logits: Tensor, targets: Tensor, ignore_index: int, with_gradient: bool) -
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.save_for_backward(output[1])
+    logits, targets, ctx.ignore_index, _ = inputs
+    ctx.save_for_backward(logits, targets, output[1])
     ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)  # of the gradient itself: zeros as large as the logits
 
 
 def _differentiate(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
-    (gradient,) = ctx.saved_tensors
-    return scale(gradient, grad_loss), None, None, None
+    logits, targets, gradient = ctx.saved_tensors
+    if not torch.is_grad_enabled():
+        return scale(gradient, grad_loss), None, None, None
+    # create_graph=True: a gradient that can be differentiated again.
+    rows = logits.view_as(logits)
+    loss = cross_entropy_reference(rows, targets, ctx.ignore_index)
+    (again,) = torch.autograd.grad(loss, rows, grad_loss, create_graph=True)
+    return again, None, None, None
 
 
 cross_entropy.register_autograd(_differentiate, setup_context=_save)
@@ -84,13 +100,18 @@ def _(values: Tensor, factor: Tensor) -> Tensor:
     return torch.empty_like(values)
 
 
-def _count_targets(targets: Tensor, positions: int, classes: int, ignore_index: int) -> int:
+def cross_entropy_reference(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
+    """Return the same in plain torch: softplus of the others' log-sum-exp against the target's logit."""
+    counted = targets != ignore_index
+    index = torch.where(counted, targets, 0)[:, None]
+    others = (logits - logits.gather(1, index)).scatter(1, index, float("-inf"))
+    losses = softplus(others.logsumexp(1), threshold=40.0)
+    return torch.where(counted, losses, torch.zeros_like(losses)).sum() / counted.sum()
+
+
+def _count_targets(targets: Tensor, classes: int, ignore_index: int) -> int:
     """Return how many targets count; refuse those that would make the native code read out of bounds."""
-    if targets.dtype != torch.int64 or targets.shape != (positions,):
-        raise InputError(
-            f"targets must be int64 of shape ({positions},), "
-            f"got {targets.dtype} of shape {tuple(targets.shape)}."
-        )
+    positions = targets.shape[0]
     values = targets.numpy()
     if positions == 0 or (0 <= values.min() and values.max() < classes and not 0 <= ignore_index < classes):
         return positions

@@ -1,121 +1,106 @@
-"""The fused scan as a torch operator: h_t = f(W h_(t-1) + z_t), on the CPU, in float32 or float64.
+"""The fused scan: a recurrence run step by step, natively where C can, else in plain torch.
 
-`hadamrnn::scan` runs the recurrence and, if it is given V, the read-out; `hadamrnn::scan_backward` is
-its gradient. torch.compile takes both as they are: their fake kernels tell it the shapes.
+`scan` is the door. Behind it `hadamrnn::scan` runs the recurrence and, if it is given V, the read-out, and
+`hadamrnn::scan_backward` is its gradient. torch.compile takes both as they are: their fake kernels tell
+it the shapes. Derivatives of the gradient go through `hadamrnn.kernels.plain`.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hadamrnn.kernels.problem import DIFFERENTIABLE, Problem, backward, forward
+from hadamrnn.kernels.backend import runs_natively
+from hadamrnn.kernels.call import backward, empty_results, forward
+from hadamrnn.kernels.plain import about_root, plain_gradients, plain_scan
+from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurrence
+
+# A linear scan keeps at most this many states of a row, however long it is, and none closer than that.
+MAX_KEPT_STATES = 64
+# The projected rows of a wide input are made in chunks of about this size.
+CHUNK_BYTES = 16 << 20
+# Steps of such a chunk at least, and of an exported program, whose batch size is open.
+MIN_CHUNK_STEPS = 16
 
 
-@torch.library.custom_op("hadamrnn::scan", mutates_args=())
-def scan(
-    x: Tensor | None,
-    ids: Tensor | None,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    signs: Tensor,
-    column_signs: Tensor | None,
-    h_0: Tensor | None,
-    lengths: Tensor | None,
-    output_weight: Tensor | None,
-    output_bias: Tensor | None,
-    block_size: int,
-    relu: bool,
-    sigma: bool,
-    every_output: bool,
-    segment: int,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Run h_t = f(W h_(t-1) + z_t) over the rows of a batch.
+def scan(recurrence: Recurrence, *, reversible: bool = False) -> tuple[Tensor | None, Tensor]:
+    """Return h_t (or y_t) of all steps, None unless wanted, and the last state.
 
-    Args:
-        x, weight, bias: z_t = U x_t + b with x `(batch, time, input_size)`, U `(hidden_size, input_size)`
-            (an `input_size` of 0 leaves z_t = b); without weight z_t = x_t.
-        ids, weight: z_t = weight[id_t] with ids int64 `(batch, time)`, weight `(num_ids, hidden_size)`.
-        signs, column_signs: u and v of W(u, v), `(hidden_size,)`.
-        h_0, lengths: `(batch, hidden_size)` and int64 `(batch,)`.
-        output_weight, output_bias: V `(output_size, hidden_size)` and b_o: give logits instead of states.
-        relu, sigma: whether f is ReLU; whether the read-out sees ReLU(h_t).
-        every_output: whether the states of all steps are wanted.
-        segment: steps between two states kept for the backward pass; `time` keeps none.
+    With `reversible` a linear recurrence keeps no state but the last and rebuilds h_(t-1) = W^-1 (h_t - z_t).
+    """
+    if not runs_natively(recurrence.signs, *(getattr(recurrence, name) for name in DIFFERENTIABLE)):
+        return plain_scan(recurrence, thrifty=reversible)
+    described = replace(recurrence, segment=_segment(recurrence, reversible))
+    output, last, _ = scan_operator(*described.arguments())
+    return (output if recurrence.has_output else None), last
+
+
+def _segment(recurrence: Recurrence, reversible: bool) -> int:
+    """Return the number of steps between two kept states: a function of the shape only."""
+    time = recurrence.time
+    if recurrence.is_wide:
+        if torch.compiler.is_exporting():
+            return MIN_CHUNK_STEPS
+        row_bytes = recurrence.hidden_size * recurrence.signs.element_size()
+        return max(MIN_CHUNK_STEPS, CHUNK_BYTES // max(recurrence.batch * row_bytes, 1))
+    if recurrence.relu:
+        return about_root(time)
+    return max(time, 1) if reversible else max(MAX_KEPT_STATES, -(-time // MAX_KEPT_STATES))
+
+
+@torch.library.custom_op("hadamrnn::scan", mutates_args=(), schema=f"({SCHEMA}) -> (Tensor, Tensor, Tensor)")
+def scan_operator(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Run a recurrence in C.
 
     Returns:
         states `(batch, time, hidden_size)` or logits `(batch, time, output_size)` or nothing `(0,)`;
         the last `(batch, hidden_size)`; the kept ones `(batch, ceil(time / segment) - 1, hidden_size)`.
     """
-    return forward(
-        Problem(
-            x, ids, weight, bias, signs, column_signs, h_0, lengths, output_weight, output_bias,
-            block_size, relu, sigma, every_output, segment,
-        )
-    )  # fmt: skip
+    return forward(Recurrence(*arguments))
 
 
-@torch.library.custom_op("hadamrnn::scan_backward", mutates_args=())
-def scan_backward(
-    x: Tensor | None,
-    ids: Tensor | None,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    signs: Tensor,
-    column_signs: Tensor | None,
-    h_0: Tensor | None,
-    lengths: Tensor | None,
-    output_weight: Tensor | None,
-    output_bias: Tensor | None,
-    block_size: int,
-    relu: bool,
-    sigma: bool,
-    every_output: bool,
-    segment: int,
-    grad_output: Tensor | None,
-    grad_last: Tensor | None,
-    output: Tensor | None,
-    last: Tensor,
-    checkpoints: Tensor,
-    wanted: list[bool],
-) -> list[Tensor]:
-    """Return the gradients of x, weight, bias, u, v, h_0, V and b_o, `(0,)` where not wanted."""
-    problem = Problem(
-        x, ids, weight, bias, signs, column_signs, h_0, lengths, output_weight, output_bias,
-        block_size, relu, sigma, every_output, segment,
-    )  # fmt: skip
-    gradients = backward(problem, grad_output, grad_last, output, last, checkpoints, wanted)
-    return [signs.new_empty(0) if gradient is None else gradient for gradient in gradients]
+@torch.library.custom_op(
+    "hadamrnn::scan_backward",
+    mutates_args=(),
+    schema=f"({SCHEMA}, Tensor? grad_output, Tensor? grad_last, Tensor? output, Tensor last, "
+    "Tensor checkpoints, bool[] wanted) -> Tensor[]",
+)
+def scan_backward_operator(*arguments: Any) -> list[Tensor]:
+    """Return the gradients of `DIFFERENTIABLE`, `(0,)` where not wanted."""
+    recurrence, (*tensors, wanted) = Recurrence(*arguments[: len(FIELDS)]), arguments[len(FIELDS) :]
+    gradients = backward(recurrence, *tensors, _names(wanted))
+    return [gradients.get(name, recurrence.signs.new_empty(0)) for name in DIFFERENTIABLE]
 
 
-_INPUTS = tuple(Problem.__dataclass_fields__)
+@scan_operator.register_fake
+def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return empty_results(Recurrence(*arguments))
 
 
-@scan.register_fake
-def _(*inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
-    return Problem(*inputs).empty_results()
-
-
-@scan_backward.register_fake
-def _(*inputs: Any) -> list[Tensor]:
-    problem, wanted = Problem(*inputs[: len(_INPUTS)]), inputs[-1]
-    likes = [getattr(problem, name) for name in DIFFERENTIABLE]
+@scan_backward_operator.register_fake
+def _(*arguments: Any) -> list[Tensor]:
+    recurrence, wanted = Recurrence(*arguments[: len(FIELDS)]), _names(arguments[-1])
     return [
-        torch.empty_like(like, memory_format=torch.contiguous_format)
-        if is_wanted
-        else problem.signs.new_empty(0)
-        for like, is_wanted in zip(likes, wanted, strict=True)
+        torch.empty_like(getattr(recurrence, name), memory_format=torch.contiguous_format)
+        if name in wanted
+        else recurrence.signs.new_empty(0)
+        for name in DIFFERENTIABLE
     ]
 
 
+def _names(wanted: list[bool]) -> list[str]:
+    return [name for name, is_wanted in zip(DIFFERENTIABLE, wanted, strict=True) if is_wanted]
+
+
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    problem = Problem(*inputs)
-    tensors = inputs[: _INPUTS.index("block_size")]
-    states = output[0] if problem.every_output and problem.output_weight is None else None
-    ctx.save_for_backward(*tensors, states, *output[1:])
-    ctx.shape = inputs[len(tensors) :]
+    recurrence = Recurrence(*inputs)
+    states = output[0] if recurrence.every_output and recurrence.output_weight is None else None
+    ctx.is_tensor = [isinstance(value, Tensor) for value in inputs]
+    ctx.rest = [None if isinstance(value, Tensor) else value for value in inputs]
+    ctx.save_for_backward(*(value for value in inputs if isinstance(value, Tensor)), states, *output[1:])
     ctx.set_materialize_grads(False)
 
 
@@ -123,13 +108,21 @@ def _differentiate(
     ctx: Any, grad_output: Tensor | None, grad_last: Tensor | None, _: Tensor | None
 ) -> tuple[Tensor | None, ...]:
     *tensors, states, last, checkpoints = ctx.saved_tensors
-    wanted = [bool(ctx.needs_input_grad[_INPUTS.index(name)]) for name in DIFFERENTIABLE]
-    gradients = scan_backward(*tensors, *ctx.shape, grad_output, grad_last, states, last, checkpoints, wanted)
-    found = dict(zip(DIFFERENTIABLE, gradients, strict=True))
+    saved = iter(tensors)
+    pairs = zip(ctx.is_tensor, ctx.rest, strict=True)
+    arguments = [next(saved) if is_tensor else value for is_tensor, value in pairs]
+    wanted = [bool(ctx.needs_input_grad[FIELDS.index(name)]) for name in DIFFERENTIABLE]
+    if torch.is_grad_enabled():  # create_graph=True
+        found = plain_gradients(Recurrence(*arguments), grad_output, grad_last, _names(wanted))
+    else:
+        gradients = scan_backward_operator(
+            *arguments, grad_output, grad_last, states, last, checkpoints, wanted
+        )
+        found = dict(zip(DIFFERENTIABLE, gradients, strict=True))
     return tuple(
-        found[name] if name in found and needed else None
-        for name, needed in zip(_INPUTS, ctx.needs_input_grad, strict=True)
+        found[name] if needed and name in found else None
+        for name, needed in zip(FIELDS, ctx.needs_input_grad, strict=True)
     )
 
 
-scan.register_autograd(_differentiate, setup_context=_save)
+scan_operator.register_autograd(_differentiate, setup_context=_save)

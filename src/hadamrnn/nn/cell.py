@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import overload
+
 import torch
 from torch import Tensor, nn
 
 from hadamrnn.bits import WeightBits
-from hadamrnn.nn.inputs import DenseInput, RecurrenceInput, Tokens, project_tokens
+from hadamrnn.kernels.plain import fast_product
+from hadamrnn.kernels.recurrence import Recurrence
+from hadamrnn.nn.inputs import Tokens, project_tokens
 from hadamrnn.nn.linear import initialize_projection
-from hadamrnn.nn.recurrence import run_readout, run_recurrence
+from hadamrnn.nn.precision import admit, full_precision, widen
+from hadamrnn.nn.recurrence import run
 from hadamrnn.nn.straight_through import quantize, sign
-from hadamrnn.nn.transform import hadamard_transform
 
 
 class HadamCell(nn.Module):
@@ -77,51 +82,68 @@ class HadamCell(nn.Module):
         """Return v, entries +-1, or None where only rows are switched."""
         return None if self.latent_column_signs is None else sign(self.latent_column_signs)
 
-    def projected_input(self, x: Tensor | Tokens) -> RecurrenceInput:
-        """Return x with the quantized projection that turns it into z_t."""
-        weight = quantize(self.input_weight, self.weight_bits)
+    def quantized_weight(self) -> Tensor:
+        """Return q(U), `(hidden_size, input_size)`."""
+        return quantize(self.input_weight, self.weight_bits)
+
+    def describe(self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None) -> Recurrence:
+        """Return the recurrence of this cell over x, in the precision it is computed in."""
+        column_signs, bias = self.column_signs(), self.input_bias
+        weight, bias = widen(self.quantized_weight()), (None if bias is None else widen(bias))
+        recurrence = Recurrence(
+            signs=widen(self.signs()),
+            block_size=self.block_size,
+            column_signs=None if column_signs is None else widen(column_signs),
+            relu=self.recurrence == "relu",
+            h_0=h_0,
+            lengths=lengths,
+        )
         if isinstance(x, Tokens):
-            return project_tokens(x, weight, self.input_bias)
-        return DenseInput(x, weight, self.input_bias)
+            ids, table = project_tokens(x, weight, bias)
+            return replace(recurrence, ids=ids, weight=table)
+        return replace(recurrence, x=x, weight=weight, bias=bias)
 
     def run(
         self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None, every_output: bool
     ) -> tuple[Tensor | None, Tensor]:
-        return run_recurrence(
-            self.projected_input(x),
-            self.signs(),
-            column_signs=self.column_signs(),
-            block_size=self.block_size,
-            h_0=h_0,
-            lengths=lengths,
-            recurrence=self.recurrence,
-            every_output=every_output,
-            evaluator=self.evaluator,
-        )
+        x, h_0 = self._admit(x), (None if h_0 is None else self._admit(h_0, "h_0"))
+        with full_precision(self.input_weight):
+            recurrence = replace(self.describe(x, h_0, lengths), every_output=every_output)
+            output, last = run(recurrence, self.evaluator)
+        dtype = self.input_weight.dtype
+        return (None if output is None else output.to(dtype)), last.to(dtype)
 
     def run_readout(
         self, x: Tensor | Tokens, weight: Tensor, bias: Tensor | None, lengths: Tensor | None, sigma: bool
     ) -> Tensor:
         """Return V sigma(h_t) + b_o for all steps; the states are never kept."""
-        return run_readout(
-            self.projected_input(x),
-            self.signs(),
-            output_weight=weight,
-            output_bias=bias,
-            sigma=sigma,
-            column_signs=self.column_signs(),
-            block_size=self.block_size,
-            lengths=lengths,
-            recurrence=self.recurrence,
-            evaluator=self.evaluator,
-        )
+        x, weight = self._admit(x), self._admit(weight, "The read-out's weight")
+        bias = None if bias is None else self._admit(bias, "The read-out's bias")
+        with full_precision(self.input_weight):
+            recurrence = self.describe(x, None, lengths)
+            read = replace(recurrence, output_weight=weight, output_bias=bias, sigma=sigma)
+            logits, _ = run(read, self.evaluator)
+        assert logits is not None
+        return logits.to(self.input_weight.dtype)
 
     def step(self, x_t: Tensor, h: Tensor) -> Tensor:
         """Return h_t from x_t `(batch, input_size)` and h_(t-1) `(batch, hidden_size)`."""
-        column_signs = self.column_signs()
-        switched = h if column_signs is None else h * column_signs
-        scaled_signs = self.signs() / self.block_size**0.5
-        weight = quantize(self.input_weight, self.weight_bits)
-        z_t = nn.functional.linear(x_t, weight, self.input_bias)
-        new = hadamard_transform(switched, self.block_size) * scaled_signs + z_t
-        return torch.relu(new) if self.recurrence == "relu" else new
+        x_t, h = self._admit(x_t), self._admit(h, "The state")
+        with full_precision(self.input_weight):
+            recurrence = self.describe(x_t, h, None)
+            new = fast_product(recurrence)(h) + recurrence.projected()
+        return (new.relu() if recurrence.relu else new).to(self.input_weight.dtype)
+
+    @overload
+    def _admit(self, value: Tensor, name: str = ...) -> Tensor: ...
+
+    @overload
+    def _admit(self, value: Tensor | Tokens, name: str = ...) -> Tensor | Tokens: ...
+
+    def _admit(self, value: Tensor | Tokens, name: str = "The input") -> Tensor | Tokens:
+        """Return a value in the precision to compute in; refuse another type than the weights'."""
+        if isinstance(value, Tensor):
+            return admit(name, value, self.input_weight)
+        if value.embedding is not None:
+            admit("The embedding", value.embedding.weight, self.input_weight)
+        return value

@@ -1,8 +1,4 @@
-"""What a recurrence is fed with: the forms of z_t = U x_t + b_i.
-
-`Tokens` is what a user hands to a layer. `DenseInput` and `TokenInput` are what an evaluator gets:
-the input together with its (already quantized) projection. All are batch first.
-"""
+"""Token ids as the input of a layer."""
 
 from __future__ import annotations
 
@@ -12,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from hadamrnn.errors import InputError
+from hadamrnn.kernels.backend import values_are_hidden
 
 
 @dataclass(frozen=True)
@@ -22,44 +19,8 @@ class Tokens:
     embedding: nn.Embedding | None = None
 
 
-@dataclass(frozen=True)
-class DenseInput:
-    """z_t = U x_t + b_i with x: `(batch, time, input_size)`, U: `(hidden_size, input_size)`."""
-
-    x: Tensor
-    weight: Tensor
-    bias: Tensor | None
-
-    @property
-    def batch_and_time(self) -> tuple[int, int]:
-        return self.x.shape[0], self.x.shape[1]
-
-    def projected(self) -> Tensor:
-        """Return every z_t, shape `(batch, time, hidden_size)`."""
-        return nn.functional.linear(self.x, self.weight, self.bias)
-
-
-@dataclass(frozen=True)
-class TokenInput:
-    """z_t = table[id_t] with ids: `(batch, time)` int64, table: `(num_ids, hidden_size)`."""
-
-    ids: Tensor
-    table: Tensor
-
-    @property
-    def batch_and_time(self) -> tuple[int, int]:
-        return self.ids.shape[0], self.ids.shape[1]
-
-    def projected(self) -> Tensor:
-        """Return every z_t, shape `(batch, time, hidden_size)`."""
-        return nn.functional.embedding(self.ids, self.table)
-
-
-RecurrenceInput = DenseInput | TokenInput
-
-
-def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> TokenInput:
-    """Return the tokens with their table of projections, one row per distinct token.
+def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return ids `(batch, time)` and the rows they stand for, `(num_ids, hidden_size)`: z_t = table[id_t].
 
     One-hot tokens pick columns of U, so the table is U'. Embedded tokens are projected once per
     distinct id in the batch: a review has many words but few different ones.
@@ -70,15 +31,15 @@ def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> Token
     else:
         check_ids(tokens.ids, tokens.embedding.num_embeddings)
         distinct, ids = _distinct(tokens.ids, tokens.embedding.num_embeddings)
-        table = tokens.embedding(distinct) @ weight.T
-    return TokenInput(ids, table if bias is None else table + bias)
+        table = tokens.embedding(distinct).to(weight.dtype) @ weight.T
+    return ids, (table if bias is None else table + bias)
 
 
 def check_ids(ids: Tensor, num_ids: int) -> None:
-    """Refuse ids that are no int64 in 0..num_ids-1 (the values are not looked at while compiling)."""
+    """Refuse ids that are no int64 in 0..num_ids-1 (the values are not looked at while tracing)."""
     if ids.dtype != torch.int64:
         raise InputError(f"Token ids must be int64, got {ids.dtype}. Convert them with .long().")
-    if torch.compiler.is_compiling() or ids.numel() == 0:
+    if values_are_hidden() or ids.numel() == 0:
         return
     lowest, highest = _bounds(ids)
     if lowest < 0 or highest >= num_ids:
@@ -100,10 +61,10 @@ def _bounds(ids: Tensor) -> tuple[int, int]:
 def _distinct(ids: Tensor, num_ids: int) -> tuple[Tensor, Tensor]:
     """Return the distinct ids and each token's position among them.
 
-    A small vocabulary is taken whole; so is any under torch.compile, where the number of
-    distinct ids would be a data-dependent shape.
+    A small vocabulary is taken whole; so is any under torch.compile or a
+    transform of torch.func, where the number of distinct ids would be a data-dependent shape.
     """
-    if torch.compiler.is_compiling() or num_ids * 8 <= ids.numel():
+    if values_are_hidden() or num_ids * 8 <= ids.numel():
         return torch.arange(num_ids, device=ids.device), ids
     distinct, positions = torch.unique(ids, return_inverse=True)
     return distinct, positions

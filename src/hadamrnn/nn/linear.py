@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from hadamrnn.bits import WeightBits, check_weight_bits
+from hadamrnn.nn.precision import autocast_is_on, full_precision
 from hadamrnn.nn.straight_through import quantize
 
 
@@ -50,7 +51,11 @@ class QuantizedLinear(nn.Module):
         return quantize(self.weight, self.weight_bits)
 
     def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.linear(x, self.quantized_weight(), self.bias)
+        # Autocast would round the grid of q(weight).
+        if not autocast_is_on(self.weight):
+            return nn.functional.linear(x, self.quantized_weight(), self.bias)
+        with full_precision(self.weight):
+            return nn.functional.linear(x.to(self.weight.dtype), self.quantized_weight(), self.bias)
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, weight_bits={self.weight_bits!r}"

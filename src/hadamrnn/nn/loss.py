@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss, softplus
+from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
+from hadamrnn.kernels.backend import runs_natively
 from hadamrnn.kernels.loss import cross_entropy as native_cross_entropy
-from hadamrnn.nn.evaluators import runs_natively
+from hadamrnn.kernels.loss import cross_entropy_reference
+from hadamrnn.nn.precision import widen
 
 
 def target_loss(logits: Tensor, target: Tensor) -> Tensor:
@@ -34,24 +36,16 @@ def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> 
     """Return the mean cross-entropy; positions whose target is `ignore_index` do not count.
 
     Args:
-        logits: `(..., classes)`.
+        logits: `(..., classes)`; the loss is computed in float32 at least.
         targets: int64 `(...)`.
 
     >>> cross_entropy(torch.tensor([[40.0, 0.0]]), torch.tensor([0])) > 0
     tensor(True)
     """
-    rows, flat_targets = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)
+    logits = widen(logits)
+    rows, flat_targets = logits.reshape(targets.numel(), logits.shape[-1]), targets.reshape(-1)
     if not runs_natively(logits):
         return cross_entropy_reference(rows, flat_targets, ignore_index)
     with_gradient = torch.is_grad_enabled() and logits.requires_grad
     loss: Tensor = native_cross_entropy(rows, flat_targets, ignore_index, with_gradient)[0]
     return loss
-
-
-def cross_entropy_reference(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
-    """Return the same in torch: softplus of the others' log-sum-exp against the target's logit."""
-    counted = targets != ignore_index
-    index = torch.where(counted, targets, 0)[:, None]
-    others = (logits - logits.gather(1, index)).scatter(1, index, float("-inf"))
-    losses = softplus(others.logsumexp(1), threshold=40.0)
-    return torch.where(counted, losses, torch.zeros_like(losses)).sum() / counted.sum()

@@ -12,6 +12,7 @@ from torch.nn.utils.rnn import PackedSequence
 from hadamrnn.bits import WeightBits, check_weight_bits
 from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import order_factors
+from hadamrnn.kernels.backend import values_are_hidden
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.interface import RecurrentLayer
@@ -262,14 +263,14 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 
 
 def check_lengths(lengths: Tensor | None, batch: int, time: int) -> None:
-    """Refuse lengths that are no int64 `(batch,)` in 0..time (values are not looked at while compiling)."""
+    """Refuse lengths that are no int64 `(batch,)` in 0..time (values are not looked at while tracing)."""
     if lengths is None:
         return
     if lengths.dtype != torch.int64 or tuple(lengths.shape) != (batch,):
         raise InputError(
             f"lengths must be int64 of shape ({batch},), got {lengths.dtype} of shape {tuple(lengths.shape)}."
         )
-    if torch.compiler.is_compiling() or batch == 0:
+    if values_are_hidden() or batch == 0:
         return
     lowest, highest = (int(bound) for bound in torch.aminmax(lengths))
     if lowest < 0 or highest > time:

@@ -7,14 +7,10 @@ Start reading at `recurrent_weight`; the rest of the file serves it.
 
 from __future__ import annotations
 
-from functools import cache
-
 import torch
 from torch import Tensor
 
-from hadamrnn.errors import InputError
-from hadamrnn.hadamard.orders import hadamard_matrix
-from hadamrnn.tracing import constant_when_traced
+from hadamrnn.kernels.transform import count_blocks, hadamard_tensor
 
 
 def recurrent_weight(signs: Tensor, block_size: int, column_signs: Tensor | None = None) -> Tensor:
@@ -42,24 +38,3 @@ def recurrent_weight(signs: Tensor, block_size: int, column_signs: Tensor | None
     blocks = torch.kron(torch.eye(num_blocks, dtype=signs.dtype, device=signs.device), block)
     weight = signs[:, None] * blocks
     return weight if column_signs is None else weight * column_signs
-
-
-def count_blocks(hidden_size: int, block_size: int) -> int:
-    """Return q = hidden_size / block_size, which must be whole."""
-    if block_size < 1 or hidden_size % block_size:
-        raise InputError(
-            f"block_size must divide the hidden size, got {block_size} for hidden size {hidden_size}. "
-            "Choose block_size = hidden_size / num_blocks with num_blocks a divisor of the hidden size."
-        )
-    return hidden_size // block_size
-
-
-@constant_when_traced
-def hadamard_tensor(order: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return `hadamard_matrix(order)` as a tensor; a constant for torch.compile and torch.export."""
-    return _cached(order, dtype, device)
-
-
-@cache
-def _cached(order: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.tensor(hadamard_matrix(order), dtype=dtype, device=device)

@@ -11,10 +11,14 @@ which costs b (m + n) multiply-adds instead of b^2 and stays inside fast GEMMs.
 
 from __future__ import annotations
 
+from functools import cache
+
+import torch
 from torch import Tensor
 
-from hadamrnn.hadamard.orders import order_factors
-from hadamrnn.nn.weight import count_blocks, hadamard_tensor
+from hadamrnn.errors import InputError
+from hadamrnn.hadamard.orders import hadamard_matrix, order_factors
+from hadamrnn.tracing import constant_when_traced
 
 # Below this block size one dense product beats two smaller ones.
 _DENSE_BLOCK_SIZE = 32
@@ -64,3 +68,24 @@ def _split(order: int) -> tuple[int, int]:
         products.append(products[-1] * factor)
     rows = min(products, key=lambda rows: rows + order // rows)
     return rows, order // rows
+
+
+def count_blocks(hidden_size: int, block_size: int) -> int:
+    """Return q = hidden_size / block_size, which must be whole."""
+    if block_size < 1 or hidden_size % block_size:
+        raise InputError(
+            f"block_size must divide the hidden size, got {block_size} for hidden size {hidden_size}. "
+            "Choose block_size = hidden_size / num_blocks with num_blocks a divisor of the hidden size."
+        )
+    return hidden_size // block_size
+
+
+@constant_when_traced
+def hadamard_tensor(order: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return `hadamard_matrix(order)` as a tensor; a constant for torch.compile and torch.export."""
+    return _cached(order, dtype, device)
+
+
+@cache
+def _cached(order: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.tensor(hadamard_matrix(order), dtype=dtype, device=device)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import hadamard_orders
-from hadamrnn.nn.transform import hadamard_transform, hadamard_transform_reference
+from hadamrnn.kernels.transform import hadamard_transform, hadamard_transform_reference
 from hadamrnn.nn.weight import recurrent_weight
 from tests.strategies import Weight, weights
 

@@ -1,0 +1,53 @@
+"""Who computes: the C library, or plain torch.
+
+C knows values and first derivatives on the CPU, in float32 and float64. Whatever else torch asks for
+(forward-mode derivatives, `torch.func` transforms, other devices) goes through plain torch operations.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from hadamrnn.errors import InputError
+from hadamrnn.kernels.library import load_library
+from hadamrnn.tracing import constant_when_traced
+
+NATIVE_DTYPES = (torch.float32, torch.float64)
+
+
+@constant_when_traced
+def native_is_loaded() -> bool:
+    return load_library() is not None
+
+
+def runs_natively(tensor: Tensor, *others: Tensor | None) -> bool:
+    """Whether the native library is there and may compute on tensors like the first, derivatives included."""
+    if tensor.device.type != "cpu" or tensor.dtype not in NATIVE_DTYPES or not native_is_loaded():
+        return False
+    return not (is_transformed() or any(map(_has_tangent, (tensor, *others))))
+
+
+def is_transformed() -> bool:
+    """Whether a `torch.func` transform (vmap, grad, jvp, ...) is at work."""
+    return torch._C._are_functorch_transforms_active()
+
+
+def values_are_hidden() -> bool:
+    """Whether the values of tensors cannot be looked at, because torch is tracing or transforming."""
+    return torch.compiler.is_compiling() or is_transformed()
+
+
+def check_array(name: str, tensor: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    """Refuse a tensor that is not the array that C will read: the last check before a pointer is taken."""
+    if tensor.dtype != dtype or tuple(tensor.shape) != shape:
+        raise InputError(
+            f"{name} must be {dtype} of shape {shape}, got {tensor.dtype} of shape {tuple(tensor.shape)}."
+        )
+    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+        raise InputError(f"{name} must be dense and on the CPU, got {tensor.layout} on {tensor.device}.")
+
+
+def _has_tangent(tensor: Tensor | None) -> bool:
+    return tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None

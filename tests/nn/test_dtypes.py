@@ -1,0 +1,376 @@
+"""Whatever the types, autocast, evaluator and kind of derivative: the dense float64 loop's numbers, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from hadamrnn.errors import InputError
+from hadamrnn.kernels.backend import native_is_loaded
+from hadamrnn.kernels.loss import cross_entropy as native_cross_entropy
+from hadamrnn.kernels.scan import scan_operator
+from hadamrnn.nn.cell import HadamCell
+from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.linear import QuantizedLinear
+from hadamrnn.nn.loss import cross_entropy
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.recurrence import EVALUATORS
+from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.nn.weight import recurrent_weight
+from tests.kernels.problems import make_case
+
+BATCH, TIME, HIDDEN_SIZE = 2, 6, 8
+NARROW, WIDE = 3, 20  # projected inside the native loop, and outside
+REALS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+OTHERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool, torch.complex64)
+AUTOCAST = (None, torch.bfloat16, torch.float16)
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 6e-2}
+
+
+def autocast(dtype: torch.dtype | None) -> Any:
+    return nullcontext() if dtype is None else torch.autocast("cpu", dtype)
+
+
+def cells(layer: HadamRNN) -> Iterator[HadamCell]:
+    for cell in layer.cells:
+        assert isinstance(cell, HadamCell)
+        yield cell
+
+
+def dense_states(x: Tensor, h: Tensor, signs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Return every h_t of h_t = W(u) h_(t-1) + U x_t + b_i, written out with dense products."""
+    matrix = recurrent_weight(signs, HIDDEN_SIZE)
+    states = []
+    for x_t in x.unbind(1):
+        h = h @ matrix.T + x_t @ weight.T + bias
+        states.append(h)
+    return torch.stack(states, 1)
+
+
+def reference(layer: HadamRNN, x: Tensor, h_0: Tensor | None = None) -> Tensor:
+    """Return the outputs of all steps in float64."""
+    states = x.double()
+    for index, cell in enumerate(cells(layer)):
+        h = torch.zeros(len(x), HIDDEN_SIZE).double() if h_0 is None else h_0[index].double()
+        assert cell.input_bias is not None
+        weights = (cell.signs(), cell.quantized_weight(), cell.input_bias)
+        states = dense_states(states.relu() if index else states, h, *(weight.double() for weight in weights))
+    return states.detach()
+
+
+def assert_near(found: Tensor, expected: Tensor, dtype: torch.dtype, label: object = "") -> None:
+    tolerance = TOLERANCE[dtype]
+    torch.testing.assert_close(
+        found.double(), expected.double(), rtol=tolerance, atol=tolerance, msg=lambda text: f"{label}: {text}"
+    )
+
+
+def draw(dtype: torch.dtype, *shape: int) -> Tensor:
+    return (3 * torch.randn(*shape)).to(dtype) if dtype != torch.bool else torch.randn(*shape) > 0
+
+
+def fits(layer: torch.dtype, given: torch.dtype, cast: torch.dtype | None) -> bool:
+    """Whether a layer takes such a tensor: its own type, and under autocast any below float64."""
+    below = REALS[1:]
+    return given == layer or (cast is not None and given in below and layer in below)
+
+
+@pytest.mark.parametrize("cast", AUTOCAST, ids=str)
+@pytest.mark.parametrize("evaluator", EVALUATORS)
+@pytest.mark.filterwarnings("ignore:Casting complex values")
+def test_every_input_gives_the_reference_or_is_refused(evaluator: str, cast: torch.dtype | None) -> None:
+    torch.manual_seed(0)
+    for dtype, num_layers, width in product(REALS, (1, 2), (NARROW, WIDE)):
+        if evaluator == "kernel" and num_layers == 2:
+            continue  # the first layer's states are all wanted
+        layer = HadamRNN(width, HIDDEN_SIZE, num_layers, batch_first=True, evaluator=evaluator, dtype=dtype)
+        for given, given_h_0 in product((*REALS, *OTHERS), (None, *REALS, torch.int64)):
+            x = draw(given, BATCH, TIME, width)
+            h_0 = None if given_h_0 is None else draw(given_h_0, num_layers, BATCH, HIDDEN_SIZE)
+            label = f"layer {dtype} x {num_layers}, {width} inputs of {given}, h_0 {given_h_0}"
+            with autocast(cast):
+                if not all(fits(dtype, kind, cast) for kind in (given, given_h_0 or dtype)):
+                    with pytest.raises(InputError, match=rf"must be {dtype} like the layer's weights"):
+                        layer.last_state(x, h_0)
+                    continue
+                last = layer.last_state(x, h_0)
+                output = last[-1][:, None] if evaluator == "kernel" else layer(x, h_0)[0]
+            expected = reference(layer, x, h_0)
+            assert last.dtype == output.dtype == dtype, label
+            assert_near(last[-1], expected[:, -1], dtype, label)
+            assert_near(output, expected[:, -output.shape[1] :], dtype, label)
+
+
+@pytest.mark.parametrize("cast", AUTOCAST, ids=str)
+@pytest.mark.parametrize("evaluator", ["auto", "loop", "scan", "reversible"])
+@pytest.mark.parametrize("embedded", [False, True])
+def test_tokens_and_the_read_out_give_the_reference(
+    embedded: bool, evaluator: str, cast: torch.dtype | None
+) -> None:
+    torch.manual_seed(0)
+    ids, targets = torch.randint(NARROW, (BATCH, TIME)), torch.randint(4, (BATCH, TIME))
+    for dtype, num_layers, every_output in product(REALS, (1, 2), (False, True)):
+        layer = HadamRNN(NARROW, HIDDEN_SIZE, num_layers, batch_first=True, evaluator=evaluator)
+        embedding = nn.Embedding(NARROW, NARROW) if embedded else None
+        model = SequenceModel(
+            layer, 4, embedding=embedding, one_hot=not embedded, every_output=every_output
+        ).to(dtype)
+        vectors = torch.eye(NARROW) if embedding is None else embedding.weight.detach()
+        states = reference(layer, vectors[ids]).relu()
+        readout = model.readout
+        assert readout.bias is not None
+        expected = states @ readout.quantized_weight().double().T + readout.bias.double()
+        expected = (expected if every_output else expected[:, -1]).detach()
+        wanted = targets if every_output else targets[:, -1]
+        with autocast(cast):
+            logits, loss = model(ids), model.loss(ids, wanted)
+        label = f"{dtype}, {num_layers} layers, every output {every_output}"
+        assert_near(logits, expected, dtype, label)
+        assert_near(
+            loss, nn.functional.cross_entropy(expected.flatten(0, -2), wanted.flatten()), dtype, label
+        )
+
+
+@pytest.mark.parametrize("cast", AUTOCAST, ids=str)
+def test_streaming_and_linear_layers_give_the_reference_or_refuse(cast: torch.dtype | None) -> None:
+    torch.manual_seed(0)
+    for dtype, given in product(REALS, (*REALS, torch.int64)):
+        layer = HadamRNN(NARROW, HIDDEN_SIZE, 2, batch_first=True, dtype=dtype)
+        x = draw(given, BATCH, 1, NARROW)
+        with autocast(cast):
+            if not fits(dtype, given, cast):
+                with pytest.raises(InputError, match=rf"must be {dtype} like the layer's weights"):
+                    layer.step(x[:, 0])
+                continue
+            output, _ = layer.step(x[:, 0])
+            projection = QuantizedLinear(NARROW, 4, dtype=dtype)
+            found = projection(x)
+        assert_near(output, reference(layer, x)[:, 0], dtype)
+        exact = nn.Linear(NARROW, 4, dtype=torch.float64)
+        exact.load_state_dict({"weight": projection.quantized_weight(), "bias": projection.bias})
+        assert_near(found, exact(x.double()), dtype)
+
+
+def test_other_types_of_embedding_and_read_out_are_refused() -> None:
+    layer = HadamRNN(NARROW, HIDDEN_SIZE, batch_first=True)
+    ids = torch.zeros(BATCH, TIME, dtype=torch.int64)
+    with pytest.raises(InputError, match=r"The embedding must be torch\.float32"):
+        layer(Tokens(ids, nn.Embedding(4, NARROW, dtype=torch.float64)))
+    with pytest.raises(InputError, match=r"The read-out's weight must be torch\.float32"):
+        layer.every_readout(torch.zeros(BATCH, TIME, NARROW), torch.zeros(4, HIDDEN_SIZE).double(), None)
+    with pytest.raises(InputError, match=r"The input must be on cpu"):
+        layer(torch.zeros(BATCH, TIME, NARROW, device="meta"))
+
+
+Function = Callable[..., Tensor]
+
+
+def weigh(output: Tensor) -> Tensor:
+    """Return a scalar in which every entry has a weight of its own, and no second derivative vanishes."""
+    weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).reshape(output.shape)
+    return (weights * output + output**3).sum()
+
+
+def backward(function: Function, *inputs: Tensor) -> Any:
+    leaves = [value.clone().requires_grad_() for value in inputs]
+    return torch.autograd.grad(weigh(function(*leaves)), leaves)
+
+
+def double_backward(function: Function, *inputs: Tensor) -> Any:
+    leaves = [value.clone().requires_grad_() for value in inputs]
+    gradients = torch.autograd.grad(weigh(function(*leaves)), leaves, create_graph=True)
+    return torch.autograd.grad(sum(weigh(gradient) for gradient in gradients), leaves)
+
+
+def jvp(function: Function, *inputs: Tensor) -> Any:
+    return torch.func.jvp(function, inputs, tuple(value.cos() for value in inputs))
+
+
+def dual_numbers(function: Function, *inputs: Tensor) -> Any:
+    with forward_ad.dual_level():
+        duals = [forward_ad.make_dual(value, value.cos()) for value in inputs]
+        return tuple(forward_ad.unpack_dual(function(*duals)))
+
+
+def jacfwd(function: Function, *inputs: Tensor) -> Any:
+    return torch.func.jacfwd(function, argnums=tuple(range(len(inputs))))(*inputs)
+
+
+def jacrev(function: Function, *inputs: Tensor) -> Any:
+    return torch.func.jacrev(function, argnums=tuple(range(len(inputs))))(*inputs)
+
+
+def hessian(function: Function, *inputs: Tensor) -> Any:
+    return torch.func.hessian(lambda x: weigh(function(x, *inputs[1:])))(inputs[0])
+
+
+def vmap(function: Function, *inputs: Tensor) -> Any:
+    return torch.func.vmap(function)(*(torch.stack((value, value.sin())) for value in inputs))
+
+
+MODES = (backward, double_backward, jvp, dual_numbers, jacfwd, jacrev, hessian, vmap)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.__name__)
+@pytest.mark.parametrize("evaluator", EVALUATORS)
+def test_every_kind_of_derivative_is_the_references(evaluator: str, mode: Callable[..., Any]) -> None:
+    torch.manual_seed(0)
+    for width, dtype, cast in (
+        (NARROW, torch.float64, None),
+        (WIDE, torch.float64, None),
+        (NARROW, torch.float32, torch.bfloat16),
+    ):
+        layer = HadamRNN(width, HIDDEN_SIZE, evaluator=evaluator, weight_bits=None, batch_first=True)
+        names = ("latent_signs", "input_weight", "input_bias")
+        latent, *weights = (layer.get_parameter(f"cells.0.{name}").detach().to(dtype) for name in names)
+        x, h_0 = torch.randn(1, 3, width, dtype=dtype), torch.randn(1, HIDDEN_SIZE, dtype=dtype)
+
+        def last(x: Tensor, h: Tensor, *values: Tensor, layer: HadamRNN = layer) -> Tensor:
+            parameters = {f"cells.0.{name}": value for name, value in zip(names, values, strict=True)}
+            call = torch.func.functional_call(_LastState(layer), _prefixed(parameters), (x, h[None]))
+            return torch.as_tensor(call)
+
+        def exact(x: Tensor, h: Tensor, latent: Tensor, *weights: Tensor) -> Tensor:
+            signs = torch.where(latent >= 0, 1.0, -1.0) + (latent - latent.detach())  # straight through
+            return dense_states(x, h, signs, *weights)[:, -1]
+
+        with autocast(cast):
+            found = mode(last, x, h_0, latent, *weights)
+        expected = mode(exact, *(value.double() for value in (x, h_0, latent, *weights)))
+        rtol, atol = (1e-9, 1e-9) if dtype == torch.float64 else (1e-3, 1e-3)
+        torch.testing.assert_close(found, expected, rtol=rtol, atol=atol, check_dtype=False)
+
+
+class _LastState(nn.Module):
+    """`last_state` of one layer as a module of its own, so that functional_call reaches it."""
+
+    def __init__(self, layer: HadamRNN) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor, h_0: Tensor) -> Tensor:
+        return self.layer.last_state(x, h_0)[0]
+
+
+def _prefixed(parameters: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"layer.{name}": value for name, value in parameters.items()}
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.__name__)
+def test_every_kind_of_derivative_of_the_loss_is_torchs(mode: Callable[..., Any]) -> None:
+    torch.manual_seed(0)
+    logits = torch.randn(5, 4, dtype=torch.float64)
+    targets = torch.tensor([0, 3, -100, 1, 1])
+    found = mode(lambda values: cross_entropy(values, targets), logits)
+    expected = mode(lambda values: nn.functional.cross_entropy(values, targets), logits)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.__name__)
+def test_every_kind_of_derivative_passes_the_fused_read_out(mode: Callable[..., Any]) -> None:
+    torch.manual_seed(0)
+    layer = HadamRNN(NARROW, HIDDEN_SIZE, batch_first=True, weight_bits=None, dtype=torch.float64)
+    (cell,) = cells(layer)
+    assert cell.input_bias is not None
+    weights = [weight.detach() for weight in (cell.signs(), cell.input_weight, cell.input_bias)]
+    start = torch.zeros(1, HIDDEN_SIZE, dtype=torch.float64)
+    x, readout = (
+        torch.randn(1, 3, NARROW, dtype=torch.float64),
+        torch.randn(2, HIDDEN_SIZE, dtype=torch.float64),
+    )
+    for parameter in layer.parameters():
+        parameter.requires_grad_(False)
+
+    found = mode(lambda x, v: layer.every_readout(x, v, None), x, readout)
+    expected = mode(lambda x, v: dense_states(x, start, *weights).relu() @ v.T, x, readout)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2}, {"recurrence": "relu"}, {"bidirectional": True}])
+def test_second_derivatives_pass_gradgradcheck(options: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    layer = HadamRNN(2, 4, batch_first=True, dtype=torch.float64, **options)
+    x = torch.randn(2, 3, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda x: layer(x)[0], (x,))
+    assert torch.autograd.gradcheck(lambda x: layer(x)[0], (x,), check_forward_ad=True)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # torch's exporter warns about itself
+@pytest.mark.parametrize(("width", "num_layers"), [(NARROW, 1), (WIDE, 1), (NARROW, 2)])
+def test_torch_export_leaves_the_batch_size_open(width: int, num_layers: int) -> None:
+    layer = HadamRNN(width, HIDDEN_SIZE, num_layers, batch_first=True)
+    batch = torch.export.Dim("batch", min=1, max=1024)
+    program = torch.export.export(layer, (torch.randn(3, TIME, width),), dynamic_shapes=({0: batch},))
+    for size in (1, 3, 11):
+        x = torch.randn(size, TIME, width)
+        torch.testing.assert_close(program.module()(x), layer(x))
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's compiler warns about itself
+def test_a_compiled_forward_derivative_is_the_eager_one() -> None:
+    layer = HadamRNN(NARROW, HIDDEN_SIZE, batch_first=True)
+    x = torch.randn(BATCH, TIME, NARROW)
+
+    def tangent(x: Tensor) -> Tensor:
+        return torch.as_tensor(torch.func.jvp(lambda x: layer(x)[0], (x,), (x.cos(),))[1])
+
+    compiled = torch.compile(tangent, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x), tangent(x))
+
+
+WRONG_ARRAYS: dict[str, Callable[[Tensor], Tensor]] = {
+    "another float": lambda tensor: tensor.float(),
+    "half": lambda tensor: tensor.half(),
+    "integers": lambda tensor: tensor.int(),
+    "too small": lambda tensor: tensor[..., :-1],
+    "too few rows": lambda tensor: tensor[:-1],
+    "no dimension": lambda tensor: tensor.flatten()[0],
+    "another device": lambda tensor: tensor.to("meta"),
+    "sparse": lambda tensor: tensor.to_sparse(),
+}
+
+
+@pytest.mark.skipif(not native_is_loaded(), reason="the native library is not built")
+@pytest.mark.parametrize("wrong", WRONG_ARRAYS)
+@pytest.mark.parametrize("kind", ["dense", "wide", "tokens"])
+def test_no_wrong_array_passes_the_door_to_c(kind: str, wrong: str) -> None:
+    case = make_case(HIDDEN_SIZE, 4, kind=kind, columns=True, with_h_0=True, with_lengths=True)
+    readout = torch.ones(3, HIDDEN_SIZE, dtype=torch.float64)
+    case = replace(case, output_weight=readout, output_bias=readout[:, 0])
+    optional = {"x", "ids", "weight", "bias"}
+    for name in (
+        "signs",
+        "column_signs",
+        "h_0",
+        "lengths",
+        "output_weight",
+        "output_bias",
+        *sorted(optional),
+    ):
+        value = getattr(case, name)
+        # Fewer rows of a table, or of V with its bias, are another valid table; so are fewer channels' rows.
+        if value is None or (wrong == "too few rows" and name in ("weight", "output_weight", "x", "ids")):
+            continue
+        changed = replace(case, **{name: WRONG_ARRAYS[wrong](value.detach())})
+        with torch.no_grad(), pytest.raises((InputError, RuntimeError, NotImplementedError)):
+            scan_operator(*changed.arguments())
+
+
+@pytest.mark.skipif(not native_is_loaded(), reason="the native library is not built")
+def test_no_wrong_logits_pass_the_door_to_c() -> None:
+    targets = torch.zeros(3, dtype=torch.int64)
+    for logits in (torch.zeros(3, 4).half(), torch.zeros(3, 4, 1), torch.zeros(3, 0), torch.zeros(2, 4)):
+        with pytest.raises(InputError, match=r"(logits|targets) must"):
+            native_cross_entropy(logits, targets, -100, False)
+    for wrong in (targets.int(), targets[:2], targets[:, None]):
+        with pytest.raises(InputError, match="targets must be"):
+            native_cross_entropy(torch.zeros(3, 4), wrong, -100, False)
