@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
@@ -57,7 +59,7 @@ def make_case(
 
     if kind == "tokens":
         ids = torch.randint(5, (batch, time), generator=generator)
-        inputs = {"ids": ids, "weight": draw(5, hidden_size)}
+        inputs: dict[str, Any] = {"ids": ids, "weight": draw(5, hidden_size)}
     else:
         width = 20 if kind == "wide" else input_size
         inputs = {

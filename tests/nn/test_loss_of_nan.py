@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hadamrnn.nn.loss import cross_entropy, cross_entropy_reference
+from hadamrnn.kernels.loss import cross_entropy_reference
+from hadamrnn.nn.loss import cross_entropy
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

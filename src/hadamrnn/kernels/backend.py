@@ -6,6 +6,8 @@ C knows values and first derivatives on the CPU, in float32 and float64. Whateve
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
@@ -37,6 +39,16 @@ def is_transformed() -> bool:
 def values_are_hidden() -> bool:
     """Whether the values of tensors cannot be looked at, because torch is tracing or transforming."""
     return torch.compiler.is_compiling() or is_transformed()
+
+
+def full_precision(tensor: Tensor) -> AbstractContextManager[None]:
+    """Switch autocast off for what computes with `tensor`."""
+    return torch.autocast(tensor.device.type, enabled=False) if autocast_is_on(tensor) else nullcontext()
+
+
+def autocast_is_on(tensor: Tensor) -> bool:
+    kind = tensor.device.type
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
 
 def check_array(name: str, tensor: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> None:

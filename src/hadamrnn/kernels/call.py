@@ -29,6 +29,7 @@ from hadamrnn.kernels.transform import count_blocks
 # The private gradient sums of all slices together stay below this size (two slices are always allowed).
 SUMS_BYTES = 32 << 20
 MAX_SLICES = 32
+INTEGERS = ("ids", "lengths")
 _REAL = {torch.float32: np.float32, torch.float64: np.float64}
 
 
@@ -61,6 +62,7 @@ def _chunk(recurrence: Recurrence, start: int, end: int, h_0: Tensor | None) -> 
 
 def forward(recurrence: Recurrence) -> tuple[Tensor, Tensor, Tensor]:
     """Return output, last state and checkpoints."""
+    _check(recurrence)
     output, last, checkpoints = empty_results(recurrence)
     if checkpoints.numel():
         # A row that ends early leaves its later checkpoints as they are: they must not be garbage. numpy's
@@ -77,7 +79,6 @@ def forward(recurrence: Recurrence) -> tuple[Tensor, Tensor, Tensor]:
         last = recurrence.signs.new_zeros(last.shape) if state is None else state.clone()
         return output, last, checkpoints
     call = _Call(recurrence, MAX_SLICES)
-    _check_values(recurrence)
     if output.dim() == 3:
         call.point("output" if recurrence.output_weight is None else "logits", output)
     call.point("last", last)
@@ -196,14 +197,13 @@ class _Call:
     """A filled-in `ScanArgs`, and the tensors that keep its pointers alive."""
 
     def __init__(self, recurrence: Recurrence, slices: int) -> None:
-        _check_structure(recurrence)
         self.args = ScanArgs()
         self.tensors: dict[str, Tensor] = {}
         self.dtype = recurrence.signs.dtype
         self.is_dense = recurrence.ids is None
         self.num_slices = max(1, min(recurrence.batch, slices))
         self.shapes = _shapes(recurrence, self.num_slices)
-        for name in (*DIFFERENTIABLE, "ids", "lengths"):
+        for name in (*DIFFERENTIABLE, *INTEGERS):
             self.point(name, getattr(recurrence, name))
         self._set_sizes(recurrence)
         self._set_transform(recurrence.block_size)
@@ -213,8 +213,7 @@ class _Call:
         if tensor is not None:
             if name == "weight" and self.is_dense:
                 tensor = tensor.T
-            dtype = torch.int64 if name in ("ids", "lengths") else self.dtype
-            check_array(name, tensor, dtype, self.shapes[name])
+            check_array(name, tensor, torch.int64 if name in INTEGERS else self.dtype, self.shapes[name])
             tensor = self.tensors[name] = tensor.contiguous()
             setattr(self.args, name, tensor.data_ptr())
 
@@ -288,27 +287,30 @@ def _shapes(recurrence: Recurrence, num_slices: int) -> dict[str, tuple[int, ...
     return {**inputs, "ids": (batch, time), "lengths": (batch,), **results, **kept, **gradients}
 
 
-def _check_structure(recurrence: Recurrence) -> None:
-    """Refuse fields that do not go together."""
-    x, ids, signs = recurrence.x, recurrence.ids, recurrence.signs
-    if (x is None) == (ids is None) or (ids is not None and recurrence.weight is None):
-        raise InputError("A recurrence needs either x or ids with their weight, got both or neither.")
-    if recurrence.rows.dim() != (2 if x is None else 3) or signs.dim() != 1:
-        shapes = f"{tuple(recurrence.rows.shape)} and {tuple(signs.shape)}"
-        raise InputError(
-            f"ids must be (batch, time) or x (batch, time, size), and signs (hidden_size,), got {shapes}."
-        )
+def _check(recurrence: Recurrence) -> None:
+    """Refuse a recurrence that the native code cannot run, or with which it would read out of bounds."""
+    x, ids, weight, signs = recurrence.x, recurrence.ids, recurrence.weight, recurrence.signs
+    if (x is None) == (ids is None) or (ids is not None and weight is None):
+        raise InputError("A recurrence needs either x, or ids with their weight, got both or neither.")
+    dimensions = {"signs": 1, "x": 3, "ids": 2, "weight": 2, "output_weight": 2}
+    for name, count in dimensions.items():
+        tensor = getattr(recurrence, name)
+        if tensor is not None and tensor.dim() != count:
+            raise InputError(f"{name} must have {count} dimensions, got shape {tuple(tensor.shape)}.")
     if signs.dtype not in NATIVE_DTYPES:
         raise InputError(f"The native scan computes in float32 or float64, got signs of {signs.dtype}.")
     if recurrence.segment < 1:
         raise InputError(f"segment must be at least 1, got {recurrence.segment}.")
     count_blocks(recurrence.hidden_size, recurrence.block_size)
-
-
-def _check_values(recurrence: Recurrence) -> None:
-    """Refuse ids and lengths that would make the native code read out of bounds."""
-    if recurrence.ids is not None and recurrence.weight is not None:
-        _check_range("ids", recurrence.ids, recurrence.weight.shape[0])
+    shapes = _shapes(recurrence, num_slices=1)
+    if ids is None:
+        shapes["weight"] = shapes["weight"][::-1]
+    for name in (*DIFFERENTIABLE, *INTEGERS):
+        tensor = getattr(recurrence, name)
+        if tensor is not None:
+            check_array(name, tensor, torch.int64 if name in INTEGERS else signs.dtype, shapes[name])
+    if ids is not None and weight is not None:
+        _check_range("ids", ids, weight.shape[0])
     if recurrence.lengths is not None:
         _check_range("lengths", recurrence.lengths, recurrence.time + 1)
 

@@ -68,7 +68,7 @@ def plain_gradients(
 
 def fast_product(recurrence: Recurrence) -> Product:
     """Return h -> W(u, v) h by the fast transform."""
-    scaled_signs = recurrence.signs / recurrence.block_size**0.5
+    scaled_signs: Tensor = recurrence.signs / recurrence.block_size**0.5
     column_signs, block_size = recurrence.column_signs, recurrence.block_size
 
     def product(h: Tensor) -> Tensor:

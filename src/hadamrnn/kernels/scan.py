@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hadamrnn.kernels.backend import runs_natively
+from hadamrnn.kernels.backend import full_precision, runs_natively
 from hadamrnn.kernels.call import backward, empty_results, forward
 from hadamrnn.kernels.plain import about_root, plain_gradients, plain_scan
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurrence
@@ -59,7 +59,9 @@ def scan_operator(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
         states `(batch, time, hidden_size)` or logits `(batch, time, output_size)` or nothing `(0,)`;
         the last `(batch, hidden_size)`; the kept ones `(batch, ceil(time / segment) - 1, hidden_size)`.
     """
-    return forward(Recurrence(*arguments))
+    recurrence = Recurrence(*arguments)
+    with full_precision(recurrence.signs):
+        return forward(recurrence)
 
 
 @torch.library.custom_op(
@@ -70,8 +72,10 @@ def scan_operator(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
 )
 def scan_backward_operator(*arguments: Any) -> list[Tensor]:
     """Return the gradients of `DIFFERENTIABLE`, `(0,)` where not wanted."""
-    recurrence, (*tensors, wanted) = Recurrence(*arguments[: len(FIELDS)]), arguments[len(FIELDS) :]
-    gradients = backward(recurrence, *tensors, _names(wanted))
+    recurrence = Recurrence(*arguments[: len(FIELDS)])
+    grad_output, grad_last, output, last, checkpoints, wanted = arguments[len(FIELDS) :]
+    with full_precision(recurrence.signs):
+        gradients = backward(recurrence, grad_output, grad_last, output, last, checkpoints, _names(wanted))
     return [gradients.get(name, recurrence.signs.new_empty(0)) for name in DIFFERENTIABLE]
 
 
@@ -113,7 +117,8 @@ def _differentiate(
     arguments = [next(saved) if is_tensor else value for is_tensor, value in pairs]
     wanted = [bool(ctx.needs_input_grad[FIELDS.index(name)]) for name in DIFFERENTIABLE]
     if torch.is_grad_enabled():  # create_graph=True
-        found = plain_gradients(Recurrence(*arguments), grad_output, grad_last, _names(wanted))
+        with full_precision(last):
+            found = plain_gradients(Recurrence(*arguments), grad_output, grad_last, _names(wanted))
     else:
         gradients = scan_backward_operator(
             *arguments, grad_output, grad_last, states, last, checkpoints, wanted

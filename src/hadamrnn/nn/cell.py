@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import overload
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +12,7 @@ from hadamrnn.kernels.plain import fast_product
 from hadamrnn.kernels.recurrence import Recurrence
 from hadamrnn.nn.inputs import Tokens, project_tokens
 from hadamrnn.nn.linear import initialize_projection
-from hadamrnn.nn.precision import admit, full_precision, widen
+from hadamrnn.nn.precision import widen
 from hadamrnn.nn.recurrence import run
 from hadamrnn.nn.straight_through import quantize, sign
 
@@ -87,9 +86,10 @@ class HadamCell(nn.Module):
         return quantize(self.input_weight, self.weight_bits)
 
     def describe(self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None) -> Recurrence:
-        """Return the recurrence of this cell over x, in the precision it is computed in."""
-        column_signs, bias = self.column_signs(), self.input_bias
-        weight, bias = widen(self.quantized_weight()), (None if bias is None else widen(bias))
+        """Return the recurrence of this cell over x; all of it has x's type, float32 or float64."""
+        column_signs = self.column_signs()
+        weight = widen(self.quantized_weight())
+        bias = None if self.input_bias is None else widen(self.input_bias)
         recurrence = Recurrence(
             signs=widen(self.signs()),
             block_size=self.block_size,
@@ -106,44 +106,21 @@ class HadamCell(nn.Module):
     def run(
         self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None, every_output: bool
     ) -> tuple[Tensor | None, Tensor]:
-        x, h_0 = self._admit(x), (None if h_0 is None else self._admit(h_0, "h_0"))
-        with full_precision(self.input_weight):
-            recurrence = replace(self.describe(x, h_0, lengths), every_output=every_output)
-            output, last = run(recurrence, self.evaluator)
-        dtype = self.input_weight.dtype
-        return (None if output is None else output.to(dtype)), last.to(dtype)
+        recurrence = self.describe(x, h_0, lengths)
+        return run(replace(recurrence, every_output=every_output), self.evaluator)
 
     def run_readout(
         self, x: Tensor | Tokens, weight: Tensor, bias: Tensor | None, lengths: Tensor | None, sigma: bool
     ) -> Tensor:
         """Return V sigma(h_t) + b_o for all steps; the states are never kept."""
-        x, weight = self._admit(x), self._admit(weight, "The read-out's weight")
-        bias = None if bias is None else self._admit(bias, "The read-out's bias")
-        with full_precision(self.input_weight):
-            recurrence = self.describe(x, None, lengths)
-            read = replace(recurrence, output_weight=weight, output_bias=bias, sigma=sigma)
-            logits, _ = run(read, self.evaluator)
+        recurrence = self.describe(x, None, lengths)
+        read = replace(recurrence, output_weight=weight, output_bias=bias, sigma=sigma)
+        logits, _ = run(read, self.evaluator)
         assert logits is not None
-        return logits.to(self.input_weight.dtype)
+        return logits
 
     def step(self, x_t: Tensor, h: Tensor) -> Tensor:
         """Return h_t from x_t `(batch, input_size)` and h_(t-1) `(batch, hidden_size)`."""
-        x_t, h = self._admit(x_t), self._admit(h, "The state")
-        with full_precision(self.input_weight):
-            recurrence = self.describe(x_t, h, None)
-            new = fast_product(recurrence)(h) + recurrence.projected()
-        return (new.relu() if recurrence.relu else new).to(self.input_weight.dtype)
-
-    @overload
-    def _admit(self, value: Tensor, name: str = ...) -> Tensor: ...
-
-    @overload
-    def _admit(self, value: Tensor | Tokens, name: str = ...) -> Tensor | Tokens: ...
-
-    def _admit(self, value: Tensor | Tokens, name: str = "The input") -> Tensor | Tokens:
-        """Return a value in the precision to compute in; refuse another type than the weights'."""
-        if isinstance(value, Tensor):
-            return admit(name, value, self.input_weight)
-        if value.embedding is not None:
-            admit("The embedding", value.embedding.weight, self.input_weight)
-        return value
+        recurrence = self.describe(x_t, h, None)
+        new = fast_product(recurrence)(h) + recurrence.projected()
+        return new.relu() if recurrence.relu else new

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from hadamrnn.kernels.backend import full_precision
 from hadamrnn.nn.inputs import Tokens
 
 
@@ -33,7 +34,8 @@ class RecurrentLayer(nn.Module, ABC):
     ) -> Tensor:
         """Return V sigma(h_t) + b_o for all steps, `(batch, time, len(weight))`; a layer may fuse the two."""
         states = self.every_state(x, lengths)
-        return linear(states.relu() if self.needs_activation else states, weight, bias)
+        with full_precision(weight):
+            return linear(states.relu() if self.needs_activation else states, weight, bias)
 
 
 class Constrained(ABC):

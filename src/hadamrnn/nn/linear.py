@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from hadamrnn.bits import WeightBits, check_weight_bits
-from hadamrnn.nn.precision import autocast_is_on, full_precision
+from hadamrnn.kernels.backend import autocast_is_on, full_precision
 from hadamrnn.nn.straight_through import quantize
 
 
@@ -64,6 +64,9 @@ class QuantizedLinear(nn.Module):
 def initialize_projection(weight: Tensor) -> None:
     """Draw U or V as the authors' code does: orthogonal if square, Glorot uniform otherwise."""
     if weight.shape[0] == weight.shape[1]:
-        nn.init.orthogonal_(weight)
+        wide = torch.promote_types(weight.dtype, torch.float32)  # float16 has no factorization to draw it by
+        drawn = nn.init.orthogonal_(torch.empty_like(weight, dtype=wide))
+        with torch.no_grad():
+            weight.copy_(drawn)
     else:
         nn.init.xavier_uniform_(weight)

@@ -8,12 +8,11 @@ float64 is welcome.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-
 import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
+from hadamrnn.kernels.backend import autocast_is_on
 
 AUTOCAST_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -37,13 +36,3 @@ def admit(name: str, tensor: Tensor, weight: Tensor) -> Tensor:
 def widen(tensor: Tensor) -> Tensor:
     """Return the tensor in float32; float64 stays."""
     return tensor if tensor.dtype == torch.float64 else tensor.to(torch.float32)
-
-
-def full_precision(weight: Tensor) -> AbstractContextManager[None]:
-    """Switch autocast off for what computes with `weight`."""
-    return torch.autocast(weight.device.type, enabled=False) if autocast_is_on(weight) else nullcontext()
-
-
-def autocast_is_on(tensor: Tensor) -> bool:
-    kind = tensor.device.type
-    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)

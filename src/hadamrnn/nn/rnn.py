@@ -12,11 +12,12 @@ from torch.nn.utils.rnn import PackedSequence
 from hadamrnn.bits import WeightBits, check_weight_bits
 from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import order_factors
-from hadamrnn.kernels.backend import values_are_hidden
+from hadamrnn.kernels.backend import full_precision, values_are_hidden
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.packing import pack_rows, reverse_input, reverse_rows, unpack_rows
+from hadamrnn.nn.precision import admit
 
 RECURRENCES = ("linear", "relu")
 SWITCHES = ("rows", "rows+columns")
@@ -157,15 +158,17 @@ class HadamRNN(RecurrentLayer):
                 f"step expects (batch, {self.input_size}) or ({self.input_size},), got {tuple(x_t.shape)}."
             )
         shape = (self.num_layers, *x_t.shape[:-1], self.hidden_size)
-        previous = x_t.new_zeros(shape) if h is None else h
+        value = admit("The input", x_t, self._weight)
+        previous = value.new_zeros(shape) if h is None else admit("The state", h, self._weight)
         if tuple(previous.shape) != shape:
             raise InputError(f"The state must have shape {shape}, got {tuple(previous.shape)}.")
         states = []
-        value = x_t
-        for layer in range(self.num_layers):
-            value = self._cell(layer).step(value if layer == 0 else value.relu(), previous[layer])
-            states.append(value)
-        return value, torch.stack(states)
+        with full_precision(self._weight):
+            for layer in range(self.num_layers):
+                value = self._cell(layer).step(value if layer == 0 else value.relu(), previous[layer])
+                states.append(value)
+            dtype = self._weight.dtype
+            return value.to(dtype), torch.stack(states).to(dtype)
 
     def every_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
         output, _ = self._run(x, None, lengths, every_output=True)
@@ -179,11 +182,15 @@ class HadamRNN(RecurrentLayer):
             return super().every_readout(x, weight, bias, lengths)
         batch, time = x.ids.shape if isinstance(x, Tokens) else x.shape[:2]
         check_lengths(lengths, batch, time)
-        return self._cell(0).run_readout(x, weight, bias, lengths, sigma=self.needs_activation)
+        x, weight = self._admit(x), admit("The read-out's weight", weight, self._weight)
+        bias = None if bias is None else admit("The read-out's bias", bias, self._weight)
+        with full_precision(self._weight):
+            logits = self._cell(0).run_readout(x, weight, bias, lengths, sigma=self.needs_activation)
+        return logits.to(self._weight.dtype)
 
     def end_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
         _, h_n = self._run(x, None, lengths, every_output=False)
-        return torch.cat(tuple(h_n[-self.num_directions :]), dim=-1)
+        return h_n[-self.num_directions :].transpose(0, 1).flatten(1)
 
     def _run(
         self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None, *, every_output: bool
@@ -192,6 +199,15 @@ class HadamRNN(RecurrentLayer):
         batch, time = x.ids.shape if isinstance(x, Tokens) else x.shape[:2]
         self._check_state(h_0, batch)
         check_lengths(lengths, batch, time)
+        x, h_0 = self._admit(x), (None if h_0 is None else admit("h_0", h_0, self._weight))
+        with full_precision(self._weight):
+            output, h_n = self._run_layers(x, h_0, lengths, every_output)
+        dtype = self._weight.dtype
+        return (None if output is None else output.to(dtype)), h_n.to(dtype)
+
+    def _run_layers(
+        self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None, every_output: bool
+    ) -> tuple[Tensor | None, Tensor]:
         final_states: list[Tensor] = []
         output: Tensor | None = None
         for layer in range(self.num_layers):
@@ -209,6 +225,19 @@ class HadamRNN(RecurrentLayer):
             kept = [states for states in outputs if states is not None]
             output = torch.cat(kept, dim=-1) if len(kept) > 1 else (kept[0] if kept else None)
         return output, torch.stack(final_states)
+
+    def _admit(self, x: Tensor | Tokens) -> Tensor | Tokens:
+        """Return the input in the type that the layers compute in; refuse another type than the weights'."""
+        if isinstance(x, Tensor):
+            return admit("The input", x, self._weight)
+        if x.embedding is not None:
+            admit("The embedding", x.embedding.weight, self._weight)
+        return x
+
+    @property
+    def _weight(self) -> Tensor:
+        """One of the weights, whose type and device are those of all."""
+        return self._cell(0).input_weight
 
     def _cell(self, index: int) -> HadamCell:
         cell = self.cells[index]
