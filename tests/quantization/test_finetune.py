@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
-from torch import Tensor
 
 from hadamrnn.data import load_task
 from hadamrnn.data.splits import Split
@@ -11,9 +12,12 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.nn.loss import target_loss
 from hadamrnn.nn.model import ModelConfig, SequenceModel, build_model
 from hadamrnn.quantization.calibration import calibrate
-from hadamrnn.quantization.finetune import FinetuneConfig, finetune, integer_logits
+from hadamrnn.quantization.chain import QuantizeConfig, quantize
+from hadamrnn.quantization.finetune import RECIPE, finetune, integer_logits
 from hadamrnn.quantization.lowering import RawInputs, lower
 from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.models import build
 
 
 def test_forward_is_the_integers_and_backward_the_float_network() -> None:
@@ -63,42 +67,40 @@ def test_finetuning_gains_what_few_bits_lose() -> None:
     splits = load_task("digits")
     x, _, _ = splits.train.batch(slice(None))
     calibration = calibrate(model, [(x, None)])
-    generator = torch.Generator().manual_seed(0)
 
     def lower_to_six_bits(network: SequenceModel) -> IntegerModel:
         return lower(network, calibration, activation_bits=6, raw=RawInputs(levels=splits.levels))
 
-    def batches() -> list[tuple[Tensor, Tensor, None]]:
-        rows = [torch.randint(len(splits.train), (64,), generator=generator) for _ in range(60)]
-        parts = [splits.train.batch(index) for index in rows]
-        return [(x, y, None) for x, y, _ in parts if y is not None]
+    def score(network: SequenceModel) -> float:
+        return accuracy(lower_to_six_bits(network), splits.validation)
 
-    def score(integer: IntegerModel) -> float:
-        return accuracy(integer, splits.validation)
+    recipe = replace(RECIPE, steps=60, learning_rate=2e-3, evaluate_every=20)
+    tuned = finetune(model, splits, lower_to_six_bits, recipe)
 
-    tuned = finetune(model, lower_to_six_bits, iter(batches()), score, FinetuneConfig(60, 2e-3, 20))
-
-    assert score(lower_to_six_bits(tuned)) > score(lower_to_six_bits(model)) + 0.05
+    assert score(tuned) > score(model) + 0.05
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     latent = "recurrent.cells.0.latent_signs"
     assert torch.equal(tuned.state_dict()[latent], before[latent])
 
 
 def test_finetuning_is_never_worse() -> None:
-    torch.manual_seed(0)
-    model = build_model(ModelConfig(2, 16, 3))
-    x = torch.rand(5, 9, 2)
+    """A rate that spoils every weight leaves the network as it was."""
+    model = trained_digits()
+    splits = load_task("digits")
+    x, _, _ = splits.train.batch(slice(None))
     calibration = calibrate(model, [(x, None)])
-    scores = iter([1.0, 0.5, 0.25])
-    batches = iter([(x, torch.zeros(5, dtype=torch.int64), None)] * 2)
+    recipe = replace(RECIPE, steps=2, evaluate_every=1, learning_rate=10.0)
 
-    tuned = finetune(
-        model,
-        lambda network: lower(network, calibration),
-        batches,
-        lambda _: next(scores),
-        FinetuneConfig(2, 1e-2, 1),
-    )
+    tuned = finetune(model, splits, lambda network: lower(network, calibration), recipe)
 
     for name, value in tuned.state_dict().items():
         assert torch.equal(value, model.state_dict()[name])
+
+
+def test_a_network_without_an_input_bias_gets_none_by_finetuning() -> None:
+    splits = load_task("digits")
+    config = TrainingConfig("digits", epochs=1, hidden_size=16, input_bias=False)
+    recipe = replace(RECIPE, steps=3, learning_rate=1e-2, evaluate_every=1)
+    integer, _ = quantize(build(config, splits), splits, QuantizeConfig(finetune=recipe))
+
+    assert not integer.input_bias_int.any()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-import torch
 
 from hadamrnn.data import Splits, load_task
 from hadamrnn.nn.model import SequenceModel
@@ -31,7 +30,6 @@ def draw(digits: Splits, copy_task: Splits) -> Draw:
 
     def drawn(config: TrainingConfig) -> tuple[SequenceModel, Splits]:
         splits = {"digits": digits, "copy": copy_task}[config.task]
-        torch.manual_seed(config.seed)
         return build(config, splits), splits
 
     return drawn

@@ -16,7 +16,6 @@ from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.loop import fit
 from hadamrnn.training.models import build
-from hadamrnn.training.processes import Processes
 from hadamrnn.training.progress import Row, Watcher
 from hadamrnn.training.trainer import Diverged, Trainer, quantized_parameters, sign_parameters
 
@@ -27,7 +26,7 @@ SHORT = TrainingConfig("copy", steps=12, evaluate_every=5, batch_size=16, hidden
 
 
 def trainer_of(draw: Draw, config: TrainingConfig) -> Trainer:
-    return Trainer(*draw(config), config, Processes())
+    return Trainer(*draw(config), config)
 
 
 def weights(trainer: Trainer) -> dict[str, Tensor]:
@@ -114,6 +113,7 @@ def test_training_leaves_the_callers_random_stream_alone(draw: Draw) -> None:
         {"weight_average": 0.9},
         {"num_layers": 2, "dropout": 0.5},
         {"balanced": False, "gradient_clip": 0.1, "dtype": "float64"},
+        {"patience": 100, "decay": "none"},
     ],
 )
 @given(cut=st.integers(0, 12))
@@ -222,10 +222,10 @@ def test_without_an_input_bias_padding_leaves_the_state_at_rest(draw: Draw) -> N
 
 def test_hidden_input_is_dropout_for_numbers_and_padding_for_words(digits: Splits) -> None:
     config = TrainingConfig("digits", epochs=1, input_dropout=0.25)
-    trainer = Trainer(build(config, digits), digits, config, Processes())
+    trainer = Trainer(build(config, digits), digits, config)
     numbers = torch.ones(200, 50, 1)
-    hidden = trainer._hide(numbers)
-    words = trainer._hide(torch.full((200, 50), 7))
+    hidden = trainer._disturb(numbers)
+    words = trainer._disturb(torch.full((200, 50), 7))
 
     assert hidden.unique().tolist() == pytest.approx([0.0, 4 / 3])
     assert float((hidden == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
@@ -237,7 +237,7 @@ def test_one_hot_ids_cannot_be_hidden() -> None:
     splits = load_task("copy", delay=1, sentence_length=1, train_size=3, validation_size=2, test_size=1)
     config = TrainingConfig("copy", epochs=1, input_dropout=0.1)
     with pytest.raises(InputError, match="one-hot"):
-        Trainer(build(config, splits), splits, config, Processes())
+        Trainer(build(config, splits), splits, config)
 
 
 def test_the_average_is_an_exponential_average_of_the_weights(draw: Draw) -> None:
@@ -259,10 +259,33 @@ def test_the_outcome_is_the_best_row(draw: Draw) -> None:
     config = dataclasses.replace(SHORT, steps=60, learning_rate=0.05)
     outcome = fit(*draw(config), config, watcher=watcher)
 
-    best = min(watcher.rows, key=lambda row: row.validation_metric)
+    best = min(watcher.rows, key=lambda row: row.validation_metric or 0.0)
     assert (outcome.best_step, outcome.best_metric) == (best.step, best.validation_metric)
     assert [row.step for row in watcher.rows] == list(range(5, 61, 5))
     assert watcher.steps == list(range(1, 61))
+
+
+@pytest.mark.parametrize(("decay", "last"), [("none", 15), ("cosine", 90)])
+def test_a_run_without_progress_ends_unless_its_rate_has_still_to_fall(
+    decay: str, last: int, draw: Draw
+) -> None:
+    """Nothing gains 1e9, so the first row is the only progress; a cosine of 100 steps falls at step 80."""
+    watcher = Rows()
+    config = dataclasses.replace(SHORT, steps=100, patience=2, tolerance=1e9, decay=decay)
+    outcome = fit(*draw(config), config, watcher=watcher)
+
+    assert outcome.finished
+    assert outcome.step == last == watcher.rows[-1].step
+    assert outcome.best_step >= (80 if decay == "cosine" else 5)
+
+
+def test_without_validation_data_the_last_weights_stand(draw: Draw) -> None:
+    model, splits = draw(SHORT)
+    empty = dataclasses.replace(splits.validation, x=splits.validation.x[:0], y=None)
+    outcome = fit(model, dataclasses.replace(splits, validation=empty), SHORT)
+
+    assert outcome.best_metric is None
+    assert_same_bits(dict(outcome.model.state_dict()), dict(model.state_dict()))
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_best(draw: Draw) -> None:
@@ -326,7 +349,6 @@ def test_an_embedding_begins_at_its_scale() -> None:
     embedded = dataclasses.replace(splits, one_hot=False, vocabulary_size=1000)
     weights = []
     for scale in (1.0, 0.05):
-        torch.manual_seed(0)
         model = build(TrainingConfig("copy", epochs=1, embedding_scale=scale), embedded)
         assert model.embedding is not None
         weights.append(model.embedding.weight)

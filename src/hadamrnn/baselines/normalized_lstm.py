@@ -109,7 +109,7 @@ class NormalizedLSTM(BaselineLayer, Constrained):
         share = (weight.detach() / width).clamp(-1, 1)
         # Compared with 1/2, a latent value is rounded; compared with noise, it is drawn.
         drawn = self.training and self.stochastic
-        threshold = torch.rand_like(share) if drawn else torch.full_like(share, 0.5)
+        threshold = torch.empty_like(share).uniform_() if drawn else torch.full_like(share, 0.5)
         if self.ternary:
             codes = share.sign() * (share.abs() > threshold)
         else:

@@ -78,7 +78,7 @@ def _quantize(args: argparse.Namespace) -> None:
 
     from hadamrnn.fixedpoint.encoding import input_meaning
     from hadamrnn.quantization.chain import QuantizeConfig, quantize
-    from hadamrnn.quantization.finetune import FinetuneConfig
+    from hadamrnn.quantization.finetune import RECIPE
     from hadamrnn.quantization.network import IntegerNetwork
     from hadamrnn.training.evaluate import evaluate
     from hadamrnn.training.run import load_run, load_splits
@@ -93,7 +93,7 @@ def _quantize(args: argparse.Namespace) -> None:
         percentile=args.percentile,
         calibration_samples=args.calibration_samples,
         raw_unit=args.raw_unit,
-        finetune=FinetuneConfig(steps=args.finetune_steps) if args.finetune else None,
+        finetune=replace(RECIPE, steps=args.finetune_steps) if args.finetune else None,
     )
     integer, _ = quantize(model, splits, config)
     split = getattr(splits, args.split)

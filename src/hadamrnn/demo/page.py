@@ -90,9 +90,8 @@ def training_curves(reading: Reading) -> Picture:
         canvas = Canvas(figsize=(WIDTH, 3.8))
         top, bottom = canvas.subplots(2, 1, sharex=True)
         epochs = [row.epoch for row in reading.curve]
-        top.plot(
-            epochs, [100 * row.validation_metric for row in reading.curve], "o-", color=BLUE, markersize=2
-        )
+        accuracies = [100 * (row.validation_metric or 0.0) for row in reading.curve]
+        top.plot(epochs, accuracies, "o-", color=BLUE, markersize=2)
         bottom.plot(epochs, [row.loss for row in reading.curve], "o-", color=ORANGE, markersize=2)
         bottom.set_yscale("log")
         top.set_ylabel("validation\naccuracy in %")

@@ -22,12 +22,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from hadamrnn.baselines.networks import KINDS, NEUTRAL, build_model
-from hadamrnn.data.splits import Split
+from hadamrnn.data.splits import Split, Splits
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.cost import ACTIVATION_BITS, Cost, network_cost
+from hadamrnn.estimators.fitting import Curve, Loss, SeriesObjective, threads
 from hadamrnn.estimators.folding import raw_network
 from hadamrnn.estimators.series import Floats, Scaling, Series, raw_codes, read_series
-from hadamrnn.estimators.training import LOOK_STEPS, Loss, Watch, threads, train_network
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata
@@ -37,12 +37,15 @@ from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.chain import ROWS_AT_ONCE
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.draws import Draws
 from hadamrnn.training.evaluate import predict_logits
+from hadamrnn.training.loop import fit
 from hadamrnn.training.presets import model_values
+from hadamrnn.training.progress import choose_watcher
 
 CALIBRATION_SAMPLES = 10_000
 PASSES, FEWEST_STEPS, MOST_STEPS = 30, 300, 10_000  # of max_steps="auto"
-HOLD_OUT_FROM = 1000  # samples: with fewer, "auto" trains on all of them
+LOOK_STEPS = 20  # at least, between two looks at the loss: a pass through the data if that is longer
 
 
 class SeriesEstimator(BaseEstimator):
@@ -65,12 +68,13 @@ class SeriesEstimator(BaseEstimator):
         batch_size: int = 32,
         learning_rate: float = 1e-2,
         input_noise: float = 0.2,
-        early_stopping: bool | str = "auto",
+        early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 5,
         tol: float = 1e-3,
         warm_start: bool = False,
         n_jobs: int | None = None,
+        verbose: bool | int = False,
         random_state: Any = None,
     ) -> None:
         self.hidden_size = hidden_size
@@ -88,6 +92,7 @@ class SeriesEstimator(BaseEstimator):
         self.tol = tol
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     @abstractmethod
@@ -205,10 +210,7 @@ class SeriesEstimator(BaseEstimator):
         """Fit the network to targets; on a warm start, go on with the one that is there."""
         seed = int(check_random_state(self.random_state).randint(2**31))
         warm = self.warm_start and hasattr(self, "network_")
-        config, training = (
-            self._model_config(series.channels, output_size),
-            self._training_config(seed, len(series)),
-        )
+        config = self._model_config(series.channels, output_size)
         if warm and self.config_ != config:
             raise InputError(
                 "A warm start goes on with a network of the same shape, got "
@@ -216,18 +218,21 @@ class SeriesEstimator(BaseEstimator):
             )
         scaling = self.scaling_ if warm else Scaling.of(series)
         samples = scaling.split(series, np.float32, target)
-        train, watch = self._watch(samples, strata, seed)
-        with torch.random.fork_rng(devices=[]), threads(effective_n_jobs(self.n_jobs)):
-            torch.manual_seed(seed)
+        splits = self._splits(samples, config, strata, seed)
+        recipe = self._recipe(len(series), seed)
+        with Draws(seed):
             network = copy.deepcopy(self.network_).float() if warm else build_model(config)
-            course = train_network(network, train, loss, training, watch, float(self.input_noise))
+        curve = Curve(choose_watcher(quiet=not self.verbose))
+        with threads(effective_n_jobs(self.n_jobs)):
+            objective = SeriesObjective(network, loss)
+            outcome = fit(network, splits, recipe, objective=objective, watcher=curve)
         # Answers in float64 do not depend on how samples are batched.
-        self.network_ = network.double()
+        self.network_ = outcome.model.double()
         self.config_ = config
         self.scaling_ = scaling
-        self.n_iter_ = len(course.losses)
-        self.loss_curve_ = course.losses
-        self.calibration_ = _calibrate(network, samples)
+        self.n_iter_ = outcome.step
+        self.loss_curve_ = curve.losses
+        self.calibration_ = _calibrate(self.network_, samples)
 
     def _model_config(self, channels: int, output_size: int) -> ModelConfig:
         """Return the network's shape; a baseline is told what it knows of."""
@@ -241,9 +246,8 @@ class SeriesEstimator(BaseEstimator):
             given.setdefault("weight_bits", NEUTRAL["weight_bits"])
         return ModelConfig(channels, operator.index(self.hidden_size), output_size, model=self.model, **given)
 
-    def _training_config(self, seed: int, samples: int) -> TrainingConfig:
-        if not 0 <= self.input_noise < float("inf"):
-            raise InputError(f"input_noise must be 0 or more, got {self.input_noise}.")
+    def _recipe(self, samples: int, seed: int) -> TrainingConfig:
+        """Return how to train on so many samples."""
         batch_size = operator.index(self.batch_size)
         if isinstance(self.max_steps, str):
             if self.max_steps != "auto":
@@ -252,31 +256,41 @@ class SeriesEstimator(BaseEstimator):
         else:
             steps = operator.index(self.max_steps)
         return TrainingConfig(
-            task="estimator",
+            task=type(self).__name__,
             steps=steps,
             evaluate_every=max(LOOK_STEPS, samples // max(1, batch_size)),
             batch_size=batch_size,
             learning_rate=float(self.learning_rate),
             gradient_clip=model_values(self.model).get("gradient_clip"),
+            sign_freeze_epoch=0,
+            input_noise=float(self.input_noise),
+            patience=operator.index(self.n_iter_no_change) if self.early_stopping else None,
+            tolerance=float(self.tol),
             seed=seed,
         )
 
-    def _watch(self, samples: Split, strata: NDArray[Any] | None, seed: int) -> tuple[Split, Watch]:
-        """Return the samples to train on, and when to stop."""
-        if self.early_stopping not in (True, False, "auto"):
-            raise InputError(f"early_stopping must be True, False or 'auto', got {self.early_stopping!r}.")
-        if self.early_stopping is False:
-            return samples, Watch(None)
-        patience = operator.index(self.n_iter_no_change)
-        if self.early_stopping == "auto" and len(samples) < HOLD_OUT_FROM:
-            return samples, Watch(patience, self.tol)
-        if strata is not None and np.unique(strata, return_counts=True)[1].min() < 2:
-            strata = None  # a class of one sample cannot be on both sides
-        kept, held = train_test_split(
-            np.arange(len(samples)), test_size=self.validation_fraction, stratify=strata, random_state=seed
+    def _splits(self, samples: Split, config: ModelConfig, strata: NDArray[Any] | None, seed: int) -> Splits:
+        """Return the samples as a task; those held out are its validation data."""
+        if self.early_stopping not in (True, False):
+            raise InputError(f"early_stopping must be True or False, got {self.early_stopping!r}.")
+        kept, held = np.arange(len(samples)), np.arange(0)
+        if self.early_stopping:
+            if strata is not None and np.unique(strata, return_counts=True)[1].min() < 2:
+                strata = None  # a class of one sample cannot be on both sides
+            kept, held = train_test_split(
+                kept, test_size=self.validation_fraction, stratify=strata, random_state=seed
+            )
+        train, validation = _rows(samples, np.sort(kept)), _rows(samples, np.sort(held))
+        return Splits(
+            type(self).__name__,
+            train,
+            validation,
+            validation,
+            samples.x.shape[1],
+            config.input_size,
+            config.output_size,
+            metric="mse" if samples.y is not None and samples.y.is_floating_point() else "cross_entropy",
         )
-        held_out = _rows(samples, np.sort(held))
-        return _rows(samples, np.sort(kept)), Watch(patience, self.tol, held_out)
 
 
 def _rows(samples: Split, index: NDArray[np.int64]) -> Split:

@@ -17,8 +17,8 @@ from torch.nn.functional import cross_entropy, softmax
 
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
+from hadamrnn.estimators.fitting import Loss
 from hadamrnn.estimators.series import Floats, read_series
-from hadamrnn.estimators.training import Loss
 from hadamrnn.fixedpoint.model import Metadata
 from hadamrnn.nn.loss import target_loss
 from hadamrnn.nn.model import HADAMRNN
@@ -51,18 +51,22 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         Standard deviation of what is added to the standardised inputs in training.
     class_weight : dict, "balanced" or None
         Factors of the classes in the loss.
-    early_stopping : bool or "auto"
-        True watches the loss of a held-out `validation_fraction`, False trains for all `max_steps`. "auto"
-        holds out from 1000 samples on, and watches the training loss below.
+    early_stopping : bool
+        False trains on all samples for all `max_steps`, and the last weights stand. True holds out a
+        `validation_fraction`, keeps the weights with the lowest loss on it and stops when it stands still.
     validation_fraction : float
     n_iter_no_change, tol : int, float
-        Stop when this many looks in a row find no loss lower by `tol`. There is one look a pass through
-        the data, or every 20 steps if that is longer.
+        Stop when this many looks in a row find no held-out loss lower by `tol`. Looks count once the rate
+        has fallen to a tenth: before, they see its noise. There is one look a pass through the data, or
+        every 20 steps if that is longer.
     warm_start : bool
         Whether `fit` goes on with the network, and the standardisation, of the last call.
     n_jobs : int or None
         Threads; None is one, which is the quickest for series as short as these, and -1 is all.
+    verbose : bool
+        Whether to show the progress of `fit`: a bar on a terminal, lines elsewhere.
     random_state : int, RandomState or None
+        The seed of everything drawn. torch's own generator is left alone, so `fit` may run in threads.
 
     Attributes
     ----------
@@ -100,12 +104,13 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         learning_rate: float = 1e-2,
         input_noise: float = 0.2,
         class_weight: dict[Any, float] | str | None = None,
-        early_stopping: bool | str = "auto",
+        early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 5,
         tol: float = 1e-3,
         warm_start: bool = False,
         n_jobs: int | None = None,
+        verbose: bool | int = False,
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -124,6 +129,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
             tol=tol,
             warm_start=warm_start,
             n_jobs=n_jobs,
+            verbose=verbose,
             random_state=random_state,
         )
         self.class_weight = class_weight

@@ -107,7 +107,6 @@ def _best(
 def _try(name: str, splits: Splits, budget: Budget, rate: float) -> tuple[Trial, SequenceModel | None]:
     model_name, held = CONTENDERS[name]
     config = _config(model_name, budget, rate)
-    torch.manual_seed(budget.seed)
     model = build(config, splits)
     if held and isinstance(model.recurrent, NaiveBinaryRNN):
         model.recurrent.latent_signs.requires_grad_(False)

@@ -17,7 +17,6 @@ from hadamrnn.errors import InputError
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.models import build
-from hadamrnn.training.processes import Processes
 from hadamrnn.training.schedule import Schedule
 from hadamrnn.training.trainer import Trainer
 
@@ -61,14 +60,12 @@ def pace(config: TrainingConfig, data_dir: str | Path | None = None) -> tuple[fl
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     splits = load_task(config.task, data_dir, **config.task_options)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
-        trainer = Trainer(build(config, splits), splits, config, Processes())
-        trainer.step()  # the first step pays for what is made once
-        began, steps = time.monotonic(), 0
-        while steps < PILOT_STEPS and time.monotonic() - began < PILOT_SECONDS and not trainer.finished:
-            trainer.step()
-            steps += 1
-        trained = time.monotonic()
-        evaluate(trainer.model, splits.validation, splits.metric)
+    trainer = Trainer(build(config, splits), splits, config)
+    trainer.step()  # the first step pays for what is made once
+    began, steps = time.monotonic(), 0
+    while steps < PILOT_STEPS and time.monotonic() - began < PILOT_SECONDS and not trainer.finished:
+        trainer.step()
+        steps += 1
+    trained = time.monotonic()
+    evaluate(trainer.model, splits.validation, splits.metric)
     return (trained - began) / max(steps, 1), time.monotonic() - trained, len(splits.train)

@@ -8,25 +8,23 @@ The test set is never touched here.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from hadamrnn.data.splits import Split, Splits
-from hadamrnn.errors import InputError
+from hadamrnn.data.splits import Splits
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration, calibrate
-from hadamrnn.quantization.finetune import FinetuneConfig, finetune
+from hadamrnn.quantization.finetune import finetune
 from hadamrnn.quantization.lowering import RawInputs, lower
 from hadamrnn.quantization.network import IntegerNetwork
-from hadamrnn.training.evaluate import evaluate
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.evaluate import evaluate, is_better
 
 ROWS_AT_ONCE = 256
-FINETUNE_BATCH = 64
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,7 @@ class QuantizeConfig:
     percentile: float = 100.0  # of the calibration sequences whose states must fit
     calibration_samples: int = 10_000  # at most, evenly spaced over training and validation data
     raw_unit: float | None = None  # the sensor's value of one raw code; by default the task's own
-    finetune: FinetuneConfig | None = None
-    seed: int = 0
+    finetune: TrainingConfig | None = None  # how to train on with the integers in the loop
 
 
 def quantize(
@@ -47,20 +44,28 @@ def quantize(
 ) -> tuple[IntegerModel, SequenceModel]:
     """Return the integer network, and the float network it was lowered from (fine-tuned, if asked to)."""
     raw = raw_inputs(splits, config.raw_unit)
-    calibration = calibrate(model, calibration_batches(splits, config.calibration_samples), config.percentile)
-    if config.finetune is not None:
-        model = finetune(
-            model,
-            lambda tuned: _lower(tuned, calibration, raw, config),
-            training_batches(splits.train, config.seed),
-            lambda integer: _score(integer, splits),
-            config.finetune,
+
+    def calibrated(network: SequenceModel) -> Calibration:
+        batches = calibration_batches(splits, config.calibration_samples)
+        return calibrate(network, batches, config.percentile)
+
+    def lowered(network: SequenceModel, calibration: Calibration) -> IntegerModel:
+        return lower(
+            network,
+            calibration,
+            activation_bits=config.activation_bits,
+            input_bits=config.input_bits,
+            raw=raw,
         )
-        # The tuned network has ranges of its own, which the fixed calibration may fit better or worse.
-        again = calibrate(model, calibration_batches(splits, config.calibration_samples), config.percentile)
-        candidates = [_lower(model, found, raw, config) for found in (calibration, again)]
-        return max(candidates, key=lambda integer: _score(integer, splits)), model
-    return _lower(model, calibration, raw, config), model
+
+    calibration = calibrated(model)
+    if config.finetune is None:
+        return lowered(model, calibration), model
+    tuned = finetune(model, splits, lambda network: lowered(network, calibration), config.finetune)
+    # The tuned network has ranges of its own, which the fixed calibration may fit better or worse.
+    candidates = [lowered(tuned, found) for found in (calibration, calibrated(tuned))]
+    scores = [evaluate(IntegerNetwork(found), splits.validation, splits.metric) for found in candidates]
+    return candidates[int(is_better(splits.metric, scores[1], scores[0]))], tuned
 
 
 def raw_inputs(splits: Splits, unit: float | None = None) -> RawInputs | None:
@@ -88,32 +93,3 @@ def calibration_batches(splits: Splits, samples: int) -> Iterator[tuple[Tensor, 
         for index in torch.arange(0, len(part), stride).split(ROWS_AT_ONCE):
             x, _, lengths = part.batch(index)
             yield x, lengths
-
-
-def training_batches(split: Split, seed: int) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
-    """Yield shuffled training batches, epoch after epoch."""
-    generator = torch.Generator().manual_seed(seed)
-    for _ in itertools.count():
-        for index in torch.randperm(len(split), generator=generator).split(FINETUNE_BATCH):
-            x, target, lengths = split.batch(index)
-            if target is None:
-                raise InputError("Fine-tuning needs labels, and this training data has none.")
-            yield x, target, lengths
-
-
-def _lower(
-    model: SequenceModel, calibration: Calibration, raw: RawInputs | None, config: QuantizeConfig
-) -> IntegerModel:
-    return lower(
-        model,
-        calibration,
-        activation_bits=config.activation_bits,
-        input_bits=config.input_bits,
-        raw=raw,
-    )
-
-
-def _score(integer: IntegerModel, splits: Splits) -> float:
-    """Return the validation metric, its sign such that higher is better."""
-    value = evaluate(IntegerNetwork(integer), splits.validation, splits.metric)
-    return value if splits.metric == "accuracy" else -value

@@ -10,67 +10,60 @@ as the identity and W does not change. Signs are held; U, V, the biases and an e
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from hadamrnn.errors import InputError
+from hadamrnn.data.splits import Metric, Split, Splits
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.nn.loss import target_loss
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.evaluate import evaluate, is_better
+from hadamrnn.training.loop import fit
+from hadamrnn.training.objective import Objective
 
 Lower = Callable[[SequenceModel], IntegerModel]
-Batches = Iterator[tuple[Tensor, Tensor, Tensor | None]]
+
+RECIPE = TrainingConfig("finetune", steps=200, evaluate_every=50, sign_freeze_epoch=0)
 
 
-@dataclass(frozen=True)
-class FinetuneConfig:
-    """How long and how fast. Adam, its rate falling linearly to zero."""
+class IntegerObjective(Objective):
+    """The loss and the metric of the integer network that `lower` makes of a float one."""
 
-    steps: int = 200
-    learning_rate: float = 1e-3
-    evaluate_every: int = 50
+    def __init__(self, model: SequenceModel, lower: Lower) -> None:
+        super().__init__(model)
+        self._lower = lower
 
-    def __post_init__(self) -> None:
-        if self.steps < 1 or self.evaluate_every < 1 or not self.learning_rate > 0:
-            raise InputError(f"Fine-tuning needs positive steps, intervals and rates, got {self}.")
+    def loss(self, x: Tensor, target: Tensor, lengths: Tensor | None) -> Tensor:
+        return target_loss(integer_logits(self.model, self._lower(self.model), x, lengths), target)
+
+    def score(self, model: SequenceModel, split: Split, metric: Metric) -> float:
+        return evaluate(IntegerNetwork(self._lower(model)), split, metric)
 
 
 def finetune(
-    model: SequenceModel,
-    lower: Lower,
-    batches: Batches,
-    score: Callable[[IntegerModel], float],
-    config: FinetuneConfig | None = None,
+    model: SequenceModel, splits: Splits, lower: Lower, recipe: TrainingConfig = RECIPE
 ) -> SequenceModel:
     """Return a copy of `model` that does better in integers, or an equal one: it is never worse.
 
     Args:
         model: the trained float network; it stays as it is.
+        splits: its task; validation data say what is better.
         lower: makes the integer network of a float one, with a fixed calibration.
-        batches: training batches `(x, target, lengths)`, as many as there are steps.
-        score: of an integer network on validation data; higher is better.
+        recipe: how long and how fast.
     """
-    config = config or FinetuneConfig()
-    tuned = copy.deepcopy(model).train()
-    best_score, best_state = score(lower(tuned)), copy.deepcopy(tuned.state_dict())
-    parameters = [parameter for name, parameter in tuned.named_parameters() if "latent" not in name]
-    optimizer = torch.optim.Adam(parameters, lr=config.learning_rate)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=config.steps)
-    for step, (x, target, lengths) in zip(range(1, config.steps + 1), batches, strict=False):
-        optimizer.zero_grad()
-        target_loss(integer_logits(tuned, lower(tuned), x, lengths), target).backward()
-        optimizer.step()
-        schedule.step()
-        if step % config.evaluate_every == 0 or step == config.steps:
-            found = score(lower(tuned))
-            if found > best_score:
-                best_score, best_state = found, copy.deepcopy(tuned.state_dict())
-    tuned.load_state_dict(best_state)
-    return tuned.train(model.training)
+    tuned = copy.deepcopy(model)
+    objective = IntegerObjective(tuned, lower)
+    before = objective.score(model, splits.validation, splits.metric)
+    wide = model.readout.weight.dtype == torch.float64
+    outcome = fit(tuned, splits, replace(recipe, dtype="float64" if wide else "float32"), objective=objective)
+    assert outcome.best_metric is not None  # the last step is always validated
+    better = is_better(splits.metric, outcome.best_metric, before)
+    return (outcome.model if better else copy.deepcopy(model)).train(model.training)
 
 
 def integer_logits(

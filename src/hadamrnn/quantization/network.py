@@ -1,4 +1,4 @@
-"""An integer model as a torch module: it maps what the float network takes to real logits."""
+"""An integer model that is called as the float network is: it maps the same inputs to real logits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from hadamrnn.fixedpoint.encoding import encode_values
 from hadamrnn.fixedpoint.engine import Engine
@@ -19,7 +19,7 @@ def input_codes(model: IntegerModel, x: Tensor) -> tuple[NDArray[Any], int]:
     return encode_values(model, values) if model.input_kind == "dense" else (values, 0)
 
 
-class IntegerNetwork(nn.Module):
+class IntegerNetwork:
     """Logits of an `IntegerModel`, in float64, for inputs and lengths as `SequenceModel` takes them.
 
     Every figure comes out of the reference engine; torch only carries it. `saturations` counts clipped
@@ -27,21 +27,15 @@ class IntegerNetwork(nn.Module):
     """
 
     def __init__(self, model: IntegerModel, threads: int | None = None) -> None:
-        super().__init__()
         self.model = model
-        self.logit_scale = nn.Parameter(torch.tensor(model.logit_scale).double(), requires_grad=False)
         self.saturations = 0
         self.input_saturations = 0
         self._engine = Engine(model)
         self._threads = threads
 
-    def __deepcopy__(self, memo: dict[int, object]) -> IntegerNetwork:
-        """Return itself: the model is frozen, and the counters shall count the copies' work too."""
-        return self
-
-    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def __call__(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         codes, clipped = input_codes(self.model, x)
         self.input_saturations += clipped
         result = self._engine.run(codes, None if lengths is None else lengths.numpy(), self._threads)
         self.saturations += result.saturations
-        return torch.from_numpy(result.logits).double() * self.logit_scale
+        return torch.from_numpy(result.logits).double() * self.model.logit_scale

@@ -17,8 +17,8 @@ from hadamrnn.search.study import Study, Trial, TrialState, choose_sampler, coun
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.loop import Outcome, fit
+from hadamrnn.training.models import build
 from hadamrnn.training.progress import Row, Watcher, show_metric
-from hadamrnn.training.run import draw_model
 
 Say = Callable[[str], None]
 Stop = Callable[[], bool]
@@ -80,6 +80,7 @@ class Reporter(Watcher):
 
     def row(self, row: Row, best: bool) -> None:
         self.percent = 100 * row.step // self._total
+        assert row.validation_metric is not None  # a task has validation data
         self._trial.report(row.validation_metric, self.percent)
         self.pruned = row.step < self._total and self._trial.should_prune()
 
@@ -122,7 +123,7 @@ def _make(study: Study, trial: Trial, search: Search, space: Space, stop: Stop) 
     reporter = Reporter(trial)
     try:
         outcome = fit(
-            draw_model(config, search.splits),
+            build(config, search.splits),
             search.splits,
             config,
             watcher=reporter,

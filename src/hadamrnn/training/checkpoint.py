@@ -26,7 +26,11 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 @dataclass
 class Counters:
-    """Where a run stands: `loss_sum` and `flips` count since the last row of metrics.jsonl."""
+    """Where a run stands.
+
+    `loss_sum` and `flips` count since the last row of metrics.jsonl. `level` is what the watched figure must
+    fall below to count as progress; `idle` counts the rows in which it did not.
+    """
 
     step: int = 0
     loss_sum: float = 0.0
@@ -35,6 +39,8 @@ class Counters:
     best_metric: float | None = None
     best_step: int = 0
     metrics_bytes: int = 0
+    level: float | None = None
+    idle: int = 0
 
 
 def write_checkpoint(path: Path, groups: Mapping[str, Mapping[str, Tensor]], counters: Counters) -> None:

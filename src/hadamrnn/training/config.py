@@ -68,6 +68,7 @@ class TrainingConfig:
         None, "share of the signs that start at -1; none draws every one. 0 makes W its own inverse"
     )
     input_bias: bool = option(True, "learn b_i; else it stays zero, and padding leaves the state at rest")
+    input_noise: float = option(0.0, "standard deviation of what is added to numbers, anew in each step")
     input_dropout: float = option(0.0, "share of the input (numbers, or embedded words) that a step hides")
     embedding_scale: float = option(1.0, "standard deviation of the embedding at the start")
     gradient_clip: float | None = option(None, "largest norm of the gradient; none does not clip")
@@ -77,6 +78,10 @@ class TrainingConfig:
     weight_average: float | None = option(
         None, "keep an exponential average of the weights with this factor a step, as 0.999"
     )
+    patience: int | None = option(
+        None, "validations without progress that end the run, counted once a cosine has fallen; none never"
+    )
+    tolerance: float = option(0.0, "what the validation metric must gain to count as progress")
     seed: int = option(0, "of initial weights, order of samples and dropout")
     dtype: str = option("float32", "float32 or float64")
     threads: int | None = option(None, "CPU threads of each process; none is torch's choice")
@@ -88,12 +93,13 @@ class TrainingConfig:
             raise InputError(
                 f"Exactly one of epochs and steps must be given, got {self.epochs} and {self.steps}."
             )
-        for name in ("epochs", "steps", "evaluate_every", "batch_size", "threads", "embedding_size"):
+        counts = ("epochs", "steps", "evaluate_every", "batch_size", "threads", "embedding_size", "patience")
+        for name in counts:
             _check(name, getattr(self, name), lambda value: value >= 1, "at least 1")
         for name in ("learning_rate", "decay_factor", "gradient_clip", "embedding_scale"):
             _check(name, getattr(self, name), lambda value: 0 < value < float("inf"), "positive")
         _check("weight_clip", self.weight_clip, lambda value: 1 < value < float("inf"), "above 1")
-        for name in ("sign_learning_rate", "sign_freeze_epoch"):
+        for name in ("sign_learning_rate", "sign_freeze_epoch", "input_noise", "tolerance"):
             _check(name, getattr(self, name), lambda value: 0 <= value < float("inf"), "0 or more")
         for name in ("weight_average", "adam_beta2"):
             _check(name, getattr(self, name), lambda value: 0 < value < 1, "between 0 and 1")

@@ -8,7 +8,7 @@ mse             mean squared error over samples and targets
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +19,13 @@ from hadamrnn.errors import InputError
 ROWS_AT_ONCE = 256
 
 
-def evaluate(model: nn.Module, split: Split, metric: Metric) -> float:
-    """Return the metric of `model`, which maps `x, lengths` to logits, over all samples of `split`."""
-    if metric == "cross_entropy":
+# Maps x and lengths to logits; a torch module is one, and is run in eval mode and in its dtype.
+Predictor = Callable[[Tensor, Tensor | None], Tensor]
+
+
+def evaluate(model: Predictor, split: Split, metric: Metric) -> float:
+    """Return the metric of `model` over all samples of `split`."""
+    if metric == "cross_entropy" and isinstance(model, nn.Module):
         model = copy.deepcopy(model).double()
     total, count = 0.0, 0
     for logits, target in _outputs(model, split):
@@ -43,7 +47,7 @@ def evaluate(model: nn.Module, split: Split, metric: Metric) -> float:
     return total / count
 
 
-def predict_logits(model: nn.Module, split: Split) -> Tensor:
+def predict_logits(model: Predictor, split: Split) -> Tensor:
     """Return the logits of all samples: `(n, output_size)`, or `(n, time, output_size)`."""
     return torch.cat([logits for logits, _ in _outputs(model, split)])
 
@@ -67,14 +71,17 @@ def is_better(metric: Metric, value: float, than: float | None) -> bool:
 
 
 @torch.no_grad()
-def _outputs(model: nn.Module, split: Split) -> Iterator[tuple[Tensor, Tensor | None]]:
-    """Yield logits and targets, a slice of the samples at a time, with the model in eval mode."""
-    dtype = next(model.parameters()).dtype
-    was_training = model.training
-    model.eval()
+def _outputs(model: Predictor, split: Split) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Yield logits and targets, a slice of the samples at a time."""
+    module = model if isinstance(model, nn.Module) else None
+    dtype = torch.float64 if module is None else next(module.parameters()).dtype
+    was_training = module is not None and module.training
+    if module is not None:
+        module.eval()
     try:
         for start in range(0, len(split), ROWS_AT_ONCE):
             x, target, lengths = split.batch(slice(start, start + ROWS_AT_ONCE))
             yield model(x.to(dtype) if x.is_floating_point() else x, lengths), target
     finally:
-        model.train(was_training)
+        if module is not None:
+            module.train(was_training)

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-import torch
-
 from hadamrnn.data.splits import Splits
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.storage import save_model
@@ -15,6 +13,7 @@ from hadamrnn.training.checkpoint import read_checkpoint, write_checkpoint
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.events import EventLog
 from hadamrnn.training.folder import RunFolder
+from hadamrnn.training.objective import Objective
 from hadamrnn.training.processes import Processes
 from hadamrnn.training.progress import Row, Watcher
 from hadamrnn.training.trainer import Diverged, Trainer
@@ -42,6 +41,7 @@ def fit(
     folder: RunFolder | None = None,
     watcher: Watcher | None = None,
     processes: Processes | None = None,
+    objective: Objective | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     stop: Callable[[], bool] = lambda: False,
 ) -> Outcome:
@@ -51,13 +51,12 @@ def fit(
         folder: where rows, checkpoints and the best model go; a checkpoint in it is gone on from.
         watcher: who is shown the progress.
         processes: who shares the work; this process alone by default.
+        objective: what is minimised and what the best is judged by; see `Trainer`.
         checkpoint_seconds: between checkpoints. Shorter costs time, never bits.
         stop: asked after every step; True ends the run with a checkpoint (several processes: soon).
     """
-    processes = processes or Processes()
-    session = Session(Trainer(model, splits, config, processes), folder, watcher or Watcher())
-    with torch.random.fork_rng(devices=[]):
-        session.run(checkpoint_seconds, stop)
+    session = Session(Trainer(model, splits, config, processes, objective), folder, watcher or Watcher())
+    session.run(checkpoint_seconds, stop)
     return session.outcome()
 
 
@@ -104,7 +103,7 @@ class Session:
     def outcome(self) -> Outcome:
         trainer, counters = self.trainer, self.trainer.counters
         return Outcome(
-            model=trainer.best_model() if trainer.best else trainer.model.eval(),
+            model=trainer.best_model(),
             finished=trainer.finished,
             step=counters.step,
             best_metric=counters.best_metric,
@@ -130,7 +129,8 @@ class Session:
         if self.folder is not None:
             self.trainer.counters.metrics_bytes = self.folder.append_row(asdict(row))
             if self._events is not None:
-                values = {name: float(value) for name, value in asdict(row).items() if name != "step"}
+                found = {name: value for name, value in asdict(row).items() if value is not None}
+                values = {name: float(value) for name, value in found.items() if name != "step"}
                 with self.folder.guarded():
                     self._events.write(row.step, values)
         self.watcher.row(row, best)

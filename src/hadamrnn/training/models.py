@@ -12,10 +12,16 @@ from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import ModelConfig, SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.draws import Draws
 
 
 def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
-    """Return a freshly drawn network of the kind `config.model`, shaped for the task."""
+    """Return the network that a run starts from: its weights hang on the configuration's seed alone."""
+    with Draws(config.seed):
+        return _draw(config, splits)
+
+
+def _draw(config: TrainingConfig, splits: Splits) -> SequenceModel:
     embedded = is_embedded(splits)
     if config.embedding_size is not None and not embedded:
         raise InputError(f"The task {splits.task} has no embedding: leave embedding_size out.")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.nn.model import SequenceModel
+from hadamrnn.training.objective import Objective
 
 AGREE_STEPS = 20  # between two questions to all processes: each costs a round trip
 
@@ -27,9 +27,9 @@ class Processes:
     rank = 0
     count = 1
 
-    def loss_function(self, model: SequenceModel) -> LossFunction:
-        """Return `model.loss`, arranged so that its gradients are averaged over the processes."""
-        return model.loss
+    def loss_function(self, objective: Objective) -> LossFunction:
+        """Return `objective.loss`, arranged so that its gradients are averaged over the processes."""
+        return objective.loss
 
     def mean(self, value: float) -> float:
         """Return the mean of `value` over the processes."""
@@ -61,8 +61,8 @@ class FabricProcesses(Processes):
         self.rank = int(self._fabric.global_rank)
         self.count = int(self._fabric.world_size)
 
-    def loss_function(self, model: SequenceModel) -> LossFunction:
-        wrapped = self._fabric.setup_module(model)
+    def loss_function(self, objective: Objective) -> LossFunction:
+        wrapped = self._fabric.setup_module(objective)
         wrapped.mark_forward_method("loss")
 
         def loss(x: Tensor, target: Tensor, lengths: Tensor | None) -> Tensor:

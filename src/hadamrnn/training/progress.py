@@ -22,7 +22,7 @@ class Row:
     step: int
     epoch: float
     loss: float
-    validation_metric: float
+    validation_metric: float | None
     flips: int
     learning_rate: float
     seconds: float
@@ -58,8 +58,8 @@ class Lines(Watcher):
     def row(self, row: Row, best: bool) -> None:
         print(
             f"epoch {row.epoch:g}/{self._epochs:g}  step {row.step}  loss {row.loss:.4g}  "
-            f"validation {show_metric(self._metric, row.validation_metric)}{' *' if best else ''}  "
-            f"flips {row.flips}  rate {row.learning_rate:.2g}  {row.seconds:.1f} s  "
+            f"{show_validation(self._metric, row, best)}flips {row.flips}  "
+            f"rate {row.learning_rate:.2g}  {row.seconds:.1f} s  "
             f"left {show_time(self._clock.left(row.step))}",
             file=self._stream,
             flush=True,
@@ -105,10 +105,7 @@ class Bar(Watcher):
         )
 
     def row(self, row: Row, best: bool) -> None:
-        self._validated = (
-            f"validation {show_metric(self._metric, row.validation_metric)}{' *' if best else ''}  "
-            f"flips {row.flips}"
-        )
+        self._validated = f"{show_validation(self._metric, row, best)}flips {row.flips}"
         self._shown = 0.0
         self.advance(row.step, row.loss)
 
@@ -134,6 +131,13 @@ def show_metric(metric: Metric, value: float) -> str:
     ('accuracy 95.12 %', 'cross_entropy 1.64e-07')
     """
     return f"accuracy {100 * value:.2f} %" if metric == "accuracy" else f"{metric} {value:.4g}"
+
+
+def show_validation(metric: Metric, row: Row, best: bool) -> str:
+    """Return the metric of a row with what divides it from the next, or nothing where there is none."""
+    if row.validation_metric is None:
+        return ""
+    return f"validation {show_metric(metric, row.validation_metric)}{' *' if best else ''}  "
 
 
 def show_time(seconds: float) -> str:

@@ -74,14 +74,7 @@ def _prepare(config: TrainingConfig, data_dir: str | Path | None) -> tuple[Split
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     splits = load_task(config.task, data_dir, **config.task_options)
-    return splits, draw_model(config, splits)
-
-
-def draw_model(config: TrainingConfig, splits: Splits) -> SequenceModel:
-    """Return the model that a run starts from: its weights hang on the seed alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
-        return build(config, splits)
+    return splits, build(config, splits)
 
 
 def _fit(

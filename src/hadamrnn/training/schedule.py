@@ -17,6 +17,8 @@ from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
 from hadamrnn.training.config import TrainingConfig
 
+SETTLED_RATE = 0.1  # of a cosine: the loss that a higher rate leaves is mostly its own noise
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -77,6 +79,10 @@ class Schedule:
         if self.config.decay == "exponential":
             return float(self.config.decay_factor ** (step // self.steps_per_epoch))
         return 1.0
+
+    def may_stop(self, step: int) -> bool:
+        """Whether validations count for early stopping: of a cosine, once it has fallen."""
+        return self.config.decay != "cosine" or self.rate_factor(step) <= SETTLED_RATE
 
     def signs_learn(self, step: int) -> bool:
         freeze = self.config.sign_freeze_epoch

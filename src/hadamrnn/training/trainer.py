@@ -18,7 +18,9 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.storage import check_finite
 from hadamrnn.training.checkpoint import Counters, adam_tensors, restore_adam
 from hadamrnn.training.config import TrainingConfig
-from hadamrnn.training.evaluate import evaluate, is_better
+from hadamrnn.training.draws import Draws
+from hadamrnn.training.evaluate import is_better
+from hadamrnn.training.objective import Objective
 from hadamrnn.training.processes import Processes
 from hadamrnn.training.progress import Row
 from hadamrnn.training.schedule import Schedule, epoch_order
@@ -34,23 +36,34 @@ class Trainer:
     """The state of a run in memory.
 
     Args:
-        model: trained in place; anything with `loss(x, target, lengths)` that `evaluate` can call.
-        splits: the task; its test split is never touched.
+        model: trained in place.
+        splits: the task; its test split is never touched. Without validation samples no weights are the
+            best, and the last ones stand.
         config: the recipe.
-        processes: who shares the work.
+        processes: who shares the work; this process alone by default.
+        objective: what is minimised and what weights are judged by; the model's own loss and the task's
+            metric by default.
     """
 
     def __init__(
-        self, model: SequenceModel, splits: Splits, config: TrainingConfig, processes: Processes
+        self,
+        model: SequenceModel,
+        splits: Splits,
+        config: TrainingConfig,
+        processes: Processes | None = None,
+        objective: Objective | None = None,
     ) -> None:
         if not splits.train.labelled:
             raise InputError("Training needs labels, and this training split has none.")
         if config.input_dropout and splits.one_hot:
             raise InputError("input_dropout hides numbers or embedded words, and these ids are one-hot.")
+        if config.input_noise and splits.vocabulary_size is not None:
+            raise InputError(f"input_noise is added to numbers, and the task {splits.task} has ids.")
         self.config = config
         self.splits = splits
-        self.processes = processes
-        self.schedule = Schedule(config, len(splits.train), processes.count)
+        self.processes = processes or Processes()
+        self.objective = objective or Objective(model)
+        self.schedule = Schedule(config, len(splits.train), self.processes.count)
         self.dtype = torch.float64 if config.dtype == "float64" else torch.float32
         self.model = model.to(self.dtype).train()
         self.counters = Counters()
@@ -61,7 +74,9 @@ class Trainer:
         if not self.schedule.signs_learn(0):
             for latent in self._signs:
                 latent.requires_grad_(False)  # the engine then leaves their gradient out
-        self._loss = processes.loss_function(self.model)
+        self._loss = self.processes.loss_function(self.objective)
+        self._draws = Draws()
+        self._model_draws = True  # the first step finds out
         learnt = {id(latent) for latent in self._signs}
         others = [parameter for parameter in model.parameters() if id(parameter) not in learnt]
         self.optimizer = torch.optim.Adam(
@@ -81,16 +96,19 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        return self.counters.step >= self.schedule.total_steps
+        counters, patience = self.counters, self.config.patience
+        if counters.step >= self.schedule.total_steps:
+            return True
+        return patience is not None and counters.idle >= patience
 
     def step(self) -> float:
         """Make one step of Adam and return the batch's loss before it."""
         step = self.counters.step
         learning = self._set_rates(step)
-        torch.default_generator.manual_seed(self.schedule.dropout_seed(step, self.processes.rank))
+        self._draws.generator.manual_seed(self.schedule.dropout_seed(step, self.processes.rank))
         x, target, lengths = self.splits.train.batch(self._samples(step))
         assert target is not None
-        loss = self._loss(self._hide(self._cast(x)), self._cast(target), lengths)
+        loss = self._batch_loss(self._disturb(self._cast(x)), self._cast(target), lengths)
         value = loss.item()
         if not math.isfinite(value):
             raise Diverged(f"the loss is {value} at step {step}")
@@ -121,7 +139,9 @@ class Trainer:
         except InputError as error:
             raise Diverged(f"a weight is NaN or infinite at step {counters.step}") from error
         model = self._candidate()
-        metric = evaluate(model, self.splits.validation, self.splits.metric)
+        metric = None
+        if len(self.splits.validation):
+            metric = self.objective.score(model, self.splits.validation, self.splits.metric)
         steps = counters.step - schedule.row_start(counters.step)
         row = Row(
             step=counters.step,
@@ -133,16 +153,19 @@ class Trainer:
             seconds=round(counters.seconds, 3),
         )
         counters.loss_sum, counters.flips = 0.0, 0
-        better = is_better(self.splits.metric, metric, counters.best_metric)
+        if self.config.patience is not None and not schedule.may_stop(counters.step):
+            return row, False
+        self._count_idle(row)
+        better = metric is not None and is_better(self.splits.metric, metric, counters.best_metric)
         if better:
             counters.best_metric, counters.best_step = metric, counters.step
             self.best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
         return row, better
 
     def best_model(self) -> SequenceModel:
-        """Return a copy of the model with the best weights so far."""
+        """Return a copy of the model with the best weights so far; without any validation, the last ones."""
         model = copy.deepcopy(self.model)
-        model.load_state_dict(self.best)
+        model.load_state_dict(self.best or self._candidate().state_dict())
         return model.eval()
 
     def state(self) -> Groups:
@@ -165,6 +188,17 @@ class Trainer:
         self.best = groups.get("best", {})
         self.counters = counters
         self._positive = self._are_positive()
+
+    def _count_idle(self, row: Row) -> None:
+        """Count the rows in sequence that made no progress."""
+        counters = self.counters
+        falls = row.validation_metric is None or self.splits.metric != "accuracy"
+        value = row.loss if row.validation_metric is None else row.validation_metric
+        level = value if falls else -value
+        if counters.level is None or level < counters.level - self.config.tolerance:
+            counters.level, counters.idle = level, 0
+        else:
+            counters.idle += 1
 
     def _candidate(self) -> SequenceModel:
         """Return the model to be validated: the average of the weights if one is kept."""
@@ -200,14 +234,25 @@ class Trainer:
     def _cast(self, values: Tensor) -> Tensor:
         return values.to(self.dtype) if values.is_floating_point() else values
 
-    def _hide(self, x: Tensor) -> Tensor:
-        """Return the input with some of it hidden: numbers by dropout, words by padding in their place."""
-        share = self.config.input_dropout
-        if share == 0:
-            return x
-        if x.is_floating_point():
-            return nn.functional.dropout(x, share)
-        return x.masked_fill(torch.rand(x.shape) < share, 0)
+    def _batch_loss(self, x: Tensor, target: Tensor, lengths: Tensor | None) -> Tensor:
+        """Return the loss; what the model draws for it, as dropout does, comes from the run's generator."""
+        if not self._model_draws:
+            return self._loss(x, target, lengths)
+        with self._draws:
+            loss = self._loss(x, target, lengths)
+        self._model_draws = self._draws.drawn
+        return loss
+
+    def _disturb(self, x: Tensor) -> Tensor:
+        """Return the input with noise on numbers, and some of it hidden: words by padding in their place."""
+        share, noise, generator = self.config.input_dropout, self.config.input_noise, self._draws.generator
+        if not x.is_floating_point():
+            return x.masked_fill(torch.rand(x.shape, generator=generator) < share, 0) if share else x
+        if noise:
+            x = x + noise * torch.randn(x.shape, generator=generator, dtype=x.dtype)
+        if share:
+            x = x * torch.empty_like(x).bernoulli_(1 - share, generator=generator).div_(1 - share)
+        return x
 
     @torch.no_grad()
     def _clip_weights(self) -> None:

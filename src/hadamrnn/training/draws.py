@@ -1,0 +1,44 @@
+"""Random draws from a generator of one's own, whoever makes them.
+
+torch's modules draw their weights, and dropout its masks, from one generator that all threads share.
+`Draws` hands them another one. It acts on the thread that enters it alone, so runs in several threads do
+not disturb each other, and the caller's random stream stays as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Draws(TorchDispatchMode):
+    """Within it, torch draws from `generator`; `drawn` says whether it ever did.
+
+    The bits are those that torch's own generator gives after `manual_seed(seed)`.
+
+    >>> with Draws(seed=3):
+    ...     first = torch.nn.Linear(2, 2).weight
+    >>> generator = torch.manual_seed(3)
+    >>> torch.equal(first, torch.nn.Linear(2, 2).weight)
+    True
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.generator = torch.Generator().manual_seed(seed)
+        self.drawn = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            self.drawn = True
+            if not _takes_generator(func):  # as rand, whose overload rand.generator does
+                func = func.overloadpacket.generator
+            kwargs = {**kwargs, "generator": self.generator}
+        return func(*args, **kwargs)
+
+
+def _takes_generator(func: Any) -> bool:
+    return any(argument.name == "generator" for argument in func._schema.arguments)
