@@ -97,6 +97,16 @@ def test_the_picture_of_the_recurrent_weight_is_what_its_script_draws() -> None:
     assert script["TARGET"].read_text() == script["picture"]()
 
 
+def test_every_guarantee_of_the_readme_names_tests_that_exist() -> None:
+    text = DOCUMENTS[0].read_text()
+    table = text.partition("| guarantee |")[2].partition("\n\n")[0]
+    named = re.findall(r"^(tests/\S+)::(test_\w+)", text, flags=re.MULTILINE)
+
+    assert len(named) >= len(table.splitlines()) - 2 > 0
+    for file, name in named:
+        assert f"\ndef {name}(" in (ROOT / file).read_text()
+
+
 def _printed(block: Block) -> str:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):

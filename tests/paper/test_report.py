@@ -23,7 +23,7 @@ from hadamrnn.paper.front import standing_section
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.memorization import run_memorization, write_memorization
 from hadamrnn.paper.report import build_document, write_report
-from hadamrnn.paper.results import Result, write_result
+from hadamrnn.paper.results import Result, read_results, write_result
 from hadamrnn.paper.rows import Experiment, Row
 from hadamrnn.paper.runner import Job
 from tests.conftest import Command
@@ -273,3 +273,43 @@ def test_where_we_stand_is_chosen_on_validation_data(result: Result) -> None:
     line = next(cells for cells in part.grid.lines if cells[0].text == "Permuted MNIST")
 
     assert line[3].text == "93.00"
+
+
+def test_what_matches_the_paper_is_chosen_on_validation_data_too(result: Result) -> None:
+    """A smaller network is ahead on the test set alone, and stays out."""
+    assert result.integer is not None
+    lucky = replace(result, experiment="pmnist-256-4bit", validation=0.95, test=0.97)
+    lucky = replace(lucky, config={**result.config, "hidden_size": 256})
+    sound = replace(result, validation=0.96, test=0.95, integer=replace(result.integer, test=0.9499))
+    part = standing_section([lucky, sound]).parts[0]
+    assert part.grid is not None
+    line = next(cells for cells in part.grid.lines if cells[0].text == "Permuted MNIST")
+
+    assert [cell.text for cell in line[7:9]] == ["3.58", "94.99"]
+
+
+def test_where_we_stand_names_the_seed_the_recurrence_and_the_command_of_that_run(result: Result) -> None:
+    config = {**result.config, "recurrence": "relu", "seed": 2}
+    relu = replace(result, experiment="pmnist-512-4bit-relu", seed=2, config=config)
+    part = standing_section([relu]).parts[0]
+    assert part.grid is not None
+    line = next(cells for cells in part.grid.lines if cells[0].text == "Permuted MNIST")
+
+    assert "seed 2" in line[6].text and "ReLU" in line[6].text
+    (job,) = _jobs(build_parser().parse_args(shlex.split(line[9].text)[1:]))
+    assert asdict(job.config) == config
+
+
+def test_the_table_of_the_readme_is_where_we_stand() -> None:
+    part = standing_section(read_results(ROOT / "results")).parts[0]
+    assert part.grid is not None
+    readme = (ROOT / "README.md").read_text().partition("## What it reaches")[2]
+    rows = {
+        line.split("|")[1].split()[0].lower().strip(","): line for line in readme.splitlines() if "|" in line
+    }
+    for line in part.grid.lines:
+        row = rows[line[0].text.split()[0].lower()]
+        numbers = [cell.text for cell in (*line[1:5], *line[7:9]) if cell.text]
+
+        assert all(number in row for number in numbers), (numbers, row)
+        assert ("ReLU" in row, "(seed" in row) == ("ReLU" in line[6].text, "seed 0" not in line[6].text)

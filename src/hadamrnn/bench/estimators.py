@@ -1,7 +1,7 @@
-"""The table of `docs/estimators.md`: the classifier beside a GRU, on four sets of real series.
+"""The table of `docs/estimators.md`: the classifier beside others, on real series out of sktime's wheel.
 
-The sets come inside sktime's wheel, with their published cut into training and test parts. Both networks
-have default settings but for their size, and the same loop trains them. Start at `run_estimators`.
+The sets have a published cut into training and test parts. Every classifier has default settings but for its
+size. Start at `run_estimators`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -18,34 +19,42 @@ from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.estimators import HadamRNNClassifier
+from hadamrnn.pages.document import Cell, Grid, grid_markdown
 
 LOADERS = {
+    "ACSF1": "load_acsf1",
+    "ArrowHead": "load_arrow_head",
     "BasicMotions": "load_basic_motions",
     "GunPoint": "load_gunpoint",
     "ItalyPowerDemand": "load_italy_power_demand",
     "JapaneseVowels": "load_japanese_vowels",
+    "OSULeaf": "load_osuleaf",
+    "PLAID": "load_plaid",
 }
-NETWORKS: dict[str, dict[str, Any]] = {
-    "HadamRNN 256": {},
-    "GRU 32": {"model": "gru", "hidden_size": 32},
-}
+HADAMRNN = "HadamRNN 256"
 INTRODUCTION = """\
 # The estimators on small sets of real series
 
 Written by `hadamrnn bench estimators --out docs/estimators.md`; do not edit. `HadamRNNClassifier()` with
-default settings (256 units, 4-bit weights) beside a float32 GRU of 32 units, trained by the same loop, on the
+default settings (256 units, 4-bit weights) beside a float32 GRU of 32 units, trained by the same loop,
+sktime's MiniRocket with its ridge classifier, and logistic regression on the values of a series, on the
 published training and test parts. Accuracies are means over {seeds} seeds, with the worst and the best.
 Integer is the network of 12-bit states that C runs, on raw inputs. Bytes are those of the weights: biases
-of 12 bits for HadamRNN, all of 32 bits for the GRU. Training is the mean CPU time of `fit`, on one thread.
-Majority is the accuracy of always answering the most frequent class of the training part.
+of 12 bits for HadamRNN, 32 bits for everything else; MiniRocket's features are computed, not stored.
+Training is the mean CPU time of `fit`, on one thread. Majority is the accuracy of always answering the most
+frequent class of the training part. MiniRocket and logistic regression read shorter series with zeros at
+their end.
+
+{verdict}
 """
 
-Part = tuple[list[NDArray[np.float64]], NDArray[Any]]
+Series = list[NDArray[np.float64]]
+Part = tuple[Series, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class EstimatorRow:
-    """One network on one set, over all seeds; a GRU has no integer form."""
+    """One classifier on one set, over all seeds; only HadamRNN has an integer form."""
 
     dataset: str
     network: str
@@ -59,23 +68,29 @@ class EstimatorRow:
     samples: int
 
 
-def run_estimators(sets: list[str], *, seeds: int = 5) -> list[EstimatorRow]:
-    """Return a row for each set and network."""
-    return [measure(name, network, seeds) for name in sets for network in NETWORKS]
+def run_estimators(sets: list[str], *, seeds: int = 5) -> tuple[list[EstimatorRow], list[str]]:
+    """Return a row for each set and classifier, and what was left out and why."""
+    left_out = []
+    networks = dict(NETWORKS)
+    if importlib.util.find_spec("numba") is None:
+        del networks["MiniRocket"]
+        left_out.append("MiniRocket: sktime's needs numba, pip install numba")
+    rows = [measure_classifier(name, network, seeds) for name in sets for network in networks]
+    return rows, left_out
 
 
-def measure(dataset: str, network: str, seeds: int) -> EstimatorRow:
-    """Fit one network with every seed, and test it."""
+def measure_classifier(dataset: str, network: str, seeds: int) -> EstimatorRow:
+    """Fit one classifier with every seed, and test it."""
     (X, y), (X_test, y_test) = load_part(dataset, "train"), load_part(dataset, "test")
     scores, integer, times, size = [], [], [], 0
     for seed in range(seeds):
-        classifier = HadamRNNClassifier(**NETWORKS[network], random_state=seed)
+        classifier = NETWORKS[network](seed, max(map(len, [*X, *X_test])))
         began = time.process_time()
         classifier.fit(X, y)
         times.append(time.process_time() - began)
-        scores.append(classifier.score(X_test, y_test))
-        size = classifier.cost_.bytes
-        if classifier.calibration_ is not None:
+        scores.append(float(classifier.score(X_test, y_test)))
+        size = _bytes(classifier)
+        if network == HADAMRNN:
             integer.append(float(np.mean(classifier.predict_integer(X_test) == y_test)))
     labels, counts = np.unique(y, return_counts=True)
     return EstimatorRow(
@@ -92,6 +107,51 @@ def measure(dataset: str, network: str, seeds: int) -> EstimatorRow:
     )
 
 
+def _logistic(seed: int, length: int) -> Any:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+    flat = FunctionTransformer(lambda series: padded(series, length).reshape(len(series), -1))
+    return make_pipeline(flat, StandardScaler(), LogisticRegression(max_iter=1000, random_state=seed))
+
+
+def _minirocket(seed: int, length: int) -> Any:
+    from sklearn.linear_model import RidgeClassifierCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+    rocket = importlib.import_module("sktime.transformations.panel.rocket").MiniRocketMultivariate
+    panel = FunctionTransformer(lambda series: padded(series, length).transpose(0, 2, 1))
+    ridge = RidgeClassifierCV(alphas=np.logspace(-3, 3, 10))
+    return make_pipeline(panel, rocket(random_state=seed, n_jobs=1), StandardScaler(with_mean=False), ridge)
+
+
+# Each makes a classifier from a seed and the length of the longest series.
+NETWORKS: dict[str, Callable[[int, int], Any]] = {
+    HADAMRNN: lambda seed, length: HadamRNNClassifier(random_state=seed),
+    "GRU 32": lambda seed, length: HadamRNNClassifier(model="gru", hidden_size=32, random_state=seed),
+    "MiniRocket": _minirocket,
+    "logistic regression": _logistic,
+}
+
+
+def padded(series: Series, length: int) -> NDArray[np.float64]:
+    """Return the series with zeros at their end, `(n, length, channels)`.
+
+    >>> padded([np.ones((1, 1)), np.ones((2, 1))], 2)[:, :, 0].tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
+    return np.stack([np.pad(each, ((0, length - len(each)), (0, 0))) for each in series])
+
+
+def _bytes(classifier: Any) -> int:
+    if isinstance(classifier, HadamRNNClassifier):
+        return int(classifier.cost_.bytes)
+    linear = classifier[-1]
+    return 4 * int(np.size(linear.coef_) + np.size(linear.intercept_))
+
+
 def load_part(dataset: str, split: str) -> Part:
     """Return the series, `(time, channels)` each, and labels of the training or the test part of a set."""
     if dataset not in LOADERS:
@@ -106,16 +166,35 @@ def load_part(dataset: str, split: str) -> Part:
     return series, np.asarray(labels)
 
 
-def estimators_page(rows: list[EstimatorRow], seeds: int) -> str:
+def estimators_page(rows: list[EstimatorRow], seeds: int, left_out: list[str]) -> str:
     """Return the Markdown of the page."""
-    lines = [INTRODUCTION.format(seeds=seeds)]
-    lines += ["| set | network | accuracy | worst to best | integer | majority | bytes | training |"]
-    lines += ["|---|---|---:|---:|---:|---:|---:|---:|"]
-    return "\n".join([*lines, *map(_line, rows), ""])
+    header = ("set", "classifier", "accuracy", "worst to best", "integer", "majority", "bytes", "training")
+    grid = Grid(header, tuple(tuple(map(Cell, _texts(row))) for row in rows))
+    notes = [f"- left out: {line}" for line in left_out]
+    page = [INTRODUCTION.format(seeds=seeds, verdict=verdict(rows)), grid_markdown(grid, numbers=6)]
+    return "\n".join([*page, *([""] if notes else []), *notes]) + "\n"
 
 
-def _line(row: EstimatorRow) -> str:
-    cells = (
+def verdict(rows: list[EstimatorRow]) -> str:
+    """Return on which sets HadamRNN is ahead of all others, on which it is not, and which are not here."""
+    sets = list(dict.fromkeys(row.dataset for row in rows))
+    best = {
+        name: max((row for row in rows if row.dataset == name), key=lambda row: row.accuracy) for name in sets
+    }
+    ahead = [name for name in sets if best[name].network == HADAMRNN]
+    behind = [f"{name} ({best[name].network} is)" for name in sets if name not in ahead]
+    absent = [name for name in LOADERS if name not in sets]
+    return " ".join(
+        [
+            f"HadamRNN is the most accurate on {', '.join(ahead) or 'none of the sets'}.",
+            *([f"It is not on {', '.join(behind)}."] if behind else []),
+            *([f"Not measured here: {', '.join(absent)}."] if absent else []),
+        ]
+    )
+
+
+def _texts(row: EstimatorRow) -> tuple[str, ...]:
+    return (
         f"{row.dataset} ({row.samples} series)",
         row.network,
         f"{row.accuracy:.1%}",
@@ -125,4 +204,3 @@ def _line(row: EstimatorRow) -> str:
         f"{row.bytes:,}",
         f"{row.seconds:.1f} s",
     )
-    return f"| {' | '.join(cells)} |"

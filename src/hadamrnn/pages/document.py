@@ -121,11 +121,11 @@ def to_markdown(document: Document, figures: str) -> str:
     for section in document.sections:
         blocks += [f"## {section.title}", *section.paragraphs]
         blocks += [f"[{link.text}]({link.target})" for link in section.links]
-        blocks += [f"![{picture.caption}]({figures}/{picture.name}.svg)" for picture in section.pictures]
         for part in section.parts:
             blocks += [f"### {part.title}"] if part.title else []
             blocks += part.paragraphs
             blocks += [grid_markdown(part.grid)] if part.grid is not None else []
+        blocks += [f"![{picture.caption}]({figures}/{picture.name}.svg)" for picture in section.pictures]
     return "\n\n".join(blocks) + "\n"
 
 

@@ -8,7 +8,9 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
+from hadamrnn.errors import InputError
 from hadamrnn.pages.document import Cell
+from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.results import Result
 from hadamrnn.paper.rows import Row, Task
 from hadamrnn.paper.runner import Job
@@ -124,6 +126,15 @@ def show(metric: str, value: float) -> str:
     ('94.88', '1.6e-07')
     """
     return f"{100 * value:.2f}" if metric == "accuracy" else f"{value:.1e}"
+
+
+def result_command(result: Result) -> str:
+    """Return what repeats a result, by the first table that has its experiment."""
+    for table in TABLES.values():
+        for row in table.rows:
+            if row.experiment is not None and row.experiment.key == result.experiment:
+                return Measurement(row, TASKS[row.task], result.preset, (result,)).command(table.name)
+    raise InputError(f"No table has {result.experiment}, so no command repeats it.")
 
 
 def train_command(result: Result) -> str:

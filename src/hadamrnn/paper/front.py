@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hadamrnn.pages.document import Cell, Grid, Part, Section
+from hadamrnn.pages.document import Cell, Grid, Part, Picture, Section
 from hadamrnn.pages.drawing import Point
-from hadamrnn.paper.compare import figure, show
+from hadamrnn.paper.compare import figure, result_command, show
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.results import Result
 from hadamrnn.paper.rows import Row
@@ -32,7 +32,7 @@ def _published(row: Row) -> Point:
     return Point(float(row.kilobytes), value, f"{row.model} {row.hidden_size or ''}{bits}", row.model)
 
 
-def measured_points(task: str, results: Iterable[Result]) -> list[Point]:
+def measured_points(task: str, results: Iterable[Result]) -> list[tuple[Point, Result]]:
     """Return our networks on a task: with float activations and, another point, in integers."""
     known = experiments("all")
     points = []
@@ -46,17 +46,18 @@ def measured_points(task: str, results: Iterable[Result]) -> list[Point]:
             value = figure(result, bits)
             if value is not None:
                 size = experiment.kilobytes(TASKS[task], bits, result.config)
-                name = f"{result.experiment} {result.preset}"
+                label = f"{result.experiment} {result.preset}, seed {result.seed}"
+                label += ", ReLU recurrence" if experiment.recurrence == "relu" else ""
                 family = "integers" if bits else "float"
-                points.append(Point(size, value, name, family, result.validation))
+                points.append((Point(size, value, label, family, result.validation), result))
     return points
 
 
-def standing_section(results: Sequence[Result]) -> Section:
+def standing_section(results: Sequence[Result], pictures: tuple[Picture, ...] = ()) -> Section:
     """Return, task by task, the paper's best HadamRNN and the best of ours that is no larger."""
     header = (
-        *("task", "paper's best", "at kB", "ours, no larger", "at kB", "difference"),
-        *("network", "matched from kB"),
+        *("task", "paper's best", "at kB", "ours, no larger", "at kB", "difference", "network"),
+        *("matches on validation from kB", "test there", "command"),
     )
     lines = tuple(_standing(name, results) for name in JUDGED)
     return Section(
@@ -64,45 +65,47 @@ def standing_section(results: Sequence[Result]) -> Section:
         "Where this stands",
         (
             "For each task the paper's best HadamRNN or Block-HadamRNN, and of the networks measured here "
-            "that take no more bytes the one that is best on validation data, whatever its preset and seed; "
-            "then the smallest of ours that matches the paper's best. Figures are of the test set. "
-            "Tables below have every row.",
+            "that take no more bytes the one that is best on validation data, whatever its preset and seed. "
+            "Then the size of the smallest of ours whose validation figure reaches the paper's best, and its "
+            "test figure. All other figures are of the test set, which chooses nothing. The command repeats "
+            "the very run of the network that is named.",
         ),
         (Part(grid=Grid(header, lines)),),
+        pictures,
     )
 
 
 def _standing(name: str, results: Sequence[Result]) -> tuple[Cell, ...]:
     task = TASKS[name]
-    lower = task.metric == "cross_entropy"
-
-    def gain(point: Point) -> float:
-        return -point.value if lower else point.value
-
-    paper = max((point for point in published_points(name) if "Hadam" in point.family), key=gain)
+    sign = -1 if task.metric == "cross_entropy" else 1
+    published = [point for point in published_points(name) if "Hadam" in point.family]
+    paper = max(published, key=lambda point: sign * point.value)
     ours = measured_points(name, results)
     first = (Cell(task.title), Cell(show(task.metric, paper.value)), Cell(f"{paper.size:g}"))
-    small = [point for point in ours if point.size <= paper.size + _slack(paper)]
+    small = [pair for pair in ours if pair[0].size <= paper.size + _slack(paper)]
     if not small:
-        return (*first, Cell("missing", "missing"), *[Cell()] * 4)
-    # Test figures choose nothing; of the float and the integer form of a network the smaller stands here.
-    best = max(small, key=lambda point: (-point.validation if lower else point.validation, -point.size))
-    if lower:
-        ahead = best.value < 1.05 * paper.value
-        text = f"{best.value / paper.value:.2g} times"
-    else:
-        points = round(100 * best.value, 2) - round(100 * paper.value, 2)
-        ahead, text = points > -0.005, f"{points:+.2f}"
-    matching = [point.size for point in ours if gain(point) >= gain(paper)]
-    kind = f"{best.label}, {best.family}"
+        return (*first, Cell("missing", "missing"), *[Cell()] * 6)
+    # Of the float and the integer form of a network, which share a validation figure, the smaller is taken.
+    best, result = max(small, key=lambda pair: (sign * pair[0].validation, -pair[0].size))
+    matching = [point for point, _ in ours if sign * point.validation >= sign * paper.value]
+    least = min(matching, key=lambda point: (point.size, -sign * point.validation), default=None)
     return (
         *first,
         Cell(show(task.metric, best.value)),
         Cell(f"{best.size:.2f}"),
-        Cell(text, "better" if ahead else "worse"),
-        Cell(kind),
-        Cell(f"{min(matching):.2f}" if matching else "none yet"),
+        _difference(task.metric, best.value, paper.value),
+        Cell(f"{best.label}, {best.family}"),
+        Cell("none yet" if least is None else f"{least.size:.2f}"),
+        Cell("" if least is None else show(task.metric, least.value)),
+        Cell(result_command(result), "code"),
     )
+
+
+def _difference(metric: str, ours: float, paper: float) -> Cell:
+    if metric == "cross_entropy":
+        return Cell(f"{ours / paper:.2g} times", "better" if ours < 1.05 * paper else "worse")
+    points = round(100 * ours, 2) - round(100 * paper, 2)
+    return Cell(f"{points:+.2f}", "better" if points > -0.005 else "worse")
 
 
 def _slack(point: Point) -> float:

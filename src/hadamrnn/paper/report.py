@@ -46,10 +46,13 @@ def write_report(results: Path, out: Path) -> list[Path]:
 
 
 def build_document(results: Sequence[Result], memorization: Memorization | None) -> Document:
-    """Return the report: where it stands, figures, every table."""
+    """Return the report: where this stands and one picture of it, how to read the rest, every table."""
+    from hadamrnn.paper.report_figures import size_accuracy
+
     others = others_section(results)
     sections = (
-        standing_section(results),
+        standing_section(results, (size_accuracy("pmnist", results), size_accuracy("smnist", results))),
+        Section("reading", "How to read the tables", _legend(results)),
         _figures_section(results, memorization),
         *(table_section(table, results) for table in TABLES.values()),
         times_section(results),
@@ -57,10 +60,10 @@ def build_document(results: Sequence[Result], memorization: Memorization | None)
         complexity_section(),
         *([others] if others else []),
     )
-    return Document(TITLE, _lead(results), sections)
+    return Document(TITLE, (_lead(results),), sections)
 
 
-def _lead(results: Sequence[Result]) -> tuple[str, ...]:
+def _lead(results: Sequence[Result]) -> str:
     rows = [
         row
         for table in TABLES.values()
@@ -68,11 +71,16 @@ def _lead(results: Sequence[Result]) -> tuple[str, ...]:
         if row.experiment is not None and row.experiment.model == "hadamrnn"
     ]
     measured = [row for row in rows if measurements(row, TASKS[row.task], results)]
-    machines = dict.fromkeys(f"{result.cpu} ({result.versions.get('torch') or '?'})" for result in results)
     return (
         f"{len(measured)} of {len(rows)} rows of HadamRNN and Block-HadamRNN are measured, by {len(results)} "
         "runs. The rest is said to be missing. Rows of other networks are published only, unless the table "
-        "says that they were trained here.",
+        "says that they were trained here."
+    )
+
+
+def _legend(results: Sequence[Result]) -> tuple[str, ...]:
+    machines = dict.fromkeys(f"{result.cpu} ({result.versions.get('torch') or '?'})" for result in results)
+    return (
         "▲ is at or ahead of the paper, ▼ behind it: points of accuracy, or for the copy task the ratio "
         "of cross-entropies. Accuracies are of the test set at the best validation epoch, in percent; "
         "activations of 12 bits are the integer network's. A kB is 1024 bytes and counts biases. Preset "
@@ -87,8 +95,6 @@ def _figures_section(results: Sequence[Result], memorization: Memorization | Non
     from hadamrnn.paper import report_figures
 
     pictures: list[Picture] = [
-        report_figures.size_accuracy("pmnist", results),
-        report_figures.size_accuracy("smnist", results),
         report_figures.additions_cross_entropy(results),
         *([report_figures.memorization_picture(memorization)] if memorization else []),
         *report_figures.curve_pictures(results),
@@ -96,5 +102,5 @@ def _figures_section(results: Sequence[Result], memorization: Memorization | Non
     missing = (
         () if memorization else ("The memorization experiment is missing: hadamrnn reproduce memorization.",)
     )
-    about = "Figures 1 to 3 of the paper (Appendices E.3 and G.2.2) with our points, and training curves."
+    about = "Figures 2 and 3 of the paper (Appendices E.3 and G.2.2) with our points, and training curves."
     return Section("figures", "Figures", (about, *missing), pictures=tuple(pictures))

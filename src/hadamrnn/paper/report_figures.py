@@ -32,7 +32,7 @@ def size_accuracy(task: str, results: Sequence[Result]) -> Picture:
         hadam = [point for point in published if "Hadam" in point.family]
         others = [point for point in published if "Hadam" not in point.family]
         floor = min(point.value for point in published) - MARGIN
-        measured = measured_points(task, results)
+        measured = [point for point, _ in measured_points(task, results)]
         ours = [point for point in measured if point.value >= floor]
         scatter(axes, others, OTHERS, "s", "other networks, published")
         scatter(axes, hadam, PAPER, "o", "HadamRNN, published")
@@ -142,29 +142,33 @@ def curve_pictures(results: Sequence[Result]) -> list[Picture]:
 
 
 def _curves(task: str, key: str, runs: Sequence[Result]) -> Picture:
+    accuracy = TASKS[task].metric == "accuracy"
+    most = max(max(run.curve["flips"]) for run in runs)
     with styled():
-        canvas = Canvas(figsize=(WIDTH, 4.2))
-        top, bottom = canvas.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-        accuracy = TASKS[task].metric == "accuracy"
+        canvas = Canvas(figsize=(WIDTH, 4.2 if most else HEIGHT))
+        top, *below = canvas.subplots(
+            2 if most else 1, 1, sharex=True, squeeze=False, height_ratios=(3, 2) if most else None
+        )[:, 0]
         for run in runs:
             color, line = CURVES[run.preset]
-            epochs = run.curve["epoch"]
             values = [100 * value if accuracy else value for value in run.curve["validation"]]
-            top.plot(epochs, values, line, color=color, label=f"preset {run.preset}")
-            bottom.plot(epochs, run.curve["flips"], line, color=color)
+            top.plot(run.curve["epoch"], values, line, color=color, label=f"preset {run.preset}")
+            for axes in below:
+                axes.plot(run.curve["epoch"], run.curve["flips"], line, color=color)
         if not accuracy:
             top.set_yscale("log")
-        bottom.set_yscale("symlog", linthresh=1)
-        most = max(max(run.curve["flips"]) for run in runs)
-        bottom.set_ylim(0, max(10, 2 * most))  # held signs: a line at zero of a readable axis
+        for axes in below:
+            axes.set_yscale("symlog", linthresh=1)
+            axes.set_ylim(0, max(10, 2 * most))
+            axes.set_ylabel("sign flips")
         top.set_ylabel("validation accuracy in %" if accuracy else "validation cross-entropy")
-        bottom.set_ylabel("sign flips")
-        bottom.set_xlabel("epoch")
+        (below or [top])[-1].set_xlabel("epoch")
         top.set_title(f"{TASKS[task].title}, 4 bits")
         top.legend(loc="best")
-        caption = (
-            f"{TASKS[task].title}: validation by epoch, and signs of u that flipped since the point before."
+        flips = (
+            ", and signs of u that flipped since the point before" if most else "; the signs of u were held"
         )
+        caption = f"{TASKS[task].title}: validation by epoch{flips}."
         return Picture(f"curves-{key}", svg(canvas, f"curves-{key}"), caption)
 
 

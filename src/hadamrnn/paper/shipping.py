@@ -1,4 +1,4 @@
-"""From a measured run to a model that ships with the package: nothing of its story is written by hand."""
+"""From a measured run to a model that ships with the package: its metadata is never written by hand."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from pathlib import Path
 
 from hadamrnn import fixedpoint, models
 from hadamrnn.errors import InputError
-from hadamrnn.paper.compare import Measurement
-from hadamrnn.paper.main_tables import TABLES, TASKS
-from hadamrnn.paper.results import Result, read_result
+from hadamrnn.paper.compare import result_command
+from hadamrnn.paper.results import read_result
 from hadamrnn.paper.runner import first_fitting
 from hadamrnn.training.config import TrainingConfig
 
@@ -33,16 +32,7 @@ def ship(path: Path, runs: Path, folder: Path) -> list[Path]:
         test=result.integer.test,
         kilobytes=result.integer.kilobytes,
         activation_bits=result.integer.activation_bits,
-        command=command(result),
+        command=result_command(result),
         sha256=models.digest(network),
     )
     return models.add(model, network.read_bytes(), folder)
-
-
-def command(result: Result) -> str:
-    """Return what repeats a result, by the first table that has its experiment."""
-    for table in TABLES.values():
-        for row in table.rows:
-            if row.experiment is not None and row.experiment.key == result.experiment:
-                return Measurement(row, TASKS[row.task], result.preset, (result,)).command(table.name)
-    raise InputError(f"No table has {result.experiment}: only what a command can repeat is shipped.")
