@@ -129,7 +129,7 @@ def test_bad_input_takes_one_line(
 
 
 def test_only_what_a_command_repeats_is_shipped(folder: Path, tmp_path: Path, result: Result) -> None:
-    from hadamrnn.paper.shipping import command
+    from hadamrnn.paper.compare import result_command
 
     with pytest.raises(InputError, match="No table has digits-8-4bit"):
-        command(replace(result, experiment="digits-8-4bit"))
+        result_command(replace(result, experiment="digits-8-4bit"))
