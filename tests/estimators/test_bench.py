@@ -57,4 +57,4 @@ def test_the_page_says_where_the_classifier_loses_and_what_was_not_measured() ->
 
     assert "most accurate on GunPoint." in text and "not on PLAID (MiniRocket is)." in text
     assert all(name in text for name in LOADERS)
-    assert "- left out: a reason\n" in estimators_page(rows, 1, ["a reason"])
+    assert "\nLeft out: a reason.\n" in estimators_page(rows, 1, ["a reason"])

@@ -250,6 +250,21 @@ def test_bad_input_takes_one_line(command: Command, tmp_path: Path) -> None:
     assert not (tmp_path / "RESULTS.md").exists()
 
 
+@pytest.mark.parametrize("name", ["RESULTS.md", "RESULTS.html", "figures/memorization.svg"])
+def test_a_report_replaces_a_report_and_nothing_else(
+    name: str, command: Command, result: Result, tmp_path: Path
+) -> None:
+    results, out = results_folder(tmp_path / "results", result), tmp_path / "out"
+    report = ("report", "--results", results, "--out", out)
+    assert command(*report).status == command(*report).status == 0
+    (out / name).write_text("my own notes")
+    answer = command(*report)
+
+    assert answer.status == 2 and "was not written by a report" in answer.err and answer.err.count("\n") == 1
+    assert (out / name).read_text() == "my own notes"
+    assert command(*report, "--force").status == 0 and (out / name).read_text() != "my own notes"
+
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -11,15 +11,17 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hadamrnn import fixedpoint
-from hadamrnn.data import load_task
+from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError
 from hadamrnn.locks import acquire, claim
 from hadamrnn.paper import runner
 from hadamrnn.paper.pace import fit_to_budget, shorten
+from hadamrnn.paper.report import build_document
 from hadamrnn.paper.results import (
     CURVE_POINTS,
     Result,
@@ -66,14 +68,29 @@ def test_a_result_names_no_host_no_path_and_no_date(job: Job, places: Places) ->
     assert os.sep not in json.dumps(json.loads(text)["config"])
 
 
-def test_a_finished_row_is_not_run_again_unless_asked_to(job: Job, places: Places) -> None:
+def test_a_finished_row_is_not_run_again(job: Job, places: Places) -> None:
     run_jobs([job], places)
     before = places.result(job).read_bytes()
     second = run_jobs([job], places)
-    third = run_jobs([job], places, again=True)
 
     assert (second.skipped, second.measured) == ([job], [])
-    assert len(third.measured) == 1 and places.result(job).read_bytes() == before
+    assert places.result(job).read_bytes() == before
+
+
+def test_the_data_is_loaded_once_for_pace_training_and_test(
+    job: Job, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads = []
+
+    def load(task: str, *rest: object, **options: object) -> Splits:
+        loads.append(task)
+        return load_task(task)
+
+    for module in ("hadamrnn.paper.runner", "hadamrnn.training.run"):
+        monkeypatch.setattr(f"{module}.load_task", load)
+    run_jobs([replace(job, budget=0.05)], places)
+
+    assert loads == ["digits"] and places.result(job).is_file()
 
 
 def test_a_stopped_run_goes_on_and_ends_as_if_it_had_not_stopped(
@@ -152,19 +169,6 @@ def test_several_runners_over_one_folder_never_run_a_row_twice(places: Places, p
     assert len(read_results(places.results)) == len(jobs) and not list(places.locks.iterdir())
 
 
-def test_again_does_not_repeat_what_another_has_just_repeated(
-    places: Places, pretended: list[str], result: Result
-) -> None:
-    jobs = [Job(Experiment("pmnist", size), "best") for size in (1, 2)]
-    run_jobs(jobs, places)
-
-    def meanwhile(told: Job, line: str) -> None:
-        write_result(places.results, replace(result, experiment="pmnist-2-4bit", best_step=77))
-
-    run_jobs(jobs, places, Attendance(tell=meanwhile), again=True)
-    assert pretended == [jobs[0].name, jobs[1].name, jobs[0].name]
-
-
 @pytest.mark.slow
 def test_two_processes_share_the_rows_and_train_each_once(places: Places) -> None:
     jobs = [Job(Experiment("digits", 8), "quick", seed, {"steps": 30, "threads": 1}) for seed in range(6)]
@@ -214,12 +218,12 @@ def test_a_budget_of_steps_ends_with_a_validation() -> None:
 
 def test_a_budget_is_kept_to_by_the_clock() -> None:
     config = Job(Experiment("digits", 8), "quick", 0, {"threads": 1, "epochs": 10_000}).config
-    short = fit_to_budget(config, 0.5)
+    short = fit_to_budget(config, 0.5, load_task("digits"))
 
     assert short.epochs is not None and 1 <= short.epochs < 10_000
     assert replace(short, epochs=10_000) == config
     with pytest.raises(InputError, match="positive number of minutes"):
-        fit_to_budget(config, 0)
+        fit_to_budget(config, 0, load_task("digits"))
 
 
 def test_long_curves_keep_their_end_and_all_their_flips() -> None:
@@ -249,6 +253,38 @@ def test_damaged_results_are_refused_in_one_line(result: Result, tmp_path: Path)
         read_result(other)
 
 
+@pytest.mark.parametrize("value", [None, "x", -1, 1.5, [], {}, {"epoch": 3}, [[1]], True])
+def test_a_field_of_the_wrong_kind_is_one_line_or_harmless(
+    value: Any, result: Result, tmp_path: Path
+) -> None:
+    """Whatever stands in whatever field: the report is written, or one line names the file."""
+    path = write_result(tmp_path, result)
+    whole = json.loads(path.read_text())
+    refused = 0
+    for name in [*whole, "unknown"]:
+        path.write_text(json.dumps({**whole, name: value}))
+        try:
+            build_document(read_results(tmp_path), None)
+        except InputError as error:
+            refused += 1
+            assert str(path) in str(error) and "\n" not in str(error)
+    assert refused >= 10
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "3", "[" * 100_000, '{"version": ' + "9" * 5000 + "}", '{"format": NaN}']
+)
+def test_what_is_no_result_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.best.seed0.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match="is no hadamrnn result"):
+        read_result(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(InputError, match="a folder or a device"):
+        read_results(tmp_path)
+
+
 def test_the_command_runs_lists_and_skips(
     command: Command, tmp_path: Path, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,16 +306,43 @@ def test_the_command_runs_lists_and_skips(
     first = command(*common)
     second = json.loads(command(*common, "--quiet", "--json").out)
 
-    assert [row["measured"] for row in listed] == [False]
+    assert [(row["preset"], row["measured"]) for row in listed] == [("quick", False)]
+    every = json.loads(command("reproduce", "--results", tmp_path / "results", "--list", "--json").out)
+    assert [row["preset"] for row in every] == ["paper", "best", "quick"]
     assert first.status == 0 and "begins: 2 epochs" in first.err and "1 measured" in first.out
     assert second["skipped"] == [job.name] and second["measured"] == []
     assert "measured" in command(*common, "--list").out
+
+
+def test_again_trains_anew_into_another_folder_and_shows_three_figures(
+    command: Command, tmp_path: Path, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "hadamrnn.paper.selection.experiments", lambda table: {"digits-8-4bit": (job.experiment, (0,))}
+    )
+    monkeypatch.setattr("hadamrnn.paper.compare.published", lambda key, bits: "12.34")
+    places = ("--results", tmp_path / "results", "--runs", tmp_path / "runs")
+    common = ("reproduce", "results", "--preset", "quick", *places, "--threads", 1, "--set", "epochs=2")
+    command(*common)
+    stored = tmp_path / "results" / f"{job.name}.json"
+    changed = replace(read_result(stored), test=0.0625)
+    write_result(stored.parent, changed)
+    answer = command(*common, "--again", tmp_path / "again")
+    refused = command(*common, "--again", tmp_path / "results")
+
+    assert "begins: 2 epochs" in answer.err and read_result(stored) == changed
+    new = read_result(tmp_path / "again" / f"{job.name}.json")
+    assert new.test is not None
+    line = next(line for line in answer.out.splitlines() if line.startswith(f"{job.name} "))
+    assert line.split()[1:] == ["12.34", "6.25", f"{100 * new.test:.2f}"]
+    assert refused.status == 2 and "another folder" in refused.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (("reslts",), "Did you mean 'results'?"),
+        ((), "needs a table"),
         (("results", "--rows", "nothing"), "No row of results"),
         (("results", "--set", "epochs"), "NAME=VALUE"),
         (("results", "--set", "seed=3"), "given by --seed"),

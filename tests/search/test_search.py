@@ -254,3 +254,13 @@ def test_without_optuna_the_extra_is_named(
 
     assert (answer.status, answer.err.count("\n")) == (2, 1)
     assert "pip install 'hadamrnn[search]'" in answer.err
+
+
+@pytest.mark.parametrize(
+    "url", ["nosuch://me:s3cr%40t@host/db", "nosuch://host/db?password=s3cr%40t", "postgresql://me:s3cr%40t@"]
+)
+def test_a_password_in_a_storage_is_never_shown(url: str, command: Command, tmp_path: Path) -> None:
+    answer = command("search", "digits", *SMALL, "--out", tmp_path, "--storage", url)
+
+    assert answer.status == 2 and answer.err.count("\n") == 1 and "***" in answer.err
+    assert "s3cr" not in answer.out + answer.err

@@ -16,6 +16,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression, RidgeClassifierCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from hadamrnn.errors import InputError
 from hadamrnn.estimators import HadamRNNClassifier
@@ -107,24 +110,33 @@ def measure_classifier(dataset: str, network: str, seeds: int) -> EstimatorRow:
     )
 
 
-def _logistic(seed: int, length: int) -> Any:
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer, StandardScaler
+class FeatureClassifier:
+    """A linear classifier on standardised features of padded series: their values, or what a transform makes.
 
-    flat = FunctionTransformer(lambda series: padded(series, length).reshape(len(series), -1))
-    return make_pipeline(flat, StandardScaler(), LogisticRegression(max_iter=1000, random_state=seed))
+    Args:
+        transform: with sktime's `fit_transform` and `transform` of arrays `(n, channels, time)`.
+    """
+
+    def __init__(self, length: int, linear: Any, transform: Any = None) -> None:
+        self._length, self.linear, self._transform = length, linear, transform
+
+    def fit(self, X: Series, y: NDArray[Any]) -> None:
+        self._model = make_pipeline(StandardScaler(), self.linear).fit(self._features(X, "fit_transform"), y)
+
+    def score(self, X: Series, y: NDArray[Any]) -> float:
+        return float(self._model.score(self._features(X, "transform"), y))
+
+    def _features(self, X: Series, step: str) -> NDArray[np.float64]:
+        values = padded(X, self._length)
+        if self._transform is None:
+            return values.reshape(len(values), -1)
+        return np.asarray(getattr(self._transform, step)(values.transpose(0, 2, 1)), np.float64)
 
 
-def _minirocket(seed: int, length: int) -> Any:
-    from sklearn.linear_model import RidgeClassifierCV
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer, StandardScaler
-
+def _minirocket(seed: int, length: int) -> FeatureClassifier:
     rocket = importlib.import_module("sktime.transformations.panel.rocket").MiniRocketMultivariate
-    panel = FunctionTransformer(lambda series: padded(series, length).transpose(0, 2, 1))
     ridge = RidgeClassifierCV(alphas=np.logspace(-3, 3, 10))
-    return make_pipeline(panel, rocket(random_state=seed, n_jobs=1), StandardScaler(with_mean=False), ridge)
+    return FeatureClassifier(length, ridge, rocket(random_state=seed, n_jobs=1))
 
 
 # Each makes a classifier from a seed and the length of the longest series.
@@ -132,7 +144,9 @@ NETWORKS: dict[str, Callable[[int, int], Any]] = {
     HADAMRNN: lambda seed, length: HadamRNNClassifier(random_state=seed),
     "GRU 32": lambda seed, length: HadamRNNClassifier(model="gru", hidden_size=32, random_state=seed),
     "MiniRocket": _minirocket,
-    "logistic regression": _logistic,
+    "logistic regression": lambda seed, length: FeatureClassifier(
+        length, LogisticRegression(max_iter=1000, random_state=seed)
+    ),
 }
 
 
@@ -148,8 +162,7 @@ def padded(series: Series, length: int) -> NDArray[np.float64]:
 def _bytes(classifier: Any) -> int:
     if isinstance(classifier, HadamRNNClassifier):
         return int(classifier.cost_.bytes)
-    linear = classifier[-1]
-    return 4 * int(np.size(linear.coef_) + np.size(linear.intercept_))
+    return 4 * int(np.size(classifier.linear.coef_) + np.size(classifier.linear.intercept_))
 
 
 def load_part(dataset: str, split: str) -> Part:
@@ -170,9 +183,8 @@ def estimators_page(rows: list[EstimatorRow], seeds: int, left_out: list[str]) -
     """Return the Markdown of the page."""
     header = ("set", "classifier", "accuracy", "worst to best", "integer", "majority", "bytes", "training")
     grid = Grid(header, tuple(tuple(map(Cell, _texts(row))) for row in rows))
-    notes = [f"- left out: {line}" for line in left_out]
-    page = [INTRODUCTION.format(seeds=seeds, verdict=verdict(rows)), grid_markdown(grid, numbers=6)]
-    return "\n".join([*page, *([""] if notes else []), *notes]) + "\n"
+    findings = "\n".join([verdict(rows), *(f"\nLeft out: {line}." for line in left_out)])
+    return "\n".join([INTRODUCTION.format(seeds=seeds, verdict=findings), grid_markdown(grid, numbers=6), ""])
 
 
 def verdict(rows: list[EstimatorRow]) -> str:
@@ -186,7 +198,7 @@ def verdict(rows: list[EstimatorRow]) -> str:
     absent = [name for name in LOADERS if name not in sets]
     return " ".join(
         [
-            f"HadamRNN is the most accurate on {', '.join(ahead) or 'none of the sets'}.",
+            f"Of the classifiers listed HadamRNN is the most accurate on {', '.join(ahead) or 'no set'}.",
             *([f"It is not on {', '.join(behind)}."] if behind else []),
             *([f"Not measured here: {', '.join(absent)}."] if absent else []),
         ]

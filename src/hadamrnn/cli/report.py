@@ -16,10 +16,13 @@ def add_parser(subparsers: Any) -> None:
         help="published beside measured, as Markdown and HTML",
         description="Write RESULTS.md, RESULTS.html and figures/ from the JSON files of hadamrnn reproduce. "
         "The same results give the same bytes.",
-        epilog="example:  hadamrnn report --results results --out .",
+        epilog="example:  hadamrnn report --results results --out report",
     )
     parser.add_argument("--results", default="results", metavar="DIR", help="default results")
-    parser.add_argument("--out", default=".", metavar="DIR", help="where to write; default here")
+    parser.add_argument(
+        "--out", required=True, metavar="DIR", help="where to write; replaces an earlier report"
+    )
+    parser.add_argument("--force", action="store_true", help="replace also files that no report wrote")
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -27,7 +30,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     from hadamrnn.paper.report import write_report
 
-    written = [str(path) for path in write_report(Path(args.results), Path(args.out))]
+    written = [str(path) for path in write_report(Path(args.results), Path(args.out), args.force)]
     if args.json:
         print(json.dumps({"written": written}))
     else:

@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hadamrnn.cli.arguments import add_data_option, add_json_option, add_threads_option
+from hadamrnn.errors import InputError
 
 if TYPE_CHECKING:
     from hadamrnn.paper.results import Result
     from hadamrnn.paper.runner import Job, Places, Tally
 
+    Results = dict[str, Result]  # by name
+
 EXAMPLE = """examples:
-  hadamrnn reproduce results --list
+  hadamrnn reproduce --list
   hadamrnn reproduce results --rows 'pmnist-*' --preset best --budget 30
   hadamrnn reproduce variability --seed 0 --seed 1
+  hadamrnn reproduce results --rows pmnist-512-4bit --preset best --again checked
   hadamrnn reproduce memorization"""
 
 
@@ -33,6 +37,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument(
         "table",
+        nargs="?",
         metavar="TABLE",
         help="results, blocks, variability, glue, iot, ablation, columns, times, scales, memorization, "
         "beyond (larger and smaller networks), baselines, or all",
@@ -40,7 +45,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--rows", nargs="+", default=[], metavar="KEY", help="only these; patterns as 'pmnist-*'"
     )
-    parser.add_argument("--preset", default="paper", metavar="NAME", help="paper (default), best or quick")
+    parser.add_argument("--preset", metavar="NAME", help="paper (default), best or quick")
     parser.add_argument(
         "--seed", type=int, action="append", metavar="N", help="may be repeated; default the row's"
     )
@@ -54,10 +59,13 @@ def add_parser(subparsers: Any) -> None:
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a training setting; may be repeated"
     )
     parser.add_argument(
-        "--again", action="store_true", help="run also rows that have a result, and replace it"
+        "--again",
+        type=Path,
+        metavar="DIR",
+        help="train also rows that have a result, from the start, into DIR; what is stored stays as it is",
     )
     parser.add_argument(
-        "--list", action="store_true", help="show the rows and which have a result; run nothing"
+        "--list", action="store_true", help="show the rows and which presets have a result; run nothing"
     )
     parser.add_argument("--results", default="results", metavar="DIR", help="default results")
     parser.add_argument("--runs", default="runs", metavar="DIR", help="run folders; default runs")
@@ -75,11 +83,16 @@ def run(args: argparse.Namespace) -> int:
     from hadamrnn.paper.runner import Attendance, Places, run_jobs
     from hadamrnn.training.progress import choose_watcher
 
-    jobs = _jobs(args)
     places = Places(Path(args.results), Path(args.runs), args.data_dir)
     if args.list:
-        _list(jobs, places, args.json)
+        _list(args, places)
         return 0
+    jobs = _jobs(args)
+    stored = _read(jobs, places)
+    if args.again is not None:
+        if args.again.resolve() == places.results.resolve():
+            raise InputError(f"--again must name another folder than the stored results, got {args.again}.")
+        places = Places(args.again, args.again / "runs", args.data_dir)
 
     def tell(job: Job, line: str) -> None:
         if not args.quiet:
@@ -87,18 +100,20 @@ def run(args: argparse.Namespace) -> int:
 
     with stopped_by_signals(lambda: "repeat the command to go on") as stop:
         attendance = Attendance(tell, lambda: choose_watcher(args.quiet), stop)
-        tally = run_jobs(jobs, places, attendance, args.again)
-        _print(tally, args.json)
+        tally = run_jobs(jobs, places, attendance)
+        measured = {result.name: result for result in tally.measured}
+        _print(tally, stored, measured if args.again is None else _read(jobs, places), args.json)
     for name, complaint in tally.failed.items():
         print(f"hadamrnn reproduce: {name}: {complaint}", file=sys.stderr)
     return 2 if tally.failed else 1 if tally.stopped else 0
 
 
 def _jobs(args: argparse.Namespace) -> list[Job]:
-    from hadamrnn.errors import InputError
     from hadamrnn.paper.runner import Job
     from hadamrnn.paper.selection import parse_settings, select
 
+    if args.table is None:
+        raise InputError("reproduce needs a table, as results. --list shows the rows of all.")
     overrides = parse_settings(args.set)
     if "seed" in overrides:
         raise InputError("A seed is given by --seed, not by --set.")
@@ -107,7 +122,7 @@ def _jobs(args: argparse.Namespace) -> list[Job]:
     if args.budget is not None and not args.budget > 0:
         raise InputError(f"--budget must be a positive number of minutes, got {args.budget:g}.")
     jobs = [
-        Job(experiment, args.preset, seed, overrides, args.budget)
+        Job(experiment, args.preset or "paper", seed, overrides, args.budget)
         for experiment, seeds in select(args.table, args.rows)
         for seed in args.seed or seeds
     ]
@@ -116,28 +131,43 @@ def _jobs(args: argparse.Namespace) -> list[Job]:
     return jobs
 
 
-def _list(jobs: list[Job], places: Places, as_json: bool) -> None:
+def _list(args: argparse.Namespace, places: Places) -> None:
+    from hadamrnn.paper.results import PRESETS
+    from hadamrnn.paper.runner import Job
+    from hadamrnn.paper.selection import select
+
+    presets = PRESETS if args.preset is None else (args.preset,)
     rows = [
-        {
-            "key": job.experiment.key,
-            "preset": job.preset,
-            "seed": job.seed,
-            "measured": places.result(job).is_file(),
-        }
-        for job in jobs
+        {"key": experiment.key, "preset": preset, "seed": seed, "measured": places.result(job).is_file()}
+        for experiment, seeds in select(args.table or "all", args.rows)
+        for seed in args.seed or seeds
+        for preset in presets
+        for job in [Job(experiment, preset, seed)]
     ]
-    if as_json:
+    if args.json:
         print(json.dumps(rows))
         return
-    for row in rows:
-        state = "measured" if row["measured"] else "missing"
-        print(f"{row['key']:32} {row['preset']:6} seed {row['seed']}  {state}")
+    for first in range(0, len(rows), len(presets)):
+        row = rows[first]
+        states = (
+            f"{each['preset']} {'measured' if each['measured'] else 'missing':10}"
+            for each in rows[first : first + len(presets)]
+        )
+        print(f"{row['key']:34} seed {row['seed']}  {'  '.join(states).rstrip()}")
 
 
-def _print(tally: Tally, as_json: bool) -> None:
+def _read(jobs: list[Job], places: Places) -> Results:
+    """Return the results that the jobs have."""
+    from hadamrnn.paper.results import read_result
+
+    paths = (places.result(job) for job in jobs)
+    return {result.name: result for result in (read_result(path) for path in paths if path.exists())}
+
+
+def _print(tally: Tally, stored: Results, new: Results, as_json: bool) -> None:
     if as_json:
         figures = {
-            "measured": [_figures(result) for result in tally.measured],
+            "measured": [_figures(result, stored) for result in new.values()],
             "skipped": [job.name for job in tally.skipped],
             "elsewhere": [job.name for job in tally.elsewhere],
             "failed": tally.failed,
@@ -145,34 +175,42 @@ def _print(tally: Tally, as_json: bool) -> None:
         }
         print(json.dumps(figures))
         return
-    from hadamrnn.training.progress import show_time
-
-    for result in tally.measured:
-        integer = (
-            "" if result.integer is None else f", {result.integer.activation_bits} bits {_show(result, True)}"
-        )
-        print(f"{result.name:40} test {_show(result, False)}{integer}  {show_time(result.seconds)}")
+    print(f"{'row':52}{'paper':>10}{'stored':>10}{'new':>10}")
+    for known in {**stored, **new}.values():
+        for bits in (None, *([known.integer.activation_bits] if known.integer else [])):
+            texts = _texts(known.experiment, bits, stored.get(known.name), new.get(known.name))
+            name = known.name if bits is None else f"{known.name}, {bits} bits"
+            print(f"{name:52}" + "".join(f"{text or '-':>10}" for text in texts))
     print(
         f"{len(tally.measured)} measured, {len(tally.skipped)} had a result, "
         f"{len(tally.elsewhere)} run elsewhere, {len(tally.failed)} failed"
     )
 
 
-def _figures(result: Result) -> dict[str, Any]:
+def _texts(experiment: str, bits: int | None, *results: Result | None) -> list[str]:
+    """Return the paper's figure and those of the results, as the paper prints them."""
+    from hadamrnn.paper.compare import figure, published, show
+
+    texts = [published(experiment, bits)]
+    for result in results:
+        value = None if result is None else figure(result, bits)
+        texts.append("" if result is None else "private" if value is None else show(result.metric, value))
+    return texts
+
+
+def _figures(result: Result, stored: Results) -> dict[str, Any]:
+    from hadamrnn.paper.compare import published
+
+    before = stored.get(result.name)
     return {
         "name": result.name,
         "metric": result.metric,
         "test": result.test,
         "integer": None if result.integer is None else result.integer.test,
+        "stored": None if before is None else before.test,
+        "paper": published(result.experiment, None) or None,
         "seconds": result.seconds,
     }
-
-
-def _show(result: Result, integer: bool) -> str:
-    value = result.test if not integer or result.integer is None else result.integer.test
-    if value is None:
-        return "labels are private"
-    return f"{100 * value:.2f} %" if result.metric == "accuracy" else f"{value:.3g}"
 
 
 def _memorization(args: argparse.Namespace) -> int:

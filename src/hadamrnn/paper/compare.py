@@ -11,12 +11,11 @@ from dataclasses import asdict, dataclass
 from hadamrnn.errors import InputError
 from hadamrnn.pages.document import Cell
 from hadamrnn.paper.main_tables import TABLES, TASKS
-from hadamrnn.paper.results import Result
+from hadamrnn.paper.results import PRESETS, Result
 from hadamrnn.paper.rows import Row, Task
 from hadamrnn.paper.runner import Job
 from hadamrnn.training.config import TrainingConfig, resolve_config
 
-PRESETS = ("paper", "best", "quick")
 # A cross-entropy above this share of guessing's has learnt nothing.
 LEARNT = 0.95
 # Not settings of a row: the command says them by options of their own, or they are its name.
@@ -117,6 +116,20 @@ def figure(result: Result, activation_bits: int | None) -> float | None:
     if activation_bits is None:
         return result.test
     return None if result.integer is None else result.integer.test
+
+
+def published(experiment: str, activation_bits: int | None) -> str:
+    """Return what the paper prints for an experiment; empty where it prints nothing.
+
+    >>> published("pmnist-512-4bit", None), published("pmnist-512-4bit", 12)
+    ('94.88', '94.90')
+    """
+    for table in TABLES.values():
+        for row in table.rows:
+            found = (row.experiment.key if row.experiment else "", row.activation_bits)
+            if row.published and found == (experiment, activation_bits):
+                return row.published
+    return ""
 
 
 def show(metric: str, value: float) -> str:

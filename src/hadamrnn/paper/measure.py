@@ -17,25 +17,21 @@ from hadamrnn.paper.rows import Experiment, Task
 from hadamrnn.quantization.chain import QuantizeConfig, quantize
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.training.config import TrainingConfig
-from hadamrnn.training.evaluate import evaluate, is_better
+from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.folder import RunFolder
-from hadamrnn.training.run import load_run, load_splits
+from hadamrnn.training.run import load_run
 
 ACTIVATION_BITS = 12
 
 
-def measure(
-    experiment: Experiment, path: Path, data_dir: str | Path | None, ended: str = "finished"
-) -> Result:
+def measure_run(experiment: Experiment, path: Path, splits: Splits, ended: str = "finished") -> Result:
     """Return the figures of the run at `path`; its integer network is written beside it."""
     folder, model = load_run(path)
     config = folder.config
-    splits = load_splits(folder, data_dir)
     rows = [json.loads(line) for line in folder.metrics_path.read_text().splitlines()]
-    best = rows[0]
-    for row in rows:
-        if is_better(splits.metric, row["validation_metric"], best["validation_metric"]):
-            best = row
+    # Not of `Outcome`: a run that diverged has none.
+    choose = max if splits.metric == "accuracy" else min
+    best = choose(rows, key=lambda row: row["validation_metric"])
     return Result(
         experiment=experiment.key,
         preset=str(config.preset),

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
-from hadamrnn.data import load_task
+from hadamrnn.data import Splits
 from hadamrnn.errors import InputError
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import evaluate
@@ -24,14 +23,12 @@ PILOT_SECONDS = 4.0
 PILOT_STEPS = 50
 
 
-def fit_to_budget(
-    config: TrainingConfig, minutes: float, data_dir: str | Path | None = None
-) -> TrainingConfig:
+def fit_to_budget(config: TrainingConfig, minutes: float, splits: Splits) -> TrainingConfig:
     """Return `config`, shortened if it would take more than `minutes` at this machine's pace."""
     if not minutes > 0:
         raise InputError(f"A budget is a positive number of minutes, got {minutes:g}.")
-    step_seconds, validation_seconds, samples = pace(config, data_dir)
-    return shorten(config, samples, 60 * minutes, step_seconds, validation_seconds)
+    step_seconds, validation_seconds = pace(config, splits)
+    return shorten(config, len(splits.train), 60 * minutes, step_seconds, validation_seconds)
 
 
 def shorten(
@@ -55,11 +52,10 @@ def shorten(
     return replace(config, epochs=None, steps=steps)
 
 
-def pace(config: TrainingConfig, data_dir: str | Path | None = None) -> tuple[float, float, int]:
-    """Return the seconds of a step and of a validation, and the number of training samples."""
+def pace(config: TrainingConfig, splits: Splits) -> tuple[float, float]:
+    """Return the seconds of a step and of a validation."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    splits = load_task(config.task, data_dir, **config.task_options)
     trainer = Trainer(build(config, splits), splits, config)
     trainer.step()  # the first step pays for what is made once
     began, steps = time.monotonic(), 0
@@ -68,4 +64,4 @@ def pace(config: TrainingConfig, data_dir: str | Path | None = None) -> tuple[fl
         steps += 1
     trained = time.monotonic()
     evaluate(trainer.model, splits.validation, splits.metric)
-    return (trained - began) / max(steps, 1), time.monotonic() - trained, len(splits.train)
+    return (trained - began) / max(steps, 1), time.monotonic() - trained

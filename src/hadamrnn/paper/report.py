@@ -28,8 +28,12 @@ FIGURES = "figures"
 TITLE = "HadamRNN: published and measured"
 
 
-def write_report(results: Path, out: Path) -> list[Path]:
-    """Write the report on the results in a folder; return what was written."""
+def write_report(results: Path, out: Path, force: bool = False) -> list[Path]:
+    """Write the report on the results in a folder; return what was written.
+
+    Args:
+        force: replace also files that no report wrote.
+    """
     if not results.is_dir():
         raise InputError(f"{results} must be a folder of results. Make one with: hadamrnn reproduce results.")
     document = build_document(read_results(results), read_memorization(results))
@@ -39,10 +43,19 @@ def write_report(results: Path, out: Path) -> list[Path]:
         out / "RESULTS.html": to_html(document),
         **{out / FIGURES / f"{picture.name}.svg": picture.svg for picture in pictures},
     }
+    foreign = [path for path in contents if not force and path.exists() and not _is_report(path)]
+    if foreign:
+        raise InputError(f"{foreign[0]} was not written by a report. Choose another --out, or use --force.")
     (out / FIGURES).mkdir(parents=True, exist_ok=True)
     for path, text in contents.items():
         write_atomically(path, text.encode())
     return list(contents)
+
+
+def _is_report(path: Path) -> bool:
+    """Whether a report wrote this file: its title stands on top, or a figure's name leads its ids."""
+    marks = {".md": f"# {TITLE}\n", ".html": f"<title>{TITLE}</title>", ".svg": f'id="{path.stem}-'}
+    return path.is_file() and marks[path.suffix].encode() in path.read_bytes()
 
 
 def build_document(results: Sequence[Result], memorization: Memorization | None) -> Document:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import platform
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from hadamrnn.errors import InputError
 from hadamrnn.files import write_atomically
@@ -19,6 +20,8 @@ FORMAT = "hadamrnn result"
 FORMAT_VERSION = 1
 CURVE_POINTS = 200
 CURVE_DIGITS = 5
+CURVE = ("epoch", "loss", "validation", "flips")
+PRESETS = ("paper", "best", "quick")
 
 
 @dataclass(frozen=True)
@@ -104,13 +107,17 @@ def dump(values: dict[str, Any]) -> bytes:
 def read_result(path: Path) -> Result:
     """Return the result that `write_result` wrote."""
     values = read_json(path, FORMAT, FORMAT_VERSION)
-    integer = values.get("integer")
     try:
-        figures = None if integer is None else IntegerFigures(**integer)
-        result = Result(**{**values, "integer": figures})
-    except TypeError as error:
-        known = ", ".join(each.name for each in fields(Result))
-        raise InputError(f"{path} must hold {known}; {error}.") from error
+        integer = values.get("integer")
+        figures = None if integer is None else IntegerFigures(**_checked(IntegerFigures, integer))
+        result = Result(**_checked(Result, {**values, "integer": figures}))
+        _check_curve(result.curve)
+        if not all(isinstance(result.config.get(name), str) for name in ("task", "model")):
+            raise TypeError("config must name its task and model")
+        if result.preset not in PRESETS:
+            raise TypeError(f"preset must be one of {', '.join(PRESETS)}, got {result.preset[:40]!r}")
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{path} is damaged: {error}. Remove it and run its row again.") from error
     if path.name != f"{result.name}.json":
         raise InputError(f"{path} holds the result {result.name}: a result's file has its name.")
     return result
@@ -123,16 +130,43 @@ def read_results(folder: Path) -> list[Result]:
 
 def read_json(path: Path, kind: str, version: int) -> dict[str, Any]:
     """Return the fields of a JSON file of ours, its format checked and taken off."""
+    if not path.is_file():
+        raise InputError(f"{path} is no {kind} but a folder or a device. Remove it and run its row again.")
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
         found = (values.pop("format"), values.pop("version"))
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, AttributeError) as error:
-        raise InputError(f"{path} is no {kind} ({error!r}). Remove it and run its row again.") from error
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        reason = f"{error!r}"[:100]
+        raise InputError(f"{path} is no {kind} ({reason}). Remove it and run its row again.") from error
     if found != (kind, version):
         raise InputError(
             f"{path} must be a {kind} of version {version}, got {found[0]} of version {found[1]}."
         )
     return dict(values)
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is no figure")
+
+
+def _checked(kind: type, values: Any) -> dict[str, Any]:
+    """Return `values` if they are an object whose entries have the types of the fields of `kind`."""
+    if not isinstance(values, dict):
+        raise TypeError(f"{kind.__name__} must be an object, got {str(values)[:40]!r}")
+    for name, hint in get_type_hints(kind).items():
+        parts = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+        wanted = tuple(get_origin(part) or part for part in parts)
+        if name in values and not isinstance(values[name], (*wanted, int) if float in wanted else wanted):
+            raise TypeError(f"{name} must be {hint}, got {str(values[name])[:40]!r}")
+    return values
+
+
+def _check_curve(curve: dict[str, list[float]]) -> None:
+    columns = [curve.get(name) for name in CURVE if curve]
+    if any(not isinstance(column, list) or len(column) != len(columns[0] or ()) for column in columns):
+        raise TypeError(f"curve must hold {', '.join(CURVE)}, lists of one length")
+    if not all(isinstance(value, int | float) for column in columns for value in column or ()):
+        raise TypeError("curve must hold numbers")
 
 
 def curve_columns(rows: list[dict[str, Any]]) -> dict[str, list[float]]:

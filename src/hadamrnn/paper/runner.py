@@ -11,14 +11,16 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError
 from hadamrnn.locks import Claim, claim
-from hadamrnn.paper.measure import measure
+from hadamrnn.paper.measure import measure_run
 from hadamrnn.paper.pace import fit_to_budget
 from hadamrnn.paper.results import Result, result_name, write_result
 from hadamrnn.paper.rows import Experiment
 from hadamrnn.training import run as runs
 from hadamrnn.training.config import TrainingConfig, read_config, resolve_config
+from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.progress import Watcher
 from hadamrnn.training.trainer import Diverged
 
@@ -96,23 +98,13 @@ class Stopped(Exception):
     """The run was asked to stop, or its claim was lost; a checkpoint is there."""
 
 
-def run_jobs(
-    jobs: Iterable[Job], places: Places, attendance: Attendance | None = None, again: bool = False
-) -> Tally:
-    """Run every job that has no result and that nobody else is at; a bad one does not hold up the rest.
-
-    Args:
-        again: run also those that have a result, and replace it.
-    """
+def run_jobs(jobs: Iterable[Job], places: Places, attendance: Attendance | None = None) -> Tally:
+    """Run every job that has no result and that nobody else is at; a bad one does not hold up the rest."""
     attendance = attendance or Attendance()
-    jobs = list(jobs)
-    # Who runs again must not run what another process has just run again.
-    known = {job.name: _content(places.result(job)) for job in jobs}
     tally = Tally()
     for job in jobs:
         with claim(places.locks, job.name) as held:
-            content = _content(places.result(job))
-            if content is not None and (not again or content != known[job.name]):
+            if places.result(job).exists():
                 tally.skipped.append(job)
                 attendance.tell(job, "has a result")
                 continue
@@ -142,8 +134,9 @@ def run_job(job: Job, places: Places, attendance: Attendance, held: Claim | None
     def stop() -> bool:
         return attendance.stop() or (held is not None and held.seen_lost)
 
-    sitting = runs.Sitting(places.data_dir, attendance.watcher(), stop=stop)
     path, begun = run_folder(job, places.runs)
+    splits = _load_splits(job, path if begun else None, places.data_dir)
+    sitting = runs.Sitting(places.data_dir, attendance.watcher(), stop=stop, splits=splits)
     ended = "finished"
     try:
         if begun:
@@ -152,7 +145,7 @@ def run_job(job: Job, places: Places, attendance: Attendance, held: Claim | None
         else:
             config = job.config
             if job.budget is not None:
-                config = fit_to_budget(config, job.budget, places.data_dir)
+                config = fit_to_budget(config, job.budget, splits)
             attendance.tell(job, f"begins: {show_length(config)}")
             outcome = runs.train(config, path, sitting)
         if not outcome.finished:
@@ -161,10 +154,17 @@ def run_job(job: Job, places: Places, attendance: Attendance, held: Claim | None
         if not (path / "model.safetensors").is_file():
             raise
         ended = "diverged"
-    result = measure(job.experiment, path, places.data_dir, ended)
+    result = measure_run(job.experiment, path, splits, ended)
     if held is not None and held.lost:
         raise Stopped
     return replace(result, preset=job.preset)
+
+
+def _load_splits(job: Job, run: Path | None, data_dir: str | Path | None) -> Splits:
+    """Return the job's data, loaded once for its pace, training and test; a run says where it found it."""
+    if run is not None:
+        return runs.load_splits(RunFolder.open(run), data_dir)
+    return load_task(job.config.task, data_dir, **job.config.task_options)
 
 
 def run_folder(job: Job, parent: Path) -> tuple[Path, bool]:
@@ -201,10 +201,3 @@ def show_length(config: TrainingConfig) -> str:
 def _comparable(config: TrainingConfig, budget: float | None) -> dict[str, Any]:
     left_out = () if budget is None else LENGTH
     return {name: value for name, value in asdict(config).items() if name not in left_out}
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from hadamrnn.errors import InputError
 
@@ -34,6 +36,12 @@ Study = optuna.study.Study
 TERMS = "terms"  # what all who work on a study must agree on
 STARTUP_TRIALS = 5  # that are not pruned
 WARMUP_PERCENT = 20  # of a training, in which nothing is pruned
+MASK = "***"
+# Of a URL: the value of an option that is named like a password, and what is between the user and the last @.
+PASSWORDS = (
+    re.compile(r"([?&](?:password|passwd|pwd|token)=)([^&]+)"),
+    re.compile(r"(://[^:/@]*:)(.+)(?=@)"),
+)
 
 
 def open_study(storage: str, name: str, terms: dict[str, Any], *, maximize: bool) -> Study:
@@ -56,7 +64,7 @@ def open_study(storage: str, name: str, terms: dict[str, Any], *, maximize: bool
     elif known != terms:
         term = next(key for key in {**terms, **known} if terms.get(key) != known.get(key))
         raise InputError(
-            f"The study {name} in {storage} has {term} {known.get(term)!r}, got {terms.get(term)!r}. "
+            f"The study {name} in {masked(storage)} has {term} {known.get(term)!r}, got {terms.get(term)!r}. "
             "Repeat its settings, or choose another --out or --study."
         )
     _bury(study)
@@ -138,4 +146,17 @@ def _open_storage(place: str) -> BaseStorage:
         return RDBStorage(place)
     except Exception as error:  # whatever the database's driver raises
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(f"The storage {place} cannot be opened: {first[:200]}.") from error
+        for _, secret in (found for pattern in PASSWORDS for found in pattern.findall(place)):
+            first = first.replace(secret, MASK).replace(unquote(secret), MASK)
+        raise InputError(f"The storage {masked(place)} cannot be opened: {first[:200]}.") from error
+
+
+def masked(place: str) -> str:
+    """Return a storage as it may be shown: without its password.
+
+    >>> masked("postgresql://me:a@b@host/db"), masked("mysql://host/db?user=me&password=s3")
+    ('postgresql://me:***@host/db', 'mysql://host/db?user=me&password=***')
+    """
+    for pattern in PASSWORDS:
+        place = pattern.sub(rf"\1{MASK}", place)
+    return place

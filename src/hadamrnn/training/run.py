@@ -30,6 +30,7 @@ class Sitting:
     watcher: Watcher | None = None
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     stop: Callable[[], bool] = lambda: False
+    splits: Splits | None = None  # the task's data, where the caller has loaded it
 
 
 def train(config: TrainingConfig, out: str | Path, sitting: Sitting | None = None) -> Outcome:
@@ -38,7 +39,7 @@ def train(config: TrainingConfig, out: str | Path, sitting: Sitting | None = Non
     processes = join_processes(config.dtype)
     if processes.rank == 0:
         check_free(out)
-    splits, model = _prepare(config, sitting.data_dir)
+    splits, model = _prepare(config, sitting, sitting.data_dir)
     if processes.rank > 0:
         return _fit(config, splits, model, None, processes, sitting)
     Path(out).mkdir(parents=True, exist_ok=True)
@@ -53,7 +54,8 @@ def resume(path: str | Path, sitting: Sitting | None = None) -> Outcome:
     folder = RunFolder.open(path)
     processes = join_processes(folder.config.dtype)
     with held(folder.path) if processes.rank == 0 else nullcontext():
-        splits, model = _prepare(folder.config, sitting.data_dir or folder.story["data_dir"])
+        data_dir = sitting.data_dir or folder.story["data_dir"]
+        splits, model = _prepare(folder.config, sitting, data_dir)
         return _fit(folder.config, splits, model, folder, processes, sitting)
 
 
@@ -69,11 +71,13 @@ def load_splits(folder: RunFolder, data_dir: str | Path | None = None) -> Splits
     return load_task(config.task, data_dir or folder.story["data_dir"], **config.task_options)
 
 
-def _prepare(config: TrainingConfig, data_dir: str | Path | None) -> tuple[Splits, SequenceModel]:
+def _prepare(
+    config: TrainingConfig, sitting: Sitting, data_dir: str | Path | None
+) -> tuple[Splits, SequenceModel]:
     """Return the task and a freshly drawn model."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    splits = load_task(config.task, data_dir, **config.task_options)
+    splits = sitting.splits or load_task(config.task, data_dir, **config.task_options)
     return splits, build(config, splits)
 
 
