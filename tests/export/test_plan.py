@@ -7,13 +7,8 @@ from math import prod
 import numpy as np
 import pytest
 
-from hadamrnn.errors import InputError
 from hadamrnn.export.plan import make_plan
-from hadamrnn.hadamard.factors import make_factor
-from hadamrnn.hadamard.orders import factor_matrix, hadamard_orders, order_factors
 from tests.export.random_models import random_model
-
-LARGE_FACTORS = sorted({f for order in hadamard_orders(400) for f in order_factors(order) if f > 2})
 
 
 @pytest.mark.parametrize("activation_bits", range(2, 17))
@@ -42,18 +37,3 @@ def test_state_and_work_buffers_take_four_bytes_an_entry_and_128(
     if plan.cell_bits == 16:
         in_state = prod(p.radix for p in plan.state)
         assert in_state << activation_bits - 1 + columns <= 1 << 15  # the sums in place fit 16 bits
-
-
-@pytest.mark.parametrize("order", LARGE_FACTORS)
-def test_a_factor_is_its_generating_row(order: int) -> None:
-    factor = make_factor(order)
-
-    assert np.array_equal(factor.matrix(), factor_matrix(order))
-    assert len(factor.signs) <= order
-
-
-def test_any_other_factor_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hadamrnn.hadamard.factors.factor_matrix", lambda order: -factor_matrix(order))
-
-    with pytest.raises(InputError, match="not the factor 12"):
-        make_factor(12)

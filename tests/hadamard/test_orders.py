@@ -14,6 +14,7 @@ from hadamrnn.hadamard.orders import (
     hadamard_orders,
     nearest_orders,
     order_factors,
+    split_order,
     sylvester_matrix,
 )
 
@@ -47,6 +48,16 @@ def test_the_matrix_is_the_kronecker_product_of_its_factors(order: int) -> None:
         product = np.kron(product, factor_matrix(factor)).astype(np.int8)
 
     np.testing.assert_array_equal(hadamard_matrix(order), product)
+
+
+@given(valid_orders)
+def test_a_split_is_a_kronecker_product_of_two_hadamard_matrices(order: int) -> None:
+    left, right = split_order(order)
+
+    np.testing.assert_array_equal(
+        hadamard_matrix(order), np.kron(hadamard_matrix(left), hadamard_matrix(right))
+    )
+    assert left * right == order and left + right <= order + 1
 
 
 @given(st.sampled_from(hadamard_orders(200)), st.data())

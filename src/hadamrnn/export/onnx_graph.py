@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from hadamrnn.fixedpoint.model import IntegerModel, signed_range
-from hadamrnn.hadamard.orders import factor_matrix, order_factors
+from hadamrnn.hadamard.orders import hadamard_matrix, split_order
 
 OPSET = 17
 IR_VERSION = 8  # what runtimes of 2022 and later read
@@ -65,7 +65,7 @@ class Recipe(ABC):
 
     def transform(self, build: Builder, h: str) -> str:
         """Return (I kron H) h by two small products: H = H_1 kron H_2, so H vec(X) = vec(H_1 X H_2')."""
-        left, right = _halves(self.block_size)
+        left, right = (hadamard_matrix(order) for order in split_order(self.block_size))
         blocks = [-1, self.hidden_size // self.block_size, len(left), len(right)]
         x = build.op("Reshape", h, build.constant(blocks, np.int64))
         x = build.op("MatMul", x, build.constant(right.T, self.dtype))
@@ -177,22 +177,6 @@ def sequence_model(recipe: Recipe, name: str) -> onnx.ModelProto:
         [_input(recipe, "x", "batch", "time")],
         [_logits(recipe, *dimensions), _state(recipe, "h_last")],
     )
-
-
-def _halves(order: int) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
-    """Return H_1 and H_2 with H = H_1 kron H_2, of sides as equal as the factors allow."""
-    factors = order_factors(order)
-    cuts = range(len(factors) + 1)
-    sides = [int(np.prod(factors[:cut], dtype=np.int64)) for cut in cuts]
-    cut = min(cuts, key=lambda cut: sides[cut] + order // sides[cut])
-    return _product(factors[:cut]), _product(factors[cut:])
-
-
-def _product(factors: tuple[int, ...]) -> NDArray[np.int8]:
-    matrix = np.ones((1, 1), np.int8)
-    for factor in factors:
-        matrix = np.kron(matrix, factor_matrix(factor)).astype(np.int8)
-    return matrix
 
 
 def _tensor(name: str, element: int, shape: tuple[int | str, ...]) -> onnx.ValueInfoProto:

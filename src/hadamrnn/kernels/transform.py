@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.hadamard.orders import hadamard_matrix, order_factors
+from hadamrnn.hadamard.orders import hadamard_matrix, split_order
 from hadamrnn.tracing import constant_when_traced
 
 # Below this block size one dense product beats two smaller ones.
@@ -41,7 +41,7 @@ def hadamard_transform(x: Tensor, block_size: int, *, transpose: bool = False) -
     True
     """
     num_blocks = count_blocks(x.shape[-1], block_size)
-    rows, columns = _split(block_size)
+    rows, columns = (1, block_size) if block_size <= _DENSE_BLOCK_SIZE else split_order(block_size)
     right = hadamard_tensor(columns, x.dtype, x.device)
     blocks = x.reshape(*x.shape[:-1], num_blocks, rows, columns) @ (right if transpose else right.T)
     if rows > 1:
@@ -56,18 +56,6 @@ def hadamard_transform_reference(x: Tensor, block_size: int, *, transpose: bool 
     matrix = hadamard_tensor(block_size, x.dtype, x.device)
     blocks = x.reshape(*x.shape[:-1], num_blocks, block_size) @ (matrix if transpose else matrix.T)
     return blocks.reshape(x.shape)
-
-
-def _split(order: int) -> tuple[int, int]:
-    """Return (m, n) with H_order = H_m kron H_n and m + n as small as the factors allow."""
-    factors = order_factors(order)
-    if order <= _DENSE_BLOCK_SIZE:
-        return 1, order
-    products = [1]
-    for factor in factors:
-        products.append(products[-1] * factor)
-    rows = min(products, key=lambda rows: rows + order // rows)
-    return rows, order // rows
 
 
 def count_blocks(hidden_size: int, block_size: int) -> int:
