@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing import get_context
@@ -15,7 +17,10 @@ import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.kernels.library import load_library, native_status
+from hadamrnn.kernels import call
+from hadamrnn.kernels import library as library_module
+from hadamrnn.kernels import threads as kernel_threads
+from hadamrnn.kernels.library import LossArgs, load_library, native_kernel, native_status
 from hadamrnn.kernels.loss import cross_entropy
 from hadamrnn.kernels.recurrence import Recurrence
 from hadamrnn.kernels.scan import scan, scan_operator
@@ -156,3 +161,57 @@ def test_the_status_names_the_library() -> None:
     assert library is not None
     assert (status.backend, status.isa, status.path) == ("native", library.isa, str(library.path))
     assert "baseline" in library.isas
+
+
+def test_every_slice_is_taken_once_however_many_threads_ask(threads: Callable[[int], None]) -> None:
+    taken: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel_threads, "range", _switching_range, raising=False)
+        threads(8)
+        kernel_threads.run_slices(lambda _, index: taken.append(index) or 0, None, 200)  # type: ignore[func-returns-value]
+
+    assert sorted(taken) == list(range(200))
+
+
+class _switching_range:
+    """A range whose iterator lets other threads in between reading and advancing, as without the GIL."""
+
+    def __init__(self, stop: int) -> None:
+        self.value, self.stop = 0, stop
+
+    def __iter__(self) -> _switching_range:
+        return self
+
+    def __next__(self) -> int:
+        value = self.value
+        time.sleep(0)
+        if value >= self.stop:
+            raise StopIteration
+        self.value = value + 1
+        return value
+
+
+def test_a_library_whose_structures_differ_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Longer(ctypes.Structure):
+        _fields_ = (*library_module.ScanArgs._fields_, ("leak", ctypes.c_void_p))
+
+    library = load_library()
+    assert library is not None
+    monkeypatch.setattr(library_module, "ScanArgs", Longer)
+    with pytest.raises(OSError, match=r"has scan_args of \d+ bytes, this package \d+"):
+        library_module.Library(library.path, None)
+
+
+def test_the_loss_of_no_classes_is_refused_in_c_too() -> None:
+    losses = torch.zeros(1)
+    args = LossArgs(positions=1, classes=0, num_slices=1, losses=losses.data_ptr())
+    with pytest.raises(ValueError, match="refused its sizes"):
+        kernel_threads.run_slices(native_kernel("loss", torch.float32), args, 1)
+
+
+def test_ids_are_looked_at_once_at_the_door_in_a_training_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr(call, "_check_range", lambda name, *_: looked.append(name))
+    gradients(make_case(8, 8, kind="tokens", with_lengths=True))
+
+    assert sorted(looked) == ["ids", "lengths"]

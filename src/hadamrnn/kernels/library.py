@@ -21,9 +21,10 @@ from pathlib import Path
 from hadamrnn.errors import InputError
 
 LIBRARY_NAME = "hadamrnn_kernels.so"
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 INPUT_DENSE, INPUT_TOKENS, INPUT_ROWS = range(3)
+STATUS_NO_MEMORY = 1
 
 Kernel = Callable[..., int]
 
@@ -92,6 +93,11 @@ class Library:
         version = self._handle.hadamrnn_abi_version()
         if version != ABI_VERSION:
             raise OSError(f"{path} has kernel interface {version}, this package needs {ABI_VERSION}")
+        for name, mirror in (("scan_args", ScanArgs), ("loss_args", LossArgs)):
+            size = getattr(self._handle, f"hadamrnn_{name}_size")
+            size.restype = ctypes.c_int64
+            if size() != ctypes.sizeof(mirror):
+                raise OSError(f"{path} has {name} of {size()} bytes, this package {ctypes.sizeof(mirror)}")
         self._handle.hadamrnn_isa.restype = ctypes.c_char_p
         self._handle.hadamrnn_kernel.restype = ctypes.c_void_p
         self._handle.hadamrnn_kernel.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
@@ -104,7 +110,7 @@ class Library:
         self._kernels: dict[str, Kernel] = {}
 
     def kernel(self, name: str, real: str) -> Kernel:
-        """Return the kernel `name` for `real` ("float" or "double"); it returns 0, or 1 without memory."""
+        """Return the kernel `name` for `real` ("float" or "double"); it returns a status, 0 for success."""
         full_name = f"{name}_{real}"
         if full_name not in self._kernels:
             address = self._handle.hadamrnn_kernel(self.isa.encode(), full_name.encode())

@@ -8,14 +8,14 @@ thread works too, and the helpers are dropped in a forked child, where threads d
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import Structure, byref
+from threading import Lock
 
 import torch
 from torch import Tensor
 
-from hadamrnn.kernels.library import Kernel, native_kernel
+from hadamrnn.kernels.library import STATUS_NO_MEMORY, Kernel, native_kernel
 
 # Sums longer than this are cut into pieces that threads share.
 _SUM_SIZE = 1 << 18
@@ -23,11 +23,12 @@ _SUM_PIECES = 16
 
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
+_pool_lock = Lock()
 
 
 def run_slices(kernel: Kernel, args: Structure | None, num_slices: int) -> None:
     """Call `kernel(args, slice)` for every slice."""
-    slices = iter(range(num_slices))  # next() is atomic: each slice is taken once
+    slices = _Slices(num_slices)
     helpers = min(torch.get_num_threads(), num_slices) - 1
     if helpers <= 0:
         _work(kernel, args, slices)
@@ -58,25 +59,40 @@ def sum_slices(parts: Tensor) -> Tensor:
     return total
 
 
-def _work(kernel: Kernel, args: Structure | None, slices: Iterator[int]) -> None:
+class _Slices:
+    """The slices that are left, each handed out once, whoever asks at the same time."""
+
+    def __init__(self, count: int) -> None:
+        self._left = iter(range(count))
+        self._lock = Lock()  # without the interpreter's lock, threads share no iterator
+
+    def take(self) -> int | None:
+        with self._lock:
+            return next(self._left, None)
+
+
+def _work(kernel: Kernel, args: Structure | None, slices: _Slices) -> None:
     pointer = None if args is None else byref(args)
-    for index in slices:
-        if kernel(pointer, index) != 0:
-            raise MemoryError("the native kernel could not allocate its work space")
+    while (index := slices.take()) is not None:
+        if status := kernel(pointer, index):
+            if status == STATUS_NO_MEMORY:
+                raise MemoryError("the native kernel could not allocate its work space")
+            raise ValueError(f"the native kernel refused its sizes (status {status})")
 
 
 def _helpers(count: int) -> ThreadPoolExecutor:
     """Return the pool, grown to `count` threads where it was smaller."""
     global _pool, _pool_size
-    if _pool is None or _pool_size < count:
-        # A smaller pool may still be in use by another thread; without users it ends by itself.
-        _pool, _pool_size = ThreadPoolExecutor(count, thread_name_prefix="hadamrnn"), count
-    return _pool
+    with _pool_lock:
+        if _pool is None or _pool_size < count:
+            # A smaller pool may still be in use by another thread; without users it ends by itself.
+            _pool, _pool_size = ThreadPoolExecutor(count, thread_name_prefix="hadamrnn"), count
+        return _pool
 
 
 def _forget() -> None:
-    global _pool, _pool_size
-    _pool, _pool_size = None, 0
+    global _pool, _pool_size, _pool_lock
+    _pool, _pool_size, _pool_lock = None, 0, Lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -106,8 +106,12 @@ static void NAME(find_states)(const ScanArgs *args, const NAME(Scratch) *scratch
     int64_t hidden = args->hidden, length = NAME(row_length)(args, row), end = t0 + count;
     const REAL *h_0 = args->h_0, *output = args->output, *first = scratch->states;
     if (output) {
-        first = output + (row * args->time + t0 - 1) * hidden;
-    } else if (args->relu) {
+        output += (row * args->time + t0) * hidden; /* h_{t0 + 1} */
+        states[0] = t0 > 0 ? output - hidden : h_0 ? h_0 + row * hidden : scratch->zeros;
+        for (int64_t i = 1; i <= count; i++) states[i] = output + (i - 1) * hidden;
+        return;
+    }
+    if (args->relu) {
         first = scratch->segment + t0 % args->segment * hidden;
     } else {
         if (end == length)
@@ -117,7 +121,6 @@ static void NAME(find_states)(const ScanArgs *args, const NAME(Scratch) *scratch
         NAME(rebuild)(args, scratch, count, inputs);
     }
     for (int64_t i = 0; i <= count; i++) states[i] = first + i * hidden;
-    if (output && t0 == 0) states[0] = h_0 ? h_0 + row * hidden : scratch->zeros;
 }
 
 /* What the read-out sends back to the states of a block, and the gradients of V and b_o. */

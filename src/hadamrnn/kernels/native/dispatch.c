@@ -10,7 +10,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 /* Bumped whenever a structure or a signature changes: the loader refuses a library that is not its own. */
-#define ABI_VERSION 2
+#define ABI_VERSION 3
 
 typedef void (*Kernel)(void);
 typedef struct {
@@ -52,6 +52,10 @@ static const Entry *kernels_of(const char *isa)
 }
 
 EXPORT int hadamrnn_abi_version(void) { return ABI_VERSION; }
+
+/* The sizes of the argument structures, which the caller's mirror of them must have. */
+EXPORT int64_t hadamrnn_scan_args_size(void) { return (int64_t)sizeof(ScanArgs); }
+EXPORT int64_t hadamrnn_loss_args_size(void) { return (int64_t)sizeof(LossArgs); }
 
 /* The index-th best instruction set of this library on this machine, or NULL past the last. */
 EXPORT const char *hadamrnn_isa(int index)

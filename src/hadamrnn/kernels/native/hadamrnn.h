@@ -19,7 +19,7 @@ enum {
     INPUT_ROWS = 2    /* z_t itself: x (batch, time, hidden) */
 };
 
-enum { STATUS_OK = 0, STATUS_NO_MEMORY = 1 };
+enum { STATUS_OK = 0, STATUS_NO_MEMORY = 1, STATUS_BAD_SIZE = 2 };
 
 /* h_t = f(W h_{t-1} + z_t), f the identity or ReLU, W = diag(u) (I_q kron H_b) diag(v) / sqrt(b), and
  * H_b = F_1 kron ... kron F_r kron S with S Sylvester's matrix. Optional arrays may be NULL. */

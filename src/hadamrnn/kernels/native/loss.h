@@ -76,7 +76,9 @@ INLINE void NAME(exponentials)(int64_t count, int64_t classes, const REAL *logit
 
 int NAME(loss)(const LossArgs *args, int64_t slice)
 {
-    int64_t classes = args->classes, block = classes < LOSS_BLOCK ? LOSS_BLOCK / classes : 1;
+    int64_t classes = args->classes;
+    if (classes < 1) return STATUS_BAD_SIZE;
+    int64_t block = classes < LOSS_BLOCK ? LOSS_BLOCK / classes : 1;
     int64_t start = slice * args->positions / args->num_slices;
     int64_t end = (slice + 1) * args->positions / args->num_slices;
     const REAL *logits = args->logits;
