@@ -18,7 +18,7 @@ from hadamrnn.cli import build_parser, train
 from hadamrnn.cli.reproduce import _jobs
 from hadamrnn.pages.document import Cell, Document, Grid, to_markdown
 from hadamrnn.pages.drawing import Point, front
-from hadamrnn.paper.compare import Measurement, measurements, train_command
+from hadamrnn.paper.compare import Comparison, measurements, train_command
 from hadamrnn.paper.front import standing_section
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.memorization import run_memorization, write_memorization
@@ -150,7 +150,7 @@ def test_a_run_of_no_table_is_repeated_by_train(result: Result) -> None:
     assert f"`{train_command(other)}`" in text
 
 
-def measured(row: Row, *values: float, note: str = "") -> Measurement:
+def measured(row: Row, *values: float, note: str = "") -> Comparison:
     assert row.experiment is not None
     config = asdict(Job(row.experiment, "best").config)
     results = tuple(
@@ -172,7 +172,7 @@ def measured(row: Row, *values: float, note: str = "") -> Measurement:
         )
         for seed, value in enumerate(values)
     )
-    return Measurement(row, TASKS[row.task], "best", results)
+    return Comparison(row, TASKS[row.task], "best", results)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ HIDDEN_SIZES = (64, 128, 256, 512, 1024, 2048, 4096)
 
 
 @dataclass(frozen=True)
-class Point:
+class ScalingRow:
     """One measured training step."""
 
     series: str  # "length" or "hidden size"
@@ -38,7 +38,7 @@ def run_scaling(
     rounds: int,
     lengths: tuple[int, ...] = LENGTHS,
     hidden_sizes: tuple[int, ...] = HIDDEN_SIZES,
-) -> list[Point]:
+) -> list[ScalingRow]:
     """Measure both series and write the plot, an SVG file."""
     if Path(out).suffix != ".svg":
         raise InputError(f"--out must name an .svg file, got {out!r}.")
@@ -47,17 +47,17 @@ def run_scaling(
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        points = [measure("length", length, _length_step(length), rounds) for length in lengths]
-        points += [measure("hidden size", size, _hidden_step(size), rounds) for size in hidden_sizes]
+        points = [time_step("length", length, _length_step(length), rounds) for length in lengths]
+        points += [time_step("hidden size", size, _hidden_step(size), rounds) for size in hidden_sizes]
     finally:
         torch.set_num_threads(before)
     Path(out).write_text(draw(points))
     return points
 
 
-def measure(series: str, size: int, step: Step, rounds: int) -> Point:
+def time_step(series: str, size: int, step: Step, rounds: int) -> ScalingRow:
     megabytes = extra_megabytes(step)
-    return Point(series, size, median(milliseconds(step) for _ in range(rounds)), megabytes)
+    return ScalingRow(series, size, median(milliseconds(step) for _ in range(rounds)), megabytes)
 
 
 def _length_step(length: int) -> Step:
@@ -84,7 +84,7 @@ def _step(config: ModelConfig, batch: int, time: int) -> Step:
     return step
 
 
-def draw(points: list[Point]) -> str:
+def draw(points: list[ScalingRow]) -> str:
     """Return an SVG with a panel for each series, all axes logarithmic."""
     with styled():
         canvas = Canvas(figsize=(8, 3.5))

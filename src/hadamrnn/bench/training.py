@@ -57,7 +57,7 @@ SHAPES = {
 
 
 @dataclass(frozen=True)
-class Row:
+class TrainingRow:
     """What was measured of one shape."""
 
     shape: str
@@ -75,7 +75,7 @@ class Row:
 
 def run_shapes(
     names: Sequence[str], *, rounds: int, threads: int, data_dir: str | None, memory: bool = True
-) -> list[Row]:
+) -> list[TrainingRow]:
     """Measure each shape in turn."""
     for name in names:
         if name not in SHAPES:
@@ -85,7 +85,9 @@ def run_shapes(
     return [run_shape(SHAPES[name], rounds, threads, data_dir, memory) for name in names]
 
 
-def run_shape(shape: TrainingShape, rounds: int, threads: int, data_dir: str | None, memory: bool) -> Row:
+def run_shape(
+    shape: TrainingShape, rounds: int, threads: int, data_dir: str | None, memory: bool
+) -> TrainingRow:
     """Measure one shape: one warm-up of each side, then `rounds` rounds of both."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -97,7 +99,7 @@ def run_shape(shape: TrainingShape, rounds: int, threads: int, data_dir: str | N
     megabytes = {
         side: peak_megabytes(shape.name, side, threads, data_dir) if memory else None for side in SIDES
     }
-    return Row(
+    return TrainingRow(
         shape=shape.name,
         ratio=plain_ms / engine_ms,
         wanted=shape.ratio,

@@ -12,7 +12,7 @@ from hadamrnn.cli.bench_estimators import add_estimators
 from hadamrnn.cli.bench_inference import add_edge, add_inference
 
 if TYPE_CHECKING:
-    from hadamrnn.bench.training import Row
+    from hadamrnn.bench.training import TrainingRow
 
 
 def add_parser(subparsers: Any) -> None:
@@ -125,7 +125,7 @@ def _run_models(args: argparse.Namespace) -> None:
         print(f"{row.shape:8} {row.model:18} {row.milliseconds:9.1f} ms {row.ratio:14.1f}")
 
 
-def _line(row: Row) -> str:
+def _line(row: TrainingRow) -> str:
     memory = [
         f"{value:7.1f} MB" if value is not None else f"{'-':>10}" for value in (row.plain_mb, row.engine_mb)
     ]

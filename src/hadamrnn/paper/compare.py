@@ -23,7 +23,7 @@ SAID_ELSEWHERE = ("task", "task_options", "preset", "seed", "threads")
 
 
 @dataclass(frozen=True)
-class Measurement:
+class Comparison:
     """The results of one row under one preset, one for each seed."""
 
     row: Row
@@ -94,7 +94,7 @@ class Measurement:
         return "; ".join(commands)
 
 
-def measurements(row: Row, task: Task, results: Iterable[Result]) -> list[Measurement]:
+def measurements(row: Row, task: Task, results: Iterable[Result]) -> list[Comparison]:
     """Return what was measured for a row, a measurement for each preset."""
     if row.experiment is None:
         return []
@@ -107,7 +107,7 @@ def measurements(row: Row, task: Task, results: Iterable[Result]) -> list[Measur
         if row.activation_bits is not None:
             chosen = [result for result in chosen if result.integer is not None]
         if chosen:
-            found.append(Measurement(row, task, preset, tuple(sorted(chosen, key=lambda each: each.seed))))
+            found.append(Comparison(row, task, preset, tuple(sorted(chosen, key=lambda each: each.seed))))
     return found
 
 
@@ -146,7 +146,7 @@ def result_command(result: Result) -> str:
     for table in TABLES.values():
         for row in table.rows:
             if row.experiment is not None and row.experiment.key == result.experiment:
-                return Measurement(row, TASKS[row.task], result.preset, (result,)).command(table.name)
+                return Comparison(row, TASKS[row.task], result.preset, (result,)).command(table.name)
     raise InputError(f"No table has {result.experiment}, so no command repeats it.")
 
 

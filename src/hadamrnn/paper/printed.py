@@ -1,4 +1,4 @@
-"""What else the paper prints, as data: its complexity, its training times, its scales and its figures."""
+"""What else the paper prints, as data: its complexity, its training times and its scales."""
 
 from __future__ import annotations
 
@@ -67,35 +67,4 @@ SCALES = (
     ScaleRow("sMNIST", "0.044", "4.0", Experiment("smnist", 512, 4)),
     ScaleRow("pMNIST", "0.044", "1.0", Experiment("pmnist", 512, 4)),
     ScaleRow("IMDB", "0.044", "8.0", Experiment("imdb", 512, 4)),
-)
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure of the paper: what it shows, and the table and task its points come from."""
-
-    name: str
-    label: str
-    where: str
-    title: str
-    table: str | None = None
-    task: str | None = None
-
-
-FIGURES = (
-    Figure(
-        "size-accuracy",
-        "fig:perf_and_size",
-        "Figure 1, Appendix E.3",
-        "Size and accuracy",
-        "results",
-        "pmnist",
-    ),
-    Figure(
-        *("additions-cross-entropy", "fig:perf_and_complexity", "Figure 2, Appendix E.3"),
-        *("Additions and cross-entropy", "blocks", "copy"),
-    ),
-    Figure(
-        "memorization", "fig:expe_linear_vs_relu", "Figure 3, Appendix G.2.2", "Memorization, linear and ReLU"
-    ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.pages.document import Cell, Grid, Part, Section
-from hadamrnn.paper.compare import Measurement, measurements, train_command
+from hadamrnn.paper.compare import Comparison, measurements, train_command
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.printed import COMPLEXITY, SCALES, TRAINING_TIMES
 from hadamrnn.paper.results import Result
@@ -75,7 +75,7 @@ def _published(row: Row) -> tuple[Cell, ...]:
     return tuple(map(Cell, texts))
 
 
-def _sizes(row: Row, found: Measurement | None = None) -> tuple[Cell, ...]:
+def _sizes(row: Row, found: Comparison | None = None) -> tuple[Cell, ...]:
     experiment, task = row.experiment, TASKS[row.task]
     config = None if found is None else found.results[0].config
     size = None if experiment is None else experiment.kilobytes(task, row.activation_bits, config)
@@ -83,7 +83,7 @@ def _sizes(row: Row, found: Measurement | None = None) -> tuple[Cell, ...]:
     return Cell(row.kilobytes), Cell("" if size is None else f"{size:.2f}"), Cell(minutes)
 
 
-def _measured(table: Table, row: Row, found: Measurement) -> tuple[Cell, ...]:
+def _measured(table: Table, row: Row, found: Comparison) -> tuple[Cell, ...]:
     return (
         *(found.measured(), found.difference(), *_sizes(row, found)),
         *(Cell(found.preset), Cell(found.trained()), Cell(found.command(table.name), "code")),
