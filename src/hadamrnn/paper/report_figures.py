@@ -165,9 +165,7 @@ def _curves(task: str, key: str, runs: Sequence[Result]) -> Picture:
         (below or [top])[-1].set_xlabel("epoch")
         top.set_title(f"{TASKS[task].title}, 4 bits")
         top.legend(loc="best")
-        flips = (
-            ", and signs of u that flipped since the point before" if most else "; the signs of u were held"
-        )
+        flips = ", and signs of u that flipped since the point before" if most else "; no sign of u flipped"
         caption = f"{TASKS[task].title}: validation by epoch{flips}."
         return Picture(f"curves-{key}", svg(canvas, f"curves-{key}"), caption)
 
