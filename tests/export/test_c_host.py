@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -11,9 +12,10 @@ import numpy as np
 import pytest
 
 from hadamrnn.export import draw_golden, export_c, make_golden
-from hadamrnn.export.c import c_files
+from hadamrnn.export.c import c_files, source_files
+from hadamrnn.export.story import class_symbols
 from hadamrnn.fixedpoint.engine import Engine
-from hadamrnn.fixedpoint.model import signed_range
+from hadamrnn.fixedpoint.model import IntegerModel, signed_range
 from hadamrnn.hadamard.orders import hadamard_matrix
 from tests.export.programs import SANITIZED, SANITIZED_QUICKLY, compile_and_run, write_program
 from tests.export.random_models import LARGE_FACTORS, POWERS, random_model
@@ -186,4 +188,133 @@ def test_c_holds_no_float_no_heap_no_division_and_no_static_variable() -> None:
         for word in ("float", "double", "malloc", "free(", " / ", " % "):
             assert word not in code, word
         includes = {line for line in code.splitlines() if line.startswith("#include <")}
-        assert includes <= {"#include <string.h>", "#include <avr/pgmspace.h>"}
+        assert includes <= {"#include <string.h>", "#include <avr/pgmspace.h>", "#include <arm_acle.h>"}
+        macros = re.findall(r"#define (\w+)\(", code)
+        assert all(macro == macro.upper() for macro in macros), macros
+
+
+EXTREME = """
+static uint32_t {name}_extremes(void)
+{{
+    static {name}_state state;
+    uint32_t seed = 1, sum = 0;
+    {name}_init(&state);
+    for (int t = 0; t < 40; t++) {{
+{step}
+        for (unsigned i = 0; i < {prefix}_HIDDEN_SIZE; i++) {{
+            sum = 31u * sum + (uint32_t)state.h[i];
+        }}
+    }}
+    return sum;
+}}
+"""
+DENSE_STEP = """        int16_t x[{prefix}_INPUT_SIZE];
+        for (unsigned j = 0; j < {prefix}_INPUT_SIZE; j++) {{
+            seed = 1664525u * seed + 1013904223u;
+            x[j] = (int16_t)((t < 20) ? 32767 : ((seed >> 31) ? -32767 - 1 : 32767));
+        }}
+        {name}_step(&state, x);"""
+
+
+@needs_cc
+def test_dense_codes_of_any_size_saturate_without_overflow(tmp_path: Path) -> None:
+    rng = np.random.default_rng(31)
+    wide = {"input_kind": "dense", "input_size": 45, "input_bits": 4, "reads": True}
+    models = [random_model(rng, **wide) for _ in range(12)]
+    models += [random_model(rng, input_kind="dense", reads=True) for _ in range(24)]
+    parts, calls, expected = ["#include <stdio.h>\n"], [], []
+    for i, model in enumerate(models):
+        name = f"m{i}"
+        for file, text in source_files(model, name).items():
+            (tmp_path / file).write_text(text)
+        step = DENSE_STEP.format(name=name, prefix=name.upper())
+        parts.append(f'#include "{name}.c"\n' + EXTREME.format(name=name, prefix=name.upper(), step=step))
+        calls.append(f'    printf("%lu\\n", (unsigned long){name}_extremes());\n')
+        expected.append(_extremes(model))
+    main = tmp_path / "extremes.c"
+    main.write_text("".join(parts) + "int main(void)\n{\n" + "".join(calls) + "    return 0;\n}\n")
+
+    assert [int(line) for line in compile_and_run("cc", main, SANITIZED).split()] == expected
+
+
+def _extremes(model: IntegerModel) -> int:
+    """Return the checksum of EXTREME by the engine."""
+    engine, seed, total = Engine(model), 1, 0
+    state = engine.init()
+    for t in range(40):
+        codes = []
+        for _ in range(model.input_size):
+            seed = (1664525 * seed + 1013904223) % 2**32
+            codes.append(32767 if t < 20 or seed < 2**31 else -32768)
+        engine.step(state, np.array(codes))
+        for value in state.h[:, 0].tolist():
+            total = (31 * total + value) % 2**32
+    return total
+
+
+@needs_cc
+@pytest.mark.parametrize("kind", ["one_hot", "embedded"])
+def test_an_id_outside_the_vocabulary_leaves_the_state_alone_and_says_so(kind: str, tmp_path: Path) -> None:
+    model = random_model(np.random.default_rng(8), input_kind=kind, reads=True)
+    for file, text in source_files(model, "net").items():
+        (tmp_path / file).write_text(text)
+    main = tmp_path / "main.c"
+    main.write_text(
+        '#include <stdio.h>\n#include "net.c"\nint main(void)\n{\n'
+        "    static net_state state, before;\n    int bad = 0;\n    net_init(&state);\n"
+        "    bad += net_step(&state, 0) != 0;\n    before = state;\n"
+        "    bad += net_step(&state, NET_VOCABULARY_SIZE) != 1;\n"
+        "    bad += net_step(&state, UINT32_MAX) != 1;\n"
+        "    bad += memcmp(&state, &before, sizeof state) != 0;\n"
+        '    printf("%d\\n", bad);\n    return 0;\n}\n'
+    )
+
+    assert compile_and_run("cc", main, SANITIZED) == "0\n"
+
+
+@needs_cc
+def test_models_whose_names_differ_in_case_alone_share_a_program(tmp_path: Path) -> None:
+    rng = np.random.default_rng(9)
+    names = ("net", "Net", "nEt")
+    for name in names:
+        for file, text in source_files(random_model(rng, block_size=8, input_kind="dense"), name).items():
+            (tmp_path / file).write_text(text)
+    main = tmp_path / "main.c"
+    main.write_text(
+        "".join(f'#include "{name}.c"\n' for name in names)
+        + "#include <stdio.h>\nint main(void)\n{\n"
+        + "".join(f"    static {name}_state s{i}; {name}_init(&s{i});\n" for i, name in enumerate(names))
+        + '    puts("built");\n    return 0;\n}\n'
+    )
+
+    assert compile_and_run("cc", main, ("-O1",)) == "built\n"
+
+
+@needs_cc
+@pytest.mark.parametrize("option", ["SMALL", "PLAIN_C", "NARROW_PRODUCT"])
+def test_the_default_name_builds_with_every_option(option: str, tmp_path: Path) -> None:
+    model = random_model(np.random.default_rng(10), block_size=32, input_kind="dense", reads=True)
+    folder = export_c(model, tmp_path / "out")
+
+    assert "passed" in compile_and_run(
+        "cc", folder / "test_hadamrnn.c", ("-O1", f"-DHADAMRNN_{option}", str(folder / "hadamrnn.c"))
+    )
+
+
+@needs_cc
+def test_the_header_names_classes_versions_and_the_calibrated_length(tmp_path: Path) -> None:
+    model = random_model(np.random.default_rng(11), block_size=8, input_kind="dense", output_size=3)
+    names = '["sitting", "up \\"stairs\\"", "*/ \\\\"]'
+    model = replace(model, metadata={"class_names": names, "calibrated_length": 128})
+    for file, text in source_files(model, "net").items():
+        (tmp_path / file).write_text(text)
+    main = tmp_path / "main.c"
+    main.write_text(
+        '#include <stdio.h>\n#include "net.c"\nint main(void)\n{\n'
+        "    static const char *const names[NET_CLASSES] = NET_CLASS_NAMES;\n"
+        '    printf("%s %d %d\\n", names[NET_CLASS_0], NET_CALIBRATED_LENGTH, NET_FORMAT_VERSION);\n'
+        "    return NET_MODEL_CHECKSUM == 0u || sizeof NET_LIBRARY_VERSION < 2;\n}\n"
+    )
+
+    assert compile_and_run("cc", main, ("-O1",)) == "sitting 128 1\n"
+    assert class_symbols(replace(model, metadata={"class_names": '["a b", "c", "d"]'}))[0] == ("A_B", "a b")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import shutil
 import subprocess
@@ -21,7 +22,8 @@ from hadamrnn.export import export_arduino, export_c, fit_golden
 from hadamrnn.export.folder import check_name
 from hadamrnn.export.story import tell
 from hadamrnn.fixedpoint import FILE_NAME, IntegerModel, load, save
-from hadamrnn.fixedpoint.encoding import encode_values
+from hadamrnn.fixedpoint.encoding import encode_raw, encode_values
+from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.run import train
 from tests.conftest import Command
@@ -48,10 +50,10 @@ def run_folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "1net", "my-net", "a b", "naïve", "int", "class", "string", "_x", "a" * 41]
+    "name", ["", "1net", "my-net", "a b", "naïve", "int", "class", "string", "_x", "a" * 41, "NET"]
 )
 def test_a_name_that_is_no_identifier_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="A name must be"):
+    with pytest.raises(InputError, match=r"A name (must be|needs)"):
         check_name(name)
 
 
@@ -60,9 +62,8 @@ def test_a_folder_is_replaced_with_force_only_and_only_if_an_export_wrote_it(tmp
     folder = export_c(model, tmp_path / "out", "net")
     with pytest.raises(InputError, match="Use --force"):
         export_c(model, folder, "net")
-    (folder / "stale.txt").write_text("")
-    export_c(model, folder, "net", force=True)
-    assert not (folder / "stale.txt").exists()
+    export_c(model, folder, "gait", force=True)
+    assert not (folder / "net.c").exists() and (folder / "gait.c").exists()
 
     precious = tmp_path / "precious"
     precious.mkdir()
@@ -71,6 +72,39 @@ def test_a_folder_is_replaced_with_force_only_and_only_if_an_export_wrote_it(tmp
         export_c(model, precious, "net", force=True)
     assert (precious / "thesis.tex").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "precious"]
+
+
+def test_force_never_touches_a_file_that_is_the_users(tmp_path: Path) -> None:
+    model = random_model(np.random.default_rng(1), block_size=8)
+    folder = export_c(model, tmp_path / "out", "net")
+    (folder / "main.c").write_text("mine")
+    export_c(model, folder, "net", force=True)
+    assert (folder / "main.c").read_text() == "mine"
+
+    (folder / "gait.c").write_text("mine too")
+    with pytest.raises(InputError, match=r"gait\.c is not of an export"):
+        export_c(model, folder, "gait", force=True)
+    source = (folder / "net.c").read_text()
+    (folder / "net.c").write_text(f"/* edited */{source}")
+    with pytest.raises(InputError, match=r"net\.c was edited since"):
+        export_c(model, folder, "net", force=True)
+    assert (folder / "net.c").read_text().startswith("/* edited */")
+    assert (folder / "gait.c").read_text() == "mine too"
+    assert not (folder / "gait.h").exists()  # refused before anything was written
+
+
+def test_a_manifest_reaches_nothing_outside_its_folder(tmp_path: Path) -> None:
+    model = random_model(np.random.default_rng(1), block_size=8)
+    folder = export_c(model, tmp_path / "out", "net")
+    outside = tmp_path / "outside.txt"
+    outside.write_text("")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["sha256"]["../outside.txt"] = hashlib.sha256(b"").hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+    with pytest.raises(InputError, match="is a link or a folder"):
+        export_c(model, folder, "net", force=True)
+    assert outside.exists()
 
 
 @given(st.dictionaries(st.text(max_size=20), st.text(max_size=60), max_size=3))
@@ -200,6 +234,20 @@ def test_a_damaged_file_is_one_line(run_folder: Path, capsys: pytest.CaptureFixt
     assert "checksum" in capsys.readouterr().err
 
 
+def build_sketch(library: Path, folder: Path, stub: str, loops: int) -> Path:
+    """Compile the example of the library `net` against a stub of Arduino.h; return the program."""
+    (folder / "main.cpp").write_text(
+        f'{stub}#include "{library}/examples/net/net.ino"\n'
+        f"int main() {{ setup(); for (long i = 0; i < {loops}; i++) loop(); }}\n"
+    )
+    subprocess.run(
+        ["cc", "-std=c99", "-O2", "-c", f"{library}/src/net.c", "-o", folder / "net.o"], check=True
+    )
+    command = ["c++", "-Wall", "-Wextra", "-Werror", "-O1", f"-I{library}/src", str(folder / "main.cpp")]
+    subprocess.run([*command, folder / "net.o", "-o", folder / "sketch"], check=True)
+    return folder / "sketch"
+
+
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler installed")
 @pytest.mark.parametrize("kind", ["dense", "one_hot"])
 def test_the_arduino_library_compiles_and_its_sketch_passes(kind: str, tmp_path: Path) -> None:
@@ -210,16 +258,43 @@ def test_the_arduino_library_compiles_and_its_sketch_passes(kind: str, tmp_path:
     )
     assert properties["includes"] == "net.h" and properties["architectures"] == "*"
     assert json.loads((library / "library.json").read_text())["name"] == "net"
-    (tmp_path / "main.cpp").write_text(
-        f'{ARDUINO_STUB}#include "{library}/examples/net/net.ino"\nint main() {{ setup(); loop(); }}\n'
-    )
-    subprocess.run(["cc", "-std=c99", "-c", f"{library}/src/net.c", "-o", tmp_path / "net.o"], check=True)
-    command = ["c++", "-Wall", "-Wextra", "-Werror", f"-I{library}/src", str(tmp_path / "main.cpp")]
-    subprocess.run([*command, tmp_path / "net.o", "-o", tmp_path / "sketch"], check=True)
+    sketch = build_sketch(library, tmp_path, ARDUINO_STUB, loops=1)
 
-    output = subprocess.run([tmp_path / "sketch"], check=True, capture_output=True, text=True).stdout
+    output = subprocess.run([sketch], check=True, capture_output=True, text=True).stdout
 
     assert output.startswith("net self-test: passed\n")
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler installed")
+@pytest.mark.parametrize("hop", [128, 32])
+def test_the_sketch_classifies_every_window_of_an_endless_stream(hop: int, tmp_path: Path) -> None:
+    """128,000 steps, far more than the state was scaled for: every class is that of its window alone."""
+    shape = {"block_size": 16, "hidden_size": 16, "input_size": 1, "input_kind": "dense", "output_size": 4}
+    bits = {"input_bits": 8, "activation_bits": 10, "hidden_shift": 4, "weight_bits": 4}
+    drawn = random_model(
+        np.random.default_rng(6), reads=True, biased=False, raw=False, recurrence="linear", **shape, **bits
+    )
+    model = dataclasses.replace(drawn, metadata={"calibrated_length": 128})
+    raw = np.random.default_rng(7).integers(-100, 100, 128_000)
+    raw.astype(np.int32).tofile(tmp_path / "stream")
+    library = export_arduino(model, tmp_path / "net", "net")
+    example = library / "examples" / "net" / "net.ino"
+    example.write_text(example.read_text().replace("#define HOP WINDOW", f"#define HOP {hop}"))
+    reader = 'inline int analogRead(int) { static FILE *f = std::fopen(STREAM, "rb"); int32_t r = 0; '
+    reader += "return std::fread(&r, 4, 1, f) == 1 ? r : 0; }"
+    stub = ARDUINO_STUB.replace("inline int analogRead(int) { return 512; }", reader)
+    stub = f'#define STREAM "{tmp_path}/stream"\n{stub}'
+
+    printed = subprocess.run(
+        [build_sketch(library, tmp_path, stub, loops=len(raw))], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+
+    windows = np.lib.stride_tricks.sliding_window_view(raw, 128)[::hop]
+    logits = Engine(model).run(encode_raw(model, windows[:, :, None])[0]).logits
+    last = logits[:, -1] if model.every_output else logits
+    assert printed[0] == "net self-test: passed"
+    assert [int(line) for line in printed[1:]] == last.argmax(axis=1).tolist()
+    assert len(set(printed)) > 2
 
 
 def test_export_needs_no_torch() -> None:

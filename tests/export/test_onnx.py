@@ -12,7 +12,7 @@ from hadamrnn.baselines import networks
 from hadamrnn.cli import main
 from hadamrnn.errors import InputError
 from hadamrnn.export.golden import draw_golden
-from hadamrnn.fixedpoint import FILE_NAME, save
+from hadamrnn.fixedpoint import FILE_NAME, Engine, State, save
 from hadamrnn.nn.model import ModelConfig, SequenceModel, build_model
 from hadamrnn.nn.storage import save_model
 from tests.conftest import Command
@@ -46,6 +46,25 @@ def test_integer_onnx_is_the_engine(seed: int, tmp_path: Path) -> None:
     logits, last = sequence.run(["logits", "h_last"], {"x": inputs})
     assert np.array_equal(logits, golden.logits if model.every_output else golden.logits[:, -1])
     assert np.array_equal(last, golden.states)
+
+
+@pytest.mark.parametrize("kind", ["dense", "one_hot", "embedded"])
+def test_inputs_out_of_range_saturate_or_leave_the_state_alone(kind: str, tmp_path: Path) -> None:
+    model = random_model(np.random.default_rng(5), input_kind=kind, input_bits=4, reads=True)
+    golden = draw_golden(model, sequences=3, time=4)
+    folder = export_onnx(tmp_path / "onnx", integer_model=model)
+    h = golden.states.astype(np.int64)
+    shape = (3, model.input_size) if kind == "dense" else (3,)
+
+    for beyond in (-(2**40), 2**40):
+        x = np.full(shape, beyond)
+        found = session(folder, "net_integer_step.onnx").run(["h_next"], {"x": x, "h": h})[0]
+        if kind == "dense":
+            state = State(golden.states.T.copy())
+            Engine(model).step(state, x)
+            assert np.array_equal(found, state.h.T)
+        else:
+            assert np.array_equal(found, h)
 
 
 CONFIGS = [
@@ -124,6 +143,7 @@ def test_the_command_exports_what_the_run_holds(tmp_path: Path) -> None:
     assert main(command) == 0
     assert {path.name for path in out.iterdir()} == {
         "README.md",
+        "manifest.json",
         "digits_step.onnx",
         "digits_sequence.onnx",
     }

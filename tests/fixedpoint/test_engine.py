@@ -203,20 +203,46 @@ def test_chunks_and_threads_change_nothing(
 
 @given(data=st.data())
 @settings(max_examples=100, deadline=None)
-def test_inputs_out_of_range_are_refused(integer_models: Strategy, data: st.DataObject) -> None:
+def test_codes_out_of_range_saturate_and_ids_are_refused(
+    integer_models: Strategy, data: st.DataObject
+) -> None:
     model = data.draw(integer_models())
     engine = Engine(model)
     dense = model.input_kind == "dense"
     shape = (1, 1, model.input_size) if dense else (1, 1)
-    beyond = 1 << model.input_bits - 1 if dense else model.vocabulary_size
 
-    with pytest.raises(InputError, match="must lie in"):
-        engine.run(np.full(shape, beyond))
+    if dense:
+        top = 1 << model.input_bits - 1
+        for far, edge in ((2**31, top - 1), (-(2**31), -top)):
+            codes = np.full(shape, far, np.int64)
+            assert np.array_equal(engine.run(codes).logits, engine.run(np.full(shape, edge)).logits)
+    else:
+        state = engine.init()
+        for beyond in (-1, model.vocabulary_size):
+            with pytest.raises(InputError, match="must lie in"):
+                engine.run(np.full(shape, beyond))
+            with pytest.raises(InputError, match="must lie in"):
+                engine.step(state, beyond)
+        assert state.steps == 0 and not state.h.any()
     with pytest.raises(InputError, match="integer codes"):
         engine.run(np.zeros(shape))
     with pytest.raises(InputError, match="shape"):
         engine.run(np.zeros((1, *shape), np.int64))
-    with pytest.raises(InputError, match="must lie in"):
-        engine.step(engine.init(), np.full(shape[1:], beyond))
     with pytest.raises(InputError, match="lengths"):
         engine.run(np.zeros(shape, np.int64), lengths=[2])
+
+
+@given(data=st.data())
+@settings(max_examples=50, deadline=None)
+def test_a_step_takes_one_input_a_stream_and_never_reshapes(
+    integer_models: Strategy, data: st.DataObject
+) -> None:
+    model = data.draw(integer_models())
+    engine = Engine(model)
+    channels = (model.input_size,) if model.input_kind == "dense" else ()
+
+    engine.step(engine.init(), np.zeros(channels, np.int64))  # one stream may leave out its axis
+    engine.step(engine.init(4), np.zeros((4, *channels), np.int64))
+    for shape in ((1, 4, *channels), (4 * (channels or (1,))[0] + 1,), (2, *channels), (4, *channels, 1)):
+        with pytest.raises(InputError, match="One step of 4 streams has shape"):
+            engine.step(engine.init(4), np.zeros(shape, np.int64))

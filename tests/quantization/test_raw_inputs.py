@@ -90,3 +90,6 @@ def test_a_raw_unit_out_of_proportion_is_refused(unit: float, tmp_path: Path) ->
 
     with pytest.raises(InputError, match="Choose another raw unit"):
         integer_of(splits, unit)
+    for wrong in (0.0, -unit, float("nan"), float("inf")):
+        with pytest.raises(InputError, match="must be positive, got"):
+            integer_of(splits, wrong)

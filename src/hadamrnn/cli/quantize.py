@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # What the paper's networks lose at 12 bits is no reason to worry: 0.3 points, or twice a cross-entropy.
 BEARABLE_LOSS = 0.003
+MAX_NAMES = 3000  # characters of all class names that the file keeps
 BEARABLE_RATIO, SMALL_CROSS_ENTROPY = 2.0, 3e-7
 
 
@@ -106,7 +107,9 @@ def _quantize(args: argparse.Namespace) -> None:
         figures["integer"] = evaluate(network, split, splits.metric)
         figures["saturations"] = network.saturations
         figures["input_saturations"] = network.input_saturations
-    figures |= save(integer, folder.path, figures)
+    names = json.dumps(splits.class_names)
+    named = {"class_names": names} if splits.class_names and len(names) <= MAX_NAMES else {}
+    figures |= save(integer, folder.path, {**figures, **named})
     print(json.dumps(figures) if args.json else "\n".join(_lines(figures)))
 
 

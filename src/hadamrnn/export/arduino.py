@@ -15,7 +15,7 @@ from hadamrnn.export.c import render, source_files
 from hadamrnn.export.folder import check_name, fresh_folder
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.plan import make_plan
-from hadamrnn.export.story import tell
+from hadamrnn.export.story import calibrated_length, tell
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.version import package_version
 
@@ -57,7 +57,9 @@ def arduino_files(
         "library.properties": render("library.properties.j2", **shared, three_numbers=version),
         "library.json": json.dumps(manifest, indent=2) + "\n",
         "README.md": render("README.md.j2", **shared, plan=make_plan(model), packed=packed, arduino=True),
-        f"examples/{name}/{name}.ino": render("sketch.ino.j2", **shared),
+        f"examples/{name}/{name}.ino": render(
+            "sketch.ino.j2", **shared, calibrated_length=calibrated_length(model)
+        ),
         f"examples/{name}/test_{name}.h": render("test.c.j2", **shared),
         f"examples/{name}/{name}_golden.h": render("golden.h.j2", **shared),
     }

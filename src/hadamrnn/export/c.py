@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import zlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,11 +22,12 @@ import jinja2
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.export.folder import check_name, fresh_folder
+from hadamrnn.export.folder import check_name, fresh_folder, macro_prefix
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.plan import GROUP, Plan, has_input, make_plan
-from hadamrnn.export.story import Story, plain, tell
+from hadamrnn.export.story import Story, calibrated_length, class_symbols, plain, tell
 from hadamrnn.fixedpoint.encoding import input_meaning
+from hadamrnn.fixedpoint.file import VERSION, to_bytes
 from hadamrnn.fixedpoint.model import IntegerModel, signed_range
 from hadamrnn.fixedpoint.packing import pack, pack_signs
 from hadamrnn.hadamard.factors import WILLIAMSON_NEGATIVE
@@ -102,16 +105,24 @@ def source_files(
     total = sum(array.bytes for array in arrays)
     shared = {"name": name, "model": model, "plan": plan, "packed": packed, "story": story or tell(model)}
     return {
-        f"{name}.h": render("model.h.j2", **shared, **_h_terms(model)),
+        f"{name}.h": render("model.h.j2", **shared, **_h_terms(model, name)),
         f"{name}.c": render("model.c.j2", **shared, **_c_terms(model, plan, name, packed)),
         f"{name}_weights.h": render("weights.h.j2", **shared, arrays=arrays, total=total),
     }
 
 
-def _h_terms(model: IntegerModel) -> dict[str, Any]:
+def _h_terms(model: IntegerModel, name: str) -> dict[str, Any]:
     """Return what the template of NAME.h fills in beyond the model itself."""
     meaning = input_meaning(model)
-    return {"input_range": signed_range(model.input_bits), "raw_meaning": meaning[0].upper() + meaning[1:]}
+    return {
+        "guard": f"{macro_prefix(name)}_{zlib.crc32(name.encode()):08X}_H",
+        "input_range": signed_range(model.input_bits),
+        "raw_meaning": meaning[0].upper() + meaning[1:],
+        "classes": class_symbols(model),
+        "format_version": VERSION,
+        "checksum": hashlib.sha256(to_bytes(model)).hexdigest()[:8],
+        "calibrated_length": calibrated_length(model),
+    }
 
 
 def weight_arrays(model: IntegerModel, plan: Plan, *, packed: bool) -> list[CArray]:
@@ -186,12 +197,14 @@ def wrapped(values: NDArray[Any]) -> list[str]:
 
 def _c_terms(model: IntegerModel, plan: Plan, name: str, packed: bool) -> dict[str, Any]:
     """Return the expressions of one model that the template of NAME.c fills in."""
-    prefix, bits = name.upper(), model.weight_storage_bits
+    prefix, bits = macro_prefix(name), model.weight_storage_bits
     small = packed and bits < 8
     pair_passes = [p for p in plan.state if plan.cell_bits == 16 and p.radix <= 4 and p.stride % 2 == 0]
     single = model.input_kind == "one_hot" or (model.input_kind == "dense" and model.input_size == 1)
     right = max(-model.input_shift, 0)
-    drive = f"(((drive) + INT32_C({1 << right >> 1})) >> {right})" if right else "(drive)"
+    drive = f"((drive + INT32_C({1 << right >> 1})) >> {right})" if right else "drive"
+    embedded = model.input_kind == "embedded"
+    saturates = model.input_kind == "dense" and model.input_bits < 16 and has_input(model)
 
     def code(pointer: str, i: int) -> str:
         """Return code i of the group of eight at `pointer`."""
@@ -206,8 +219,10 @@ def _c_terms(model: IntegerModel, plan: Plan, name: str, packed: bool) -> dict[s
     def read(kind: str, pointer: str) -> str:
         return f"(int8_t){prefix}_BYTE({pointer})" if kind == "int8_t" else f"{prefix}_WORD({pointer})"
 
+    code_text = "x[0]" if single else "x[j]"
+    code_text = f"{name}_saturated({code_text})" if saturates else code_text
     biases, output_biases = model.has_input_bias, np.any(model.output_bias_int)
-    bias = f"(int32_t){read(state_type(model), 'bias + (i)')}{times_power(model.input_bias_shift)}"
+    bias = f"(int32_t){read(state_type(model), 'bias')}{times_power(model.input_bias_shift)}"
     output_bias = f"(int32_t){read(state_type(model), f'{name}_output_bias + k')}"
     return {
         "bits": bits,
@@ -226,7 +241,8 @@ def _c_terms(model: IntegerModel, plan: Plan, name: str, packed: bool) -> dict[s
         "bias_term": f" + {bias}" if biases else "",
         "output_bias_term": output_bias + times_power(model.output_bias_shift) if output_biases else "0",
         "embedding_type": code_type(model),
-        "embedding_read": read(code_type(model), "x + j"),
+        "saturates": saturates,
+        "code_read": read(code_type(model), "x + j") if embedded else code_text,
         "negative_mask": sum(mask << 4 * r for r, mask in enumerate(WILLIAMSON_NEGATIVE)),
         "high": signed_range(model.activation_bits)[1],
     }
@@ -239,7 +255,7 @@ def times_power(shift: int) -> str:
 
 def render(template: str, **variables: Any) -> str:
     """Return the template of `runtime/` filled in."""
-    names = {"NAME": variables["name"].upper(), "version": package_version()}
+    names = {"NAME": macro_prefix(variables["name"]), "version": package_version()}
     functions = {"wrapped": wrapped, "plain": plain}
     return _environment().get_template(template).render(**names, **functions, **variables)
 

@@ -86,6 +86,14 @@ class IntegerRecipe(Recipe):
         self.output_size, self.every_output = model.output_size, model.every_output
 
     def cell(self, build: Builder, x: str, h: str) -> str:
+        """Return the next state; as in C an id outside the vocabulary leaves it as it is."""
+        if self.model.input_kind == "dense":
+            return self._next(build, self._within(build, x, *signed_range(self.model.input_bits)), h)
+        known = self._within(build, x, 0, self.model.vocabulary_size - 1)
+        rows = build.op("Unsqueeze", build.op("Equal", x, known), build.constant([-1], np.int64))
+        return build.op("Where", rows, self._next(build, known, h), h)
+
+    def _next(self, build: Builder, x: str, h: str) -> str:
         model = self.model
         if model.column_signs is not None:
             h = build.op("Mul", h, build.constant(model.column_signs, np.int64))
@@ -96,8 +104,7 @@ class IntegerRecipe(Recipe):
         acc = build.op("Mul", acc, build.constant(model.round_multiplier, np.int64))
         low, high = signed_range(model.activation_bits)
         low = max(low, 0) if model.recurrence == "relu" else low
-        bounds = [build.constant(bound, np.int64) for bound in (low, high)]
-        return build.op("Clip", self._round_shift(build, acc, model.round_shift), *bounds)
+        return self._within(build, self._round_shift(build, acc, model.round_shift), low, high)
 
     def readout(self, build: Builder, h: str) -> str:
         model = self.model
@@ -119,6 +126,10 @@ class IntegerRecipe(Recipe):
         if model.input_shift >= 0:
             return build.op("Mul", product, build.constant(1 << model.input_shift, np.int64))
         return self._round_shift(build, product, -model.input_shift)
+
+    @staticmethod
+    def _within(build: Builder, value: str, low: int, high: int) -> str:
+        return build.op("Clip", value, *(build.constant(bound, np.int64) for bound in (low, high)))
 
     @staticmethod
     def _number(build: Builder, codes: NDArray[Any], shift: int) -> str:

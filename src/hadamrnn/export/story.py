@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 
 from hadamrnn.fixedpoint.model import IntegerModel
@@ -34,6 +36,29 @@ def tell(model: IntegerModel) -> Story:
             *entries,
         ),
     )
+
+
+def calibrated_length(model: IntegerModel) -> int | None:
+    """Return the steps that the state was scaled for, where the metadata has them."""
+    length = model.metadata.get("calibrated_length")
+    return length if isinstance(length, int) and not isinstance(length, bool) and length > 0 else None
+
+
+def class_symbols(model: IntegerModel) -> list[tuple[str, str]]:
+    """Return what C calls each class, part of an identifier and text of a string; none without names.
+
+    Metadata holds `class_names`, a list in JSON; a single output tells two classes apart.
+    """
+    try:
+        names = json.loads(str(model.metadata.get("class_names", "[]")))
+    except ValueError:
+        return []
+    if not isinstance(names, list) or len(names) != max(model.output_size, 2):
+        return []
+    texts = [plain(name).replace("\\", "/").replace('"', "'").replace("??", "? ?") for name in names]
+    symbols = [re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").upper()[:40] for text in texts]
+    unique = len(set(symbols)) == len(symbols) and all(symbols)
+    return [(s if unique else f"{k}", text) for k, (s, text) in enumerate(zip(symbols, texts, strict=True))]
 
 
 def plain(value: object) -> str:

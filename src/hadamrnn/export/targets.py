@@ -23,7 +23,8 @@ _QEMU = (
     *("-semihosting-config", "enable=on,target=native,chardev=s0"),
     *("-icount", "shift=6,align=off,sleep=off", "-kernel"),
 )
-_PICOLIBC = ("--specs=picolibc.specs", "--oslib=semihost", "--crt0=semihost")
+_PICOLIBC = "--specs=picolibc.specs"  # names its headers too, so it belongs to compiling as well
+_SEMIHOST = ("--oslib=semihost", "--crt0=semihost")
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,8 @@ def _arm(name: str, machine: str, flash: int, ram: int) -> Target:
     return Target(
         name,
         "arm-none-eabi-",
-        (f"-mcpu={name}", "-mthumb"),
-        (*_PICOLIBC, *(f"-Wl,--defsym={symbol}={value:#x}" for symbol, value in layout)),
+        (f"-mcpu={name}", "-mthumb", _PICOLIBC),
+        (*_SEMIHOST, *(f"-Wl,--defsym={symbol}={value:#x}" for symbol, value in layout)),
         ("qemu-system-arm", "-M", machine, *_QEMU),
         "instructions",
         ("gcc-arm-none-eabi", "picolibc-arm-none-eabi", "qemu-system-arm"),
@@ -80,10 +81,9 @@ TARGETS = (
     Target(
         "rv32imac",
         "riscv64-unknown-elf-",
-        # picolibc's specs also name its headers, which the freestanding compiler lacks.
-        ("-march=rv32imac", "-mabi=ilp32", "-mcmodel=medany", "--specs=picolibc.specs"),
+        ("-march=rv32imac", "-mabi=ilp32", "-mcmodel=medany", _PICOLIBC),
         (
-            *_PICOLIBC[1:],
+            *_SEMIHOST,
             *("-Wl,--defsym=__flash=0x80000000", "-Wl,--defsym=__flash_size=0x400000"),
             *("-Wl,--defsym=__ram=0x80400000", "-Wl,--defsym=__ram_size=0x400000"),
         ),

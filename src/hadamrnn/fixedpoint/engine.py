@@ -6,10 +6,11 @@ Streaming, as a device does it:              Batch, as an evaluation does it:
     engine.step(state, x)                        result.logits, result.saturations
     logits = engine.read(state)
 
-Inputs are codes: `(streams, input_size)` integers of input_bits for dense models, `(streams,)` ids for
-one-hot and embedded ones; `encoding.py` makes codes of raw sensor values or real numbers. A linear
-orthogonal state never forgets, so past the calibrated length it may outgrow its bits: it then saturates,
-and the state counts how often. Start a new state, or use `windows.SlidingWindow`, for endless streams.
+Inputs are codes: `(streams, input_size)` integers for dense models, which saturate to input_bits, or ids
+`(streams,)` for one-hot and embedded ones; `encoding.py` makes codes of raw sensor values or real numbers.
+A linear orthogonal state never forgets, so past the calibrated length it may outgrow its bits: it then
+saturates, and the state counts how often. Start a new state, or use `windows.SlidingWindow`, for endless
+streams.
 """
 
 from __future__ import annotations
@@ -72,10 +73,19 @@ class Engine:
         return State(np.zeros((self.model.hidden_size, streams), np.int32))
 
     def step(self, state: State, codes: ArrayLike) -> None:
-        """Advance every stream by one input, in place. Clipped entries are counted in `state`."""
-        shape = (state.h.shape[1], 1)
-        inputs = self._checked(np.asarray(codes).reshape(*shape, *self._input_shape))
-        self._advance(state, self._drive(inputs[:, 0]))
+        """Advance every stream by one input, in place. Clipped entries are counted in `state`.
+
+        Args:
+            codes: `(streams, input_size)` or `(streams,)` ids; a single stream may leave out its axis.
+        """
+        streams, array = state.h.shape[1], np.asarray(codes)
+        if streams == 1 and array.shape == self._input_shape:
+            array = array[None]
+        if array.shape != (streams, *self._input_shape):
+            raise InputError(
+                f"One step of {streams} streams has shape {(streams, *self._input_shape)}, got {array.shape}."
+            )
+        self._advance(state, self._drive(self._checked(array)))
 
     def read(self, state: State) -> Int32:
         """Return the logits V max(h, 0) + (b_o << s_o), shape `(streams, output_size)`."""
@@ -181,16 +191,17 @@ class Engine:
         return (self.model.input_size,) if self.model.input_kind == "dense" else ()
 
     def _checked(self, codes: NDArray[Any]) -> NDArray[Any]:
-        """Return `codes` if they are integers of the model's range and shape, else raise."""
+        """Return `codes` if they are integers of the model's shape, else raise; dense codes saturate."""
         if codes.dtype.kind not in "iu":
             raise InputError(f"Inputs must be integer codes, got {codes.dtype}. See fixedpoint.encoding.")
         if self._input_shape and codes.shape[-1] != self.model.input_size:
             raise InputError(f"This model reads {self.model.input_size} channels, got {codes.shape[-1]}.")
-        dense = self.model.input_kind == "dense"
-        low, high = signed_range(self.model.input_bits) if dense else (0, self.model.vocabulary_size - 1)
-        if codes.size and (codes.min() < low or codes.max() > high):
-            what = "Input codes" if dense else "Token ids"
-            raise InputError(f"{what} must lie in {low}..{high}, got {codes.min()}..{codes.max()}.")
+        if self.model.input_kind == "dense":
+            low, high = signed_range(self.model.input_bits)
+            return np.asarray(np.clip(codes, low, high))
+        high = self.model.vocabulary_size - 1
+        if codes.size and (codes.min() < 0 or codes.max() > high):
+            raise InputError(f"Token ids must lie in 0..{high}, got {codes.min()}..{codes.max()}.")
         return codes
 
     def _checked_lengths(self, lengths: ArrayLike | None, batch: int, time: int) -> NDArray[np.int64]:

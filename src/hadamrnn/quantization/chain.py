@@ -73,6 +73,8 @@ def raw_inputs(splits: Splits, unit: float | None = None) -> RawInputs | None:
 
     By default the unit is the task's own, 1 where the training data are whole numbers.
     """
+    if unit is not None and (splits.vocabulary_size is not None or splits.levels is not None):
+        raise InputError(f"A raw unit is for real values; {splits.task} has codes of its own. Leave it out.")
     if splits.vocabulary_size is not None:
         return None
     if splits.levels is not None:
