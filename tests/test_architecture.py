@@ -15,11 +15,12 @@ import hadamrnn
 SOURCE = Path(__file__).parents[1] / "src" / "hadamrnn"
 
 # Each room with the rooms it may look into; the common ones are everybody's.
-COMMON = {"bits", "errors", "files", "interrupts", "locks", "tracing", "version"}
+COMMON = {"bits", "errors", "files", "interrupts", "locks", "network", "tracing", "version"}
 TRAINING = {"data", "nn", "baselines", "training"}
 ALL_BELOW = {*TRAINING, "hadamard", "kernels", "fixedpoint", "quantization", "export"}
 ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in COMMON},
+    "network": {"hadamard"},
     "hadamard": set(),
     "kernels": {"hadamard"},
     "nn": {"kernels", "hadamard"},

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from hadamrnn.hadamard.orders import hadamard_matrix as hadamard_matrix
     from hadamrnn.hadamard.orders import hadamard_orders as hadamard_orders
     from hadamrnn.kernels.transform import hadamard_transform as hadamard_transform
+    from hadamrnn.network import Network as Network
     from hadamrnn.nn.inputs import Tokens as Tokens
     from hadamrnn.nn.linear import QuantizedLinear as QuantizedLinear
-    from hadamrnn.nn.model import ModelConfig as ModelConfig
     from hadamrnn.nn.model import SequenceModel as SequenceModel
     from hadamrnn.nn.rnn import HadamRNN as HadamRNN
     from hadamrnn.nn.storage import save_model as save_model
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from hadamrnn.quantization.lowering import RawInputs as RawInputs
     from hadamrnn.quantization.lowering import lower as lower
     from hadamrnn.training.config import TrainingConfig as TrainingConfig
+    from hadamrnn.training.config import make_config as make_config
     from hadamrnn.training.config import resolve_config as resolve_config
     from hadamrnn.training.evaluate import evaluate as evaluate
     from hadamrnn.training.loop import fit as fit
@@ -53,7 +54,7 @@ _HOME = {
     "export_c": "export.c",
     "Tokens": "nn.inputs",
     "QuantizedLinear": "nn.linear",
-    "ModelConfig": "nn.model",
+    "Network": "network",
     "SequenceModel": "nn.model",
     "build_model": "baselines.networks",
     "HadamRNN": "nn.rnn",
@@ -64,6 +65,7 @@ _HOME = {
     "hadamard_matrix": "hadamard.orders",
     "hadamard_orders": "hadamard.orders",
     "TrainingConfig": "training.config",
+    "make_config": "training.config",
     "resolve_config": "training.config",
     "evaluate": "training.evaluate",
     "fit": "training.loop",

@@ -1,4 +1,9 @@
-"""The one exception that means: the caller's input breaks a rule."""
+"""The one exception that means "the caller's input breaks a rule", and the checks that everybody needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class InputError(ValueError):
@@ -6,3 +11,39 @@ class InputError(ValueError):
 
     The command line prints it and exits with 2; anything else is a bug and shows its traceback.
     """
+
+
+def check_int(name: str, value: object, low: int, high: int, alternative: str = "") -> None:
+    """Raise unless `value` is an int in low..high; `alternative` names what else the caller lets through."""
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        rule = f"{low}..{high}{' ' if alternative else ''}{alternative}"
+        raise InputError(f"{name} must be an int in {rule}, got {short(value)}.")
+
+
+def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    """Raise unless `value` is one of `choices`, type included (1 is not True)."""
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
+        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}.")
+
+
+def check_name(kind: str, name: str, known: Iterable[str]) -> None:
+    """Raise unless `name` is known; the error names the nearest one.
+
+    >>> check_name("A preset", "bset", ["paper", "quick", "best"])
+    Traceback (most recent call last):
+    hadamrnn.errors.InputError: A preset must be one of paper, quick, best, got 'bset'. Did you mean 'best'?
+    """
+    names = list(known)
+    if name not in names:
+        nearest = get_close_matches(str(name), names, n=1, cutoff=0.0)
+        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+        raise InputError(f"{kind} must be one of {', '.join(names)}, got {short(name)}.{hint}")
+
+
+def short(value: object) -> str:
+    """Return a value as an error shows it: on one line, cut where it is long."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # an int of too many digits to print
+        text = "a number of too many digits"
+    return text if len(text) <= 60 else f"{text[:57]}..."

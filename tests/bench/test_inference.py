@@ -11,17 +11,18 @@ import torch
 
 from hadamrnn.bench import inference
 from hadamrnn.bench.edge import RIVALS, edge_page, measure_rival
-from hadamrnn.bench.shapes import SHAPES, Shape, draw_model
+from hadamrnn.bench.shapes import SHAPES, draw_model
 from hadamrnn.cli.bench_inference import add_edge, add_inference
 from hadamrnn.errors import InputError
 from hadamrnn.export.targets import TARGETS
 from hadamrnn.fixedpoint.engine import Engine
+from hadamrnn.network import Network
 from tests.edge_targets import installed
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    shape = inference.InferenceShape(Shape("small", 16, 2, 3), batch=4, time=5)
+    shape = inference.InferenceWork("small", Network(2, 16, 3, activation_bits=12), batch=4, time=5)
     monkeypatch.setattr(inference, "SHAPES", {"small": shape})
 
 
@@ -43,8 +44,8 @@ def test_every_engine_is_measured_against_the_plain_loop(
 
 def test_the_plain_loop_is_the_layer(small: None) -> None:
     for kind in ("dense", "one_hot"):
-        shape = Shape("net", 16, 3, 2, input_kind=kind)
-        model, x = inference._float_network(inference.InferenceShape(shape, batch=3, time=7))
+        network = Network(3, 16, 2, input_kind=kind)
+        model, x = inference._float_network(inference.InferenceWork("net", network, batch=3, time=7))
 
         torch.testing.assert_close(inference.plain_forward(model, x), model(x))
 
@@ -54,9 +55,9 @@ def test_an_unknown_shape_is_refused() -> None:
         inference.run_inference(["cifar"])
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-def test_a_drawn_network_neither_vanishes_nor_saturates_throughout(shape: Shape) -> None:
-    model = draw_model(shape)
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_drawn_network_neither_vanishes_nor_saturates_throughout(name: str) -> None:
+    model = draw_model(SHAPES[name])
     engine = Engine(model)
     state = engine.init()
     for codes in inference.draw_codes(model, 1, 30)[0]:
@@ -72,8 +73,9 @@ def test_a_hadamard_step_costs_a_tenth_of_its_rivals_on_a_cortex_m4(rival: str) 
     from hadamrnn.export.report import measure
 
     target = installed("cortex-m4")
-    ours = measure(draw_model(SHAPES[1]), target)
-    theirs = measure_rival(rival, SHAPES[1].hidden_size, target)
+    network = SHAPES["128, one channel"]
+    ours = measure(draw_model(network), target)
+    theirs = measure_rival(rival, network.hidden_size, target)
 
     assert 10 * ours.step < theirs.step
     page = edge_page([theirs], ["something"])

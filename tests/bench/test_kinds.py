@@ -23,7 +23,7 @@ def test_every_kind_is_timed_beside_hadamrnn(
 ) -> None:
     small = replace(SHAPES[shape], batch=2, time=9)
     if shape == "imdb":
-        small = replace(small, config=replace(small.config, input_size=4))
+        small = replace(small, network=replace(small.network, input_size=4))
     monkeypatch.setattr(kinds, "SHAPES", {shape: small})
     arguments = ["--hidden-size", "8", "--rounds", "1", "--threads", "1", "--json"]
     assert main(["bench", "training", "--model", "all", "--shapes", shape, *arguments]) == 0

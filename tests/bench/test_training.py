@@ -11,21 +11,21 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
+from hadamrnn.baselines.networks import build_model
 from hadamrnn.bench import training
 from hadamrnn.bench.plain import plain_loss
 from hadamrnn.bench.scaling import run_scaling
 from hadamrnn.bench.training import SHAPES, extra_megabytes, make_batch, measure_loop
 from hadamrnn.cli import main
-from hadamrnn.nn.model import build_model
 from hadamrnn.training.trainer import Trainer
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_plain_loop_computes_the_models_loss(name: str) -> None:
-    config = replace(SHAPES[name].config, hidden_size=64)
-    shape = replace(SHAPES[name], batch=3, time=9, config=config)
+    network = replace(SHAPES[name].network, hidden_size=64)
+    shape = replace(SHAPES[name], batch=3, time=9, network=network)
     x, target = make_batch(shape, data_dir=None)
-    model = build_model(config).double()
+    model = build_model(network).double()
     values = x.double() if x.is_floating_point() else x
     loss, expected = model.loss(values, target), plain_loss(model, values, target)
     torch.testing.assert_close(loss, expected)
@@ -59,8 +59,8 @@ def test_the_loop_around_the_engine_costs_less_than_three_tenths_of_a_step() -> 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_loop_trains_every_shape(name: str) -> None:
-    config = replace(SHAPES[name].config, hidden_size=64)
-    shape = replace(SHAPES[name], batch=3, time=9, config=config)
+    network = replace(SHAPES[name].network, hidden_size=64)
+    shape = replace(SHAPES[name], batch=3, time=9, network=network)
 
     assert measure_loop(shape, steps=2, data_dir=None).loop_ms > 0
 

@@ -6,14 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
 from hadamrnn import fixedpoint
+from hadamrnn.baselines.networks import build_model
 from hadamrnn.baselines.networks import build_model as build_baseline
 from hadamrnn.cli import main
-from hadamrnn.nn.cell import HadamCell
-from hadamrnn.nn.model import ModelConfig, build_model
-from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.network import Network
 from hadamrnn.nn.storage import save_model
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
@@ -23,7 +21,7 @@ from tests.conftest import Command
 def test_cost_of_a_quantized_run_is_measured_on_its_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = build_model(ModelConfig(1, 512, 10))
+    model = build_model(Network(1, 512, 10))
     integer = lower(model, Calibration(max_state=4.0, max_input=1.0, seq_length=784, samples=1))
     fixedpoint.save(integer, tmp_path / fixedpoint.FILE_NAME)
 
@@ -41,7 +39,7 @@ def test_cost_of_a_quantized_run_is_measured_on_its_file(
 def test_cost_of_a_trained_run_counts_biases_in_floating_point(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    save_model(build_model(ModelConfig(1, 512, 10)), tmp_path / "model.safetensors")
+    save_model(build_model(Network(1, 512, 10)), tmp_path / "model.safetensors")
 
     assert main(["cost", str(tmp_path), "--json"]) == 0
 
@@ -50,13 +48,8 @@ def test_cost_of_a_trained_run_counts_biases_in_floating_point(
     assert "file_bytes" not in figures
 
 
-def test_cost_counts_no_input_bias_where_none_was_learnt(tmp_path: Path, command: Command) -> None:
-    model = build_model(ModelConfig(1, 512, 10))
-    assert isinstance(model.recurrent, HadamRNN)
-    cell = model.recurrent.cells[0]
-    assert isinstance(cell, HadamCell) and cell.input_bias is not None
-    torch.nn.init.zeros_(cell.input_bias)
-    save_model(model, tmp_path / "model.safetensors")
+def test_cost_counts_no_input_bias_where_there_is_none(tmp_path: Path, command: Command) -> None:
+    save_model(build_model(Network(1, 512, 10, input_bias=False)), tmp_path / "model.safetensors")
     shape = ("--hidden-size", "512", "--input-size", "1", "--output-size", "10", "--no-input-bias")
 
     of_run = json.loads(command("cost", tmp_path, "--json").out)
@@ -71,7 +64,7 @@ def test_cost_counts_no_input_bias_where_none_was_learnt(tmp_path: Path, command
 def test_cost_of_a_stacked_run_counts_every_parameter(
     num_layers: int, bidirectional: bool, switches: str, tmp_path: Path, command: Command
 ) -> None:
-    config = ModelConfig(3, 16, 5, num_layers, bidirectional, switches=switches)
+    config = Network(3, 16, 5, num_layers, bidirectional, switches=switches)
     model = build_model(config)
     save_model(model, tmp_path / "model.safetensors")
 
@@ -96,7 +89,7 @@ def test_cost_of_a_stacked_run_counts_every_parameter(
 def test_cost_of_a_stacked_baseline_counts_every_weight(
     kind: str, num_layers: int, bidirectional: bool, tmp_path: Path, command: Command
 ) -> None:
-    model = build_baseline(ModelConfig(3, 16, 5, num_layers, bidirectional, weight_bits=None, model=kind))
+    model = build_baseline(Network(3, 16, 5, num_layers, bidirectional, weight_bits=None, model=kind))
     save_model(model, tmp_path / "model.safetensors")
 
     figures = json.loads(command("cost", tmp_path, "--json").out)

@@ -12,14 +12,14 @@ from hadamrnn import fixedpoint
 from hadamrnn.cli import main
 from hadamrnn.data import load_task
 from hadamrnn.quantization.chain import calibration_batches, raw_inputs
-from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.config import make_config
 from hadamrnn.training.run import train
 
 
 @pytest.fixture(scope="module")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "digits"
-    train(TrainingConfig(task="digits", hidden_size=64, epochs=4, batch_size=32, learning_rate=3e-3), out)
+    train(make_config(task="digits", hidden_size=64, epochs=4, batch_size=32, learning_rate=3e-3), out)
     return out
 
 

@@ -118,6 +118,7 @@ def test_every_pass_is_exact_when_all_states_are_at_their_bounds(columns: bool, 
                 hidden_shift=4,
                 columns=columns,
                 reads=False,
+                biased=True,
                 recurrence="linear",
             )
             pattern = hadamard_matrix(64)[row] * (1 if model.column_signs is None else model.column_signs)

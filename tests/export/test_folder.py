@@ -24,7 +24,7 @@ from hadamrnn.export.story import tell
 from hadamrnn.fixedpoint import FILE_NAME, IntegerModel, load, save
 from hadamrnn.fixedpoint.encoding import encode_raw, encode_values
 from hadamrnn.fixedpoint.engine import Engine
-from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.config import make_config
 from hadamrnn.training.run import train
 from tests.conftest import Command
 from tests.export.random_models import random_model
@@ -140,7 +140,7 @@ def test_the_command_reports_every_target_or_why_not(
 def digits_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A quantized run whose data is always at hand."""
     out = tmp_path_factory.mktemp("runs") / "digits"
-    train(TrainingConfig(task="digits", hidden_size=32, steps=2), out)
+    train(make_config(task="digits", hidden_size=32, steps=2), out)
     assert main(["quantize", str(out)]) == 0
     return out
 

@@ -9,11 +9,13 @@ import pytest
 import torch
 
 from hadamrnn.baselines import networks
+from hadamrnn.baselines.networks import build_model
 from hadamrnn.cli import main
 from hadamrnn.errors import InputError
 from hadamrnn.export.golden import draw_golden
 from hadamrnn.fixedpoint import FILE_NAME, Engine, State, save
-from hadamrnn.nn.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.network import Network
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.storage import save_model
 from tests.conftest import Command
 from tests.export.random_models import random_model
@@ -68,26 +70,31 @@ def test_inputs_out_of_range_saturate_or_leave_the_state_alone(kind: str, tmp_pa
 
 
 CONFIGS = [
-    ModelConfig(input_size=1, hidden_size=32, output_size=10),
-    ModelConfig(input_size=3, hidden_size=24, output_size=1, num_blocks=2, weight_bits="ternary"),
-    ModelConfig(input_size=5, hidden_size=16, output_size=4, one_hot=True, every_output=True),
-    ModelConfig(input_size=6, hidden_size=8, output_size=2, vocabulary_size=11, recurrence="relu"),
-    ModelConfig(input_size=2, hidden_size=128, output_size=3, switches="rows+columns", weight_bits=None),
+    Network(input_size=1, hidden_size=32, output_size=10),
+    Network(input_size=3, hidden_size=24, output_size=1, num_blocks=2, weight_bits="ternary"),
+    Network(input_size=5, hidden_size=16, output_size=4, input_kind="one_hot", every_output=True),
+    Network(
+        input_size=6,
+        hidden_size=8,
+        output_size=2,
+        input_kind="embedded",
+        vocabulary_size=11,
+        recurrence="relu",
+    ),
+    Network(input_size=2, hidden_size=128, output_size=3, switches="rows+columns", weight_bits=None),
 ]
 
 
 def inputs_of(model: SequenceModel, batch: int, time: int) -> torch.Tensor:
-    assert model.config is not None
+    assert model.network is not None
     if model.takes_ids:
-        return torch.randint(0, model.config.vocabulary_size or model.config.input_size, (batch, time))
-    return torch.randn(batch, time, model.config.input_size)
+        return torch.randint(0, model.network.vocabulary_size or model.network.input_size, (batch, time))
+    return torch.randn(batch, time, model.network.input_size)
 
 
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize(("batch", "time"), [(1, 1), (4, 13)])
-def test_float_onnx_is_torch_within_rounding(
-    config: ModelConfig, batch: int, time: int, tmp_path: Path
-) -> None:
+def test_float_onnx_is_torch_within_rounding(config: Network, batch: int, time: int, tmp_path: Path) -> None:
     model = build_model(config).eval()
     x = inputs_of(model, batch, time)
     folder = export_onnx(tmp_path / "onnx", float_model=model)
@@ -107,14 +114,14 @@ def test_float_onnx_is_torch_within_rounding(
 
 
 def test_stacked_layers_are_refused_in_one_line(tmp_path: Path) -> None:
-    model = build_model(ModelConfig(input_size=1, hidden_size=8, output_size=2, num_layers=2))
+    model = build_model(Network(input_size=1, hidden_size=8, output_size=2, num_layers=2))
 
     with pytest.raises(InputError, match="one Hadamard layer in one direction, this model has 2 of them"):
         export_onnx(tmp_path / "onnx", float_model=model)
 
 
 def test_a_baseline_is_refused_in_one_line_about_export(tmp_path: Path, command: Command) -> None:
-    baseline = networks.build_model(ModelConfig(1, 8, 2, weight_bits=None, model="lstm"))
+    baseline = networks.build_model(Network(1, 8, 2, weight_bits=None, model="lstm"))
     save_model(baseline, tmp_path / "model.safetensors")
 
     answer = command("export", tmp_path, "--to", "onnx", "--out", tmp_path / "onnx")

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 
+from hadamrnn.baselines.networks import build_model
 from hadamrnn.data import load_task
 from hadamrnn.export.golden import make_golden
 from hadamrnn.export.report import measure
 from hadamrnn.export.targets import target_named
 from hadamrnn.fixedpoint.encoding import raw_from_values
-from hadamrnn.nn.model import ModelConfig, build_model
+from hadamrnn.network import Network
 from hadamrnn.quantization.chain import QuantizeConfig, quantize
 from tests.export.programs import SANITIZED, compile_and_run, write_program
 
@@ -31,7 +32,7 @@ def test_c_is_the_engine_on_trained_networks_and_real_sequences(
     task: str, hidden_size: int, steps: int, tmp_path: Path
 ) -> None:
     splits = load_task(task, None)
-    config = ModelConfig(splits.input_size, hidden_size, splits.output_size)
+    config = Network(splits.input_size, hidden_size, splits.output_size)
     model = build_model(config)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for step in range(steps):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import IntegerModel
 from hadamrnn.fixedpoint.model import WeightBits, signed_range
+from tests.integer_models import integer_model
 
 ModelStrategy = Callable[..., st.SearchStrategy[IntegerModel]]
 WEIGHT_BITS: list[WeightBits] = [2, 3, 4, 6, 8, "ternary"]
@@ -87,7 +88,7 @@ def _lowered_until_proven(arguments: dict[str, Any]) -> IntegerModel:
     lowest = arguments["activation_bits"] - arguments["hidden_shift"]
     while True:
         try:
-            return IntegerModel(**arguments)
+            return integer_model(**arguments)
         except InputError:
             if arguments["accumulator_frac_bits"] > lowest:
                 arguments["accumulator_frac_bits"] -= 1

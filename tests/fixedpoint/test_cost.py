@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.baseline_cost import baseline_step_cost
 from hadamrnn.fixedpoint.cost import (
     Operations,
-    dense_step_cost,
     fast_step_cost,
     network_size,
     paper_step_cost,
 )
+from hadamrnn.network import Network
 
 COPY, MNIST, IMDB, HAR, DSA = (10, 9), (1, 10), (512, 1), (9, 1), (45, 19)
 
@@ -52,6 +55,10 @@ GLUE_TABLE_FITTED = [
 ]
 
 
+def network(hidden_size: int, input_size: int, output_size: int, **fields: Any) -> Network:
+    return Network(input_size, hidden_size, output_size, **fields)
+
+
 @pytest.mark.parametrize(
     ("task", "hidden_size", "weight_bits", "activation_bits", "printed"),
     [*RESULTS_TABLE, *IOT_TABLE, *GLUE_TABLE_FITTED],
@@ -59,7 +66,7 @@ GLUE_TABLE_FITTED = [
 def test_the_printed_sizes_come_out_to_the_printed_precision(
     task: tuple[int, int], hidden_size: int, weight_bits: int | str, activation_bits: int | None, printed: str
 ) -> None:
-    size = network_size(hidden_size, *task, weight_bits=weight_bits, activation_bits=activation_bits)
+    size = network_size(network(hidden_size, *task, weight_bits=weight_bits, activation_bits=activation_bits))
     decimals = len(printed.partition(".")[2])
 
     # Half-way cases (5.815 prints 5.82) are rounded up in the paper.
@@ -68,7 +75,7 @@ def test_the_printed_sizes_come_out_to_the_printed_precision(
 
 def test_the_copy_task_at_2_bits_is_a_misprint() -> None:
     """The table prints 1.44; the rule that gives every other cell gives 1.14."""
-    assert f"{network_size(128, *COPY, weight_bits=2).kilobytes:.2f}" == "1.14"
+    assert f"{network_size(network(128, *COPY, weight_bits=2)).kilobytes:.2f}" == "1.14"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +93,7 @@ def test_the_copy_task_at_2_bits_is_a_misprint() -> None:
     ],
 )
 def test_the_complexity_column_of_the_block_table(hidden_size: int, num_blocks: int, printed: int) -> None:
-    cost = paper_step_cost(hidden_size, 1, 10, num_blocks=num_blocks)
+    cost = paper_step_cost(network(hidden_size, 1, 10, num_blocks=num_blocks))
 
     assert cost.recurrent == Operations(multiplications=0, additions=printed)
 
@@ -96,14 +103,14 @@ def test_the_complexity_column_of_the_block_table(hidden_size: int, num_blocks: 
 def test_the_complexity_table_in_full(
     weight_bits: int | str | None, d_h: int, d_in: int, d_out: int, q: int
 ) -> None:
-    cost = paper_step_cost(d_h, d_in, d_out, num_blocks=q, weight_bits=weight_bits)
+    cost = paper_step_cost(network(d_h, d_in, d_out, num_blocks=q, weight_bits=weight_bits))
     free = weight_bits in (2, "ternary")
-    qornn = dense_step_cost(d_h, d_in, d_out, weight_bits=weight_bits)
-    ornn = dense_step_cost(d_h, d_in, d_out)
+    qornn = baseline_step_cost(network(d_h, d_in, d_out, model="qornn", weight_bits=weight_bits))
+    ornn = baseline_step_cost(network(d_h, d_in, d_out, model="ornn", weight_bits=None))
 
     assert cost.input == qornn.input == Operations(0 if free else d_in * d_h, d_in * d_h)
     assert cost.recurrent == Operations(0, d_h * d_h // q)
-    assert cost.output == qornn.output == Operations(0 if free else d_h * d_out, d_h * d_out)
+    assert cost.output == Operations(0 if free else d_h * d_out, d_h * d_out)
     assert qornn.recurrent == Operations(0 if free else d_h * d_h, d_h * d_h)
     assert ornn.input == Operations(d_in * d_h, d_in * d_h)
     assert ornn.recurrent == Operations(d_h * d_h, d_h * d_h)
@@ -112,7 +119,7 @@ def test_the_complexity_table_in_full(
 
 
 def test_a_one_hot_input_costs_d_h_additions_and_no_multiplication() -> None:
-    assert paper_step_cost(128, *COPY, weight_bits=4, one_hot=True).input == Operations(0, 128)
+    assert paper_step_cost(network(128, *COPY, input_kind="one_hot")).input == Operations(0, 128)
 
 
 @pytest.mark.parametrize(
@@ -122,24 +129,41 @@ def test_a_one_hot_input_costs_d_h_additions_and_no_multiplication() -> None:
 def test_the_fast_transform_adds_once_per_entry_and_halving(
     hidden_size: int, num_blocks: int, additions: int
 ) -> None:
-    fast = fast_step_cost(hidden_size, 1, 1, num_blocks=num_blocks)
+    fast = fast_step_cost(network(hidden_size, 1, 1, num_blocks=num_blocks))
 
     assert fast.recurrent == Operations(0, additions)
-    assert fast.input == paper_step_cost(hidden_size, 1, 1, num_blocks=num_blocks).input
+    assert fast.input == paper_step_cost(network(hidden_size, 1, 1, num_blocks=num_blocks)).input
 
 
 def test_the_embedding_table_and_column_signs_are_counted_apart() -> None:
-    size = network_size(128, *IMDB, weight_bits=2, vocabulary_size=10_000, column_switches=True)
+    size = network_size(
+        network(
+            *(128, *IMDB),
+            weight_bits=2,
+            switches="rows+columns",
+            input_kind="embedded",
+            vocabulary_size=10_000,
+        )
+    )
 
     assert size.signs == 256
     assert size.embedding == 32 * 512 * 10_000
     assert size.kilobytes_with_embedding == pytest.approx(size.kilobytes + 20_000)
 
 
-def test_impossible_sizes_are_refused() -> None:
-    with pytest.raises(InputError, match="hidden_size must be at least 1, got 0"):
-        network_size(0, 1, 1)
-    with pytest.raises(InputError, match="num_blocks must divide hidden_size, got 3 for 8"):
-        paper_step_cost(8, 1, 1, num_blocks=3)
-    with pytest.raises(InputError, match="got 0"):
-        fast_step_cost(8, 1, 1, num_blocks=0)
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"hidden_size": 0}, "hidden_size must be an int in 1..32768, got 0"),
+        ({"hidden_size": 1 << 31}, "hidden_size must be an int in 1..32768"),
+        ({"num_blocks": 3}, "num_blocks must divide hidden_size, got 3 for hidden_size 8"),
+        ({"num_blocks": 0}, "got 0"),
+        ({"num_layers": 10**7}, "num_layers must be an int in 1..64"),
+        ({"activation_bits": 0}, "activation_bits must be an int in 2..32, got 0"),
+        ({"input_kind": "embedded", "vocabulary_size": -1}, "vocabulary_size must be an int"),
+        ({"vocabulary_size": 5}, "belongs to input_kind"),
+    ],
+)
+def test_impossible_sizes_are_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Network(**{"hidden_size": 8, **fields})

@@ -71,7 +71,8 @@ class Oracle:
                 product <<= self.s2
             else:
                 product = (product + (1 << -self.s2 - 1)) >> -self.s2
-            acc = (a << self.s1) + product + (int(m.input_bias_int[i]) << m.input_bias_shift)
+            bias = 0 if m.input_bias_int is None else int(m.input_bias_int[i]) << m.input_bias_shift
+            acc = (a << self.s1) + product + bias
             self.largest = max(self.largest, abs(acc))
             value = self.rounded(acc)
             top = 1 << m.activation_bits - 1

@@ -19,9 +19,10 @@ from safetensors import numpy as safetensors_numpy
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import Engine, IntegerModel, file_size, load, save
-from hadamrnn.fixedpoint.cost import model_size
+from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.fixedpoint.file import _checksum, from_bytes, to_bytes
 from hadamrnn.fixedpoint.packing import pack, packed_size, unpack
+from tests.integer_models import integer_model
 
 Strategy = Callable[..., st.SearchStrategy[Any]]
 
@@ -29,7 +30,7 @@ Strategy = Callable[..., st.SearchStrategy[Any]]
 def paper_model(hidden: int, inputs: int, outputs: int, weight_bits: int, kind: Any) -> IntegerModel:
     rng = np.random.default_rng(0)
     half = 1 << weight_bits - 1
-    return IntegerModel(
+    return integer_model(
         hidden_size=hidden,
         block_size=hidden,
         input_size=inputs,
@@ -74,13 +75,13 @@ def test_payload_of_the_file_is_the_papers_formula(
 
 def test_a_network_without_an_input_bias_stores_none() -> None:
     biased = paper_model(512, 1, 10, 4, "dense")
-    unbiased = replace(biased, input_bias_int=np.zeros(512, np.int16))
+    unbiased = replace(biased, network=replace(biased.network, input_bias=False), input_bias_int=None)
 
     data = to_bytes(unbiased)
     size = file_size(unbiased, len(data))
     assert "input_bias_int" not in safetensors_numpy.load(data)
     assert size.payload == file_size(biased, 10_000).payload - 512 * 12 // 8
-    assert size.payload == -(-model_size(unbiased).bits // 8)
+    assert size.payload == -(-network_size(unbiased.network).bits // 8)
     assert from_bytes(data) == unbiased
 
 
@@ -223,15 +224,17 @@ def test_what_is_no_model_says_so(tmp_path: Path) -> None:
 def test_a_newer_version_is_refused() -> None:
     data = to_bytes(paper_model(16, 3, 2, 4, "dense"))
 
-    with pytest.raises(InputError, match="knows version 1, the file has 2"):
-        from_bytes(data.replace(b'version\\": 1', b'version\\": 2'))
+    with pytest.raises(InputError, match="knows versions 1 and 2, the file has 3"):
+        from_bytes(data.replace(b'version\\": 2', b'version\\": 3'))
 
 
 def test_an_embedding_is_counted_apart() -> None:
     plain = paper_model(16, 3, 2, 4, "dense")
     table = np.zeros((5, 3), np.int16)
-    embedded = replace(plain, input_kind="embedded", embedding_int=table)
-    switched = replace(plain, column_signs=np.ones(16, np.int8))
+    words = replace(plain.network, input_kind="embedded", vocabulary_size=5)
+    embedded = replace(plain, network=words, embedding_int=table)
+    columns = replace(plain.network, switches="rows+columns")
+    switched = replace(plain, network=columns, column_signs=np.ones(16, np.int8))
 
     assert file_size(embedded, 1000).payload == file_size(plain, 1000).payload
     assert file_size(embedded, 1000).extra == packed_size(15, plain.input_bits)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import IntegerModel, encode_raw, encode_values, raw_encoding
 from hadamrnn.fixedpoint.overflow import readout_bound, recurrence_bound
+from tests.integer_models import integer_model
 
 Strategy = Callable[..., st.SearchStrategy[Any]]
 
@@ -43,7 +44,7 @@ def model(**changes: Any) -> IntegerModel:
         "input_scale": 1.0,
         "logit_scale": 1.0,
     }
-    return IntegerModel(**{**defaults, **changes})
+    return integer_model(**{**defaults, **changes})
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def model(**changes: Any) -> IntegerModel:
         ({"accumulator_frac_bits": 10}, "state_shift must be an int in 0..31, got -1"),
         ({"logit_scale": float("nan")}, "finite positive"),
         ({"input_kind": "one_hot"}, "exact in 2 bits"),
-        ({"input_kind": "embedded"}, "embedding_int belongs"),
+        ({"input_kind": "embedded"}, "vocabulary_size belongs"),
         ({"raw_offset": np.zeros(2, np.int32)}, "all of raw_offset"),
         ({"metadata": {"a": [1]}}, "metadata maps"),
         ({"hidden_shift": True}, "hidden_shift must be an int"),

@@ -16,8 +16,9 @@ STEP = """
 import sys, torch
 torch.set_num_threads(1)
 from hadamrnn.bench.training import extra_megabytes
-from hadamrnn.nn.model import ModelConfig, build_model
-model = build_model(ModelConfig(input_size=1, hidden_size=128, output_size=10))
+from hadamrnn.baselines.networks import build_model
+from hadamrnn.network import Network
+model = build_model(Network(input_size=1, hidden_size=128, output_size=10))
 optimizer = torch.optim.Adam(model.parameters())
 def step(x):
     optimizer.zero_grad()

@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 from hadamrnn import fixedpoint, models
+from hadamrnn.baselines.networks import build_model
 from hadamrnn.cli import main
 from hadamrnn.data import load_task
 from hadamrnn.errors import InputError
-from hadamrnn.nn.model import ModelConfig, build_model
+from hadamrnn.network import Network
 from hadamrnn.paper.results import Result, write_result
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.quantization.network import IntegerNetwork
-from hadamrnn.training.config import TrainingConfig, config_yaml
+from hadamrnn.training.config import config_yaml, make_config
 from hadamrnn.training.evaluate import evaluate
 from tests.paper.conftest import result as result  # a fixture
 
@@ -27,9 +28,9 @@ from tests.paper.conftest import result as result  # a fixture
 @pytest.fixture
 def folder(tmp_path: Path, result: Result) -> Path:
     """A folder of models with one in it, made from a result and its run folder."""
-    network = build_model(ModelConfig(input_size=1, hidden_size=16, output_size=10))
+    network = build_model(Network(input_size=1, hidden_size=16, output_size=10))
     integer = lower(network, Calibration(8.0, 1.0, 784, 10), activation_bits=12)
-    config = TrainingConfig(**result.config)
+    config = make_config(**result.config)
     earlier, run = (tmp_path / "runs" / f"{result.name}{suffix}" for suffix in ("", "-2"))
     for path, settings in ((earlier, replace(config, learning_rate=0.5)), (run, config)):
         path.mkdir(parents=True)

@@ -13,16 +13,22 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from torch import nn
 
+from hadamrnn.baselines.networks import build_model, load_model
 from hadamrnn.errors import InputError
+from hadamrnn.network import Network
 from hadamrnn.nn.linear import QuantizedLinear
-from hadamrnn.nn.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
-from hadamrnn.nn.storage import check_finite, load_model, save_model
+from hadamrnn.nn.storage import check_finite, save_model
 
 BATCH, TIME = 4, 9
 
 configs = st.builds(
-    ModelConfig,
+    lambda vocabulary_size, **fields: Network(
+        **fields,
+        vocabulary_size=vocabulary_size,
+        input_kind="dense" if vocabulary_size is None else "embedded",
+    ),
     input_size=st.just(3),
     hidden_size=st.sampled_from([8, 24]),
     output_size=st.integers(1, 3),
@@ -37,15 +43,15 @@ configs = st.builds(
 )
 
 
-def example_input(config: ModelConfig) -> torch.Tensor:
-    if config.vocabulary_size is not None or config.one_hot:
+def example_input(config: Network) -> torch.Tensor:
+    if config.takes_ids:
         return torch.randint(config.vocabulary_size or config.input_size, (BATCH, TIME))
     return torch.randn(BATCH, TIME, config.input_size)
 
 
 @given(configs)
 @settings(max_examples=40)
-def test_a_model_reads_out_v_sigma_h(config: ModelConfig) -> None:
+def test_a_model_reads_out_v_sigma_h(config: Network) -> None:
     model = build_model(config)
     x = example_input(config)
     recurrent = model.recurrent
@@ -61,7 +67,7 @@ def test_a_model_reads_out_v_sigma_h(config: ModelConfig) -> None:
 
 @given(configs)
 @settings(max_examples=25)
-def test_a_saved_model_answers_with_the_same_bits(config: ModelConfig) -> None:
+def test_a_saved_model_answers_with_the_same_bits(config: Network) -> None:
     model = build_model(config)
     x = example_input(config)
     with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +77,7 @@ def test_a_saved_model_answers_with_the_same_bits(config: ModelConfig) -> None:
         with safe_open(path, framework="pt") as file:
             shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}
 
-    assert loaded.config == config
+    assert loaded.network == config
     assert torch.equal(loaded(x), model(x))
     signs = [shape for name, shape in shapes.items() if "sign" in name]
     assert signs and all(shape == [config.hidden_size] for shape in signs)
@@ -101,7 +107,7 @@ def test_torchs_own_recurrent_layers_fit(
 
 def test_one_hot_ids_are_one_hot_vectors() -> None:
     model = build_model(
-        ModelConfig(input_size=5, hidden_size=8, output_size=2, one_hot=True, every_output=True)
+        Network(input_size=5, hidden_size=8, output_size=2, input_kind="one_hot", every_output=True)
     )
     ids = torch.randint(5, (BATCH, TIME))
     dense = nn.functional.one_hot(ids, 5).float()
@@ -114,7 +120,7 @@ def test_one_hot_ids_are_one_hot_vectors() -> None:
 
 @given(configs)
 @settings(max_examples=20)
-def test_streaming_gives_the_logits_of_every_step(config: ModelConfig) -> None:
+def test_streaming_gives_the_logits_of_every_step(config: Network) -> None:
     model = build_model(config)
     if config.bidirectional:
         return
@@ -131,23 +137,23 @@ def test_streaming_gives_the_logits_of_every_step(config: ModelConfig) -> None:
 
 def test_the_loss_follows_the_targets() -> None:
     x = torch.randn(BATCH, TIME, 3)
-    many = build_model(ModelConfig(3, 8, 4))
+    many = build_model(Network(3, 8, 4))
     classes = torch.randint(4, (BATCH,))
     torch.testing.assert_close(many.loss(x, classes), nn.functional.cross_entropy(many(x), classes))
-    binary = build_model(ModelConfig(3, 8, 1))
+    binary = build_model(Network(3, 8, 1))
     labels = torch.randint(2, (BATCH,))
     expected = nn.functional.binary_cross_entropy_with_logits(binary(x)[:, 0], labels.float())
     torch.testing.assert_close(binary.loss(x, labels), expected)
     values = torch.randn(BATCH)
     torch.testing.assert_close(binary.loss(x, values), (binary(x)[:, 0] - values).square().mean())
-    every = build_model(ModelConfig(3, 8, 4, every_output=True))
+    every = build_model(Network(3, 8, 4, every_output=True))
     targets = torch.randint(4, (BATCH, TIME))
     expected = nn.functional.cross_entropy(every(x).transpose(1, 2), targets)
     torch.testing.assert_close(every.loss(x, targets), expected)
 
 
 def test_nan_weights_are_refused_when_saving_and_loading_but_not_in_forward(tmp_path: Path) -> None:
-    model = build_model(ModelConfig(3, 8, 2))
+    model = build_model(Network(3, 8, 2))
     path = tmp_path / "model.safetensors"
     save_model(model, path)
     before = path.read_bytes()
@@ -177,33 +183,33 @@ def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
     save_file({"w": torch.zeros(2)}, path)
-    with pytest.raises(InputError, match="must be a hadamrnn model of version 1, got format None"):
+    with pytest.raises(InputError, match="must be a hadamrnn model of version 2, got format None"):
         load_model(path)
     save_file({"w": torch.zeros(2)}, path, {"format": "hadamrnn", "version": "1", "config": "{}"})
-    with pytest.raises(InputError, match="no readable model configuration"):
+    with pytest.raises(InputError, match="no readable network"):
         load_model(path)
     config = '{"input_size": 1, "hidden_size": 4, "output_size": 1}'
     save_file({"w": torch.zeros(2)}, path, {"format": "hadamrnn", "version": "1", "config": config})
-    with pytest.raises(InputError, match="does not hold the tensors of its configuration"):
+    with pytest.raises(InputError, match="does not hold the tensors of its network"):
         load_model(path)
     with pytest.raises(FileNotFoundError):
         load_model(tmp_path / "missing.safetensors")
 
 
 def test_bad_models_and_inputs_are_refused() -> None:
-    with pytest.raises(InputError, match="one-hot or through an embedding"):
-        build_model(ModelConfig(3, 8, 2, one_hot=True, vocabulary_size=5))
+    with pytest.raises(InputError, match="belongs to input_kind"):
+        build_model(Network(3, 8, 2, input_kind="one_hot", vocabulary_size=5))
     with pytest.raises(InputError, match="batch_first=True"):
         SequenceModel(HadamRNN(3, 8), 2)
     with pytest.raises(InputError, match="batch_first=True"):
         SequenceModel(nn.GRU(3, 8), 2)
     with pytest.raises(InputError, match="got Linear"):
         SequenceModel(nn.Linear(3, 8), 2)
-    model = build_model(ModelConfig(3, 8, 2))
+    model = build_model(Network(3, 8, 2))
     with pytest.raises(InputError, match=r"Input must have shape \(batch, time, 3\), got \(4, 9\)"):
         model(torch.zeros(4, 9))
     with pytest.raises(InputError, match=r"Ids must have shape \(batch, time\), got \(4, 9, 3\)"):
-        build_model(ModelConfig(3, 8, 2, one_hot=True))(torch.zeros(4, 9, 3))
+        build_model(Network(3, 8, 2, input_kind="one_hot"))(torch.zeros(4, 9, 3))
     with pytest.raises(InputError, match="step needs a HadamRNN, this model holds a GRU"):
         SequenceModel(nn.GRU(3, 8, batch_first=True), 2).step(torch.zeros(1, 3))
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from hadamrnn.paper.results import IntegerFigures, Result
-from hadamrnn.paper.rows import Experiment
+from hadamrnn.paper.rows import setup
 from hadamrnn.paper.runner import Job, Places
+from hadamrnn.training.config import config_values
 
 SMALL = {"epochs": 2, "threads": 1}
 
@@ -20,7 +21,7 @@ def places(tmp_path: Path) -> Places:
 
 @pytest.fixture
 def job() -> Job:
-    return Job(Experiment("digits", 8, 4), "quick", 0, SMALL)
+    return Job(setup("digits", 8, 4), "quick", 0, SMALL)
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def made_up_result() -> Result:
         experiment="pmnist-512-4bit",
         preset="best",
         seed=0,
-        config=Job(Experiment("pmnist", 512, 4), "best", 0, {"epochs": 12, "threads": 1}).config.__dict__,
+        config=config_values(Job(setup("pmnist", 512, 4), "best", 0, {"epochs": 12, "threads": 1}).config),
         metric="accuracy",
         test=0.9501,
         validation=0.9512,

@@ -8,13 +8,14 @@ import shlex
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from hadamrnn.cli import build_parser, train
+from hadamrnn.cli.arguments import read_settings
 from hadamrnn.cli.reproduce import _jobs
 from hadamrnn.pages.document import Cell, Document, Grid, to_markdown
 from hadamrnn.pages.drawing import Point, front
@@ -24,8 +25,9 @@ from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.memorization import run_memorization, write_memorization
 from hadamrnn.paper.report import build_document, write_report
 from hadamrnn.paper.results import Result, read_results, write_result
-from hadamrnn.paper.rows import Experiment, Row
+from hadamrnn.paper.rows import Row, setup
 from hadamrnn.paper.runner import Job
+from hadamrnn.training.config import config_values
 from tests.conftest import Command
 
 PMNIST = TABLES["results"].rows[14]
@@ -56,11 +58,11 @@ def test_without_results_every_row_is_said_to_be_missing(tmp_path: Path) -> None
 
     text = (tmp_path / "RESULTS.md").read_text()
     lines = [row for table in TABLES.values() for row in table.rows]
-    runnable = [row for row in lines if row.experiment is not None]
+    runnable = [row for row in lines if row.setup is not None]
     # Beside the rows: six tasks' standing, six times and four scales.
     assert text.count("*missing*") == len(runnable) + 6 + 6 + 4
     assert text.count("*published only*") == len(lines) - len(runnable)
-    ours = sum(row.experiment.model == "hadamrnn" for row in runnable if row.experiment)
+    ours = sum(row.setup.network.is_hadamard for row in runnable if row.setup)
     assert f"0 of {ours} rows" in text and "memorization experiment is missing" in text
 
 
@@ -134,8 +136,8 @@ def test_the_printed_command_makes_the_configuration_that_was_run(result: Result
     words = shlex.split(found.command("results"))
     (job,) = _jobs(build_parser().parse_args(words[1:]))
 
-    assert asdict(job.config) == {**config, "seed": 3}
-    assert (job.preset, job.experiment) == ("best", PMNIST.experiment)
+    assert config_values(job.config) == {**config, "seed": 3}
+    assert (job.preset, job.setup) == ("best", PMNIST.setup)
 
 
 def test_a_run_of_no_table_is_repeated_by_train(result: Result) -> None:
@@ -145,18 +147,18 @@ def test_a_run_of_no_table_is_repeated_by_train(result: Result) -> None:
     words = shlex.split(train_command(other))
     args = build_parser().parse_args(words[1:])
 
-    assert asdict(train._config(args, train._settings(args))) == config
+    assert config_values(train._config(args, read_settings(args, train.SETTINGS))) == config
     text = to_markdown(build_document([other], None), "figures")
     assert f"`{train_command(other)}`" in text
 
 
 def measured(row: Row, *values: float, note: str = "") -> Comparison:
-    assert row.experiment is not None
-    config = asdict(Job(row.experiment, "best").config)
+    assert row.setup is not None
+    config = config_values(Job(row.setup, "best").config)
     results = tuple(
         Result(
             *(
-                row.experiment.key,
+                row.setup.key,
                 "best",
                 seed,
                 config,
@@ -186,7 +188,7 @@ def measured(row: Row, *values: float, note: str = "") -> Comparison:
     ],
 )
 def test_cross_entropies_are_compared_by_their_ratio(published: str, value: float, cell: Cell) -> None:
-    assert measured(Row("copy", "HadamRNN", published, Experiment("copy", 128)), value).difference() == cell
+    assert measured(Row("copy", "HadamRNN", published, setup("copy", 128)), value).difference() == cell
 
 
 def test_another_data_set_is_not_compared() -> None:
@@ -312,7 +314,7 @@ def test_where_we_stand_names_the_seed_the_recurrence_and_the_command_of_that_ru
 
     assert "seed 2" in line[6].text and "ReLU" in line[6].text
     (job,) = _jobs(build_parser().parse_args(shlex.split(line[9].text)[1:]))
-    assert asdict(job.config) == config
+    assert config_values(job.config) == config
 
 
 def test_the_table_of_the_readme_is_where_we_stand() -> None:

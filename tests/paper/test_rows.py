@@ -5,20 +5,22 @@ from __future__ import annotations
 import pytest
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.cost import dense_step_cost, paper_step_cost
+from hadamrnn.fixedpoint.baseline_cost import baseline_step_cost
+from hadamrnn.fixedpoint.cost import paper_step_cost
+from hadamrnn.network import Network
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.printed import COMPLEXITY, SCALES, TRAINING_TIMES
 from hadamrnn.paper.rows import Row
 from hadamrnn.paper.runner import Job
-from hadamrnn.paper.selection import experiments, parse_settings, select
+from hadamrnn.paper.selection import parse_settings, select, setups
 
 ROWS = [(table.name, row) for table in TABLES.values() for row in table.rows]
-HADAM = [row for _, row in ROWS if row.experiment is not None and row.experiment.model == "hadamrnn"]
+HADAM = [row for _, row in ROWS if row.setup is not None and row.setup.network.is_hadamard]
 
 
 def name(row: Row) -> str:
-    assert row.experiment is not None
-    return f"{row.experiment.key}-{row.activations}"
+    assert row.setup is not None
+    return f"{row.setup.key}-{row.activations}"
 
 
 def test_every_row_of_every_table_is_there() -> None:
@@ -43,13 +45,13 @@ def test_a_row_has_a_task_and_figures_that_are_numbers(row: Row) -> None:
     if row.value is not None:
         assert (0 < row.value < 1) if TASKS[row.task].metric == "cross_entropy" else (20 < row.value < 100)
     assert all(float(text) > 0 for text in (row.kilobytes, row.deviation) if text)
-    assert row.experiment is not None or row.source, "a row that is not run names who published it"
+    assert row.setup is not None or row.source, "a row that is not run names who published it"
 
 
 @pytest.mark.parametrize("row", [row for row in HADAM if row.kilobytes], ids=name)
 def test_printed_sizes_are_those_of_cost_but_for_the_one_misprint(row: Row) -> None:
-    assert row.experiment is not None
-    size = row.experiment.kilobytes(TASKS[row.task], row.activation_bits)
+    assert row.setup is not None
+    size = row.setup.kilobytes(TASKS[row.task], row.activation_bits)
     digits = len(row.kilobytes.partition(".")[2])
 
     assert (f"{size:.{digits}f}" == row.kilobytes) is not row.misprint
@@ -58,11 +60,8 @@ def test_printed_sizes_are_those_of_cost_but_for_the_one_misprint(row: Row) -> N
 
 @pytest.mark.parametrize("row", [row for row in HADAM if row.additions], ids=name)
 def test_printed_additions_are_those_of_cost(row: Row) -> None:
-    experiment, task = row.experiment, TASKS[row.task]
-    assert experiment is not None
-    cost = paper_step_cost(
-        experiment.hidden_size, task.input_size, task.output_size, num_blocks=experiment.num_blocks
-    )
+    assert row.setup is not None
+    cost = paper_step_cost(TASKS[row.task].network(row.setup.network))
 
     assert cost.recurrent.additions == row.additions
 
@@ -71,41 +70,40 @@ def test_the_complexity_table_is_what_cost_counts() -> None:
     d_in, d_h, d_out, q = 3, 64, 5, 4
     sizes = {"d_in": d_in, "d_h": d_h, "d_out": d_out, "q": q}
     costs = {
-        "ornn": dense_step_cost(d_h, d_in, d_out),
-        "qornn": dense_step_cost(d_h, d_in, d_out, weight_bits=8),
-        "hadamrnn": paper_step_cost(d_h, d_in, d_out),
-        "block_hadamrnn": paper_step_cost(d_h, d_in, d_out, num_blocks=q),
+        "ornn": baseline_step_cost(Network(d_in, d_h, d_out, weight_bits=None, model="ornn")),
+        "qornn": baseline_step_cost(Network(d_in, d_h, d_out, weight_bits=8, model="qornn")),
+        "hadamrnn": paper_step_cost(Network(d_in, d_h, d_out)),
+        "block_hadamrnn": paper_step_cost(Network(d_in, d_h, d_out, num_blocks=q)),
     }
     for row in COMPLEXITY:
         for model, cost in costs.items():
             assert eval(getattr(row, model), {}, sizes) == getattr(getattr(cost, row.layer), row.operation)
 
 
-def test_the_same_network_is_one_experiment_in_every_table() -> None:
+def test_the_same_network_is_one_setup_in_every_table() -> None:
     for table in ("results", "blocks", "ablation", "columns", "scales", "times"):
-        assert experiments(table)["pmnist-512-4bit"] == experiments("results")["pmnist-512-4bit"]
-    everything = experiments("all")
+        assert setups(table)["pmnist-512-4bit"] == setups("results")["pmnist-512-4bit"]
+    everything = setups("all")
     assert len({job.key for job, _ in everything.values()}) == len(everything)
 
 
 @pytest.mark.parametrize("preset", ["paper", "best"])
-def test_every_experiment_has_a_configuration(preset: str) -> None:
-    for experiment, seeds in experiments("all").values():
-        config = Job(experiment, preset, seeds[0]).config
-        assert (config.task, config.hidden_size) == (experiment.task, experiment.hidden_size)
-        assert (config.num_blocks, config.weight_bits) == (experiment.num_blocks, experiment.weight_bits) or (
-            experiment.model != "hadamrnn"
-        )
+def test_every_setup_has_a_configuration(preset: str) -> None:
+    for setup, seeds in setups("all").values():
+        config = Job(setup, preset, seeds[0]).config
+        assert (config.task, config.network.hidden_size) == (setup.task, setup.network.hidden_size)
+        assert config.network.weight_bits == setup.network.weight_bits
+        assert config.network.num_blocks == setup.network.num_blocks
 
 
 def test_the_presets_of_the_paper_are_its_epochs() -> None:
     for row in TRAINING_TIMES:
-        assert Job(row.experiment, "paper").config.epochs == row.epochs == TASKS[row.experiment.task].epochs
-        assert TASKS[row.experiment.task].hours == row.hours
+        assert Job(row.setup, "paper").config.epochs == row.epochs == TASKS[row.setup.task].epochs
+        assert TASKS[row.setup.task].hours == row.hours
 
 
 def test_rows_are_chosen_by_pattern() -> None:
-    chosen = [experiment.key for experiment, _ in select("blocks", ["copy-*", "pmnist-512-4bit"])]
+    chosen = [setup.key for setup, _ in select("blocks", ["copy-*", "pmnist-512-4bit"])]
 
     assert chosen == [*(f"copy-128-4bit-q{q}" for q in (32, 8, 2)), "copy-128-4bit", "pmnist-512-4bit"]
 

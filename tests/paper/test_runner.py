@@ -30,10 +30,10 @@ from hadamrnn.paper.results import (
     read_results,
     write_result,
 )
-from hadamrnn.paper.rows import Experiment
+from hadamrnn.paper.rows import setup
 from hadamrnn.paper.runner import Attendance, Job, Places, run_folder, run_jobs
 from hadamrnn.quantization.network import IntegerNetwork
-from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.config import make_config
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.run import load_run
 from tests.conftest import Command
@@ -109,7 +109,7 @@ def test_a_stopped_run_goes_on_and_ends_as_if_it_had_not_stopped(
 
 
 def test_a_row_that_cannot_run_does_not_hold_up_the_rest(job: Job, places: Places) -> None:
-    bad = Job(Experiment("digits", 8, model="mamba"), "quick", 0, SMALL)
+    bad = Job(setup("digits", 8, model="mamba"), "quick", 0, SMALL)
     tally = run_jobs([bad, job], places)
 
     assert "model must be one of" in tally.failed[bad.name] and len(tally.measured) == 1
@@ -117,7 +117,7 @@ def test_a_row_that_cannot_run_does_not_hold_up_the_rest(job: Job, places: Place
 
 
 def test_a_row_that_diverges_is_measured_at_its_best_and_says_so(places: Places) -> None:
-    job = Job(Experiment("digits", 8), "quick", 0, {**SMALL, "learning_rate": 1e37, "evaluate_every": 1})
+    job = Job(setup("digits", 8), "quick", 0, {**SMALL, "learning_rate": 1e37, "evaluate_every": 1})
     run_jobs([job], places)
 
     result = read_result(places.result(job))
@@ -151,14 +151,14 @@ def pretended(monkeypatch: pytest.MonkeyPatch, result: Result) -> list[str]:
     def pretend(job: Job, *rest: object) -> Result:
         ran.append(job.name)
         time.sleep(0.005)
-        return replace(result, experiment=job.experiment.key, best_step=len(ran))
+        return replace(result, experiment=job.setup.key, best_step=len(ran))
 
     monkeypatch.setattr(runner, "run_job", pretend)
     return ran
 
 
 def test_several_runners_over_one_folder_never_run_a_row_twice(places: Places, pretended: list[str]) -> None:
-    jobs = [Job(Experiment("pmnist", size), "best") for size in range(1, 60)]
+    jobs = [Job(setup("pmnist", 4 * size), "best") for size in range(1, 23)]
     runners = [threading.Thread(target=run_jobs, args=(jobs, places)) for _ in range(4)]
     for each in runners:
         each.start()
@@ -171,7 +171,7 @@ def test_several_runners_over_one_folder_never_run_a_row_twice(places: Places, p
 
 @pytest.mark.slow
 def test_two_processes_share_the_rows_and_train_each_once(places: Places) -> None:
-    jobs = [Job(Experiment("digits", 8), "quick", seed, {"steps": 30, "threads": 1}) for seed in range(6)]
+    jobs = [Job(setup("digits", 8), "quick", seed, {"steps": 30, "threads": 1}) for seed in range(6)]
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["hadamrnn.paper.runner"])
     processes = [context.Process(target=run_jobs, args=(jobs, places)) for _ in range(2)]
@@ -203,21 +203,21 @@ def test_a_run_folder_of_other_settings_is_left_alone(job: Job, places: Places) 
 def test_a_budget_is_whole_epochs_where_one_fits(
     seconds: float, length: tuple[int | None, int | None]
 ) -> None:
-    config = TrainingConfig(task="digits", epochs=60, batch_size=10)
+    config = make_config(task="digits", epochs=60, batch_size=10)
     short = shorten(config, samples=100, seconds=seconds, step_seconds=1.0, validation_seconds=2.0)
 
     assert (short.epochs, short.steps) == length
 
 
 def test_a_budget_of_steps_ends_with_a_validation() -> None:
-    config = TrainingConfig(task="copy", steps=1000, evaluate_every=100)
+    config = make_config(task="copy", steps=1000, evaluate_every=100)
     short = shorten(config, samples=10_000, seconds=350, step_seconds=1.0, validation_seconds=10.0)
 
     assert (short.epochs, short.steps) == (None, 300)
 
 
 def test_a_budget_is_kept_to_by_the_clock() -> None:
-    config = Job(Experiment("digits", 8), "quick", 0, {"threads": 1, "epochs": 10_000}).config
+    config = Job(setup("digits", 8), "quick", 0, {"threads": 1, "epochs": 10_000}).config
     short = fit_to_budget(config, 0.5, load_task("digits"))
 
     assert short.epochs is not None and 1 <= short.epochs < 10_000
@@ -288,9 +288,7 @@ def test_what_is_no_result_is_refused_in_one_line(text: str, tmp_path: Path) -> 
 def test_the_command_runs_lists_and_skips(
     command: Command, tmp_path: Path, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "hadamrnn.paper.selection.experiments", lambda table: {"digits-8-4bit": (job.experiment, (0,))}
-    )
+    monkeypatch.setattr("hadamrnn.paper.selection.setups", lambda table: {"digits-8-4bit": (job.setup, (0,))})
     options = (
         "--preset",
         "quick",
@@ -317,9 +315,7 @@ def test_the_command_runs_lists_and_skips(
 def test_again_trains_anew_into_another_folder_and_shows_three_figures(
     command: Command, tmp_path: Path, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "hadamrnn.paper.selection.experiments", lambda table: {"digits-8-4bit": (job.experiment, (0,))}
-    )
+    monkeypatch.setattr("hadamrnn.paper.selection.setups", lambda table: {"digits-8-4bit": (job.setup, (0,))})
     monkeypatch.setattr("hadamrnn.paper.compare.published", lambda key, bits: "12.34")
     places = ("--results", tmp_path / "results", "--runs", tmp_path / "runs")
     common = ("reproduce", "results", "--preset", "quick", *places, "--threads", 1, "--set", "epochs=2")

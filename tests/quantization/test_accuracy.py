@@ -11,7 +11,7 @@ from hadamrnn.data import load_task
 from hadamrnn.paper.results import read_results
 from hadamrnn.quantization.chain import QuantizeConfig, quantize
 from hadamrnn.quantization.network import IntegerNetwork
-from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.config import make_config
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.run import load_run, train
 
@@ -25,7 +25,7 @@ def test_integers_lose_at_most_three_tenths_of_a_point_on_har2(
     tmp_path: Path, num_blocks: int, bits: int
 ) -> None:
     """Over all 10,299 windows: among the test set's 2,947 chance alone moves a few decisions."""
-    config = TrainingConfig(
+    config = make_config(
         task="har2",
         hidden_size=256,
         num_blocks=num_blocks,

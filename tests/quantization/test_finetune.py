@@ -6,23 +6,25 @@ from dataclasses import replace
 
 import torch
 
+from hadamrnn.baselines.networks import build_model
 from hadamrnn.data import load_task
 from hadamrnn.data.splits import Split
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.network import Network
 from hadamrnn.nn.loss import target_loss
-from hadamrnn.nn.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import calibrate
 from hadamrnn.quantization.chain import QuantizeConfig, quantize
 from hadamrnn.quantization.finetune import RECIPE, finetune, integer_logits
 from hadamrnn.quantization.lowering import RawInputs, lower
 from hadamrnn.quantization.network import IntegerNetwork
-from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.config import make_config
 from hadamrnn.training.models import build
 
 
 def test_forward_is_the_integers_and_backward_the_float_network() -> None:
     torch.manual_seed(0)
-    model = build_model(ModelConfig(2, 16, 3)).double()
+    model = build_model(Network(2, 16, 3)).double()
     x = torch.rand(5, 9, 2, dtype=torch.float64)
     target = torch.randint(0, 3, (5,))
     integer = lower(model, calibrate(model, [(x, None)]), activation_bits=8)
@@ -48,7 +50,7 @@ def trained_digits() -> SequenceModel:
     """A network of 32 units after a few epochs of scikit-learn's digits, signs held."""
     torch.manual_seed(0)
     splits = load_task("digits")
-    model = build_model(ModelConfig(1, 32, 10))
+    model = build_model(Network(1, 32, 10))
     moving = [parameter for name, parameter in model.named_parameters() if "latent" not in name]
     optimizer = torch.optim.Adam(moving, lr=5e-3)
     for _ in range(6):
@@ -99,8 +101,8 @@ def test_finetuning_is_never_worse() -> None:
 
 def test_a_network_without_an_input_bias_gets_none_by_finetuning() -> None:
     splits = load_task("digits")
-    config = TrainingConfig("digits", epochs=1, hidden_size=16, input_bias=False)
+    config = make_config(task="digits", epochs=1, hidden_size=16, input_bias=False)
     recipe = replace(RECIPE, steps=3, learning_rate=1e-2, evaluate_every=1)
     integer, _ = quantize(build(config, splits), splits, QuantizeConfig(finetune=recipe))
 
-    assert not integer.input_bias_int.any()
+    assert integer.input_bias_int is None and not integer.network.input_bias

@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from hadamrnn.baselines.networks import build_model
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import encode_raw, encode_values
 from hadamrnn.fixedpoint.overflow import recurrence_bound
+from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
-from hadamrnn.nn.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.straight_through import quantization_codes
 from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.lowering import RawInputs, lower
@@ -28,19 +30,23 @@ LEVELS = 255
 def random_model(seed: int, **options: Any) -> SequenceModel:
     torch.manual_seed(seed)
     config = {"input_size": 3, "hidden_size": 16, "output_size": 2, **options}
-    return build_model(ModelConfig(**config)).double()
+    return build_model(Network(**config)).double()
 
 
 def random_inputs(model: SequenceModel, batch: int, time: int) -> Tensor:
     """Inputs that the integer network reads without rounding: ids, or pixels."""
     if model.takes_ids:
-        assert model.config is not None
-        limit = model.config.vocabulary_size or model.config.input_size
+        assert model.network is not None
+        limit = model.network.vocabulary_size or model.network.input_size
         return torch.randint(0, limit, (batch, time))
     return torch.randint(0, LEVELS + 1, (batch, time, 3)).double() / LEVELS
 
 
-KINDS: list[dict[str, Any]] = [{}, {"one_hot": True}, {"vocabulary_size": 7, "padding_id": 0}]
+KINDS: list[dict[str, Any]] = [
+    {},
+    {"input_kind": "one_hot"},
+    {"input_kind": "embedded", "vocabulary_size": 7, "padding_id": 0},
+]
 
 
 @given(

@@ -9,12 +9,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from hadamrnn.baselines.networks import build_model
 from hadamrnn.data import load_task
 from hadamrnn.data.splits import Splits, raw_unit
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.encoding import encode_raw, encode_values, input_meaning, raw_from_values
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.nn.model import ModelConfig, build_model
+from hadamrnn.network import Network
 from hadamrnn.quantization.chain import QuantizeConfig, quantize
 
 SIZES = np.array([900.0, 7.0, 30_000.0])
@@ -32,7 +33,7 @@ def values() -> NDArray[np.float64]:
 
 def integer_of(splits: Splits, unit: float | None = None) -> IntegerModel:
     torch.manual_seed(0)
-    model = build_model(ModelConfig(splits.input_size, 16, splits.output_size)).eval()
+    model = build_model(Network(splits.input_size, 16, splits.output_size)).eval()
     return quantize(model, splits, QuantizeConfig(raw_unit=unit))[0]
 
 

@@ -83,7 +83,7 @@ def test_what_is_over_the_counted_budget_is_never_trained(
 ) -> None:
     search = small_search(max_instructions=5000)
     monkeypatch.setattr(trials_module, "can_count", lambda: True)
-    monkeypatch.setattr(trials_module, "count", lambda candidate, network: 5001)
+    monkeypatch.setattr(trials_module, "count", lambda network: 5001)
     monkeypatch.setattr(trials_module, "fit", lambda *args, **options: pytest.fail("trained"))
     study = study_of(search, tmp_path / "study")
 

@@ -73,7 +73,7 @@ def test_settings_of_the_command_line_reach_the_configuration(command: Command, 
     assert command("train", "digits", *SMALL, *more, "--seed", 3, "--out", run).status == 0
 
     config = load_run(run)[0].config
-    assert (config.weight_bits, config.balanced, config.sign_freeze_epoch) == ("ternary", True, None)
+    assert (config.network.weight_bits, config.balanced, config.sign_freeze_epoch) == ("ternary", True, None)
     assert (config.learning_rate, config.seed, config.preset) == (0.01, 3, "quick")
 
 

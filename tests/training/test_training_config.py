@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hadamrnn.data import TASKS
 from hadamrnn.errors import InputError
-from hadamrnn.training.config import FIELDS, TrainingConfig, config_yaml, read_config, resolve_config
+from hadamrnn.training.config import SETTINGS, config_yaml, make_config, read_config, resolve_config
 from hadamrnn.training.presets import MODEL_VALUES, PRESETS
 
 
@@ -36,7 +36,7 @@ def test_preset_paper_is_the_papers_appendix(
 ) -> None:
     config = resolve_config(task, preset="paper")
 
-    assert (config.hidden_size, config.epochs, config.batch_size) == (hidden_size, epochs, batch_size)
+    assert (config.network.hidden_size, config.epochs, config.batch_size) == (hidden_size, epochs, batch_size)
     assert (config.learning_rate, config.decay, config.decay_factor) == (
         learning_rate,
         "exponential",
@@ -52,7 +52,7 @@ def test_the_command_line_wins_over_the_file_and_the_file_over_the_preset(tmp_pa
     overrides = {"hidden_size": 64, "task_options": {"delay": 9}}
     config = resolve_config("copy", preset="best", file=file, overrides=overrides)
 
-    assert config.hidden_size == 64
+    assert config.network.hidden_size == 64
     assert config.learning_rate == 0.01  # YAML 1.1 reads 1e-2 as text
     assert config.steps == PRESETS["best"]["copy"]["steps"]
     assert config.task_options == {"delay": 9, "train_size": 10}
@@ -84,7 +84,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_valid_one(name: str, neares
 
     if name != "lr":  # two letters have many neighbours; any valid name will do
         assert nearest in str(refusal.value)
-    assert str(refusal.value).split("'")[-2] in FIELDS
+    assert str(refusal.value).split("'")[-2] in SETTINGS
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_valid_one(name: str, neares
 )
 def test_a_value_out_of_range_is_refused_with_the_rule(values: dict[str, object], rule: str) -> None:
     with pytest.raises(InputError, match=rule):
-        TrainingConfig(**{"task": "digits", "epochs": 1, **values})  # type: ignore[arg-type]
+        make_config(**{"task": "digits", "epochs": 1, **values})
 
 
 ANYTHING = st.one_of(
@@ -125,7 +125,11 @@ def test_a_baseline_takes_nothing_from_a_recipe_that_only_hadamrnn_knows(preset:
             continue
         for model in MODEL_VALUES:
             config = resolve_config(task, preset=preset, overrides={"model": model})
-            assert (config.negative_signs, config.input_bias, config.weight_clip) == (None, True, None)
+            assert (config.negative_signs, config.network.input_bias, config.weight_clip) == (
+                None,
+                True,
+                None,
+            )
 
 
 def test_few_bits_are_clipped_unless_it_is_the_papers_recipe_or_said_otherwise(tmp_path: Path) -> None:
@@ -143,10 +147,10 @@ def test_few_bits_are_clipped_unless_it_is_the_papers_recipe_or_said_otherwise(t
         resolve_config(file=file)
 
 
-@given(st.dictionaries(st.sampled_from(FIELDS), ANYTHING, max_size=3))
+@given(st.dictionaries(st.sampled_from(SETTINGS), ANYTHING, max_size=3))
 def test_whatever_the_values_there_is_a_configuration_or_a_clear_refusal(values: dict[str, object]) -> None:
     try:
-        config = TrainingConfig(**{"task": "digits", "epochs": 1, **values})  # type: ignore[arg-type]
+        config = make_config(**{"task": "digits", "epochs": 1, **values})
     except InputError as refusal:
         assert "\n" not in str(refusal)
     else:

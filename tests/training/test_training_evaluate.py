@@ -3,15 +3,17 @@ from __future__ import annotations
 import pytest
 import torch
 
+from hadamrnn.baselines.networks import build_model
 from hadamrnn.data import Split
 from hadamrnn.errors import InputError
-from hadamrnn.nn.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.network import Network
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.evaluate import decide, evaluate, is_better, predict_logits
 
 
 def model_of(output_size: int, every_output: bool = False) -> SequenceModel:
     torch.manual_seed(0)
-    return build_model(ModelConfig(2, 8, output_size, every_output=every_output))
+    return build_model(Network(2, 8, output_size, every_output=every_output))
 
 
 @pytest.mark.parametrize("samples", [1, 256, 300])

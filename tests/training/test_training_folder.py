@@ -10,15 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hadamrnn.baselines.networks import load_model
 from hadamrnn.errors import InputError
-from hadamrnn.nn.storage import load_model
 from hadamrnn.training.checkpoint import read_checkpoint
-from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.config import config_values, make_config
 from hadamrnn.training.folder import RunFolder, check_free
 from hadamrnn.training.run import Sitting, load_run, resume, train
 
 OPTIONS = {"delay": 5, "sentence_length": 2, "train_size": 64, "validation_size": 16, "test_size": 16}
-CONFIG = TrainingConfig("copy", task_options=OPTIONS, hidden_size=8, steps=12, evaluate_every=4)
+CONFIG = make_config(task="copy", task_options=OPTIONS, hidden_size=8, steps=12, evaluate_every=4)
 EVERY_STEP = Sitting(checkpoint_seconds=0.0)
 
 
@@ -52,11 +52,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_folder_tells_the_whole_run(whole: Path) -> None:
     folder, model = load_run(whole)
 
-    assert folder.config == CONFIG
+    assert config_values(folder.config) == config_values(CONFIG)
+    assert folder.config.network == model.network  # the task has completed it
     assert folder.facts.metric == "cross_entropy"
     assert folder.story["seed"] == 0 and folder.story["versions"]["torch"]
     assert folder.version_changes() == []
-    assert model.config is not None and model.config.hidden_size == 8
+    assert model.network is not None and model.network.hidden_size == 8
     assert steps(whole) == [4, 8, 12]
     row = {"step", "epoch", "loss", "validation_metric", "flips", "learning_rate", "seconds"}
     assert set(rows(whole)[0]) == row
@@ -177,9 +178,9 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 
 
 def test_bad_input_leaves_no_folder_behind(tmp_path: Path) -> None:
-    config = TrainingConfig("digits", hidden_size=12, num_blocks=5, epochs=1)
+    config = make_config(task="digits", epochs=1, embedding_size=4)
 
-    with pytest.raises(InputError, match="num_blocks must divide"):
+    with pytest.raises(InputError, match="has no embedding"):
         train(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

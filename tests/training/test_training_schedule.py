@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hadamrnn.data import Split
 from hadamrnn.errors import InputError
-from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.config import make_config
 from hadamrnn.training.processes import Processes
 from hadamrnn.training.schedule import Schedule, epoch_order
 from hadamrnn.training.trainer import Trainer
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def test_cosine_decay_starts_at_one_and_ends_near_zero() -> None:
-    schedule = Schedule(TrainingConfig("digits", epochs=10, batch_size=10), samples=1000)
+    schedule = Schedule(make_config(task="digits", epochs=10, batch_size=10), samples=1000)
     factors = [schedule.rate_factor(step) for step in range(schedule.total_steps)]
 
     assert factors[0] == 1.0 and 0 < factors[-1] < 1e-5
@@ -28,7 +28,7 @@ def test_cosine_decay_starts_at_one_and_ends_near_zero() -> None:
 
 
 def test_exponential_decay_multiplies_once_an_epoch() -> None:
-    config = TrainingConfig("digits", epochs=3, batch_size=10, decay="exponential", decay_factor=0.5)
+    config = make_config(task="digits", epochs=3, batch_size=10, decay="exponential", decay_factor=0.5)
     schedule = Schedule(config, samples=29)
 
     assert [schedule.rate_factor(step) for step in range(6)] == [1, 1, 0.5, 0.5, 0.25, 0.25]
@@ -39,7 +39,7 @@ def test_exponential_decay_multiplies_once_an_epoch() -> None:
 def test_rows_cut_a_run_without_gaps(samples: int, batch_size: int, processes: int, epochs: int) -> None:
     if samples < processes:
         return
-    config = TrainingConfig("digits", epochs=epochs, batch_size=batch_size, evaluate_every=7)
+    config = make_config(task="digits", epochs=epochs, batch_size=batch_size, evaluate_every=7)
     schedule = Schedule(config, samples, processes)
     ends = [step for step in range(1, schedule.total_steps + 1) if schedule.ends_row(step)]
 
@@ -79,8 +79,8 @@ class Rank(Processes):
 
 
 def test_processes_share_the_batch_of_one_with_as_many_times_the_size(draw: Draw) -> None:
-    shared = TrainingConfig("digits", steps=100, batch_size=8, hidden_size=4)
-    alone = TrainingConfig("digits", steps=100, batch_size=24, hidden_size=4)
+    shared = make_config(task="digits", steps=100, batch_size=8, hidden_size=4)
+    alone = make_config(task="digits", steps=100, batch_size=24, hidden_size=4)
     ranks = [Trainer(*draw(shared), shared, Rank(rank, 3)) for rank in range(3)]
     single = Trainer(*draw(alone), alone, Processes())
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError
 from hadamrnn.nn.rnn import HadamRNN
-from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.config import TrainingConfig, config_values, make_config
 from hadamrnn.training.loop import fit
 from hadamrnn.training.models import build
 from hadamrnn.training.progress import Row, Watcher
@@ -22,7 +22,7 @@ from hadamrnn.training.trainer import Diverged, Trainer, quantized_parameters, s
 if TYPE_CHECKING:
     from tests.training.conftest import Draw
 
-SHORT = TrainingConfig("copy", steps=12, evaluate_every=5, batch_size=16, hidden_size=8, learning_rate=0.01)
+SHORT = make_config(task="copy", steps=12, evaluate_every=5, batch_size=16, hidden_size=8, learning_rate=0.01)
 
 
 def trainer_of(draw: Draw, config: TrainingConfig) -> Trainer:
@@ -54,8 +54,8 @@ class Rows(Watcher):
 
 
 def test_digits_are_learnt_far_beyond_chance(draw: Draw) -> None:
-    config = TrainingConfig(
-        "digits", epochs=4, batch_size=32, hidden_size=32, learning_rate=0.01, sign_freeze_epoch=0
+    config = make_config(
+        task="digits", epochs=4, batch_size=32, hidden_size=32, learning_rate=0.01, sign_freeze_epoch=0
     )
     outcome = fit(*draw(config), config)
 
@@ -119,7 +119,7 @@ def test_training_leaves_the_callers_random_stream_alone(draw: Draw) -> None:
 @given(cut=st.integers(0, 12))
 @settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_restored_run_goes_on_to_the_last_bit(changes: dict[str, object], cut: int, draw: Draw) -> None:
-    config = dataclasses.replace(SHORT, **changes)  # type: ignore[arg-type]
+    config = make_config(**{**config_values(SHORT), **changes})
     whole, begun, resumed = (trainer_of(draw, config) for _ in range(3))
 
     def advance(trainer: Trainer, until: int) -> None:
@@ -209,7 +209,8 @@ def test_clipped_weights_stay_within_a_few_root_mean_squares(draw: Draw) -> None
 
 
 def test_without_an_input_bias_padding_leaves_the_state_at_rest(draw: Draw) -> None:
-    trainer = trainer_of(draw, dataclasses.replace(SHORT, input_bias=False, weight_average=0.9))
+    network = dataclasses.replace(SHORT.network, input_bias=False)
+    trainer = trainer_of(draw, dataclasses.replace(SHORT, network=network, weight_average=0.9))
     for _ in range(3):
         trainer.step()
     trainer.validate()
@@ -221,7 +222,7 @@ def test_without_an_input_bias_padding_leaves_the_state_at_rest(draw: Draw) -> N
 
 
 def test_hidden_input_is_dropout_for_numbers_and_padding_for_words(digits: Splits) -> None:
-    config = TrainingConfig("digits", epochs=1, input_dropout=0.25)
+    config = make_config(task="digits", epochs=1, input_dropout=0.25)
     trainer = Trainer(build(config, digits), digits, config)
     numbers = torch.ones(200, 50, 1)
     hidden = trainer._disturb(numbers)
@@ -235,7 +236,7 @@ def test_hidden_input_is_dropout_for_numbers_and_padding_for_words(digits: Split
 
 def test_one_hot_ids_cannot_be_hidden() -> None:
     splits = load_task("copy", delay=1, sentence_length=1, train_size=3, validation_size=2, test_size=1)
-    config = TrainingConfig("copy", epochs=1, input_dropout=0.1)
+    config = make_config(task="copy", epochs=1, input_dropout=0.1)
     with pytest.raises(InputError, match="one-hot"):
         Trainer(build(config, splits), splits, config)
 
@@ -326,7 +327,7 @@ def test_weights_that_are_not_finite_are_never_validated(draw: Draw) -> None:
 
 def test_a_task_without_an_embedding_takes_no_embedding_size(digits: Splits) -> None:
     with pytest.raises(InputError, match="no embedding"):
-        build(TrainingConfig("digits", epochs=1, embedding_size=4), digits)
+        build(make_config(task="digits", epochs=1, embedding_size=4), digits)
 
 
 @pytest.mark.parametrize(
@@ -334,14 +335,14 @@ def test_a_task_without_an_embedding_takes_no_embedding_size(digits: Splits) -> 
     [
         ({"embedding_scale": 0.1}, "no embedding: leave embedding_scale"),
         ({"negative_signs": 0.5, "model": "gru", "weight_bits": None}, "A gru has no signs"),
-        ({"input_bias": False, "model": "gru", "weight_bits": None}, "A gru has no b_i"),
+        ({"input_bias": False, "model": "gru", "weight_bits": None}, "gru networks have no input_bias"),
     ],
 )
 def test_a_start_that_the_network_does_not_have_is_refused(
     values: dict[str, object], message: str, digits: Splits
 ) -> None:
     with pytest.raises(InputError, match=message):
-        build(TrainingConfig(**{"task": "digits", "epochs": 1, **values}), digits)  # type: ignore[arg-type]
+        build(make_config(**{"task": "digits", "epochs": 1, **values}), digits)
 
 
 def test_an_embedding_begins_at_its_scale() -> None:
@@ -349,7 +350,7 @@ def test_an_embedding_begins_at_its_scale() -> None:
     embedded = dataclasses.replace(splits, one_hot=False, vocabulary_size=1000)
     weights = []
     for scale in (1.0, 0.05):
-        model = build(TrainingConfig("copy", epochs=1, embedding_scale=scale), embedded)
+        model = build(make_config(task="copy", epochs=1, embedding_scale=scale), embedded)
         assert model.embedding is not None
         weights.append(model.embedding.weight)
 
@@ -358,12 +359,12 @@ def test_an_embedding_begins_at_its_scale() -> None:
 
 def test_an_unknown_model_is_refused_with_the_known_ones(digits: Splits) -> None:
     with pytest.raises(InputError, match=r"one of hadamrnn.*got 'transformer'"):
-        build(TrainingConfig("digits", epochs=1, model="transformer"), digits)
+        build(make_config(task="digits", epochs=1, model="transformer"), digits)
 
 
 def test_a_training_set_smaller_than_a_batch_is_one_batch() -> None:
     splits = load_task("copy", delay=1, sentence_length=1, train_size=3, validation_size=2, test_size=1)
-    config = TrainingConfig("copy", epochs=2, batch_size=64, hidden_size=4)
+    config = make_config(task="copy", epochs=2, batch_size=64, hidden_size=4)
     outcome = fit(build(config, splits), splits, config)
 
     assert outcome.step == 2

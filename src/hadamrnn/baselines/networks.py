@@ -5,11 +5,9 @@ Start at `KINDS`. The names are what `--model` takes and what model files hold.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from hadamrnn.baselines.fastgrnn import FastGRNN
@@ -19,11 +17,11 @@ from hadamrnn.baselines.normalized_lstm import binary_lstm, ternary_lstm
 from hadamrnn.baselines.ornn import ORNN
 from hadamrnn.baselines.qornn import QORNN
 from hadamrnn.baselines.quantized_lstm import QuantizedLSTM
-from hadamrnn.errors import InputError
-from hadamrnn.nn import model as hadamard
-from hadamrnn.nn import storage
+from hadamrnn.errors import InputError, check_name
+from hadamrnn.network import HADAMRNN, Network, network_values
 from hadamrnn.nn.interface import RecurrentLayer
-from hadamrnn.nn.model import HADAMRNN, ModelConfig, SequenceModel, assemble
+from hadamrnn.nn.model import SequenceModel, assemble, hadamard_layer
+from hadamrnn.nn.storage import read_model
 
 STACKING = ("num_layers", "bidirectional", "dropout")
 # Settings that not every kind has, with the value that stands for "not set".
@@ -35,6 +33,7 @@ NEUTRAL = {
     "weight_bits": None,
     "recurrence": "linear",
     "switches": "rows",
+    "input_bias": True,
 }
 
 
@@ -44,7 +43,7 @@ class Kind:
 
     Args:
         layer: takes input_size, hidden_size, the settings in `reads`, and further ones as `model_options`.
-        reads: the fields of `ModelConfig` that it knows.
+        reads: the fields of `Network` that it knows.
         quantized_readout: whether V has `weight_bits` too; the published networks that keep V in full
             precision are counted, and run, with it so.
     """
@@ -75,41 +74,37 @@ KINDS = {
 MODELS = (HADAMRNN, *KINDS)
 
 
-def build_model(config: ModelConfig, evaluator: str = "auto") -> SequenceModel:
-    """Return a freshly drawn network of the kind and shape that `config` names.
+def build_model(network: Network, evaluator: str = "auto") -> SequenceModel:
+    """Return a freshly drawn network of this kind and shape.
 
-    >>> build_model(ModelConfig(1, 32, 10, weight_bits=None, model="lstm")).recurrent.output_size
+    >>> build_model(Network(1, 32, 10, weight_bits=None, model="lstm")).recurrent.output_size
     32
     """
-    if config.model == HADAMRNN:
-        return hadamard.build_model(config, evaluator)
-    if config.model not in KINDS:
-        nearest = get_close_matches(config.model, MODELS, n=1, cutoff=0.0)[0]
-        raise InputError(
-            f"model must be one of {', '.join(MODELS)}, got {config.model!r}. Did you mean {nearest!r}?"
-        )
-    kind = KINDS[config.model]
-    shared = _shared_settings(config, kind)
-    for name in config.model_options:
+    if network.is_hadamard:
+        return assemble(hadamard_layer(network, evaluator), network, network.weight_bits)
+    check_name("model", network.model, MODELS)
+    kind = KINDS[network.model]
+    shared = _shared_settings(network, kind)
+    for name in network.model_options:
         if name not in kind.options:
             known = f"takes {', '.join(kind.options)}" if kind.options else "takes none"
-            raise InputError(f"There is no model option {name!r}: {config.model} {known}.")
-    recurrent = kind.layer(config.input_size, config.hidden_size, **shared, **config.model_options)
-    return assemble(recurrent, config, config.weight_bits if kind.quantized_readout else None)
+            raise InputError(f"There is no model option {name!r}: {network.model} {known}.")
+    recurrent = kind.layer(network.input_size, network.hidden_size, **shared, **network.model_options)
+    return assemble(recurrent, network, network.weight_bits if kind.quantized_readout else None)
 
 
 def load_model(path: str | Path, evaluator: str = "auto") -> SequenceModel:
     """Return the model of any kind that `save_model` wrote; its outputs are the same to the last bit."""
-    return storage.load_model(path, evaluator, build_model)
+    return read_model(path, lambda network: build_model(network, evaluator))
 
 
-def _shared_settings(config: ModelConfig, kind: Kind) -> dict[str, object]:
+def _shared_settings(network: Network, kind: Kind) -> dict[str, object]:
     """Return the settings that the kind reads; refuse those that it does not."""
-    settings = dataclasses.asdict(config)
+    settings = network_values(network)
     for name, neutral in NEUTRAL.items():
         if name not in kind.reads and settings[name] != neutral:
             shown = "none" if neutral is None else neutral
             raise InputError(
-                f"{config.model} networks have no {name}: it must be {shown}, got {settings[name]!r}."
+                f"{network.model} networks have no {name}: it must be {shown}, got {settings[name]!r}."
             )
     return {name: settings[name] for name in kind.reads}

@@ -62,17 +62,17 @@ def run_edge() -> tuple[list[EdgeRow], list[str]]:
         if target.missing_tools:
             left_out.append(f"{target.name}: no {', '.join(target.missing_tools)}")
             continue
-        for shape in SHAPES:
+        for name, network in SHAPES.items():
             try:
-                figures = measure(draw_model(shape), target)
+                figures = measure(draw_model(network, name), target)
             except InputError as error:
-                left_out.append(f"{shape.name} on {target.name}: {_reason(error)}")
+                left_out.append(f"{name} on {target.name}: {_reason(error)}")
                 continue
             if figures.differences:
-                raise AssertionError(f"{shape.name} on {target.name} is not bit-exact")
+                raise AssertionError(f"{name} on {target.name} is not bit-exact")
             rows.append(
                 EdgeRow(
-                    f"HadamRNN {shape.name}",
+                    f"HadamRNN {name}",
                     target.name,
                     target.unit,
                     figures.flash,

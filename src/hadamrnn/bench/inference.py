@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -27,29 +27,34 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hadamrnn.bench.shapes import Shape, draw_model
+from hadamrnn.baselines.networks import build_model
+from hadamrnn.bench.shapes import draw_model
 from hadamrnn.errors import InputError
 from hadamrnn.export.c import source_files
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, signed_range
-from hadamrnn.nn.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.network import Network
+from hadamrnn.nn.model import SequenceModel
 
 Work = Callable[[], NDArray[np.generic]]
 
 
 @dataclass(frozen=True)
-class InferenceShape:
+class InferenceWork:
     """A network and the batch it reads."""
 
-    shape: Shape
+    name: str
+    network: Network
     batch: int
     time: int
 
 
 SHAPES = {
-    "mnist": InferenceShape(Shape("mnist", 512, 1, 10), batch=32, time=784),
-    "har": InferenceShape(Shape("har", 128, 9, 2), batch=128, time=128),
-    "copy": InferenceShape(Shape("copy", 128, 10, 9, input_kind="one_hot"), batch=64, time=1020),
+    "mnist": InferenceWork("mnist", Network(1, 512, 10, activation_bits=12), batch=32, time=784),
+    "har": InferenceWork("har", Network(9, 128, 2, activation_bits=12), batch=128, time=128),
+    "copy": InferenceWork(
+        "copy", Network(10, 128, 9, input_kind="one_hot", activation_bits=12), batch=64, time=1020
+    ),
 }
 
 # A batch of streams, each from a zero state to its last logits: the loop a gateway would write.
@@ -100,8 +105,8 @@ def run_inference(names: list[str], rounds: int = 3) -> tuple[list[InferenceRow]
     return rows, sorted(left_out)
 
 
-def _run_shape(case: InferenceShape, rounds: int, left_out: set[str], stack: ExitStack) -> list[InferenceRow]:
-    model = draw_model(case.shape)
+def _run_shape(case: InferenceWork, rounds: int, left_out: set[str], stack: ExitStack) -> list[InferenceRow]:
+    model = draw_model(case.network, case.name)
     codes = draw_codes(model, case.batch, case.time)
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hadamrnn-")))
     works: dict[str, Work] = {**_torch_works(case), "numpy": numpy_work(model, codes)}
@@ -121,7 +126,7 @@ def _run_shape(case: InferenceShape, rounds: int, left_out: set[str], stack: Exi
     seconds = {name: median(one[name] for one in times) for name in works}
     return [
         InferenceRow(
-            shape=case.shape.name,
+            shape=case.name,
             engine=name,
             sequences_per_second=case.batch / taken,
             steps_per_second=case.batch * case.time / taken,
@@ -184,7 +189,7 @@ def c_work(model: IntegerModel, codes: NDArray[np.int32], folder: Path) -> Work:
     return work
 
 
-def _torch_works(case: InferenceShape) -> dict[str, Work]:
+def _torch_works(case: InferenceWork) -> dict[str, Work]:
     """Return the layer's forward and the dense loop on a float network of the same shape."""
     model, x = _float_network(case)
 
@@ -199,21 +204,13 @@ def _torch_works(case: InferenceShape) -> dict[str, Work]:
     return {"torch": fast, "plain": plain}
 
 
-def _float_network(case: InferenceShape) -> tuple[SequenceModel, torch.Tensor]:
-    shape = case.shape
-    one_hot = shape.input_kind == "one_hot"
+def _float_network(case: InferenceWork) -> tuple[SequenceModel, torch.Tensor]:
+    network = replace(case.network, activation_bits=None)
     torch.manual_seed(0)
-    config = ModelConfig(
-        shape.input_size,
-        shape.hidden_size,
-        shape.output_size,
-        num_blocks=shape.num_blocks,
-        weight_bits=shape.weight_bits,
-        one_hot=one_hot,
-    )
     size = (case.batch, case.time)
-    x = torch.randint(shape.input_size, size) if one_hot else torch.rand(*size, shape.input_size)
-    return build_model(config).eval(), x
+    inputs = network.input_size
+    x = torch.randint(inputs, size) if network.takes_ids else torch.rand(*size, inputs)
+    return build_model(network).eval(), x
 
 
 def plain_forward(model: SequenceModel, x: torch.Tensor) -> torch.Tensor:
@@ -236,7 +233,7 @@ def plain_forward(model: SequenceModel, x: torch.Tensor) -> torch.Tensor:
 
 
 def _onnx_works(
-    case: InferenceShape, model: IntegerModel, codes: NDArray[np.int32], folder: Path
+    case: InferenceWork, model: IntegerModel, codes: NDArray[np.int32], folder: Path
 ) -> dict[str, Work]:
     import onnxruntime
 

@@ -15,7 +15,7 @@ import torch
 from hadamrnn.baselines.networks import MODELS
 from hadamrnn.bench.training import SHAPES, make_batch, make_step, milliseconds
 from hadamrnn.errors import InputError
-from hadamrnn.nn.model import HADAMRNN, ModelConfig
+from hadamrnn.network import HADAMRNN, Network
 from hadamrnn.training.presets import model_values
 
 
@@ -66,10 +66,10 @@ def run_models(
     ]
 
 
-def model_config(name: str, shaped: ModelConfig, hidden_size: int) -> ModelConfig:
+def kind_network(name: str, shaped: Network, hidden_size: int) -> Network:
     """Return the network of this kind for the task of `shaped`, its weights as wide as its kind has them.
 
-    >>> model_config("qornn", ModelConfig(1, 512, 10, num_blocks=32), 128).weight_bits
+    >>> kind_network("qornn", Network(1, 512, 10, num_blocks=32), 128).weight_bits
     8
     """
     if name == HADAMRNN:
@@ -88,8 +88,8 @@ def _time(
     x, target = make_batch(shape, data_dir)
     steps = {}
     for name in names:
-        config = model_config(name, shape.config, hidden_size)
-        steps[name] = make_step(replace(shape, config=config), "engine", x, target)
+        network = kind_network(name, shape.network, hidden_size)
+        steps[name] = make_step(replace(shape, network=network), "engine", x, target)
         steps[name]()  # the first step pays for what is made once
     times: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(rounds):

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from hadamrnn.baselines.networks import build_model
 from hadamrnn.data.splits import Metric, Split, Splits
-from hadamrnn.nn.model import ModelConfig
+from hadamrnn.network import Network
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.loop import fit
 from hadamrnn.training.progress import Watcher
@@ -55,7 +55,7 @@ class _Turns(Watcher):
 
 
 def time_loop(
-    config: ModelConfig, x: Tensor, target: Tensor, bare: Callable[[], None], *, steps: int
+    network: Network, x: Tensor, target: Tensor, bare: Callable[[], None], *, steps: int
 ) -> LoopTimes:
     """Train a network for `steps` steps on batches like `(x, target)`, and time it and `bare` in turns."""
     turns = _Turns(bare)
@@ -63,7 +63,7 @@ def time_loop(
     recipe = TrainingConfig(
         task="bench", steps=total, evaluate_every=total, batch_size=len(x), gradient_clip=1.0
     )
-    fit(build_model(config), _splits(config, x, target), recipe, watcher=turns)
+    fit(build_model(network), _splits(network, x, target), recipe, watcher=turns)
     pairs = turns.pairs[WARM_UP:]
     return LoopTimes(
         loop_ms=median(loop for loop, _ in pairs),
@@ -72,7 +72,7 @@ def time_loop(
     )
 
 
-def _splits(config: ModelConfig, x: Tensor, target: Tensor) -> Splits:
+def _splits(network: Network, x: Tensor, target: Tensor) -> Splits:
     """Return the batch as a task, in the form that tasks are stored in."""
     dense = x.is_floating_point()
     stored = (LEVELS * x).to(torch.uint8) if dense else x
@@ -84,9 +84,9 @@ def _splits(config: ModelConfig, x: Tensor, target: Tensor) -> Splits:
         batch,
         batch,
         x.shape[1],
-        config.input_size,
-        config.output_size,
-        vocabulary_size=config.vocabulary_size,
-        one_hot=config.one_hot,
-        every_output=config.every_output,
+        network.input_size,
+        network.output_size,
+        vocabulary_size=network.vocabulary_size,
+        one_hot=network.input_kind == "one_hot",
+        every_output=network.every_output,
     )

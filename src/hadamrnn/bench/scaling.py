@@ -12,9 +12,10 @@ from statistics import median
 
 import torch
 
+from hadamrnn.baselines.networks import build_model
 from hadamrnn.bench.training import Step, extra_megabytes, milliseconds
 from hadamrnn.errors import InputError
-from hadamrnn.nn.model import ModelConfig, build_model
+from hadamrnn.network import Network
 from hadamrnn.pages.drawing import Canvas, styled, svg
 
 LENGTHS = (100, 1_000, 10_000, 100_000, 1_000_000)
@@ -61,20 +62,20 @@ def time_step(series: str, size: int, step: Step, rounds: int) -> ScalingRow:
 
 
 def _length_step(length: int) -> Step:
-    return _step(ModelConfig(input_size=1, hidden_size=128, output_size=10), batch=1, time=length)
+    return _step(Network(input_size=1, hidden_size=128, output_size=10), batch=1, time=length)
 
 
 def _hidden_step(hidden_size: int) -> Step:
-    config = ModelConfig(input_size=1, hidden_size=hidden_size, output_size=10, every_output=True)
-    return _step(config, batch=8, time=200)
+    network = Network(input_size=1, hidden_size=hidden_size, output_size=10, every_output=True)
+    return _step(network, batch=8, time=200)
 
 
-def _step(config: ModelConfig, batch: int, time: int) -> Step:
+def _step(network: Network, batch: int, time: int) -> Step:
     torch.manual_seed(0)
-    model = build_model(config)
+    model = build_model(network)
     optimizer = torch.optim.Adam(model.parameters())
-    x = torch.rand(batch, time, config.input_size)
-    target = torch.randint(config.output_size, (batch, time) if config.every_output else (batch,))
+    x = torch.rand(batch, time, network.input_size)
+    target = torch.randint(network.output_size, (batch, time) if network.every_output else (batch,))
 
     def step() -> None:
         optimizer.zero_grad()

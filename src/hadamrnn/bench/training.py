@@ -23,7 +23,8 @@ from hadamrnn.baselines.networks import build_model
 from hadamrnn.bench.overhead import LoopTimes, time_loop
 from hadamrnn.bench.plain import plain_loss
 from hadamrnn.errors import InputError
-from hadamrnn.nn.model import ModelConfig, SequenceModel
+from hadamrnn.network import Network
+from hadamrnn.nn.model import SequenceModel
 
 Step = Callable[[], None]
 SIDES = ("plain", "engine")
@@ -31,27 +32,27 @@ LOOP_STEPS = 4  # of the loop for every round of the two sides
 
 
 @dataclass(frozen=True)
-class TrainingShape:
+class Workload:
     """A network, the batch it is trained on, and the ratio that the engine should reach."""
 
     name: str
     batch: int
     time: int
-    config: ModelConfig
+    network: Network
     ratio: float
 
 
-MNIST = ModelConfig(input_size=1, hidden_size=512, output_size=10)
-COPY = ModelConfig(input_size=10, hidden_size=128, output_size=9, one_hot=True, every_output=True)
-IMDB = ModelConfig(input_size=512, hidden_size=512, output_size=1, vocabulary_size=10_000, padding_id=0)
+MNIST = Network(input_size=1, hidden_size=512, output_size=10)
+COPY = Network(input_size=10, hidden_size=128, output_size=9, input_kind="one_hot", every_output=True)
+IMDB = Network(512, 512, 1, input_kind="embedded", vocabulary_size=10_000, padding_id=0)
 SHAPES = {
     shape.name: shape
     for shape in (
-        TrainingShape("mnist", 64, 784, MNIST, 150),
-        TrainingShape("copy", 128, 1020, COPY, 12),
-        TrainingShape("imdb", 100, 500, IMDB, 6),
-        TrainingShape("relu", 64, 784, ModelConfig(1, 512, 10, recurrence="relu"), 6),
-        TrainingShape("block", 64, 784, ModelConfig(1, 512, 10, num_blocks=32), 150),
+        Workload("mnist", 64, 784, MNIST, 150),
+        Workload("copy", 128, 1020, COPY, 12),
+        Workload("imdb", 100, 500, IMDB, 6),
+        Workload("relu", 64, 784, Network(1, 512, 10, recurrence="relu"), 6),
+        Workload("block", 64, 784, Network(1, 512, 10, num_blocks=32), 150),
     )
 }
 
@@ -85,9 +86,7 @@ def run_shapes(
     return [run_shape(SHAPES[name], rounds, threads, data_dir, memory) for name in names]
 
 
-def run_shape(
-    shape: TrainingShape, rounds: int, threads: int, data_dir: str | None, memory: bool
-) -> TrainingRow:
+def run_shape(shape: Workload, rounds: int, threads: int, data_dir: str | None, memory: bool) -> TrainingRow:
     """Measure one shape: one warm-up of each side, then `rounds` rounds of both."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -114,7 +113,7 @@ def run_shape(
     )
 
 
-def time_sides(shape: TrainingShape, rounds: int, data_dir: str | None) -> tuple[float, float]:
+def time_sides(shape: Workload, rounds: int, data_dir: str | None) -> tuple[float, float]:
     """Return the median milliseconds of a plain and of an engine step."""
     x, target = make_batch(shape, data_dir)
     plain, engine = (make_step(shape, side, x, target) for side in SIDES)
@@ -126,10 +125,10 @@ def time_sides(shape: TrainingShape, rounds: int, data_dir: str | None) -> tuple
     return median(pair[0] for pair in times), median(pair[1] for pair in times)
 
 
-def measure_loop(shape: TrainingShape, steps: int, data_dir: str | None) -> LoopTimes:
+def measure_loop(shape: Workload, steps: int, data_dir: str | None) -> LoopTimes:
     """Time a step of the training loop beside the engine's step alone."""
     x, target = make_batch(shape, data_dir)
-    return time_loop(shape.config, x, target, make_step(shape, "engine", x, target), steps=steps)
+    return time_loop(shape.network, x, target, make_step(shape, "engine", x, target), steps=steps)
 
 
 def milliseconds(step: Step, repeats: int = 1) -> float:
@@ -139,10 +138,10 @@ def milliseconds(step: Step, repeats: int = 1) -> float:
     return (time.perf_counter() - start) * 1e3 / repeats
 
 
-def make_step(shape: TrainingShape, side: str, x: Tensor, target: Tensor) -> Step:
+def make_step(shape: Workload, side: str, x: Tensor, target: Tensor) -> Step:
     """Return a training step: forward, backward, Adam."""
     torch.manual_seed(0)
-    model = build_model(shape.config)
+    model = build_model(shape.network)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)  # as `hadamrnn train` does
     loss: Callable[[SequenceModel, Tensor, Tensor], Tensor] = (
         plain_loss if side == "plain" else SequenceModel.loss
@@ -156,22 +155,22 @@ def make_step(shape: TrainingShape, side: str, x: Tensor, target: Tensor) -> Ste
     return step
 
 
-def make_batch(shape: TrainingShape, data_dir: str | None) -> tuple[Tensor, Tensor]:
+def make_batch(shape: Workload, data_dir: str | None) -> tuple[Tensor, Tensor]:
     """Return a batch of the shape: real reviews for imdb where they are at hand, else drawn ones."""
     generator = torch.Generator().manual_seed(0)
     size = (shape.batch, shape.time)
-    config = shape.config
-    if config.vocabulary_size is not None:
+    network = shape.network
+    if network.vocabulary_size is not None:
         return _reviews(shape, data_dir, generator)
-    if config.one_hot:
-        x = torch.randint(config.input_size, size, generator=generator)
+    if network.input_kind == "one_hot":
+        x = torch.randint(network.input_size, size, generator=generator)
     else:
-        x = torch.rand(*size, config.input_size, generator=generator)
-    targets = size if config.every_output else size[:1]
-    return x, torch.randint(config.output_size, targets, generator=generator)
+        x = torch.rand(*size, network.input_size, generator=generator)
+    targets = size if network.every_output else size[:1]
+    return x, torch.randint(network.output_size, targets, generator=generator)
 
 
-def _reviews(shape: TrainingShape, data_dir: str | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def _reviews(shape: Workload, data_dir: str | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Return reviews of IMDB, or without the data ids drawn from its word frequencies.
 
     In real batches of 100 x 500 ids 47 % are words, the rest is padding on the left; 3,500 to 3,800 differ;
@@ -184,7 +183,7 @@ def _reviews(shape: TrainingShape, data_dir: str | None, generator: torch.Genera
     if present(COMPACT, data_dir) or present(KERAS, data_dir):
         train = load_imdb(data_dir, seq_length=shape.time).train
         return train.batch(slice(0, shape.batch))[0], target
-    vocabulary_size = shape.config.vocabulary_size or 0
+    vocabulary_size = shape.network.vocabulary_size or 0
     ranks = torch.arange(1, vocabulary_size, dtype=torch.float64)
     size = shape.batch * shape.time
     words = 1 + torch.multinomial(ranks**-1.1, size, replacement=True, generator=generator)

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from hadamrnn.errors import InputError
+from hadamrnn.training.config import OPTIONS, parse_value
 
 TASK_HELP = "copy, smnist, pmnist, imdb, sst2, qqp, har2, dsa19, digits, or your own arrays: FILE.npz"
 
 
-def weight_bits(text: str) -> int | str | None:
-    """Parse `4`, `ternary` or `none`."""
-    if text == "ternary":
-        return text
-    if text.lower() == "none":
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be an integer, ternary or none, got {text!r}") from None
+def add_settings(group: Any, names: Iterable[str]) -> None:
+    """Make an option of each of these settings; `read_settings` reads them back."""
+    for name in names:
+        setting, flag = OPTIONS[name], "--" + name.replace("_", "-")
+        help = setting.metadata["help"]
+        if setting.type == "bool":
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=help)
+        else:
+            group.add_argument(flag, metavar="X", help=help)
+
+
+def read_settings(args: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    """Return those of the settings that were given, as values of their type."""
+    found = {name: getattr(args, name) for name in names}
+    return {
+        name: parse_value(name, value) if isinstance(value, str) else value
+        for name, value in found.items()
+        if value is not None
+    }
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:

@@ -116,7 +116,7 @@ def _quantize(args: argparse.Namespace) -> None:
 def save(integer: IntegerModel, folder: Path, story: dict[str, Any]) -> dict[str, Any]:
     """Write the model with its story into the run's folder and return what the file takes."""
     from hadamrnn import fixedpoint
-    from hadamrnn.fixedpoint.cost import model_size
+    from hadamrnn.fixedpoint.cost import network_size
     from hadamrnn.version import package_version
 
     path = folder / fixedpoint.FILE_NAME
@@ -128,7 +128,7 @@ def save(integer: IntegerModel, folder: Path, story: dict[str, Any]) -> dict[str
         "extra_bytes": size.extra,
         "header_bytes": size.header,
         "kilobytes": round(size.payload / 1024, 4),
-        "paper_kilobytes": round(model_size(integer).kilobytes, 4),
+        "paper_kilobytes": round(network_size(integer.network).kilobytes, 4),
     }
 
 

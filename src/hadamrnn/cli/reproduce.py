@@ -122,8 +122,8 @@ def _jobs(args: argparse.Namespace) -> list[Job]:
     if args.budget is not None and not args.budget > 0:
         raise InputError(f"--budget must be a positive number of minutes, got {args.budget:g}.")
     jobs = [
-        Job(experiment, args.preset or "paper", seed, overrides, args.budget)
-        for experiment, seeds in select(args.table, args.rows)
+        Job(setup, args.preset or "paper", seed, overrides, args.budget)
+        for setup, seeds in select(args.table, args.rows)
         for seed in args.seed or seeds
     ]
     for job in jobs:
@@ -138,11 +138,11 @@ def _list(args: argparse.Namespace, places: Places) -> None:
 
     presets = PRESETS if args.preset is None else (args.preset,)
     rows = [
-        {"key": experiment.key, "preset": preset, "seed": seed, "measured": places.result(job).is_file()}
-        for experiment, seeds in select(args.table or "all", args.rows)
+        {"key": setup.key, "preset": preset, "seed": seed, "measured": places.result(job).is_file()}
+        for setup, seeds in select(args.table or "all", args.rows)
         for seed in args.seed or seeds
         for preset in presets
-        for job in [Job(experiment, preset, seed)]
+        for job in [Job(setup, preset, seed)]
     ]
     if args.json:
         print(json.dumps(rows))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -14,13 +13,15 @@ from hadamrnn.cli.arguments import (
     add_data_option,
     add_json_option,
     add_model_option,
+    add_settings,
     add_task_option,
     parse_options,
     parse_task,
+    read_settings,
 )
 from hadamrnn.errors import InputError
 from hadamrnn.interrupts import REPEAT, stopped_by_signals
-from hadamrnn.training.config import TrainingConfig, parse_value, resolve_config
+from hadamrnn.training.config import OPTIONS, TrainingConfig, resolve_config
 
 if TYPE_CHECKING:
     from hadamrnn.training.loop import Outcome
@@ -33,7 +34,7 @@ EXAMPLE = """examples:
   hadamrnn train --resume runs/pmnist
   torchrun --nproc-per-node 2 -m hadamrnn train pmnist --threads 1 --out runs/two"""
 
-NOT_OPTIONS = ("task", "preset", "task_options", "model_options")
+SETTINGS = [name for name in OPTIONS if name != "preset"]
 
 
 def add_parser(subparsers: Any) -> None:
@@ -63,23 +64,12 @@ def add_parser(subparsers: Any) -> None:
     )
     add_json_option(parser)
     settings = parser.add_argument_group("settings")
-    for setting in dataclasses.fields(TrainingConfig):
-        if setting.name not in NOT_OPTIONS:
-            _add_setting(settings, setting)
+    add_settings(settings, SETTINGS)
     parser.set_defaults(run=run)
 
 
-def _add_setting(group: Any, setting: dataclasses.Field[Any]) -> None:
-    flag = "--" + setting.name.replace("_", "-")
-    help = setting.metadata["help"]
-    if setting.type == "bool":
-        group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=help)
-    else:
-        group.add_argument(flag, metavar="X", help=help)
-
-
 def run(args: argparse.Namespace) -> None:
-    settings = _settings(args)
+    settings = read_settings(args, SETTINGS)
     if args.resume is None and args.out is None:
         raise InputError("A run needs a folder: --out RUN for a new one, --resume RUN for an old one.")
     if args.resume is not None:
@@ -113,18 +103,6 @@ def _note_changes(path: str) -> None:
     changes = RunFolder.open(path).version_changes()
     if changes:
         print(f"note: {', '.join(changes)}: the end may differ in its last bits", file=sys.stderr)
-
-
-def _settings(args: argparse.Namespace) -> dict[str, object]:
-    """Return the settings given as options."""
-    settings: dict[str, object] = {}
-    for setting in dataclasses.fields(TrainingConfig):
-        if setting.name in NOT_OPTIONS:
-            continue
-        value = getattr(args, setting.name)
-        if value is not None:
-            settings[setting.name] = parse_value(setting.name, value) if isinstance(value, str) else value
-    return settings
 
 
 def _config(args: argparse.Namespace, settings: dict[str, object]) -> TrainingConfig:

@@ -138,9 +138,7 @@ def run_demo(
     c_accuracy, c_test, missing = check_c(integer, splits, out / "c")
     say(f"4/4  counting the instructions of a step on a {BOARD}")
     instructions, reason = count_instructions(integer)
-    cost = fast_step_cost(
-        integer.hidden_size, integer.input_size, integer.output_size, num_blocks=integer.num_blocks
-    )
+    cost = fast_step_cost(integer.network)
     result = DemoResult(
         hidden_size=integer.hidden_size,
         weight_bits=int(integer.weight_bits),

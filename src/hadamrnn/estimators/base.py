@@ -31,7 +31,8 @@ from hadamrnn.estimators.series import Floats, Scaling, Series, raw_codes, read_
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata
-from hadamrnn.nn.model import HADAMRNN, ModelConfig, SequenceModel
+from hadamrnn.network import HADAMRNN, Network
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.chain import ROWS_AT_ONCE
@@ -51,7 +52,7 @@ LOOK_STEPS = 20  # at least, between two looks at the loss: a pass through the d
 class SeriesEstimator(BaseEstimator):
     """Everything but what y means; the parameters are documented with `HadamRNNClassifier`."""
 
-    config_: ModelConfig
+    config_: Network
     network_: SequenceModel
     scaling_: Scaling
     calibration_: Calibration | None
@@ -234,7 +235,7 @@ class SeriesEstimator(BaseEstimator):
         self.loss_curve_ = curve.losses
         self.calibration_ = _calibrate(self.network_, samples)
 
-    def _model_config(self, channels: int, output_size: int) -> ModelConfig:
+    def _model_config(self, channels: int, output_size: int) -> Network:
         """Return the network's shape; a baseline is told what it knows of."""
         given: dict[str, Any] = {
             "num_blocks": operator.index(self.num_blocks),
@@ -244,7 +245,7 @@ class SeriesEstimator(BaseEstimator):
         if self.model in KINDS:
             given = {name: value for name, value in given.items() if name in KINDS[self.model].reads}
             given.setdefault("weight_bits", NEUTRAL["weight_bits"])
-        return ModelConfig(channels, operator.index(self.hidden_size), output_size, model=self.model, **given)
+        return Network(channels, operator.index(self.hidden_size), output_size, model=self.model, **given)
 
     def _recipe(self, samples: int, seed: int) -> TrainingConfig:
         """Return how to train on so many samples."""
@@ -269,7 +270,7 @@ class SeriesEstimator(BaseEstimator):
             seed=seed,
         )
 
-    def _splits(self, samples: Split, config: ModelConfig, strata: NDArray[Any] | None, seed: int) -> Splits:
+    def _splits(self, samples: Split, config: Network, strata: NDArray[Any] | None, seed: int) -> Splits:
         """Return the samples as a task; those held out are its validation data."""
         if self.early_stopping not in (True, False):
             raise InputError(f"early_stopping must be True or False, got {self.early_stopping!r}.")

@@ -20,8 +20,8 @@ from hadamrnn.estimators.base import SeriesEstimator
 from hadamrnn.estimators.fitting import Loss
 from hadamrnn.estimators.series import Floats, read_series
 from hadamrnn.fixedpoint.model import Metadata
+from hadamrnn.network import HADAMRNN
 from hadamrnn.nn.loss import target_loss
-from hadamrnn.nn.model import HADAMRNN
 
 STORY_CLASSES = 3000  # characters of class names that an integer model's metadata keeps
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hadamrnn.fixedpoint.baseline_cost import baseline_size, baseline_step_cost
 from hadamrnn.fixedpoint.cost import fast_step_cost, network_size
-from hadamrnn.nn.model import HADAMRNN, ModelConfig
+from hadamrnn.network import Network
 
 ACTIVATION_BITS = 12
 
@@ -20,17 +20,15 @@ class Cost:
     additions: int
 
 
-def network_cost(config: ModelConfig) -> Cost:
-    """Return the cost of a network of this shape.
+def network_cost(network: Network) -> Cost:
+    """Return the cost of a network.
 
-    >>> network_cost(ModelConfig(input_size=1, hidden_size=256, output_size=2))
+    >>> network_cost(Network(input_size=1, hidden_size=256, output_size=2))
     Cost(bytes=803, multiplications=768, additions=2816)
     """
-    sizes, bits = (config.hidden_size, config.input_size, config.output_size), config.weight_bits
-    if config.model == HADAMRNN:
-        stored = network_size(*sizes, weight_bits=bits, activation_bits=ACTIVATION_BITS).bits
-        step = fast_step_cost(*sizes, num_blocks=config.num_blocks, weight_bits=bits)
+    if network.is_hadamard:
+        stored = network_size(replace(network, activation_bits=ACTIVATION_BITS)).bits
+        step = fast_step_cost(network)
     else:
-        stored = baseline_size(config.model, *sizes, weight_bits=bits).stored_bits
-        step = baseline_step_cost(config.model, *sizes, weight_bits=bits)
+        stored, step = baseline_size(network).stored_bits, baseline_step_cost(network)
     return Cost(-(-stored // 8), step.total.multiplications, step.total.additions)

@@ -6,16 +6,18 @@ from dataclasses import replace
 
 import torch
 
+from hadamrnn.baselines.networks import build_model
 from hadamrnn.estimators.series import Floats, Scaling
+from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
-from hadamrnn.nn.model import ModelConfig, SequenceModel, build_model
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.straight_through import quantize
 from hadamrnn.quantization.calibration import single_layer
 
 
 def raw_network(
     network: SequenceModel,
-    config: ModelConfig,
+    config: Network,
     scaling: Scaling,
     target_offset: Floats,
     target_scale: Floats,

@@ -145,7 +145,7 @@ def weight_arrays(model: IntegerModel, plan: Plan, *, packed: bool) -> list[CArr
         arrays.append(CArray("column_signs", "uint8_t", "v, a bit each, 1 for -1", columns))
     if has_input(model):
         arrays.append(_input_codes(model, rows(model.input_weight_int.T), codes))
-    if model.has_input_bias:
+    if model.input_bias_int is not None:
         arrays.append(CArray("input_bias", state_type(model), "b_i", rows(model.input_bias_int)))
     arrays.append(codes("output_weight", "V, row after row", rows(model.output_weight_int)))
     if np.any(model.output_bias_int):
@@ -221,7 +221,7 @@ def _c_terms(model: IntegerModel, plan: Plan, name: str, packed: bool) -> dict[s
 
     code_text = "x[0]" if single else "x[j]"
     code_text = f"{name}_saturated({code_text})" if saturates else code_text
-    biases, output_biases = model.has_input_bias, np.any(model.output_bias_int)
+    biases, output_biases = model.network.input_bias, np.any(model.output_bias_int)
     bias = f"(int32_t){read(state_type(model), 'bias')}{times_power(model.input_bias_shift)}"
     output_bias = f"(int32_t){read(state_type(model), f'{name}_output_bias + k')}"
     return {

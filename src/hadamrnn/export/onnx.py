@@ -44,7 +44,7 @@ class FloatRecipe(Recipe):
 
         recurrent = model.recurrent
         if not isinstance(recurrent, HadamRNN):
-            kind = model.config.model if model.config is not None else type(recurrent).__name__
+            kind = model.network.model if model.network is not None else type(recurrent).__name__
             raise InputError(
                 f"An export takes a network of kind hadamrnn, this one is {kind}. "
                 "Train with --model hadamrnn."

@@ -100,7 +100,8 @@ class IntegerRecipe(Recipe):
         factors = model.signs.astype(np.int64) << model.state_shift
         acc = build.op("Mul", self.transform(build, h), build.constant(factors, np.int64))
         acc = build.op("Add", acc, self._drive(build, x))
-        acc = build.op("Add", acc, self._number(build, model.input_bias_int, model.input_bias_shift))
+        if model.input_bias_int is not None:
+            acc = build.op("Add", acc, self._number(build, model.input_bias_int, model.input_bias_shift))
         acc = build.op("Mul", acc, build.constant(model.round_multiplier, np.int64))
         low, high = signed_range(model.activation_bits)
         low = max(low, 0) if model.recurrence == "relu" else low

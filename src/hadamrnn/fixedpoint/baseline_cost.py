@@ -6,13 +6,12 @@ kept part by part, with the parts that the paper leaves out named; both sums are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
 
-from hadamrnn.bits import WeightBits
+from hadamrnn.bits import FLOAT_BITS, stored_bits
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.cost import FLOAT_BITS, SINGLE, Operations, Stack, StepCost, stored_bits
+from hadamrnn.fixedpoint.cost import Operations, StepCost, input_operations, matrix_product
+from hadamrnn.network import Network
 
 READOUT, BIASES = ("output", "output_bias"), ("biases", "output_bias")
 
@@ -113,97 +112,74 @@ class _Matrix:
         return self.entries if self.nonzeros < self.entries else 0
 
 
-def baseline_size(
-    model: str,
-    hidden_size: int,
-    input_size: int,
-    output_size: int,
-    *,
-    weight_bits: WeightBits = None,
-    vocabulary_size: int | None = None,
-    options: Mapping[str, Any] | None = None,
-    stack: Stack = SINGLE,
-) -> BaselineSize:
+def baseline_size(network: Network) -> BaselineSize:
     """Return the size of a baseline.
 
         p g d_h (d_h + d_in) + 32 or p d_h d_out + 32 (biases)      bits
 
-    Args:
-        model: its name in `RULES`.
-        weight_bits: p, where the family leaves it open; 1 for a binary `quantized_lstm`.
-        options: the model options that change the size: ranks, densities, norm_steps.
-        stack: its layers; only lstm, gru and rnn may have several.
+    `weight_bits` is p where the family leaves it open, and 1 for a binary `quantized_lstm`. Ranks, densities
+    and norm_steps of `model_options` change the size; only lstm, gru and rnn may have several layers.
 
-    >>> [round(baseline_size(model, 170, 1, 10).kilobytes, 1) for model in ("ornn", "lstm")]
+    >>> networks = [Network(1, 170, 10, weight_bits=None, model=model) for model in ("ornn", "lstm")]
+    >>> [round(baseline_size(network).kilobytes, 1) for network in networks]
     [120.2, 456.9]
     """
-    rule, options = rule_of(model), dict(options or {})
-    _check(hidden_size=hidden_size, input_size=input_size, output_size=output_size)
-    width = weight_width(model, weight_bits)
-    _check_stack(model, stack)
-    recurrent, projection = _matrices(rule, hidden_size, input_size, options)
-    above = rule.gates * hidden_size * sum(stack.input_sizes(0, hidden_size))
+    rule = _checked_rule(network)
+    width = weight_width(network)
+    recurrent, projection = _matrices(network)
+    hidden, first = network.hidden_size, network.directions
+    above = rule.gates * hidden * sum(network.cell_input_sizes[first:])
     normalisation = 0
     if "normalisation" in rule.left_out:
         # Scales and shifts of every step that has its own, and of the input.
-        normalisation = FLOAT_BITS * 2 * 4 * hidden_size * (options.get("norm_steps", NORM_STEPS) + 1)
+        steps = network.model_options.get("norm_steps", NORM_STEPS) + 1
+        normalisation = FLOAT_BITS * 2 * 4 * hidden * steps
+    readout = network.state_size * network.output_size
     return BaselineSize(
-        recurrent=(1 if model == "naive_binary_rnn" else width) * stack.cells * recurrent.nonzeros,
-        input=width * (stack.directions * projection.nonzeros + above),
-        output=(width if rule.quantized_readout else FLOAT_BITS)
-        * stack.output_size(hidden_size)
-        * output_size,
-        biases=FLOAT_BITS * rule.biases * stack.cells * hidden_size,
-        output_bias=FLOAT_BITS * output_size,
+        recurrent=_recurrent_width(network, width) * network.cells * recurrent.nonzeros,
+        input=width * (first * projection.nonzeros + above),
+        output=(width if rule.quantized_readout else FLOAT_BITS) * readout,
+        biases=FLOAT_BITS * rule.biases * network.cells * hidden,
+        output_bias=FLOAT_BITS * network.output_size,
         normalisation=normalisation,
         positions=recurrent.positions + projection.positions,
-        embedding=FLOAT_BITS * input_size * (vocabulary_size or 0),
+        embedding=FLOAT_BITS * network.input_size * (network.vocabulary_size or 0),
         left_out=rule.left_out,
     )
 
 
-def baseline_step_cost(
-    model: str,
-    hidden_size: int,
-    input_size: int,
-    output_size: int,
-    *,
-    weight_bits: WeightBits = None,
-    one_hot: bool = False,
-    options: Mapping[str, Any] | None = None,
-    stack: Stack = SINGLE,
-) -> StepCost:
+def baseline_step_cost(network: Network) -> StepCost:
     """Return the operations of the matrix products of one step; gates' elementwise ones are neglected.
 
-    >>> baseline_step_cost("lstm", 128, 1, 10).recurrent.multiplications
+    >>> lstm = Network(1, 128, 10, weight_bits=None, model="lstm")
+    >>> baseline_step_cost(lstm).recurrent.multiplications
     65536
     """
-    rule = rule_of(model)
-    _check(hidden_size=hidden_size, input_size=input_size, output_size=output_size)
-    width = weight_width(model, weight_bits)
-    _check_stack(model, stack)
-    recurrent, projection = _matrices(rule, hidden_size, input_size, dict(options or {}))
-    recurrent_width = 1 if model == "naive_binary_rnn" else width
+    rule = _checked_rule(network)
+    width = weight_width(network)
+    recurrent, projection = _matrices(network)
+    rows, seen = rule.gates * network.hidden_size, network.state_size
     # A one-hot input picks one column of U.
-    rows, seen = rule.gates * hidden_size, stack.output_size(hidden_size)
-    lowest = Operations(0, rows) if one_hot else _product(projection.nonzeros, width)
+    one_hot = network.input_kind == "one_hot"
+    lowest = Operations(0, rows) if one_hot else matrix_product(projection.nonzeros, width)
+    readout_width = width if rule.quantized_readout else FLOAT_BITS
     return StepCost(
-        input=stack.input_operations(lowest, _product(rows * seen, width)),
-        recurrent=_product(recurrent.nonzeros, recurrent_width).times(stack.cells),
-        output=_product(seen * output_size, width if rule.quantized_readout else FLOAT_BITS),
+        input=input_operations(network, lowest, matrix_product(rows * seen, width)),
+        recurrent=matrix_product(recurrent.nonzeros, _recurrent_width(network, width)).times(network.cells),
+        output=matrix_product(seen * network.output_size, readout_width),
     )
 
 
-def weight_width(model: str, weight_bits: WeightBits) -> int:
+def weight_width(network: Network) -> int:
     """Return the bits of one weight of U, of which `weight_bits` decides where the family leaves it open."""
-    rule = rule_of(model)
+    rule, bits = rule_of(network.model), network.weight_bits
     if rule.bits is not None:
-        if weight_bits is not None:
+        if bits is not None:
             raise InputError(
-                f"{model} has weights of {rule.bits} bits: leave weight_bits out, got {weight_bits!r}."
+                f"{network.model} has weights of {rule.bits} bits: leave weight_bits out, got {bits!r}."
             )
         return rule.bits
-    return 1 if model == "quantized_lstm" and weight_bits == 1 else stored_bits(weight_bits)
+    return 1 if network.model == "quantized_lstm" and bits == 1 else stored_bits(bits)
 
 
 def rule_of(model: str) -> Rule:
@@ -212,33 +188,28 @@ def rule_of(model: str) -> Rule:
     return RULES[model]
 
 
-def _check_stack(model: str, stack: Stack) -> None:
-    if stack != SINGLE and not rule_of(model).stacks:
+def _checked_rule(network: Network) -> Rule:
+    """Return how the network's family is counted; refuse a stack where the family has none."""
+    rule = rule_of(network.model)
+    if network.cells > 1 and not rule.stacks:
         raise InputError(
-            f"{model} has one layer in one direction, got {stack.num_layers} in {stack.directions}. "
-            f"Leave num_layers and bidirectional out."
+            f"{network.model} has one layer in one direction, got {network.num_layers} in "
+            f"{network.directions}. Leave num_layers and bidirectional out."
         )
+    return rule
 
 
-def _matrices(
-    rule: Rule, hidden_size: int, input_size: int, options: Mapping[str, Any]
-) -> tuple[_Matrix, _Matrix]:
+def _recurrent_width(network: Network, width: int) -> int:
+    return 1 if network.model == "naive_binary_rnn" else width
+
+
+def _matrices(network: Network) -> tuple[_Matrix, _Matrix]:
     """Return W and U."""
-    rows = rule.gates * hidden_size
+    options = network.model_options
+    rows = rule_of(network.model).gates * network.hidden_size
     ranks = options.get("recurrent_rank"), options.get("input_rank")
     densities = options.get("recurrent_density", 1.0), options.get("input_density", 1.0)
     return (
-        _Matrix.of(rows, hidden_size, ranks[0], densities[0]),
-        _Matrix.of(rows, input_size, ranks[1], densities[1]),
+        _Matrix.of(rows, network.hidden_size, ranks[0], densities[0]),
+        _Matrix.of(rows, network.input_size, ranks[1], densities[1]),
     )
-
-
-def _product(nonzeros: int, width: int) -> Operations:
-    """A matrix-vector product; weights of 1 and 2 bits need additions and shifts only."""
-    return Operations(multiplications=0 if width <= 2 else nonzeros, additions=nonzeros)
-
-
-def _check(**sizes: int) -> None:
-    for name, value in sizes.items():
-        if value < 1:
-            raise InputError(f"{name} must be at least 1, got {value}.")

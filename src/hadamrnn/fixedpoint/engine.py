@@ -65,7 +65,9 @@ class Engine:
         # diag(u) and the shift by s1 in one factor per row.
         self._row_factor = (model.signs.astype(np.int32) << model.state_shift)[:, None]
         self._column_signs = None if model.column_signs is None else model.column_signs[:, None]
-        self._input_bias = (model.input_bias_int.astype(np.int32) << model.input_bias_shift)[:, None]
+        self._input_bias = np.zeros((model.hidden_size, 1), np.int32)
+        if model.input_bias_int is not None:
+            self._input_bias = (model.input_bias_int.astype(np.int32) << model.input_bias_shift)[:, None]
         self._output_bias = (model.output_bias_int.astype(np.int32) << model.output_bias_shift)[:, None]
 
     def init(self, streams: int = 1) -> State:

@@ -25,27 +25,30 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors_numpy
 
-from hadamrnn.errors import InputError
+from hadamrnn.bits import stored_bits
+from hadamrnn.errors import InputError, check_int, short
 from hadamrnn.files import write_atomically
-from hadamrnn.fixedpoint.model import MAX_SIZE, MAX_VOCABULARY, IntegerModel
+from hadamrnn.fixedpoint.model import IntegerModel, check_integer_network
 from hadamrnn.fixedpoint.packing import Bytes, pack, pack_signs, unpack, unpack_signs
-from hadamrnn.fixedpoint.validation import check_int
+from hadamrnn.network import MAX_SIZE, Network, network_values, read_network
 
 FILE_NAME = "model.int.safetensors"
 FORMAT = "hadamrnn-integer-model"
-VERSION = 1
+VERSION = 2
 ENTRY = "hadamrnn"  # the one entry of safetensors' own metadata
 MAX_FILE_BYTES = 1 << 30
 MAX_HEADER_BYTES = 1 << 20
 
-# Everything that is neither an array nor metadata; the shapes of all arrays follow from these.
+# Everything that is neither an array nor metadata nor part of the network.
 _SCALARS = (
-    *("hidden_size", "block_size", "input_size", "output_size"),
-    *("weight_bits", "activation_bits", "input_bits", "recurrence", "every_output", "input_kind"),
-    *("hidden_shift", "accumulator_frac_bits", "input_bias_shift", "output_bias_shift"),
+    *("input_bits", "hidden_shift", "accumulator_frac_bits", "input_bias_shift", "output_bias_shift"),
     *("input_scale", "logit_scale"),
 )
-_WEIGHTS = ("signs", "input_weight_int", "output_weight_int", "output_bias_int")
+# Version 1 wrote these of the network among the scalars; the rest follows from the tensors that are there.
+_VERSION_1 = (
+    *("hidden_size", "block_size", "input_size", "output_size", "weight_bits", "activation_bits"),
+    *("recurrence", "every_output", "input_kind", "embedding_rows"),
+)
 _EXTRAS = ("embedding_int", "raw_offset", "raw_multiplier", "raw_shift")  # not in the paper's formula
 
 
@@ -101,7 +104,8 @@ def to_bytes(model: IntegerModel) -> bytes:
     story = {
         "format": FORMAT,
         "version": VERSION,
-        "model": _scalars(model),
+        "network": network_values(model.network),
+        "model": {name: getattr(model, name) for name in _SCALARS},
         "metadata": dict(model.metadata),
     }
     sealed = {**story, "sha256": _checksum(story, tensors)}
@@ -115,8 +119,9 @@ def from_bytes(data: bytes) -> IntegerModel:
     story = _story(data)
     if story.get("format") != FORMAT:
         raise InputError(f"This is no {FORMAT} file. `hadamrnn quantize` writes one.")
-    if story.get("version") != VERSION:
-        raise InputError(f"This reader knows version {VERSION}, the file has {story.get('version')!r:.20}.")
+    if story.get("version") not in (1, VERSION):
+        found = short(story.get("version"))
+        raise InputError(f"This reader knows versions 1 and {VERSION}, the file has {found}.")
     try:
         tensors: dict[str, Bytes] = safetensors_numpy.load(data)
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
@@ -149,33 +154,46 @@ def _parse(text: str | bytes) -> dict[str, Any]:
     return value
 
 
-def _scalars(model: IntegerModel) -> dict[str, Any]:
-    rows = model.vocabulary_size if model.input_kind == "embedded" else 0
-    return {**{name: getattr(model, name) for name in _SCALARS}, "embedding_rows": rows}
-
-
 def _tensors(model: IntegerModel) -> dict[str, Bytes]:
     """Return the packed arrays that `model` has."""
-    layout = _layout(_scalars(model))
-    arrays = {name: getattr(model, name) for name in layout}
+    layout = _layout(model.network, model.input_bits)
     return {
-        name: pack_signs(array) if layout[name].bits == 1 else pack(array, layout[name].bits)
-        for name, array in arrays.items()
-        if array is not None and (name != "input_bias_int" or model.has_input_bias)
+        name: pack_signs(array) if slot.bits == 1 else pack(array, slot.bits)
+        for name, slot in layout.items()
+        if (array := getattr(model, name)) is not None
     }
 
 
 def _assemble(story: dict[str, Any], tensors: dict[str, Bytes]) -> IntegerModel:
     scalars, metadata = story.get("model"), story.get("metadata")
-    if not isinstance(scalars, dict) or scalars.keys() != {*_SCALARS, "embedding_rows"}:
+    known = {*_SCALARS, *(_VERSION_1 if story["version"] == 1 else ())}
+    if not isinstance(scalars, dict) or scalars.keys() != known:
         raise InputError("The file is damaged: its list of fields is not this version's.")
-    layout = _layout(scalars)
-    if not set(_WEIGHTS) <= tensors.keys() <= layout.keys():
+    if story["version"] == 1:
+        network = _network_of_version_1({name: scalars.pop(name) for name in _VERSION_1}, tensors)
+    else:
+        network = read_network(story.get("network"))
+    check_integer_network(network)
+    check_int("input_bits", scalars["input_bits"], 2, 16)
+    layout = _layout(network, scalars["input_bits"])
+    optional = {"raw_offset", "raw_multiplier", "raw_shift"}
+    if not layout.keys() - optional <= tensors.keys() <= layout.keys():
         raise InputError(f"The file is damaged: it holds the tensors {', '.join(tensors)!s:.120}.")
     arrays: dict[str, Any] = {name: _unpacked(name, data, layout[name]) for name, data in tensors.items()}
-    arrays.setdefault("input_bias_int", np.zeros(scalars["hidden_size"], np.int16))
-    del scalars["embedding_rows"]
-    return IntegerModel(**scalars, **arrays, metadata=metadata if isinstance(metadata, dict) else {})
+    return IntegerModel(network, **scalars, **arrays, metadata=metadata if isinstance(metadata, dict) else {})
+
+
+def _network_of_version_1(fields: dict[str, Any], tensors: Mapping[str, Bytes]) -> Network:
+    block_size, rows = fields.pop("block_size"), fields.pop("embedding_rows")
+    check_int("hidden_size", fields["hidden_size"], 1, MAX_SIZE)
+    check_int("block_size", block_size, 1, fields["hidden_size"])
+    if fields["hidden_size"] % block_size:
+        raise InputError(f"block_size must divide hidden_size, got {block_size}.")
+    fields["num_blocks"] = fields["hidden_size"] // block_size
+    fields["input_bias"] = "input_bias_int" in tensors
+    fields["switches"] = "rows+columns" if "column_signs" in tensors else "rows"
+    fields["vocabulary_size"] = rows if fields["input_kind"] == "embedded" else None
+    return read_network(fields)
 
 
 def _unpacked(name: str, data: Bytes, slot: Slot) -> NDArray[np.int64]:
@@ -187,28 +205,30 @@ def _unpacked(name: str, data: Bytes, slot: Slot) -> NDArray[np.int64]:
     return codes.reshape(slot.shape)
 
 
-def _layout(scalars: Mapping[str, Any]) -> dict[str, Slot]:
-    """Return the shape and the bits of every tensor that a file with these scalars may hold."""
-    for name in ("hidden_size", "input_size", "output_size"):
-        check_int(name, scalars[name], 1, MAX_SIZE)
-    check_int("embedding_rows", scalars["embedding_rows"], 0, MAX_VOCABULARY)
-    hidden, inputs, outputs = (scalars[name] for name in ("hidden_size", "input_size", "output_size"))
-    weight = 2 if scalars["weight_bits"] == "ternary" else scalars["weight_bits"]
-    activation, code = scalars["activation_bits"], scalars["input_bits"]
-    for name, bits in (("weight_bits", weight), ("activation_bits", activation), ("input_bits", code)):
-        check_int(name, bits, 2, 16)
-    return {
+def _layout(network: Network, input_bits: int) -> dict[str, Slot]:
+    """Return the shape and the bits of every tensor that the file of such a network may hold."""
+    hidden, inputs, outputs = network.hidden_size, network.input_size, network.output_size
+    weight, activation = stored_bits(network.weight_bits), network.activation_bits
+    assert activation is not None
+    layout = {
         "signs": Slot((hidden,), 1),
         "input_weight_int": Slot((hidden, inputs), weight),
-        "input_bias_int": Slot((hidden,), activation),
         "output_weight_int": Slot((outputs, hidden), weight),
         "output_bias_int": Slot((outputs,), activation),
-        "column_signs": Slot((hidden,), 1),
-        "embedding_int": Slot((scalars["embedding_rows"], inputs), code),
-        "raw_offset": Slot((inputs,), 32),
-        "raw_multiplier": Slot((inputs,), 17),
-        "raw_shift": Slot((inputs,), 7),
     }
+    if network.input_bias:
+        layout["input_bias_int"] = Slot((hidden,), activation)
+    if network.column_switches:
+        layout["column_signs"] = Slot((hidden,), 1)
+    if network.vocabulary_size is not None:
+        layout["embedding_int"] = Slot((network.vocabulary_size, inputs), input_bits)
+    if network.input_kind == "dense":
+        layout |= {
+            "raw_offset": Slot((inputs,), 32),
+            "raw_multiplier": Slot((inputs,), 17),
+            "raw_shift": Slot((inputs,), 7),
+        }
+    return layout
 
 
 def _checksum(story: Mapping[str, Any], tensors: Mapping[str, Bytes]) -> str:

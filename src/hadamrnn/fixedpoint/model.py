@@ -21,21 +21,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.errors import InputError
+from hadamrnn.bits import stored_bits
+from hadamrnn.errors import InputError, check_int
 from hadamrnn.fixedpoint.overflow import prove_input, prove_readout, prove_recurrence
-from hadamrnn.fixedpoint.validation import check_array, check_choice, check_int, check_metadata, check_scale
-from hadamrnn.hadamard.orders import order_factors
+from hadamrnn.fixedpoint.validation import check_array, check_metadata, check_scale
+from hadamrnn.network import Network
 
 WeightBits = int | Literal["ternary"]
 Metadata = Mapping[str, str | int | float | bool]
 
-MAX_SIZE = 1 << 15  # of hidden, input and output; block_size 2^(activation_bits - 1) stays below 2^31
-MAX_VOCABULARY = 1 << 20
 MULTIPLIER_BITS = 16
 
 
@@ -53,20 +52,11 @@ class IntegerModel:
     model has x = round(v * 2^(input_bits - 1) / input_scale).
     """
 
-    hidden_size: int
-    block_size: int  # divides hidden_size; any order that `orders` can build
-    input_size: int
-    output_size: int
-    weight_bits: WeightBits  # 2..8, or "ternary" (codes -1, 0, 1)
-    activation_bits: int  # 2..16
+    network: Network  # sizes, bits and kind; its activation_bits, 2..16, are the states' and biases'
     input_bits: int  # 2..16
-    recurrence: Literal["linear", "relu"]
-    every_output: bool  # read out after every step, or after the last one
-    input_kind: Literal["dense", "one_hot", "embedded"]
 
     signs: NDArray[np.int8]  # u, +-1, (hidden_size,)
     input_weight_int: NDArray[np.int8]  # U, (hidden_size, input_size)
-    input_bias_int: NDArray[np.int16]  # b_i, (hidden_size,), activation_bits
     output_weight_int: NDArray[np.int8]  # V, (output_size, hidden_size)
     output_bias_int: NDArray[np.int16]  # b_o, (output_size,), activation_bits
 
@@ -78,6 +68,7 @@ class IntegerModel:
     input_scale: float  # alpha_i
     logit_scale: float  # alpha_i alpha_U alpha_V alpha_h / 2^(weight_frac_bits + activation_bits - 1)
 
+    input_bias_int: NDArray[np.int16] | None = None  # b_i, (hidden_size,), activation_bits
     column_signs: NDArray[np.int8] | None = None  # v of "rows+columns", +-1, (hidden_size,)
     embedding_int: NDArray[np.int16] | None = None  # (vocabulary, input_size), input_bits; "embedded" only
     raw_offset: NDArray[np.int32] | None = None  # (input_size,); "dense" only; None: x = saturate(r)
@@ -103,18 +94,52 @@ class IntegerModel:
     __hash__ = None  # type: ignore[assignment]
 
     @property
-    def num_blocks(self) -> int:
-        return self.hidden_size // self.block_size
+    def hidden_size(self) -> int:
+        return self.network.hidden_size
 
     @property
-    def has_input_bias(self) -> bool:
-        """Whether any b_i is other than zero; files and C leave out what is not."""
-        return bool(np.any(self.input_bias_int))
+    def block_size(self) -> int:
+        return self.network.block_size
+
+    @property
+    def num_blocks(self) -> int:
+        return self.network.num_blocks
+
+    @property
+    def input_size(self) -> int:
+        return self.network.input_size
+
+    @property
+    def output_size(self) -> int:
+        return self.network.output_size
+
+    @property
+    def weight_bits(self) -> WeightBits:
+        """2..8, or "ternary" (codes -1, 0, 1)."""
+        return cast(WeightBits, self.network.weight_bits)
+
+    @property
+    def activation_bits(self) -> int:
+        assert self.network.activation_bits is not None  # held by _check_sizes
+        return self.network.activation_bits
+
+    @property
+    def recurrence(self) -> str:
+        return self.network.recurrence
+
+    @property
+    def every_output(self) -> bool:
+        """Read out after every step, or after the last one."""
+        return self.network.every_output
+
+    @property
+    def input_kind(self) -> str:
+        return self.network.input_kind
 
     @property
     def weight_storage_bits(self) -> int:
         """Bits that one code of U or V takes in the file: ternary counts as 2."""
-        return 2 if self.weight_bits == "ternary" else self.weight_bits
+        return stored_bits(self.weight_bits)
 
     @property
     def weight_frac_bits(self) -> int:
@@ -144,20 +169,13 @@ class IntegerModel:
     @property
     def vocabulary_size(self) -> int:
         """The number of token ids or hot channels; 0 for dense inputs."""
-        if self.embedding_int is not None:
-            return int(self.embedding_int.shape[0])
+        if self.network.vocabulary_size is not None:
+            return self.network.vocabulary_size
         return self.input_size if self.input_kind == "one_hot" else 0
 
     def _check_sizes(self) -> None:
-        for name in ("hidden_size", "block_size", "input_size", "output_size"):
-            check_int(name, getattr(self, name), 1, MAX_SIZE)
-        if self.weight_bits != "ternary":
-            check_int("weight_bits", self.weight_bits, 2, 8, 'or "ternary"')
-        check_int("activation_bits", self.activation_bits, 2, 16)
+        check_integer_network(self.network)
         check_int("input_bits", self.input_bits, 2, 16)
-        check_choice("recurrence", self.recurrence, ("linear", "relu"))
-        check_choice("input_kind", self.input_kind, ("dense", "one_hot", "embedded"))
-        check_choice("every_output", self.every_output, (False, True))
         check_int("hidden_shift", self.hidden_shift, 0, 31)
         check_int("accumulator_frac_bits", self.accumulator_frac_bits, -31, 62)
         check_int("state_shift", self.state_shift, 0, 31)
@@ -166,12 +184,6 @@ class IntegerModel:
         check_int("output_bias_shift", self.output_bias_shift, 0, 31)
         check_scale("input_scale", self.input_scale)
         check_scale("logit_scale", self.logit_scale)
-        order_factors(self.block_size)  # raises, naming the nearest orders
-        if self.hidden_size % self.block_size:
-            raise InputError(
-                f"block_size must divide hidden_size, got {self.block_size} and {self.hidden_size}. "
-                f"Choose a block_size that does."
-            )
 
     def _check_arrays(self) -> None:
         hidden, inputs, outputs = self.hidden_size, self.input_size, self.output_size
@@ -179,11 +191,20 @@ class IntegerModel:
         states = signed_range(self.activation_bits)
         self._freeze("signs", np.int8, (hidden,), (-1, 1), zero=False)
         self._freeze("input_weight_int", np.int8, (hidden, inputs), weights)
-        self._freeze("input_bias_int", np.int16, (hidden,), states)
         self._freeze("output_weight_int", np.int8, (outputs, hidden), weights)
         self._freeze("output_bias_int", np.int16, (outputs,), states)
+        network = self.network
+        self._check_presence("input_bias_int", network.input_bias, "a network with an input bias")
+        self._check_presence("column_signs", network.column_switches, 'switches "rows+columns"')
+        self._check_presence("embedding_int", network.input_kind == "embedded", 'input_kind "embedded"')
+        if self.input_bias_int is not None:
+            self._freeze("input_bias_int", np.int16, (hidden,), states)
         if self.column_signs is not None:
             self._freeze("column_signs", np.int8, (hidden,), (-1, 1), zero=False)
+
+    def _check_presence(self, name: str, wanted: bool, owner: str) -> None:
+        if (getattr(self, name) is not None) != wanted:
+            raise InputError(f"{name} belongs to {owner}, and only there.")
 
     def _check_inputs(self) -> None:
         raw = ("raw_offset", "raw_multiplier", "raw_shift")
@@ -196,12 +217,8 @@ class IntegerModel:
             self._freeze("raw_shift", np.int32, (self.input_size,), (0, 46))
         if self.input_kind == "one_hot" and self.input_bits != 2:
             raise InputError(f"A one-hot input is exact in 2 bits, got input_bits {self.input_bits}. Use 2.")
-        if (self.embedding_int is not None) != (self.input_kind == "embedded"):
-            raise InputError('embedding_int belongs to input_kind "embedded", and only there.')
         if self.embedding_int is not None:
-            rows = np.shape(self.embedding_int)[0] if np.ndim(self.embedding_int) else 0
-            check_int("vocabulary", rows, 1, MAX_VOCABULARY)
-            shape = (rows, self.input_size)
+            shape = (self.vocabulary_size, self.input_size)
             self._freeze("embedding_int", np.int16, shape, signed_range(self.input_bits))
 
     def _freeze(
@@ -209,6 +226,18 @@ class IntegerModel:
     ) -> None:
         array = check_array(name, getattr(self, name), dtype, shape, bounds, zero=zero)
         object.__setattr__(self, name, array)
+
+
+def check_integer_network(network: Network) -> None:
+    """Refuse a network that has no integer form: one Hadamard layer that reads forwards, few bits."""
+    if not network.is_hadamard or network.cells > 1:
+        raise InputError(
+            f"An integer network is one Hadamard layer that reads forwards, got {network.model} with "
+            f"{network.cells} cells. Train with num_layers=1 and bidirectional=False."
+        )
+    if network.weight_bits != "ternary":
+        check_int("weight_bits", network.weight_bits, 2, 8, 'or "ternary"')
+    check_int("activation_bits", network.activation_bits, 2, 16)
 
 
 def signed_range(bits: int) -> tuple[int, int]:

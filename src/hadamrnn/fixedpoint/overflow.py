@@ -39,7 +39,9 @@ def recurrence_bound(model: IntegerModel) -> tuple[int, int, int]:
     """Return the three terms of the row of one step with the largest sum: state, input, bias."""
     state = model.block_size << model.activation_bits - 1 + model.state_shift
     products = input_product_bounds(model)
-    biases = np.abs(model.input_bias_int.astype(np.int64)) << model.input_bias_shift
+    biases = np.zeros(model.hidden_size, np.int64)
+    if model.input_bias_int is not None:
+        biases = np.abs(model.input_bias_int.astype(np.int64)) << model.input_bias_shift
     rows = [
         (state, _shifted(int(u), model.input_shift), int(b)) for u, b in zip(products, biases, strict=True)
     ]

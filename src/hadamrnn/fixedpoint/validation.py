@@ -9,29 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, short
 
 MAX_ENTRIES = 100
 MAX_ENTRY_LENGTH = 4000
 
 
-def check_int(name: str, value: object, low: int, high: int, alternative: str = "") -> None:
-    """Raise unless `value` is an int in low..high."""
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        rule = f"{low}..{high}{' ' if alternative else ''}{alternative}"
-        raise InputError(f"{name} must be an int in {rule}, got {_short(value)}.")
-
-
-def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
-    """Raise unless `value` is one of `choices`, type included (1 is not True)."""
-    if not any(type(value) is type(choice) and value == choice for choice in choices):
-        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {_short(value)}.")
-
-
 def check_scale(name: str, value: object) -> None:
     """Raise unless `value` is a finite positive float."""
     if not isinstance(value, float) or not math.isfinite(value) or value <= 0:
-        raise InputError(f"{name} must be a finite positive float, got {_short(value)}.")
+        raise InputError(f"{name} must be a finite positive float, got {short(value)}.")
 
 
 def check_array(
@@ -69,7 +56,7 @@ def check_metadata(metadata: Mapping[str, object]) -> dict[str, str | int | floa
         finite = not isinstance(value, float) or math.isfinite(value)
         if not isinstance(name, str) or not isinstance(value, str | int | float) or not finite:
             raise InputError(
-                f"metadata maps names to strings and finite numbers, got {name!r}: {_short(value)}."
+                f"metadata maps names to strings and finite numbers, got {name!r}: {short(value)}."
             )
         if len(name) + len(str(value)) > MAX_ENTRY_LENGTH:
             raise InputError(
@@ -77,8 +64,3 @@ def check_metadata(metadata: Mapping[str, object]) -> dict[str, str | int | floa
             )
         copy[name] = value
     return copy
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -4,13 +4,10 @@
     many to many:  y_t = V sigma(h_t) + b_o
 
 sigma is ReLU after a linear recurrence and the identity otherwise (the nonlinearity is inside).
-`ModelConfig` names everything `build_model` needs; `hadamrnn.nn.storage` writes it beside the weights.
+A `Network` says everything that `build_model` needs; `hadamrnn.nn.storage` writes it beside the weights.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,89 +15,49 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError
+from hadamrnn.network import HADAMRNN, Network
 from hadamrnn.nn.inputs import Tokens, check_ids
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.linear import QuantizedLinear
 from hadamrnn.nn.loss import target_loss
 from hadamrnn.nn.rnn import HadamRNN
 
-HADAMRNN = "hadamrnn"
 
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """The shape of a network: of the paper's, or of a baseline of `hadamrnn.baselines.networks`.
-
-    `model` is its name there and `model_options` are what that kind alone knows.
-    `input_size` is the number of channels, of one-hot symbols, or the width of the embedding.
-    Ids enter where `one_hot` is set or a `vocabulary_size` is given; id `padding_id` embeds to zero.
-    """
-
-    input_size: int
-    hidden_size: int
-    output_size: int
-    num_layers: int = 1
-    bidirectional: bool = False
-    dropout: float = 0.0
-    num_blocks: int = 1
-    weight_bits: WeightBits = 4
-    recurrence: str = "linear"
-    switches: str = "rows"
-    one_hot: bool = False
-    vocabulary_size: int | None = None
-    padding_id: int | None = None
-    every_output: bool = False
-    model: str = HADAMRNN
-    model_options: dict[str, Any] = field(default_factory=dict)
-
-
-def build_model(config: ModelConfig, evaluator: str = "auto") -> SequenceModel:
-    """Return a freshly drawn Hadamard network of this shape.
-
-    >>> model = build_model(ModelConfig(input_size=1, hidden_size=32, output_size=10))
-    >>> model(torch.randn(4, 50, 1)).shape
-    torch.Size([4, 10])
-    """
-    if config.model != HADAMRNN or config.model_options:
-        raise InputError(
-            f"This builds a {HADAMRNN} without further options, got {config.model!r} with "
-            f"{config.model_options}. Baselines are built by hadamrnn.build_model."
-        )
-    recurrent = HadamRNN(
-        config.input_size,
-        config.hidden_size,
-        config.num_layers,
+def hadamard_layer(network: Network, evaluator: str = "auto") -> HadamRNN:
+    """Return the recurrent layer of a Hadamard network, freshly drawn."""
+    if network.model_options:
+        raise InputError(f"A {HADAMRNN} takes no model options, got {dict(network.model_options)}.")
+    return HadamRNN(
+        network.input_size,
+        network.hidden_size,
+        network.num_layers,
+        bias=network.input_bias,
         batch_first=True,
-        dropout=config.dropout,
-        bidirectional=config.bidirectional,
-        num_blocks=config.num_blocks,
-        weight_bits=config.weight_bits,
-        recurrence=config.recurrence,
-        switches=config.switches,
+        dropout=network.dropout,
+        bidirectional=network.bidirectional,
+        num_blocks=network.num_blocks,
+        weight_bits=network.weight_bits,
+        recurrence=network.recurrence,
+        switches=network.switches,
         evaluator=evaluator,
     )
-    return assemble(recurrent, config, config.weight_bits)
 
 
-def assemble(recurrent: RecurrentLayer, config: ModelConfig, readout_bits: WeightBits) -> SequenceModel:
-    """Return the network of `config` around a recurrent layer, its read-out V of `readout_bits`."""
-    if config.one_hot and config.vocabulary_size is not None:
-        raise InputError(
-            "Ids are read one-hot or through an embedding: leave one_hot or vocabulary_size out."
-        )
+def assemble(recurrent: RecurrentLayer, network: Network, readout_bits: WeightBits) -> SequenceModel:
+    """Return the network around a recurrent layer, its read-out V of `readout_bits`."""
     embedding = (
-        nn.Embedding(config.vocabulary_size, config.input_size, config.padding_id)
-        if config.vocabulary_size is not None
+        nn.Embedding(network.vocabulary_size, network.input_size, network.padding_id)
+        if network.vocabulary_size is not None
         else None
     )
     return SequenceModel(
         recurrent,
-        config.output_size,
+        network.output_size,
         embedding=embedding,
-        one_hot=config.one_hot,
-        every_output=config.every_output,
+        one_hot=network.input_kind == "one_hot",
+        every_output=network.every_output,
         weight_bits=readout_bits,
-        config=config,
+        network=network,
     )
 
 
@@ -126,14 +83,14 @@ class SequenceModel(nn.Module):
         one_hot: bool = False,
         every_output: bool = False,
         weight_bits: WeightBits = 4,
-        config: ModelConfig | None = None,
+        network: Network | None = None,
     ) -> None:
         super().__init__()
         self.recurrent = recurrent
         self.embedding = embedding
         self.one_hot = one_hot
         self.every_output = every_output
-        self.config = config
+        self.network = network
         self.readout = QuantizedLinear(_state_size(recurrent), output_size, weight_bits=weight_bits)
 
     @property

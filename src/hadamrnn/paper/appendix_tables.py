@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hadamrnn.bits import WeightBits
-from hadamrnn.paper.rows import Experiment, Row, Table
+from hadamrnn.paper.rows import Row, Table, setup
 
 VARIABILITY_SEEDS = (0, 1, 2, 3, 4)
 
@@ -13,7 +13,7 @@ def _variability(bits: int, learning_rate: float, published: str, deviation: str
         "imdb",
         "HadamRNN",
         published,
-        Experiment("imdb", 128, bits, learning_rate=learning_rate),
+        setup("imdb", 128, bits, learning_rate=learning_rate),
         hidden_size=128,
         recurrent_bits="1",
         weight_bits=str(bits),
@@ -70,7 +70,7 @@ GLUE = Table(
         _bert("sst2", "BiBERT", "Qin et al. 2022", "87.9", "6800"),
         _bert("sst2", "BiBERT", "Qin et al. 2022", "85.4", "4400"),
         Row(
-            *("sst2", "HadamRNN", "81.9", Experiment("sst2", 128, 2)),
+            *("sst2", "HadamRNN", "81.9", setup("sst2", 128, 2)),
             activation_bits=12,
             hidden_size=128,
             recurrent_bits="1",
@@ -87,7 +87,7 @@ GLUE = Table(
         _bert("qqp", "BiBERT", "Qin et al. 2022", "83.3", "6800"),
         _bert("qqp", "BiBERT", "Qin et al. 2022", "78.2", "4400"),
         Row(
-            *("qqp", "Block-HadamRNN", "82.1", Experiment("qqp", 512, 2, num_blocks=4)),
+            *("qqp", "Block-HadamRNN", "82.1", setup("qqp", 512, 2, num_blocks=4)),
             activation_bits=12,
             hidden_size=512,
             recurrent_bits="ternary",
@@ -114,7 +114,7 @@ def _iot(
         task,
         "HadamRNN" if num_blocks == 1 else "Block-HadamRNN",
         published,
-        Experiment(task, hidden_size, bits, num_blocks),
+        setup(task, hidden_size, bits, num_blocks),
         hidden_size=hidden_size,
         recurrent_bits="1" if num_blocks == 1 else "ternary",
         weight_bits=str(bits),
@@ -173,9 +173,9 @@ ABLATED = {"copy": 128, "pmnist": 512, "smnist": 512, "imdb": 512}
 def _ablation(
     task: str, model: str, published: str, recurrence: str = "linear", switches: str = "rows"
 ) -> Row:
-    experiment = Experiment(task, ABLATED[task], 4, recurrence=recurrence, switches=switches)
+    chosen = setup(task, ABLATED[task], 4, recurrence=recurrence, switches=switches)
     return Row(
-        *(task, model, published, experiment),
+        *(task, model, published, chosen),
         hidden_size=ABLATED[task],
         recurrent_bits="1",
         weight_bits="4",

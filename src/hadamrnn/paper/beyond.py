@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hadamrnn.bits import WeightBits
-from hadamrnn.paper.rows import Experiment, Row, Table
+from hadamrnn.paper.rows import Row, Table, setup
 
 ACTIVATION_BITS = 12
 
@@ -14,12 +14,12 @@ def _ours(
     bits: WeightBits,
     num_blocks: int = 1,
     *,
-    input_bias: bool | None = None,
+    input_bias: bool = True,
 ) -> Row:
     kind = "HadamRNN" if num_blocks == 1 else "Block-HadamRNN"
     return Row(
-        *(task, f"{kind} without b_i" if input_bias is False else kind, ""),
-        Experiment(task, hidden_size, bits, num_blocks, input_bias=input_bias),
+        *(task, f"{kind} without b_i" if not input_bias else kind, ""),
+        setup(task, hidden_size, bits, num_blocks, input_bias=input_bias),
         ACTIVATION_BITS,
         hidden_size,
         recurrent_bits="1" if num_blocks == 1 else "ternary",
@@ -78,7 +78,7 @@ BEYOND = Table(
 def _baseline(task: str, model: str, hidden_size: int, bits: WeightBits, published: str = "") -> Row:
     return Row(
         *(task, {"lstm": "LSTM", "fastgrnn": "FastGRNN"}[model], published),
-        Experiment(task, hidden_size, bits, model=model),
+        setup(task, hidden_size, bits, model=model),
         hidden_size=hidden_size,
         recurrent_bits=str(bits or "FP"),
         weight_bits=str(bits or "FP"),

@@ -6,7 +6,7 @@ import json
 import shlex
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from hadamrnn.errors import InputError
 from hadamrnn.pages.document import Cell
@@ -14,7 +14,7 @@ from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.results import PRESETS, Result
 from hadamrnn.paper.rows import Row, Task
 from hadamrnn.paper.runner import Job
-from hadamrnn.training.config import TrainingConfig, resolve_config
+from hadamrnn.training.config import config_values, make_config, resolve_config
 
 # A cross-entropy above this share of guessing's has learnt nothing.
 LEARNT = 0.95
@@ -96,9 +96,9 @@ class Comparison:
 
 def measurements(row: Row, task: Task, results: Iterable[Result]) -> list[Comparison]:
     """Return what was measured for a row, a measurement for each preset."""
-    if row.experiment is None:
+    if row.setup is None:
         return []
-    mine = [result for result in results if result.experiment == row.experiment.key]
+    mine = [result for result in results if result.experiment == row.setup.key]
     # A result of another seed belongs to a row with several, or replaces seed 0 where that is missing.
     found = []
     for preset in PRESETS:
@@ -126,7 +126,7 @@ def published(experiment: str, activation_bits: int | None) -> str:
     """
     for table in TABLES.values():
         for row in table.rows:
-            found = (row.experiment.key if row.experiment else "", row.activation_bits)
+            found = (row.setup.key if row.setup else "", row.activation_bits)
             if row.published and found == (experiment, activation_bits):
                 return row.published
     return ""
@@ -145,7 +145,7 @@ def result_command(result: Result) -> str:
     """Return what repeats a result, by the first table that has its experiment."""
     for table in TABLES.values():
         for row in table.rows:
-            if row.experiment is not None and row.experiment.key == result.experiment:
+            if row.setup is not None and row.setup.key == result.experiment:
                 return Comparison(row, TASKS[row.task], result.preset, (result,)).command(table.name)
     raise InputError(f"No table has {result.experiment}, so no command repeats it.")
 
@@ -154,7 +154,7 @@ def train_command(result: Result) -> str:
     """Return what repeats a run that no table has."""
     config = result.config
     overrides = {"model": config["model"]}
-    today = asdict(resolve_config(config["task"], preset=result.preset, overrides=overrides))
+    today = config_values(resolve_config(config["task"], preset=result.preset, overrides=overrides))
     words = ["hadamrnn", "train", config["task"], "--preset", result.preset, "--model", config["model"]]
     for name, value in config.items():
         if name in ("task", "preset", "model") or value == today.get(name):
@@ -191,10 +191,10 @@ def _text(value: object) -> str:
 
 def _settings(row: Row, result: Result) -> Sequence[str]:
     """Return the options that turn the row's preset of today into what was run."""
-    assert row.experiment is not None
-    today = asdict(Job(row.experiment, result.preset, result.seed).config)
+    assert row.setup is not None
+    today = config_values(Job(row.setup, result.preset, result.seed).config)
     # A setting that a result does not know is younger, and its default is what was run.
-    defaults = asdict(TrainingConfig(result.config["task"], epochs=1))
+    defaults = config_values(make_config(task=result.config["task"], epochs=1))
     changed = [
         f"--set {shlex.quote(f'{name}={_text(value)}')}"
         for name, value in {**defaults, **result.config}.items()

@@ -10,7 +10,7 @@ from hadamrnn.paper.compare import figure, result_command, show
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.results import Result
 from hadamrnn.paper.rows import Row
-from hadamrnn.paper.selection import experiments
+from hadamrnn.paper.selection import setups
 
 # Those of which the paper's data is at hand.
 JUDGED = ("pmnist", "smnist", "copy", "imdb", "har2", "sst2")
@@ -34,20 +34,20 @@ def _published(row: Row) -> Point:
 
 def measured_points(task: str, results: Iterable[Result]) -> list[tuple[Point, Result]]:
     """Return our networks on a task: with float activations and, another point, in integers."""
-    known = experiments("all")
+    known = setups("all")
     points = []
     for result in results:
         if result.config["task"] != task or result.experiment not in known or result.note:
             continue
-        experiment = known[result.experiment][0]
-        if experiment.model != "hadamrnn":
+        setup = known[result.experiment][0]
+        if not setup.network.is_hadamard:
             continue
         for bits in (None, INTEGER_BITS):
             value = figure(result, bits)
             if value is not None:
-                size = experiment.kilobytes(TASKS[task], bits, result.config)
+                size = setup.kilobytes(TASKS[task], bits, result.config)
                 label = f"{result.experiment} {result.preset}, seed {result.seed}"
-                label += ", ReLU recurrence" if experiment.recurrence == "relu" else ""
+                label += ", ReLU recurrence" if setup.network.recurrence == "relu" else ""
                 family = "integers" if bits else "float"
                 points.append((Point(size, value, label, family, result.validation), result))
     return points

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.paper import appendix_tables, beyond
-from hadamrnn.paper.rows import Experiment, Row, Table, Task
+from hadamrnn.paper.rows import Row, Table, Task, setup
 
 TASKS: dict[str, Task] = {
     task.name: task
@@ -105,7 +105,7 @@ def hadam(
         task,
         "HadamRNN",
         published,
-        Experiment(task, hidden_size, bits),
+        setup(task, hidden_size, bits),
         activation_bits,
         hidden_size,
         recurrent_bits="1",
@@ -215,7 +215,7 @@ def block(task: str, hidden_size: int, num_blocks: int, published: str, addition
         task,
         "HadamRNN" if num_blocks == 1 else "Block-HadamRNN",
         published,
-        Experiment(task, hidden_size, 4, num_blocks),
+        setup(task, hidden_size, 4, num_blocks),
         hidden_size=hidden_size,
         recurrent_bits="1" if num_blocks == 1 else "ternary",
         weight_bits="4",

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hadamrnn import fixedpoint
 from hadamrnn.data.splits import Splits
-from hadamrnn.fixedpoint.cost import model_size
+from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.paper.main_tables import TASKS
 from hadamrnn.paper.results import IntegerFigures, Result, cpu_model, curve_columns
-from hadamrnn.paper.rows import Experiment, Task
+from hadamrnn.paper.rows import Setup, Task
 from hadamrnn.quantization.chain import QuantizeConfig, quantize
 from hadamrnn.quantization.network import IntegerNetwork
-from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.config import TrainingConfig, config_values
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.run import load_run
@@ -24,7 +24,7 @@ from hadamrnn.training.run import load_run
 ACTIVATION_BITS = 12
 
 
-def measure_run(experiment: Experiment, path: Path, splits: Splits, ended: str = "finished") -> Result:
+def measure_run(setup: Setup, path: Path, splits: Splits, ended: str = "finished") -> Result:
     """Return the figures of the run at `path`; its integer network is written beside it."""
     folder, model = load_run(path)
     config = folder.config
@@ -33,15 +33,15 @@ def measure_run(experiment: Experiment, path: Path, splits: Splits, ended: str =
     choose = max if splits.metric == "accuracy" else min
     best = choose(rows, key=lambda row: row["validation_metric"])
     return Result(
-        experiment=experiment.key,
+        experiment=setup.key,
         preset=str(config.preset),
         seed=config.seed,
-        config=asdict(config),
+        config=config_values(config),
         metric=splits.metric,
         test=evaluate(model, splits.test, splits.metric) if splits.test.labelled else None,
         validation=best["validation_metric"],
-        integer=integer_figures(experiment, model, splits, folder),
-        kilobytes=float_kilobytes(experiment, splits, config),
+        integer=integer_figures(setup, model, splits, folder),
+        kilobytes=float_kilobytes(setup, splits, config),
         steps=rows[-1]["step"],
         epochs=round(rows[-1]["epoch"], 4),
         best_step=best["step"],
@@ -56,20 +56,20 @@ def measure_run(experiment: Experiment, path: Path, splits: Splits, ended: str =
 
 
 def integer_figures(
-    experiment: Experiment, model: SequenceModel, splits: Splits, folder: RunFolder
+    setup: Setup, model: SequenceModel, splits: Splits, folder: RunFolder
 ) -> IntegerFigures | None:
     """Quantize to 12-bit activations, save, and return what that costs and gives; None if it cannot be."""
     if not has_integer_form(model):
         return None
     integer, _ = quantize(model, splits, QuantizeConfig(activation_bits=ACTIVATION_BITS))
-    story = {"task": splits.task, "metric": splits.metric, "experiment": experiment.key}
+    story = {"task": splits.task, "metric": splits.metric, "experiment": setup.key}
     integer = replace(integer, metadata={**integer.metadata, **story})
     fixedpoint.save(integer, folder.path / fixedpoint.FILE_NAME)
     network = IntegerNetwork(integer, folder.story["threads"])
     return IntegerFigures(
         activation_bits=ACTIVATION_BITS,
         test=evaluate(network, splits.test, splits.metric) if splits.test.labelled else None,
-        kilobytes=round(model_size(integer).kilobytes, 4),
+        kilobytes=round(network_size(integer.network).kilobytes, 4),
         hidden_shift=integer.hidden_shift,
         saturations=network.saturations,
     )
@@ -84,9 +84,9 @@ def has_integer_form(model: SequenceModel) -> bool:
     return bits == "ternary" or (isinstance(bits, int) and bits <= 8)
 
 
-def float_kilobytes(experiment: Experiment, splits: Splits, config: TrainingConfig) -> float:
+def float_kilobytes(setup: Setup, splits: Splits, config: TrainingConfig) -> float:
     """Return the size with activations in floating point, by the rule of the paper's tables."""
-    task = TASKS.get(experiment.task) or Task(
+    task = TASKS.get(setup.task) or Task(
         splits.task, splits.task, splits.seq_length, splits.input_size, splits.output_size
     )
-    return round(experiment.kilobytes(task, config=asdict(config)), 4)
+    return round(setup.kilobytes(task, config=config_values(config)), 4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hadamrnn.paper.rows import Experiment
+from hadamrnn.paper.rows import Setup, setup
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,16 @@ class TimeRow:
     title: str
     epochs: int
     hours: float
-    experiment: Experiment
+    setup: Setup
 
 
 TRAINING_TIMES = (
-    TimeRow("Copy task", 10, 13, Experiment("copy", 128, 4)),
-    TimeRow("pMNIST", 200, 13, Experiment("pmnist", 512, 4)),
-    TimeRow("sMNIST", 200, 13, Experiment("smnist", 512, 4)),
-    TimeRow("IMDB", 30, 0.5, Experiment("imdb", 512, 4)),
-    TimeRow("SST-2", 60, 0.36, Experiment("sst2", 128, 2)),
-    TimeRow("QQP", 50, 7.5, Experiment("qqp", 512, 2, num_blocks=4)),
+    TimeRow("Copy task", 10, 13, setup("copy", 128, 4)),
+    TimeRow("pMNIST", 200, 13, setup("pmnist", 512, 4)),
+    TimeRow("sMNIST", 200, 13, setup("smnist", 512, 4)),
+    TimeRow("IMDB", 30, 0.5, setup("imdb", 512, 4)),
+    TimeRow("SST-2", 60, 0.36, setup("sst2", 128, 2)),
+    TimeRow("QQP", 50, 7.5, setup("qqp", 512, 2, num_blocks=4)),
 )
 
 
@@ -59,12 +59,12 @@ class ScaleRow:
     title: str
     recurrent_scale: str
     shift_factor: str
-    experiment: Experiment
+    setup: Setup
 
 
 SCALES = (
-    ScaleRow("Copy task", "0.088", "2.0", Experiment("copy", 128, 4)),
-    ScaleRow("sMNIST", "0.044", "4.0", Experiment("smnist", 512, 4)),
-    ScaleRow("pMNIST", "0.044", "1.0", Experiment("pmnist", 512, 4)),
-    ScaleRow("IMDB", "0.044", "8.0", Experiment("imdb", 512, 4)),
+    ScaleRow("Copy task", "0.088", "2.0", setup("copy", 128, 4)),
+    ScaleRow("sMNIST", "0.044", "4.0", setup("smnist", 512, 4)),
+    ScaleRow("pMNIST", "0.044", "1.0", setup("pmnist", 512, 4)),
+    ScaleRow("IMDB", "0.044", "8.0", setup("imdb", 512, 4)),
 )

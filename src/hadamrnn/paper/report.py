@@ -81,7 +81,7 @@ def _lead(results: Sequence[Result]) -> str:
         row
         for table in TABLES.values()
         for row in table.rows
-        if row.experiment is not None and row.experiment.model == "hadamrnn"
+        if row.setup is not None and row.setup.network.is_hadamard
     ]
     measured = [row for row in rows if measurements(row, TASKS[row.task], results)]
     return (

@@ -66,19 +66,19 @@ def additions_cross_entropy(results: Sequence[Result]) -> Picture:
         published = [(row.additions, row.value) for row in rows]
         axes.plot(*zip(*published, strict=True), "o--", color=PAPER, label="published")
         for row in rows:
-            assert row.experiment is not None and row.additions is not None and row.value is not None
-            label = f"q = {row.experiment.num_blocks}"
+            assert row.setup is not None and row.additions is not None and row.value is not None
+            label = f"q = {row.setup.network.num_blocks}"
             axes.annotate(label, (row.additions, row.value), (5, 4), textcoords="offset points", fontsize=8)
         drawn = False
         for preset, marker in (("paper", "s"), ("best", "^")):
             counted, fast = [], []
             for row in rows:
-                assert row.experiment is not None
+                assert row.setup is not None
                 for result in results:
                     value = figure(result, None)
-                    if (result.experiment, result.preset) == (row.experiment.key, preset) and value:
+                    if (result.experiment, result.preset) == (row.setup.key, preset) and value:
                         counted.append((row.additions, value))
-                        cost = fast_step_cost(128, 10, 9, num_blocks=row.experiment.num_blocks)
+                        cost = fast_step_cost(TASKS["copy"].network(row.setup.network))
                         fast.append((cost.recurrent.additions, value))
             if counted:
                 drawn = True
@@ -133,11 +133,9 @@ def curve_pictures(results: Sequence[Result]) -> list[Picture]:
     """Validation and sign flips by epoch, of each task's 4-bit network."""
     pictures = []
     for scale in SCALES:
-        runs = [
-            run for run in results if run.experiment == scale.experiment.key and run.seed == 0 and run.curve
-        ]
+        runs = [run for run in results if run.experiment == scale.setup.key and run.seed == 0 and run.curve]
         if runs:
-            pictures.append(_curves(scale.experiment.task, scale.experiment.key, runs))
+            pictures.append(_curves(scale.setup.task, scale.setup.key, runs))
     return pictures
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hadamrnn.fixedpoint.cost import fast_step_cost
+from hadamrnn.network import Network
 from hadamrnn.pages.document import Cell, Grid, Part, Section
 from hadamrnn.paper.compare import Comparison, measurements, train_command
 from hadamrnn.paper.main_tables import TABLES, TASKS
@@ -41,12 +42,12 @@ def table_section(table: Table, results: Sequence[Result]) -> Section:
 
 
 def _note(row: Row) -> str:
-    bits = f", {row.weight_bits} bits" if row.weight_bits.isdecimal() and row.experiment else ""
+    bits = f", {row.weight_bits} bits" if row.weight_bits.isdecimal() and row.setup else ""
     return f"{row.model} {row.hidden_size}{bits}: {row.note}"
 
 
 def _data_notes(row: Row, results: Sequence[Result]) -> list[str]:
-    key = row.experiment.key if row.experiment else None
+    key = row.setup.key if row.setup else None
     return [f"{result.note}." for result in results if result.experiment == key and result.note]
 
 
@@ -54,17 +55,17 @@ def _lines(table: Table, row: Row, results: Sequence[Result]) -> list[tuple[Cell
     """Return a row's line for each preset that was measured; one that says so if none was."""
     found = measurements(row, TASKS[row.task], results)
     if not found:
-        state = Cell("published only", "published") if row.experiment is None else Cell("missing", "missing")
-        key = None if row.experiment is None else row.experiment.key
+        state = Cell("published only", "published") if row.setup is None else Cell("missing", "missing")
+        key = None if row.setup is None else row.setup.key
         command = Cell() if key is None else Cell(f"hadamrnn reproduce {table.name} --rows {key}", "code")
         return [(*_published(row), state, Cell(), *_sizes(row), Cell(), Cell(), command)]
     return [(*_published(row), *_measured(table, row, each)) for each in found]
 
 
 def _published(row: Row) -> tuple[Cell, ...]:
-    experiment = row.experiment
-    rate = "" if experiment is None or experiment.learning_rate is None else f"{experiment.learning_rate:g}"
-    blocks = "" if experiment is None or experiment.model != "hadamrnn" else str(experiment.num_blocks)
+    setup = row.setup
+    rate = "" if setup is None or setup.learning_rate is None else f"{setup.learning_rate:g}"
+    blocks = "" if setup is None or not setup.network.is_hadamard else str(setup.network.num_blocks)
     name = f"{row.model} ({row.source})" if row.source else row.model
     deviation = f" ± {row.deviation}" if row.deviation else ""
     additions = "" if row.additions is None else f"{row.additions:,}"
@@ -76,9 +77,9 @@ def _published(row: Row) -> tuple[Cell, ...]:
 
 
 def _sizes(row: Row, found: Comparison | None = None) -> tuple[Cell, ...]:
-    experiment, task = row.experiment, TASKS[row.task]
+    setup, task = row.setup, TASKS[row.task]
     config = None if found is None else found.results[0].config
-    size = None if experiment is None else experiment.kilobytes(task, row.activation_bits, config)
+    size = None if setup is None else setup.kilobytes(task, row.activation_bits, config)
     minutes = "" if row.minutes is None else f"{row.minutes:g}"
     return Cell(row.kilobytes), Cell("" if size is None else f"{size:.2f}"), Cell(minutes)
 
@@ -104,8 +105,8 @@ def times_section(results: Sequence[Result]) -> Section:
     )
     lines = []
     for time in TRAINING_TIMES:
-        task = TASKS[time.experiment.task]
-        row = Row(task.name, time.title, "", time.experiment)
+        task = TASKS[time.setup.task]
+        row = Row(task.name, time.title, "", time.setup)
         first = (Cell(time.title), Cell(str(time.epochs)), Cell(f"{time.hours:g}"))
         found = measurements(row, task, results)
         for each in found:
@@ -142,12 +143,12 @@ def scales_section(results: Sequence[Result]) -> Section:
     )
     lines = []
     for scale in SCALES:
-        experiment = scale.experiment
-        row = Row(experiment.task, scale.title, "", experiment, activation_bits=12)
-        defined = 2 / (experiment.hidden_size / experiment.num_blocks) ** 0.5
+        setup = scale.setup
+        row = Row(setup.task, scale.title, "", setup, activation_bits=12)
+        defined = 2 / setup.network.block_size**0.5
         texts = (scale.title, scale.recurrent_scale, f"{defined:.3f}", scale.shift_factor)
         first = tuple(map(Cell, texts))
-        found = measurements(row, TASKS[experiment.task], results)
+        found = measurements(row, TASKS[setup.task], results)
         for each in found:
             integer = each.results[0].integer
             assert integer is not None
@@ -169,7 +170,7 @@ def scales_section(results: Sequence[Result]) -> Section:
 def complexity_section() -> Section:
     """Return the paper's counts as formulas, with ours for one size beside them."""
     header = ("layer", "operation", "ORNN", "QORNN", "HadamRNN", "Block-HadamRNN", "fast transform, 512-1-10")
-    fast = fast_step_cost(512, 1, 10)
+    fast = fast_step_cost(Network(1, 512, 10))
     lines = []
     for row in COMPLEXITY:
         formulas = (row.ornn, row.qornn, row.hadamrnn, row.block_hadamrnn)
@@ -188,7 +189,7 @@ def complexity_section() -> Section:
 
 def others_section(results: Sequence[Result]) -> Section | None:
     """Return the results that no table asks for; None if there are none."""
-    known = {row.experiment.key for table in TABLES.values() for row in table.rows if row.experiment}
+    known = {row.setup.key for table in TABLES.values() for row in table.rows if row.setup}
     others = [result for result in results if result.experiment not in known]
     if not others:
         return None

@@ -1,6 +1,6 @@
-"""What a row of a table is: an experiment that can be run, and what the paper printed for it.
+"""What a row of a table is: a setup that can be run, and what the paper printed for it.
 
-An `Experiment` is a network and a task. The same one stands behind several rows: the 4-bit HadamRNN on
+A `Setup` is a network and a task. The same one stands behind several rows: the 4-bit HadamRNN on
 pMNIST is in four tables, and its 12-bit activations are another row of the same training run.
 Nothing here imports torch.
 """
@@ -8,12 +8,13 @@ Nothing here imports torch.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.fixedpoint.baseline_cost import baseline_size
 from hadamrnn.fixedpoint.cost import network_size
+from hadamrnn.network import Network
 
 
 @dataclass(frozen=True)
@@ -39,51 +40,52 @@ class Task:
     vocabulary_size: int | None = None
     note: str = ""
 
+    def network(self, network: Network) -> Network:
+        """Return the network with this task's inputs and outputs."""
+        return replace(
+            network,
+            input_size=self.input_size,
+            output_size=self.output_size,
+            vocabulary_size=self.vocabulary_size,
+            input_kind="dense" if self.vocabulary_size is None else "embedded",
+        )
+
 
 @dataclass(frozen=True)
-class Experiment:
-    """A network and its task; a preset supplies the rest.
+class Setup:
+    """A network on a task; a preset supplies the rest.
 
-    >>> Experiment("pmnist", 512, 4, num_blocks=8).key
+    >>> setup("pmnist", 512, 4, num_blocks=8).key
     'pmnist-512-4bit-q8'
     """
 
     task: str
-    hidden_size: int
-    weight_bits: WeightBits = 4
-    num_blocks: int = 1
-    recurrence: str = "linear"
-    switches: str = "rows"
+    network: Network
     learning_rate: float | None = None
-    model: str = "hadamrnn"
-    input_bias: bool | None = None  # whether b_i is learnt; by default what the preset says
 
     @property
     def key(self) -> str:
-        """The name of this experiment in files and on the command line."""
-        parts = [self.task, *([] if self.model == "hadamrnn" else [self.model]), str(self.hidden_size)]
-        parts.append(
-            f"{self.weight_bits}bit" if isinstance(self.weight_bits, int) else self.weight_bits or "fp"
-        )
-        parts += [f"q{self.num_blocks}"] if self.num_blocks > 1 else []
-        parts += [self.recurrence] if self.recurrence != "linear" else []
-        parts += ["columns"] if self.switches != "rows" else []
-        parts += ["unbiased"] if self.input_bias is False else []
+        """The name of this setup in files and on the command line."""
+        network, bits = self.network, self.network.weight_bits
+        parts = [self.task, *([] if network.is_hadamard else [network.model]), str(network.hidden_size)]
+        parts.append(f"{bits}bit" if isinstance(bits, int) else bits or "fp")
+        parts += [f"q{network.num_blocks}"] if network.num_blocks > 1 else []
+        parts += [network.recurrence] if network.recurrence != "linear" else []
+        parts += ["columns"] if network.column_switches else []
+        parts += [] if network.input_bias else ["unbiased"]
         parts += [f"lr{self.learning_rate:g}"] if self.learning_rate is not None else []
         return "-".join(parts)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The fields of `TrainingConfig` that make this experiment of a preset."""
-        settings: dict[str, Any] = {"hidden_size": self.hidden_size, "weight_bits": self.weight_bits}
-        settings["model"] = self.model
-        if self.model == "hadamrnn":
-            settings |= {"num_blocks": self.num_blocks, "recurrence": self.recurrence}
-            settings["switches"] = self.switches
+        """The settings that make this setup of a preset, which decides on b_i unless there shall be none."""
+        network = self.network
+        names = ["hidden_size", "weight_bits", "model"]
+        names += ["num_blocks", "recurrence", "switches"] if network.is_hadamard else []
+        names += [] if network.input_bias else ["input_bias"]
+        settings: dict[str, Any] = {name: getattr(network, name) for name in names}
         if self.learning_rate is not None:
             settings["learning_rate"] = self.learning_rate
-        if self.input_bias is not None:
-            settings["input_bias"] = self.input_bias
         return settings
 
     def kilobytes(
@@ -94,18 +96,27 @@ class Experiment:
         Args:
             config: of a run, which says whether b_i was learnt; the paper's networks learn it.
         """
-        input_bias = self.input_bias is not False if config is None else config.get("input_bias", True)
-        shape = (self.hidden_size, task.input_size, task.output_size)
-        if self.model != "hadamrnn":
-            return baseline_size(self.model, *shape, weight_bits=self.weight_bits).kilobytes
+        network = task.network(self.network)
+        if not network.is_hadamard:
+            return baseline_size(network).kilobytes
+        input_bias = network.input_bias if config is None else config.get("input_bias", True)
         return network_size(
-            *shape,
-            weight_bits=self.weight_bits,
-            activation_bits=activation_bits,
-            vocabulary_size=task.vocabulary_size,
-            column_switches=self.switches != "rows",
-            input_bias=input_bias,
+            replace(network, activation_bits=activation_bits, input_bias=input_bias)
         ).kilobytes
+
+
+def setup(
+    task: str,
+    hidden_size: int,
+    weight_bits: WeightBits = 4,
+    num_blocks: int = 1,
+    *,
+    learning_rate: float | None = None,
+    **fields: Any,
+) -> Setup:
+    """Return a setup by the fields of its network that the tables name."""
+    network = Network(hidden_size=hidden_size, weight_bits=weight_bits, num_blocks=num_blocks, **fields)
+    return Setup(task, network, learning_rate)
 
 
 @dataclass(frozen=True)
@@ -116,7 +127,7 @@ class Row:
         task: its name.
         model: as the paper calls it.
         published: performance: accuracy in percent, cross-entropy, or BL (failed to learn).
-        experiment: what to run; None for a row that is published only.
+        setup: what to run; None for a row that is published only.
         activation_bits: 12 where the measured figure is that of the integer network; None for floats.
         hidden_size, recurrent_bits, weight_bits, activations, kilobytes: the row's other cells.
         additions: of W h, a step.
@@ -130,7 +141,7 @@ class Row:
     task: str
     model: str
     published: str
-    experiment: Experiment | None = None
+    setup: Setup | None = None
     activation_bits: int | None = None
     hidden_size: int | None = None
     recurrent_bits: str = ""
@@ -173,10 +184,10 @@ class Table:
     note: str = ""
 
     @property
-    def experiments(self) -> dict[str, tuple[Experiment, tuple[int, ...]]]:
+    def setups(self) -> dict[str, tuple[Setup, tuple[int, ...]]]:
         """What to run for this table, by key, with its seeds."""
-        found: dict[str, tuple[Experiment, tuple[int, ...]]] = {}
+        found: dict[str, tuple[Setup, tuple[int, ...]]] = {}
         for row in self.rows:
-            if row.experiment is not None:
-                found[row.experiment.key] = (row.experiment, row.seeds)
+            if row.setup is not None:
+                found[row.setup.key] = (row.setup, row.seeds)
         return found

@@ -1,4 +1,4 @@
-"""From experiments to results: train what is missing, measure it once, write it down.
+"""From setups to results: train what is missing, measure it once, write it down.
 
 Resumable at every moment: a killed run goes on from its checkpoint, a finished row is not run again, and
 several processes or machines over the same folders take different rows. Start at `run_jobs`.
@@ -7,7 +7,7 @@ several processes or machines over the same folders take different rows. Start a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ from hadamrnn.locks import Claim, claim
 from hadamrnn.paper.measure import measure_run
 from hadamrnn.paper.pace import fit_to_budget
 from hadamrnn.paper.results import Result, result_name, write_result
-from hadamrnn.paper.rows import Experiment
+from hadamrnn.paper.rows import Setup
 from hadamrnn.training import run as runs
-from hadamrnn.training.config import TrainingConfig, read_config, resolve_config
+from hadamrnn.training.config import TrainingConfig, config_values, read_config, resolve_config
 from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.progress import Watcher
 from hadamrnn.training.trainer import Diverged
@@ -29,14 +29,14 @@ LENGTH = ("epochs", "steps", "evaluate_every")
 
 @dataclass(frozen=True)
 class Job:
-    """An experiment under a preset and a seed.
+    """A setup under a preset and a seed.
 
     Args:
-        overrides: fields of `TrainingConfig` that differ from what preset and experiment say.
+        overrides: fields of `TrainingConfig` that differ from what preset and setup say.
         budget: minutes that training may take; turned into a number of epochs or steps before it begins.
     """
 
-    experiment: Experiment
+    setup: Setup
     preset: str
     seed: int = 0
     overrides: dict[str, Any] = field(default_factory=dict)
@@ -44,12 +44,12 @@ class Job:
 
     @property
     def name(self) -> str:
-        return result_name(self.experiment.key, self.preset, self.seed)
+        return result_name(self.setup.key, self.preset, self.seed)
 
     @property
     def config(self) -> TrainingConfig:
-        settings = {**self.experiment.settings, "seed": self.seed, **self.overrides}
-        return resolve_config(self.experiment.task, preset=self.preset, overrides=settings)
+        settings = {**self.setup.settings, "seed": self.seed, **self.overrides}
+        return resolve_config(self.setup.task, preset=self.preset, overrides=settings)
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def run_job(job: Job, places: Places, attendance: Attendance, held: Claim | None
         if not (path / "model.safetensors").is_file():
             raise
         ended = "diverged"
-    result = measure_run(job.experiment, path, splits, ended)
+    result = measure_run(job.setup, path, splits, ended)
     if held is not None and held.lost:
         raise Stopped
     return replace(result, preset=job.preset)
@@ -200,4 +200,4 @@ def show_length(config: TrainingConfig) -> str:
 
 def _comparable(config: TrainingConfig, budget: float | None) -> dict[str, Any]:
     left_out = () if budget is None else LENGTH
-    return {name: value for name, value in asdict(config).items() if name not in left_out}
+    return {name: value for name, value in config_values(config).items() if name not in left_out}

@@ -10,35 +10,35 @@ from typing import Any
 from hadamrnn.errors import InputError
 from hadamrnn.paper.main_tables import TABLES
 from hadamrnn.paper.printed import SCALES, TRAINING_TIMES, ScaleRow, TimeRow
-from hadamrnn.paper.rows import Experiment
+from hadamrnn.paper.rows import Setup
 
 # These are read off runs that other tables need too.
 DERIVED: dict[str, tuple[TimeRow, ...] | tuple[ScaleRow, ...]] = {"times": TRAINING_TIMES, "scales": SCALES}
 NAMES = (*TABLES, *DERIVED, "memorization", "all")
 
 
-def experiments(table: str) -> dict[str, tuple[Experiment, tuple[int, ...]]]:
+def setups(table: str) -> dict[str, tuple[Setup, tuple[int, ...]]]:
     """Return what stands behind a table, by key, with the seeds each row takes.
 
-    >>> list(experiments("scales"))
+    >>> list(setups("scales"))
     ['copy-128-4bit', 'smnist-512-4bit', 'pmnist-512-4bit', 'imdb-512-4bit']
     """
     if table == "all":
-        found: dict[str, tuple[Experiment, tuple[int, ...]]] = {}
+        found: dict[str, tuple[Setup, tuple[int, ...]]] = {}
         for each in TABLES.values():
-            found |= each.experiments
+            found |= each.setups
         return found
     if table in DERIVED:
-        return {row.experiment.key: (row.experiment, (0,)) for row in DERIVED[table]}
+        return {row.setup.key: (row.setup, (0,)) for row in DERIVED[table]}
     if table not in TABLES:
         nearest = get_close_matches(table, NAMES, n=1, cutoff=0.0)[0]
         raise InputError(f"A table is one of {', '.join(NAMES)}, got {table!r}. Did you mean {nearest!r}?")
-    return TABLES[table].experiments
+    return TABLES[table].setups
 
 
-def select(table: str, patterns: Sequence[str] = ()) -> list[tuple[Experiment, tuple[int, ...]]]:
-    """Return the experiments of a table whose key fits a pattern, as `pmnist-*`; all if there is none."""
-    found = experiments(table)
+def select(table: str, patterns: Sequence[str] = ()) -> list[tuple[Setup, tuple[int, ...]]]:
+    """Return the setups of a table whose key fits a pattern, as `pmnist-*`; all if there is none."""
+    found = setups(table)
     for pattern in patterns:
         if not any(fnmatchcase(key, pattern) for key in found):
             nearest = get_close_matches(pattern, list(found), n=1, cutoff=0.0)[0]

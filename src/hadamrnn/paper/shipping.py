@@ -9,7 +9,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.paper.compare import result_command
 from hadamrnn.paper.results import read_result
 from hadamrnn.paper.runner import first_fitting
-from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.config import config_values
 
 
 def ship(path: Path, runs: Path, folder: Path) -> list[Path]:
@@ -19,7 +19,7 @@ def ship(path: Path, runs: Path, folder: Path) -> list[Path]:
         runs: where the run folders are; the integer network is in the one that was run for the result.
     """
     result = read_result(path)
-    run, _ = first_fitting(runs, result.name, TrainingConfig(**result.config).__eq__)
+    run, _ = first_fitting(runs, result.name, lambda config: config_values(config) == result.config)
     network = run / fixedpoint.FILE_NAME
     if result.integer is None or not network.is_file():
         raise InputError(

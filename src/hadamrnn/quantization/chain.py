@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from hadamrnn.data.splits import Splits
+from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration, calibrate

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,10 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.encoding import raw_encoding
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata, signed_range
 from hadamrnn.fixedpoint.overflow import AccumulatorOverflow
+from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.nn.straight_through import quantization_codes
 from hadamrnn.quantization.calibration import Calibration, single_layer
 
@@ -97,21 +99,14 @@ def lower(
     scales = _scales(weights, input_scale, calibration, cell.block_size, activation_bits)
     columns = cell.column_signs()
     fields: dict[str, Any] = {
-        "hidden_size": recurrent.hidden_size,
-        "block_size": cell.block_size,
-        "input_size": recurrent.input_size,
-        "output_size": model.readout.out_features,
-        "weight_bits": cell.weight_bits,
-        "activation_bits": activation_bits,
+        "network": replace(_network(model, recurrent), activation_bits=activation_bits),
         "input_bits": bits,
-        "recurrence": recurrent.recurrence,
-        "every_output": model.every_output,
-        "input_kind": "one_hot" if model.one_hot else "dense" if model.embedding is None else "embedded",
         "signs": _integers(cell.signs()),
         "column_signs": None if columns is None else _integers(columns),
         "input_weight_int": weights.input_codes,
         "output_weight_int": weights.output_codes,
         "hidden_shift": scales.hidden_shift,
+        "input_bias_shift": 0,
         "input_scale": input_scale,
         "logit_scale": scales.logit_scale,
         "metadata": {
@@ -253,8 +248,8 @@ def _input_coding(
 
 
 def _output_bias(model: SequenceModel, logit_scale: float, activation_bits: int) -> dict[str, Any]:
-    bias = _bias(model.readout.bias, model.readout.out_features)
-    codes, shift = bias_codes(bias, logit_scale, activation_bits)
+    assert model.readout.bias is not None
+    codes, shift = bias_codes(_floats(model.readout.bias), logit_scale, activation_bits)
     return {"output_bias_int": codes, "output_bias_shift": shift}
 
 
@@ -285,26 +280,43 @@ def _with_accumulator(
     fields: dict[str, Any], frac_bits: int, bias: Tensor | None, unit: float
 ) -> IntegerModel:
     """Return the model with the most fractional bits of the accumulator that int32 can be proven to hold."""
-    fewest = fields["activation_bits"] - fields["hidden_shift"]
+    activation_bits = fields["network"].activation_bits
+    fewest = activation_bits - fields["hidden_shift"]
     while True:
-        codes, shift = bias_codes(
-            _bias(bias, fields["hidden_size"]), unit * 2.0**-frac_bits, fields["activation_bits"]
-        )
-        try:
-            return IntegerModel(
-                **fields,
-                accumulator_frac_bits=frac_bits,
-                input_bias_int=codes.astype(np.int16),
-                input_bias_shift=shift,
+        if bias is not None:
+            codes, fields["input_bias_shift"] = bias_codes(
+                _floats(bias), unit * 2.0**-frac_bits, activation_bits
             )
+            fields["input_bias_int"] = codes.astype(np.int16)
+        try:
+            return IntegerModel(**fields, accumulator_frac_bits=frac_bits)
         except AccumulatorOverflow:
             if frac_bits == fewest:
                 raise
         frac_bits -= 1
 
 
-def _bias(bias: Tensor | None, size: int) -> NDArray[np.float64]:
-    return np.zeros(size) if bias is None else bias.detach().double().numpy()
+def _network(model: SequenceModel, recurrent: HadamRNN) -> Network:
+    """Return the description of a model, also of one that was put together by hand."""
+    if model.network is not None:
+        return model.network
+    return Network(
+        recurrent.input_size,
+        recurrent.hidden_size,
+        model.readout.out_features,
+        num_blocks=recurrent.num_blocks,
+        weight_bits=recurrent.weight_bits,
+        recurrence=recurrent.recurrence,
+        switches=recurrent.switches,
+        input_bias=recurrent.bias,
+        input_kind="one_hot" if model.one_hot else "dense" if model.embedding is None else "embedded",
+        vocabulary_size=None if model.embedding is None else model.embedding.num_embeddings,
+        every_output=model.every_output,
+    )
+
+
+def _floats(values: Tensor) -> NDArray[np.float64]:
+    return values.detach().double().numpy()
 
 
 def _integers(codes: Tensor) -> NDArray[np.int64]:

@@ -20,15 +20,16 @@ from hadamrnn.errors import InputError
 from hadamrnn.export.report import measure
 from hadamrnn.export.targets import target_named
 from hadamrnn.files import write_atomically
+from hadamrnn.network import read_network
 from hadamrnn.pages.document import BLUE, GREY, ORANGE, Cell, Document, Grid, Part, Picture, Section, to_html
 from hadamrnn.pages.drawing import Canvas, Point, draw_front, front, scatter, styled, svg
-from hadamrnn.quantization.chain import QuantizeConfig, quantize
+from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.search.instructions import BOARD, can_count
-from hadamrnn.search.space import Candidate
+from hadamrnn.search.space import CHOICES
 from hadamrnn.search.study import FrozenTrial, Study, finished
-from hadamrnn.search.trials import Search
-from hadamrnn.training.config import TrainingConfig
+from hadamrnn.search.trials import Search, integer_config
+from hadamrnn.training.config import TrainingConfig, config_values, make_config
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.loop import Outcome
@@ -114,14 +115,14 @@ def page(figures: Figures, picture: Picture) -> Document:
 
 def _figures(best: FrozenTrial, search: Search, out: Path, sitting: Sitting) -> Figures:
     """Train the best trial's network again, quantize it, read the test set."""
-    candidate = Candidate(**best.user_attrs["candidate"])
+    candidate = read_network(best.user_attrs["network"])
     folder = out / f"trial-{best.number + 1:04}"
-    config = TrainingConfig(**best.user_attrs["config"])
+    config = make_config(**best.user_attrs["config"])
     outcome = _train(config, folder, sitting)
     if not outcome.finished:
         raise InputError(f"The best network was stopped in {folder}. Repeat the command to go on with it.")
     splits = search.splits
-    integer, _ = quantize(outcome.model, splits, QuantizeConfig(activation_bits=candidate.activation_bits))
+    integer, _ = quantize(outcome.model, splits, integer_config(candidate))
     network = IntegerNetwork(integer)
     test = evaluate(network, splits.test, splits.metric) if splits.test.labelled else None
     story: dict[str, Any] = {
@@ -151,7 +152,9 @@ def _figures(best: FrozenTrial, search: Search, out: Path, sitting: Sitting) -> 
 
 def _train(config: TrainingConfig, folder: Path, sitting: Sitting) -> Outcome:
     """Train, or go on where an earlier search was stopped."""
-    if (folder / "config.yaml").is_file() and RunFolder.open(folder).config == config:
+    if (folder / "config.yaml").is_file() and config_values(RunFolder.open(folder).config) == config_values(
+        config
+    ):
         return resume(folder, sitting)
     return train(config, folder, sitting)
 
@@ -168,7 +171,7 @@ def _known(out: Path, best: FrozenTrial) -> Figures | None:
 
 def _point(trial: FrozenTrial) -> Point:
     assert trial.value is not None
-    label = str(Candidate(**trial.user_attrs["candidate"]))
+    label = str(read_network(trial.user_attrs["network"]))
     return Point(trial.user_attrs["bytes"], trial.value, label)
 
 
@@ -180,7 +183,7 @@ def _summary(trial: FrozenTrial) -> Figures:
         "validation": trial.value,
         "bytes": trial.user_attrs["bytes"],
         "instructions": trial.user_attrs["instructions"],
-        **trial.user_attrs["candidate"],
+        **{name: trial.user_attrs["network"][name] for name in CHOICES},
         **rates,
         "sign_learning_rate": signs,
     }

@@ -10,24 +10,25 @@ The constants were fitted to counts of 43 networks (`gcc -O2`, packed weights, Q
 from __future__ import annotations
 
 from hadamrnn.bench.shapes import draw_model
+from hadamrnn.bits import WeightBits
 from hadamrnn.export.report import measure
 from hadamrnn.export.targets import target_named
-from hadamrnn.search.space import Candidate, Network
+from hadamrnn.network import Network
 
 BOARD = "cortex-m4"
 PER_UNIT, PER_STAGE, PER_OUTPUT = 20.7, 1.6, 20
-PER_CHANNEL = {"ternary": 3.25, 2: 3.25, 3: 4.1, 4: 3.75, 6: 5.25, 8: 2.7}  # c_p
-PER_PRODUCT = {"ternary": 4.75, 2: 4.75, 3: 5.13, 4: 5.0, 6: 5.5, 8: 4.5}  # r_p
+PER_CHANNEL: dict[WeightBits, float] = {"ternary": 3.25, 2: 3.25, 3: 4.1, 4: 3.75, 6: 5.25, 8: 2.7}  # c_p
+PER_PRODUCT: dict[WeightBits, float] = {"ternary": 4.75, 2: 4.75, 3: 5.13, 4: 5.0, 6: 5.5, 8: 4.5}  # r_p
 
 
-def estimate(candidate: Candidate, network: Network) -> int:
+def estimate(network: Network) -> int:
     """Return the estimated instructions of a step."""
-    stages = candidate.block_size.bit_length() - 1
+    stages = network.block_size.bit_length() - 1
     channels = network.input_size if network.input_kind != "one_hot" and network.input_size > 1 else 0
-    unit = PER_UNIT + PER_STAGE * stages + PER_CHANNEL[candidate.weight_bits] * channels
-    step = candidate.hidden_size * unit
+    unit = PER_UNIT + PER_STAGE * stages + PER_CHANNEL[network.weight_bits] * channels
+    step = network.hidden_size * unit
     if network.every_output:
-        row = PER_OUTPUT + PER_PRODUCT[candidate.weight_bits] * candidate.hidden_size
+        row = PER_OUTPUT + PER_PRODUCT[network.weight_bits] * network.hidden_size
         step += network.output_size * row
     return round(step)
 
@@ -37,7 +38,7 @@ def can_count() -> bool:
     return not target_named(BOARD).missing_tools
 
 
-def count(candidate: Candidate, network: Network) -> int:
+def count(network: Network) -> int:
     """Return the counted instructions of a step; needs the tools. What the weights are does not matter."""
-    found = measure(draw_model(network.shape(candidate)), target_named(BOARD))
+    found = measure(draw_model(network), target_named(BOARD))
     return found.step + (found.readout if network.every_output else 0)

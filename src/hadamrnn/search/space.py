@@ -7,17 +7,15 @@ states 8 to 12. Start at `Space`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
-from hadamrnn.bench.shapes import Shape
-from hadamrnn.data.splits import Splits
+from hadamrnn.bits import WeightBits, stored_bits
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.cost import network_size
-from hadamrnn.fixedpoint.model import WeightBits
+from hadamrnn.network import Network
 from hadamrnn.training.config import TrainingConfig
-from hadamrnn.training.models import is_embedded
 
 HIDDEN_SIZES = tuple(sorted({8 << n for n in range(10)} | {24 << n for n in range(8)}))
 WEIGHT_BITS: tuple[WeightBits, ...] = ("ternary", 2, 3, 4, 6, 8)
@@ -26,70 +24,15 @@ SMALLEST_BLOCK = 4
 RATE_RANGE = 10.0  # learning rates are tried from a tenth to ten times the preset's
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A network as far as its cost goes; the task says the rest."""
-
-    hidden_size: int
-    num_blocks: int
-    weight_bits: WeightBits
-    activation_bits: int
-
-    @property
-    def block_size(self) -> int:
-        return self.hidden_size // self.num_blocks
-
-    def __str__(self) -> str:
-        blocks = f" in {self.num_blocks} blocks" if self.num_blocks > 1 else ""
-        weights = "ternary" if self.weight_bits == "ternary" else f"{self.weight_bits}-bit"
-        return f"{self.hidden_size} units{blocks}, {weights} weights, {self.activation_bits}-bit states"
+CHOICES = ("hidden_size", "num_blocks", "weight_bits", "activation_bits")  # what candidates differ in
 
 
-@dataclass(frozen=True)
-class Network:
-    """What a task asks of its network."""
+def payload_bytes(network: Network) -> int:
+    """Return the weight payload of the integer file; an embedding table is not in it.
 
-    input_size: int
-    output_size: int
-    input_kind: Literal["dense", "one_hot", "embedded"]
-    every_output: bool
-    input_bias: bool = True
-
-    @staticmethod
-    def of(splits: Splits, embedding_size: int | None = None, input_bias: bool = True) -> Network:
-        kind: Literal["dense", "one_hot", "embedded"] = "one_hot" if splits.one_hot else "dense"
-        if is_embedded(splits):
-            kind = "embedded"
-        width = embedding_size or splits.input_size
-        return Network(width, splits.output_size, kind, splits.every_output, input_bias)
-
-    def payload_bytes(self, candidate: Candidate) -> int:
-        """Return the weight payload of the integer file; an embedding table is not in it.
-
-        Sizes are multiples of 8, so every tensor but b_o is whole bytes and the sum rounds up once.
-        """
-        size = network_size(
-            candidate.hidden_size,
-            self.input_size,
-            self.output_size,
-            weight_bits=candidate.weight_bits,
-            activation_bits=candidate.activation_bits,
-            input_bias=self.input_bias,
-        )
-        return -(-size.bits // 8)
-
-    def shape(self, candidate: Candidate) -> Shape:
-        """Return what the step of a candidate hangs on; an embedded input is a dense one to it."""
-        return Shape(
-            str(candidate),
-            candidate.hidden_size,
-            self.input_size,
-            self.output_size,
-            candidate.num_blocks,
-            "one_hot" if self.input_kind == "one_hot" else "dense",
-            candidate.weight_bits,
-            candidate.activation_bits,
-        )
+    Sizes are multiples of 8, so every tensor but b_o is whole bytes and the sum rounds up once.
+    """
+    return -(-network_size(network).bits // 8)
 
 
 @dataclass(frozen=True)
@@ -102,26 +45,27 @@ class Space:
     """The candidates within a budget, and how a trial draws one of them.
 
     Args:
+        network: the task's; candidates differ from it in `CHOICES`.
         instructions: the estimated instructions of a candidate's step.
     """
 
-    def __init__(self, network: Network, budget: Budget, instructions: Callable[[Candidate], int]) -> None:
-        self.network, self.budget, self.instructions = network, budget, instructions
+    def __init__(self, network: Network, budget: Budget, instructions: Callable[[Network], int]) -> None:
+        self.budget, self.instructions = budget, instructions
+        self.family = every_candidate(network)
         if not self.candidates:
             raise InputError(self._smallest())
 
     @cached_property
-    def candidates(self) -> tuple[Candidate, ...]:
+    def candidates(self) -> tuple[Network, ...]:
         """All that fit, by bits, then size, then the number of blocks."""
-        return tuple(filter(self.fits, every_candidate()))
+        return tuple(filter(self.fits, self.family))
 
-    def fits(self, candidate: Candidate) -> bool:
+    def fits(self, candidate: Network) -> bool:
         most = self.budget.max_instructions
-        return self.network.payload_bytes(candidate) <= self.budget.max_bytes and (
-            most is None or self.instructions(candidate) <= most
-        )
+        fits = payload_bytes(candidate) <= self.budget.max_bytes
+        return fits and (most is None or self.instructions(candidate) <= most)
 
-    def draw(self, trial: Any) -> Candidate:
+    def draw(self, trial: Any) -> Network:
         """Return the candidate of an optuna trial. Each choice leaves only what fits: none is drawn in vain.
 
         Categories must not change within a study, ranges of whole numbers may.
@@ -136,7 +80,7 @@ class Space:
             left = [each for each in left if getattr(each, name) == value]
         return left[0]
 
-    def indices(self, candidate: Candidate) -> dict[str, Any]:
+    def indices(self, candidate: Network) -> dict[str, Any]:
         """Return the parameters with which `draw` gives `candidate`."""
         left = [each for each in self.candidates if each.weight_bits == candidate.weight_bits]
         found: dict[str, Any] = {"weight_bits": candidate.weight_bits}
@@ -146,29 +90,27 @@ class Space:
             left = [each for each in left if getattr(each, name) == getattr(candidate, name)]
         return found
 
-    def guess(self, preset: TrainingConfig) -> Candidate:
+    def guess(self, preset: TrainingConfig) -> Network:
         """Return the candidate closest to a preset's network: its bits if they fit, then the largest size."""
 
-        def distance(candidate: Candidate) -> tuple[int, ...]:
-            bits = 2 if candidate.weight_bits == "ternary" else candidate.weight_bits
-            wanted = preset.weight_bits if isinstance(preset.weight_bits, int) else 4
-            size = abs(candidate.hidden_size - preset.hidden_size)
-            return abs(bits - wanted), -candidate.activation_bits, size, candidate.num_blocks
+        def distance(candidate: Network) -> tuple[int, ...]:
+            wanted = preset.network.weight_bits if isinstance(preset.network.weight_bits, int) else 4
+            bits = abs(stored_bits(candidate.weight_bits) - wanted)
+            size = abs(candidate.hidden_size - preset.network.hidden_size)
+            return bits, -(candidate.activation_bits or 0), size, candidate.num_blocks
 
         return min(self.candidates, key=distance)
 
     def _smallest(self) -> str:
         """Return which budget is too small, and for what."""
-        least = min(every_candidate(), key=self.network.payload_bytes)
-        needed = self.network.payload_bytes(least)
+        least = min(self.family, key=payload_bytes)
+        needed = payload_bytes(least)
         if needed > self.budget.max_bytes:
             return (
                 f"No network of this task fits {self.budget.max_bytes} bytes: the smallest has {least} and "
                 f"takes {needed} bytes. Give --max-bytes {needed} or more."
             )
-        small = [
-            each for each in every_candidate() if self.network.payload_bytes(each) <= self.budget.max_bytes
-        ]
+        small = [each for each in self.family if payload_bytes(each) <= self.budget.max_bytes]
         fewest = min(map(self.instructions, small))
         return (
             f"No network of {self.budget.max_bytes} bytes makes a step in {self.budget.max_instructions} "
@@ -176,10 +118,10 @@ class Space:
         )
 
 
-def every_candidate() -> list[Candidate]:
+def every_candidate(network: Network) -> list[Network]:
     """Return the whole family, whatever it costs."""
     return [
-        Candidate(size, blocks, bits, states)
+        replace(network, hidden_size=size, num_blocks=blocks, weight_bits=bits, activation_bits=states)
         for bits in WEIGHT_BITS
         for states in ACTIVATION_BITS
         for size in HIDDEN_SIZES

@@ -9,15 +9,16 @@ from typing import Any
 
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
+from hadamrnn.network import Network, network_values
 from hadamrnn.quantization.chain import QuantizeConfig, quantize
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.search.instructions import can_count, count, estimate
-from hadamrnn.search.space import Budget, Candidate, Network, Space, draw_rates
+from hadamrnn.search.space import Budget, Space, draw_rates, payload_bytes
 from hadamrnn.search.study import Study, Trial, TrialState, choose_sampler, counted, sign_trial
-from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.config import TrainingConfig, config_values
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.loop import Outcome, fit
-from hadamrnn.training.models import build
+from hadamrnn.training.models import build, task_network
 from hadamrnn.training.progress import Row, Watcher, show_metric
 
 Say = Callable[[str], None]
@@ -34,12 +35,11 @@ class Search:
 
     @property
     def network(self) -> Network:
-        return Network.of(self.splits, self.preset.embedding_size, self.preset.input_bias)
+        return task_network(self.preset, self.splits)
 
     @property
     def space(self) -> Space:
-        network = self.network
-        return Space(network, self.budget, lambda candidate: estimate(candidate, network))
+        return Space(self.network, self.budget, estimate)
 
     @property
     def maximize(self) -> bool:
@@ -57,14 +57,8 @@ class Search:
             **asdict(self.budget),
         }
 
-    def config(self, candidate: Candidate, rates: dict[str, Any]) -> TrainingConfig:
-        return replace(
-            self.preset,
-            hidden_size=candidate.hidden_size,
-            num_blocks=candidate.num_blocks,
-            weight_bits=candidate.weight_bits,
-            **rates,
-        )
+    def config(self, candidate: Network, rates: dict[str, Any]) -> TrainingConfig:
+        return replace(self.preset, network=replace(candidate, activation_bits=None), **rates)
 
 
 class Reporter(Watcher):
@@ -109,10 +103,10 @@ def _make(study: Study, trial: Trial, search: Search, space: Space, stop: Stop) 
     began = time.monotonic()
     candidate = space.draw(trial)
     config = search.config(candidate, draw_rates(trial, search.preset))
-    size = search.network.payload_bytes(candidate)
+    size = payload_bytes(candidate)
     instructions, counted_them = _instructions(candidate, search)
-    trial.set_user_attr("config", asdict(config))
-    trial.set_user_attr("candidate", asdict(candidate))
+    trial.set_user_attr("config", config_values(config))
+    trial.set_user_attr("network", network_values(candidate))
     trial.set_user_attr("bytes", size)
     trial.set_user_attr("instructions", instructions)
     story = f"{candidate}  {size:,} bytes"
@@ -130,7 +124,7 @@ def _make(study: Study, trial: Trial, search: Search, space: Space, stop: Stop) 
             stop=lambda: reporter.pruned or stop(),
         )
         if outcome.finished:
-            value = integer_metric(outcome, search.splits, candidate.activation_bits)
+            value = integer_metric(outcome, search.splits, candidate)
     except InputError as error:  # it diverged, or no shift holds its states: a bad trial, not a bad search
         study.tell(trial, state=TrialState.PRUNED)
         return f"{story}  {error}"
@@ -144,17 +138,23 @@ def _make(study: Study, trial: Trial, search: Search, space: Space, stop: Stop) 
     return f"{story}  validation {show_metric(search.splits.metric, value)}{best}  {seconds:.1f} s"
 
 
-def integer_metric(outcome: Outcome, splits: Splits, activation_bits: int) -> float:
+def integer_metric(outcome: Outcome, splits: Splits, network: Network) -> float:
     """Return the metric of a trained network over the validation set, once it is integers."""
-    integer, _ = quantize(outcome.model, splits, QuantizeConfig(activation_bits=activation_bits))
+    integer, _ = quantize(outcome.model, splits, integer_config(network))
     return evaluate(IntegerNetwork(integer), splits.validation, splits.metric)
 
 
-def _instructions(candidate: Candidate, search: Search) -> tuple[int, bool]:
+def integer_config(network: Network) -> QuantizeConfig:
+    """Return how a candidate becomes integers: with its bits of the states."""
+    assert network.activation_bits is not None
+    return QuantizeConfig(activation_bits=network.activation_bits)
+
+
+def _instructions(candidate: Network, search: Search) -> tuple[int, bool]:
     """Return the instructions of a step, and whether they were counted: only a budget makes that worth it."""
     if search.budget.max_instructions is not None and can_count():
-        return count(candidate, search.network), True
-    return estimate(candidate, search.network), False
+        return count(candidate), True
+    return estimate(candidate), False
 
 
 def _signs(preset: TrainingConfig) -> str:

@@ -10,48 +10,33 @@ import dataclasses
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from hadamrnn.errors import InputError
+from hadamrnn.network import Network, network_values, option, read_network
 from hadamrnn.training.presets import DEFAULT_PRESET, bits_values, model_values, preset_values
 
 DECAYS = ("none", "exponential", "cosine")
 DTYPES = ("float32", "float64")
 
 
-def option(default: Any, help: str) -> Any:
-    """Return a dataclass field that carries its line of help."""
-    return field(default=default, metadata={"help": help})
-
-
 @dataclass(frozen=True)
 class TrainingConfig:
-    """One run. Either `epochs` or `steps` says how long it is; each field's help says the rest.
+    """One run: a task, a network and a recipe. `epochs` or `steps` says how long it is.
 
-    >>> TrainingConfig(task="digits", epochs=3).learning_rate
-    0.001
+    The task completes the network (its inputs and outputs) when the data is there.
+
+    >>> make_config(task="digits", epochs=3, hidden_size=64).network.hidden_size
+    64
     """
 
     task: str
+    network: Network = field(default_factory=Network)
     preset: str | None = option(None, "where the values started from: paper, quick or best")
     task_options: dict[str, Any] = field(default_factory=dict)
-    model: str = option(
-        "hadamrnn",
-        "kind of network: hadamrnn, lstm, gru, rnn, ornn, qornn, fastgrnn, binary_lstm, ternary_lstm, "
-        "quantized_lstm or naive_binary_rnn",
-    )
-    model_options: dict[str, Any] = field(default_factory=dict)
-    hidden_size: int = option(128, "d_h")
-    num_blocks: int = option(1, "q, diagonal blocks of W")
-    weight_bits: int | str | None = option(4, "of U and V: 2..16, ternary or none")
-    num_layers: int = option(1, "stacked recurrent layers")
-    bidirectional: bool = option(False, "read sequences backwards too")
-    dropout: float = option(0.0, "between stacked layers")
-    recurrence: str = option("linear", "linear or relu")
-    switches: str = option("rows", "rows or rows+columns")
     embedding_size: int | None = option(None, "width of the embedding; none takes the task's")
     epochs: int | None = option(None, "passes through the training set")
     steps: int | None = option(None, "optimizer steps, in place of epochs")
@@ -67,7 +52,6 @@ class TrainingConfig:
     negative_signs: float | None = option(
         None, "share of the signs that start at -1; none draws every one. 0 makes W its own inverse"
     )
-    input_bias: bool = option(True, "learn b_i; else it stays zero, and padding leaves the state at rest")
     input_noise: float = option(0.0, "standard deviation of what is added to numbers, anew in each step")
     input_dropout: float = option(0.0, "share of the input (numbers, or embedded words) that a step hides")
     embedding_scale: float = option(1.0, "standard deviation of the embedding at the start")
@@ -87,7 +71,7 @@ class TrainingConfig:
     threads: int | None = option(None, "CPU threads of each process; none is torch's choice")
 
     def __post_init__(self) -> None:
-        for name, hint in _field_types().items():
+        for name, hint in _hints(TrainingConfig).items():
             object.__setattr__(self, name, coerce(name, getattr(self, name), hint))
         if (self.epochs is None) == (self.steps is None):
             raise InputError(
@@ -115,12 +99,45 @@ def _check(name: str, value: Any, holds: Any, rule: str) -> None:
         raise InputError(f"{name} must be {rule}, got {value!r}.")
 
 
-def _field_types() -> dict[str, Any]:
+def _hints(kind: type) -> dict[str, Any]:
     """Return the type of every field, in order."""
-    return typing.get_type_hints(TrainingConfig)
+    return typing.get_type_hints(kind)
 
 
-FIELDS = tuple(f.name for f in dataclasses.fields(TrainingConfig))
+def _options(kind: type) -> dict[str, dataclasses.Field[Any]]:
+    return {each.name: each for each in dataclasses.fields(kind) if "help" in each.metadata}
+
+
+# What a user may set, by name: the recipe's settings, then the network's. Presets, YAML files, the command
+# line and results name them side by side.
+OPTIONS: dict[str, dataclasses.Field[Any]] = {**_options(TrainingConfig), **_options(Network)}
+NETWORK_NAMES = (*_options(Network), "model_options")
+SETTINGS = ("task", "task_options", "model_options", *OPTIONS)
+_HINTS = {**_hints(TrainingConfig), **_hints(Network)}
+
+
+def make_config(**values: Any) -> TrainingConfig:
+    """Return the configuration of these settings, the network's among them.
+
+    `network` may hold a whole description, as in config.yaml; single settings win over it.
+
+    >>> make_config(task="copy", steps=10, weight_bits="ternary").network.weight_bits
+    'ternary'
+    """
+    check_names(values)
+    described = values.pop("network", None)
+    chosen = {name: values.pop(name) for name in NETWORK_NAMES if name in values}
+    for name in chosen.keys() & OPTIONS.keys():
+        chosen[name] = coerce(name, chosen[name], _HINTS[name])
+    network = Network() if described is None else read_network(described)
+    return TrainingConfig(network=replace(network, **chosen), **values)
+
+
+def config_values(config: TrainingConfig) -> dict[str, Any]:
+    """Return every setting by name, the network's among the others: what `make_config` takes."""
+    values = dataclasses.asdict(config)
+    network = values.pop("network")
+    return {**{name: network[name] for name in NETWORK_NAMES}, **values}
 
 
 def resolve_config(
@@ -138,7 +155,7 @@ def resolve_config(
     >>> resolve_config("pmnist", preset="paper", overrides={"epochs": 2}).batch_size
     64
     """
-    written = read_yaml(file) if file is not None else {}
+    written = _flat(read_yaml(file)) if file is not None else {}
     single = dict(overrides or {})
     for layer in (written, single):
         check_names(layer)
@@ -150,12 +167,21 @@ def resolve_config(
     chosen = preset or written.get("preset") or DEFAULT_PRESET
     model = str(single.get("model") or written.get("model"))
     recipe = preset_values(str(named), str(chosen))
-    bits = {"weight_bits": TrainingConfig.weight_bits, **recipe, **written, **single}["weight_bits"]
+    bits = {"weight_bits": Network.weight_bits, **recipe, **written, **single}["weight_bits"]
     few_bits = bits_values(str(chosen), bits)
     merged: dict[str, Any] = {}
     for layer in (recipe, few_bits, model_values(model), written, single):
         merged = _join(merged, layer)
-    return TrainingConfig(**{**merged, "task": named, "preset": chosen})
+    return make_config(**{**merged, "task": named, "preset": chosen})
+
+
+def _flat(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a file side by side; what the task says of the network is left to the task."""
+    network = values.get("network") or {}
+    if not isinstance(network, Mapping):
+        raise InputError(f"network must be names with values, got {network!r}.")
+    others = {name: value for name, value in values.items() if name != "network"}
+    return {**{name: network[name] for name in NETWORK_NAMES if name in network}, **others}
 
 
 def _join(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,33 +219,34 @@ def read_config(path: str | Path) -> TrainingConfig:
     check_names(values)
     if "task" not in values:
         raise InputError(f"{path} must name its task.")
-    return TrainingConfig(**values)
+    return make_config(**values)
 
 
 def config_yaml(config: TrainingConfig) -> bytes:
     """Return the text of a file that `read_config` turns back into `config`."""
     import yaml
 
-    return str(yaml.safe_dump(dataclasses.asdict(config), sort_keys=False)).encode()
+    values = {**dataclasses.asdict(config), "network": network_values(config.network)}
+    return str(yaml.safe_dump(values, sort_keys=False)).encode()
 
 
 def check_names(values: Mapping[str, object]) -> None:
-    """Refuse names that are no field of `TrainingConfig`."""
+    """Refuse names that are no setting."""
     for name in values:
-        if name not in FIELDS:
-            nearest = get_close_matches(name, FIELDS, n=1, cutoff=0.0)[0]
+        if name != "network" and name not in SETTINGS:
+            nearest = get_close_matches(str(name), SETTINGS, n=1, cutoff=0.0)[0]
             raise InputError(f"There is no setting {name!r}. The nearest valid name is {nearest!r}.")
 
 
 def parse_value(name: str, text: str) -> object:
-    """Return what `text`, from the command line, means for the field `name`; `none` is None."""
+    """Return what `text`, from the command line, means for the setting `name`; `none` is None."""
     import yaml
 
     try:
         value = None if text.lower() == "none" and name != "decay" else yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise InputError(f"{name} cannot be read from {text!r}.") from error
-    return coerce(name, value, _field_types()[name])
+    return coerce(name, value, _HINTS[name])
 
 
 def coerce(name: str, value: object, hint: Any) -> Any:

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
-from torch import nn
 
 from hadamrnn.baselines.networks import build_model
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
+from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
-from hadamrnn.nn.model import ModelConfig, SequenceModel
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.draws import Draws
+
+
+def task_network(config: TrainingConfig, splits: Splits) -> Network:
+    """Return the configuration's network with what the task says: its inputs and its outputs."""
+    embedded = splits.vocabulary_size is not None and not splits.one_hot
+    if config.embedding_size is not None and not embedded:
+        raise InputError(f"The task {splits.task} has no embedding: leave embedding_size out.")
+    return replace(
+        config.network,
+        input_size=config.embedding_size or splits.input_size,
+        output_size=splits.output_size,
+        input_kind="one_hot" if splits.one_hot else "embedded" if embedded else "dense",
+        vocabulary_size=splits.vocabulary_size if embedded else None,
+        padding_id=0 if embedded else None,
+        every_output=splits.every_output,
+    )
 
 
 def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
@@ -22,55 +40,20 @@ def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
 
 
 def _draw(config: TrainingConfig, splits: Splits) -> SequenceModel:
-    embedded = is_embedded(splits)
-    if config.embedding_size is not None and not embedded:
-        raise InputError(f"The task {splits.task} has no embedding: leave embedding_size out.")
-    model = build_model(
-        ModelConfig(
-            input_size=config.embedding_size or splits.input_size,
-            hidden_size=config.hidden_size,
-            output_size=splits.output_size,
-            num_layers=config.num_layers,
-            bidirectional=config.bidirectional,
-            dropout=config.dropout,
-            num_blocks=config.num_blocks,
-            weight_bits=config.weight_bits,
-            recurrence=config.recurrence,
-            switches=config.switches,
-            one_hot=splits.one_hot,
-            vocabulary_size=splits.vocabulary_size if embedded else None,
-            padding_id=0 if embedded else None,
-            every_output=splits.every_output,
-            model=config.model,
-            model_options=dict(config.model_options),
-        )
-    )
-    set_start(model, config)
-    return model
-
-
-def set_start(model: SequenceModel, config: TrainingConfig) -> None:
-    """Move a freshly drawn network to where `config` wants training to begin."""
+    model = build_model(task_network(config, splits))
     if config.negative_signs is not None:
-        for cell in _cells(model, config, "signs: leave negative_signs out"):
+        for cell in _cells(model):
             cell.draw_signs(config.negative_signs)
-    if not config.input_bias:
-        for cell in _cells(model, config, "b_i: leave input_bias out"):
-            assert cell.input_bias is not None
-            nn.init.zeros_(cell.input_bias).requires_grad_(False)
     if model.embedding is not None:
         with torch.no_grad():
             model.embedding.weight.mul_(config.embedding_scale)
     elif config.embedding_scale != 1.0:
         raise InputError(f"The task {config.task} has no embedding: leave embedding_scale out.")
+    return model
 
 
-def _cells(model: SequenceModel, config: TrainingConfig, lacking: str) -> list[HadamCell]:
+def _cells(model: SequenceModel) -> list[HadamCell]:
     if not isinstance(model.recurrent, HadamRNN):
-        raise InputError(f"A {config.model} has no {lacking}.")
+        kind = model.network.model if model.network else type(model.recurrent).__name__
+        raise InputError(f"A {kind} has no signs: leave negative_signs out.")
     return [cell for cell in model.recurrent.cells if isinstance(cell, HadamCell)]
-
-
-def is_embedded(splits: Splits) -> bool:
-    """Whether ids go through an embedding, rather than being dense or one-hot."""
-    return splits.vocabulary_size is not None and not splits.one_hot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -17,7 +17,7 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.folder import RunFolder, check_free
 from hadamrnn.training.loop import CHECKPOINT_SECONDS, Outcome, fit
-from hadamrnn.training.models import build
+from hadamrnn.training.models import build, task_network
 from hadamrnn.training.processes import Processes, join_processes
 from hadamrnn.training.progress import Watcher
 
@@ -40,6 +40,7 @@ def train(config: TrainingConfig, out: str | Path, sitting: Sitting | None = Non
     if processes.rank == 0:
         check_free(out)
     splits, model = _prepare(config, sitting, sitting.data_dir)
+    config = replace(config, network=task_network(config, splits))
     if processes.rank > 0:
         return _fit(config, splits, model, None, processes, sitting)
     Path(out).mkdir(parents=True, exist_ok=True)

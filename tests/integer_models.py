@@ -1,0 +1,27 @@
+"""Integer models from a flat list of fields, those of the network among them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.network import NETWORK_FIELDS, Network
+
+
+def integer_model(**fields: Any) -> IntegerModel:
+    """Return the model; what its arrays say of the network (biases, column signs, words) need not be said."""
+    block_size = fields.pop("block_size", fields["hidden_size"])
+    if fields["hidden_size"] % block_size:
+        raise InputError(f"block_size must divide hidden_size, got {block_size}.")
+    embedding = fields.get("embedding_int")
+    described = {
+        "num_blocks": fields["hidden_size"] // block_size,
+        "input_bias": fields.get("input_bias_int") is not None,
+        "switches": "rows" if fields.get("column_signs") is None else "rows+columns",
+        "vocabulary_size": None if embedding is None else int(np.shape(embedding)[0]),
+        **{name: fields.pop(name) for name in NETWORK_FIELDS if name in fields},
+    }
+    return IntegerModel(Network(**described), **fields)
