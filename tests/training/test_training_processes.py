@@ -72,7 +72,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_bytes(tmp_path: Path)
         deaths = kill_and_resume(killed, longest)
         assert (killed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
         assert steps(killed) == steps(whole) == list(range(50, 401, 50))
-        assert not list(killed.glob(".*"))
+        assert [path.name for path in killed.glob(".*")] == [".lock"]  # no half-written file
         longest /= 2
 
 
