@@ -147,6 +147,6 @@ def test_processes_never_hold_a_claim_together(tmp_path: Path) -> None:
     for process in processes:
         process.join()
 
-    story = log.read_text()
+    written = log.read_text()
     assert all(process.exitcode == 0 for process in processes)
-    assert story == "+-" * 3 * 20
+    assert written == "+-" * 3 * 20

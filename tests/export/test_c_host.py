@@ -13,8 +13,9 @@ import pytest
 
 from hadamrnn.export import draw_golden, export_c, make_golden
 from hadamrnn.export.c import c_files, source_files
-from hadamrnn.export.story import class_symbols
+from hadamrnn.export.metadata import class_symbols
 from hadamrnn.fixedpoint.engine import Engine
+from hadamrnn.fixedpoint.file import VERSION
 from hadamrnn.fixedpoint.model import IntegerModel, signed_range
 from hadamrnn.hadamard.orders import hadamard_matrix
 from tests.export.programs import SANITIZED, SANITIZED_QUICKLY, compile_and_run, write_program
@@ -317,5 +318,5 @@ def test_the_header_names_classes_versions_and_the_calibrated_length(tmp_path: P
         "    return NET_MODEL_CHECKSUM == 0u || sizeof NET_LIBRARY_VERSION < 2;\n}\n"
     )
 
-    assert compile_and_run("cc", main, ("-O1",)) == "sitting 128 1\n"
+    assert compile_and_run("cc", main, ("-O1",)) == f"sitting 128 {VERSION}\n"
     assert class_symbols(replace(model, metadata={"class_names": '["a b", "c", "d"]'}))[0] == ("A_B", "a b")

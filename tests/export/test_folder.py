@@ -1,4 +1,4 @@
-"""Names that C takes, folders that are fresh, stories that stay inside their comment."""
+"""Names that C takes, folders that are fresh, metadata that stays inside their comment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hadamrnn.data import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.export import export_arduino, export_c, fit_golden
 from hadamrnn.export.folder import check_name
-from hadamrnn.export.story import tell
+from hadamrnn.export.metadata import summarise
 from hadamrnn.fixedpoint import FILE_NAME, IntegerModel, load, save
 from hadamrnn.fixedpoint.encoding import encode_raw, encode_values
 from hadamrnn.fixedpoint.engine import Engine
@@ -110,9 +110,9 @@ def test_a_manifest_reaches_nothing_outside_its_folder(tmp_path: Path) -> None:
 @given(st.dictionaries(st.text(max_size=20), st.text(max_size=60), max_size=3))
 def test_metadata_never_leaves_its_comment(metadata: dict[str, str]) -> None:
     model = random_model(np.random.default_rng(2), block_size=8)
-    story = tell(dataclasses.replace(model, metadata=metadata))
+    summary = summarise(dataclasses.replace(model, metadata=metadata))
 
-    for line in story.lines:
+    for line in summary.lines:
         assert "*/" not in line and "/*" not in line and "\n" not in line and line.isascii()
         assert not line.endswith("\\")
 

@@ -164,8 +164,8 @@ def test_forged_fields_with_a_good_checksum_fail_clearly() -> None:
     data = to_bytes(paper_model(16, 3, 2, 4, "dense"))
     length = struct.unpack("<Q", data[:8])[0]
     tensors = safetensors_numpy.load(data)
-    story = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["hadamrnn"])
-    del story["sha256"]
+    header = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["hadamrnn"])
+    del header["sha256"]
     values: list[Any] = [
         None,
         -1,
@@ -185,7 +185,7 @@ def test_forged_fields_with_a_good_checksum_fail_clearly() -> None:
         [[1]],
     ]
     for _ in range(3_000):
-        forged = json.loads(json.dumps(story))
+        forged = json.loads(json.dumps(header))
         field = rng.choice(list(forged["model"]))
         forged["model"][field] = rng.choice(values)
         parts = dict(tensors)
@@ -200,7 +200,7 @@ def test_forged_fields_with_a_good_checksum_fail_clearly() -> None:
             case _:
                 parts["other"] = parts[name]
         for chosen in (tensors, parts):
-            told = forged if chosen is tensors else story
+            told = forged if chosen is tensors else header
             text = json.dumps({**told, "sha256": _checksum(told, chosen)})
             try:
                 from_bytes(safetensors_numpy.save(chosen, metadata={"hadamrnn": text}))

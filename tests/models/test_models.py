@@ -43,7 +43,7 @@ def folder(tmp_path: Path, result: Result) -> Path:
     return out
 
 
-def test_what_ships_loads_and_is_what_its_story_says() -> None:
+def test_what_ships_loads_and_is_what_its_metadata_says() -> None:
     for model in models.shipped():
         assert model.load().hidden_size > 0
         assert model.command.startswith("hadamrnn ")
@@ -53,7 +53,7 @@ def test_what_ships_loads_and_is_what_its_story_says() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif("HADAMRNN_DATA" not in os.environ, reason="HADAMRNN_DATA names the folder of real data")
 @pytest.mark.parametrize("name", ["har2-2048-2bit-q16-unbiased", "pmnist-512-4bit"])
-def test_what_ships_decides_as_its_story_says(name: str) -> None:
+def test_what_ships_decides_as_its_metadata_says(name: str) -> None:
     """To the last decision over the whole test set: integers do not depend on the machine."""
     model = models.find(name)
     splits = load_task(model.task)
@@ -61,7 +61,7 @@ def test_what_ships_decides_as_its_story_says(name: str) -> None:
     assert evaluate(IntegerNetwork(model.load()), splits.test, "accuracy") == model.test
 
 
-def test_a_story_comes_from_the_result(folder: Path, result: Result) -> None:
+def test_its_metadata_comes_from_the_result(folder: Path, result: Result) -> None:
     (model,) = models.shipped(folder)
 
     assert (model.name, model.task, model.metric) == ("pmnist-512-4bit", "pmnist", "accuracy")

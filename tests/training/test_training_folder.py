@@ -55,7 +55,7 @@ def test_a_run_folder_tells_the_whole_run(whole: Path) -> None:
     assert config_values(folder.config) == config_values(CONFIG)
     assert folder.config.network == model.network  # the task has completed it
     assert folder.facts.metric == "cross_entropy"
-    assert folder.story["seed"] == 0 and folder.story["versions"]["torch"]
+    assert folder.metadata["seed"] == 0 and folder.metadata["versions"]["torch"]
     assert folder.version_changes() == []
     assert model.network is not None and model.network.hidden_size == 8
     assert steps(whole) == [4, 8, 12]
@@ -188,8 +188,8 @@ def test_bad_input_leaves_no_folder_behind(tmp_path: Path) -> None:
 def test_a_run_of_another_version_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
     run = tmp_path / "run"
     train(CONFIG, run, Sitting(stop=Stop(1)))
-    story = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps({**story, "version": 99}))
+    metadata = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**metadata, "version": 99}))
     before = {path: path.read_bytes() for path in run.iterdir() if path.is_file()}
 
     with pytest.raises(InputError, match=r"version 1, got hadamrnn run of version 99"):

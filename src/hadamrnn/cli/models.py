@@ -29,7 +29,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="copy this one to --out")
     parser.add_argument("--out", metavar="DIR", help="where to copy to; default here")
     parser.add_argument(
-        "--add", metavar="RESULT", help="write the network behind a result, with its story, to --out"
+        "--add", metavar="RESULT", help="write the network behind a result, with its metadata, to --out"
     )
     parser.add_argument("--runs", default="runs", metavar="DIR", help="run folders, for --add; default runs")
     add_json_option(parser)

@@ -113,14 +113,14 @@ def _quantize(args: argparse.Namespace) -> None:
     print(json.dumps(figures) if args.json else "\n".join(_lines(figures)))
 
 
-def save(integer: IntegerModel, folder: Path, story: dict[str, Any]) -> dict[str, Any]:
-    """Write the model with its story into the run's folder and return what the file takes."""
+def save(integer: IntegerModel, folder: Path, figures: dict[str, Any]) -> dict[str, Any]:
+    """Write the model with its metadata into the run's folder and return what the file takes."""
     from hadamrnn import fixedpoint
     from hadamrnn.fixedpoint.cost import network_size
     from hadamrnn.version import package_version
 
     path = folder / fixedpoint.FILE_NAME
-    metadata = {**integer.metadata, **story, "hadamrnn": package_version()}
+    metadata = {**integer.metadata, **figures, "hadamrnn": package_version()}
     size = fixedpoint.save(replace(integer, metadata=metadata), path)
     return {
         "file": str(path),

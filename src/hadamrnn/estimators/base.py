@@ -105,7 +105,7 @@ class SeriesEstimator(BaseEstimator):
         """Return offset and scale of every output: the user's unit is output * scale + offset."""
 
     @abstractmethod
-    def _story(self, logit_scale: float) -> Metadata:
+    def _output_metadata(self, logit_scale: float) -> Metadata:
         """Return what the reader of an integer network must know about its outputs."""
 
     def predict(self, X: Any) -> Any:
@@ -150,8 +150,8 @@ class SeriesEstimator(BaseEstimator):
             input_bits=input_bits,
             raw=self.scaling_.raw_inputs(raw_unit),
         )
-        story = {"estimator": type(self).__name__, **self._story(integer.logit_scale)}
-        return replace(integer, metadata={**integer.metadata, **story})
+        metadata = {"estimator": type(self).__name__, **self._output_metadata(integer.logit_scale)}
+        return replace(integer, metadata={**integer.metadata, **metadata})
 
     def to_c(
         self,

@@ -23,7 +23,7 @@ from hadamrnn.fixedpoint.model import Metadata
 from hadamrnn.network import HADAMRNN
 from hadamrnn.nn.loss import target_loss
 
-STORY_CLASSES = 3000  # characters of class names that an integer model's metadata keeps
+METADATA_CLASSES = 3000  # characters of class names that an integer model's metadata keeps
 
 
 class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
@@ -173,8 +173,8 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     def _target_units(self) -> tuple[Floats, Floats]:
         return np.zeros(len(self.classes_)), np.ones(len(self.classes_))
 
-    def _story(self, logit_scale: float) -> Metadata:
-        return {"classes": ", ".join(map(str, self.classes_))[:STORY_CLASSES]}
+    def _output_metadata(self, logit_scale: float) -> Metadata:
+        return {"classes": ", ".join(map(str, self.classes_))[:METADATA_CLASSES]}
 
     def _labels(self, y: Any) -> NDArray[Any]:
         if y is None:

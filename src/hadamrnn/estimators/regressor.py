@@ -16,7 +16,7 @@ from hadamrnn.estimators.series import Floats, read_series
 from hadamrnn.fixedpoint.model import Metadata
 from hadamrnn.nn.loss import target_loss
 
-STORY_TARGETS = 50  # outputs that an integer model's metadata tells the units of
+METADATA_TARGETS = 50  # outputs that an integer model's metadata tells the units of
 
 
 class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
@@ -85,8 +85,8 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
     def _target_units(self) -> tuple[Floats, Floats]:
         return self.target_offset_, self.target_scale_
 
-    def _story(self, logit_scale: float) -> Metadata:
-        units = list(zip(self.target_offset_, self.target_scale_, strict=True))[:STORY_TARGETS]
+    def _output_metadata(self, logit_scale: float) -> Metadata:
+        units = list(zip(self.target_offset_, self.target_scale_, strict=True))[:METADATA_TARGETS]
         return {
             f"target_{k}": f"logit * {logit_scale * scale:.9g} + {offset:.9g}"
             for k, (offset, scale) in enumerate(units)

@@ -14,8 +14,8 @@ from pathlib import Path
 from hadamrnn.export.c import render, source_files
 from hadamrnn.export.folder import check_name, fresh_folder
 from hadamrnn.export.golden import Golden, draw_golden
+from hadamrnn.export.metadata import calibrated_length, summarise
 from hadamrnn.export.plan import make_plan
-from hadamrnn.export.story import calibrated_length, tell
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.version import package_version
 
@@ -40,13 +40,13 @@ def arduino_files(
 ) -> dict[str, str]:
     """Return the files of the library, path -> text."""
     golden = golden or draw_golden(model, sequences=2, time=8)
-    story, version = tell(model), _three_numbers(package_version())
-    shared = {"name": name, "model": model, "story": story, "golden": golden}
-    sources = source_files(model, name, packed=packed, story=story)
+    summary, version = summarise(model), _three_numbers(package_version())
+    shared = {"name": name, "model": model, "summary": summary, "golden": golden}
+    sources = source_files(model, name, packed=packed, summary=summary)
     manifest = {
         "name": name,
         "version": version,
-        "description": story.title,
+        "description": summary.title,
         "keywords": ["neural network", "classification", "tinyml"],
         "frameworks": "*",
         "platforms": "*",

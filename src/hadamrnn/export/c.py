@@ -1,6 +1,6 @@
 """C99 of an integer model: `export_c` writes a folder that builds and tests itself.
 
-    NAME.h            the story, the sizes, the four functions
+    NAME.h            the summary, the sizes, the four functions
     NAME.c            the step and the read-out; start reading there
     NAME_weights.h    the weights, constants in flash
     test_NAME.c       a main that replays NAME_golden.h, made by the reference engine, bit for bit
@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from hadamrnn.export.folder import check_name, fresh_folder, macro_prefix
 from hadamrnn.export.golden import Golden, draw_golden
+from hadamrnn.export.metadata import Summary, calibrated_length, class_symbols, plain, summarise
 from hadamrnn.export.plan import GROUP, Plan, has_input, make_plan
-from hadamrnn.export.story import Story, calibrated_length, class_symbols, plain, tell
 from hadamrnn.fixedpoint.encoding import input_meaning
 from hadamrnn.fixedpoint.file import VERSION, to_bytes
 from hadamrnn.fixedpoint.model import IntegerModel, signed_range
@@ -85,10 +85,10 @@ def c_files(
 ) -> dict[str, str]:
     """Return the files of the folder, name -> text."""
     golden = golden or draw_golden(model)
-    story = tell(model)
-    shared: dict[str, Any] = {"name": name, "model": model, "story": story, "golden": golden}
+    summary = summarise(model)
+    shared: dict[str, Any] = {"name": name, "model": model, "summary": summary, "golden": golden}
     return {
-        **source_files(model, name, packed=packed, story=story),
+        **source_files(model, name, packed=packed, summary=summary),
         f"{name}_golden.h": render("golden.h.j2", **shared),
         f"test_{name}.c": render("test.c.j2", **shared),
         "Makefile": render("Makefile.j2", **shared),
@@ -97,13 +97,19 @@ def c_files(
 
 
 def source_files(
-    model: IntegerModel, name: str, *, packed: bool = True, story: Story | None = None
+    model: IntegerModel, name: str, *, packed: bool = True, summary: Summary | None = None
 ) -> dict[str, str]:
     """Return the three files that a firmware needs, name -> text."""
     plan = make_plan(model)
     arrays = weight_arrays(model, plan, packed=packed)
     total = sum(array.bytes for array in arrays)
-    shared = {"name": name, "model": model, "plan": plan, "packed": packed, "story": story or tell(model)}
+    shared = {
+        "name": name,
+        "model": model,
+        "plan": plan,
+        "packed": packed,
+        "summary": summary or summarise(model),
+    }
     return {
         f"{name}.h": render("model.h.j2", **shared, **_h_terms(model, name)),
         f"{name}.c": render("model.c.j2", **shared, **_c_terms(model, plan, name, packed)),

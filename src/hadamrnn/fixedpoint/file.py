@@ -101,14 +101,14 @@ def file_size(model: IntegerModel, total: int) -> FileSize:
 def to_bytes(model: IntegerModel) -> bytes:
     """Return the bytes of the model's file; equal models give equal bytes."""
     tensors = _tensors(model)
-    story = {
+    header = {
         "format": FORMAT,
         "version": VERSION,
         "network": network_values(model.network),
         "model": {name: getattr(model, name) for name in _SCALARS},
         "metadata": dict(model.metadata),
     }
-    sealed = {**story, "sha256": _checksum(story, tensors)}
+    sealed = {**header, "sha256": _checksum(header, tensors)}
     # One entry: safetensors writes several in an arbitrary order.
     data: bytes = safetensors_numpy.save(tensors, metadata={ENTRY: _canonical(sealed)})
     return data
@@ -116,22 +116,22 @@ def to_bytes(model: IntegerModel) -> bytes:
 
 def from_bytes(data: bytes) -> IntegerModel:
     """Return the model that `to_bytes` made `data` of; anything else raises `InputError`."""
-    story = _story(data)
-    if story.get("format") != FORMAT:
+    header = _header(data)
+    if header.get("format") != FORMAT:
         raise InputError(f"This is no {FORMAT} file. `hadamrnn quantize` writes one.")
-    if story.get("version") not in (1, VERSION):
-        found = short(story.get("version"))
+    if header.get("version") not in (1, VERSION):
+        found = short(header.get("version"))
         raise InputError(f"This reader knows versions 1 and {VERSION}, the file has {found}.")
     try:
         tensors: dict[str, Bytes] = safetensors_numpy.load(data)
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"The file is damaged: {_one_line(error)}.") from error
-    if story.pop("sha256", None) != _checksum(story, tensors):
+    if header.pop("sha256", None) != _checksum(header, tensors):
         raise InputError("The file is damaged: its checksum does not match. Quantize again or copy it anew.")
-    return _assemble(story, tensors)
+    return _assemble(header, tensors)
 
 
-def _story(data: bytes) -> dict[str, Any]:
+def _header(data: bytes) -> dict[str, Any]:
     """Return what the header tells of the model, having checked the lengths that the file claims."""
     length = int.from_bytes(data[:8], "little")
     if len(data) < 8 or length > min(MAX_HEADER_BYTES, len(data) - 8):
@@ -164,15 +164,15 @@ def _tensors(model: IntegerModel) -> dict[str, Bytes]:
     }
 
 
-def _assemble(story: dict[str, Any], tensors: dict[str, Bytes]) -> IntegerModel:
-    scalars, metadata = story.get("model"), story.get("metadata")
-    known = {*_SCALARS, *(_VERSION_1 if story["version"] == 1 else ())}
+def _assemble(header: dict[str, Any], tensors: dict[str, Bytes]) -> IntegerModel:
+    scalars, metadata = header.get("model"), header.get("metadata")
+    known = {*_SCALARS, *(_VERSION_1 if header["version"] == 1 else ())}
     if not isinstance(scalars, dict) or scalars.keys() != known:
         raise InputError("The file is damaged: its list of fields is not this version's.")
-    if story["version"] == 1:
+    if header["version"] == 1:
         network = _network_of_version_1({name: scalars.pop(name) for name in _VERSION_1}, tensors)
     else:
-        network = read_network(story.get("network"))
+        network = read_network(header.get("network"))
     check_integer_network(network)
     check_int("input_bits", scalars["input_bits"], 2, 16)
     layout = _layout(network, scalars["input_bits"])
@@ -231,17 +231,17 @@ def _layout(network: Network, input_bits: int) -> dict[str, Slot]:
     return layout
 
 
-def _checksum(story: Mapping[str, Any], tensors: Mapping[str, Bytes]) -> str:
+def _checksum(header: Mapping[str, Any], tensors: Mapping[str, Bytes]) -> str:
     """Return the SHA-256 of the scalars, the metadata and every tensor with its name."""
-    digest = hashlib.sha256(_canonical(story).encode())
+    digest = hashlib.sha256(_canonical(header).encode())
     for name in sorted(tensors):
         digest.update(json.dumps(name).encode())
         digest.update(np.ascontiguousarray(tensors[name]).tobytes())
     return digest.hexdigest()
 
 
-def _canonical(story: Mapping[str, Any]) -> str:
-    return json.dumps(story, sort_keys=True, allow_nan=False)
+def _canonical(header: Mapping[str, Any]) -> str:
+    return json.dumps(header, sort_keys=True, allow_nan=False)
 
 
 def _one_line(error: Exception) -> str:

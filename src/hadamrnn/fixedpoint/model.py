@@ -40,7 +40,7 @@ MULTIPLIER_BITS = 16
 
 @dataclass(frozen=True, eq=False)
 class IntegerModel:
-    """A network of integers and shifts. Arrays are read-only; the floats are a story for the reader only.
+    """A network of integers and shifts. Arrays are read-only; the floats are for the reader only.
 
     Input of one step, by `input_kind`:
         "dense":    codes x of input_bits, one per channel. A sensor's raw int32 codes r become
@@ -74,7 +74,7 @@ class IntegerModel:
     raw_offset: NDArray[np.int32] | None = None  # (input_size,); "dense" only; None: x = saturate(r)
     raw_multiplier: NDArray[np.int32] | None = None  # (input_size,), below 2^16 in magnitude
     raw_shift: NDArray[np.int32] | None = None  # (input_size,), 0..46
-    metadata: Metadata = field(default_factory=dict)  # the story: task, metrics, version
+    metadata: Metadata = field(default_factory=dict)  # task, metrics, version
 
     def __post_init__(self) -> None:
         self._check_sizes()
@@ -86,7 +86,7 @@ class IntegerModel:
         prove_readout(self)
 
     def __eq__(self, other: object) -> bool:
-        """Two models are equal when every field is: the same integers, the same story."""
+        """Two models are equal when every field is: the same integers, the same metadata."""
         if not isinstance(other, IntegerModel):
             return NotImplemented
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))

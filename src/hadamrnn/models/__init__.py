@@ -22,7 +22,7 @@ SUFFIX = ".int.safetensors"
 
 @dataclass(frozen=True)
 class Shipped:
-    """A model and its story.
+    """A model and its metadata.
 
     Args:
         test: the metric of the integer network over the task's test set.
@@ -43,7 +43,7 @@ class Shipped:
         return (folder or FOLDER) / f"{self.name}{SUFFIX}"
 
     def load(self, folder: Path | None = None) -> IntegerModel:
-        """Return the network; a file that is not what its story says is refused."""
+        """Return the network; a file that is not what its metadata says is refused."""
         path = self.path(folder)
         if digest(path) != self.sha256:
             raise InputError(
@@ -54,10 +54,10 @@ class Shipped:
 
 def shipped(folder: Path | None = None) -> list[Shipped]:
     """Return what ships, by name; the list may be empty."""
-    stories = (
+    descriptions = (
         json.loads(path.read_text(encoding="utf-8")) for path in sorted((folder or FOLDER).glob("*.json"))
     )
-    return [Shipped(**story) for story in stories]
+    return [Shipped(**metadata) for metadata in descriptions]
 
 
 def find(name: str, folder: Path | None = None) -> Shipped:
@@ -75,18 +75,18 @@ def find(name: str, folder: Path | None = None) -> Shipped:
 
 
 def copy(model: Shipped, out: Path, folder: Path | None = None) -> list[Path]:
-    """Copy a model and its story into `out` and return both paths."""
+    """Copy a model and its metadata into `out` and return both paths."""
     model.load(folder)
     return add(model, model.path(folder).read_bytes(), out)
 
 
 def add(model: Shipped, content: bytes, folder: Path) -> list[Path]:
-    """Write a model and its story into `folder` and return both paths."""
+    """Write a model and its metadata into `folder` and return both paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    story = folder / f"{model.name}.json"
+    metadata = folder / f"{model.name}.json"
     write_atomically(model.path(folder), content)
-    write_atomically(story, (json.dumps(asdict(model), indent=1) + "\n").encode())
-    return [model.path(folder), story]
+    write_atomically(metadata, (json.dumps(asdict(model), indent=1) + "\n").encode())
+    return [model.path(folder), metadata]
 
 
 def digest(path: Path) -> str:

@@ -47,9 +47,9 @@ def measure_run(setup: Setup, path: Path, splits: Splits, ended: str = "finished
         best_step=best["step"],
         seconds=round(rows[-1]["seconds"], 1),
         ended=ended,
-        threads=folder.story["threads"],
+        threads=folder.metadata["threads"],
         cpu=cpu_model(),
-        versions=folder.story["versions"],
+        versions=folder.metadata["versions"],
         note=splits.note,
         curve=curve_columns(rows),
     )
@@ -62,10 +62,10 @@ def integer_figures(
     if not has_integer_form(model):
         return None
     integer, _ = quantize(model, splits, QuantizeConfig(activation_bits=ACTIVATION_BITS))
-    story = {"task": splits.task, "metric": splits.metric, "experiment": setup.key}
-    integer = replace(integer, metadata={**integer.metadata, **story})
+    metadata = {"task": splits.task, "metric": splits.metric, "experiment": setup.key}
+    integer = replace(integer, metadata={**integer.metadata, **metadata})
     fixedpoint.save(integer, folder.path / fixedpoint.FILE_NAME)
-    network = IntegerNetwork(integer, folder.story["threads"])
+    network = IntegerNetwork(integer, folder.metadata["threads"])
     return IntegerFigures(
         activation_bits=ACTIVATION_BITS,
         test=evaluate(network, splits.test, splits.metric) if splits.test.labelled else None,

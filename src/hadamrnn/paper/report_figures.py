@@ -52,9 +52,9 @@ def size_accuracy(task: str, results: Sequence[Result]) -> Picture:
         canvas.legend(loc="outside lower center", ncols=2)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         left_out = len(measured) - len(ours)
-        story = "" if measured else " Nothing has been measured here yet."
-        story += f" {left_out} measured points lie below and are left out." if left_out else ""
-        caption = f"{TASKS[task].title}: the best networks are in the upper left corner.{story}"
+        note = "" if measured else " Nothing has been measured here yet."
+        note += f" {left_out} measured points lie below and are left out." if left_out else ""
+        caption = f"{TASKS[task].title}: the best networks are in the upper left corner.{note}"
         return Picture(f"size-accuracy-{task}", svg(canvas, f"size-accuracy-{task}"), caption)
 
 

@@ -85,7 +85,7 @@ def lower(
         activation_bits: p_a, of states and biases, 6..16.
         input_bits: p_i; by default exact for one-hot inputs (2) and levels (pixels: 9), else p_a.
         raw: what raw sensor codes mean, if the device shall take them.
-        metadata: a story to keep with the model.
+        metadata: what else to keep with the model.
     """
     if not 6 <= activation_bits <= 16:
         raise InputError(f"activation_bits must lie in 6..16, got {activation_bits}.")

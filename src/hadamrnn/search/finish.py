@@ -125,13 +125,13 @@ def _figures(best: FrozenTrial, search: Search, out: Path, sitting: Sitting) -> 
     integer, _ = quantize(outcome.model, splits, integer_config(candidate))
     network = IntegerNetwork(integer)
     test = evaluate(network, splits.test, splits.metric) if splits.test.labelled else None
-    story: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "task": splits.task,
         "metric": splits.metric,
         **({} if test is None else {"integer": test}),
     }
     size = fixedpoint.save(
-        replace(integer, metadata={**integer.metadata, **story}), folder / fixedpoint.FILE_NAME
+        replace(integer, metadata={**integer.metadata, **metadata}), folder / fixedpoint.FILE_NAME
     )
     instructions, how = best.user_attrs["instructions"], "estimated"
     if can_count():

@@ -109,11 +109,11 @@ def _make(study: Study, trial: Trial, search: Search, space: Space, stop: Stop) 
     trial.set_user_attr("network", network_values(candidate))
     trial.set_user_attr("bytes", size)
     trial.set_user_attr("instructions", instructions)
-    story = f"{candidate}  {size:,} bytes"
+    line = f"{candidate}  {size:,} bytes"
     most = search.budget.max_instructions
     if counted_them and most is not None and instructions > most:
         study.tell(trial, state=TrialState.PRUNED)
-        return f"{story}  not trained: {instructions:,} instructions, counted"
+        return f"{line}  not trained: {instructions:,} instructions, counted"
     reporter = Reporter(trial)
     try:
         outcome = fit(
@@ -127,15 +127,15 @@ def _make(study: Study, trial: Trial, search: Search, space: Space, stop: Stop) 
             value = integer_metric(outcome, search.splits, candidate)
     except InputError as error:  # it diverged, or no shift holds its states: a bad trial, not a bad search
         study.tell(trial, state=TrialState.PRUNED)
-        return f"{story}  {error}"
+        return f"{line}  {error}"
     seconds = time.monotonic() - began
     if not outcome.finished:
         study.tell(trial, state=TrialState.PRUNED if reporter.pruned else TrialState.FAIL)
         how = "pruned" if reporter.pruned else "stopped"
-        return f"{story}  {how} after {reporter.percent} %  {seconds:.1f} s"
+        return f"{line}  {how} after {reporter.percent} %  {seconds:.1f} s"
     study.tell(trial, value)
     best = " *" if study.best_trial.number == trial.number else ""
-    return f"{story}  validation {show_metric(search.splits.metric, value)}{best}  {seconds:.1f} s"
+    return f"{line}  validation {show_metric(search.splits.metric, value)}{best}  {seconds:.1f} s"
 
 
 def integer_metric(outcome: Outcome, splits: Splits, network: Network) -> float:

@@ -59,11 +59,13 @@ class TaskFacts:
 class RunFolder:
     """A run on disk. Make one with `create`, find one with `open`."""
 
-    def __init__(self, path: Path, config: TrainingConfig, facts: TaskFacts, story: dict[str, Any]) -> None:
+    def __init__(
+        self, path: Path, config: TrainingConfig, facts: TaskFacts, metadata: dict[str, Any]
+    ) -> None:
         self.path = path
         self.config = config
         self.facts = facts
-        self.story = story
+        self.metadata = metadata
         self.saved_step: int | None = None
 
     @staticmethod
@@ -73,7 +75,7 @@ class RunFolder:
         """Make the folder of a new run."""
         path = Path(path)
         check_free(path)
-        story: dict[str, Any] = {
+        metadata: dict[str, Any] = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
             "seed": config.seed,
@@ -84,9 +86,9 @@ class RunFolder:
         }
         path.mkdir(parents=True, exist_ok=True)
         # The configuration comes last: a folder that has one is a run.
-        write_atomically(path / "run.json", (json.dumps(story, indent=1) + "\n").encode())
+        write_atomically(path / "run.json", (json.dumps(metadata, indent=1) + "\n").encode())
         write_atomically(path / "config.yaml", config_yaml(config))
-        return RunFolder(path, config, TaskFacts.of(splits), story)
+        return RunFolder(path, config, TaskFacts.of(splits), metadata)
 
     @staticmethod
     def open(path: str | Path) -> RunFolder:
@@ -95,8 +97,8 @@ class RunFolder:
         if not (path / "config.yaml").is_file() or not (path / "run.json").is_file():
             raise InputError(f"{path} must be a run folder, with config.yaml and run.json in it.")
         try:
-            story = json.loads((path / "run.json").read_text(encoding="utf-8"))
-            found = (story["format"], story["version"])
+            metadata = json.loads((path / "run.json").read_text(encoding="utf-8"))
+            found = (metadata["format"], metadata["version"])
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
             raise InputError(f"{path / 'run.json'} is damaged ({error!r}).") from error
         if found != (FORMAT, FORMAT_VERSION):
@@ -104,8 +106,8 @@ class RunFolder:
                 f"{path} must be a {FORMAT} of version {FORMAT_VERSION}, got {found[0]} of version "
                 f"{found[1]}. Use the release of hadamrnn that wrote it."
             )
-        facts = {name: _tuple(value) for name, value in story["facts"].items()}
-        return RunFolder(path, read_config(path / "config.yaml"), TaskFacts(**facts), story)
+        facts = {name: _tuple(value) for name, value in metadata["facts"].items()}
+        return RunFolder(path, read_config(path / "config.yaml"), TaskFacts(**facts), metadata)
 
     @property
     def metrics_path(self) -> Path:
@@ -133,7 +135,7 @@ class RunFolder:
 
     def version_changes(self) -> list[str]:
         """Return what is no longer as it was when the run began, which may cost its bits."""
-        began = self.story["versions"]
+        began = self.metadata["versions"]
         return [
             f"{name} {now}, was {began.get(name)}"
             for name, now in versions().items()

@@ -73,7 +73,7 @@ class Bar(Watcher):
         columns = (
             TextColumn("epoch {task.fields[epoch]}"),
             BarColumn(),
-            TextColumn("{task.fields[story]}"),
+            TextColumn("{task.fields[status]}"),
             TextColumn("left {task.fields[left]}"),
         )
         self._progress = Progress(*columns, console=console or Console(stderr=True))
@@ -87,7 +87,7 @@ class Bar(Watcher):
         self._epochs = epochs
         self._metric = metric
         self._task = self._progress.add_task(
-            "train", total=total_steps, completed=step, epoch="", story="", left="?"
+            "train", total=total_steps, completed=step, epoch="", status="", left="?"
         )
         self._progress.start()
 
@@ -100,7 +100,7 @@ class Bar(Watcher):
             self._task,
             completed=step,
             epoch=f"{step / self._steps_per_epoch:.2f}/{self._epochs:g}",
-            story=f"loss {loss:.4g}  {self._validated}",
+            status=f"loss {loss:.4g}  {self._validated}",
             left=show_time(self._clock.left(step)),
         )
 

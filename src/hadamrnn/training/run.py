@@ -55,7 +55,7 @@ def resume(path: str | Path, sitting: Sitting | None = None) -> Outcome:
     folder = RunFolder.open(path)
     processes = join_processes(folder.config.dtype)
     with held(folder.path) if processes.rank == 0 else nullcontext():
-        data_dir = sitting.data_dir or folder.story["data_dir"]
+        data_dir = sitting.data_dir or folder.metadata["data_dir"]
         splits, model = _prepare(folder.config, sitting, data_dir)
         return _fit(folder.config, splits, model, folder, processes, sitting)
 
@@ -69,7 +69,7 @@ def load_run(path: str | Path) -> tuple[RunFolder, SequenceModel]:
 def load_splits(folder: RunFolder, data_dir: str | Path | None = None) -> Splits:
     """Return the task that a run was trained on, from `data_dir` or from where the run found it."""
     config = folder.config
-    return load_task(config.task, data_dir or folder.story["data_dir"], **config.task_options)
+    return load_task(config.task, data_dir or folder.metadata["data_dir"], **config.task_options)
 
 
 def _prepare(

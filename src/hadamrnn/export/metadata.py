@@ -10,22 +10,22 @@ from hadamrnn.fixedpoint.model import IntegerModel
 
 
 @dataclass(frozen=True)
-class Story:
+class Summary:
     """A title and lines of prose that fit into a C comment."""
 
     title: str
     lines: tuple[str, ...]
 
 
-def tell(model: IntegerModel) -> Story:
-    """Return the story of `model`: sizes, bits, scales, then every metadata entry.
+def summarise(model: IntegerModel) -> Summary:
+    """Return the summary of `model`: sizes, bits, scales, then every metadata entry.
 
     Metadata is the user's text: what would end a comment or a line is replaced.
     """
     weights = "ternary" if model.weight_bits == "ternary" else f"{model.weight_bits}-bit"
     blocks = f"{model.num_blocks} blocks" if model.num_blocks > 1 else "one block"
     entries = [f"{plain(key)}: {plain(value)}" for key, value in sorted(model.metadata.items())]
-    return Story(
+    return Summary(
         title=f"a Hadamard recurrent network of {model.hidden_size} units, {weights} weights",
         lines=(
             f"{model.hidden_size} units in {blocks} of {model.block_size}, {model.recurrence} recurrence",
