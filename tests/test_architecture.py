@@ -15,7 +15,7 @@ import hadamrnn
 SOURCE = Path(__file__).parents[1] / "src" / "hadamrnn"
 
 # Each room with the rooms it may look into; the common ones are everybody's.
-COMMON = {"bits", "errors", "files", "interrupts", "locks", "network", "tracing", "version"}
+COMMON = {"bits", "errors", "files", "interrupts", "locks", "network", "records", "tracing", "version"}
 TRAINING = {"data", "nn", "baselines", "training"}
 ALL_BELOW = {*TRAINING, "hadamard", "kernels", "fixedpoint", "quantization", "export"}
 ALLOWED: dict[str, set[str]] = {
@@ -53,6 +53,7 @@ TORCH_FREE = (
     "files",
     "interrupts",
     "locks",
+    "records",
     "version",
 )
 

@@ -1,13 +1,21 @@
-"""Files are written whole, with the permissions that the user's umask gives."""
+"""Files are written whole, and read with distrust."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
+import random
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
-from hadamrnn.files import write_atomically
+from hadamrnn.errors import InputError
+from hadamrnn.files import parse_json, parse_yaml, read_regular, write_atomically
+from hadamrnn.nn.model import ModelConfig, build_model
+from hadamrnn.nn.storage import load_model, save_model
 
 
 def test_a_file_gets_the_permissions_of_open_without_touching_the_umask(
@@ -29,3 +37,97 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
         write_atomically(path, None)  # type: ignore[arg-type]
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: 2020-13-45",
+        "a: 0x_",
+        "a: " + "9" * 5000,
+        "a: " + "[" * 5000,
+        "a: &a [x]\nb: *a",
+        "a: !!timestamp x",
+        "a: !!int x",
+        "a: [",
+    ],
+)
+def test_yaml_that_means_harm_is_one_line(text: str) -> None:
+    with pytest.raises(InputError, match="file is no readable YAML") as caught:
+        parse_yaml(text, "file")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[" * 100_000, "9" * 5000, b"\xff"])
+def test_json_that_means_harm_is_one_line(text: str | bytes) -> None:
+    with pytest.raises(InputError, match="file is damaged"):
+        parse_json(text, "file")
+
+
+def test_only_regular_files_within_the_limit_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large").write_bytes(bytes(11))
+    for name, complaint in (
+        ("pipe", "must be a regular file"),
+        ("", "must be a regular file"),
+        ("large", "at most 10 bytes, got 11"),
+        ("missing", "No such file"),
+    ):
+        with pytest.raises(InputError, match=complaint):
+            read_regular(tmp_path / name, limit=10)
+    with pytest.raises(InputError, match="must be a regular file"):
+        read_regular("/dev/zero")
+    assert read_regular(tmp_path / "large", limit=11) == bytes(11)
+
+
+def test_no_flipped_bit_of_a_model_loads_other_weights(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    save_model(build_model(ModelConfig(3, 8, 2)), path)
+    content = path.read_bytes()
+    kept = {name: tensor.clone() for name, tensor in load_model(path).state_dict().items()}
+    draw = random.Random(0)
+    for _ in range(300):
+        damaged = bytearray(content)
+        damaged[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            found = load_model(path).state_dict()
+        except InputError as error:
+            assert "\n" not in str(error)
+        else:  # blanks at the end of the header mean nothing
+            assert all(torch.equal(found[name], tensor) for name, tensor in kept.items())
+
+
+def test_a_model_without_a_checksum_still_loads(tmp_path: Path) -> None:
+    model = build_model(ModelConfig(3, 8, 2))
+    config = json.dumps(dataclasses.asdict(ModelConfig(3, 8, 2)))
+    save_file(model.state_dict(), tmp_path / "old", {"format": "hadamrnn", "version": "1", "config": config})
+    save_file(model.state_dict(), tmp_path / "new", {"format": "hadamrnn", "version": "2", "config": config})
+
+    found = load_model(tmp_path / "old").state_dict()
+    assert all(torch.equal(found[name], tensor) for name, tensor in model.state_dict().items())
+    with pytest.raises(InputError, match="checksum does not match"):
+        load_model(tmp_path / "new")
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ({"hidden_size": 2147483648}, "hidden_size is 2147483648"),
+        ({"num_layers": 10_000_000}, "num_layers is 10000000"),
+        ({"vocabulary_size": 1_000_000_000}, "vocabulary_size is 1000000000"),
+        ({"input_size": "3"}, "input_size must be int, got '3'"),
+        ({"num_layers": True}, "num_layers must be int, got True"),
+        ({"hidden_size": 16}, "must be torch.float32 of shape"),
+        ({"switches": "rows+columns"}, "is missing or too much"),
+        ({"colour": 1}, "'colour', which is not one of its fields"),
+    ],
+)
+def test_a_configuration_that_lies_is_refused_before_anything_is_built(
+    setting: dict[str, object], complaint: str, tmp_path: Path
+) -> None:
+    config = {**dataclasses.asdict(ModelConfig(3, 8, 2)), **setting}
+    metadata = {"format": "hadamrnn", "version": "1", "config": json.dumps(config)}
+    save_file(build_model(ModelConfig(3, 8, 2)).state_dict(), tmp_path / "model", metadata)
+    with pytest.raises(InputError, match=complaint):
+        load_model(tmp_path / "model")

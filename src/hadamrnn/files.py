@@ -1,11 +1,26 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and read with distrust.
+
+A reader here takes regular files of a bounded size alone, and whatever is wrong with one is an `InputError`
+of one line with the file's name. Start at `write_atomically` and `read_regular`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
+import stat
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from hadamrnn.errors import InputError
+
+MAX_TEXT_BYTES = 1 << 24
+MAX_TENSOR_BYTES = 1 << 32
+MAX_HEADER_BYTES = 1 << 20
+SEAL = "sha256"  # the entry of a safetensors file's metadata that holds the checksum
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
@@ -23,12 +38,123 @@ def write_atomically(path: str | Path, content: bytes) -> None:
         raise
 
 
-def with_sorted_header(content: bytes) -> bytes:
-    """Return a safetensors file with the keys of its header in order: equal content, equal bytes.
+def read_regular(path: str | Path, limit: int = MAX_TEXT_BYTES) -> bytes:
+    """Return the content of a regular file of at most `limit` bytes."""
+    check_regular(path, limit)
+    return Path(path).read_bytes()
 
-    The library writes its metadata in the random order of a hash map.
+
+def check_regular(path: str | Path, limit: int) -> None:
+    """Refuse what is absent, too large, or a folder, pipe or device, which might block or never end."""
+    try:
+        status = Path(path).stat()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path} cannot be read: {reason}. Check the path.") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(f"{path} must be a regular file, got a folder, pipe or device.")
+    if status.st_size > limit:
+        raise InputError(f"{path} may take at most {limit:,} bytes, got {status.st_size:,}.")
+
+
+def read_json(path: str | Path, kind: str, version: int, advice: str) -> dict[str, Any]:
+    """Return the fields of a JSON file of ours, its format checked and taken off."""
+    values = parse_json(read_regular(path), path)
+    if not isinstance(values, dict):
+        raise InputError(f"{path} is damaged: it must hold names with values. {advice}")
+    check_format(values, path, kind, (version,), advice)
+    return {name: value for name, value in values.items() if name not in ("format", "version")}
+
+
+def parse_json(text: str | bytes, source: str | Path) -> Any:
+    """Return the values in `text`; `source` is the file that an error names."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{source} is damaged: it holds no readable JSON ({one_line(error)}).") from error
+
+
+def parse_yaml(text: str, source: str | Path) -> Any:
+    """Return the values in `text`, which may hold no aliases: a few lines of them stand for gigabytes."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError("aliases are not allowed")
+            return super().compose_node(parent, index)
+
+    try:
+        return yaml.load(text, Loader)
+    except Exception as error:  # PyYAML lets through what int(), date() and its own look-ups raise
+        raise InputError(f"{source} is no readable YAML: {one_line(error)}.") from error
+
+
+def check_format(
+    found: Mapping[str, Any], source: str | Path, kind: str, versions: tuple[object, ...], advice: str
+) -> None:
+    """Refuse a file whose `format` is not `kind` or whose `version` is none of `versions`."""
+    if found.get("format") != kind or found.get("version") not in versions:
+        got = f"format {found.get('format')!r:.40}, version {found.get('version')!r:.20}"
+        raise InputError(f"{source} must be a {kind} of version {versions[-1]}, got {got}. {advice}")
+
+
+def seal(content: bytes) -> bytes:
+    """Return a safetensors file with a checksum over header and tensors in its metadata.
+
+    The keys of the header are sorted, so that equal content gives equal bytes: the library writes its
+    metadata in the random order of a hash map.
     """
-    end = 8 + int.from_bytes(content[:8], "little")
-    header = json.dumps(json.loads(content[8:end]), sort_keys=True, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % 8)  # tensors start at a multiple of 8, as in the original
-    return len(header).to_bytes(8, "little") + header + content[end:]
+    header, tensors = _split(content, "The file")
+    header["__metadata__"][SEAL] = _checksum(header, tensors)
+    text = _canonical(header)
+    text += b" " * (-len(text) % 8)  # tensors start at a multiple of 8, as in the original
+    return len(text).to_bytes(8, "little") + text + tensors
+
+
+def read_sealed(
+    path: str | Path, kind: str, versions: tuple[str, str], advice: str
+) -> tuple[dict[str, str], bytes]:
+    """Return the metadata and the whole content of a safetensors file, its format and checksum verified.
+
+    Args:
+        versions: the first one had no checksum yet.
+        advice: what to do about a file of another format.
+    """
+    content = read_regular(path, MAX_TENSOR_BYTES)
+    header, tensors = _split(content, path)
+    metadata: dict[str, str] = header["__metadata__"]
+    check_format(metadata, path, kind, versions, advice)
+    sealed = metadata["version"] != versions[0] or SEAL in metadata
+    if sealed and metadata.pop(SEAL, None) != _checksum(header, tensors):
+        raise InputError(f"{path} is damaged: its checksum does not match. Restore it from a copy.")
+    return metadata, content
+
+
+def one_line(error: object) -> str:
+    """Return the text of an error, on one line and not too long."""
+    return " ".join(str(error).split())[:200]
+
+
+def _split(content: bytes, source: str | Path) -> tuple[dict[str, Any], bytes]:
+    """Return the header and the tensors' bytes of a safetensors file."""
+    length = int.from_bytes(content[:8], "little")
+    if len(content) < 8 or length > min(MAX_HEADER_BYTES, len(content) - 8):
+        raise InputError(f"{source} is damaged: it is shorter than its header says, or no safetensors file.")
+    header = parse_json(content[8 : 8 + length], source)
+    metadata = header.setdefault("__metadata__", {}) if isinstance(header, dict) else None
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise InputError(f"{source} is damaged: its header is none of a safetensors file.")
+    return header, content[8 + length :]
+
+
+def _checksum(header: Mapping[str, Any], tensors: bytes) -> str:
+    """Return the SHA-256 of the header, less its seal, and the tensors."""
+    metadata = {name: text for name, text in header["__metadata__"].items() if name != SEAL}
+    digest = hashlib.sha256(_canonical({**header, "__metadata__": metadata}))
+    digest.update(tensors)
+    return digest.hexdigest()
+
+
+def _canonical(values: Mapping[str, Any]) -> bytes:
+    return json.dumps(values, sort_keys=True, separators=(",", ":")).encode()

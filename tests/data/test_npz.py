@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hadamrnn.data import Splits, load_task
-from hadamrnn.data.npz import check_inputs, check_targets
+from hadamrnn.data.npz import check_inputs, check_targets, read_npz
 from hadamrnn.errors import InputError
 
 X = np.random.default_rng(0).normal(3.0, 2.0, size=(30, 6, 2))
@@ -133,7 +135,7 @@ def test_bad_arrays_are_refused_in_one_line(arrays: dict[str, Any], message: str
 
 
 def test_a_path_must_be_an_npz_archive(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="does not exist"):
+    with pytest.raises(InputError, match="No such file"):
         load_task("npz", path=tmp_path / "none.npz")
     np.save(tmp_path / "x.npy", X)
     with pytest.raises(InputError, match=r"must be an npz archive. Write it with numpy\.savez"):
@@ -168,3 +170,42 @@ def test_checks_serve_arrays_in_memory_too() -> None:
 
     assert x.shape == (30, 6, 2) and lengths is None
     assert y.tolist() == LABELS.tolist() and names == ("0", "1", "2")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"'shape': (30, 6", b"'shape': (90000000000, 6"),
+        (b"'shape': (30, 6", b"'shape': (-30, 6"),
+        (b"'descr': '<f", b"'descr': '|O"),
+        (b"{", b"["),
+    ],
+)
+def test_a_header_that_lies_is_refused_before_it_takes_memory(old: bytes, new: bytes, tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, X)
+    lie = buffer.getvalue().replace(old, new, 1)
+    assert lie != buffer.getvalue()
+    end = lie.index(b"\n")
+    header = lie[10:end].rstrip() + b"\n"
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x.npy", lie[:8] + len(header).to_bytes(2, "little") + header + lie[end + 1 :])
+    with pytest.raises(InputError, match=r"damaged|ragged") as caught:
+        read_npz(tmp_path / "x.npz")
+    assert "\n" not in str(caught.value) and "x.npz" in str(caught.value)
+
+
+def test_bombs_and_encrypted_members_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("x.npy", "w", force_zip64=True) as member:
+            for _ in range(300):
+                member.write(bytes(1 << 20))
+    with pytest.raises(InputError, match="would unpack to more than 20 times its size"):
+        read_npz(path)
+    np.savez(path, x=X)
+    content = bytearray(path.read_bytes())
+    content[content.rindex(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="is encrypted"):
+        read_npz(path)

@@ -245,7 +245,7 @@ def test_bad_input_takes_one_line(command: Command, tmp_path: Path) -> None:
     (tmp_path / "results" / "x.best.seed0.json").write_text("{")
     for arguments, complaint in (
         (("--results", tmp_path / "nowhere"), "must be a folder of results"),
-        (("--results", tmp_path / "results"), "is no hadamrnn result"),
+        (("--results", tmp_path / "results"), "is damaged"),
     ):
         answer = command("report", *arguments, "--out", tmp_path)
         assert answer.status == 2 and complaint in answer.err and answer.err.count("\n") == 1

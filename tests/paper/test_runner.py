@@ -241,7 +241,7 @@ def test_damaged_results_are_refused_in_one_line(result: Result, tmp_path: Path)
     path = write_result(tmp_path, result)
     assert read_result(path) == result
     for text, complaint in (
-        ("{", "no hadamrnn result"),
+        ("{", "no readable JSON"),
         ('{"format": "x", "version": 1}', "must be a hadamrnn"),
     ):
         path.write_text(text)

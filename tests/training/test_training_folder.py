@@ -55,7 +55,7 @@ def test_a_run_folder_tells_the_whole_run(whole: Path) -> None:
     assert config_values(folder.config) == config_values(CONFIG)
     assert folder.config.network == model.network  # the task has completed it
     assert folder.facts.metric == "cross_entropy"
-    assert folder.metadata["seed"] == 0 and folder.metadata["versions"]["torch"]
+    assert folder.record.seed == 0 and folder.record.versions["torch"]
     assert folder.version_changes() == []
     assert model.network is not None and model.network.hidden_size == 8
     assert steps(whole) == [4, 8, 12]
@@ -192,7 +192,7 @@ def test_a_run_of_another_version_is_refused_and_left_as_it_was(tmp_path: Path) 
     (run / "run.json").write_text(json.dumps({**metadata, "version": 99}))
     before = {path: path.read_bytes() for path in run.iterdir() if path.is_file()}
 
-    with pytest.raises(InputError, match=r"version 1, got hadamrnn run of version 99"):
+    with pytest.raises(InputError, match=r"version 1, got format 'hadamrnn run', version 99"):
         resume(run)
     assert before == {path: path.read_bytes() for path in run.iterdir() if path.is_file()}
 
@@ -204,8 +204,10 @@ def test_a_run_of_another_version_is_refused_and_left_as_it_was(tmp_path: Path) 
         ("run.json", "[]", "damaged"),
         ("config.yaml", "hidden: 3\n", "nearest valid name"),
         ("config.yaml", "epochs: 3\n", "must name its task"),
-        ("resume.safetensors", "no tensors", "no readable checkpoint"),
+        ("resume.safetensors", "no tensors", "no safetensors file"),
         ("metrics.jsonl", "", "shorter than"),
+        ("run.json", '{"format": "hadamrnn run", "version": 1}', "has no seed"),
+        ("config.yaml", "task: 2020-13-45\n", "no readable YAML"),
     ],
 )
 def test_a_damaged_run_is_refused_in_one_line(
@@ -221,7 +223,7 @@ def test_a_damaged_run_is_refused_in_one_line(
 
 
 def test_a_model_file_is_no_checkpoint(whole: Path) -> None:
-    with pytest.raises(InputError, match="must be a hadamrnn checkpoint of version 1, got 'hadamrnn'"):
+    with pytest.raises(InputError, match="must be a hadamrnn checkpoint of version 2, got format 'hadamrnn'"):
         read_checkpoint(whole / "model.safetensors")
 
 
@@ -244,3 +246,35 @@ def test_the_best_model_on_disk_is_the_best_rows(whole: Path) -> None:
 
     assert (counters.best_step, counters.best_metric) == (best["step"], best["validation_metric"])
     load_model(whole / "model.safetensors")
+
+
+def test_rows_that_were_changed_are_not_gone_on_from(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(CONFIG, run, Sitting(stop=Stop(9)))
+    content = (run / "metrics.jsonl").read_text()
+    (run / "metrics.jsonl").write_text(content.replace("1", "2", 1))
+    with pytest.raises(InputError, match="or was changed"):
+        resume(run)
+    (run / "metrics.jsonl").write_text(content + "rows that the checkpoint does not know")
+    assert resume(run).finished
+
+
+@pytest.mark.parametrize(
+    ("facts", "complaint"),
+    [
+        ({"levels": 0}, "levels must be"),
+        ({"seq_length": 10**20}, "seq_length must be"),
+        ({"metric": "beauty"}, "metric must be"),
+        ({"offset": [1.0], "scale": [0]}, "no scale of them 0"),
+        ({"scale": ["x"]}, "scale must be"),
+    ],
+)
+def test_facts_that_cannot_be_are_refused(
+    facts: dict[str, object], complaint: str, whole: Path, tmp_path: Path
+) -> None:
+    values = json.loads((whole / "run.json").read_text())
+    values["facts"].update(facts)
+    (tmp_path / "run.json").write_text(json.dumps(values))
+    (tmp_path / "config.yaml").write_bytes((whole / "config.yaml").read_bytes())
+    with pytest.raises(InputError, match=complaint):
+        RunFolder.open(tmp_path)

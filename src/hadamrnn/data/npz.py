@@ -13,8 +13,8 @@ The type of `y` decides, not its values: 0.0 and 1.0 are a regression. Integer l
 
 from __future__ import annotations
 
+import math
 import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +25,12 @@ from torch import Tensor
 from hadamrnn.data.splits import Metric, Split, Splits, raw_unit, standardise
 from hadamrnn.data.stratify import stratified_parts
 from hadamrnn.errors import InputError
+from hadamrnn.files import check_regular, one_line
 
 MINIMUM_SAMPLES = 10
+READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+MAX_BYTES = 1 << 36
+MAX_UNPACKED, MAX_RATIO = 1 << 28, 20  # bytes that any archive may unpack to; beyond, this times its own size
 
 
 def load_npz(*, path: str | Path, standardize: bool = True, seed: int = 0) -> Splits:
@@ -74,20 +78,49 @@ def load_npz(*, path: str | Path, standardize: bool = True, seed: int = 0) -> Sp
 
 def read_npz(path: str | Path) -> dict[str, NDArray[np.generic]]:
     """Return the arrays of an npz file; it may hold no pickled objects (ragged arrays)."""
-    if not Path(path).is_file():
-        raise InputError(f"An npz file with arrays x and y is needed, and {path} does not exist.")
-    if not zipfile.is_zipfile(path):
-        raise InputError(f"{path} must be an npz archive. Write it with numpy.savez(path, x=x, y=y).")
+    check_regular(path, MAX_BYTES)
+    size = Path(path).stat().st_size
     try:
-        with np.load(path) as archive:
-            return dict(archive)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise InputError(f"{path} is damaged ({error}). Write it again.") from error
-    except ValueError as error:
-        raise InputError(
-            f"{path} must hold plain arrays, got ragged or pickled objects. "
-            f"Pad x to (n, time, channels) and say how many steps count in an array lengths."
-        ) from error
+        if not zipfile.is_zipfile(path):
+            raise InputError(f"{path} must be an npz archive. Write it with numpy.savez(path, x=x, y=y).")
+        with zipfile.ZipFile(path) as archive:
+            members = [member for member in archive.infolist() if member.filename.endswith(".npy")]
+            if sum(member.file_size for member in members) > max(MAX_UNPACKED, MAX_RATIO * size):
+                raise InputError(
+                    f"{path} would unpack to more than {MAX_RATIO} times its size. "
+                    "Write it with numpy.savez, which does not compress."
+                )
+            return {
+                member.filename[: -len(".npy")]: _read_member(archive, member, path) for member in members
+            }
+    except InputError:
+        raise
+    except Exception as error:  # zipfile and numpy let through what struct, zlib, seek and eval raise
+        reason = one_line(error) or type(error).__name__
+        raise InputError(f"{path} is damaged ({reason}). Write it again with numpy.savez.") from error
+
+
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str | Path) -> NDArray[np.generic]:
+    """Return one array, having compared the size that its header claims with the bytes that are there."""
+    name = f"{member.filename!r:.60} in {path}"
+    if member.flag_bits & 1:
+        raise InputError(f"{name} is encrypted. Write the file again without a password.")
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        shape, _, dtype = READ_HEADER[version](file)
+        if dtype.hasobject:
+            raise InputError(
+                f"{path} must hold plain arrays, got ragged or pickled objects. "
+                f"Pad x to (n, time, channels) and say how many steps count in an array lengths."
+            )
+        claimed = math.prod(shape) * dtype.itemsize
+        if min(shape, default=0) < 0 or claimed != member.file_size - file.tell():
+            raise InputError(
+                f"{name} is damaged: its shape {shape!s:.60} does not fit its bytes. Write it again."
+            )
+    with archive.open(member) as file:
+        array: NDArray[np.generic] = np.lib.format.read_array(file, allow_pickle=False)
+    return array
 
 
 def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tuple[Tensor, Tensor | None]:

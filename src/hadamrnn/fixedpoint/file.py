@@ -26,8 +26,8 @@ from safetensors import SafetensorError
 from safetensors import numpy as safetensors_numpy
 
 from hadamrnn.bits import stored_bits
-from hadamrnn.errors import InputError, check_int, short
-from hadamrnn.files import write_atomically
+from hadamrnn.errors import InputError, check_int
+from hadamrnn.files import check_format, one_line, read_regular, write_atomically
 from hadamrnn.fixedpoint.model import IntegerModel, check_integer_network
 from hadamrnn.fixedpoint.packing import Bytes, pack, pack_signs, unpack, unpack_signs
 from hadamrnn.network import MAX_SIZE, Network, network_values, read_network
@@ -81,11 +81,9 @@ def save(model: IntegerModel, path: Path | str) -> FileSize:
 
 def load(path: Path | str) -> IntegerModel:
     """Read a model; a file that is not one raises `InputError`."""
-    path = Path(path)
-    if path.stat().st_size > MAX_FILE_BYTES:
-        raise InputError(f"An integer model takes at most {MAX_FILE_BYTES} bytes, {path} is larger.")
+    data = read_regular(path, MAX_FILE_BYTES)
     try:
-        return from_bytes(path.read_bytes())
+        return from_bytes(data)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
@@ -117,15 +115,11 @@ def to_bytes(model: IntegerModel) -> bytes:
 def from_bytes(data: bytes) -> IntegerModel:
     """Return the model that `to_bytes` made `data` of; anything else raises `InputError`."""
     header = _header(data)
-    if header.get("format") != FORMAT:
-        raise InputError(f"This is no {FORMAT} file. `hadamrnn quantize` writes one.")
-    if header.get("version") not in (1, VERSION):
-        found = short(header.get("version"))
-        raise InputError(f"This reader knows versions 1 and {VERSION}, the file has {found}.")
+    check_format(header, "The file", FORMAT, (1, VERSION), "`hadamrnn quantize` writes one.")
     try:
         tensors: dict[str, Bytes] = safetensors_numpy.load(data)
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
-        raise InputError(f"The file is damaged: {_one_line(error)}.") from error
+        raise InputError(f"The file is damaged: {one_line(error)}.") from error
     if header.pop("sha256", None) != _checksum(header, tensors):
         raise InputError("The file is damaged: its checksum does not match. Quantize again or copy it anew.")
     return _assemble(header, tensors)
@@ -148,7 +142,7 @@ def _parse(text: str | bytes) -> dict[str, Any]:
     try:
         value = json.loads(text, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"The file is damaged: {_one_line(error)}.") from error
+        raise InputError(f"The file is damaged: {one_line(error)}.") from error
     if not isinstance(value, dict):
         raise InputError("The file is damaged: its header is no JSON object.")
     return value
@@ -242,7 +236,3 @@ def _checksum(header: Mapping[str, Any], tensors: Mapping[str, Bytes]) -> str:
 
 def _canonical(header: Mapping[str, Any]) -> str:
     return json.dumps(header, sort_keys=True, allow_nan=False)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:120]

@@ -6,23 +6,23 @@ The recurrent weight is its latent signs, `hidden_size` numbers; no hidden-by-hi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.files import with_sorted_header, write_atomically
+from hadamrnn.files import one_line, parse_json, read_sealed, seal, write_atomically
 from hadamrnn.network import Network, network_values, read_network
 from hadamrnn.nn.model import SequenceModel
 
 FORMAT = "hadamrnn"
-FORMAT_VERSION = "2"
-READABLE = ("1", FORMAT_VERSION)  # version 1 called the network "config" and had no word for "no b_i"
+VERSIONS = ("1", "2")  # 1 had no checksum, called the network "config" and had no word for "no b_i"
+SIZES = ("input_size", "hidden_size", "output_size", "num_layers", "num_blocks", "vocabulary_size")
 
 Builder = Callable[[Network], SequenceModel]
 
@@ -34,11 +34,11 @@ def save_model(model: SequenceModel, path: str | Path) -> None:
     check_finite(model)
     metadata = {
         "format": FORMAT,
-        "version": FORMAT_VERSION,
+        "version": VERSIONS[-1],
         "network": json.dumps(network_values(model.network), sort_keys=True),
     }
     tensors = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
-    write_atomically(path, with_sorted_header(save(tensors, metadata)))
+    write_atomically(path, seal(save(tensors, metadata)))
 
 
 def read_model(path: str | Path, build: Builder) -> SequenceModel:
@@ -46,33 +46,45 @@ def read_model(path: str | Path, build: Builder) -> SequenceModel:
 
     `build` makes a network of the description found there.
     """
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
-    except SafetensorError as error:
-        raise InputError(
-            f"{path} is no readable safetensors file ({error}). Save the model again."
-        ) from error
-    if metadata.get("format") != FORMAT or metadata.get("version") not in READABLE:
-        found = f"format {metadata.get('format')!r}, version {metadata.get('version')!r}"
-        raise InputError(
-            f"{path} must be a {FORMAT} model of version {FORMAT_VERSION}, got {found}. "
-            "Load it with the release that wrote it, or train it again."
-        )
+    advice = "Load it with the release that wrote it, or train it again."
+    metadata, content = read_sealed(path, FORMAT, VERSIONS, advice)
+    tensors = parse_tensors(content, path)
     network = _read_network(metadata, path)
     if metadata["version"] == "1":
         network, tensors = _from_version_1(network, tensors)
-    model = build(network)
-    dtypes = (tensor.dtype for tensor in tensors.values() if tensor.is_floating_point())
-    model.to(next(dtypes, torch.float32))
-    try:
-        model.load_state_dict(tensors)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{path} does not hold the tensors of its network: {reason}") from error
+    dtype = _check_network(network, tensors, path, build)
+    model = build(network).to(dtype)
+    model.load_state_dict(tensors)
     check_finite(model)
     return model
+
+
+def parse_tensors(content: bytes, source: str | Path) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file."""
+    try:
+        tensors: dict[str, Tensor] = load(content)
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{source} is damaged: its tensors cannot be read ({one_line(error)}).") from error
+    return tensors
+
+
+def check_tensors(
+    found: Mapping[str, Tensor],
+    expected: Mapping[str, Tensor],
+    source: str | Path,
+    dtype: torch.dtype | None = None,
+) -> None:
+    """Refuse tensors whose names, shapes or types are not the expected ones; floats may have `dtype`."""
+    for name in sorted(found.keys() ^ expected.keys()):
+        raise InputError(f"{source} is damaged: {name!r:.60} is missing or too much among its tensors.")
+    for name, tensor in expected.items():
+        wanted = (dtype if dtype and tensor.is_floating_point() else tensor.dtype, tuple(tensor.shape))
+        got = (found[name].dtype, tuple(found[name].shape))
+        if got != wanted:
+            raise InputError(
+                f"{source} is damaged: {name} must be {wanted[0]} of shape {wanted[1]}, "
+                f"got {got[0]} of {got[1]}."
+            )
 
 
 def check_finite(model: torch.nn.Module) -> None:
@@ -86,10 +98,12 @@ def check_finite(model: torch.nn.Module) -> None:
 
 
 def _read_network(metadata: dict[str, str], path: str | Path) -> Network:
+    text = metadata.get("config" if metadata["version"] == "1" else "network", "null")
+    values = parse_json(text, path)
     try:
-        return read_network(json.loads(metadata["config" if metadata["version"] == "1" else "network"]))
-    except (KeyError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} has no readable network in its header ({error}).") from error
+        return read_network(values)
+    except InputError as error:
+        raise InputError(f"{path} is damaged: {error}") from error
 
 
 def _from_version_1(network: Network, tensors: dict[str, Tensor]) -> tuple[Network, dict[str, Tensor]]:
@@ -100,3 +114,31 @@ def _from_version_1(network: Network, tensors: dict[str, Tensor]) -> tuple[Netwo
     return replace(network, input_bias=False), {
         name: tensor for name, tensor in tensors.items() if name not in biases
     }
+
+
+def _check_network(
+    network: Network, tensors: Mapping[str, Tensor], path: str | Path, build: Builder
+) -> torch.dtype:
+    """Return the type of these tensors; refuse a network of others before it takes memory or time."""
+    count = sum(tensor.numel() for tensor in tensors.values())
+    for name in SIZES:
+        size = getattr(network, name)
+        if size is not None and not 1 <= size <= max(1, len(tensors) if name == "num_layers" else count):
+            raise InputError(f"{path} is damaged: {name} is {size!r:.30}, its tensors hold {count} numbers.")
+    dtypes = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
+    if len(dtypes) != 1 or not dtypes <= {torch.float32, torch.float64}:
+        raise InputError(f"{path} is damaged: its tensors must be all float32 or all float64.")
+    dtype = dtypes.pop()
+    check_tensors(tensors, _expected(network, build, count, path), path, dtype)
+    return dtype
+
+
+def _expected(network: Network, build: Builder, count: int, path: str | Path) -> dict[str, Tensor]:
+    """Return tensors of the shapes that `network` asks for, without memory behind them where that can be."""
+    try:
+        with torch.device("meta"):
+            return build(network).state_dict()
+    except RuntimeError as error:  # torch's orthogonal map looks at values
+        if network.hidden_size**2 > count:  # it is of a dense matrix
+            raise InputError(f"{path} is damaged: it is too short for its hidden_size.") from error
+        return build(network).state_dict()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from hadamrnn import fixedpoint
@@ -28,7 +27,7 @@ def measure_run(setup: Setup, path: Path, splits: Splits, ended: str = "finished
     """Return the figures of the run at `path`; its integer network is written beside it."""
     folder, model = load_run(path)
     config = folder.config
-    rows = [json.loads(line) for line in folder.metrics_path.read_text().splitlines()]
+    rows = [asdict(row) for row in folder.rows()]
     # Not of `Outcome`: a run that diverged has none.
     choose = max if splits.metric == "accuracy" else min
     best = choose(rows, key=lambda row: row["validation_metric"])
@@ -47,9 +46,9 @@ def measure_run(setup: Setup, path: Path, splits: Splits, ended: str = "finished
         best_step=best["step"],
         seconds=round(rows[-1]["seconds"], 1),
         ended=ended,
-        threads=folder.metadata["threads"],
+        threads=folder.record.threads,
         cpu=cpu_model(),
-        versions=folder.metadata["versions"],
+        versions=folder.record.versions,
         note=splits.note,
         curve=curve_columns(rows),
     )
@@ -65,7 +64,7 @@ def integer_figures(
     metadata = {"task": splits.task, "metric": splits.metric, "experiment": setup.key}
     integer = replace(integer, metadata={**integer.metadata, **metadata})
     fixedpoint.save(integer, folder.path / fixedpoint.FILE_NAME)
-    network = IntegerNetwork(integer, folder.metadata["threads"])
+    network = IntegerNetwork(integer, folder.record.threads)
     return IntegerFigures(
         activation_bits=ACTIVATION_BITS,
         test=evaluate(network, splits.test, splits.metric) if splits.test.labelled else None,

@@ -15,10 +15,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from hadamrnn.files import write_atomically
+from hadamrnn.files import read_json, write_atomically
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.rnn import HadamRNN
-from hadamrnn.paper.results import dump, read_json
+from hadamrnn.paper.results import ADVICE, dump
+from hadamrnn.records import from_json
 
 FORMAT = "hadamrnn memorization"
 FORMAT_VERSION = 1
@@ -97,4 +98,6 @@ def write_memorization(folder: Path, found: Memorization) -> Path:
 def read_memorization(folder: Path) -> Memorization | None:
     """Return the experiment's result, None if it was not run."""
     path = folder / FILE_NAME
-    return Memorization(**read_json(path, FORMAT, FORMAT_VERSION)) if path.is_file() else None
+    if not path.is_file():
+        return None
+    return from_json(Memorization, read_json(path, FORMAT, FORMAT_VERSION, ADVICE), path)

@@ -7,17 +7,19 @@ results of several machines lie side by side in one folder under version control
 from __future__ import annotations
 
 import json
+import math
 import platform
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 from hadamrnn.errors import InputError
-from hadamrnn.files import write_atomically
+from hadamrnn.files import read_json, write_atomically
+from hadamrnn.records import from_json
 
 FORMAT = "hadamrnn result"
 FORMAT_VERSION = 1
+ADVICE = "Remove it and run its row again."
 CURVE_POINTS = 200
 CURVE_DIGITS = 5
 CURVE = ("epoch", "loss", "validation", "flips")
@@ -76,6 +78,18 @@ class Result:
     note: str = ""
     curve: dict[str, list[float]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise InputError(f"preset must be one of {', '.join(PRESETS)}, got {self.preset[:40]!r}.")
+        if not all(isinstance(self.config.get(name), str) for name in ("task", "model")):
+            raise InputError("config must name its task and model.")
+        columns = [self.curve.get(name, []) for name in CURVE]
+        if self.curve.keys() - set(CURVE) or len({len(column) for column in columns}) > 1:
+            raise InputError(f"curve must hold {', '.join(CURVE)}, lists of one length.")
+        figures = (self.test, self.validation, self.kilobytes, self.epochs, self.seconds, *sum(columns, []))
+        if not all(figure is None or math.isfinite(figure) for figure in figures):
+            raise InputError("All figures must be finite.")
+
     @property
     def name(self) -> str:
         return result_name(self.experiment, self.preset, self.seed)
@@ -106,18 +120,7 @@ def dump(values: dict[str, Any]) -> bytes:
 
 def read_result(path: Path) -> Result:
     """Return the result that `write_result` wrote."""
-    values = read_json(path, FORMAT, FORMAT_VERSION)
-    try:
-        integer = values.get("integer")
-        figures = None if integer is None else IntegerFigures(**_checked(IntegerFigures, integer))
-        result = Result(**_checked(Result, {**values, "integer": figures}))
-        _check_curve(result.curve)
-        if not all(isinstance(result.config.get(name), str) for name in ("task", "model")):
-            raise TypeError("config must name its task and model")
-        if result.preset not in PRESETS:
-            raise TypeError(f"preset must be one of {', '.join(PRESETS)}, got {result.preset[:40]!r}")
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{path} is damaged: {error}. Remove it and run its row again.") from error
+    result = from_json(Result, read_json(path, FORMAT, FORMAT_VERSION, ADVICE), path)
     if path.name != f"{result.name}.json":
         raise InputError(f"{path} holds the result {result.name}: a result's file has its name.")
     return result
@@ -126,47 +129,6 @@ def read_result(path: Path) -> Result:
 def read_results(folder: Path) -> list[Result]:
     """Return all results of a folder, ordered by name; an absent folder has none."""
     return [read_result(path) for path in sorted(folder.glob("*.seed*.json"))]
-
-
-def read_json(path: Path, kind: str, version: int) -> dict[str, Any]:
-    """Return the fields of a JSON file of ours, its format checked and taken off."""
-    if not path.is_file():
-        raise InputError(f"{path} is no {kind} but a folder or a device. Remove it and run its row again.")
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
-        found = (values.pop("format"), values.pop("version"))
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        reason = f"{error!r}"[:100]
-        raise InputError(f"{path} is no {kind} ({reason}). Remove it and run its row again.") from error
-    if found != (kind, version):
-        raise InputError(
-            f"{path} must be a {kind} of version {version}, got {found[0]} of version {found[1]}."
-        )
-    return dict(values)
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is no figure")
-
-
-def _checked(kind: type, values: Any) -> dict[str, Any]:
-    """Return `values` if they are an object whose entries have the types of the fields of `kind`."""
-    if not isinstance(values, dict):
-        raise TypeError(f"{kind.__name__} must be an object, got {str(values)[:40]!r}")
-    for name, hint in get_type_hints(kind).items():
-        parts = get_args(hint) if get_origin(hint) is UnionType else (hint,)
-        wanted = tuple(get_origin(part) or part for part in parts)
-        if name in values and not isinstance(values[name], (*wanted, int) if float in wanted else wanted):
-            raise TypeError(f"{name} must be {hint}, got {str(values[name])[:40]!r}")
-    return values
-
-
-def _check_curve(curve: dict[str, list[float]]) -> None:
-    columns = [curve.get(name) for name in CURVE if curve]
-    if any(not isinstance(column, list) or len(column) != len(columns[0] or ()) for column in columns):
-        raise TypeError(f"curve must hold {', '.join(CURVE)}, lists of one length")
-    if not all(isinstance(value, int | float) for column in columns for value in column or ()):
-        raise TypeError("curve must hold numbers")
 
 
 def curve_columns(rows: list[dict[str, Any]]) -> dict[str, list[float]]:

@@ -12,15 +12,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
 from hadamrnn.errors import InputError
-from hadamrnn.files import write_atomically
+from hadamrnn.files import parse_json, read_sealed, seal, write_atomically
+from hadamrnn.nn.storage import check_tensors, parse_tensors
+from hadamrnn.records import from_json
 
 FORMAT = "hadamrnn checkpoint"
-FORMAT_VERSION = "1"
+VERSIONS = ("1", "2")  # 1 had no checksum
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
@@ -41,6 +42,12 @@ class Counters:
     metrics_bytes: int = 0
     level: float | None = None
     idle: int = 0
+    metrics_sha256: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("step", "flips", "best_step", "metrics_bytes"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name} must be 0 or more, got {getattr(self, name)}.")
 
 
 def write_checkpoint(path: Path, groups: Mapping[str, Mapping[str, Tensor]], counters: Counters) -> None:
@@ -50,28 +57,30 @@ def write_checkpoint(path: Path, groups: Mapping[str, Mapping[str, Tensor]], cou
         for group, members in groups.items()
         for name, tensor in members.items()
     }
-    header = {"format": FORMAT, "version": FORMAT_VERSION, "counters": json.dumps(asdict(counters))}
-    write_atomically(path, save(tensors, header))
+    header = {"format": FORMAT, "version": VERSIONS[-1], "counters": json.dumps(asdict(counters))}
+    write_atomically(path, seal(save(tensors, header)))
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, dict[str, Tensor]], Counters]:
     """Return the groups and counters that `write_checkpoint` wrote."""
+    header, content = read_sealed(path, FORMAT, VERSIONS, "Resume with the release that wrote it.")
     groups: dict[str, dict[str, Tensor]] = {}
-    try:
-        with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            for key in file.keys():
-                group, _, name = key.partition("/")
-                groups.setdefault(group, {})[name] = file.get_tensor(key)
-    except SafetensorError as error:
-        raise InputError(f"{path} is no readable checkpoint ({error}). Start the run again.") from error
-    if header.get("format") != FORMAT or header.get("version") != FORMAT_VERSION:
-        found = f"{header.get('format')!r}, version {header.get('version')!r}"
-        raise InputError(
-            f"{path} must be a {FORMAT} of version {FORMAT_VERSION}, got {found}. "
-            "Resume with the release that wrote it."
-        )
-    return groups, Counters(**json.loads(header["counters"]))
+    for key, tensor in parse_tensors(content, path).items():
+        group, _, name = key.partition("/")
+        groups.setdefault(group, {})[name] = tensor
+    return groups, from_json(Counters, parse_json(header.get("counters", "null"), path), path)
+
+
+def check_fits(groups: Mapping[str, Mapping[str, Tensor]], model: nn.Module, path: Path) -> None:
+    """Refuse a checkpoint of another network than `model`: by names, shapes and types of its tensors."""
+    state = model.state_dict()
+    check_tensors(groups.get("model", {}), state, path)
+    if "best" in groups:
+        check_tensors(groups["best"], state, path)
+    for moment in MOMENTS[1:]:
+        found = groups.get(f"adam_{moment}", {})
+        expected = {name: parameter for name, parameter in model.named_parameters() if name in found}
+        check_tensors(found, expected, path)
 
 
 def adam_tensors(optimizer: torch.optim.Adam, model: nn.Module) -> dict[str, dict[str, Tensor]]:

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from hadamrnn.errors import InputError
+from hadamrnn.files import parse_yaml, read_regular
 from hadamrnn.network import Network, network_values, option, read_network
 from hadamrnn.training.presets import DEFAULT_PRESET, bits_values, model_values, preset_values
 
 DECAYS = ("none", "exponential", "cosine")
 DTYPES = ("float32", "float64")
+MAX_YAML_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -200,16 +202,11 @@ def _join(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """Return the names and values of a YAML file."""
-    import yaml
-
-    try:
-        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no readable YAML: {' '.join(str(error).split())}.") from error
+    values = parse_yaml(read_regular(path, MAX_YAML_BYTES).decode(errors="replace"), path)
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise InputError(f"{path} must hold names with values, as in `epochs: 10`, got {values!r}.")
+        raise InputError(f"{path} must hold names with values, as in `epochs: 10`, got {values!r:.60}.")
     return {str(name): value for name, value in values.items()}
 
 

@@ -11,7 +11,9 @@ resume.safetensors   what `train --resume` needs
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
 import platform
 from collections.abc import Iterator
@@ -25,8 +27,10 @@ import torch
 
 from hadamrnn.data.splits import Metric, Splits
 from hadamrnn.errors import InputError
-from hadamrnn.files import write_atomically
+from hadamrnn.files import parse_json, read_json, read_regular, write_atomically
+from hadamrnn.records import from_json
 from hadamrnn.training.config import TrainingConfig, config_yaml, read_config
+from hadamrnn.training.progress import Row
 from hadamrnn.version import package_version
 
 FORMAT = "hadamrnn run"
@@ -46,6 +50,16 @@ class TaskFacts:
     offset: tuple[float, ...] | None
     scale: tuple[float, ...] | None
 
+    def __post_init__(self) -> None:
+        for name in ("seq_length", "levels"):
+            size = getattr(self, name)
+            if size is not None and not 1 <= size < 1 << 31:
+                raise InputError(f"{name} must be a positive 32-bit number, got {size!r:.40}.")
+        sizes = {len(each) for each in (self.offset, self.scale) if each is not None}
+        finite = all(math.isfinite(value) for value in (*(self.offset or ()), *(self.scale or ())))
+        if len(sizes) > 1 or not finite or 0 in (self.scale or ()):
+            raise InputError("offset and scale must be as many finite numbers each, no scale of them 0.")
+
     @staticmethod
     def of(splits: Splits) -> TaskFacts:
         offset, scale = (
@@ -56,17 +70,30 @@ class TaskFacts:
         )
 
 
+@dataclass(frozen=True)
+class Record:
+    """What run.json holds, beside its format."""
+
+    seed: int
+    threads: int
+    data_dir: str | None
+    versions: dict[str, str | None]
+    facts: TaskFacts
+
+
 class RunFolder:
     """A run on disk. Make one with `create`, find one with `open`."""
 
-    def __init__(
-        self, path: Path, config: TrainingConfig, facts: TaskFacts, metadata: dict[str, Any]
-    ) -> None:
+    def __init__(self, path: Path, config: TrainingConfig, record: Record) -> None:
         self.path = path
         self.config = config
-        self.facts = facts
-        self.metadata = metadata
+        self.record = record
         self.saved_step: int | None = None
+        self._metrics_digest = hashlib.sha256()
+
+    @property
+    def facts(self) -> TaskFacts:
+        return self.record.facts
 
     @staticmethod
     def create(
@@ -75,20 +102,19 @@ class RunFolder:
         """Make the folder of a new run."""
         path = Path(path)
         check_free(path)
-        metadata: dict[str, Any] = {
-            "format": FORMAT,
-            "version": FORMAT_VERSION,
-            "seed": config.seed,
-            "threads": torch.get_num_threads(),
-            "data_dir": None if data_dir is None else str(Path(data_dir).resolve()),
-            "versions": versions(),
-            "facts": asdict(TaskFacts.of(splits)),
-        }
+        record = Record(
+            seed=config.seed,
+            threads=torch.get_num_threads(),
+            data_dir=None if data_dir is None else str(Path(data_dir).resolve()),
+            versions=versions(),
+            facts=TaskFacts.of(splits),
+        )
+        values = {"format": FORMAT, "version": FORMAT_VERSION, **asdict(record)}
         path.mkdir(parents=True, exist_ok=True)
         # The configuration comes last: a folder that has one is a run.
-        write_atomically(path / "run.json", (json.dumps(metadata, indent=1) + "\n").encode())
+        write_atomically(path / "run.json", (json.dumps(values, indent=1) + "\n").encode())
         write_atomically(path / "config.yaml", config_yaml(config))
-        return RunFolder(path, config, TaskFacts.of(splits), metadata)
+        return RunFolder(path, config, record)
 
     @staticmethod
     def open(path: str | Path) -> RunFolder:
@@ -96,18 +122,10 @@ class RunFolder:
         path = Path(path)
         if not (path / "config.yaml").is_file() or not (path / "run.json").is_file():
             raise InputError(f"{path} must be a run folder, with config.yaml and run.json in it.")
-        try:
-            metadata = json.loads((path / "run.json").read_text(encoding="utf-8"))
-            found = (metadata["format"], metadata["version"])
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-            raise InputError(f"{path / 'run.json'} is damaged ({error!r}).") from error
-        if found != (FORMAT, FORMAT_VERSION):
-            raise InputError(
-                f"{path} must be a {FORMAT} of version {FORMAT_VERSION}, got {found[0]} of version "
-                f"{found[1]}. Use the release of hadamrnn that wrote it."
-            )
-        facts = {name: _tuple(value) for name, value in metadata["facts"].items()}
-        return RunFolder(path, read_config(path / "config.yaml"), TaskFacts(**facts), metadata)
+        advice = "Use the release of hadamrnn that wrote it."
+        values = read_json(path / "run.json", FORMAT, FORMAT_VERSION, advice)
+        record = from_json(Record, values, path / "run.json")
+        return RunFolder(path, read_config(path / "config.yaml"), record)
 
     @property
     def metrics_path(self) -> Path:
@@ -135,7 +153,7 @@ class RunFolder:
 
     def version_changes(self) -> list[str]:
         """Return what is no longer as it was when the run began, which may cost its bits."""
-        began = self.metadata["versions"]
+        began = self.record.versions
         return [
             f"{name} {now}, was {began.get(name)}"
             for name, now in versions().items()
@@ -148,22 +166,35 @@ class RunFolder:
             for leftover in self.path.glob(f".{name}.*"):
                 leftover.unlink(missing_ok=True)
 
-    def cut_metrics(self, size: int) -> None:
-        """Drop the rows that were written after the checkpoint: they come again."""
+    def cut_metrics(self, size: int, sha256: str | None) -> None:
+        """Drop the rows that were written after the checkpoint: they come again.
+
+        Those before must be the ones it knows, by their checksum (None: a checkpoint that holds none).
+        """
         self.metrics_path.touch()
-        if self.metrics_path.stat().st_size < size:
+        content = read_regular(self.metrics_path)[:size]
+        self._metrics_digest = hashlib.sha256(content)
+        if len(content) < size or sha256 not in (None, self._metrics_digest.hexdigest()):
             raise InputError(
-                f"{self.metrics_path} is shorter than when the checkpoint was written. Start the run again."
+                f"{self.metrics_path} is shorter than when the checkpoint was written, or was changed. "
+                "Start the run again."
             )
         os.truncate(self.metrics_path, size)
 
-    def append_row(self, row: dict[str, Any]) -> int:
-        """Append a row to metrics.jsonl and return the file's new size."""
+    def append_row(self, row: dict[str, Any]) -> tuple[int, str]:
+        """Append a row to metrics.jsonl and return the file's new size and checksum."""
+        line = (json.dumps(row) + "\n").encode()
         with self.guarded(), self.metrics_path.open("ab") as file:
-            file.write((json.dumps(row) + "\n").encode())
+            file.write(line)
             file.flush()
             os.fsync(file.fileno())
-            return file.tell()
+            self._metrics_digest.update(line)
+            return file.tell(), self._metrics_digest.hexdigest()
+
+    def rows(self) -> list[Row]:
+        """Return the rows of metrics.jsonl."""
+        lines = read_regular(self.metrics_path).splitlines()
+        return [from_json(Row, parse_json(line, self.metrics_path), self.metrics_path) for line in lines]
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -210,7 +241,3 @@ def versions() -> dict[str, str | None]:
         except metadata.PackageNotFoundError:
             found[package] = None
     return found
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

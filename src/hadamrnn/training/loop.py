@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from hadamrnn.data.splits import Splits
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.storage import save_model
-from hadamrnn.training.checkpoint import read_checkpoint, write_checkpoint
+from hadamrnn.training.checkpoint import check_fits, read_checkpoint, write_checkpoint
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.events import EventLog
 from hadamrnn.training.folder import RunFolder
@@ -114,11 +114,14 @@ class Session:
     def _resume(self) -> None:
         """Go on from the folder's checkpoint, if there is one."""
         if self.source is not None and self.source.resume_path.is_file():
-            self.trainer.restore(*read_checkpoint(self.source.resume_path))
+            groups, counters = read_checkpoint(self.source.resume_path)
+            check_fits(groups, self.trainer.model, self.source.resume_path)
+            self.trainer.restore(groups, counters)
             self.source.saved_step = self.trainer.counters.step
         if self.folder is not None:
             self.folder.sweep()
-            self.folder.cut_metrics(self.trainer.counters.metrics_bytes)
+            counters = self.trainer.counters
+            self.folder.cut_metrics(counters.metrics_bytes, counters.metrics_sha256)
             if self.trainer.finished:
                 self._save()  # the kill may have come between the checkpoint and the model
             else:
@@ -127,7 +130,8 @@ class Session:
 
     def _record(self, row: Row, best: bool) -> None:
         if self.folder is not None:
-            self.trainer.counters.metrics_bytes = self.folder.append_row(asdict(row))
+            counters = self.trainer.counters
+            counters.metrics_bytes, counters.metrics_sha256 = self.folder.append_row(asdict(row))
             if self._events is not None:
                 found = {name: value for name, value in asdict(row).items() if value is not None}
                 values = {name: float(value) for name, value in found.items() if name != "step"}

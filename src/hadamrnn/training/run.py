@@ -12,6 +12,7 @@ import torch
 from hadamrnn.baselines.networks import load_model
 from hadamrnn.data import load_task
 from hadamrnn.data.splits import Splits
+from hadamrnn.errors import InputError
 from hadamrnn.locks import held
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.config import TrainingConfig
@@ -55,7 +56,7 @@ def resume(path: str | Path, sitting: Sitting | None = None) -> Outcome:
     folder = RunFolder.open(path)
     processes = join_processes(folder.config.dtype)
     with held(folder.path) if processes.rank == 0 else nullcontext():
-        data_dir = sitting.data_dir or folder.metadata["data_dir"]
+        data_dir = sitting.data_dir or folder.record.data_dir
         splits, model = _prepare(folder.config, sitting, data_dir)
         return _fit(folder.config, splits, model, folder, processes, sitting)
 
@@ -63,13 +64,19 @@ def resume(path: str | Path, sitting: Sitting | None = None) -> Outcome:
 def load_run(path: str | Path) -> tuple[RunFolder, SequenceModel]:
     """Return a run and its best model."""
     folder = RunFolder.open(path)
-    return folder, load_model(folder.trained_model_path()).eval()
+    model = load_model(folder.trained_model_path()).eval()
+    dtype = str(model.readout.weight.dtype).removeprefix("torch.")
+    if dtype != folder.config.dtype:
+        raise InputError(
+            f"{folder.model_path} must be {folder.config.dtype} as config.yaml says, got {dtype}."
+        )
+    return folder, model
 
 
 def load_splits(folder: RunFolder, data_dir: str | Path | None = None) -> Splits:
     """Return the task that a run was trained on, from `data_dir` or from where the run found it."""
     config = folder.config
-    return load_task(config.task, data_dir or folder.metadata["data_dir"], **config.task_options)
+    return load_task(config.task, data_dir or folder.record.data_dir, **config.task_options)
 
 
 def _prepare(
