@@ -18,7 +18,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,11 +136,13 @@ def _header(data: bytes) -> dict[str, Any]:
 
 
 def _parse(text: str | bytes) -> dict[str, Any]:
-    def refuse(constant: str) -> NoReturn:
-        raise ValueError(f"{constant} is no number")
+    def finite(number: str) -> float:
+        if not math.isfinite(float(number)):
+            raise ValueError(f"{number:.20} is no finite number")
+        return float(number)
 
     try:
-        value = json.loads(text, parse_constant=refuse)
+        value = json.loads(text, parse_constant=finite, parse_float=finite)
     except (ValueError, RecursionError) as error:
         raise InputError(f"The file is damaged: {one_line(error)}.") from error
     if not isinstance(value, dict):
