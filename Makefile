@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.c' -o -name '*.h' 2>/dev/null) $(wildcard CMakeLists.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-edge test-pages check results docs sanitize clean
+.PHONY: help setup demo test test-edge test-pages check results docs sanitize fuzz clean
 
 help:
 	@echo "make demo        handwritten digits from data to C"
@@ -16,6 +16,7 @@ help:
 	@echo "make results     write RESULTS.md and the page from results/"
 	@echo "make docs        build the documentation into site/"
 	@echo "make sanitize    run the kernel tests under AddressSanitizer and UBSan"
+	@echo "make fuzz        read 5,000 damaged files and run 200 drawn command lines"
 	@echo "make setup       build .venv (the others do it by themselves)"
 
 # Editable, so that Python edits need no reinstall; a changed C source or pyproject.toml does.
@@ -78,6 +79,11 @@ sanitize: setup
 	  ASAN_OPTIONS=detect_leaks=0 HADAMRNN_NATIVE_LIBRARY=build/sanitize/hadamrnn_kernels.so OMP_NUM_THREADS=2 \
 	  $(BIN)/python -m pytest -p no:cacheprovider tests/kernels/test_native.py tests/nn/test_evaluators.py tests/nn/test_loss.py \
 	  -k "not compile and not opcheck and not forked and not instruction_set and not environment"
+
+# Every damaged file and drawn command line succeeds or is refused in one line, within 5 s and 1 GB. The tests
+# run a short form of it.
+fuzz: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz
 
 clean:
 	rm -rf $(VENV) build dist demo site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -67,7 +67,7 @@ def _typed(value: Any, hint: Any, source: str) -> Any:
         pairs = _instance(value, dict).items()
         return {_instance(name, str): _typed(each, arguments[1], source) for name, each in pairs}
     if dataclasses.is_dataclass(hint):
-        return from_json(typing.cast(type, hint), value, source)
+        return from_json(typing.cast(type, hint), _instance(value, dict), source)
     if hint is float:
         return float(_instance(value, (int, float)))
     return _instance(value, hint)

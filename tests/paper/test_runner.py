@@ -277,11 +277,11 @@ def test_a_field_of_the_wrong_kind_is_one_line_or_harmless(
 def test_what_is_no_result_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
     path = tmp_path / "x.best.seed0.json"
     path.write_text(text)
-    with pytest.raises(InputError, match="is no hadamrnn result"):
+    with pytest.raises(InputError, match=r"is damaged|must be a hadamrnn result"):
         read_result(path)
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(InputError, match="a folder or a device"):
+    with pytest.raises(InputError, match="a folder, pipe or device"):
         read_results(tmp_path)
 
 

@@ -10,6 +10,7 @@ import json
 import math
 import platform
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,8 @@ class Result:
         columns = [self.curve.get(name, []) for name in CURVE]
         if self.curve.keys() - set(CURVE) or len({len(column) for column in columns}) > 1:
             raise InputError(f"curve must hold {', '.join(CURVE)}, lists of one length.")
-        figures = (self.test, self.validation, self.kilobytes, self.epochs, self.seconds, *sum(columns, []))
+        numbers = (self.test, self.validation, self.kilobytes, self.epochs, self.seconds)
+        figures = chain(numbers, *columns)
         if not all(figure is None or math.isfinite(figure) for figure in figures):
             raise InputError("All figures must be finite.")
 

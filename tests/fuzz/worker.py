@@ -1,0 +1,76 @@
+"""Runs cases in a forked process with limits of time and memory, and says how each ended."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import traceback
+from collections.abc import Callable, Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+SECONDS = 5
+BYTES = 1 << 30
+
+
+class TimeOut(BaseException):
+    """A case took longer than `SECONDS`."""
+
+
+def run_limited(cases: Sequence[Callable[[], str]]) -> list[str]:
+    """Return for every case what it returned, or how it went wrong.
+
+    A case that ends its process is seen as such, and the rest go on in a new one.
+    """
+    outcomes: list[str] = []
+    while len(outcomes) < len(cases):
+        receiver, sender = Pipe(duplex=False)
+        child = os.fork()
+        if child == 0:
+            _work(cases[len(outcomes) :], sender)
+        sender.close()
+        answers = True
+        try:
+            while len(outcomes) < len(cases):
+                if not receiver.poll(3 * SECONDS):  # the alarm inside was not heard
+                    answers = False
+                    os.kill(child, signal.SIGKILL)
+                outcomes.append(receiver.recv())
+        except EOFError:
+            outcomes.append("ends its process" if answers else f"hangs for more than {3 * SECONDS} s")
+        os.waitpid(child, 0)
+        receiver.close()
+    return outcomes
+
+
+def _work(cases: Sequence[Callable[[], str]], sender: Connection) -> None:
+    """Send the outcome of every case, and leave the process."""
+
+    def expire(number: int, frame: object) -> None:
+        raise TimeOut
+
+    try:
+        signal.signal(signal.SIGALRM, expire)
+        limit = virtual_bytes() + BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        for case in cases:
+            signal.setitimer(signal.ITIMER_REAL, SECONDS)
+            try:
+                outcome = case()
+            except TimeOut:
+                outcome = f"hangs for more than {SECONDS} s"
+            except MemoryError:
+                outcome = "takes more than 1 GB"
+            except BaseException:
+                outcome = "raises: " + traceback.format_exc()[-1500:]
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            sender.send(outcome)
+    finally:
+        os._exit(0)
+
+
+def virtual_bytes() -> int:
+    """Return the address space that this process takes."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -1,0 +1,50 @@
+"""JSON becomes a dataclass only if every field has its type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+
+from hadamrnn.errors import InputError
+from hadamrnn.records import from_json
+
+
+@dataclass
+class Inner:
+    size: int
+
+
+@dataclass
+class Outer:
+    inner: Inner | None
+    kind: Literal["a", "b"] = "a"
+    sizes: tuple[float, ...] = ()
+    names: dict[str, int | None] | None = None
+
+
+def test_nested_fields_lists_and_none_are_read() -> None:
+    assert from_json(Outer, {"inner": None}, "file") == Outer(None)
+    values = {"inner": {"size": 3}, "kind": "b", "sizes": [1, 2.5], "names": {"x": None, "y": 2}}
+    assert from_json(Outer, values, "file") == Outer(Inner(3), "b", (1.0, 2.5), {"x": None, "y": 2})
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ([], "must hold names with values"),
+        ({}, "it has no inner"),
+        ({"inner": 3}, "inner must be"),
+        ({"inner": {"size": True}}, "size must be int, got True"),
+        ({"inner": {"size": 1.0}}, "size must be int, got 1.0"),
+        ({"inner": {"size": 1, "more": 2}}, "'more', which is not one of its fields"),
+        ({"inner": None, "kind": "c"}, "kind must be"),
+        ({"inner": None, "sizes": [10**400]}, "sizes must be"),
+        ({"inner": None, "names": {"x": "y"}}, "names must be"),
+    ],
+)
+def test_a_field_of_another_type_is_refused_in_one_line(values: object, complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint) as caught:
+        from_json(Outer, values, "file")
+    assert "file is damaged" in str(caught.value) and "\n" not in str(caught.value)
