@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import random
@@ -12,10 +11,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from hadamrnn.baselines.networks import build_model, load_model
 from hadamrnn.errors import InputError
 from hadamrnn.files import parse_json, parse_yaml, read_regular, write_atomically
-from hadamrnn.nn.model import ModelConfig, build_model
-from hadamrnn.nn.storage import load_model, save_model
+from hadamrnn.network import Network, network_values
+from hadamrnn.nn.storage import save_model
 
 
 def test_a_file_gets_the_permissions_of_open_without_touching_the_umask(
@@ -82,7 +82,7 @@ def test_only_regular_files_within_the_limit_are_read(tmp_path: Path) -> None:
 
 def test_no_flipped_bit_of_a_model_loads_other_weights(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    save_model(build_model(ModelConfig(3, 8, 2)), path)
+    save_model(build_model(Network(3, 8, 2)), path)
     content = path.read_bytes()
     kept = {name: tensor.clone() for name, tensor in load_model(path).state_dict().items()}
     draw = random.Random(0)
@@ -99,10 +99,10 @@ def test_no_flipped_bit_of_a_model_loads_other_weights(tmp_path: Path) -> None:
 
 
 def test_a_model_without_a_checksum_still_loads(tmp_path: Path) -> None:
-    model = build_model(ModelConfig(3, 8, 2))
-    config = json.dumps(dataclasses.asdict(ModelConfig(3, 8, 2)))
+    model = build_model(Network(3, 8, 2))
+    config = json.dumps(network_values(Network(3, 8, 2)))
     save_file(model.state_dict(), tmp_path / "old", {"format": "hadamrnn", "version": "1", "config": config})
-    save_file(model.state_dict(), tmp_path / "new", {"format": "hadamrnn", "version": "2", "config": config})
+    save_file(model.state_dict(), tmp_path / "new", {"format": "hadamrnn", "version": "2", "network": config})
 
     found = load_model(tmp_path / "old").state_dict()
     assert all(torch.equal(found[name], tensor) for name, tensor in model.state_dict().items())
@@ -113,21 +113,23 @@ def test_a_model_without_a_checksum_still_loads(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "complaint"),
     [
-        ({"hidden_size": 2147483648}, "hidden_size is 2147483648"),
-        ({"num_layers": 10_000_000}, "num_layers is 10000000"),
-        ({"vocabulary_size": 1_000_000_000}, "vocabulary_size is 1000000000"),
-        ({"input_size": "3"}, "input_size must be int, got '3'"),
-        ({"num_layers": True}, "num_layers must be int, got True"),
+        ({"hidden_size": 2147483648}, "hidden_size must be an int in 1..32768, got 2147483648"),
+        ({"num_layers": 10_000_000}, "num_layers must be an int in 1..64"),
+        ({"vocabulary_size": 1_000_000_000, "input_kind": "embedded"}, "vocabulary_size must be"),
+        ({"input_size": "3"}, "input_size must be an int in"),
+        ({"num_layers": True}, "num_layers must be an int in"),
         ({"hidden_size": 16}, "must be torch.float32 of shape"),
         ({"switches": "rows+columns"}, "is missing or too much"),
-        ({"colour": 1}, "'colour', which is not one of its fields"),
+        ({"hidden_size": 16384, "num_blocks": 1}, "hidden_size is 16384, its tensors hold"),
+        ({"num_layers": 64}, "num_layers is 64"),
+        ({"colour": 1}, "A field of a network must be one of"),
     ],
 )
 def test_a_configuration_that_lies_is_refused_before_anything_is_built(
     setting: dict[str, object], complaint: str, tmp_path: Path
 ) -> None:
-    config = {**dataclasses.asdict(ModelConfig(3, 8, 2)), **setting}
+    config = {**network_values(Network(3, 8, 2)), **setting}
     metadata = {"format": "hadamrnn", "version": "1", "config": json.dumps(config)}
-    save_file(build_model(ModelConfig(3, 8, 2)).state_dict(), tmp_path / "model", metadata)
+    save_file(build_model(Network(3, 8, 2)).state_dict(), tmp_path / "model", metadata)
     with pytest.raises(InputError, match=complaint):
         load_model(tmp_path / "model")

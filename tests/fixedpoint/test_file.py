@@ -215,7 +215,7 @@ def test_what_is_no_model_says_so(tmp_path: Path) -> None:
     other = safetensors_numpy.save({"weight": np.zeros(3, np.float32)})
     (tmp_path / "other").write_bytes(other)
 
-    with pytest.raises(InputError, match=r"other: .* must be a hadamrnn-integer-model of version 1"):
+    with pytest.raises(InputError, match=r"other: .* must be a hadamrnn-integer-model of version 2"):
         load(tmp_path / "other")
     with pytest.raises(InputError, match="shorter than its header"):
         from_bytes(b"")
