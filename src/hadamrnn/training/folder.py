@@ -3,7 +3,7 @@
 config.yaml          the whole configuration: `train --config` repeats the run
 run.json             versions, seed, threads, and the facts of the task that inference needs
 metrics.jsonl        one row per validation
-tensorboard/         the same rows as event files
+tensorboard/         the same rows as event files, where tensorboardX is installed
 model.safetensors    the best model by validation
 resume.safetensors   what `train --resume` needs
 .lock                held by the process that writes the run

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from hadamrnn.data.splits import Splits
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.storage import save_model
 from hadamrnn.training.checkpoint import check_fits, read_checkpoint, write_checkpoint
 from hadamrnn.training.config import TrainingConfig
-from hadamrnn.training.events import EventLog
+from hadamrnn.training.events import open_events
 from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.objective import Objective
 from hadamrnn.training.processes import Processes
@@ -68,7 +70,7 @@ class Session:
         self.watcher = watcher
         self.source = folder
         self.folder = folder if trainer.processes.rank == 0 else None  # one process writes
-        self._events: EventLog | None = None
+        self._events: Any | None = None
 
     def run(self, checkpoint_seconds: float, stop: Callable[[], bool]) -> None:
         trainer, schedule = self.trainer, self.trainer.schedule
@@ -98,7 +100,8 @@ class Session:
         finally:
             self.watcher.close()
             if self._events is not None:
-                self._events.close()
+                with suppress(OSError):  # every row was flushed: there is nothing left to lose
+                    self._events.close()
 
     def outcome(self) -> Outcome:
         trainer, counters = self.trainer, self.trainer.counters
@@ -126,17 +129,18 @@ class Session:
                 self._save()  # the kill may have come between the checkpoint and the model
             else:
                 with self.folder.guarded():
-                    self._events = EventLog(self.folder.events_path, self.trainer.counters.step)
+                    self._events = open_events(self.folder.events_path, self.trainer.counters.step)
 
     def _record(self, row: Row, best: bool) -> None:
         if self.folder is not None:
             counters = self.trainer.counters
             counters.metrics_bytes, counters.metrics_sha256 = self.folder.append_row(asdict(row))
             if self._events is not None:
-                found = {name: value for name, value in asdict(row).items() if value is not None}
-                values = {name: float(value) for name, value in found.items() if name != "step"}
                 with self.folder.guarded():
-                    self._events.write(row.step, values)
+                    for name, value in asdict(row).items():
+                        if name != "step" and value is not None:
+                            self._events.add_scalar(name, value, row.step)
+                    self._events.flush()
         self.watcher.row(row, best)
 
     def _save(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from hadamrnn.data.splits import Metric
 
@@ -51,16 +51,17 @@ class Lines(Watcher):
         self._stream = stream or sys.stderr
 
     def start(self, step: int, total_steps: int, epochs: float, metric: Metric) -> None:
-        self._clock = Clock(step, total_steps)
+        self._first, self._total, self._began = step, total_steps, time.monotonic()
         self._epochs = epochs
         self._metric = metric
 
     def row(self, row: Row, best: bool) -> None:
+        pace = (time.monotonic() - self._began) / max(row.step - self._first, 1)
         print(
             f"epoch {row.epoch:g}/{self._epochs:g}  step {row.step}  loss {row.loss:.4g}  "
             f"{show_validation(self._metric, row, best)}flips {row.flips}  "
             f"rate {row.learning_rate:.2g}  {row.seconds:.1f} s  "
-            f"left {show_time(self._clock.left(row.step))}",
+            f"left {show_time(pace * (self._total - row.step))}",
             file=self._stream,
             flush=True,
         )
@@ -74,7 +75,8 @@ class Bar(Watcher):
             TextColumn("epoch {task.fields[epoch]}"),
             BarColumn(),
             TextColumn("{task.fields[status]}"),
-            TextColumn("left {task.fields[left]}"),
+            TextColumn("left"),
+            TimeRemainingColumn(),
         )
         self._progress = Progress(*columns, console=console or Console(stderr=True))
         self._task: TaskID | None = None
@@ -82,13 +84,10 @@ class Bar(Watcher):
         self._validated = "no validation yet"
 
     def start(self, step: int, total_steps: int, epochs: float, metric: Metric) -> None:
-        self._clock = Clock(step, total_steps)
         self._steps_per_epoch = total_steps / epochs
         self._epochs = epochs
         self._metric = metric
-        self._task = self._progress.add_task(
-            "train", total=total_steps, completed=step, epoch="", status="", left="?"
-        )
+        self._task = self._progress.add_task("train", total=total_steps, completed=step, epoch="", status="")
         self._progress.start()
 
     def advance(self, step: int, loss: float) -> None:
@@ -101,7 +100,6 @@ class Bar(Watcher):
             completed=step,
             epoch=f"{step / self._steps_per_epoch:.2f}/{self._epochs:g}",
             status=f"loss {loss:.4g}  {self._validated}",
-            left=show_time(self._clock.left(step)),
         )
 
     def row(self, row: Row, best: bool) -> None:
@@ -111,17 +109,6 @@ class Bar(Watcher):
 
     def close(self) -> None:
         self._progress.stop()
-
-
-class Clock:
-    """Estimates the time left from the pace of this session."""
-
-    def __init__(self, step: int, total_steps: int) -> None:
-        self._first, self._total, self._began = step, total_steps, time.monotonic()
-
-    def left(self, step: int) -> float:
-        done = max(step - self._first, 1)
-        return (time.monotonic() - self._began) / done * (self._total - step)
 
 
 def show_metric(metric: Metric, value: float) -> str:
