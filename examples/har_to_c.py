@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hadamrnn import HadamRNNClassifier, InputError, fixedpoint
+from hadamrnn import HadamRNNClassifier, InputError
 from hadamrnn.data.har import Windows, read_har
 
 ACTIVITIES = np.array(["walking", "upstairs", "downstairs", "sitting", "standing", "laying"])
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"integer    {np.mean(classifier.predict_integer(test.x, model) == labels):.2%}")
 
     folder = classifier.to_c(args.out / "c", "har", model=model)
-    size = fixedpoint.save(model, args.out / fixedpoint.FILE_NAME)
+    size = model.save(args.out / "model.int.safetensors")
     write_recording(test, args.out / "recording.npz")
     print(f"weights    {size.payload:,} bytes of {model.weight_bits}-bit weights, signs and biases")
     print(f"self-test  {self_test(folder)}")

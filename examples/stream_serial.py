@@ -38,7 +38,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn import Engine, InputError, SlidingWindow, fixedpoint
+from hadamrnn import Engine, InputError, IntegerModel, SlidingWindow, encode_raw
 
 START = 0xA5
 WINDOW, HOP, RATE = 128, 64, 50  # samples, samples, Hz: what the network was trained on
@@ -52,9 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--baud", type=int, choices=sorted(BAUD_RATES), default=115200)
     parser.add_argument("--short", action="store_true", help="play ten seconds only, for a test")
     args = parser.parse_args(argv)
-    if not (args.folder / fixedpoint.FILE_NAME).is_file():
-        raise InputError(f"{args.folder} must hold {fixedpoint.FILE_NAME}. Run first: har_to_c.py --out DIR")
-    model = fixedpoint.load(args.folder / fixedpoint.FILE_NAME)
+    path = args.folder / "model.int.safetensors"
+    if not path.is_file():
+        raise InputError(f"{args.folder} must hold {path.name}. Run first: har_to_c.py --out DIR")
+    model = IntegerModel.load(path)
     if args.port is not None:
         listen(model, open_port(args.port, args.baud))
         return 0
@@ -112,16 +113,14 @@ def play(descriptor: int, codes: NDArray[np.int16]) -> None:
             line.write(frame(sample))
 
 
-def listen(
-    model: fixedpoint.IntegerModel, descriptor: int, activity: NDArray[np.str_] | None = None
-) -> list[str]:
+def listen(model: IntegerModel, descriptor: int, activity: NDArray[np.str_] | None = None) -> list[str]:
     """Print and return the decisions on a stream, beside what was done where `activity` tells."""
     classes = str(model.metadata["classes"]).split(", ")
     frames, stream = Frames(descriptor, model.input_size), SlidingWindow(Engine(model), WINDOW, HOP)
     decisions, right, steps, clipped = [], 0, 0, 0
     try:
         for steps, sample in enumerate(frames, start=1):
-            codes, saturated = fixedpoint.encode_raw(model, sample)
+            codes, saturated = encode_raw(model, sample)
             clipped += saturated
             logits = stream.push(codes)
             if logits is not None:

@@ -48,9 +48,10 @@ def test_the_python_and_the_sh_blocks_run_in_order_and_print_what_is_shown(
     document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}  # a block may use what the ones above it made
     for block, below in pairwise([*blocks(document), Block("", "")]):
         if block.language == "python":
-            assert _alike(_printed(block), below.text)
+            assert _alike(_printed(block, names), below.text)
         elif block.language == "sh":
             for words in commands(block):
                 _run(words)
@@ -107,10 +108,10 @@ def test_every_guarantee_of_the_readme_names_tests_that_exist() -> None:
         assert f"\ndef {name}(" in (ROOT / file).read_text()
 
 
-def _printed(block: Block) -> str:
+def _printed(block: Block, names: dict[str, object]) -> str:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(block.text, "document", "exec"), {})
+        exec(compile(block.text, "document", "exec"), names)
     return printed.getvalue()
 
 

@@ -10,14 +10,19 @@ TYPE_CHECKING = False  # not from typing: the command handles signals before it 
 if TYPE_CHECKING:
     from hadamrnn.baselines.networks import build_model as build_model
     from hadamrnn.baselines.networks import load_model as load_model
+    from hadamrnn.data.splits import Split as Split
+    from hadamrnn.data.splits import Splits as Splits
+    from hadamrnn.data.tasks import load_task as load_task
     from hadamrnn.errors import InputError as InputError
     from hadamrnn.estimators.classifier import HadamRNNClassifier as HadamRNNClassifier
     from hadamrnn.estimators.regressor import HadamRNNRegressor as HadamRNNRegressor
     from hadamrnn.export.arduino import export_arduino as export_arduino
     from hadamrnn.export.c import export_c as export_c
+    from hadamrnn.export.onnx import export_onnx as export_onnx
     from hadamrnn.fixedpoint.cost import fast_step_cost as fast_step_cost
     from hadamrnn.fixedpoint.cost import network_size as network_size
     from hadamrnn.fixedpoint.cost import paper_step_cost as paper_step_cost
+    from hadamrnn.fixedpoint.encoding import encode_raw as encode_raw
     from hadamrnn.fixedpoint.engine import Engine as Engine
     from hadamrnn.fixedpoint.model import IntegerModel as IntegerModel
     from hadamrnn.fixedpoint.windows import SlidingWindow as SlidingWindow
@@ -49,10 +54,14 @@ if TYPE_CHECKING:
 
 _HOME = {
     "InputError": "errors",
+    "Split": "data.splits",
+    "Splits": "data.splits",
+    "load_task": "data.tasks",
     "HadamRNNClassifier": "estimators.classifier",
     "HadamRNNRegressor": "estimators.regressor",
     "export_arduino": "export.arduino",
     "export_c": "export.c",
+    "export_onnx": "export.onnx",
     "Tokens": "nn.inputs",
     "QuantizedLinear": "nn.linear",
     "Network": "network",
@@ -79,6 +88,7 @@ _HOME = {
     "RawInputs": "quantization.lowering",
     "lower": "quantization.lowering",
     "Engine": "fixedpoint.engine",
+    "encode_raw": "fixedpoint.encoding",
     "IntegerModel": "fixedpoint.model",
     "SlidingWindow": "fixedpoint.windows",
     "network_size": "fixedpoint.cost",

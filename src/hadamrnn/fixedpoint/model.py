@@ -21,7 +21,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,9 @@ from hadamrnn.errors import InputError, check_int
 from hadamrnn.fixedpoint.overflow import prove_input, prove_readout, prove_recurrence
 from hadamrnn.fixedpoint.validation import check_array, check_metadata, check_scale
 from hadamrnn.network import Network
+
+if TYPE_CHECKING:
+    from hadamrnn.fixedpoint.file import FileSize
 
 WeightBits = int | Literal["ternary"]
 Metadata = Mapping[str, str | int | float | bool]
@@ -92,6 +96,19 @@ class IntegerModel:
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
 
     __hash__ = None  # type: ignore[assignment]
+
+    @staticmethod
+    def load(path: Path | str) -> IntegerModel:
+        """Read a model that `save` or `hadamrnn quantize` wrote; anything else raises `InputError`."""
+        from hadamrnn.fixedpoint.file import load
+
+        return load(path)
+
+    def save(self, path: Path | str) -> FileSize:
+        """Write the model to `path`, whole or not at all; return what it takes."""
+        from hadamrnn.fixedpoint.file import save
+
+        return save(self, path)
 
     @property
     def hidden_size(self) -> int:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, check_name
 from hadamrnn.paper.main_tables import TABLES
 from hadamrnn.paper.printed import SCALES, TRAINING_TIMES, ScaleRow, TimeRow
 from hadamrnn.paper.rows import Setup
@@ -30,10 +30,8 @@ def setups(table: str) -> dict[str, tuple[Setup, tuple[int, ...]]]:
         return found
     if table in DERIVED:
         return {row.setup.key: (row.setup, (0,)) for row in DERIVED[table]}
-    if table not in TABLES:
-        nearest = get_close_matches(table, NAMES, n=1, cutoff=0.0)[0]
-        raise InputError(f"A table is one of {', '.join(NAMES)}, got {table!r}. Did you mean {nearest!r}?")
-    return TABLES[table].setups
+    check_name("A table", table, NAMES)
+    return TABLES[table].setups if table in TABLES else {}
 
 
 def select(table: str, patterns: Sequence[str] = ()) -> list[tuple[Setup, tuple[int, ...]]]:

@@ -9,10 +9,9 @@ A recipe holds what differs from the defaults of `TrainingConfig` and from the r
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import check_name
 
 DEFAULT_PRESET = "quick"
 
@@ -135,16 +134,10 @@ def preset_values(task: str, preset: str) -> Values:
     >>> preset_values("copy", "paper")["learning_rate"]
     0.0001
     """
-    if preset not in PRESETS:
-        nearest = get_close_matches(preset, PRESETS, n=1, cutoff=0.0)[0]
-        raise InputError(
-            f"A preset is one of {', '.join(PRESETS)}, got {preset!r}. Did you mean {nearest!r}?"
-        )
+    check_name("A preset", preset, PRESETS)
     recipes = PRESETS[preset]
     tasks = [name for name in recipes if name != "*"]
-    if task not in tasks:
-        nearest = get_close_matches(task, tasks, n=1, cutoff=0.0)[0]
-        raise InputError(f"A task is one of {', '.join(tasks)}, got {task!r}. Did you mean {nearest!r}?")
+    check_name("A task", task, tasks)
     return {**recipes["*"], **recipes[task]}
 
 
