@@ -15,8 +15,11 @@ import hadamrnn
 SOURCE = Path(__file__).parents[1] / "src" / "hadamrnn"
 
 # Each room with the rooms it may look into; the common ones are everybody's.
-COMMON = {"bits", "errors", "files", "interrupts", "locks", "network", "records", "tracing", "version"}
-TRAINING = {"data", "nn", "baselines", "training"}
+COMMON = {
+    *("bits", "errors", "files", "interrupts", "locks", "memory", "network", "records", "settings"),
+    *("tracing", "version"),
+}
+TRAINING = {"data", "hadamard", "nn", "baselines", "training"}
 ALL_BELOW = {*TRAINING, "hadamard", "kernels", "fixedpoint", "quantization", "export"}
 ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in COMMON},
@@ -53,7 +56,9 @@ TORCH_FREE = (
     "files",
     "interrupts",
     "locks",
+    "memory",
     "records",
+    "settings",
     "version",
 )
 

@@ -15,6 +15,7 @@ from typing import Any
 from hadamrnn.bits import check_weight_bits
 from hadamrnn.errors import InputError, check_choice, check_int, check_name, short
 from hadamrnn.hadamard.orders import order_factors
+from hadamrnn.settings import option
 
 HADAMRNN = "hadamrnn"
 RECURRENCES = ("linear", "relu")
@@ -24,11 +25,6 @@ INPUT_KINDS = ("dense", "one_hot", "embedded")
 MAX_SIZE = 1 << 15  # of hidden, input and output
 MAX_LAYERS = 64
 MAX_VOCABULARY = 1 << 20
-
-
-def option(default: Any, help: str) -> Any:
-    """Return a dataclass field that carries its line of help: commands make an option of it."""
-    return field(default=default, metadata={"help": help})
 
 
 @dataclass(frozen=True)

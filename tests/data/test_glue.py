@@ -169,7 +169,7 @@ def test_a_missing_part_is_named(folder: Path) -> None:
 def test_marks_need_room(folder: Path) -> None:
     write_sst2(folder)
 
-    with pytest.raises(InputError, match=r"seq_length >= 6 .*, got 5"):
+    with pytest.raises(InputError, match=r"seq_length must lie in 6\.\..*, got 5"):
         load_task("sst2", folder, seq_length=5)
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from hadamrnn.cli import build_parser, train
-from hadamrnn.cli.arguments import read_settings
-from hadamrnn.cli.reproduce import _jobs
+from hadamrnn.cli.arguments import read_options
+from hadamrnn.cli.reproduce import ReproduceOptions, _jobs
 from hadamrnn.pages.document import Cell, Document, Grid, to_markdown
 from hadamrnn.pages.drawing import Point, front
 from hadamrnn.paper.compare import Comparison, measurements, train_command
@@ -134,7 +134,7 @@ def test_the_printed_command_makes_the_configuration_that_was_run(result: Result
     changed = replace(result, config=config, seed=3)
     (found,) = measurements(PMNIST, TASKS["pmnist"], [changed])
     words = shlex.split(found.command("results"))
-    (job,) = _jobs(build_parser().parse_args(words[1:]))
+    (job,) = _jobs(read_options(build_parser().parse_args(words[1:]), ReproduceOptions))
 
     assert config_values(job.config) == {**config, "seed": 3}
     assert (job.preset, job.setup) == ("best", PMNIST.setup)
@@ -147,7 +147,7 @@ def test_a_run_of_no_table_is_repeated_by_train(result: Result) -> None:
     words = shlex.split(train_command(other))
     args = build_parser().parse_args(words[1:])
 
-    assert config_values(train._config(args, read_settings(args, train.SETTINGS))) == config
+    assert config_values(train.config_of(args)) == config
     text = to_markdown(build_document([other], None), "figures")
     assert f"`{train_command(other)}`" in text
 
@@ -267,6 +267,29 @@ def test_a_report_replaces_a_report_and_nothing_else(
     assert command(*report, "--force").status == 0 and (out / name).read_text() != "my own notes"
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"metric": 3},
+        {"test": "high"},
+        {"config": {}},
+        {"config": {"task": "pmnist"}},
+        {"integer": {"activation_bits": "x", "test": 0, "kilobytes": 1, "hidden_shift": 0, "saturations": 0}},
+        {"curve": {"epoch": "x"}},
+        {"curve": {"epoch": [1], "loss": [None], "validation": [1], "flips": [1]}},
+    ],
+)
+def test_a_damaged_row_takes_one_line(
+    damage: dict[str, object], result: Result, command: Command, tmp_path: Path
+) -> None:
+    path = write_result(tmp_path / "results", result)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
+
+    answer = command("report", "--results", tmp_path / "results", "--out", tmp_path)
+
+    assert answer.status == 2 and answer.err.count("\n") == 1 and path.name in answer.err
+
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -313,7 +336,8 @@ def test_where_we_stand_names_the_seed_the_recurrence_and_the_command_of_that_ru
     line = next(cells for cells in part.grid.lines if cells[0].text == "Permuted MNIST")
 
     assert "seed 2" in line[6].text and "ReLU" in line[6].text
-    (job,) = _jobs(build_parser().parse_args(shlex.split(line[9].text)[1:]))
+    args = build_parser().parse_args(shlex.split(line[9].text)[1:])
+    (job,) = _jobs(read_options(args, ReproduceOptions))
     assert config_values(job.config) == config
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 import torch
@@ -268,7 +268,7 @@ def test_the_outcome_is_the_best_row(draw: Draw) -> None:
 
 @pytest.mark.parametrize(("decay", "last"), [("none", 15), ("cosine", 90)])
 def test_a_run_without_progress_ends_unless_its_rate_has_still_to_fall(
-    decay: str, last: int, draw: Draw
+    decay: Literal["none", "cosine"], last: int, draw: Draw
 ) -> None:
     """Nothing gains 1e9, so the first row is the only progress; a cosine of 100 steps falls at step 80."""
     watcher = Rows()

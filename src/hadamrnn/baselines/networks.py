@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hadamrnn.baselines.fastgrnn import FastGRNN
 from hadamrnn.baselines.naive_binary import NaiveBinaryRNN
@@ -17,11 +18,12 @@ from hadamrnn.baselines.normalized_lstm import binary_lstm, ternary_lstm
 from hadamrnn.baselines.ornn import ORNN
 from hadamrnn.baselines.qornn import QORNN
 from hadamrnn.baselines.quantized_lstm import QuantizedLSTM
-from hadamrnn.errors import InputError, check_name
+from hadamrnn.errors import InputError, check_name, short
 from hadamrnn.network import HADAMRNN, Network, network_values
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.model import SequenceModel, assemble, hadamard_layer
 from hadamrnn.nn.storage import read_model
+from hadamrnn.settings import coerce, field_types
 
 STACKING = ("num_layers", "bidirectional", "dropout")
 # Settings that not every kind has, with the value that stands for "not set".
@@ -58,6 +60,12 @@ class Kind:
         names = list(inspect.signature(self.layer).parameters)
         return [name for name in names if name not in ("input_size", "hidden_size", *self.reads)]
 
+    @property
+    def types(self) -> dict[str, Any]:
+        """The declared types of what the layer takes."""
+        layer = self.layer.__init__ if inspect.isclass(self.layer) else self.layer
+        return field_types(layer)
+
 
 KINDS = {
     "lstm": Kind(lstm, STACKING),
@@ -88,8 +96,9 @@ def build_model(network: Network, evaluator: str = "auto") -> SequenceModel:
     for name in network.model_options:
         if name not in kind.options:
             known = f"takes {', '.join(kind.options)}" if kind.options else "takes none"
-            raise InputError(f"There is no model option {name!r}: {network.model} {known}.")
-    recurrent = kind.layer(network.input_size, network.hidden_size, **shared, **network.model_options)
+            raise InputError(f"There is no model option {short(name)}: {network.model} {known}.")
+    options = {name: coerce(name, value, kind.types[name]) for name, value in network.model_options.items()}
+    recurrent = kind.layer(network.input_size, network.hidden_size, **shared, **options)
     return assemble(recurrent, network, network.weight_bits if kind.quantized_readout else None)
 
 

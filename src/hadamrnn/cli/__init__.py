@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -24,6 +25,9 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status: 0 success, 2 bad input, 130 or 143 after a signal."""
     name = "hadamrnn"
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a path or a label may hold what UTF-8 does not
     try:
         args = build_parser().parse_args(argv)
         name = f"hadamrnn {args.command}"
@@ -33,16 +37,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{name}: {interrupted}", file=sys.stderr)
         return interrupted.status
     except InputError as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return 2
+        return complain(name, error)
     except BrokenPipeError:
         # The reader (`| head`) has seen enough; silence the flush at interpreter exit as well.
         sys.stderr.close()
         return 0
     except OSError as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return 2
+        return complain(name, error)
     return status or 0
+
+
+def complain(name: str, error: Exception) -> int:
+    """Print a refusal as one line, whatever names it repeats; return the exit status 2."""
+    print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)
+    return 2
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -61,5 +69,5 @@ class OneLineParser(argparse.ArgumentParser):
     """An argument parser whose errors take one line."""
 
     def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: {message}. See {self.prog} --help.", file=sys.stderr)
+        print(f"{self.prog}: {' '.join(message.split())}. See {self.prog} --help.", file=sys.stderr)
         raise SystemExit(2)

@@ -1,37 +1,152 @@
-"""Types of command-line values that several commands share."""
+"""Options of commands, derived from dataclasses: a field is an option, its type and range are checked.
+
+A command declares a frozen dataclass and calls `add_command`; its `run` gets an instance. Fields from
+`positional` have no dashes; a tuple takes several values; a bool is a switch.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+import dataclasses
+import typing
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 from hadamrnn.errors import InputError
-from hadamrnn.training.config import OPTIONS, parse_value
+from hadamrnn.settings import Range, Threads, field_types, option, read_scalar, read_text
+from hadamrnn.training.config import OPTIONS, SETTING_TYPES
 
 TASK_HELP = "copy, smnist, pmnist, imdb, sst2, qqp, har2, dsa19, digits, or your own arrays: FILE.npz"
+PAIR = "NAME=VALUE"
+MODEL_OPTION_HELP = "an option of this kind of network alone, as recurrent_rank=16 for fastgrnn"
+TASK_OPTION_HELP = "an option of the task's loader, as delay=200 for copy"
+Rounds = Annotated[int, Range(1, 10_000)]
+Minutes = Annotated[float, Range(0, 1e6, "(]")]
+T = TypeVar("T")
+
+
+def positional(metavar: str, help: str, default: Any = dataclasses.MISSING) -> Any:
+    """Return a dataclass field that is an argument without dashes; with a default it may be left out."""
+    return field(default=default, metadata={"metavar": metavar, "help": help})
+
+
+def repeated(metavar: str, help: str) -> Any:
+    """Return a dataclass field that is an option which may be repeated; its values make a tuple."""
+    return field(default=(), metadata={"repeat": metavar, "help": f"{help}; may be repeated"})
+
+
+def required(help: str) -> Any:
+    """Return a dataclass field that is an option which must be given."""
+    return field(metadata={"help": help})
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonOption:
+    """What every command takes that prints a figure."""
+
+    json: bool = option(False, "print one JSON object instead of text")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions:
+    """What every command takes that loads a task."""
+
+    data_dir: Path | None = option(None, "where data sets are; default HADAMRNN_DATA, else the user's cache")
+    threads: Threads | None = option(None, "CPU threads; default torch's choice")
+
+
+def add_command(parser: argparse.ArgumentParser, options: type[T], run: Callable[[T], int | None]) -> None:
+    """Give `parser` the options that the dataclass `options` declares; its command is `run`."""
+    add_options(parser, dataclasses.fields(options), field_types(options))  # type: ignore[arg-type]
+    parser.set_defaults(run=lambda args: run(read_options(args, options)))
+
+
+def add_options(
+    parser: Any, fields: Iterable[dataclasses.Field[Any]], types: dict[str, Any], both_ways: bool = False
+) -> None:
+    """Add an option for each field; `both_ways` gives a bool --no-NAME too. What is not given is not set."""
+    for each in fields:
+        metavar, help = each.metadata.get("metavar"), each.metadata["help"]
+        flag = "--" + each.name.replace("_", "-")
+        several = typing.get_origin(types[each.name]) is tuple
+        if metavar is not None:
+            nargs = None if each.default is dataclasses.MISSING else "?"
+            parser.add_argument(each.name, metavar=metavar, nargs=nargs, help=help, default=argparse.SUPPRESS)
+        elif types[each.name] is bool:
+            action: Any = argparse.BooleanOptionalAction if both_ways else "store_true"
+            parser.add_argument(flag, action=action, help=help, default=argparse.SUPPRESS)
+        elif "repeat" in each.metadata:
+            shown = each.metadata["repeat"]
+            parser.add_argument(flag, metavar=shown, action="append", help=help, default=argparse.SUPPRESS)
+        elif several:
+            parser.add_argument(
+                flag, metavar="X", nargs="+", action="extend", help=help, default=argparse.SUPPRESS
+            )
+        else:
+            needed = each.default is dataclasses.MISSING
+            kind = _metavar(types[each.name])
+            parser.add_argument(flag, metavar=kind, required=needed, help=help, default=argparse.SUPPRESS)
 
 
 def add_settings(group: Any, names: Iterable[str]) -> None:
-    """Make an option of each of these settings; `read_settings` reads them back."""
-    for name in names:
-        setting, flag = OPTIONS[name], "--" + name.replace("_", "-")
-        help = setting.metadata["help"]
-        if setting.type == "bool":
-            group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=help)
-        else:
-            group.add_argument(flag, metavar="X", help=help)
+    """Make an option of each of these settings of a run; `read_settings` reads them back."""
+    add_options(group, [OPTIONS[name] for name in names], SETTING_TYPES, both_ways=True)
 
 
 def read_settings(args: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
     """Return those of the settings that were given, as values of their type."""
-    found = {name: getattr(args, name) for name in names}
-    return {
-        name: parse_value(name, value) if isinstance(value, str) else value
-        for name, value in found.items()
-        if value is not None
-    }
+    return given_options(args, [OPTIONS[name] for name in names], SETTING_TYPES)
+
+
+def _metavar(hint: Any) -> str:
+    """Return how help calls a value: N a whole number, X another one, PATH a file or folder.
+
+    >>> _metavar(Threads | None), _metavar(Path), _metavar(float), _metavar(int | str)
+    ('N', 'PATH', 'X', 'NAME')
+    """
+    shown = str(hint)
+    names = {"str": "NAME", "Path": "PATH", "int": "N", "float": "X", "Literal": "NAME"}
+    return next((metavar for kind, metavar in names.items() if kind in shown), "X")
+
+
+def read_options(args: argparse.Namespace, options: type[T]) -> T:
+    """Return the dataclass that a command line fills in."""
+    return options(**given_options(args, dataclasses.fields(options), field_types(options)))  # type: ignore[arg-type]
+
+
+def given_options(
+    args: argparse.Namespace, fields: Iterable[dataclasses.Field[Any]], types: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the values of the options that were given, read by their types."""
+    given: dict[str, Any] = {}
+    for each in fields:
+        value = vars(args).get(each.name)
+        name = each.metadata.get("metavar") or "--" + each.name.replace("_", "-")
+        if isinstance(value, str):
+            given[each.name] = read_text(name, value, types[each.name])
+        elif isinstance(value, list):
+            kind = typing.get_args(types[each.name])[0]
+            given[each.name] = tuple(read_text(name, text, kind) for text in value)
+        elif value is not None:
+            given[each.name] = value
+    return given
+
+
+def argument(hint: Any) -> Callable[[str], Any]:
+    """Return the argparse type of a value declared as `hint`."""
+
+    def read(text: str) -> Any:
+        try:
+            return read_text("it", text, hint)
+        except InputError as error:
+            raise argparse.ArgumentTypeError(str(error).removeprefix("it ").rstrip(".")) from None
+
+    return read
+
+
+positive = argument(Annotated[int, Range(1, 10**9)])
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
@@ -49,14 +164,9 @@ def add_data_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_threads_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--threads", type=positive, metavar="N", help="CPU threads; default torch's choice")
-
-
-def positive(text: str) -> int:
-    """Parse a whole number of 1 or more."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, got {text!r}")
-    return int(text)
+    parser.add_argument(
+        "--threads", type=argument(Threads), metavar="N", help="CPU threads; default torch's choice"
+    )
 
 
 def add_model_option(parser: argparse.ArgumentParser) -> None:
@@ -79,24 +189,41 @@ def add_task_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def parse_task(task: str | None, texts: list[str]) -> tuple[str | None, dict[str, object]]:
+def parse_task(task: str | None, texts: Iterable[str]) -> tuple[str | None, dict[str, object]]:
     """Return a task and its loader's options; FILE.npz is the task npz with that path."""
-    options = parse_options("--task-option", texts)
+    named = split_options("--task-option", texts)
     if task is not None and task.endswith(".npz"):
-        task, options = "npz", {"path": task, **options}
-    if "path" in options:  # a run is also read from other folders
-        options["path"] = str(Path(str(options["path"])).resolve())
+        task, named = "npz", {"path": task, **named}
+    if not named:
+        return task, {}
+    if task is None:  # a configuration file names it; the loader checks the values
+        return None, {name: read_scalar(text) for name, text in named.items()}
+    from hadamrnn.data.tasks import option_type
+
+    options = {name: read_text(name, text, option_type(task, name)) for name, text in named.items()}
+    if "path" in options:  # a run is also read from other folders; its file holds plain text
+        options["path"] = str(options["path"].resolve())
     return task, options
 
 
-def parse_options(flag: str, texts: list[str]) -> dict[str, object]:
-    """Return the names and values of a repeated NAME=VALUE."""
-    import yaml
+def parse_options(flag: str, texts: Iterable[str]) -> dict[str, object]:
+    """Return the names and values of a repeated NAME=VALUE whose types are not declared."""
+    return {name: read_scalar(value) for name, value in split_options(flag, texts).items()}
 
-    options: dict[str, object] = {}
+
+def split_options(flag: str, texts: Iterable[str]) -> dict[str, str]:
+    """Return the names and texts of a repeated NAME=VALUE."""
+    options: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
             raise InputError(f"{flag} must be NAME=VALUE, got {text!r}.")
-        options[name] = yaml.safe_load(value)
+        options[name] = value
     return options
+
+
+def set_threads(threads: int | None) -> None:
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)

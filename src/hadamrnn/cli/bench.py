@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from hadamrnn.cli.arguments import add_json_option
+from hadamrnn.cli.arguments import JsonOption, Rounds, add_command
 from hadamrnn.cli.bench_estimators import add_estimators
 from hadamrnn.cli.bench_inference import add_edge, add_inference
+from hadamrnn.network import MAX_SIZE
+from hadamrnn.settings import Range, Threads, option
 
 if TYPE_CHECKING:
     from hadamrnn.bench.training import TrainingRow
@@ -40,41 +43,34 @@ def add_training(benches: Any) -> None:
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--shapes", nargs="+", metavar="NAME", help="mnist, copy, imdb, relu, block (default: all)"
-    )
-    parser.add_argument(
-        "--rounds", type=int, default=5, help="rounds of both sides; the median counts (default 5)"
-    )
-    parser.add_argument("--threads", type=int, default=2, help="threads of both sides (default 2)")
-    parser.add_argument("--data-dir", help="where IMDB is looked for (default: HADAMRNN_DATA)")
-    parser.add_argument(
-        "--no-memory", action="store_true", help="leave peak memory out, which takes new processes"
-    )
-    parser.add_argument(
-        "--model", nargs="+", metavar="NAME", help="instead: compare kinds of network with HadamRNN, or all"
-    )
-    parser.add_argument(
-        "--hidden-size", type=int, default=128, help="d_h of all networks of --model (default 128)"
-    )
-    parser.add_argument("--scaling", action="store_true", help="instead: time against length and hidden size")
-    parser.add_argument(
-        "--out", metavar="FILE", default="scaling.svg", help="the plot of --scaling (default scaling.svg)"
-    )
-    add_json_option(parser)
-    parser.set_defaults(run=run)
+    add_command(parser, TrainingOptions, run)
 
 
-def run(args: argparse.Namespace) -> None:
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(JsonOption):
+    shapes: tuple[str, ...] = option((), "mnist, copy, imdb, relu, block (default: all)")
+    rounds: Rounds = option(5, "rounds of both sides; the median counts (default 5)")
+    threads: Threads = option(2, "threads of both sides (default 2)")
+    data_dir: str | None = option(None, "where IMDB is looked for (default: HADAMRNN_DATA)")
+    no_memory: bool = option(False, "leave peak memory out, which takes new processes")
+    model: tuple[str, ...] = option((), "instead: compare kinds of network with HadamRNN, or all")
+    hidden_size: Annotated[int, Range(1, MAX_SIZE)] = option(
+        128, "d_h of all networks of --model (default 128)"
+    )
+    scaling: bool = option(False, "instead: time against length and hidden size")
+    out: Path = option(Path("scaling.svg"), "the plot of --scaling (default scaling.svg)")
+
+
+def run(args: TrainingOptions) -> None:
     if args.model:
         _run_models(args)
         return
     if args.scaling:
         from hadamrnn.bench.scaling import run_scaling
 
-        points = run_scaling(args.out, threads=args.threads, rounds=args.rounds)
+        points = run_scaling(str(args.out), threads=args.threads, rounds=args.rounds)
         if args.json:
-            print(json.dumps({"plot": args.out, "points": [asdict(point) for point in points]}))
+            print(json.dumps({"plot": str(args.out), "points": [asdict(point) for point in points]}))
             return
         for point in points:
             print(
@@ -85,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
     from hadamrnn.bench.training import SHAPES, run_shapes
 
     rows = run_shapes(
-        args.shapes or list(SHAPES),
+        list(args.shapes or SHAPES),
         rounds=args.rounds,
         threads=args.threads,
         data_dir=args.data_dir,
@@ -102,14 +98,14 @@ def run(args: argparse.Namespace) -> None:
         print(_line(row))
 
 
-def _run_models(args: argparse.Namespace) -> None:
+def _run_models(args: TrainingOptions) -> None:
     from hadamrnn.bench.kinds import run_models
 
     rows = [
         row
         for shape in args.shapes or ["mnist"]
         for row in run_models(
-            args.model,
+            list(args.model),
             shape,
             hidden_size=args.hidden_size,
             rounds=args.rounds,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from hadamrnn.cli.arguments import add_json_option, positive
+from hadamrnn.cli.arguments import JsonOption, add_command
+from hadamrnn.settings import Range, option
 
 
 def add_estimators(benches: Any) -> None:
@@ -19,24 +20,25 @@ def add_estimators(benches: Any) -> None:
         "series that sktime carries.",
         epilog="example:  hadamrnn bench estimators --seeds 5 --out docs/estimators.md",
     )
-    parser.add_argument(
-        "--sets",
-        nargs="+",
-        metavar="NAME",
-        help="ACSF1, ArrowHead, BasicMotions, GunPoint, ItalyPowerDemand, JapaneseVowels, OSULeaf, PLAID "
+    add_command(parser, EstimatorsOptions, run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatorsOptions(JsonOption):
+    sets: tuple[str, ...] = option(
+        (),
+        "ACSF1, ArrowHead, BasicMotions, GunPoint, ItalyPowerDemand, JapaneseVowels, OSULeaf, PLAID "
         "(default: all)",
     )
-    parser.add_argument("--seeds", type=positive, default=5, help="fits of each network (default 5)")
-    parser.add_argument("--out", metavar="FILE", type=Path, help="write the page there, not to the terminal")
-    add_json_option(parser)
-    parser.set_defaults(run=run)
+    seeds: Annotated[int, Range(1, 1000)] = option(5, "fits of each network (default 5)")
+    out: Path | None = option(None, "write the page there, not to the terminal")
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: EstimatorsOptions) -> None:
     from hadamrnn.bench import estimators
     from hadamrnn.files import write_atomically
 
-    rows, left_out = estimators.run_estimators(args.sets or list(estimators.LOADERS), seeds=args.seeds)
+    rows, left_out = estimators.run_estimators(list(args.sets or estimators.LOADERS), seeds=args.seeds)
     page = estimators.estimators_page(rows, args.seeds, left_out)
     if args.out is not None:
         write_atomically(args.out, page.encode())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hadamrnn.cli.arguments import add_json_option
+from hadamrnn.cli.arguments import JsonOption, Rounds, add_command
+from hadamrnn.settings import option
 
 
 def add_inference(benches: Any) -> None:
@@ -18,16 +19,19 @@ def add_inference(benches: Any) -> None:
         description="Run the same network by everything that can run it here, on one thread, in turns.",
         epilog="example:  hadamrnn bench inference --shapes mnist --json",
     )
-    parser.add_argument("--shapes", nargs="+", metavar="NAME", help="mnist, har, copy (default: all)")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds; the median counts (default 3)")
-    add_json_option(parser)
-    parser.set_defaults(run=run_inference)
+    add_command(parser, InferenceOptions, run_inference)
 
 
-def run_inference(args: argparse.Namespace) -> None:
+@dataclass(frozen=True, kw_only=True)
+class InferenceOptions(JsonOption):
+    shapes: tuple[str, ...] = option((), "mnist, har, copy (default: all)")
+    rounds: Rounds = option(3, "the median counts (default 3)")
+
+
+def run_inference(args: InferenceOptions) -> None:
     from hadamrnn.bench import inference
 
-    rows, left_out = inference.run_inference(args.shapes or list(inference.SHAPES), rounds=args.rounds)
+    rows, left_out = inference.run_inference(list(args.shapes or inference.SHAPES), rounds=args.rounds)
     if args.json:
         print(json.dumps({"rows": [asdict(row) for row in rows], "left_out": left_out}))
         return
@@ -46,12 +50,15 @@ def add_edge(benches: Any) -> None:
         description="Measure networks on every target whose tools are installed, beside two rivals.",
         epilog="example:  hadamrnn bench edge --out docs/edge.md",
     )
-    parser.add_argument("--out", metavar="FILE", type=Path, help="write the page there, not to the terminal")
-    add_json_option(parser)
-    parser.set_defaults(run=run_edge)
+    add_command(parser, EdgeOptions, run_edge)
 
 
-def run_edge(args: argparse.Namespace) -> None:
+@dataclass(frozen=True, kw_only=True)
+class EdgeOptions(JsonOption):
+    out: Path | None = option(None, "write the page there, not to the terminal")
+
+
+def run_edge(args: EdgeOptions) -> None:
     from hadamrnn.bench import edge
 
     rows, left_out = edge.run_edge()

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hadamrnn.cli.arguments import (
-    add_json_option,
-    add_model_option,
+    MODEL_OPTION_HELP,
+    PAIR,
+    JsonOption,
+    add_options,
     add_settings,
     parse_options,
+    positional,
+    read_options,
     read_settings,
+    repeated,
 )
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network
+from hadamrnn.settings import field_types, option
 from hadamrnn.training.config import OPTIONS
 from hadamrnn.training.presets import model_values
 
@@ -39,20 +45,24 @@ def add_parser(subparsers: Any) -> None:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "run_folder", metavar="RUN", nargs="?", help="a quantized run (its file is measured) or a trained one"
-    )
-    add_model_option(parser)
-    parser.add_argument("--input-size", metavar="N", help="d_in: channels, symbols or embedding width")
-    parser.add_argument("--output-size", metavar="N", help="d_out")
+    add_options(parser, fields(CostOptions), field_types(CostOptions))
     add_settings(parser, network_options())
-    parser.add_argument(
-        "--activation-bits", metavar="N", help="of states and biases; floating point if left out"
-    )
-    parser.add_argument("--one-hot", action="store_true", help="inputs are one-hot symbols")
-    parser.add_argument("--vocabulary-size", metavar="N", help="rows of an embedding table, counted apart")
-    add_json_option(parser)
     parser.set_defaults(run=run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostOptions(JsonOption):
+    """Beside the settings of a network, what its task would say."""
+
+    run_folder: Path | None = positional(
+        "RUN", "a quantized run (its file is measured) or a trained one", default=None
+    )
+    model_option: tuple[str, ...] = repeated(PAIR, MODEL_OPTION_HELP)
+    input_size: int | None = option(None, "d_in: channels, symbols or embedding width")
+    output_size: int | None = option(None, "d_out")
+    activation_bits: int | None = option(None, "of states and biases; floating point if left out")
+    one_hot: bool = option(False, "inputs are one-hot symbols")
+    vocabulary_size: int | None = option(None, "rows of an embedding table, counted apart")
 
 
 def network_options() -> list[str]:
@@ -64,9 +74,13 @@ def network_options() -> list[str]:
 def run(args: argparse.Namespace) -> None:
     from hadamrnn.fixedpoint.cost import fast_step_cost, network_size, paper_step_cost
 
-    network, file = _network_of_run(Path(args.run_folder)) if args.run_folder else (_network_of(args), None)
+    options = read_options(args, CostOptions)
+    if options.run_folder is not None:
+        network, file = _network_of_run(options.run_folder)
+    else:
+        network, file = _network_of(options, read_settings(args, network_options())), None
     if not network.is_hadamard:
-        _print_baseline(network, args.json)
+        _print_baseline(network, options.json)
         return
     size, paper, fast = network_size(network), paper_step_cost(network), fast_step_cost(network)
     figures = {
@@ -82,24 +96,24 @@ def run(args: argparse.Namespace) -> None:
             f"  in the file {file.payload / 1024:9.2f} kB, and {file.extra / 1024:.2f} kB of tables, "
             f"{file.header} bytes of header"
         ]
-    print(json.dumps(figures) if args.json else "\n".join(lines))
+    print(json.dumps(figures) if options.json else "\n".join(lines))
 
 
-def _network_of(args: argparse.Namespace) -> Network:
+def _network_of(options: CostOptions, settings: dict[str, Any]) -> Network:
     """Return the network that the options describe."""
     names = ("hidden_size", "input_size", "output_size")
-    missing = ["--" + name.replace("_", "-") for name in names if getattr(args, name) is None]
+    given = {**{name: getattr(options, name) for name in TASK_FIELDS}, **settings}
+    missing = ["--" + name.replace("_", "-") for name in names if given.get(name) is None]
     if missing:
         raise InputError(f"Without a RUN these are required: {', '.join(missing)}.")
-    settings = read_settings(args, (*network_options(), *TASK_FIELDS))
     bits = {"weight_bits": model_values(str(settings.get("model", ""))).get("weight_bits", 4)}
-    kind = "one_hot" if args.one_hot else "dense"
+    kind = "one_hot" if options.one_hot else "dense"
     return Network(
         **{
             **bits,
-            **settings,
-            "input_kind": "embedded" if "vocabulary_size" in settings else kind,
-            "model_options": parse_options("--model-option", args.model_option),
+            **given,
+            "input_kind": kind if options.vocabulary_size is None else "embedded",
+            "model_options": parse_options("--model-option", options.model_option),
         }
     )
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from hadamrnn.cli.arguments import add_json_option, positive
+from hadamrnn.cli.arguments import JsonOption, add_command
 from hadamrnn.errors import InputError
+from hadamrnn.settings import Range, Seed, option
 
 if TYPE_CHECKING:
     from hadamrnn.demo.chain import DemoResult, Reading
@@ -25,15 +26,18 @@ def add_parser(subparsers: Any) -> None:
         "table and a page, OUT/demo.html.",
         epilog="example:  hadamrnn demo --epochs 10 --out demo",
     )
-    parser.add_argument("--epochs", type=positive, help="fewer for a quick look (default 100)")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="a new folder (default demo)")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
-    add_json_option(parser)
-    parser.set_defaults(run=run)
+    add_command(parser, DemoOptions, run)
 
 
-def run(args: argparse.Namespace) -> int:
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions(JsonOption):
+    epochs: Annotated[int, Range(1, 10_000)] | None = option(None, "fewer for a quick look (default 100)")
+    seed: Seed = option(0, "of the network and the order of samples (default 0)")
+    out: Path = option(Path("demo"), "a new folder (default demo)")
+    quiet: bool = option(False, "show no progress")
+
+
+def run(args: DemoOptions) -> int:
     from hadamrnn.demo.chain import headline, run_demo, table
     from hadamrnn.training.progress import choose_watcher
 

@@ -8,7 +8,7 @@ import platform
 from importlib import metadata
 from typing import Any
 
-from hadamrnn.cli.arguments import add_json_option
+from hadamrnn.cli.arguments import JsonOption, add_command
 from hadamrnn.errors import InputError
 
 PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn", "onnxruntime")
@@ -21,11 +21,10 @@ def add_parser(subparsers: Any) -> None:
         description="Print what this installation consists of; put it into a bug report.",
         epilog="example:  hadamrnn doctor --json",
     )
-    add_json_option(parser)
-    parser.set_defaults(run=run)
+    add_command(parser, JsonOption, run)
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: JsonOption) -> None:
     facts = collect()
     if args.json:
         print(json.dumps(facts))

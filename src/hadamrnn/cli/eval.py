@@ -7,7 +7,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hadamrnn.cli.arguments import add_data_option, add_json_option, add_run_argument, add_threads_option
+from hadamrnn.cli.arguments import (
+    add_data_option,
+    add_json_option,
+    add_run_argument,
+    add_threads_option,
+    argument,
+)
 from hadamrnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +35,10 @@ def add_parser(subparsers: Any) -> None:
     add_run_argument(parser)
     parser.add_argument("--split", choices=SPLITS, default="test", help="default test")
     parser.add_argument(
-        "--predictions", metavar="FILE", help="write predictions for GLUE's website (sst2, qqp)"
+        "--predictions",
+        type=argument(Path),
+        metavar="FILE",
+        help="write predictions for GLUE's website (sst2, qqp)",
     )
     parser.add_argument(
         "--integer", action="store_true", help="run the integer network that `hadamrnn quantize` wrote"
@@ -63,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
     figures: dict[str, object] = {"task": config.task, "split": args.split, "samples": len(split)}
     if args.predictions is not None:
         write_glue(Path(args.predictions), decide(predict_logits(network, split)))
-        figures["predictions"] = args.predictions
+        figures["predictions"] = str(args.predictions)
     if split.labelled or args.predictions is None:
         figures["metric"], figures["value"] = splits.metric, evaluate(network, split, splits.metric)
     if isinstance(network, IntegerNetwork):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hadamrnn.cli.arguments import add_json_option
+from hadamrnn.cli.arguments import JsonOption, add_command, positional
 from hadamrnn.errors import InputError
+from hadamrnn.settings import option
 
 EXAMPLE = """examples:
   hadamrnn models
@@ -26,17 +27,18 @@ def add_parser(subparsers: Any) -> None:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="copy this one to --out")
-    parser.add_argument("--out", metavar="DIR", help="where to copy to; default here")
-    parser.add_argument(
-        "--add", metavar="RESULT", help="write the network behind a result, with its metadata, to --out"
-    )
-    parser.add_argument("--runs", default="runs", metavar="DIR", help="run folders, for --add; default runs")
-    add_json_option(parser)
-    parser.set_defaults(run=run)
+    add_command(parser, ModelsOptions, run)
 
 
-def run(args: argparse.Namespace) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ModelsOptions(JsonOption):
+    name: str | None = positional("NAME", "copy this one to --out", default=None)
+    out: Path | None = option(None, "folder to copy to (default here)")
+    add: Path | None = option(None, "result file: write the network behind it, with its metadata, to --out")
+    runs: Path = option(Path("runs"), "run folders, for --add (default runs)")
+
+
+def run(args: ModelsOptions) -> None:
     from hadamrnn import models
 
     if args.add is not None:
@@ -44,9 +46,9 @@ def run(args: argparse.Namespace) -> None:
             raise InputError("--add RESULT needs --out DIR and no NAME: the result names the model.")
         from hadamrnn.paper.shipping import ship
 
-        _written(ship(Path(args.add), Path(args.runs), Path(args.out)), args.json)
+        _written(ship(args.add, args.runs, args.out), args.json)
     elif args.name is not None:
-        _written(models.copy(models.find(args.name), Path(args.out or ".")), args.json)
+        _written(models.copy(models.find(args.name), args.out or Path()), args.json)
     elif args.out is not None:
         raise InputError("--out says where to copy to: name a model, as in hadamrnn models NAME --out DIR.")
     else:

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hadamrnn.cli.arguments import add_json_option, add_run_argument, add_threads_option
+from hadamrnn.cli.arguments import add_json_option, add_run_argument, add_threads_option, argument
 
 DESCRIPTION = """Print what a run's best model says about the arrays of an npz file:
 x, (n, time, channels) or (n, time), in the units of the training data (raw sensor values where the
@@ -26,7 +26,12 @@ def add_parser(subparsers: Any) -> None:
     )
     add_run_argument(parser)
     parser.add_argument("data", metavar="DATA.npz", help="arrays x and, where rows differ in length, lengths")
-    parser.add_argument("--out", metavar="FILE", help="write an npz file with arrays prediction and logits")
+    parser.add_argument(
+        "--out",
+        type=argument(Path),
+        metavar="FILE",
+        help="write an npz file with arrays prediction and logits",
+    )
     add_threads_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)

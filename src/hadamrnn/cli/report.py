@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hadamrnn.cli.arguments import add_json_option
+from hadamrnn.cli.arguments import JsonOption, add_command, required
+from hadamrnn.settings import option
 
 
 def add_parser(subparsers: Any) -> None:
@@ -18,19 +20,20 @@ def add_parser(subparsers: Any) -> None:
         "The same results give the same bytes.",
         epilog="example:  hadamrnn report --results results --out report",
     )
-    parser.add_argument("--results", default="results", metavar="DIR", help="default results")
-    parser.add_argument(
-        "--out", required=True, metavar="DIR", help="where to write; replaces an earlier report"
-    )
-    parser.add_argument("--force", action="store_true", help="replace also files that no report wrote")
-    add_json_option(parser)
-    parser.set_defaults(run=run)
+    add_command(parser, ReportOptions, run)
 
 
-def run(args: argparse.Namespace) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(JsonOption):
+    results: Path = option(Path("results"), "folder of the JSON files (default results)")
+    out: Path = required("where to write; replaces an earlier report")
+    force: bool = option(False, "replace also files that no report wrote")
+
+
+def run(args: ReportOptions) -> None:
     from hadamrnn.paper.report import write_report
 
-    written = [str(path) for path in write_report(Path(args.results), Path(args.out), args.force)]
+    written = [str(path) for path in write_report(args.results, args.out, args.force)]
     if args.json:
         print(json.dumps({"written": written}))
     else:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hadamrnn.cli.arguments import add_data_option, add_json_option, add_threads_option
+from hadamrnn.cli.arguments import PAIR, DataOptions, JsonOption, Minutes, add_command, positional, repeated
 from hadamrnn.errors import InputError
+from hadamrnn.settings import Seed, option
 
 if TYPE_CHECKING:
     from hadamrnn.paper.results import Result
@@ -35,55 +37,42 @@ def add_parser(subparsers: Any) -> None:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "table",
-        nargs="?",
-        metavar="TABLE",
-        help="results, blocks, variability, glue, iot, ablation, columns, times, scales, memorization, "
+    add_command(parser, ReproduceOptions, run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceOptions(DataOptions, JsonOption):
+    table: str | None = positional(
+        "TABLE",
+        "results, blocks, variability, glue, iot, ablation, columns, times, scales, memorization, "
         "beyond (larger and smaller networks), baselines, or all",
+        default=None,
     )
-    parser.add_argument(
-        "--rows", nargs="+", default=[], metavar="KEY", help="only these; patterns as 'pmnist-*'"
+    rows: tuple[str, ...] = option((), "only these keys; patterns as 'pmnist-*'")
+    preset: str | None = option(None, "paper (default), best or quick")
+    seed: tuple[Seed, ...] = repeated("N", "default the row's")
+    budget: Minutes | None = option(
+        None,
+        "minutes of training for each row, which is shortened to the epochs that fit at this machine's pace",
     )
-    parser.add_argument("--preset", metavar="NAME", help="paper (default), best or quick")
-    parser.add_argument(
-        "--seed", type=int, action="append", metavar="N", help="may be repeated; default the row's"
+    set: tuple[str, ...] = repeated(PAIR, "a training setting")
+    again: Path | None = option(
+        None, "folder: train also rows that have a result, from the start, into it; what is stored stays"
     )
-    parser.add_argument(
-        "--budget",
-        type=float,
-        metavar="MINUTES",
-        help="of training for each row, which is shortened to the epochs that fit at this machine's pace",
-    )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="a training setting; may be repeated"
-    )
-    parser.add_argument(
-        "--again",
-        type=Path,
-        metavar="DIR",
-        help="train also rows that have a result, from the start, into DIR; what is stored stays as it is",
-    )
-    parser.add_argument(
-        "--list", action="store_true", help="show the rows and which presets have a result; run nothing"
-    )
-    parser.add_argument("--results", default="results", metavar="DIR", help="default results")
-    parser.add_argument("--runs", default="runs", metavar="DIR", help="run folders; default runs")
-    add_data_option(parser)
-    add_threads_option(parser)
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
-    add_json_option(parser)
-    parser.set_defaults(run=run)
+    list: bool = option(False, "show the rows and which presets have a result; run nothing")
+    results: Path = option(Path("results"), "folder of the results (default results)")
+    runs: Path = option(Path("runs"), "run folders (default runs)")
+    quiet: bool = option(False, "show no progress")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: ReproduceOptions) -> int:
     if args.table == "memorization":
         return _memorization(args)
     from hadamrnn.interrupts import stopped_by_signals
     from hadamrnn.paper.runner import Attendance, Places, run_jobs
     from hadamrnn.training.progress import choose_watcher
 
-    places = Places(Path(args.results), Path(args.runs), args.data_dir)
+    places = Places(args.results, args.runs, args.data_dir)
     if args.list:
         _list(args, places)
         return 0
@@ -108,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     return 2 if tally.failed else 1 if tally.stopped else 0
 
 
-def _jobs(args: argparse.Namespace) -> list[Job]:
+def _jobs(args: ReproduceOptions) -> list[Job]:
     from hadamrnn.paper.runner import Job
     from hadamrnn.paper.selection import parse_settings, select
 
@@ -119,8 +108,6 @@ def _jobs(args: argparse.Namespace) -> list[Job]:
         raise InputError("A seed is given by --seed, not by --set.")
     if args.threads is not None:
         overrides["threads"] = args.threads
-    if args.budget is not None and not args.budget > 0:
-        raise InputError(f"--budget must be a positive number of minutes, got {args.budget:g}.")
     jobs = [
         Job(setup, args.preset or "paper", seed, overrides, args.budget)
         for setup, seeds in select(args.table, args.rows)
@@ -131,7 +118,7 @@ def _jobs(args: argparse.Namespace) -> list[Job]:
     return jobs
 
 
-def _list(args: argparse.Namespace, places: Places) -> None:
+def _list(args: ReproduceOptions, places: Places) -> None:
     from hadamrnn.paper.results import PRESETS
     from hadamrnn.paper.runner import Job
     from hadamrnn.paper.selection import select
@@ -213,11 +200,11 @@ def _figures(result: Result, stored: Results) -> dict[str, Any]:
     }
 
 
-def _memorization(args: argparse.Namespace) -> int:
+def _memorization(args: ReproduceOptions) -> int:
     from hadamrnn.paper.memorization import run_memorization, write_memorization
 
-    found = run_memorization((args.seed or [0])[0])
-    path = write_memorization(Path(args.results), found)
+    found = run_memorization((args.seed or (0,))[0])
+    path = write_memorization(args.results, found)
     figures = {
         "file": str(path),
         "linear": {"first": found.e_linear[0], "last": found.e_linear[-1]},

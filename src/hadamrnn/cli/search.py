@@ -6,19 +6,25 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from hadamrnn.cli.arguments import (
+    PAIR,
     TASK_HELP,
-    add_data_option,
-    add_json_option,
-    add_task_option,
-    add_threads_option,
+    TASK_OPTION_HELP,
+    DataOptions,
+    JsonOption,
+    Minutes,
+    add_command,
     parse_task,
-    positive,
+    positional,
+    repeated,
+    required,
+    set_threads,
 )
-from hadamrnn.errors import InputError
+from hadamrnn.settings import Count, Range, Seed, option
 
 if TYPE_CHECKING:
     from hadamrnn.search.trials import Search, Stop
@@ -42,34 +48,31 @@ def add_parser(subparsers: Any) -> None:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("task", metavar="TASK", help=TASK_HELP)
-    parser.add_argument("--max-bytes", type=positive, required=True, metavar="N", help="of weights")
-    parser.add_argument("--max-instructions", type=positive, metavar="N", help="of a step, on a Cortex-M4")
-    parser.add_argument("--trials", type=positive, default=30, metavar="N", help="in all (default 30)")
-    parser.add_argument(
-        "--minutes", type=float, metavar="X", help="for trials; the final training comes after"
-    )
-    parser.add_argument("--preset", metavar="NAME", help="the recipe to start from (default quick)")
-    parser.add_argument("--epochs", type=positive, metavar="N", help="of a trial; default the preset's")
-    parser.add_argument("--steps", type=positive, metavar="N", help="of a trial, in place of epochs")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("search"), metavar="DIR", help="default search")
-    parser.add_argument(
-        "--storage",
-        metavar="PLACE",
-        help="a journal file, or a URL as sqlite:///x.db; default DIR/study.journal",
-    )
-    parser.add_argument("--study", metavar="NAME", help="in the storage; default the task's name")
-    parser.add_argument("--worker", action="store_true", help="make trials only; another process finishes")
-    add_task_option(parser)
-    add_data_option(parser)
-    add_threads_option(parser)
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
-    add_json_option(parser)
-    parser.set_defaults(run=run)
+    add_command(parser, SearchOptions, run)
 
 
-def run(args: argparse.Namespace) -> None:
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions(DataOptions, JsonOption):
+    task: str = positional("TASK", TASK_HELP)
+    max_bytes: Count = required("of weights")
+    max_instructions: Count | None = option(None, "of a step, on a Cortex-M4")
+    trials: Annotated[int, Range(1, 10**6)] = option(30, "in all (default 30)")
+    minutes: Minutes | None = option(None, "for trials; the final training comes after")
+    preset: str | None = option(None, "the recipe to start from (default quick)")
+    epochs: Annotated[int, Range(1, 10**6)] | None = option(None, "of a trial; default the preset's")
+    steps: Count | None = option(None, "of a trial, in place of epochs")
+    seed: Seed = option(0, "of the search and its networks (default 0)")
+    out: Path = option(Path("search"), "folder to write (default search)")
+    storage: str | None = option(
+        None, "a journal file, or a URL as sqlite:///x.db; default OUT/study.journal"
+    )
+    study: str | None = option(None, "its name in the storage; default the task's name")
+    worker: bool = option(False, "make trials only; another process finishes")
+    task_option: tuple[str, ...] = repeated(PAIR, TASK_OPTION_HELP)
+    quiet: bool = option(False, "show no progress")
+
+
+def run(args: SearchOptions) -> None:
     from hadamrnn.interrupts import stopped_by_signals
     from hadamrnn.search.study import open_study
     from hadamrnn.search.trials import run_trials
@@ -88,16 +91,12 @@ def run(args: argparse.Namespace) -> None:
             _finish(args, study, search, stop)
 
 
-def _search(args: argparse.Namespace) -> Search:
-    import torch
-
+def _search(args: SearchOptions) -> Search:
     from hadamrnn.data import load_task
     from hadamrnn.search.space import Budget
     from hadamrnn.search.trials import Search
     from hadamrnn.training.config import resolve_config
 
-    if args.minutes is not None and not args.minutes > 0:
-        raise InputError(f"--minutes must be positive, got {args.minutes:g}.")
     task, options = parse_task(args.task, args.task_option)
     given = {"epochs": args.epochs, "steps": args.steps, "threads": args.threads}
     overrides = {name: value for name, value in given.items() if value is not None}
@@ -106,8 +105,7 @@ def _search(args: argparse.Namespace) -> Search:
         preset=args.preset,
         overrides={**overrides, "seed": args.seed, "task_options": options},
     )
-    if args.threads is not None:
-        torch.set_num_threads(args.threads)
+    set_threads(args.threads)
     splits = load_task(preset.task, args.data_dir, **preset.task_options)
     return Search(splits, preset, Budget(args.max_bytes, args.max_instructions))
 
@@ -118,7 +116,7 @@ def _until(stop: Stop, minutes: float | None) -> Stop:
     return lambda: stop() or time.monotonic() > end
 
 
-def _finish(args: argparse.Namespace, study: Any, search: Search, stop: Stop) -> None:
+def _finish(args: SearchOptions, study: Any, search: Search, stop: Stop) -> None:
     from hadamrnn.locks import claim
     from hadamrnn.search.finish import finish
     from hadamrnn.training.run import Sitting
@@ -154,6 +152,6 @@ def _lines(figures: dict[str, Any], out: Path) -> list[str]:
     ]
 
 
-def _say(args: argparse.Namespace, line: str) -> None:
+def _say(args: SearchOptions, line: str) -> None:
     if not args.quiet and not args.json:
         print(line, file=sys.stderr, flush=True)

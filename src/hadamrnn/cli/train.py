@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hadamrnn.cli.arguments import (
+    MODEL_OPTION_HELP,
+    PAIR,
     TASK_HELP,
-    add_data_option,
-    add_json_option,
-    add_model_option,
+    TASK_OPTION_HELP,
+    JsonOption,
+    add_options,
     add_settings,
-    add_task_option,
     parse_options,
     parse_task,
+    positional,
+    read_options,
     read_settings,
+    repeated,
 )
 from hadamrnn.errors import InputError
 from hadamrnn.interrupts import REPEAT, stopped_by_signals
+from hadamrnn.settings import NotNegative, field_types, option
 from hadamrnn.training.config import OPTIONS, TrainingConfig, resolve_config
 
 if TYPE_CHECKING:
@@ -45,58 +52,54 @@ def add_parser(subparsers: Any) -> None:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "task",
-        nargs="?",
-        metavar="TASK",
-        help=TASK_HELP,
-    )
-    parser.add_argument("--out", metavar="RUN", help="the run folder, new or empty")
-    parser.add_argument("--resume", metavar="RUN", help="go on with this run; takes no other settings")
-    parser.add_argument("--preset", metavar="NAME", help="paper, quick or best (default quick)")
-    parser.add_argument("--config", metavar="FILE", help="YAML file of settings, as RUN/config.yaml")
-    add_task_option(parser)
-    add_model_option(parser)
-    add_data_option(parser)
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
-    parser.add_argument(
-        "--checkpoint-seconds", type=float, default=30.0, metavar="X", help="time between checkpoints"
-    )
-    add_json_option(parser)
+    add_options(parser, dataclasses.fields(TrainOptions), field_types(TrainOptions))
     settings = parser.add_argument_group("settings")
     add_settings(settings, SETTINGS)
     parser.set_defaults(run=run)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(JsonOption):
+    task: str | None = positional("TASK", TASK_HELP, default=None)
+    out: Path | None = option(None, "the run folder, new or empty")
+    resume: Path | None = option(None, "go on with this run; takes no other settings")
+    preset: str | None = option(None, "paper, quick or best (default quick)")
+    config: Path | None = option(None, "YAML file of settings, as RUN/config.yaml")
+    task_option: tuple[str, ...] = repeated(PAIR, TASK_OPTION_HELP)
+    model_option: tuple[str, ...] = repeated(PAIR, MODEL_OPTION_HELP)
+    data_dir: Path | None = option(None, "where data sets are; default HADAMRNN_DATA, else the user's cache")
+    quiet: bool = option(False, "show no progress")
+    checkpoint_seconds: NotNegative = option(30.0, "time between checkpoints")
+
+
 def run(args: argparse.Namespace) -> None:
-    settings = read_settings(args, SETTINGS)
-    if args.resume is None and args.out is None:
+    options = read_options(args, TrainOptions)
+    path = options.resume or options.out
+    if path is None:
         raise InputError("A run needs a folder: --out RUN for a new one, --resume RUN for an old one.")
-    if args.resume is not None:
-        options = [*args.task_option, *args.model_option]
-        given = [args.task, args.out, args.preset, args.config, *options, *settings]
-        if any(value is not None for value in given):
+    if options.resume is not None:
+        others = (options.task, options.out, options.preset, options.config)
+        if any((*others, options.task_option, options.model_option, read_settings(args, SETTINGS))):
             raise InputError("--resume takes all settings from the run folder. Leave the others out.")
     from hadamrnn.training import run as runs
     from hadamrnn.training.progress import choose_watcher
-
-    path = Path(args.resume or args.out)
 
     def advice() -> str:
         begun = (path / "config.yaml").is_file()
         return f"go on with: hadamrnn train --resume {path}" if begun else REPEAT
 
     with stopped_by_signals(advice) as stop:
-        sitting = runs.Sitting(args.data_dir, choose_watcher(args.quiet), args.checkpoint_seconds, stop)
-        if args.resume is not None:
-            _note_changes(args.resume)
-            outcome = runs.resume(args.resume, sitting)
+        watcher = choose_watcher(options.quiet)
+        sitting = runs.Sitting(options.data_dir, watcher, options.checkpoint_seconds, stop)
+        if options.resume is not None:
+            _note_changes(options.resume)
+            outcome = runs.resume(options.resume, sitting)
         else:
-            outcome = runs.train(_config(args, settings), args.out, sitting)
-        _report(args, outcome)
+            outcome = runs.train(config_of(args), path, sitting)
+        _report(path, outcome, options.json)
 
 
-def _note_changes(path: str) -> None:
+def _note_changes(path: Path) -> None:
     """Say what is no longer as it was when the run began."""
     from hadamrnn.training.folder import RunFolder
 
@@ -105,14 +108,20 @@ def _note_changes(path: str) -> None:
         print(f"note: {', '.join(changes)}: the end may differ in its last bits", file=sys.stderr)
 
 
-def _config(args: argparse.Namespace, settings: dict[str, object]) -> TrainingConfig:
-    task, options = parse_task(args.task, args.task_option)
-    model_options = parse_options("--model-option", args.model_option)
-    overrides = {**settings, "task_options": options, "model_options": model_options}
-    return resolve_config(task, preset=args.preset, file=args.config, overrides=overrides)
+def config_of(args: argparse.Namespace) -> TrainingConfig:
+    """Return the configuration that a command line describes."""
+    options = read_options(args, TrainOptions)
+    task, task_options = parse_task(options.task, options.task_option)
+    model_options = parse_options("--model-option", options.model_option)
+    overrides = {
+        **read_settings(args, SETTINGS),
+        "task_options": task_options,
+        "model_options": model_options,
+    }
+    return resolve_config(task, preset=options.preset, file=options.config, overrides=overrides)
 
 
-def _report(args: argparse.Namespace, outcome: Outcome) -> None:
+def _report(path: Path, outcome: Outcome, as_json: bool) -> None:
     """Print the result, from the first process alone."""
     import os
 
@@ -121,7 +130,7 @@ def _report(args: argparse.Namespace, outcome: Outcome) -> None:
     from hadamrnn.training.folder import RunFolder
     from hadamrnn.training.progress import show_metric
 
-    folder = RunFolder.open(args.resume or args.out)
+    folder = RunFolder.open(path)
     figures = {
         "run": str(folder.path),
         "finished": outcome.finished,
@@ -131,7 +140,7 @@ def _report(args: argparse.Namespace, outcome: Outcome) -> None:
         "best_step": outcome.best_step,
         "seconds": round(outcome.seconds, 3),
     }
-    if args.json:
+    if as_json:
         print(json.dumps(figures))
         return
     best = "none yet"

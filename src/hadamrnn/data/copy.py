@@ -7,6 +7,7 @@ target  a_0 (L + K times)                   s_1 ... s_K            s_k uniform i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -14,8 +15,11 @@ from torch import Tensor
 
 from hadamrnn.data.splits import Batch, Split, Splits, rows
 from hadamrnn.errors import InputError
+from hadamrnn.settings import Count, Range, Seed
 
 BLANK, MARKER, SYMBOLS = 0, 9, 10
+MOST_SYMBOLS = 500_000_000  # a byte each
+Length = Annotated[int, Range(1, 100_000)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,29 +50,22 @@ class CopySplit(Split):
 
 def load_copy(
     *,
-    sentence_length: int = 10,
-    delay: int = 1000,
-    train_size: int = 512_000,
-    validation_size: int = 2_000,
-    test_size: int = 2_000,
-    seed: int = 0,
+    sentence_length: Length = 10,
+    delay: Length = 1000,
+    train_size: Count = 512_000,
+    validation_size: Count = 2_000,
+    test_size: Count = 2_000,
+    seed: Seed = 0,
 ) -> Splits:
     """Draw the copy task; the defaults are the paper's K = 10, L = 1000 and sample counts.
 
     The same seed gives the same sentences; a part does not depend on the sizes of the others.
     """
-    sizes = {
-        "sentence_length": sentence_length,
-        "delay": delay,
-        "train_size": train_size,
-        "validation_size": validation_size,
-        "test_size": test_size,
-    }
-    for name, size in sizes.items():
-        if size < 1:
-            raise InputError(f"The copy task needs {name} >= 1, got {size}.")
-    if not 0 <= seed < 2**32:
-        raise InputError(f"A seed lies in 0 ... 2**32 - 1, got {seed}.")
+    if max(train_size, validation_size, test_size) * sentence_length > MOST_SYMBOLS:
+        raise InputError(
+            f"The copy task draws at most {MOST_SYMBOLS:,} symbols a part, got sentences of "
+            f"{sentence_length:,} for {max(train_size, validation_size, test_size):,} samples. Ask for fewer."
+        )
 
     def draw(part: int, size: int) -> CopySplit:
         # RandomState's stream is frozen by numpy's policy, so a seed means the same for ever.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,8 +20,10 @@ from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.padding import pad_left
 from hadamrnn.data.splits import Split, Splits
 from hadamrnn.errors import InputError
+from hadamrnn.settings import Range
 
 EMBEDDING_SIZE = 256
+SeqLength = Annotated[int, Range(6, 10_000)]  # in pieces, of which up to 4 are marks
 SUBSET_NOTE = "a subset of 39,067 question pairs in splits of its own: not comparable with GLUE's QQP"
 ENCODE_AT_ONCE = 10_000  # the tokenizer's results take kilobytes each until they are packed as ids
 
@@ -75,7 +77,7 @@ class Part(NamedTuple):
     labels: Tensor | None
 
 
-def load_sst2(data_dir: str | Path | None = None, *, seq_length: int = 128) -> Splits:
+def load_sst2(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128) -> Splits:
     """Return SST-2: validation is GLUE's dev file. GLUE keeps the labels of its test file private.
 
     With the public treebank's labels at hand (`sst2/test_labels.tsv.gz`) the test split has them: for
@@ -97,7 +99,7 @@ def load_sst2(data_dir: str | Path | None = None, *, seq_length: int = 128) -> S
     return _splits("sst2", (train, validation, test), data_dir, seq_length, ("negative", "positive"))
 
 
-def load_qqp(data_dir: str | Path | None = None, *, seq_length: int = 128) -> Splits:
+def load_qqp(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128) -> Splits:
     """Return QQP: GLUE's where it is at hand, else the subset of 39,067 pairs, else GLUE's, downloaded.
 
     The subset has splits of its own and its `note` says so: its figures are not GLUE's.
@@ -151,8 +153,6 @@ class Encoder:
         from tokenizers import BertWordPieceTokenizer
         from tokenizers.processors import TemplateProcessing
 
-        if seq_length < 6:
-            raise InputError(f"Word pieces need a seq_length >= 6 (4 are marks), got {seq_length}.")
         self._tokenizer = BertWordPieceTokenizer(str(vocabulary), lowercase=True)
         self._tokenizer.post_processor = TemplateProcessing(
             single="[CLS] $A [SEP]",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.padding import pad_left
 from hadamrnn.data.splits import Split, Splits
-from hadamrnn.errors import InputError
+from hadamrnn.settings import Range
 
 START, UNKNOWN, INDEX_FROM = 1, 2, 3
 SHUFFLE_SEED = 113
@@ -42,16 +42,15 @@ class Reviews(NamedTuple):
 
 
 def load_imdb(
-    data_dir: str | Path | None = None, *, vocabulary_size: int = 10_000, seq_length: int = 500
+    data_dir: str | Path | None = None,
+    *,
+    vocabulary_size: Annotated[int, Range(INDEX_FROM + 1, 100_000)] = 10_000,
+    seq_length: Annotated[int, Range(1, 10_000)] = 500,
 ) -> Splits:
     """Return the 25,000 training reviews, and Keras's test order cut in halves: test, validation.
 
     A review keeps its last `seq_length` ids and is padded on the left with 0; no `lengths`.
     """
-    if not INDEX_FROM < vocabulary_size <= np.iinfo(np.int32).max:
-        raise InputError(f"IMDB needs a vocabulary_size > {INDEX_FROM}, got {vocabulary_size}.")
-    if seq_length < 1:
-        raise InputError(f"IMDB needs a seq_length >= 1, got {seq_length}.")
     compact = present(COMPACT, data_dir)
     # Keras's file holds pickled lists: it is opened only after its checksum was verified.
     train, test = read_compact(compact) if compact else read_keras(fetch(KERAS, data_dir))

@@ -26,6 +26,7 @@ from hadamrnn.data.splits import Metric, Split, Splits, raw_unit, standardise
 from hadamrnn.data.stratify import stratified_parts
 from hadamrnn.errors import InputError
 from hadamrnn.files import check_regular, one_line
+from hadamrnn.settings import Seed
 
 MINIMUM_SAMPLES = 10
 READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -33,7 +34,7 @@ MAX_BYTES = 1 << 36
 MAX_UNPACKED, MAX_RATIO = 1 << 28, 20  # bytes that any archive may unpack to; beyond, this times its own size
 
 
-def load_npz(*, path: str | Path, standardize: bool = True, seed: int = 0) -> Splits:
+def load_npz(*, path: Path, standardize: bool = True, seed: Seed = 0) -> Splits:
     """Return the arrays of `path`, 15 % for validation and 15 % for test, classes in proportion.
 
     Args:
@@ -167,6 +168,9 @@ def check_targets(y: NDArray[np.generic], count: int, path: str | Path) -> tuple
     if y.dtype.kind == "U":
         names, labels = np.unique(y, return_inverse=True)
         class_names = tuple(str(name) for name in names)
+        broken = [name for name in class_names if any(0xD800 <= ord(letter) < 0xE000 for letter in name)]
+        if broken:
+            raise InputError(f"Labels must be valid text, got {broken[0]!r} in {path}. Rename this class.")
     elif y.dtype.kind in "iub":
         labels = y.astype(np.int64)
         class_names = tuple(str(label) for label in range(_check_labels(labels, path)))

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from hadamrnn.data.copy import load_copy
 from hadamrnn.data.digits import load_digits
@@ -16,7 +17,8 @@ from hadamrnn.data.imdb import load_imdb
 from hadamrnn.data.mnist import load_pmnist, load_smnist
 from hadamrnn.data.npz import load_npz
 from hadamrnn.data.splits import Splits
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, short
+from hadamrnn.settings import coerce, field_types
 
 LOADERS: dict[str, Callable[..., Splits]] = {
     "copy": load_copy,
@@ -46,22 +48,34 @@ def load_task(name: str, data_dir: str | Path | None = None, **options: object) 
     >>> splits.train.batch(slice(None))[0].shape
     torch.Size([3, 9])
     """
-    if name not in LOADERS:
-        raise InputError(f"A task is one of {', '.join(TASKS)}; got {name!r}.{_did_you_mean(name, TASKS)}")
+    check_task(name)
     loader = LOADERS[name]
     parameters = inspect.signature(loader).parameters
-    accepted = list(parameters)
-    for option in options:
-        if option not in accepted:
-            valid = [other for other in accepted if other != "data_dir"]
-            known = f"takes {', '.join(valid)}" if valid else "takes no options"
-            raise InputError(f"The task {name} {known}; got {option!r}.{_did_you_mean(option, valid)}")
+    held = {option: coerce(option, value, option_type(name, option)) for option, value in options.items()}
     for option, parameter in parameters.items():
         if parameter.default is parameter.empty and option not in options:
             raise InputError(f"The task {name} needs the option {option}, which is missing.")
-    if "data_dir" in accepted:
-        options["data_dir"] = data_dir
-    return loader(**options)
+    if "data_dir" in parameters:
+        held["data_dir"] = data_dir
+    return loader(**held)
+
+
+def option_type(task: str, option: str) -> Any:
+    """Return the declared type and range of an option of a task's loader."""
+    check_task(task)
+    types = field_types(LOADERS[task])
+    known = [name for name in types if name not in ("data_dir", "return")]
+    if option not in known:
+        takes = f"takes {', '.join(known)}" if known else "takes no options"
+        raise InputError(f"The task {task} {takes}; got {short(option)}.{_did_you_mean(option, known)}")
+    return types[option]
+
+
+def check_task(name: str) -> None:
+    if name not in LOADERS:
+        raise InputError(
+            f"A task is one of {', '.join(TASKS)}; got {short(name)}.{_did_you_mean(name, TASKS)}"
+        )
 
 
 def _did_you_mean(name: str, valid: list[str] | tuple[str, ...]) -> str:

@@ -7,21 +7,33 @@ Nothing here imports torch: the command line reads the fields to make its option
 from __future__ import annotations
 
 import dataclasses
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from hadamrnn.errors import InputError
 from hadamrnn.files import parse_yaml, read_regular
-from hadamrnn.network import Network, network_values, option, read_network
+from hadamrnn.network import MAX_SIZE, Network, network_values, read_network
+from hadamrnn.settings import (
+    Count,
+    NotNegative,
+    Positive,
+    Range,
+    Seed,
+    Share,
+    Threads,
+    coerce,
+    field_types,
+    hold_fields,
+    option,
+    read_text,
+)
 from hadamrnn.training.presets import DEFAULT_PRESET, bits_values, model_values, preset_values
 
-DECAYS = ("none", "exponential", "cosine")
-DTYPES = ("float32", "float64")
+Between0And1 = Annotated[float, Range(0, 1, "()")]
+Dropout = Annotated[float, Range(0, 1, "[)")]
 MAX_YAML_BYTES = 1 << 16
 
 
@@ -39,71 +51,53 @@ class TrainingConfig:
     network: Network = field(default_factory=Network)
     preset: str | None = option(None, "where the values started from: paper, quick or best")
     task_options: dict[str, Any] = field(default_factory=dict)
-    embedding_size: int | None = option(None, "width of the embedding; none takes the task's")
-    epochs: int | None = option(None, "passes through the training set")
-    steps: int | None = option(None, "optimizer steps, in place of epochs")
-    evaluate_every: int | None = option(None, "steps between validations; none is once an epoch")
-    batch_size: int = option(64, "samples a step and process")
+    embedding_size: Annotated[int, Range(1, MAX_SIZE)] | None = option(
+        None, "width of the embedding; none takes the task's"
+    )
+    epochs: Annotated[int, Range(1, 10**6)] | None = option(None, "passes through the training set")
+    steps: Count | None = option(None, "optimizer steps, in place of epochs")
+    evaluate_every: Count | None = option(None, "steps between validations; none is once an epoch")
+    batch_size: Annotated[int, Range(1, 2**20)] = option(64, "samples a step and process")
     balanced: bool = option(False, "draw every class equally often")
-    learning_rate: float = option(1e-3, "of Adam, at the start")
-    decay: str = option("cosine", "of the learning rate: none, exponential (by the epoch) or cosine")
-    decay_factor: float = option(0.98, "of the exponential decay, for each epoch")
-    adam_beta2: float = option(0.999, "Adam's memory of squared gradients; less where the loss falls fast")
-    sign_learning_rate: float | None = option(None, "of the signs; none is the learning rate")
-    sign_freeze_epoch: float | None = option(None, "when signs stop: 0 holds them, none never")
-    negative_signs: float | None = option(
+    learning_rate: Positive = option(1e-3, "of Adam, at the start")
+    decay: Literal["none", "exponential", "cosine"] = option(
+        "cosine", "of the learning rate: none, exponential (by the epoch) or cosine"
+    )
+    decay_factor: Positive = option(0.98, "of the exponential decay, for each epoch")
+    adam_beta2: Between0And1 = option(
+        0.999, "Adam's memory of squared gradients; less where the loss falls fast"
+    )
+    sign_learning_rate: NotNegative | None = option(None, "of the signs; none is the learning rate")
+    sign_freeze_epoch: NotNegative | None = option(None, "when signs stop: 0 holds them, none never")
+    negative_signs: Share | None = option(
         None, "share of the signs that start at -1; none draws every one. 0 makes W its own inverse"
     )
-    input_noise: float = option(0.0, "standard deviation of what is added to numbers, anew in each step")
-    input_dropout: float = option(0.0, "share of the input (numbers, or embedded words) that a step hides")
-    embedding_scale: float = option(1.0, "standard deviation of the embedding at the start")
-    gradient_clip: float | None = option(None, "largest norm of the gradient; none does not clip")
-    weight_clip: float | None = option(
+    input_noise: NotNegative = option(
+        0.0, "standard deviation of what is added to numbers, anew in each step"
+    )
+    input_dropout: Dropout = option(0.0, "share of the input (numbers, or embedded words) that a step hides")
+    embedding_scale: Positive = option(1.0, "standard deviation of the embedding at the start")
+    gradient_clip: Positive | None = option(None, "largest norm of the gradient; none does not clip")
+    weight_clip: Annotated[float, Range(1, 3e38, "(]")] | None = option(
         None, "largest entry of U and of V, in root mean squares of its matrix; none does not clip"
     )
-    weight_average: float | None = option(
+    weight_average: Between0And1 | None = option(
         None, "keep an exponential average of the weights with this factor a step, as 0.999"
     )
-    patience: int | None = option(
+    patience: Count | None = option(
         None, "validations without progress that end the run, counted once a cosine has fallen; none never"
     )
-    tolerance: float = option(0.0, "what the validation metric must gain to count as progress")
-    seed: int = option(0, "of initial weights, order of samples and dropout")
-    dtype: str = option("float32", "float32 or float64")
-    threads: int | None = option(None, "CPU threads of each process; none is torch's choice")
+    tolerance: NotNegative = option(0.0, "what the validation metric must gain to count as progress")
+    seed: Seed = option(0, "of initial weights, order of samples and dropout")
+    dtype: Literal["float32", "float64"] = option("float32", "float32 or float64")
+    threads: Threads | None = option(None, "CPU threads of each process; none is torch's choice")
 
     def __post_init__(self) -> None:
-        for name, hint in _hints(TrainingConfig).items():
-            object.__setattr__(self, name, coerce(name, getattr(self, name), hint))
+        hold_fields(self)
         if (self.epochs is None) == (self.steps is None):
             raise InputError(
                 f"Exactly one of epochs and steps must be given, got {self.epochs} and {self.steps}."
             )
-        counts = ("epochs", "steps", "evaluate_every", "batch_size", "threads", "embedding_size", "patience")
-        for name in counts:
-            _check(name, getattr(self, name), lambda value: value >= 1, "at least 1")
-        for name in ("learning_rate", "decay_factor", "gradient_clip", "embedding_scale"):
-            _check(name, getattr(self, name), lambda value: 0 < value < float("inf"), "positive")
-        _check("weight_clip", self.weight_clip, lambda value: 1 < value < float("inf"), "above 1")
-        for name in ("sign_learning_rate", "sign_freeze_epoch", "input_noise", "tolerance"):
-            _check(name, getattr(self, name), lambda value: 0 <= value < float("inf"), "0 or more")
-        for name in ("weight_average", "adam_beta2"):
-            _check(name, getattr(self, name), lambda value: 0 < value < 1, "between 0 and 1")
-        _check("input_dropout", self.input_dropout, lambda value: 0 <= value < 1, "at least 0 and under 1")
-        _check("negative_signs", self.negative_signs, lambda value: 0 <= value <= 1, "in 0..1")
-        _check("seed", self.seed, lambda value: 0 <= value < 2**32, "in 0..2**32 - 1")
-        _check("decay", self.decay, lambda value: value in DECAYS, f"one of {', '.join(DECAYS)}")
-        _check("dtype", self.dtype, lambda value: value in DTYPES, f"one of {', '.join(DTYPES)}")
-
-
-def _check(name: str, value: Any, holds: Any, rule: str) -> None:
-    if value is not None and not holds(value):
-        raise InputError(f"{name} must be {rule}, got {value!r}.")
-
-
-def _hints(kind: type) -> dict[str, Any]:
-    """Return the type of every field, in order."""
-    return typing.get_type_hints(kind)
 
 
 def _options(kind: type) -> dict[str, dataclasses.Field[Any]]:
@@ -115,7 +109,7 @@ def _options(kind: type) -> dict[str, dataclasses.Field[Any]]:
 OPTIONS: dict[str, dataclasses.Field[Any]] = {**_options(TrainingConfig), **_options(Network)}
 NETWORK_NAMES = (*_options(Network), "model_options")
 SETTINGS = ("task", "task_options", "model_options", *OPTIONS)
-_HINTS = {**_hints(TrainingConfig), **_hints(Network)}
+SETTING_TYPES = {**field_types(TrainingConfig), **field_types(Network)}
 
 
 def make_config(**values: Any) -> TrainingConfig:
@@ -130,7 +124,7 @@ def make_config(**values: Any) -> TrainingConfig:
     described = values.pop("network", None)
     chosen = {name: values.pop(name) for name in NETWORK_NAMES if name in values}
     for name in chosen.keys() & OPTIONS.keys():
-        chosen[name] = coerce(name, chosen[name], _HINTS[name])
+        chosen[name] = coerce(name, chosen[name], SETTING_TYPES[name])
     network = Network() if described is None else read_network(described)
     return TrainingConfig(network=replace(network, **chosen), **values)
 
@@ -237,28 +231,4 @@ def check_names(values: Mapping[str, object]) -> None:
 
 def parse_value(name: str, text: str) -> object:
     """Return what `text`, from the command line, means for the setting `name`; `none` is None."""
-    import yaml
-
-    try:
-        value = None if text.lower() == "none" and name != "decay" else yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InputError(f"{name} cannot be read from {text!r}.") from error
-    return coerce(name, value, _HINTS[name])
-
-
-def coerce(name: str, value: object, hint: Any) -> Any:
-    """Return `value` as `hint` has it: whole numbers pass as floats, and so does text as in 1e-3.
-
-    >>> coerce("learning_rate", "1e-3", float), coerce("weight_bits", "ternary", int | str | None)
-    (0.001, 'ternary')
-    """
-    kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (typing.get_origin(hint) or hint,)
-    if type(value) in kinds or (value is None and types.NoneType in kinds):
-        return value
-    if float in kinds and isinstance(value, (int, str)) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except (ValueError, OverflowError):
-            pass
-    wanted = " or ".join("none" if kind is types.NoneType else kind.__name__ for kind in kinds)
-    raise InputError(f"{name} must be {wanted}, got {value!r}.")
+    return read_text(name, text, SETTING_TYPES[name])

@@ -9,6 +9,8 @@ import torch
 from hadamrnn.baselines.networks import build_model
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
+from hadamrnn.hadamard.orders import order_factors
+from hadamrnn.memory import check_memory
 from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
@@ -40,7 +42,10 @@ def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
 
 
 def _draw(config: TrainingConfig, splits: Splits) -> SequenceModel:
-    model = build_model(task_network(config, splits))
+    network = task_network(config, splits)
+    needed = weight_bytes(network) + batch_bytes(network, config, splits)
+    check_memory(needed, "Training", "Choose a smaller hidden_size, num_layers or batch_size.")
+    model = build_model(network)
     if config.negative_signs is not None:
         for cell in _cells(model):
             cell.draw_signs(config.negative_signs)
@@ -50,6 +55,29 @@ def _draw(config: TrainingConfig, splits: Splits) -> SequenceModel:
     elif config.embedding_scale != 1.0:
         raise InputError(f"The task {config.task} has no embedding: leave embedding_scale out.")
     return model
+
+
+def weight_bytes(network: Network) -> int:
+    """Return what training holds of the weights: themselves, their gradient and Adam's two averages.
+
+    The network is built on torch's meta device, where tensors have a shape and no memory. A Paley or
+    Williamson factor of W is held as a matrix.
+    """
+    if network.model == "ornn":  # torch's parametrization needs real tensors; an rnn has the same sizes
+        network = replace(network, model="rnn", recurrence="linear", model_options={})
+    with torch.device("meta"):
+        model = build_model(network)
+    largest = max(order_factors(network.block_size), default=1) if network.is_hadamard else 0
+    return 16 * sum(parameter.numel() for parameter in model.parameters()) + 8 * largest**2
+
+
+def batch_bytes(network: Network, config: TrainingConfig, splits: Splits) -> int:
+    """Return what a batch takes: inputs, targets and outputs; of a baseline also its states."""
+    steps = min(config.batch_size, len(splits.train)) * splits.seq_length
+    numbers = 2 if network.takes_ids else network.input_size
+    numbers += 3 * network.output_size if network.every_output else 0
+    numbers += 0 if network.is_hadamard else 4 * network.hidden_size * network.cells
+    return 8 * steps * numbers
 
 
 def _cells(model: SequenceModel) -> list[HadamCell]:

@@ -1,0 +1,181 @@
+"""Settings: the type and the range of a value are declared once, where the value is declared.
+
+    epochs: Annotated[int, Range(1, 10**6)] | None = option(None, "passes through the training set")
+
+`coerce` holds a value to such a declaration, whether it comes from a file, a caller or the command
+line; `read_text` first turns the text of a command line into a value. A refusal is one line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from hadamrnn.errors import InputError, short
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers from `low` to `high`; a round bracket in `ends` leaves that end out.
+
+    >>> str(Range(1, 64)), str(Range(0, 1, "(]")), 0 in Range(0, 1, "(]")
+    ('1..64', '(0, 1]', False)
+    """
+
+    low: float
+    high: float
+    ends: str = "[]"
+
+    def __contains__(self, value: float) -> bool:
+        above = value > self.low if self.ends[0] == "(" else value >= self.low
+        return above and (value < self.high if self.ends[1] == ")" else value <= self.high)
+
+    def __str__(self) -> str:
+        if self.ends == "[]" and isinstance(self.low, int) and isinstance(self.high, int):
+            return f"{self.low}..{self.high}"
+        return f"{self.ends[0]}{self.low:g}, {self.high:g}{self.ends[1]}"
+
+
+Count = Annotated[int, Range(1, 10**9)]
+Seed = Annotated[int, Range(0, 2**32 - 1)]
+Threads = Annotated[int, Range(1, 1024)]
+Positive = Annotated[float, Range(0, 3e38, "(]")]
+NotNegative = Annotated[float, Range(0, 3e38)]
+Share = Annotated[float, Range(0, 1)]
+
+
+def option(default: Any, help: str) -> Any:
+    """Return a dataclass field that carries its line of help."""
+    return field(default=default, metadata={"help": help})
+
+
+def field_types(owner: Any) -> dict[str, Any]:
+    """Return the declared type of every field of a dataclass, or of every parameter of a function."""
+    return typing.get_type_hints(owner, include_extras=True)
+
+
+def hold_fields(instance: Any) -> None:
+    """Hold every field of a frozen dataclass to its declaration; for `__post_init__`."""
+    types = field_types(type(instance))
+    for each in dataclasses.fields(instance):
+        value = coerce(each.name, getattr(instance, each.name), types[each.name])
+        object.__setattr__(instance, each.name, value)
+
+
+def coerce(name: str, value: object, hint: Any) -> Any:
+    """Return `value` as `hint` declares it: whole numbers pass as floats, and so does text as in 1e-3.
+
+    >>> coerce("learning_rate", "1e-3", float), coerce("weight_bits", "ternary", int | str | None)
+    (0.001, 'ternary')
+    """
+    bounds = []
+    for alternative in _alternatives(hint):
+        kind, bound = _parts(alternative)
+        fitting = _fitting(value, kind)
+        if fitting is _UNFIT:
+            continue
+        if bound is None or fitting in bound:
+            return fitting
+        bounds.append(str(bound))
+    if bounds:
+        raise InputError(f"{name} must lie in {' or '.join(bounds)}, got {short(value)}.")
+    wanted = " or ".join(_called(alternative) for alternative in _alternatives(hint))
+    raise InputError(f"{name} must be {wanted}, got {short(value)}.")
+
+
+def read_text(name: str, text: str, hint: Any) -> Any:
+    """Return what `text`, from a command line, means for a setting declared as `hint`.
+
+    >>> read_text("epochs", "none", int | None), read_text("weight_bits", "4", int | str | None)
+    (None, 4)
+    """
+    kinds = [_parts(alternative)[0] for alternative in _alternatives(hint)]
+    if types.NoneType in kinds and text.lower() == "none":
+        return None
+    if int in kinds and re.fullmatch(r"[+-]?\d{1,30}", text):
+        return coerce(name, int(text), hint)
+    if bool in kinds and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if any(typing.get_origin(kind) is dict for kind in kinds):
+        return coerce(name, _json(text), hint)
+    if Path in kinds and not _is_path(text):
+        raise InputError(f"{name} must name a file or folder, got {short(text)}.")
+    return coerce(name, Path(text) if Path in kinds else text, hint)
+
+
+def read_scalar(text: str) -> int | float | bool | str | None:
+    """Return what a text means where no type is declared: a number, true, false, none, or itself.
+
+    >>> [read_scalar(text) for text in ("16", "0.5", "true", "none", "2020-13-45")]
+    [16, 0.5, True, None, '2020-13-45']
+    """
+    hints: tuple[Any, ...] = (int | None, bool, float)
+    for hint in hints:
+        try:
+            return typing.cast("int | float | bool | None", read_text("value", text, hint))
+        except InputError:
+            continue
+    return text
+
+
+_UNFIT = object()
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    union = typing.get_origin(hint) in (types.UnionType, typing.Union)
+    return typing.get_args(hint) if union else (hint,)
+
+
+def _parts(hint: Any) -> tuple[Any, Range | None]:
+    """Return the type and the range that `hint` declares."""
+    if typing.get_origin(hint) is not Annotated:
+        return hint, None
+    kind, *notes = typing.get_args(hint)
+    return kind, next((note for note in notes if isinstance(note, Range)), None)
+
+
+def _fitting(value: object, kind: Any) -> Any:
+    """Return `value` as a `kind`, or `_UNFIT`."""
+    origin = typing.get_origin(kind)
+    if origin is Literal:
+        fits = isinstance(value, str) and value in typing.get_args(kind)
+    elif kind is float and isinstance(value, (int, str)) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except (ValueError, OverflowError):
+            return _UNFIT
+    elif kind is Path:
+        return Path(value) if isinstance(value, (str, Path)) else _UNFIT
+    else:
+        fits = value is None if kind is types.NoneType else type(value) is (origin or kind)
+    return value if fits else _UNFIT
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _is_path(text: str) -> bool:
+    try:
+        return b"\0" not in os.fsencode(text) and text != ""
+    except UnicodeEncodeError:
+        return False
+
+
+def _called(hint: Any) -> str:
+    kind, _ = _parts(hint)
+    if typing.get_origin(kind) is Literal:
+        return f"one of {', '.join(typing.get_args(kind))}"
+    if kind is types.NoneType:
+        return "none"
+    return str((typing.get_origin(kind) or kind).__name__)

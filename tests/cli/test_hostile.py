@@ -1,0 +1,166 @@
+"""Whatever the command line, a command ends with 0, or with 2 and one line; it neither hangs nor breaks.
+
+Every line is a small command that works, with hostile words put into it.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from hadamrnn.training.config import OPTIONS, resolve_config
+from hadamrnn.training.run import train
+from tests.conftest import Command
+
+SECONDS = 5
+WORDS = (
+    *("", " ", "-1", "0", "1", "1.5", "1e30", "1e-300", "1e300", "nan", "inf", "-inf", "1000000000"),
+    *("1000000000000", "9" * 400, "0x_", "0x10", "1_0", "2020-13-45", "[", "{a: b", "&a [*a]"),
+    *("none", "true", "ternary", "\ud800", "a\x00b", "a\nb", "%s", "../..", "~", "=", "a=", "=a", "a=["),
+)
+TASK_OPTIONS = ("delay", "sentence_length", "train_size", "test_size", "seed", "path", "nothing")
+SETTINGS = [
+    "--" + name.replace("_", "-")
+    for name, setting in OPTIONS.items()
+    if name != "preset" and setting.type != "bool"
+]
+TRAIN = (
+    *(
+        "train",
+        "copy",
+        "--quiet",
+        "--threads",
+        "1",
+        "--steps",
+        "1",
+        "--batch-size",
+        "2",
+        "--hidden-size",
+        "8",
+    ),
+    *(f"--task-option={name}=4" for name in ("train_size", "validation_size", "test_size", "delay")),
+)
+COST = ("cost", "--hidden-size", "16", "--input-size", "2", "--output-size", "3")
+COMMANDS: dict[tuple[str, ...], list[str]] = {
+    TRAIN: [*SETTINGS, "--preset", "--config", "--model-option", "--checkpoint-seconds", "--data-dir"],
+    COST: [
+        *("--hidden-size", "--input-size", "--output-size", "--num-layers", "--num-blocks", "--weight-bits"),
+        *("--activation-bits", "--vocabulary-size", "--model", "--model-option"),
+    ],
+    ("eval", "RUN"): ["--threads", "--split", "--data-dir", "--predictions"],
+    ("predict", "RUN", "DATA"): ["--threads", "--out"],
+    ("report", "--results", "EMPTY", "--out", "OUT"): ["--results"],
+    ("models",): ["--out", "--add", "--runs"],
+    ("reproduce", "results", "--list"): ["--rows", "--preset", "--seed", "--budget", "--set", "--threads"],
+    ("search", "copy"): ["--max-bytes", "--trials", "--minutes", "--steps", "--seed", "--task-option"],
+    ("bench", "training"): ["--shapes", "--model"],
+    ("bench", "inference"): ["--shapes", "--rounds"],
+    ("demo", "--epochs", "0"): ["--seed", "--out"],
+    ("doctor",): ["--json"],
+}
+
+
+@contextmanager
+def time_limit() -> Iterator[None]:
+    def late(number: int, frame: object) -> None:
+        raise TimeoutError(f"more than {SECONDS} seconds")
+
+    previous = signal.signal(signal.SIGALRM, late)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "copy"
+    options = {"delay": 4, "train_size": 4, "validation_size": 4, "test_size": 4}
+    given = {"task_options": options, "steps": 1, "batch_size": 2, "hidden_size": 8, "threads": 1}
+    train(resolve_config("copy", overrides=given), out)
+    return out
+
+
+@pytest.fixture(autouse=True)
+def own_threads() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def hostile_lines(count: int) -> list[tuple[str, ...]]:
+    """Return drawn command lines, the same every time."""
+    draw = random.Random(0)
+    lines = []
+    for _ in range(count):
+        base = draw.choice([TRAIN, COST, *COMMANDS])
+        word = draw.choice(WORDS)
+        option = draw.choice(COMMANDS[base])
+        extra: tuple[str, ...] = (option, word)
+        if base == TRAIN and draw.random() < 0.4:
+            extra = ("--task-option", f"{draw.choice(TASK_OPTIONS)}={word}")
+        lines.append((*base, *extra))
+    return lines
+
+
+@pytest.mark.parametrize("number", range(200))
+def test_a_hostile_command_line_ends_with_0_or_with_one_line_and_2(
+    number: int, command: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez(tmp_path / "data.npz", x=np.zeros((2, 24), np.int64))
+    (tmp_path / "empty").mkdir()
+    places = {"RUN": str(run), "DATA": "data.npz", "EMPTY": "empty", "OUT": "out"}
+    line = [places.get(word, word) for word in hostile_lines(200)[number]]
+    if line[0] == "train":
+        line += ["--out", "run"]
+
+    with time_limit():
+        answer = command(*line)
+
+    assert answer.status in (0, 2), (line, answer)
+    if answer.status == 2:
+        assert answer.err.count("\n") == 1 and "Traceback" not in answer.err, (line, answer)
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ((*TRAIN, "--hidden-size", "1000000000"), "hidden_size must be an int in 1..32768, got 1000000000"),
+        ((*TRAIN, "--hidden-size", "1e30"), "--hidden-size must be int"),
+        ((*TRAIN, "--num-layers", "1000000000"), "num_layers must be an int in 1..64"),
+        ((*TRAIN, "--hidden-size", "32768", "--num-layers", "64"), "must fit into"),
+        ((*TRAIN, "--task-option", "seed=["), "seed must be int, got '['"),
+        ((*TRAIN, "--task-option", "seed=-1"), "seed must lie in 0..4294967295, got -1"),
+        ((*TRAIN, "--task-option", "delay=abc"), "delay must be int, got 'abc'"),
+        ((*TRAIN, "--task-option", "delay=1.5"), "delay must be int, got '1.5'"),
+        ((*TRAIN, "--task-option", "delay=1000000000000"), "delay must lie in 1..100000"),
+        ((*TRAIN, "--task-option", "train_size=1000000000000"), "train_size must lie in"),
+        ((*TRAIN, "--task-option", "train_size=1000000000"), "at most 500,000,000 symbols"),
+        ((*TRAIN, "--model-option", "a=["), "takes no model options"),
+        ((*TRAIN, "--epochs", "2020-13-45"), "--epochs must be int or none"),
+        ((*TRAIN, "--seed", "0x_"), "--seed must be int"),
+        ((*COST, "--activation-bits", "0"), "activation_bits must be an int in 2..32"),
+        ((*COST, "--vocabulary-size", "-1"), "vocabulary_size must be an int in 1"),
+        ((*TRAIN, "--out", ""), "--out must name a file or folder, got ''"),
+        (("eval", "RUN", "--threads", "1000000000"), "must lie in 1..1024"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_its_rule(
+    line: tuple[str, ...], rule: str, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with time_limit():
+        answer = command(*line, *(() if line[0] != "train" or "--out" in line else ("--out", "run")))
+
+    assert answer.status == 2 and rule in answer.err and answer.err.count("\n") == 1, answer
+    assert not list(tmp_path.iterdir())
