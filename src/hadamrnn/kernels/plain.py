@@ -84,11 +84,12 @@ def about_root(time: int) -> int:
 
 
 def _steps(recurrence: Recurrence, z: Tensor, product: Product) -> tuple[Tensor | None, Tensor]:
-    """Run h_t = f(W h_(t-1) + z_t) from `recurrence.h_0` over the rows z, `(batch, steps, hidden_size)`."""
+    """Run h_t = f(lambda W h_(t-1) + z_t) from `recurrence.h_0` over the rows z, `(batch, steps, hidden)`."""
     h, lengths = recurrence.start(), recurrence.lengths
     states: list[Tensor] = []
     for t, z_t in enumerate(z.unbind(1)):
-        new = product(h) + z_t
+        carried = product(h) if recurrence.decay is None else recurrence.decay * product(h)
+        new = carried + z_t
         new = new.relu() if recurrence.relu else new
         if lengths is None:
             h = output = new

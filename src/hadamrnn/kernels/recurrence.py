@@ -18,11 +18,12 @@ NARROW_INPUT = 16
 
 @dataclass(frozen=True)
 class Recurrence:
-    """h_t = f(W h_(t-1) + z_t), W = diag(u) (I_q kron H_b) diag(v) / sqrt(b), y_t = V sigma(h_t) + b_o.
+    """h_t = f(lambda W h_(t-1) + z_t), W = diag(u) (I_q kron H_b) diag(v) / sqrt(b), y_t = V sigma(h_t) + b_o
 
     Args:
         signs, column_signs: u and v, `(hidden_size,)`; without v it is 1.
         block_size: b, side of one block; divides `hidden_size`.
+        decay: lambda, `(hidden_size,)`, constants in (0, 1] that get no gradient; without it 1.
         relu: whether f is ReLU; else it is the identity.
         x, weight, bias: z_t = U x_t + b_i with x `(batch, time, input_size)`, U `(hidden_size, input_size)`
             (an `input_size` of 0 leaves z_t = b_i); without weight z_t = x_t.
@@ -40,6 +41,7 @@ class Recurrence:
     signs: Tensor
     block_size: int
     column_signs: Tensor | None = None
+    decay: Tensor | None = None
     relu: bool = False
     x: Tensor | None = None
     ids: Tensor | None = None

@@ -31,7 +31,9 @@ def scan(recurrence: Recurrence, *, reversible: bool = False) -> tuple[Tensor | 
 
     With `reversible` a linear recurrence keeps no state but the last and rebuilds h_(t-1) = W^-1 (h_t - z_t).
     """
-    if not runs_natively(recurrence.signs, *(getattr(recurrence, name) for name in DIFFERENTIABLE)):
+    if recurrence.decay is not None or not runs_natively(
+        recurrence.signs, *(getattr(recurrence, name) for name in DIFFERENTIABLE)
+    ):
         return plain_scan(recurrence, thrifty=reversible)
     described = replace(recurrence, segment=_segment(recurrence, reversible))
     output, last, _ = scan_operator(*described.arguments())
