@@ -19,6 +19,7 @@ def test_pooled_features_are_their_definitions() -> None:
     features, last = pooled(case, KINDS, theta)
     states, expected_last = plain_scan(replace(case, every_output=True))
 
+    assert states is not None
     above = states[:, :, None] - theta
     expected = (
         last.relu(),
@@ -34,6 +35,7 @@ def test_padding_never_counts_and_an_empty_row_gives_zeros() -> None:
     case = make_case(8, 8, batch=3, time=6)
     theta = torch.full((1, 8), -1.0, dtype=torch.float64)
     lengths = torch.tensor([6, 2, 0])
+    assert case.x is not None
     features, last = pooled(replace(case, lengths=lengths), KINDS, theta)
 
     for row, length in enumerate(lengths[:2].tolist()):
@@ -46,10 +48,11 @@ def test_a_leaky_recurrence_multiplies_what_it_carries_over() -> None:
     case = make_case(4, 4, batch=2, time=3)
     decay = torch.tensor([0.5, 0.75, 0.875, 1.0], dtype=torch.float64)
     states, _ = plain_scan(replace(case, decay=decay, every_output=True))
-    carried, _ = plain_scan(replace(case, every_output=True, h_0=states[:, 0], x=case.x[:, 1:2]))
+    assert states is not None and case.x is not None
+    _, never_forgetting = plain_scan(replace(case, h_0=states[:, 0], x=case.x[:, 1:2]))
     z = case.projected()[:, 1]
 
-    torch.testing.assert_close(states[:, 1], decay * (carried[:, 0] - z) + z)
+    torch.testing.assert_close(states[:, 1], decay * (never_forgetting - z) + z)
 
 
 @pytest.mark.parametrize("kinds", [(), ("median",), ("mean", "mean")])
