@@ -92,9 +92,38 @@ RAGGED[:] = [np.zeros(length) for length in range(30)]
 HOLE = np.where(np.arange(360).reshape(30, 6, 2) == 5, np.nan, X)
 
 
+@pytest.mark.parametrize("name", ["groups", "person", "subject"])
+def test_nobody_is_in_two_parts(name: str, tmp_path: Path) -> None:
+    people = np.arange(30) // 3 % 10
+    x = np.tile(people[:, None, None], (1, 6, 1)).astype(np.float32)
+    arrays: dict[str, Any] = {"x": x, "y": LABELS, name: people}
+    np.savez(tmp_path / "mine.npz", **arrays)
+
+    splits = load_task("npz", path=tmp_path / "mine.npz", standardize=False)
+
+    parts = [set(part.x.flatten().tolist()) for part in (splits.train, splits.validation, splits.test)]
+    assert [len(part) for part in parts] == [6, 2, 2] and set.union(*parts) == set(range(10))
+    assert splits.note == f"split by {name}"
+
+
+def test_channels_first_is_turned_round_when_it_is_said(tmp_path: Path) -> None:
+    plain = load(tmp_path, x=X, y=LABELS)
+    np.savez(tmp_path / "mine.npz", x=X.transpose(0, 2, 1), y=LABELS)
+    turned = load_task("npz", path=tmp_path / "mine.npz", layout="channels-first")
+
+    assert torch.equal(turned.train.x, plain.train.x)
+
+
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
+        ({"x": X.transpose(0, 2, 1), "y": LABELS}, r"\(30, 2, 6\) .* layout=time-first or"),
+        ({"x": np.ones((200, 3)), "y": np.arange(200) % 2}, "200 series of 3 steps. Cut a recording"),
+        ({"x": X, "y": LABELS, "weights": LABELS}, "got 'weights' .*Leave it out"),
+        ({"x": X, "y": LABELS, "groups": LABELS[:4]}, "groups must be 30 integers"),
+        ({"x": X, "y": LABELS, "groups": LABELS % 2}, "a group each, got 2"),
+        ({"x": X, "y": LABELS, "groups": LABELS}, "Training must see every class"),
+        ({"x": X, "y": LABELS, "groups": LABELS, "person": LABELS}, "got groups and person"),
         ({"y": LABELS}, r"must hold an array x, got y\."),
         ({"x": X}, r"must hold an array y of labels or targets, got x\."),
         ({"x": RAGGED, "y": LABELS}, r"ragged or pickled objects. Pad x"),

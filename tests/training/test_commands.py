@@ -113,7 +113,7 @@ def test_quiet_shows_no_progress(command: Command, tmp_path: Path) -> None:
         (("digits", "--epochs", "0", "--out", "new"), "--epochs must lie in 1..1000000, got 0"),
         (("digits", "--task-option", "delay", "--out", "new"), "NAME=VALUE"),
         (("digits", "--task-option", "delay=3", "--out", "new"), "takes no options"),
-        (("nowhere.npz", "--out", "new"), "nowhere.npz does not exist"),
+        (("nowhere.npz", "--out", "new"), "nowhere.npz cannot be read"),
         (("digits", "--config", "nowhere.yaml", "--out", "new"), "nowhere.yaml"),
         (("--resume", "nowhere"), "must be a run folder"),
         (("--resume", "nowhere", "--epochs", "3"), "takes all settings from the run"),
@@ -160,7 +160,7 @@ def test_predictions_for_ones_own_arrays_are_those_of_the_evaluation(
         offset, scale = torch.tensor(folder.facts.offset), torch.tensor(folder.facts.scale)
         x = (torch.from_numpy(data["x"]).float() - offset) / scale
         expected = decide(model(x)).tolist()
-        assert written["prediction"].tolist() == expected
+        assert written["prediction"].tolist() == printed
         assert printed == [folder.facts.class_names[label] for label in expected]
         assert written["logits"].shape == (60, 2)
         assert np.mean(data["y"] == np.array(printed)) > 0.9
@@ -300,3 +300,55 @@ def test_two_resumes_at_once_leave_the_rows_of_one(tmp_path: Path) -> None:
 
     runs.train(config, run, runs.Sitting(watcher=Second()))
     assert len(refusals) == len((run / "metrics.jsonl").read_text().splitlines()) == 2
+
+
+def test_eval_of_ones_own_arrays_reads_them_and_shows_every_class(
+    command: Command, arrays: Path, tmp_path: Path
+) -> None:
+    run, other = tmp_path / "run", tmp_path / "other.npz"
+    assert command("train", arrays, *OWN, "--out", run).status == 0
+    with np.load(arrays) as data:
+        np.savez(other, x=data["x"][:10], y=np.where(data["y"][:10] == "slow", "fast", "slow"))
+
+    right = json.loads(command("eval", run, arrays, "--json").out)
+    wrong = json.loads(command("eval", run, other, "--json").out)
+    text = command("eval", run, arrays).out
+
+    assert right["value"] > 0.9 and wrong["value"] < 0.3 and wrong["samples"] == 10
+    assert sum(map(sum, right["confusion"])) == 60 and list(right["recall"]) == ["fast", "slow"]
+    assert "fast" in text and "recall" in text
+    assert "hadamrnn eval" in refused(command("eval", run, "--data-dir", other))
+    assert "hadamrnn eval" in refused(command("eval", run, "--data-dir", tmp_path))
+    np.savez(other, x=np.zeros((3, 20, 3)), y=np.array(["slow", "fast", "idle"]))
+    assert "got 'idle'" in refused(command("eval", run, other))
+
+
+def test_predictions_never_replace_a_file_by_themselves(
+    command: Command, arrays: Path, tmp_path: Path
+) -> None:
+    run, out = tmp_path / "run", tmp_path / "out.npz"
+    assert command("train", arrays, *OWN, "--epochs", 1, "--out", run).status == 0
+    before = arrays.read_bytes()
+    out.write_text("mine")
+
+    assert "exists" in refused(command("predict", run, arrays, "--out", out))
+    assert "must not be the file" in refused(command("predict", run, arrays, "--out", arrays, "--force"))
+    assert out.read_text() == "mine" and arrays.read_bytes() == before
+    assert command("predict", run, arrays, "--out", out, "--force").status == 0
+    assert command("quantize", run).status == 0
+    integer = json.loads(command("predict", run, arrays, "--integer", "--json").out)
+    assert len(integer["predictions"]) == 60
+
+
+def test_a_run_knows_its_channels_whatever_the_order_of_the_axes(
+    command: Command, arrays: Path, tmp_path: Path
+) -> None:
+    run, turned = tmp_path / "run", tmp_path / "turned.npz"
+    assert command("train", arrays, *OWN, "--epochs", 1, "--out", run).status == 0
+    with np.load(arrays) as data:
+        np.savez(turned, x=data["x"].transpose(0, 2, 1), y=data["y"])
+
+    assert "layout=channels-first" in refused(command("train", turned, *OWN, "--out", tmp_path / "other"))
+    assert "layout=channels-first" in refused(command("predict", run, turned))
+    same = command("predict", run, turned, "--layout", "channels-first")
+    assert same.out == command("predict", run, arrays).out

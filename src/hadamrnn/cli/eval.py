@@ -4,92 +4,144 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from hadamrnn.cli.arguments import (
-    add_data_option,
-    add_json_option,
-    add_run_argument,
-    add_threads_option,
-    argument,
-)
+from hadamrnn.cli.arguments import DataOptions, JsonOption, add_command, positional, set_threads
 from hadamrnn.errors import InputError
+from hadamrnn.settings import option
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from hadamrnn.data.splits import Metric, Split
+    from hadamrnn.nn.model import SequenceModel
     from hadamrnn.quantization.network import IntegerNetwork
+    from hadamrnn.training.evaluate import Predictor
+    from hadamrnn.training.folder import RunFolder
 
 GLUE_TASKS = ("sst2", "qqp")
-SPLITS = ("train", "validation", "test")
+LAYOUT_HELP = "axes of x: time-first (n, time, channels) or channels-first (n, channels, time)"
 
 
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "eval",
         help="the task's metric of a trained model",
-        description="Print the metric of a run's best model over a split of its task.",
-        epilog="example:  hadamrnn eval runs/pmnist --split test",
+        description="Print the metric of a run's best model over a split of its task or over arrays x and y "
+        "of your own; of a classifier also the confusion matrix and the recall of every class.",
+        epilog="examples:  hadamrnn eval runs/pmnist --split test\n"
+        "           hadamrnn eval runs/mine new.npz --integer",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_run_argument(parser)
-    parser.add_argument("--split", choices=SPLITS, default="test", help="default test")
-    parser.add_argument(
-        "--predictions",
-        type=argument(Path),
-        metavar="FILE",
-        help="write predictions for GLUE's website (sst2, qqp)",
-    )
-    parser.add_argument(
-        "--integer", action="store_true", help="run the integer network that `hadamrnn quantize` wrote"
-    )
-    add_data_option(parser)
-    add_threads_option(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run)
+    add_command(parser, EvalOptions, run)
 
 
-def run(args: argparse.Namespace) -> None:
-    import torch
+@dataclass(frozen=True, kw_only=True)
+class EvalOptions(DataOptions, JsonOption):
+    run_folder: Path = positional("RUN", "folder that `hadamrnn train` wrote")
+    file: Path | None = positional("FILE", "an npz file with arrays x and y; default the task's data", None)
+    split: Literal["train", "validation", "test"] = option("test", "train, validation or test (default)")
+    layout: Literal["time-first", "channels-first"] | None = option(None, LAYOUT_HELP)
+    predictions: Path | None = option(None, "write predictions for GLUE's website (sst2, qqp)")
+    integer: bool = option(False, "run the integer network that `hadamrnn quantize` wrote")
 
+
+def run(args: EvalOptions) -> None:
     from hadamrnn.quantization.network import IntegerNetwork
-    from hadamrnn.training.evaluate import decide, evaluate, predict_logits
-    from hadamrnn.training.progress import show_metric
-    from hadamrnn.training.run import load_run, load_splits
+    from hadamrnn.training.evaluate import confusion, decide, evaluate, predict_logits
+    from hadamrnn.training.run import load_run
 
-    if args.threads is not None:
-        torch.set_num_threads(args.threads)
+    set_threads(args.threads)
     folder, model = load_run(args.run_folder)
-    config = folder.config
-    if args.predictions is not None and config.task not in GLUE_TASKS:
-        raise InputError(
-            f"--predictions is in GLUE's format, for {' and '.join(GLUE_TASKS)}; this run's task is "
-            f"{config.task}. Use hadamrnn predict."
-        )
-    network = load_integer(folder.path, args.threads) if args.integer else model
-    splits = load_splits(folder, args.data_dir)
-    split = getattr(splits, args.split)
-    figures: dict[str, object] = {"task": config.task, "split": args.split, "samples": len(split)}
+    _check(args, folder)
+    network: Predictor = load_integer(folder.path, args.threads) if args.integer else model
+    name, split, note = _split(args, folder, model)
+    metric: Metric = folder.facts.metric
+    figures: dict[str, Any] = {"task": folder.config.task, "split": name, "samples": len(split)}
     if args.predictions is not None:
-        write_glue(Path(args.predictions), decide(predict_logits(network, split)))
+        write_glue(args.predictions, decide(predict_logits(network, split)))
         figures["predictions"] = str(args.predictions)
-    if split.labelled or args.predictions is None:
-        figures["metric"], figures["value"] = splits.metric, evaluate(network, split, splits.metric)
+    if metric == "accuracy" and split.labelled:
+        counts = confusion(network, split, len(folder.facts.class_names))
+        figures |= {
+            "metric": metric,
+            "value": int(counts.trace()) / int(counts.sum()),
+            **_per_class(counts, folder),
+        }
+    elif split.labelled or args.predictions is None:
+        figures |= {"metric": metric, "value": evaluate(network, split, metric)}
     if isinstance(network, IntegerNetwork):
         figures["saturations"] = network.saturations
         figures["input_saturations"] = network.input_saturations
-    if splits.note:
-        figures["note"] = splits.note
-    if args.json:
-        print(json.dumps(figures))
-        return
-    value = show_metric(splits.metric, float(str(figures["value"]))) if "value" in figures else "no labels"
-    note = f"; {splits.note}" if splits.note else ""
-    if isinstance(network, IntegerNetwork):
-        note = f", {network.saturations} states and {network.input_saturations} inputs saturated{note}"
-    print(f"{config.task} {args.split}: {value} ({len(split):,} samples{note})")
-    if args.predictions is not None:
-        print(f"predictions: {args.predictions}")
+    if note:
+        figures["note"] = note
+    print(json.dumps(figures) if args.json else "\n".join(_lines(figures)))
+
+
+def _check(args: EvalOptions, folder: RunFolder) -> None:
+    """Refuse options that this run or the others leave without effect."""
+    task = folder.config.task
+    if args.predictions is not None and task not in GLUE_TASKS:
+        raise InputError(
+            f"--predictions is in GLUE's format, for {' and '.join(GLUE_TASKS)}; this run's task is "
+            f"{task}. Use hadamrnn predict."
+        )
+    if args.data_dir is not None and (task == "npz" or not args.data_dir.is_dir()):
+        raise InputError(
+            f"--data-dir names the folder of a task's public files, got {args.data_dir} for the task {task}. "
+            f"For arrays of your own: hadamrnn eval {folder.path} FILE.npz"
+        )
+    if args.layout is not None and args.file is None:
+        raise InputError("--layout says how to read FILE: leave it out, or name a FILE.")
+
+
+def _split(args: EvalOptions, folder: RunFolder, model: SequenceModel) -> tuple[str, Split, str]:
+    """Return what to evaluate on: its name, the samples, and a note to stand beside the figure."""
+    from hadamrnn.data.npz import read_npz
+    from hadamrnn.training.inference import label_arrays, prepare_arrays
+    from hadamrnn.training.run import load_splits
+
+    if args.file is None:
+        splits = load_splits(folder, args.data_dir)
+        return args.split, getattr(splits, args.split), splits.note
+    arrays = read_npz(args.file)
+    layout = args.layout or folder.config.task_options.get("layout")
+    split = prepare_arrays(arrays, model, folder.facts, args.file, layout)
+    return str(args.file), label_arrays(arrays, split, folder.facts, args.file), ""
+
+
+def _per_class(counts: Tensor, folder: RunFolder) -> dict[str, Any]:
+    """Return the confusion matrix, and of every class the share that was recognised (None: no samples)."""
+    totals = counts.sum(1).tolist()
+    hits = counts.diagonal().tolist()
+    recall = [hit / total if total else None for hit, total in zip(hits, totals, strict=True)]
+    return {
+        "recall": dict(zip(folder.facts.class_names, recall, strict=True)),
+        "confusion": counts.tolist(),
+    }
+
+
+def _lines(figures: dict[str, Any]) -> list[str]:
+    from hadamrnn.training.progress import show_metric
+
+    value = show_metric(figures["metric"], figures["value"]) if "value" in figures else "no labels"
+    remarks = [f"{figures['samples']:,} samples"]
+    if "saturations" in figures:
+        remarks.append(f"{figures['saturations']} states and {figures['input_saturations']} inputs saturated")
+    if "note" in figures:
+        remarks.append(figures["note"])
+    lines = [f"{figures['task']} {figures['split']}: {value} ({'; '.join(remarks)})"]
+    if "confusion" in figures:
+        width = max(len(str(count)) for row in figures["confusion"] for count in row) + 2
+        lines.append("recall   class, and what its samples were taken for, in the order of the classes")
+        for (name, recall), row in zip(figures["recall"].items(), figures["confusion"], strict=True):
+            share = "      -" if recall is None else f"{100 * recall:6.1f}%"
+            lines.append(f"{share}  {name:24.24}" + "".join(f"{count:{width}}" for count in row))
+    if "predictions" in figures:
+        lines.append(f"predictions: {figures['predictions']}")
+    return lines
 
 
 def load_integer(folder: Path, threads: int | None) -> IntegerNetwork:

@@ -1,4 +1,4 @@
-"""A user's own arrays: `x` and `y`, optionally `lengths`, in one `.npz` file.
+"""A user's own arrays: `x` and `y`, optionally `lengths` and `groups`, in one `.npz` file.
 
 | array | shape | meaning |
 |---|---|---|
@@ -6,6 +6,9 @@
 | `y` | `(n,)` | integers, bools or strings: classification |
 | `y` | `(n,)` or `(n, targets)` | floats: regression |
 | `lengths` | `(n,)` | optional: the steps of each row that count, the first ones |
+| `groups` (or `person`, `subject`) | `(n,)` | optional: who was recorded; nobody is in two parts |
+
+Any other array is refused, and so is an `x` that could be read in two ways: `layout` says which.
 
 The type of `y` decides, not its values: 0.0 and 1.0 are a regression. Integer labels must be
 0 ... k - 1, each present; strings are numbered in sorted order and kept as class names.
@@ -16,6 +19,7 @@ from __future__ import annotations
 import math
 import zipfile
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -23,26 +27,31 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.data.splits import Metric, Split, Splits, raw_unit, standardise
-from hadamrnn.data.stratify import stratified_parts
-from hadamrnn.errors import InputError
+from hadamrnn.data.stratify import group_parts, stratified_parts
+from hadamrnn.errors import InputError, short
 from hadamrnn.files import check_regular, one_line
 from hadamrnn.settings import Seed
 
 MINIMUM_SAMPLES = 10
+FEW_STEPS = 16  # a table (n, fewer columns) is hardly a set of series
+GROUP_NAMES = ("groups", "person", "subject")
+KNOWN = {"x", "y", "lengths", *GROUP_NAMES}
+Layout = Literal["time-first", "channels-first"]
 READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 MAX_BYTES = 1 << 36
 MAX_UNPACKED, MAX_RATIO = 1 << 28, 20  # bytes that any archive may unpack to; beyond, this times its own size
 
 
-def load_npz(*, path: Path, standardize: bool = True, seed: Seed = 0) -> Splits:
+def load_npz(*, path: Path, standardize: bool = True, layout: Layout | None = None, seed: Seed = 0) -> Splits:
     """Return the arrays of `path`, 15 % for validation and 15 % for test, classes in proportion.
 
     Args:
         path: the file.
         standardize: give each channel zero mean and unit variance over the training part.
-        seed: of the cut into parts.
+        layout: the axes of `x`: "time-first" (n, time, channels) or "channels-first" (n, channels, time).
+        seed: of the cut into parts. With `groups` it cuts the groups, and classes as they come.
     """
-    arrays = read_npz(path)
+    arrays = time_first(read_npz(path), layout, path)
     x, lengths = check_inputs(arrays, path)
     if "y" not in arrays:
         raise InputError(f"{path} must hold an array y of labels or targets, got {_names(arrays)}.")
@@ -50,7 +59,8 @@ def load_npz(*, path: Path, standardize: bool = True, seed: Seed = 0) -> Splits:
     if len(x) < MINIMUM_SAMPLES:
         raise InputError(f"{path} must hold at least {MINIMUM_SAMPLES} samples, got {len(x)}.")
     strata = y.numpy() if class_names else np.zeros(len(x), np.int64)
-    parts = stratified_parts(strata, seed)
+    groups = check_groups(arrays, path)
+    parts = stratified_parts(strata, seed) if groups is None else group_parts(groups, strata, seed)
     offset = scale = None
     valid = _valid_steps(lengths, parts[0], x.shape[1])
     unit = raw_unit(x[parts[0]], valid)
@@ -74,7 +84,64 @@ def load_npz(*, path: Path, standardize: bool = True, seed: Seed = 0) -> Splits:
         offset=offset,
         scale=scale,
         raw_unit=unit,
+        note="" if groups is None else f"split by {_group_name(arrays)}",
     )
+
+
+def time_first(
+    arrays: dict[str, NDArray[np.generic]], layout: str | None, path: str | Path, channels: int | None = None
+) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays with x as (n, time, channels); refuse what could be read in two ways.
+
+    Args:
+        layout: what the caller says of the axes; None to decide by the shape.
+        channels: of the network, where there is one.
+    """
+    unknown = sorted(set(arrays) - KNOWN)
+    if unknown:
+        raise InputError(
+            f"Arrays are {', '.join(sorted(KNOWN))}, got {short(unknown[0])} in {path}. Leave it out."
+        )
+    x = arrays.get("x")
+    if x is None or x.ndim not in (2, 3) or 0 in x.shape or layout == "time-first":
+        return arrays
+    if layout == "channels-first":
+        return {**arrays, "x": np.moveaxis(x, 1, -1) if x.ndim == 3 else x}
+    if x.ndim == 3:
+        fits = x.shape[2] <= x.shape[1] if channels is None else x.shape[2] == channels != x.shape[1]
+        turned = x.shape[2] > x.shape[1] if channels is None else x.shape[1] == channels
+        if turned and not fits:
+            raise InputError(
+                f"x must be (n, time, channels), and {x.shape} in {path} may be (n, channels, time). "
+                f"Say which: layout=time-first or layout=channels-first."
+            )
+    elif x.shape[1] < FEW_STEPS and len(x) > 10 * x.shape[1]:
+        raise InputError(
+            f"x of shape {x.shape} in {path} would be {len(x)} series of {x.shape[1]} steps. Cut a recording "
+            f"into windows (n, time, channels), or say layout=time-first if it is right."
+        )
+    return arrays
+
+
+def check_groups(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> NDArray[np.generic] | None:
+    """Return the group of every sample, or None if the file names none."""
+    name = _group_name(arrays)
+    if name is None:
+        return None
+    groups = arrays[name]
+    if groups.shape != (len(arrays["x"]),) or groups.dtype.kind not in "iubU":
+        raise InputError(
+            f"{name} must be {len(arrays['x'])} integers or strings, got {groups.dtype} of shape "
+            f"{groups.shape} in {path}."
+        )
+    return groups
+
+
+def _group_name(arrays: dict[str, NDArray[np.generic]]) -> str | None:
+    given = [name for name in GROUP_NAMES if name in arrays]
+    if len(given) > 1:
+        raise InputError(f"Only one of {', '.join(GROUP_NAMES)} may be given, got {' and '.join(given)}.")
+    return given[0] if given else None
 
 
 def read_npz(path: str | Path) -> dict[str, NDArray[np.generic]]:
@@ -162,7 +229,7 @@ def check_targets(y: NDArray[np.generic], count: int, path: str | Path) -> tuple
             f"y must have one row for each of the {count} samples of x, got {y.shape} in {path}."
         )
     if y.dtype.kind == "f":
-        return _check_regression(y, path), ()
+        return check_regression(y, path), ()
     if y.ndim != 1:
         raise InputError(f"Labels y must have shape (n,), got {y.shape} in {path}.")
     if y.dtype.kind == "U":
@@ -193,7 +260,7 @@ def _check_labels(labels: NDArray[np.int64], path: str | Path) -> int:
     return len(found)
 
 
-def _check_regression(y: NDArray[np.generic], path: str | Path) -> Tensor:
+def check_regression(y: NDArray[np.generic], path: str | Path) -> Tensor:
     if y.ndim > 2 or 0 in y.shape:
         raise InputError(f"Float targets y must have shape (n,) or (n, targets), got {y.shape} in {path}.")
     with np.errstate(over="ignore"):  # what overflows float32 is reported just below

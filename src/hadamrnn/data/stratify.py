@@ -37,3 +37,29 @@ def stratified_parts(labels: NDArray[np.int64], seed: int) -> tuple[Tensor, Tens
             part.extend(chosen)
     train, validation, test = (torch.tensor(sorted(part)) for part in parts)
     return train, validation, test
+
+
+def group_parts(
+    groups: NDArray[np.generic], labels: NDArray[np.int64], seed: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the rows of training, validation and test with no group in two of them, fixed by `seed`.
+
+    Of m groups, max(1, round(0.15 m)) go to validation, as many to test; training must see every class.
+
+    >>> parts = group_parts(np.array([1, 1, 2, 2, 3, 3]), np.array([0, 1, 0, 1, 0, 1]), seed=0)
+    >>> [len(part) for part in parts]
+    [2, 2, 2]
+    """
+    names = np.unique(groups)
+    if len(names) < 3:
+        raise InputError(f"Training, validation and test need a group each, got {len(names)} in all.")
+    order = np.random.RandomState(seed).permutation(len(names))
+    held = max(1, round(HELD_OUT * len(names)))
+    chosen = (order[2 * held :], order[:held], order[held : 2 * held])
+    train, validation, test = (np.flatnonzero(np.isin(groups, names[part])) for part in chosen)
+    unseen = np.setdiff1d(labels, labels[train])
+    if len(unseen):
+        raise InputError(
+            f"Training must see every class, and no group there has class {unseen[0]}. Choose another seed."
+        )
+    return torch.from_numpy(train), torch.from_numpy(validation), torch.from_numpy(test)

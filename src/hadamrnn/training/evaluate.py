@@ -63,6 +63,16 @@ def decide(logits: Tensor) -> Tensor:
     return logits.argmax(-1)
 
 
+def confusion(model: Predictor, split: Split, classes: int) -> Tensor:
+    """Return how often class i was taken for class j: counts `(classes, classes)`, row i the truth."""
+    counts = torch.zeros(classes, classes, dtype=torch.int64)
+    for logits, target in _outputs(model, split):
+        assert target is not None
+        pairs = classes * target.flatten() + decide(logits).flatten()
+        counts += pairs.bincount(minlength=classes**2).reshape(classes, classes)
+    return counts
+
+
 def is_better(metric: Metric, value: float, than: float | None) -> bool:
     """Whether `value` beats the best so far; accuracies rise, the others fall."""
     if than is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hadamrnn.data.npz import check_inputs
+from hadamrnn.data.npz import check_inputs, check_regression, time_first
 from hadamrnn.data.splits import Split
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, short
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.training.evaluate import decide, predict_logits
+from hadamrnn.training.evaluate import Predictor, decide, predict_logits
 from hadamrnn.training.folder import TaskFacts
 
 
 def prepare_arrays(
-    arrays: dict[str, NDArray[np.generic]], model: SequenceModel, facts: TaskFacts, path: str | Path
+    arrays: dict[str, NDArray[np.generic]],
+    model: SequenceModel,
+    facts: TaskFacts,
+    path: str | Path,
+    layout: str | None = None,
 ) -> Split:
     """Return the arrays `x` and `lengths` as a split without labels, scaled as in training.
 
@@ -28,8 +33,9 @@ def prepare_arrays(
     """
     if model.takes_ids:
         return Split(_check_ids(arrays, path), None)
-    x, lengths = check_inputs(arrays, path)
     expected = int(torch.as_tensor(model.recurrent.input_size))
+    arrays = time_first(arrays, layout, path, expected)
+    x, lengths = check_inputs(arrays, path)
     if x.shape[2] != expected:
         raise InputError(f"x must have {expected} channels, as in training, got {x.shape[2]} in {path}.")
     if facts.offset is not None and facts.scale is not None:
@@ -39,7 +45,28 @@ def prepare_arrays(
     return Split(x, None, lengths)
 
 
-def predict(model: SequenceModel, split: Split, facts: TaskFacts) -> tuple[Tensor, Tensor]:
+def label_arrays(arrays: dict[str, NDArray[np.generic]], split: Split, facts: TaskFacts, path: Path) -> Split:
+    """Return the split with the array `y`: names or numbers of the run's classes, or values."""
+    y = arrays.get("y")
+    if y is None or y.ndim == 0 or len(y) != len(split):
+        raise InputError(f"{path} must hold an array y with a row for each of the {len(split)} samples of x.")
+    if not facts.class_names:
+        if y.dtype.kind != "f":
+            raise InputError(f"This run predicts values: y must hold floats, got {y.dtype} in {path}.")
+        return replace(split, y=check_regression(y, path))
+    names = {name: number for number, name in enumerate(facts.class_names)}
+    numbers = {str(number): number for number in range(len(names))}
+    known = names if y.dtype.kind == "U" else numbers
+    if y.ndim != 1 or y.dtype.kind not in "iubU":
+        raise InputError(f"Labels y must be integers or strings (n,), got {y.dtype} {y.shape} in {path}.")
+    texts = [str(label) for label in y.astype(np.int64 if y.dtype.kind == "b" else y.dtype).tolist()]
+    unknown = [text for text in texts if text not in known]
+    if unknown:
+        raise InputError(f"Labels must be {short(', '.join(known))}, got {short(unknown[0])} in {path}.")
+    return replace(split, y=torch.tensor([known[text] for text in texts]))
+
+
+def predict(model: Predictor, split: Split, facts: TaskFacts) -> tuple[Tensor, Tensor]:
     """Return the predictions, class numbers or values, and the logits behind them."""
     logits = predict_logits(model, split)
     return (logits if facts.metric == "mse" else decide(logits)), logits
