@@ -37,7 +37,7 @@ test: setup
 	@echo "Left out: exported C in emulators (make test-edge), pages in a browser (make test-pages)."
 
 # The cross-compilers and emulators are Debian packages; installing them needs root.
-EDGE_PACKAGES := clang gcc-arm-none-eabi picolibc-arm-none-eabi qemu-system-arm \
+EDGE_PACKAGES := clang libclang-rt-14-dev gcc-arm-none-eabi picolibc-arm-none-eabi qemu-system-arm \
   gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc gcc-avr avr-libc simavr
 
 test-edge: setup
