@@ -1,7 +1,8 @@
-"""DSA-19 is not at hand: the loader is held to the documented format, on small files."""
+"""DSA-19: UCI's text on small files of the documented format, the compact files as they are."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from hadamrnn.data import load_task
+from hadamrnn.data import Splits, load_task
 from hadamrnn.data.dsa import read_segment
 from hadamrnn.errors import InputError
 
@@ -76,3 +77,28 @@ def test_a_malformed_segment_is_refused(text: str, message: str, tmp_path: Path)
     with pytest.raises(InputError, match=message) as error:
         read_segment(tmp_path / "s01.txt")
     assert "\n" not in str(error.value)
+
+
+def test_dsa19_has_sixty_segments_of_everybody_and_every_activity(
+    real_splits: Callable[[str], Splits],
+) -> None:
+    splits = real_splits("dsa19")
+    parts = (splits.train, splits.validation, splits.test)
+
+    assert [len(part) for part in parts] == [3420, 1140, 4560]
+    for part, people in zip(parts, (3, 1, 4), strict=True):
+        assert part.y is not None and part.y.bincount().tolist() == [60 * people] * 19
+    assert splits.offset is not None and splits.scale is not None
+    raw = splits.train.x[0, :2, :3] * splits.scale[:3] + splits.offset[:3]
+    torch.testing.assert_close(raw[:, 0], torch.tensor([8.13, 8.14]), atol=0.02, rtol=0)  # gravity, sitting
+
+
+def test_everybody_can_be_trained_on_and_the_halves_can_be_swapped(folder: Path) -> None:
+    swapped = load_task("dsa19", folder, swap=True, left_out=1)
+    everybody = load_task("dsa19", folder, left_out=None)
+
+    assert swapped.note.startswith("people 6-8 train, 5 validation, 1-4 test")
+    assert [len(part) for part in (swapped.train, swapped.validation, swapped.test)] == [57, 19, 95]
+    assert len(everybody.train) == 95 and "4 validation, who is in training" in everybody.note
+    with pytest.raises(InputError, match=r"left_out must lie in 1\.\.4, got 5"):
+        load_task("dsa19", folder, left_out=5)

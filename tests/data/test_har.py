@@ -120,3 +120,15 @@ def test_uci_hars_compact_form_has_its_bytes(real_data: str) -> None:
         for part in (train, test)
     ]
     assert digests == ["acfcb957e5065563", "76f51bab046d971e"]
+
+
+def test_har6_has_the_published_counts_and_no_person_twice(real_splits: Callable[[str], Splits]) -> None:
+    splits = real_splits("har6")
+    counts = [
+        part.y.bincount() for part in (splits.train, splits.validation, splits.test) if part.y is not None
+    ]
+
+    assert (counts[0] + counts[1]).tolist() == [1226, 1073, 986, 1286, 1374, 1407]
+    assert counts[2].tolist() == [496, 471, 420, 491, 532, 537]
+    two = real_splits("har2")
+    assert torch.equal(two.train.x, splits.train.x) and len(splits.class_names) == splits.output_size == 6

@@ -18,7 +18,10 @@ from hadamrnn.errors import InputError
 from hadamrnn.settings import Range, Threads, field_types, option, read_scalar, read_text
 from hadamrnn.training.config import OPTIONS, SETTING_TYPES
 
-TASK_HELP = "copy, smnist, pmnist, imdb, sst2, qqp, har2, dsa19, digits, or your own arrays: FILE.npz"
+TASK_HELP = (
+    "copy, smnist, pmnist, imdb, sst2, qqp, har2, har6, dsa19, google12, etth1, etth2, digits, "
+    "or your own arrays: FILE.npz"
+)
 PAIR = "NAME=VALUE"
 MODEL_OPTION_HELP = "an option of this kind of network alone, as recurrent_rank=16 for fastgrnn"
 TASK_OPTION_HELP = "an option of the task's loader, as delay=200 for copy"

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from hadamrnn.data.files import DataFile, fetch
+from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.numbers import read_numbers
-from hadamrnn.data.splits import Split, Splits, raw_unit, standardise
+from hadamrnn.data.splits import Splits, standardised
 from hadamrnn.errors import InputError
+from hadamrnn.settings import Range
 
 STEPS, CHANNELS = 125, 45
-# The paper does not say which people are in which part. Half of the eight are for test; of the other
-# four one is for validation.
-SUBJECTS = {"train": (1, 2, 3), "validation": (4,), "test": (5, 6, 7, 8)}
-NOTE = "people 1-3 train, 4 validation, 5-8 test: the paper does not name its split"
+PEOPLE = (1, 2, 3, 4, 5, 6, 7, 8)
+HALF = 4
 ACTIVITIES = (
     "sitting",
     "standing",
@@ -49,29 +51,80 @@ ORIGINAL = DataFile(
 )
 
 
-def load_dsa19(data_dir: str | Path | None = None) -> Splits:
-    """Return DSA-19 split by subject, channels standardised with the statistics of the training part."""
-    folder = fetch(ORIGINAL, data_dir)
-    parts = {part: _read_subjects(folder, subjects) for part, subjects in SUBJECTS.items()}
-    offset, scale = standardise(parts["train"][0])
-    train, validation, test = (Split((x - offset) / scale, y) for x, y in parts.values())
-    return Splits(
-        task="dsa19",
-        train=train,
-        validation=validation,
-        test=test,
-        seq_length=STEPS,
-        input_size=CHANNELS,
-        output_size=len(ACTIVITIES),
-        class_names=ACTIVITIES,
-        offset=offset,
-        scale=scale,
-        raw_unit=raw_unit(parts["train"][0]),
-        note=NOTE,
+COMPACT = {
+    person: DataFile(paths=(f"dsa19/dsa19_p{person}.npz",), home=ORIGINAL.home, sha256=sha256)
+    for person, sha256 in {
+        1: "050cd00505f48da6f32db50612cb5b8c37cd0307f163066f3eafa30c96025611",
+        2: "4a0351520b7241a3732d3cbafde5583c9b9a7fdcdfce541a92f905f333ca780c",
+        3: "8e08208bbf2296c33da13157b1c863e766b9b58fc7969282e417e481721fc5b9",
+        4: "b8931599bcbe13f3f66045cba48194974aa7705bf78816faa4b76915a0b35c6d",
+        5: "762c2eedea07d528b2e2e4590acdd20026eaa3121f2d66cd87e4a206d230e3ab",
+        6: "b3b7663aae1c6ea19f3bb94355be12900b0bea942758edf00883bbe1814eefd2",
+        7: "0fa5b8426a925f9c6c8083e2d4d23e1c0a819050ea26474e6e58785de2c61ef7",
+        8: "0d12697836724851e63555813e383c3bee3a0688ee31cef2578ed5a7fc481a13",
+    }.items()
+}
+
+
+def load_dsa19(
+    data_dir: str | Path | None = None,
+    *,
+    swap: bool = False,
+    left_out: Annotated[int, Range(1, HALF)] | None = HALF,
+) -> Splits:
+    """Return DSA-19 split by person: four people for training, the other four for test.
+
+    The paper does not say which half is which. Channels are standardised with the training part.
+
+    Args:
+        swap: train on people 5-8 and test on 1-4, in place of the other way round.
+        left_out: which of the four, from 1 to 4, is kept for validation. None trains on all four; the
+            fourth is then validated on though it was trained on, so its figure chooses nothing.
+    """
+    ours, others = (PEOPLE[HALF:], PEOPLE[:HALF]) if swap else (PEOPLE[:HALF], PEOPLE[HALF:])
+    held = ours[(left_out or HALF) - 1]
+    training = tuple(person for person in ours if left_out is None or person != held)
+    note = (
+        f"people {_listed(training)} train, {held} validation{', who is in training' * (left_out is None)}, "
+        f"{_listed(others)} test: the paper does not name its split"
     )
+    read = _reader(data_dir)
+    return standardised("dsa19", (read(training), read((held,)), read(others)), ACTIVITIES, note=note)
 
 
-def _read_subjects(folder: Path, subjects: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+def _listed(people: tuple[int, ...]) -> str:
+    """Return people as a note names them.
+
+    >>> _listed((1, 2, 3)), _listed((1, 2, 4))
+    ('1-3', '1, 2, 4')
+    """
+    whole = people == tuple(range(people[0], people[-1] + 1))
+    return f"{people[0]}-{people[-1]}" if whole else ", ".join(map(str, people))
+
+
+def _reader(data_dir: str | Path | None) -> Callable[[tuple[int, ...]], tuple[Tensor, Tensor]]:
+    """Return what reads people: the compact files where they are, else UCI's text."""
+    if present(COMPACT[1], data_dir):
+        paths = {person: fetch(file, data_dir) for person, file in COMPACT.items()}
+        return lambda people: read_compact([paths[person] for person in people])
+    folder = fetch(ORIGINAL, data_dir)
+    return lambda people: _read_subjects(folder, people)
+
+
+def read_compact(paths: list[Path]) -> tuple[Tensor, Tensor]:
+    """Return signals and labels; a file holds a person: codes `(activity, channel, segment, step)`, units."""
+    people = []
+    for path in paths:
+        with np.load(path) as arrays:
+            codes, units = arrays["x"], arrays["step"]
+        signals = (codes * units[:, None, None]).astype(np.float32)
+        people.append(signals.transpose(0, 2, 3, 1))  # (activity, segment, step, channel)
+    x = np.concatenate(people, axis=1)
+    labels = np.repeat(np.arange(len(ACTIVITIES)), x.shape[1])
+    return torch.from_numpy(x.reshape(-1, STEPS, CHANNELS)), torch.from_numpy(labels)
+
+
+def _read_subjects(folder: Path, subjects: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Read `aXX/pX/sXX.txt`: activity, person, segment of five seconds. Labels are activity - 1."""
     segments: list[NDArray[np.float32]] = []
     labels: list[int] = []

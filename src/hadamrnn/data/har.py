@@ -1,23 +1,25 @@
-"""HAR-2: smartphone motion in two groups of activities (UCI HAR, raw inertial signals)."""
+"""UCI HAR, raw motion signals of a smartphone: six activities (`har6`), or two groups of them (`har2`)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.numbers import read_numbers
-from hadamrnn.data.splits import Split, Splits, raw_unit, standardise
+from hadamrnn.data.splits import Splits, standardised
 from hadamrnn.errors import InputError
 
 CHANNELS = tuple(f"{kind}_{axis}" for kind in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")
 STEPS = 128
-# 1 walking, 2 upstairs, 3 downstairs, 4 sitting, 5 standing, 6 laying
-GROUP = (2, 4, 6)
+ACTIVITIES = ("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "laying")  # 1 to 6
+GROUP = (2, 4, 6)  # of HAR-2
 # Windows overlap by half, so validation holds out people: the last four of the 21 for training.
 VALIDATION_SUBJECTS = (27, 28, 29, 30)
 
@@ -49,30 +51,30 @@ def load_har2(data_dir: str | Path | None = None) -> Splits:
     Label 1: sitting, laying or walking upstairs. Test is UCI's (nine people), validation four of the
     people in UCI's training part.
     """
+    names = ("standing, walking or downstairs", "sitting, laying or upstairs")
+    parts = _parts(data_dir, lambda activity: np.isin(activity, GROUP).astype(np.int64))
+    return standardised("har2", parts, names, output_size=1)
+
+
+def load_har6(data_dir: str | Path | None = None) -> Splits:
+    """Return UCI HAR with its six activities; parts and channels as in HAR-2."""
+    return standardised("har6", _parts(data_dir, lambda activity: activity - 1), ACTIVITIES)
+
+
+def _parts(
+    data_dir: str | Path | None, label: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Return raw signals and labels of training, validation and test."""
     train, test = read_har(data_dir)
     held_out = np.isin(train.subject, VALIDATION_SUBJECTS)
     if held_out.all() or not held_out.any():
         raise InputError(f"UCI HAR's training part must hold people {VALIDATION_SUBJECTS} and others.")
-    training = torch.from_numpy(train.x[~held_out])
-    offset, scale = standardise(training)
 
-    def split(part: Windows, rows: NDArray[np.bool_]) -> Split:
-        x = (torch.from_numpy(part.x[rows]) - offset) / scale
-        return Split(x, torch.from_numpy(np.isin(part.activity[rows], GROUP).astype(np.int64)))
+    def part(windows: Windows, rows: NDArray[np.bool_]) -> tuple[Tensor, Tensor]:
+        return torch.from_numpy(windows.x[rows]), torch.from_numpy(label(windows.activity[rows]))
 
-    return Splits(
-        task="har2",
-        train=split(train, ~held_out),
-        validation=split(train, held_out),
-        test=split(test, np.ones(len(test.x), np.bool_)),
-        seq_length=STEPS,
-        input_size=len(CHANNELS),
-        output_size=1,
-        class_names=("standing, walking or downstairs", "sitting, laying or upstairs"),
-        offset=offset,
-        scale=scale,
-        raw_unit=raw_unit(training),
-    )
+    everybody = np.ones(len(test.x), np.bool_)
+    return part(train, ~held_out), part(train, held_out), part(test, everybody)
 
 
 def read_har(data_dir: str | Path | None = None) -> tuple[Windows, Windows]:

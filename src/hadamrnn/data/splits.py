@@ -140,6 +140,39 @@ def standardise(x: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]
     return offset.float(), scale.float()
 
 
+def standardised(
+    task: str,
+    parts: tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor], tuple[Tensor, Tensor]],
+    class_names: tuple[str, ...],
+    *,
+    output_size: int | None = None,
+    note: str = "",
+) -> Splits:
+    """Return labelled recordings, channels standardised with the statistics of the training part.
+
+    Args:
+        parts: raw signals `(n, time, channels)` and labels `(n,)` of training, validation and test.
+        output_size: None for one logit a class.
+    """
+    raw = parts[0][0]
+    offset, scale = standardise(raw)
+    train, validation, test = (Split((x - offset) / scale, y) for x, y in parts)
+    return Splits(
+        task=task,
+        train=train,
+        validation=validation,
+        test=test,
+        seq_length=raw.shape[1],
+        input_size=raw.shape[2],
+        output_size=output_size or len(class_names),
+        class_names=class_names,
+        offset=offset,
+        scale=scale,
+        raw_unit=raw_unit(raw),
+        note=note,
+    )
+
+
 def raw_unit(x: Tensor, valid: Tensor | None = None) -> float | None:
     """Return the value of one raw code of the sensor behind `x`, as an int32 holds it.
 

@@ -11,11 +11,13 @@ from typing import Any
 from hadamrnn.data.copy import load_copy
 from hadamrnn.data.digits import load_digits
 from hadamrnn.data.dsa import load_dsa19
+from hadamrnn.data.ett import load_etth1, load_etth2
 from hadamrnn.data.glue import load_qqp, load_sst2
-from hadamrnn.data.har import load_har2
+from hadamrnn.data.har import load_har2, load_har6
 from hadamrnn.data.imdb import load_imdb
 from hadamrnn.data.mnist import load_pmnist, load_smnist
 from hadamrnn.data.npz import load_npz
+from hadamrnn.data.speech import load_google12
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError, short
 from hadamrnn.settings import coerce, field_types
@@ -28,7 +30,11 @@ LOADERS: dict[str, Callable[..., Splits]] = {
     "sst2": load_sst2,
     "qqp": load_qqp,
     "har2": load_har2,
+    "har6": load_har6,
     "dsa19": load_dsa19,
+    "google12": load_google12,
+    "etth1": load_etth1,
+    "etth2": load_etth2,
     "digits": load_digits,
     "npz": load_npz,
 }

@@ -1,0 +1,106 @@
+"""ETTh1 and ETTh2: forecast the loads and the oil temperature of a transformer, hour by hour.
+
+The protocol of the forecasting papers: 12 months for training, 4 for validation, 4 for test; seven channels
+standardised over the training months; from the hours before, all seven are forecast over the horizon, and the
+mean squared error is that of the standardised values.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hadamrnn.data.files import DataFile, fetch, present
+from hadamrnn.data.splits import Split, Splits, raw_unit, standardise
+from hadamrnn.errors import InputError
+from hadamrnn.settings import Range
+
+CHANNELS = ("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT")
+MONTH = 30 * 24
+ENDS = (12 * MONTH, 16 * MONTH, 20 * MONTH)
+ROWS = 17_420
+HOME = "https://github.com/zhouhaoyi/ETDataset"
+ORIGINAL = {
+    name: DataFile(
+        paths=(f"ett/{name}.csv", f"ETT-small/{name}.csv"),
+        home=HOME,
+        url=f"https://raw.githubusercontent.com/zhouhaoyi/ETDataset/main/ETT-small/{name}.csv",
+        sha256=sha256,
+    )
+    for name, sha256 in {
+        "ETTh1": "f18de3ad269cef59bb07b5438d79bb3042d3be49bdeecf01c1cd6d29695ee066",
+        "ETTh2": "a3dc2c597b9218c7ce1cd55eb77b283fd459a1d09d753063f944967dd6b9218b",
+    }.items()
+}
+COMPACT = {
+    name: DataFile(paths=(f"ett/{name}.csv.gz",), home=HOME, sha256=sha256)
+    for name, sha256 in {
+        "ETTh1": "f1141f82f9d46968f05afa77ba16abfc4f790fe07583f9de06bb685b29a5411f",
+        "ETTh2": "a549927e8cd45bd1c20a8ec51529cd037bf6da38fe37c2ba3dc0e9c8446d6cb5",
+    }.items()
+}
+Hours = Annotated[int, Range(1, 1440)]
+
+
+def load_etth1(data_dir: str | Path | None = None, *, look_back: Hours = 336, horizon: Hours = 96) -> Splits:
+    """Return ETTh1: `look_back` hours of seven channels, and the `horizon` hours after them to forecast."""
+    return _load("ETTh1", data_dir, look_back, horizon)
+
+
+def load_etth2(data_dir: str | Path | None = None, *, look_back: Hours = 336, horizon: Hours = 96) -> Splits:
+    """Return ETTh2, in the same way."""
+    return _load("ETTh2", data_dir, look_back, horizon)
+
+
+def _load(name: str, data_dir: str | Path | None, look_back: int, horizon: int) -> Splits:
+    path = present(COMPACT[name], data_dir) or fetch(ORIGINAL[name], data_dir)
+    raw = torch.from_numpy(read_table(path))
+    offset, scale = standardise(raw[None, : ENDS[0]])
+    hours = (raw - offset) / scale
+    starts = (0, ENDS[0] - look_back, ENDS[1] - look_back)
+    train, validation, test = (
+        windows(hours[start:end], look_back, horizon) for start, end in zip(starts, ENDS, strict=True)
+    )
+    return Splits(
+        task=name.lower(),
+        train=train,
+        validation=validation,
+        test=test,
+        seq_length=look_back,
+        input_size=len(CHANNELS),
+        output_size=horizon * len(CHANNELS),
+        metric="mse",
+        offset=offset,
+        scale=scale,
+        raw_unit=raw_unit(raw[None, : ENDS[0]]),
+    )
+
+
+def windows(hours: Tensor, look_back: int, horizon: int) -> Split:
+    """Return every window of a series `(rows, channels)`: x the first hours, y the others, hour by hour.
+
+    >>> split = windows(torch.arange(5.0)[:, None], look_back=2, horizon=2)
+    >>> split.x.squeeze(-1).tolist(), split.y.tolist()
+    ([[0.0, 1.0], [1.0, 2.0]], [[2.0, 3.0], [3.0, 4.0]])
+    """
+    cut = hours.unfold(0, look_back + horizon, 1).transpose(1, 2)  # (windows, hours, channels), a view
+    return Split(cut[:, :look_back].contiguous(), cut[:, look_back:].flatten(1))
+
+
+def read_table(path: Path) -> NDArray[np.float32]:
+    """Return the seven channels `(17420, 7)` of a csv file, gzipped or not."""
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    columns = range(1, 1 + len(CHANNELS))
+    table = np.loadtxt(io.BytesIO(content), np.float32, delimiter=",", skiprows=1, usecols=columns)
+    if table.shape != (ROWS, len(CHANNELS)) or not np.isfinite(table).all():
+        raise InputError(
+            f"{path} must hold {ROWS} rows of {len(CHANNELS)} finite numbers, got {table.shape}."
+        )
+    return table

@@ -1,0 +1,52 @@
+"""Google-12: ten spoken keywords, silence and other words (Speech Commands v0.01), as log filterbanks.
+
+A clip of one second is 99 frames (25 ms, every 10 ms) of 32 mel filters, as in FastGRNN's Google-12.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hadamrnn.data.files import DataFile, fetch
+from hadamrnn.data.splits import Splits, standardised
+from hadamrnn.errors import InputError
+
+FRAMES, FILTERS = 99, 32
+STEP, OFFSET = 0.5, 8.0  # a code k means k / 2 - 8, in nats
+WORDS = ("silence", "unknown", "yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
+HOME = "https://arxiv.org/abs/1804.03209"
+
+TRAIN = DataFile(
+    paths=("speech_commands/google12_train.npz",),
+    home=HOME,
+    sha256="7a0f9915c3daa95350f29b0b6320edba44ae98e37caffe6d9b1ea87859ef4708",
+)
+HELD_OUT = DataFile(
+    paths=("speech_commands/google12_valtest.npz",),
+    home=HOME,
+    sha256="41497f0673cf6fa5b300f3b737a16c684d73076b9cca3e4ec78e7a94fb0b1783",
+)
+
+
+def load_google12(data_dir: str | Path | None = None) -> Splits:
+    """Return Google-12 with the published validation list and the canonical test set, by speaker.
+
+    Filters are standardised with the statistics of the training part.
+    """
+    train, held_out = fetch(TRAIN, data_dir), fetch(HELD_OUT, data_dir)
+    parts = (read_part(train, ""), read_part(held_out, "_val"), read_part(held_out, "_test"))
+    return standardised("google12", parts, WORDS)
+
+
+def read_part(path: Path, suffix: str) -> tuple[Tensor, Tensor]:
+    """Return log filterbanks `(n, 99, 32)` and labels of one part of a file."""
+    with np.load(path) as arrays:
+        codes, labels = arrays[f"x{suffix}"], arrays[f"y{suffix}"].astype(np.int64)
+    if codes.shape != (len(labels), FILTERS, FRAMES):
+        raise InputError(f"{path} must hold (n, {FILTERS}, {FRAMES}) codes and n labels, got {codes.shape}.")
+    frames = torch.from_numpy(np.ascontiguousarray(codes.transpose(0, 2, 1)))
+    return frames.float() * STEP - OFFSET, torch.from_numpy(labels)
