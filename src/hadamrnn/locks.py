@@ -1,13 +1,13 @@
-"""Who may write: `held` gives one process a run folder, `claim` shares work between machines.
+"""Locks: `held` gives one process a run folder, `claim` shares work between machines.
 
-`held` is a lock of the operating system on one file. It ends with its process, however that ends, so a kill
-leaves nothing that blocks the next command.
+`held` is a lock of the operating system on one file. It ends with its process, even if that is killed, so
+nothing is left that blocks the next command.
 
-A claim outlives the silence of a shared file system instead, where such locks cannot be relied on. It
-is a file NAME.GENERATION.lock, made with O_EXCL, so that one maker alone succeeds. Its owner touches it while
-it works. A claim that was not touched for `STALE_SECONDS` is dead, and whoever makes the next generation has
-taken over; the highest generation is the one that counts. Ages are measured against the file system's own
-clock, so machines need not agree on the time.
+A claim also works on shared file systems, where such locks are not reliable. It is a file
+NAME.GENERATION.lock, created with O_EXCL, so only one process succeeds. Its owner touches it while it works.
+A claim that has not been touched for `STALE_SECONDS` is dead. Another process takes over by creating the next
+generation; the highest generation counts. Ages are measured by the file system's own clock, so machines need
+not agree on the time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ STALE_SECONDS = 120.0
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold `folder` for this block alone; while another process (or block) holds it, raise `InputError`."""
+    """Hold `folder`, made if need be, for this block; raise `InputError` if another process or block does."""
+    folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK_NAME).open("a+") as file:
         try:
             _lock(file.fileno())
@@ -66,8 +67,8 @@ def _owner(file: TextIO) -> str:
 class Claim:
     """A held claim.
 
-    `lost` asks the file system whether another process has taken it over; `seen_lost` is what the last
-    heartbeat found, for those who ask often.
+    `lost` asks the file system whether another process has taken over; `seen_lost` is what the last
+    heartbeat found, for callers that ask often.
     """
 
     def __init__(self, folder: Path, name: str, generation: int, token: str) -> None:
@@ -84,13 +85,13 @@ class Claim:
         return not newest or newest[-1] != self.generation or read_token(self.path) != self.token
 
     def beat(self) -> None:
-        """Show that the owner lives, and see whether it still owns."""
+        """Show that the owner is alive, and check that it still owns the claim."""
         with suppress(FileNotFoundError):
             os.utime(self.path)
         self.seen_lost = self.lost
 
     def release(self) -> None:
-        """Release the claim; the claim's own file goes last, so that it counts until the end."""
+        """Release the claim. Its own file is removed last, so it counts until the end."""
         if not self.lost:
             for generation in generations(self.folder, self.name):
                 lock_path(self.folder, self.name, generation).unlink(missing_ok=True)
@@ -128,8 +129,8 @@ def claim(
 def acquire(folder: Path, name: str, stale_seconds: float = STALE_SECONDS) -> Claim | None:
     """Return a claim on `name`, or None if a living one exists.
 
-    The order of the steps is what makes this safe: make the own file, then look again. Of two processes that
-    overlap, at least one sees the other's file and backs off.
+    The order of the steps makes this safe: create the file, then look again. Of two processes that overlap,
+    at least one sees the other's file and backs off.
     """
     before = generations(folder, name)
     top = before[-1] if before else None

@@ -55,7 +55,7 @@ def test_a_resumed_baseline_ends_as_the_uninterrupted_one(
     config = resolve_config("digits", overrides={**overrides, "model": model, "model_options": options})
     runs.train(config, tmp_path / "whole")
     asked = iter([False, False, True])
-    stopped = runs.train(config, tmp_path / "halves", runs.Sitting(stop=lambda: next(asked)))
+    stopped = runs.train(config, tmp_path / "halves", runs.RunOptions(stop=lambda: next(asked)))
     assert not stopped.finished
     runs.resume(tmp_path / "halves")
 

@@ -136,7 +136,7 @@ def test_the_cost_is_that_of_the_network(classifier: HadamRNNClassifier, digits:
 
     assert classifier.cost_.bytes == (64 + 4 * 64 * 5 + 12 * 68 + 7) // 8
     assert gru.cost_.bytes == 4 * (3 * 8 * 9 + 4 * 8 + 8 * 4 + 4)
-    with pytest.raises(InputError, match="Only a hadamrnn becomes integers, this estimator is a gru"):
+    with pytest.raises(InputError, match="Only a hadamrnn has an integer form"):
         gru.quantize()
 
 

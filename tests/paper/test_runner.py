@@ -31,11 +31,11 @@ from hadamrnn.paper.results import (
     write_result,
 )
 from hadamrnn.paper.rows import setup
-from hadamrnn.paper.runner import Attendance, Job, Places, run_folder, run_jobs
+from hadamrnn.paper.runner import Job, Places, run_folder, run_jobs
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.training.config import make_config
 from hadamrnn.training.evaluate import evaluate
-from hadamrnn.training.run import load_run
+from hadamrnn.training.run import RunOptions, load_run
 from tests.conftest import Command
 from tests.paper.conftest import SMALL
 
@@ -97,7 +97,7 @@ def test_a_stopped_run_goes_on_and_ends_as_if_it_had_not_stopped(
     job: Job, places: Places, tmp_path: Path
 ) -> None:
     asked = iter(range(10_000))
-    stopped = run_jobs([job], places, Attendance(stop=lambda: next(asked) == 20))
+    stopped = run_jobs([job], places, RunOptions(stop=lambda: next(asked) == 20))
     assert stopped.stopped and not places.result(job).exists()
     run_jobs([job], places)
     whole = Places(tmp_path / "other", tmp_path / "others")
@@ -138,7 +138,7 @@ def test_who_loses_his_claim_writes_nothing(job: Job, places: Places) -> None:
                 os.utime(path, (time.time() - 1000, time.time() - 1000))
             assert acquire(places.locks, told.name) is not None
 
-    tally = run_jobs([job], places, Attendance(usurp))
+    tally = run_jobs([job], places, tell=usurp)
 
     assert tally.stopped and not places.result(job).exists()
 

@@ -298,7 +298,7 @@ def test_two_resumes_at_once_leave_the_rows_of_one(tmp_path: Path) -> None:
                 runs.resume(run)
             refusals.append(caught)
 
-    runs.train(config, run, runs.Sitting(watcher=Second()))
+    runs.train(config, run, runs.RunOptions(watcher=Second()))
     assert len(refusals) == len((run / "metrics.jsonl").read_text().splitlines()) == 2
 
 

@@ -15,11 +15,11 @@ from hadamrnn.errors import InputError
 from hadamrnn.training.checkpoint import read_checkpoint
 from hadamrnn.training.config import config_values, make_config
 from hadamrnn.training.folder import RunFolder, check_free
-from hadamrnn.training.run import Sitting, load_run, resume, train
+from hadamrnn.training.run import RunOptions, load_run, resume, train
 
 OPTIONS = {"delay": 5, "sentence_length": 2, "train_size": 64, "validation_size": 16, "test_size": 16}
 CONFIG = make_config(task="copy", task_options=OPTIONS, hidden_size=8, steps=12, evaluate_every=4)
-EVERY_STEP = Sitting(checkpoint_seconds=0.0)
+EVERY_STEP = RunOptions(checkpoint_seconds=0.0)
 
 
 class Stop:
@@ -83,9 +83,9 @@ def test_a_run_stopped_and_resumed_ends_with_the_same_bytes(
     stops: list[int], whole: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    outcome = train(CONFIG, run, Sitting(stop=Stop(stops[0])))
+    outcome = train(CONFIG, run, RunOptions(stop=Stop(stops[0])))
     for count in stops[1:]:
-        outcome = resume(run, Sitting(stop=Stop(count)))
+        outcome = resume(run, RunOptions(stop=Stop(count)))
     assert outcome.step == sum(stops)
     outcome = resume(run)
 
@@ -96,7 +96,7 @@ def test_a_run_stopped_and_resumed_ends_with_the_same_bytes(
 
 def test_rows_after_the_last_checkpoint_come_again_and_once(whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    train(CONFIG, run, Sitting(stop=Stop(5)))
+    train(CONFIG, run, RunOptions(stop=Stop(5)))
     with (run / "metrics.jsonl").open("a") as file:  # as if killed two rows later, in the middle of one
         file.write('{"step": 8}\n{"step": 12, "lo')
     resume(run)
@@ -187,7 +187,7 @@ def test_bad_input_leaves_no_folder_behind(tmp_path: Path) -> None:
 
 def test_a_run_of_another_version_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    train(CONFIG, run, Sitting(stop=Stop(1)))
+    train(CONFIG, run, RunOptions(stop=Stop(1)))
     metadata = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps({**metadata, "version": 99}))
     before = {path: path.read_bytes() for path in run.iterdir() if path.is_file()}
@@ -214,7 +214,7 @@ def test_a_damaged_run_is_refused_in_one_line(
     file: str, content: str, complaint: str, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    train(CONFIG, run, Sitting(stop=Stop(5)))
+    train(CONFIG, run, RunOptions(stop=Stop(5)))
     (run / file).write_text(content)
 
     with pytest.raises(InputError, match=complaint) as refusal:
@@ -234,7 +234,7 @@ def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:
 
 def test_a_run_without_a_validation_has_no_model_yet(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    train(CONFIG, run, Sitting(stop=Stop(1)))
+    train(CONFIG, run, RunOptions(stop=Stop(1)))
 
     with pytest.raises(InputError, match="holds no model yet"):
         load_run(run)
@@ -250,7 +250,7 @@ def test_the_best_model_on_disk_is_the_best_rows(whole: Path) -> None:
 
 def test_rows_that_were_changed_are_not_gone_on_from(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    train(CONFIG, run, Sitting(stop=Stop(9)))
+    train(CONFIG, run, RunOptions(stop=Stop(9)))
     content = (run / "metrics.jsonl").read_text()
     (run / "metrics.jsonl").write_text(content.replace("1", "2", 1))
     with pytest.raises(InputError, match="or was changed"):

@@ -69,10 +69,11 @@ def run(args: ReproduceOptions) -> int:
     if args.table == "memorization":
         return _memorization(args)
     from hadamrnn.interrupts import stopped_by_signals
-    from hadamrnn.paper.runner import Attendance, Places, run_jobs
+    from hadamrnn.paper.runner import Places, run_jobs
     from hadamrnn.training.progress import choose_watcher
+    from hadamrnn.training.run import RunOptions
 
-    places = Places(args.results, args.runs, args.data_dir)
+    places = Places(args.results, args.runs)
     if args.list:
         _list(args, places)
         return 0
@@ -81,15 +82,15 @@ def run(args: ReproduceOptions) -> int:
     if args.again is not None:
         if args.again.resolve() == places.results.resolve():
             raise InputError(f"--again must name another folder than the stored results, got {args.again}.")
-        places = Places(args.again, args.again / "runs", args.data_dir)
+        places = Places(args.again, args.again / "runs")
 
     def tell(job: Job, line: str) -> None:
         if not args.quiet:
             print(f"{job.name} {line}", file=sys.stderr, flush=True)
 
     with stopped_by_signals(lambda: "repeat the command to go on") as stop:
-        attendance = Attendance(tell, lambda: choose_watcher(args.quiet), stop)
-        tally = run_jobs(jobs, places, attendance)
+        options = RunOptions(args.data_dir, choose_watcher(args.quiet), stop=stop)
+        tally = run_jobs(jobs, places, options, tell)
         measured = {result.name: result for result in tally.measured}
         _print(tally, stored, measured if args.again is None else _read(jobs, places), args.json)
     for name, complaint in tally.failed.items():

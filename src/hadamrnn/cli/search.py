@@ -119,14 +119,14 @@ def _until(stop: Stop, minutes: float | None) -> Stop:
 def _finish(args: SearchOptions, study: Any, search: Search, stop: Stop) -> None:
     from hadamrnn.locks import claim
     from hadamrnn.search.finish import finish
-    from hadamrnn.training.run import Sitting
+    from hadamrnn.training.run import RunOptions
 
     with claim(args.out, "finish") as held:
         if held is None:
             _say(args, f"another process finishes this search in {args.out}")
             return
         _say(args, "training the best network again, into its run folder")
-        figures = finish(study, search, args.out, Sitting(args.data_dir, stop=stop))
+        figures = finish(study, search, args.out, RunOptions(args.data_dir, stop=stop))
     print(json.dumps(figures) if args.json else "\n".join(_lines(figures, args.out)))
 
 

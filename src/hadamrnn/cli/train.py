@@ -90,12 +90,12 @@ def run(args: argparse.Namespace) -> None:
 
     with stopped_by_signals(advice) as stop:
         watcher = choose_watcher(options.quiet)
-        sitting = runs.Sitting(options.data_dir, watcher, options.checkpoint_seconds, stop)
+        how = runs.RunOptions(options.data_dir, watcher, options.checkpoint_seconds, stop)
         if options.resume is not None:
             _note_changes(options.resume)
-            outcome = runs.resume(options.resume, sitting)
+            outcome = runs.resume(options.resume, how)
         else:
-            outcome = runs.train(config_of(args), path, sitting)
+            outcome = runs.train(config_of(args), path, how)
         _report(path, outcome, options.json)
 
 

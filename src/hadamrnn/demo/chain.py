@@ -33,7 +33,7 @@ from hadamrnn.quantization.network import IntegerNetwork, input_codes
 from hadamrnn.training.config import resolve_config
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.progress import Row, Watcher
-from hadamrnn.training.run import Sitting, train
+from hadamrnn.training.run import RunOptions, train
 
 GOLDEN_DIGITS = 8
 BOARD = "cortex-m4"
@@ -126,7 +126,7 @@ def run_demo(
     overrides = {"seed": seed} if epochs is None else {"seed": seed, "epochs": epochs}
     say("1/4  training on scikit-learn's digits, one pixel a step")
     outcome = train(
-        resolve_config("digits", preset="best", overrides=overrides), out / "run", Sitting(watcher=watcher)
+        resolve_config("digits", preset="best", overrides=overrides), out / "run", RunOptions(watcher=watcher)
     )
     say("2/4  quantizing: integer weights, states and biases")
     splits = load_task("digits")

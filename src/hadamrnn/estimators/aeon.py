@@ -1,4 +1,4 @@
-"""The estimators as aeon knows them: `pip install 'hadamrnn[aeon]'`.
+"""The estimators for aeon: `pip install 'hadamrnn[aeon]'`.
 
 aeon's series are `(channels, time)`, ours `(time, channels)`.
 """
@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 from aeon.classification import BaseClassifier
 from aeon.regression import BaseRegressor
-from numpy.typing import NDArray
-from sklearn.base import clone
 
-from hadamrnn.estimators.classifier import HadamRNNClassifier
-from hadamrnn.estimators.regressor import HadamRNNRegressor
+from hadamrnn.estimators.adapter import Adapter, ClassifierAdapter, RegressorAdapter
 from hadamrnn.estimators.series import Floats
 
 TAGS = {
@@ -27,55 +24,23 @@ TAGS = {
 }
 
 
-class AeonHadamRNNClassifier(BaseClassifier):
-    """Passes series on to `estimator`, a `HadamRNNClassifier`; one with default settings if None."""
-
-    _tags = TAGS
-
-    def __init__(self, estimator: HadamRNNClassifier | None = None) -> None:
-        self.estimator = estimator
-        super().__init__()
-
-    def _fit(self, X: Iterable[Floats], y: NDArray[Any]) -> AeonHadamRNNClassifier:
-        self.estimator_ = clone(self.estimator or HadamRNNClassifier()).fit(_series(X), y)
-        return self
-
-    def _predict(self, X: Iterable[Floats]) -> NDArray[Any]:
-        answers: NDArray[Any] = self.estimator_.predict(_series(X))
-        return answers
-
-    def _predict_proba(self, X: Iterable[Floats]) -> Floats:
-        probabilities: Floats = self.estimator_.predict_proba(_series(X))
-        return probabilities
+class AeonAdapter(Adapter):
+    @staticmethod
+    def _series(X: Iterable[Any]) -> list[Floats]:
+        return [np.ascontiguousarray(series.T) for series in X]
 
     @classmethod
     def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
-        """Return settings that aeon's own tests take: small and quick."""
-        return {"estimator": HadamRNNClassifier(8, max_steps=10, random_state=0)}
+        return cls._quick(8)
 
 
-class AeonHadamRNNRegressor(BaseRegressor):
-    """Passes series on to `estimator`, a `HadamRNNRegressor`; one with default settings if None."""
+class AeonHadamRNNClassifier(AeonAdapter, ClassifierAdapter, BaseClassifier):
+    """Hands series to `estimator`, a `HadamRNNClassifier`; None is one with default settings."""
 
     _tags = TAGS
 
-    def __init__(self, estimator: HadamRNNRegressor | None = None) -> None:
-        self.estimator = estimator
-        super().__init__()
 
-    def _fit(self, X: Iterable[Floats], y: NDArray[Any]) -> AeonHadamRNNRegressor:
-        self.estimator_ = clone(self.estimator or HadamRNNRegressor()).fit(_series(X), y)
-        return self
+class AeonHadamRNNRegressor(AeonAdapter, RegressorAdapter, BaseRegressor):
+    """Hands series to `estimator`, a `HadamRNNRegressor`; None is one with default settings."""
 
-    def _predict(self, X: Iterable[Floats]) -> Floats:
-        values: Floats = self.estimator_.predict(_series(X))
-        return values
-
-    @classmethod
-    def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
-        """Return settings that aeon's own tests take: small and quick."""
-        return {"estimator": HadamRNNRegressor(8, max_steps=10, random_state=0)}
-
-
-def _series(X: Iterable[Floats]) -> list[Floats]:
-    return [np.ascontiguousarray(series.T) for series in X]
+    _tags = TAGS

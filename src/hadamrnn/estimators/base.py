@@ -1,4 +1,4 @@
-"""What the classifier and the regressor share: the network, its training, and the way to integers.
+"""What the classifier and the regressor share: the network, its training and its integer form.
 
 A subclass turns y into targets and a loss (`fit`), and outputs into answers (`_answer`).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import operator
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,59 +46,40 @@ from hadamrnn.training.progress import choose_watcher
 
 CALIBRATION_SAMPLES = 10_000
 PASSES, FEWEST_STEPS, MOST_STEPS = 30, 300, 10_000  # of max_steps="auto"
-LOOK_STEPS = 20  # at least, between two looks at the loss: a pass through the data if that is longer
+LOOK_STEPS = 20  # least steps between two looks at the loss; a pass through the data if that is longer
 
 
+@dataclass(eq=False, repr=False)
 class SeriesEstimator(BaseEstimator):
-    """Everything but what y means; the parameters are documented with `HadamRNNClassifier`."""
+    """Everything but the meaning of y; the parameters are documented with `HadamRNNClassifier`."""
 
-    config_: Network
-    network_: SequenceModel
-    scaling_: Scaling
-    calibration_: Calibration | None
+    hidden_size: int = 256
+    _: KW_ONLY
+    num_blocks: int = 1
+    weight_bits: int | str | None = 4
+    recurrence: str = "linear"
+    model: str = HADAMRNN
+    max_steps: int | str = "auto"
+    batch_size: int = 32
+    learning_rate: float = 1e-2
+    input_noise: float = 0.2
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
+    tol: float = 1e-3
+    warm_start: bool = False
+    n_jobs: int | None = None
+    verbose: bool | int = False
+    random_state: Any = None
 
-    def __init__(
-        self,
-        hidden_size: int = 256,
-        *,
-        num_blocks: int = 1,
-        weight_bits: int | str | None = 4,
-        recurrence: str = "linear",
-        model: str = HADAMRNN,
-        max_steps: int | str = "auto",
-        batch_size: int = 32,
-        learning_rate: float = 1e-2,
-        input_noise: float = 0.2,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        tol: float = 1e-3,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        verbose: bool | int = False,
-        random_state: Any = None,
-    ) -> None:
-        self.hidden_size = hidden_size
-        self.num_blocks = num_blocks
-        self.weight_bits = weight_bits
-        self.recurrence = recurrence
-        self.model = model
-        self.max_steps = max_steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.input_noise = input_noise
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    config_: Network = field(init=False)
+    network_: SequenceModel = field(init=False)
+    scaling_: Scaling = field(init=False)
+    calibration_: Calibration | None = field(init=False)
 
     @abstractmethod
     def _answer(self, outputs: Floats) -> Any:
-        """Return what the user asked for, from the network's outputs `(n, output_size)`."""
+        """Return labels or values from the network's outputs `(n, output_size)`."""
 
     @abstractmethod
     def _target_units(self) -> tuple[Floats, Floats]:
@@ -106,7 +87,7 @@ class SeriesEstimator(BaseEstimator):
 
     @abstractmethod
     def _output_metadata(self, logit_scale: float) -> Metadata:
-        """Return what the reader of an integer network must know about its outputs."""
+        """Return the metadata of an integer network that explains its outputs."""
 
     def predict(self, X: Any) -> Any:
         """Return the answer for each series of X, from the float network."""
@@ -116,8 +97,8 @@ class SeriesEstimator(BaseEstimator):
         """Return the answers of the integer network: bit for bit what the exported C computes.
 
         Args:
-            X: as for `predict`, in its units; it enters as raw codes round(x / raw_unit).
-            model: what `quantize` returned; by default quantized anew.
+            X: as for `predict`; the network reads raw codes round(x / raw_unit).
+            model: from `quantize`; by default quantized again.
         """
         check_is_fitted(self)
         integer = self.quantize() if model is None else model
@@ -137,12 +118,12 @@ class SeriesEstimator(BaseEstimator):
         Args:
             activation_bits: of states and biases, 6..16.
             input_bits: of standardised inputs; `activation_bits` by default.
-            raw_unit: x of one raw code. By default 1 where the training data are whole numbers, else a
-                power of two well below their deviation; the model's metadata holds it.
+            raw_unit: the value of one raw code. By default 1 if the training data are whole numbers, else
+                a power of two well below their deviation; the model's metadata holds it.
         """
         check_is_fitted(self)
         if self.calibration_ is None:
-            raise InputError(f"Only a {HADAMRNN} becomes integers, this estimator is a {self.model}.")
+            raise InputError(f"Only a {HADAMRNN} has an integer form, and this estimator is a {self.model}.")
         integer = lower(
             self.network_,
             self.calibration_,
@@ -161,7 +142,7 @@ class SeriesEstimator(BaseEstimator):
         model: IntegerModel | None = None,
         force: bool = False,
     ) -> Path:
-        """Write C of the integer network to the new folder `out`; it builds and tests itself."""
+        """Write C of the integer network, with its own build and test, to the new folder `out`."""
         from hadamrnn.export.c import export_c
 
         return export_c(self.quantize() if model is None else model, out, name, force=force)
@@ -176,8 +157,8 @@ class SeriesEstimator(BaseEstimator):
     ) -> Path:
         """Write ONNX of both networks to the new folder `out`.
 
-        The float graphs take X in its own units and give logits, or a regression's values in theirs; the
-        integer ones take input codes.
+        The float graphs take X in its own units and return logits, or the values of a regression; the
+        integer graphs take input codes.
         """
         from hadamrnn.export.onnx import export_onnx
 
@@ -208,13 +189,13 @@ class SeriesEstimator(BaseEstimator):
     def _train(
         self, series: Series, target: torch.Tensor, output_size: int, loss: Loss, strata: NDArray[Any] | None
     ) -> None:
-        """Fit the network to targets; on a warm start, go on with the one that is there."""
+        """Fit the network to targets; a warm start continues with the present one."""
         seed = int(check_random_state(self.random_state).randint(2**31))
         warm = self.warm_start and hasattr(self, "network_")
         config = self._model_config(series.channels, output_size)
         if warm and self.config_ != config:
             raise InputError(
-                "A warm start goes on with a network of the same shape, got "
+                "A warm start needs a network of the same shape, got "
                 f"{config} after {self.config_}. Set warm_start=False."
             )
         scaling = self.scaling_ if warm else Scaling.of(series)
@@ -236,7 +217,7 @@ class SeriesEstimator(BaseEstimator):
         self.calibration_ = _calibrate(self.network_, samples)
 
     def _model_config(self, channels: int, output_size: int) -> Network:
-        """Return the network's shape; a baseline is told what it knows of."""
+        """Return the network; a baseline gets only the settings it has."""
         given: dict[str, Any] = {
             "num_blocks": operator.index(self.num_blocks),
             "weight_bits": self.weight_bits,
@@ -248,7 +229,7 @@ class SeriesEstimator(BaseEstimator):
         return Network(channels, operator.index(self.hidden_size), output_size, model=self.model, **given)
 
     def _recipe(self, samples: int, seed: int) -> TrainingConfig:
-        """Return how to train on so many samples."""
+        """Return the recipe for this number of samples."""
         batch_size = operator.index(self.batch_size)
         if isinstance(self.max_steps, str):
             if self.max_steps != "auto":
@@ -271,13 +252,13 @@ class SeriesEstimator(BaseEstimator):
         )
 
     def _splits(self, samples: Split, config: Network, strata: NDArray[Any] | None, seed: int) -> Splits:
-        """Return the samples as a task; those held out are its validation data."""
+        """Return the samples as a task, with the held-out ones as validation data."""
         if self.early_stopping not in (True, False):
             raise InputError(f"early_stopping must be True or False, got {self.early_stopping!r}.")
         kept, held = np.arange(len(samples)), np.arange(0)
         if self.early_stopping:
             if strata is not None and np.unique(strata, return_counts=True)[1].min() < 2:
-                strata = None  # a class of one sample cannot be on both sides
+                strata = None  # a class with one sample cannot be split
             kept, held = train_test_split(
                 kept, test_size=self.validation_fraction, stratify=strata, random_state=seed
             )
@@ -299,7 +280,7 @@ def _rows(samples: Split, index: NDArray[np.int64]) -> Split:
 
 
 def _calibrate(network: SequenceModel, samples: Split) -> Calibration | None:
-    """Return the ranges of states and inputs over `CALIBRATION_SAMPLES` series at most; None of baselines."""
+    """Return the ranges of states and inputs over `CALIBRATION_SAMPLES` series; None for a baseline."""
     if not isinstance(network.recurrent, HadamRNN):
         return None
     index = torch.arange(0, len(samples), -(-len(samples) // CALIBRATION_SAMPLES))

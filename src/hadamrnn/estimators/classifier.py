@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,12 @@ from hadamrnn.estimators.base import SeriesEstimator
 from hadamrnn.estimators.fitting import Loss
 from hadamrnn.estimators.series import Floats, read_series
 from hadamrnn.fixedpoint.model import Metadata
-from hadamrnn.network import HADAMRNN
 from hadamrnn.nn.loss import target_loss
 
 METADATA_CLASSES = 3000  # characters of class names that an integer model's metadata keeps
 
 
+@dataclass(eq=False, repr=False)
 class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     """A classifier of series that fits in kilobytes, trained by softmax cross-entropy.
 
@@ -48,25 +49,25 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     batch_size, learning_rate : int, float
         Adam's; the rate falls to zero along a cosine.
     input_noise : float
-        Standard deviation of what is added to the standardised inputs in training.
+        Standard deviation of the noise added to the standardised inputs in training.
     class_weight : dict, "balanced" or None
         Factors of the classes in the loss.
     early_stopping : bool
-        False trains on all samples for all `max_steps`, and the last weights stand. True holds out a
-        `validation_fraction`, keeps the weights with the lowest loss on it and stops when it stands still.
+        False trains on all samples for `max_steps` and keeps the last weights. True holds out a
+        `validation_fraction`, keeps the weights with the lowest loss on it and stops when it no longer falls.
     validation_fraction : float
     n_iter_no_change, tol : int, float
-        Stop when this many looks in a row find no held-out loss lower by `tol`. Looks count once the rate
-        has fallen to a tenth: before, they see its noise. There is one look a pass through the data, or
-        every 20 steps if that is longer.
+        Stop when the held-out loss has not fallen by `tol` in this many looks. Looks count once the rate
+        has fallen to a tenth: before that they mostly see noise. There is one look per pass through the
+        data, or every 20 steps if that is longer.
     warm_start : bool
-        Whether `fit` goes on with the network, and the standardisation, of the last call.
+        Whether `fit` continues with the network and the standardisation of the last call.
     n_jobs : int or None
-        Threads; None is one, which is the quickest for series as short as these, and -1 is all.
+        Threads; None is one, which is fastest for short series, and -1 is all.
     verbose : bool
         Whether to show the progress of `fit`: a bar on a terminal, lines elsewhere.
     random_state : int, RandomState or None
-        The seed of everything drawn. torch's own generator is left alone, so `fit` may run in threads.
+        The seed of all random draws. torch's own generator is not used, so `fit` may run in threads.
 
     Attributes
     ----------
@@ -89,50 +90,8 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     (True, 121)
     """
 
-    classes_: NDArray[Any]
-
-    def __init__(
-        self,
-        hidden_size: int = 256,
-        *,
-        num_blocks: int = 1,
-        weight_bits: int | str | None = 4,
-        recurrence: str = "linear",
-        model: str = HADAMRNN,
-        max_steps: int | str = "auto",
-        batch_size: int = 32,
-        learning_rate: float = 1e-2,
-        input_noise: float = 0.2,
-        class_weight: dict[Any, float] | str | None = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        tol: float = 1e-3,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        verbose: bool | int = False,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            hidden_size,
-            num_blocks=num_blocks,
-            weight_bits=weight_bits,
-            recurrence=recurrence,
-            model=model,
-            max_steps=max_steps,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            input_noise=input_noise,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            tol=tol,
-            warm_start=warm_start,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            random_state=random_state,
-        )
-        self.class_weight = class_weight
+    class_weight: dict[Any, float] | str | None = field(default=None, kw_only=True)
+    classes_: NDArray[Any] = field(init=False)
 
     def fit(self, X: Any, y: Any) -> HadamRNNClassifier:
         """Fit the network to series X and their labels y `(n,)`."""

@@ -1,4 +1,4 @@
-"""What a fitted network takes, in bytes and operations."""
+"""The cost of a fitted network in bytes and operations."""
 
 from __future__ import annotations
 

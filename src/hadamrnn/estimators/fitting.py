@@ -1,4 +1,4 @@
-"""What `fit` adds to the trainer: a loss of logits and targets, the losses of all steps, and its threads."""
+"""What `fit` adds to the trainer: its loss, the curve of losses, and its threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 class SeriesObjective(Objective):
-    """Minimises `loss`, the mean over logits and targets, and judges by the same of held-out samples."""
+    """Minimises `loss`, a mean over samples, and judges weights by the same loss of held-out samples."""
 
     def __init__(self, model: SequenceModel, loss: Loss) -> None:
         super().__init__(model)
@@ -34,7 +34,7 @@ class SeriesObjective(Objective):
 
 
 class Curve(Watcher):
-    """Keeps the loss of every step, and passes on what it sees."""
+    """Keeps the loss of every step, and passes everything on to another watcher."""
 
     def __init__(self, shown: Watcher) -> None:
         self._shown = shown
@@ -56,7 +56,7 @@ class Curve(Watcher):
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Let torch use this many threads in the calling thread: other threads keep theirs."""
-    torch.get_num_threads()  # a thread's first question sets its number, which must not come later
+    """Let torch use this many threads when called from this thread; other threads keep their number."""
+    torch.get_num_threads()  # the first call in a thread sets its number, so it must come before
     with threadpool_limits(count, user_api="openmp"):
         yield

@@ -1,4 +1,4 @@
-"""The float network in the user's units, for graphs that carry no scaling of their own."""
+"""The float network in the user's units, for graphs without scaling of their own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def raw_network(
     target_offset: Floats,
     target_scale: Floats,
 ) -> SequenceModel:
-    """Return a float32 network, its weights off the grid, that takes x and gives y as the user knows them.
+    """Return a float32 network, its weights not quantized, that takes x and returns y in the user's units.
 
     U v + b_i = (U / s) x + (b_i - (U / s) o)   with v = (x - o) / s        y = output * scale + offset
     """

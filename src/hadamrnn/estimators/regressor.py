@@ -16,13 +16,13 @@ from hadamrnn.estimators.series import Floats, read_series
 from hadamrnn.fixedpoint.model import Metadata
 from hadamrnn.nn.loss import target_loss
 
-METADATA_TARGETS = 50  # outputs that an integer model's metadata tells the units of
+METADATA_TARGETS = 50  # outputs whose units an integer model's metadata holds
 
 
 class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
     """A regressor of series that fits in kilobytes, trained by squared error.
 
-    X, the parameters and the further attributes are those of `HadamRNNClassifier`, but for `class_weight`.
+    X, the parameters and the other attributes are those of `HadamRNNClassifier`, without `class_weight`.
     y is `(n,)` or `(n, targets)`; it is standardised here, and predictions come back in its units.
 
     Attributes

@@ -1,4 +1,4 @@
-"""From what a user calls X to series, and from their units to the network's. Start at `read_series`."""
+"""From the user's X to series, and from their units to the network's. Start at `read_series`."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Series:
 def read_series(estimator: Any, X: Any, *, reset: bool) -> Series:
     """Return X as series; `reset` sets the estimator's `n_features_in_`, else X must agree with it.
 
-    `(n, features)` is one channel of `features` steps, and every later X must have as many. Of
-    `(n, time, channels)` and of lists of `(time, channels)` arrays the channels must agree, the time may not.
+    `(n, features)` is one channel of `features` steps, and every later X must have as many. For
+    `(n, time, channels)` and lists of `(time, channels)` arrays, only the channels must agree.
     """
     rows = _as_rows(X)
-    rank = 3 if rows is not None else getattr(X, "ndim", 2)  # a list that is no rows becomes a table
+    rank = 3 if rows is not None else getattr(X, "ndim", 2)  # a list that is not of rows becomes a table
     if rank != 3:
         if not reset and not estimator.reads_features_:
             raise ValueError(
@@ -66,12 +66,12 @@ def read_series(estimator: Any, X: Any, *, reset: bool) -> Series:
 
 
 def _as_rows(X: Any) -> list[Any] | None:
-    """Return the samples of a list of series; None where X is an array, or a list that makes one."""
+    """Return the samples of a list of series; None if X is an array, or a list that becomes one."""
     if not isinstance(X, list | tuple) and not (isinstance(X, np.ndarray) and X.dtype == object):
         return None
     try:
         ranks = [np.ndim(row) for row in X]
-    except ValueError:  # a row that is ragged itself: numpy words the error when it becomes an array
+    except ValueError:  # a ragged row: numpy raises a clear error when it becomes an array
         return None
     if ranks and set(ranks) == {2}:
         return list(X)
@@ -80,7 +80,7 @@ def _as_rows(X: Any) -> list[Any] | None:
 
 
 def _from_rows(rows: list[Any]) -> Series:
-    """Return series of different length, `(time, channels)` or `(time,)` each, filled up with zeros."""
+    """Return series of different length, `(time, channels)` or `(time,)` each, padded with zeros."""
     arrays = [_checked(row, ensure_2d=False, input_name=f"X[{i}]") for i, row in enumerate(rows)]
     arrays = [array[:, None] if array.ndim == 1 else array for array in arrays]
     channels = {array.shape[1] for array in arrays}
@@ -125,7 +125,7 @@ def _check_channels(estimator: Any, series: Series, reset: bool) -> None:
 class Scaling:
     """The network's input is v = (x - offset) / scale, channel by channel.
 
-    A device reads raw codes r with x = r `unit`, chosen by `raw_unit`; None where none suits every channel.
+    A device reads raw codes r with x = r `unit`, chosen by `raw_unit`; None if no unit suits every channel.
     `offset` is a whole number of units, so the integer network subtracts exactly what the float one does.
     """
 
@@ -143,17 +143,17 @@ class Scaling:
 
     def split(self, series: Series, dtype: Any, target: torch.Tensor | None = None) -> Split:
         """Return the network's inputs, with the targets if there are any."""
-        with np.errstate(over="ignore"):  # beyond float32 lies nothing that the training data resemble
+        with np.errstate(over="ignore"):  # values beyond float32 are far from all training data
             x = ((series.values - self.offset) / self.scale).astype(dtype)
         lengths = None if series.lengths is None else torch.from_numpy(series.lengths)
         return Split(torch.from_numpy(x), target, lengths)
 
     def raw_inputs(self, unit: float | None = None) -> RawInputs:
-        """Return what raw codes of `unit` mean, by default of the data's own."""
+        """Return the meaning of raw codes of `unit`, by default the data's own."""
         return RawInputs.standardised(self.offset, self.scale, self.unit if unit is None else unit)
 
 
 def raw_codes(series: Series, unit: float) -> NDArray[np.int64]:
-    """Return what a sensor of this unit gives for the series, int32 at its limits."""
+    """Return the codes of a sensor with this unit, clipped to int32."""
     codes: NDArray[np.int64] = np.clip(np.rint(series.values / unit), *signed_range(32)).astype(np.int64)
     return codes

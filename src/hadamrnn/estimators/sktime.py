@@ -1,20 +1,18 @@
-"""The estimators as sktime knows them: `pip install 'hadamrnn[sktime]'`.
+"""The estimators for sktime: `pip install 'hadamrnn[sktime]'`.
 
-sktime hands over a list of tables `(time, channels)`, which is what ours read.
+sktime passes a list of tables `(time, channels)`, which is what ours read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import clone
 from sktime.classification.base import BaseClassifier
 from sktime.regression.base import BaseRegressor
 
-from hadamrnn.estimators.classifier import HadamRNNClassifier
-from hadamrnn.estimators.regressor import HadamRNNRegressor
+from hadamrnn.estimators.adapter import Adapter, ClassifierAdapter, RegressorAdapter
 from hadamrnn.estimators.series import Floats
 
 TAGS = {
@@ -26,8 +24,18 @@ TAGS = {
 }
 
 
-class SktimeHadamRNNClassifier(BaseClassifier):
-    """Passes series on to `estimator`, a `HadamRNNClassifier`; one with default settings if None.
+class SktimeAdapter(Adapter):
+    @staticmethod
+    def _series(X: Iterable[Any]) -> list[Floats]:
+        return [np.asarray(table, np.float64) for table in X]
+
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        return [cls._quick(8), cls._quick(16)]
+
+
+class SktimeHadamRNNClassifier(SktimeAdapter, ClassifierAdapter, BaseClassifier):
+    """Hands series to `estimator`, a `HadamRNNClassifier`; None is one with default settings.
 
     >>> from hadamrnn.estimators import HadamRNNClassifier
     >>> from hadamrnn.estimators.sktime import SktimeHadamRNNClassifier
@@ -37,31 +45,9 @@ class SktimeHadamRNNClassifier(BaseClassifier):
 
     _tags: ClassVar[dict[str, Any]] = {**TAGS, "capability:predict_proba": True}
 
-    def __init__(self, estimator: HadamRNNClassifier | None = None) -> None:
-        self.estimator = estimator
-        super().__init__()
 
-    def _fit(self, X: list[Any], y: NDArray[Any]) -> SktimeHadamRNNClassifier:
-        self.estimator_ = clone(self.estimator or HadamRNNClassifier()).fit(_series(X), y)
-        return self
-
-    def _predict(self, X: list[Any]) -> NDArray[Any]:
-        answers: NDArray[Any] = self.estimator_.predict(_series(X))
-        return answers
-
-    def _predict_proba(self, X: list[Any]) -> Floats:
-        probabilities: Floats = self.estimator_.predict_proba(_series(X))
-        return probabilities
-
-    @classmethod
-    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Return settings that sktime's own tests take: small and quick."""
-        sizes = (8, 16)
-        return [{"estimator": HadamRNNClassifier(size, max_steps=10, random_state=0)} for size in sizes]
-
-
-class SktimeHadamRNNRegressor(BaseRegressor):
-    """Passes series on to `estimator`, a `HadamRNNRegressor`; one with default settings if None.
+class SktimeHadamRNNRegressor(SktimeAdapter, RegressorAdapter, BaseRegressor):
+    """Hands series to `estimator`, a `HadamRNNRegressor`; None is one with default settings.
 
     >>> from hadamrnn.estimators import HadamRNNRegressor
     >>> from hadamrnn.estimators.sktime import SktimeHadamRNNRegressor
@@ -70,25 +56,3 @@ class SktimeHadamRNNRegressor(BaseRegressor):
     """
 
     _tags = TAGS
-
-    def __init__(self, estimator: HadamRNNRegressor | None = None) -> None:
-        self.estimator = estimator
-        super().__init__()
-
-    def _fit(self, X: list[Any], y: NDArray[Any]) -> SktimeHadamRNNRegressor:
-        self.estimator_ = clone(self.estimator or HadamRNNRegressor()).fit(_series(X), y)
-        return self
-
-    def _predict(self, X: list[Any]) -> Floats:
-        values: Floats = self.estimator_.predict(_series(X))
-        return values
-
-    @classmethod
-    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Return settings that sktime's own tests take: small and quick."""
-        sizes = (8, 16)
-        return [{"estimator": HadamRNNRegressor(size, max_steps=10, random_state=0)} for size in sizes]
-
-
-def _series(tables: list[Any]) -> list[Floats]:
-    return [np.asarray(table, np.float64) for table in tables]

@@ -1,31 +1,18 @@
-"""Our own rows: networks the paper did not train, smaller and larger than its own, and baselines."""
+"""Our own rows: smaller and larger networks than the paper trained, and baselines."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hadamrnn.bits import WeightBits
-from hadamrnn.paper.rows import Row, Table, setup
+from hadamrnn.paper.rows import Row, Table, hadam, setup
 
 ACTIVATION_BITS = 12
 
 
-def _ours(
-    task: str,
-    hidden_size: int,
-    bits: WeightBits,
-    num_blocks: int = 1,
-    *,
-    input_bias: bool = True,
-) -> Row:
-    kind = "HadamRNN" if num_blocks == 1 else "Block-HadamRNN"
-    return Row(
-        *(task, f"{kind} without b_i" if not input_bias else kind, ""),
-        setup(task, hidden_size, bits, num_blocks, input_bias=input_bias),
-        ACTIVATION_BITS,
-        hidden_size,
-        recurrent_bits="1" if num_blocks == 1 else "ternary",
-        weight_bits=str(bits),
-        activations=str(ACTIVATION_BITS),
-    )
+def _ours(task: str, hidden_size: int, bits: int, num_blocks: int = 1, *, input_bias: bool = True) -> Row:
+    row = hadam(setup(task, hidden_size, bits, num_blocks, input_bias=input_bias), "", ACTIVATION_BITS)
+    return row if input_bias else replace(row, model=f"{row.model} without b_i")
 
 
 BEYOND = Table(

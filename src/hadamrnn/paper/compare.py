@@ -1,4 +1,4 @@
-"""Published beside measured: which results belong to a row, what they say, how they differ."""
+"""Published beside measured: which results belong to a row, and how they differ from it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hadamrnn.paper.rows import Row, Task
 from hadamrnn.paper.runner import Job
 from hadamrnn.training.config import config_values, make_config, resolve_config
 
-# A cross-entropy above this share of guessing's has learnt nothing.
+# A network whose cross-entropy is above this share of guessing's has learnt nothing.
 LEARNT = 0.95
-# Not settings of a row: the command says them by options of their own, or they are its name.
+# No --set for these: they have options of their own, or are part of the row's name.
 SAID_ELSEWHERE = ("task", "task_options", "preset", "seed", "threads")
 
 
@@ -33,7 +33,7 @@ class Comparison:
 
     @property
     def values(self) -> list[float]:
-        """The figures to set beside the published one; without those of private labels."""
+        """The figures to compare with the published one; results with private labels have none."""
         found = (figure(result, self.row.activation_bits) for result in self.results)
         return [value for value in found if value is not None]
 
@@ -43,7 +43,7 @@ class Comparison:
 
     @property
     def compared(self) -> bool:
-        """Whether the data was the paper's: a note of the data set says where it was not."""
+        """Whether the data was the paper's; if not, the data set has a note that says so."""
         return not any(result.note for result in self.results)
 
     def measured(self) -> Cell:
@@ -58,16 +58,18 @@ class Comparison:
         return Cell(text)
 
     def difference(self) -> Cell:
-        """Return how the measured figure differs from the published one, marked by who is ahead."""
+        """Return how the measured figure differs from the published one, marked better or worse."""
         if not self.compared:
             return Cell("not compared")
         if self.value is None or not self.row.published:
             return Cell()
-        if self.task.baseline is not None and self.task.metric == "cross_entropy":
-            return _ratio(self.value, self.row.value, self.task.baseline)
-        assert self.row.value is not None
-        points = round(100 * self.value, 2) - self.row.value
-        return Cell(f"{points:+.2f}", "better" if points > -0.005 else "worse")
+        if self.task.metric == "accuracy":
+            assert self.row.value is not None
+            return lead(self.task.metric, self.value, self.row.value / 100)
+        learnt = self.value < LEARNT * (self.task.baseline or 0)
+        if self.row.value is None:
+            return Cell("learns" if learnt else "BL too", "better")
+        return lead(self.task.metric, self.value, self.row.value) if learnt else Cell("BL", "worse")
 
     def trained(self) -> str:
         """Return how long the runs were, beside the paper's length, and how they ended."""
@@ -82,7 +84,7 @@ class Comparison:
         return f"{length}{paper} epochs, {minutes:.1f} min{end}"
 
     def command(self, table: str) -> str:
-        """Return what repeats these runs; seeds of equal settings share a command."""
+        """Return the command that repeats these runs; seeds with the same settings share one."""
         groups: dict[tuple[str, ...], list[int]] = {}
         for result in self.results:
             groups.setdefault(tuple(_settings(self.row, result)), []).append(result.seed)
@@ -95,11 +97,11 @@ class Comparison:
 
 
 def measurements(row: Row, task: Task, results: Iterable[Result]) -> list[Comparison]:
-    """Return what was measured for a row, a measurement for each preset."""
+    """Return what was measured for a row, one comparison for each preset."""
     if row.setup is None:
         return []
     mine = [result for result in results if result.experiment == row.setup.key]
-    # A result of another seed belongs to a row with several, or replaces seed 0 where that is missing.
+    # Another seed counts if the row lists it, or if the row's own seed has no result.
     found = []
     for preset in PRESETS:
         runs = [result for result in mine if result.preset == preset]
@@ -142,7 +144,7 @@ def show(metric: str, value: float) -> str:
 
 
 def result_command(result: Result) -> str:
-    """Return what repeats a result, by the first table that has its experiment."""
+    """Return the command that repeats a result, through the first table that has its experiment."""
     for table in TABLES.values():
         for row in table.rows:
             if row.setup is not None and row.setup.key == result.experiment:
@@ -151,7 +153,7 @@ def result_command(result: Result) -> str:
 
 
 def train_command(result: Result) -> str:
-    """Return what repeats a run that no table has."""
+    """Return the command that repeats a run that is in no table."""
     config = result.config
     overrides = {"model": config["model"]}
     today = config_values(resolve_config(config["task"], preset=result.preset, overrides=overrides))
@@ -171,36 +173,38 @@ def train_command(result: Result) -> str:
     return shlex.join([*words, "--out", "RUN"])
 
 
-def _ratio(value: float, published: float | None, baseline: float) -> Cell:
-    """Compare cross-entropies; None is the published BL."""
-    learnt = value < LEARNT * baseline
-    if published is None:
-        return Cell("learns", "better") if learnt else Cell("BL too", "better")
-    if not learnt:
-        return Cell("BL", "worse")
-    ratio = value / published
+def lead(metric: str, ours: float, paper: float) -> Cell:
+    """Return the points of accuracy, or the ratio of cross-entropies, between two figures.
+
+    >>> lead("accuracy", 0.9501, 0.9488)
+    Cell(text='+0.13', mark='better')
+    """
+    if metric == "accuracy":
+        points = round(100 * ours, 2) - round(100 * paper, 2)
+        return Cell(f"{points:+.2f}", "better" if points > -0.005 else "worse")
+    ratio = ours / paper
     return Cell(f"{ratio:.2g} times", "better" if ratio < 1.05 else "worse")
 
 
 def _text(value: object) -> str:
-    """Return a setting as the command line reads it."""
+    """Return a setting as it is written on the command line."""
     if value is None:
         return "none"
     return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
 def _settings(row: Row, result: Result) -> Sequence[str]:
-    """Return the options that turn the row's preset of today into what was run."""
+    """Return the options that turn today's preset into the configuration that was run."""
     assert row.setup is not None
     today = config_values(Job(row.setup, result.preset, result.seed).config)
-    # A setting that a result does not know is younger, and its default is what was run.
+    # A setting that is missing in a result was added later; the run had its default.
     defaults = config_values(make_config(task=result.config["task"], epochs=1))
     changed = [
         f"--set {shlex.quote(f'{name}={_text(value)}')}"
         for name, value in {**defaults, **result.config}.items()
         if name not in SAID_ELSEWHERE and value != today.get(name)
     ]
-    # Epochs unset steps and the other way round: what is unset needs no word.
+    # Setting epochs unsets steps, and the other way round.
     changed = [option for option in changed if option not in ("--set epochs=none", "--set steps=none")]
     threads = result.config.get("threads")
     return [*changed, *([] if threads is None else [f"--threads {threads}"])]

@@ -1,4 +1,4 @@
-"""Where we stand beside the paper, in the plane of size and performance."""
+"""Our networks beside the paper's, by size and performance."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from collections.abc import Iterable, Sequence
 
 from hadamrnn.pages.document import Cell, Grid, Part, Picture, Section
 from hadamrnn.pages.drawing import Point
-from hadamrnn.paper.compare import figure, result_command, show
+from hadamrnn.paper.compare import figure, lead, result_command, show
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.results import Result
 from hadamrnn.paper.rows import Row
 from hadamrnn.paper.selection import setups
 
-# Those of which the paper's data is at hand.
+# The tasks for which the paper's data is available.
 JUDGED = ("pmnist", "smnist", "copy", "imdb", "har2", "sst2")
 INTEGER_BITS = 12
-# The printed sizes are rounded to two digits.
-ROUNDING = 0.01
+ROUNDING = 0.01  # printed sizes have two digits
 
 
 def published_points(task: str) -> list[Point]:
-    """Return the paper's networks on a task that have a size and a figure."""
+    """Return the paper's networks on a task, where it prints both a size and a figure."""
     rows = [row for table in TABLES.values() if table.label for row in table.rows if row.task == task]
     return [_published(row) for row in rows if row.kilobytes and row.value is not None and not row.misprint]
 
@@ -33,7 +32,7 @@ def _published(row: Row) -> Point:
 
 
 def measured_points(task: str, results: Iterable[Result]) -> list[tuple[Point, Result]]:
-    """Return our networks on a task: with float activations and, another point, in integers."""
+    """Return our networks on a task: one point with float activations, another in integers."""
     known = setups("all")
     points = []
     for result in results:
@@ -54,7 +53,7 @@ def measured_points(task: str, results: Iterable[Result]) -> list[tuple[Point, R
 
 
 def standing_section(results: Sequence[Result], pictures: tuple[Picture, ...] = ()) -> Section:
-    """Return, task by task, the paper's best HadamRNN and the best of ours that is no larger."""
+    """Return the paper's best HadamRNN for each task, and the best of ours that is no larger."""
     header = (
         *("task", "paper's best", "at kB", "ours, no larger", "at kB", "difference", "network"),
         *("matches on validation from kB", "test there", "command"),
@@ -85,7 +84,7 @@ def _standing(name: str, results: Sequence[Result]) -> tuple[Cell, ...]:
     small = [pair for pair in ours if pair[0].size <= paper.size + _slack(paper)]
     if not small:
         return (*first, Cell("missing", "missing"), *[Cell()] * 6)
-    # Of the float and the integer form of a network, which share a validation figure, the smaller is taken.
+    # A network's float and integer forms share a validation figure; the smaller one is taken.
     best, result = max(small, key=lambda pair: (sign * pair[0].validation, -pair[0].size))
     matching = [point for point, _ in ours if sign * point.validation >= sign * paper.value]
     least = min(matching, key=lambda point: (point.size, -sign * point.validation), default=None)
@@ -93,7 +92,7 @@ def _standing(name: str, results: Sequence[Result]) -> tuple[Cell, ...]:
         *first,
         Cell(show(task.metric, best.value)),
         Cell(f"{best.size:.2f}"),
-        _difference(task.metric, best.value, paper.value),
+        lead(task.metric, best.value, paper.value),
         Cell(f"{best.label}, {best.family}"),
         Cell("none yet" if least is None else f"{least.size:.2f}"),
         Cell("" if least is None else show(task.metric, least.value)),
@@ -101,13 +100,6 @@ def _standing(name: str, results: Sequence[Result]) -> tuple[Cell, ...]:
     )
 
 
-def _difference(metric: str, ours: float, paper: float) -> Cell:
-    if metric == "cross_entropy":
-        return Cell(f"{ours / paper:.2g} times", "better" if ours < 1.05 * paper else "worse")
-    points = round(100 * ours, 2) - round(100 * paper, 2)
-    return Cell(f"{points:+.2f}", "better" if points > -0.005 else "worse")
-
-
 def _slack(point: Point) -> float:
-    """Return how far a printed size may lie below the exact one: whole kilobytes are printed for GLUE."""
+    """Return by how much a printed size may be too low. For GLUE the paper prints whole kilobytes."""
     return 0.5 if point.size == int(point.size) else ROUNDING

@@ -1,4 +1,4 @@
-"""What a trained run is worth: the test set is read here, once, after everything has been chosen."""
+"""The figures of a trained run. The test set is read here, once, after everything has been chosen."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ ACTIVATION_BITS = 12
 
 
 def measure_run(setup: Setup, path: Path, splits: Splits, ended: str = "finished") -> Result:
-    """Return the figures of the run at `path`; its integer network is written beside it."""
+    """Return the figures of the run at `path`, and write its integer network into the folder."""
     folder, model = load_run(path)
     config = folder.config
     rows = [asdict(row) for row in folder.rows()]
-    # Not of `Outcome`: a run that diverged has none.
+    # A run that diverged has no `Outcome` to ask.
     choose = max if splits.metric == "accuracy" else min
     best = choose(rows, key=lambda row: row["validation_metric"])
     return Result(
@@ -57,7 +57,7 @@ def measure_run(setup: Setup, path: Path, splits: Splits, ended: str = "finished
 def integer_figures(
     setup: Setup, model: SequenceModel, splits: Splits, folder: RunFolder
 ) -> IntegerFigures | None:
-    """Quantize to 12-bit activations, save, and return what that costs and gives; None if it cannot be."""
+    """Quantize to 12-bit activations, save, and return the figures; None without an integer form."""
     if not has_integer_form(model):
         return None
     integer, _ = quantize(model, splits, QuantizeConfig(activation_bits=ACTIVATION_BITS))
@@ -75,7 +75,7 @@ def integer_figures(
 
 
 def has_integer_form(model: SequenceModel) -> bool:
-    """Whether `quantize` takes this network: one HadamRNN layer that reads forwards, with at most 8 bits."""
+    """Whether `quantize` takes this network: one unidirectional HadamRNN layer of at most 8 bits."""
     recurrent = model.recurrent
     if not isinstance(recurrent, HadamRNN) or recurrent.num_layers > 1 or recurrent.bidirectional:
         return False
@@ -84,7 +84,7 @@ def has_integer_form(model: SequenceModel) -> bool:
 
 
 def float_kilobytes(setup: Setup, splits: Splits, config: TrainingConfig) -> float:
-    """Return the size with activations in floating point, by the rule of the paper's tables."""
+    """Return the size with float activations, by the rule of the paper's tables."""
     task = TASKS.get(setup.task) or Task(
         splits.task, splits.task, splits.seq_length, splits.input_size, splits.output_size
     )

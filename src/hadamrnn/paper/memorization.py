@@ -83,7 +83,7 @@ def last_states(recurrence: str, input_weight: Tensor, rows: Tensor) -> Tensor:
 
 
 def influence(states: Tensor) -> Tensor:
-    """Return how far each row's state lies from the first row's, `(rows - 1,)`."""
+    """Return the distance of each row's state from the first row's, `(rows - 1,)`."""
     distances: Tensor = torch.linalg.vector_norm(states[1:] - states[0], dim=1)
     return distances
 

@@ -1,9 +1,9 @@
-"""Why Hadamard's structure matters: binary recurrent weights with it and without, on the copy task.
+"""Why Hadamard's structure matters: binary recurrent weights with and without it, on the copy task.
 
     python -m hadamrnn.paper.naive_binary --delay 100 --steps 500
 
-Each contender has the same hidden size, steps, batches and grid of learning rates; its rate is the one with
-the best validation, and the test set is read once, at that rate. Start at `compare`.
+All contenders have the same hidden size, steps, batches and grid of learning rates. Each takes the rate with
+the best validation; the test set is read once, at that rate. Start at `compare`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hadamrnn.training.trainer import Diverged
 
 HELD_OUT = 500  # samples of validation and of test
 RATES = (1e-2, 3e-3, 1e-3, 3e-4)
-# The signs of HadamRNN are held at their random start, as its best recipe on this task has them.
+# The signs of HadamRNN are held at their random start, as in its best recipe for this task.
 CONTENDERS = {
     "HadamRNN, held signs": ("hadamrnn", True),
     "naive binary, learnt signs": ("naive_binary_rnn", False),
@@ -39,7 +39,7 @@ CONTENDERS = {
 
 @dataclass(frozen=True)
 class Budget:
-    """What every contender gets."""
+    """What all contenders have in common."""
 
     delay: int = 100
     steps: int = 500
@@ -61,7 +61,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Contender:
-    """A contender at its own best learning rate; cross-entropies, None if every rate diverged at once."""
+    """A contender at its best learning rate; the test cross-entropy is None if every rate diverged."""
 
     name: str
     learning_rate: float | None
@@ -72,7 +72,7 @@ class Contender:
 def compare(
     budget: Budget, rates: Sequence[float] = RATES, tell: Callable[[str], None] = lambda line: None
 ) -> list[Contender]:
-    """Return what each contender gets to."""
+    """Train every contender and return the outcomes."""
     train_size = budget.steps * budget.batch_size
     splits = load_task(
         "copy", delay=budget.delay, train_size=train_size, validation_size=HELD_OUT, test_size=HELD_OUT
@@ -81,7 +81,7 @@ def compare(
 
 
 def guessing(delay: int, sentence_length: int = 10) -> float:
-    """Return the cross-entropy of who knows when to answer, but not what.
+    """Return the cross-entropy of a network that knows when to answer but not what.
 
     >>> round(guessing(1000), 4)
     0.0204

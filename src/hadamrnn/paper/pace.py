@@ -1,7 +1,7 @@
 """From a budget of minutes to a number of epochs or steps, before a run begins.
 
-Stopping the clock in the middle would leave a cosine undone and a result that nobody can repeat. So the pace
-of this machine is measured first; the run is then an ordinary one of so many epochs, which its result names.
+Stopping a run by the clock would cut off its cosine schedule, and nobody could repeat the result. So this
+machine's pace is measured first; the run is then an ordinary one, and its result states its length.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PILOT_STEPS = 50
 
 
 def fit_to_budget(config: TrainingConfig, minutes: float, splits: Splits) -> TrainingConfig:
-    """Return `config`, shortened if it would take more than `minutes` at this machine's pace."""
+    """Return `config`, shortened if it would take longer than `minutes` on this machine."""
     if not minutes > 0:
         raise InputError(f"A budget is a positive number of minutes, got {minutes:g}.")
     step_seconds, validation_seconds = pace(config, splits)
@@ -34,7 +34,7 @@ def fit_to_budget(config: TrainingConfig, minutes: float, splits: Splits) -> Tra
 def shorten(
     config: TrainingConfig, samples: int, seconds: float, step_seconds: float, validation_seconds: float
 ) -> TrainingConfig:
-    """Return `config` with as many whole validations as fit into `seconds`; at least one step.
+    """Return `config` with as many whole validation intervals as fit into `seconds`; at least one step.
 
     >>> config = TrainingConfig(task="digits", epochs=60, batch_size=10)
     >>> shorten(config, samples=100, seconds=36, step_seconds=0.1, validation_seconds=0.2).epochs
@@ -57,7 +57,7 @@ def pace(config: TrainingConfig, splits: Splits) -> tuple[float, float]:
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     trainer = Trainer(build(config, splits), splits, config)
-    trainer.step()  # the first step pays for what is made once
+    trainer.step()  # the first step also sets things up
     began, steps = time.monotonic(), 0
     while steps < PILOT_STEPS and time.monotonic() - began < PILOT_SECONDS and not trainer.finished:
         trainer.step()

@@ -1,4 +1,4 @@
-"""What else the paper prints, as data: its complexity, its training times and its scales."""
+"""The paper's other tables as data: complexity, training times and scales."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COMPLEXITY = (
 
 @dataclass(frozen=True)
 class TimeRow:
-    """One column of Table 4 (Appendix E.1): hours on a GeForce RTX 3080, and the run to set beside them."""
+    """One column of Table 4 (Appendix E.1): hours on a GeForce RTX 3080, and the run to compare."""
 
     title: str
     epochs: int

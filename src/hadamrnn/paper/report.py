@@ -32,7 +32,7 @@ def write_report(results: Path, out: Path, force: bool = False) -> list[Path]:
     """Write the report on the results in a folder; return what was written.
 
     Args:
-        force: replace also files that no report wrote.
+        force: also replace files that no report wrote.
     """
     if not results.is_dir():
         raise InputError(f"{results} must be a folder of results. Make one with: hadamrnn reproduce results.")
@@ -53,13 +53,13 @@ def write_report(results: Path, out: Path, force: bool = False) -> list[Path]:
 
 
 def _is_report(path: Path) -> bool:
-    """Whether a report wrote this file: its title stands on top, or a figure's name leads its ids."""
+    """Whether a report wrote this file: it has the report's title, or a figure's ids."""
     marks = {".md": f"# {TITLE}\n", ".html": f"<title>{TITLE}</title>", ".svg": f'id="{path.stem}-'}
     return path.is_file() and marks[path.suffix].encode() in path.read_bytes()
 
 
 def build_document(results: Sequence[Result], memorization: Memorization | None) -> Document:
-    """Return the report: where this stands and one picture of it, how to read the rest, every table."""
+    """Return the report: the standing with its pictures, how to read the rest, every table."""
     from hadamrnn.paper.report_figures import size_accuracy
 
     others = others_section(results)

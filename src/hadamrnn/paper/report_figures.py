@@ -1,7 +1,7 @@
-"""The report's figures, as SVG that is the same to the byte for the same results.
+"""The report's figures, as SVG with the same bytes for the same results.
 
-Narrow on purpose (4.4 inches): they fill a phone and stand in pairs on a desk or on paper. Colours are told
-apart by the colour-blind, and markers differ too, for print in grey.
+They are narrow (4.4 inches), so that one fills a phone and two fit side by side on a wider page. Colours suit
+colour-blind readers, and markers differ too, for grey prints.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hadamrnn.paper.printed import SCALES
 from hadamrnn.paper.results import Result
 
 WIDTH, HEIGHT = 4.4, 3.5
-MARGIN = 0.02  # of accuracy, below the worst published network: what lies deeper is left out
+MARGIN = 0.02  # accuracy below the worst published network; points below are left out
 PAPER, OURS, OTHERS, SECOND = BLUE, ORANGE, GREY, GREEN
 CURVES = {"paper": (PAPER, "-"), "best": (OURS, "--"), "quick": (SECOND, ":")}
 
@@ -106,7 +106,7 @@ def additions_cross_entropy(results: Sequence[Result]) -> Picture:
 
 
 def memorization_picture(found: Memorization) -> Picture:
-    """How far a unit added to x_t moves the last state: linear above, ReLU below."""
+    """How far adding 1 to x_t moves the last state: linear above, ReLU below."""
     with styled():
         canvas = Canvas(figsize=(WIDTH, 4.2))
         top, bottom = canvas.subplots(2, 1, sharex=True)
@@ -177,7 +177,7 @@ NAME_PLACES = {"right": ((6, -2.5), "left"), "left": ((-6, -2.5), "right"), "abo
 
 
 def _covers(point: Point, others: Sequence[Point]) -> bool:
-    """Whether a name to the right of `point`, as long as a decade, would lie on one of `others`."""
+    """Whether a name to the right of `point`, a decade long, would cover one of `others`."""
     return any(
         1 <= other.size / point.size <= 10 and abs(other.value - point.value) < 0.003 for other in others
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.network import Network
@@ -13,6 +13,7 @@ from hadamrnn.paper.printed import COMPLEXITY, SCALES, TRAINING_TIMES
 from hadamrnn.paper.results import Result
 from hadamrnn.paper.rows import Row, Table
 
+Line = tuple[Cell, ...]
 HEADER = (
     *("model", "d_h", "q", "W bits", "U, V bits", "activations", "learning rate", "additions"),
     *("published", "measured", "difference", "kB published", "kB", "min published"),
@@ -51,8 +52,8 @@ def _data_notes(row: Row, results: Sequence[Result]) -> list[str]:
     return [f"{result.note}." for result in results if result.experiment == key and result.note]
 
 
-def _lines(table: Table, row: Row, results: Sequence[Result]) -> list[tuple[Cell, ...]]:
-    """Return a row's line for each preset that was measured; one that says so if none was."""
+def _lines(table: Table, row: Row, results: Sequence[Result]) -> list[Line]:
+    """Return a row's line for each preset that was measured; if none was, one that says so."""
     found = measurements(row, TASKS[row.task], results)
     if not found:
         state = Cell("published only", "published") if row.setup is None else Cell("missing", "missing")
@@ -62,7 +63,7 @@ def _lines(table: Table, row: Row, results: Sequence[Result]) -> list[tuple[Cell
     return [(*_published(row), *_measured(table, row, each)) for each in found]
 
 
-def _published(row: Row) -> tuple[Cell, ...]:
+def _published(row: Row) -> Line:
     setup = row.setup
     rate = "" if setup is None or setup.learning_rate is None else f"{setup.learning_rate:g}"
     blocks = "" if setup is None or not setup.network.is_hadamard else str(setup.network.num_blocks)
@@ -76,7 +77,7 @@ def _published(row: Row) -> tuple[Cell, ...]:
     return tuple(map(Cell, texts))
 
 
-def _sizes(row: Row, found: Comparison | None = None) -> tuple[Cell, ...]:
+def _sizes(row: Row, found: Comparison | None = None) -> Line:
     setup, task = row.setup, TASKS[row.task]
     config = None if found is None else found.results[0].config
     size = None if setup is None else setup.kilobytes(task, row.activation_bits, config)
@@ -84,7 +85,7 @@ def _sizes(row: Row, found: Comparison | None = None) -> tuple[Cell, ...]:
     return Cell(row.kilobytes), Cell("" if size is None else f"{size:.2f}"), Cell(minutes)
 
 
-def _measured(table: Table, row: Row, found: Comparison) -> tuple[Cell, ...]:
+def _measured(table: Table, row: Row, found: Comparison) -> Line:
     return (
         *(found.measured(), found.difference(), *_sizes(row, found)),
         *(Cell(found.preset), Cell(found.trained()), Cell(found.command(table.name), "code")),
@@ -105,70 +106,65 @@ def times_section(results: Sequence[Result]) -> Section:
     )
     lines = []
     for time in TRAINING_TIMES:
-        task = TASKS[time.setup.task]
-        row = Row(task.name, time.title, "", time.setup)
-        first = (Cell(time.title), Cell(str(time.epochs)), Cell(f"{time.hours:g}"))
-        found = measurements(row, task, results)
-        for each in found:
-            run = each.results[0]
-            texts = (f"{run.seconds / 60:.1f}", f"{run.epochs:.3g}", each.preset, _processor(run))
-            lines.append((*first, *map(Cell, texts), each.measured()))
-        if not found:
-            lines.append((*first, Cell("missing", "missing"), *[Cell()] * 4))
-    return Section(
-        "times",
-        "Training time",
-        (
-            "Table 4, Appendix E.1. The paper's hours are of a GeForce RTX 3080, our minutes of the "
-            "processor named, training and validation together.",
-        ),
-        (Part(grid=Grid(header, tuple(lines))),),
+        first = (time.title, str(time.epochs), f"{time.hours:g}")
+        lines += _beside(Row(time.setup.task, time.title, "", time.setup), first, results, _times, 5)
+    text = (
+        "Table 4, Appendix E.1. The paper's hours are of a GeForce RTX 3080, our minutes of the processor "
+        "named, training and validation together."
     )
+    return _section("times", "Training time", text, Grid(header, tuple(lines)))
 
 
-def _processor(result: Result) -> str:
-    return f"{result.cpu}, {result.threads} thread{'s' if result.threads > 1 else ''}"
+def _times(found: Comparison) -> tuple[str, ...]:
+    run = found.results[0]
+    processor = f"{run.cpu}, {run.threads} thread{'s' if run.threads > 1 else ''}"
+    return f"{run.seconds / 60:.1f}", f"{run.epochs:.3g}", found.preset, processor, found.measured().text
+
+
+def _beside(
+    row: Row,
+    first: tuple[str, ...],
+    results: Sequence[Result],
+    figures: Callable[[Comparison], tuple[str, ...]],
+    width: int,
+) -> list[Line]:
+    """Return a line for each preset that was measured: `first`, then `width` figures; else a missing one."""
+    start = tuple(map(Cell, first))
+    found = measurements(row, TASKS[row.task], results)
+    missing = (*start, Cell("missing", "missing"), *[Cell()] * (width - 1))
+    return [(*start, *map(Cell, figures(each))) for each in found] or [missing]
+
+
+def _section(name: str, title: str, text: str, grid: Grid) -> Section:
+    return Section(name, title, (text,), (Part(grid=grid),))
 
 
 def scales_section(results: Sequence[Result]) -> Section:
     """Return alpha_W alpha_h = 2^n_h as published and as calibration chose it."""
-    header = (
-        "task",
-        "alpha_W printed",
-        "alpha_W",
-        "2^n_h published",
-        "2^n_h",
-        "preset",
-        "states clipped on test",
-    )
+    ours = ("2^n_h", "preset", "states clipped on test")
+    header = ("task", "alpha_W printed", "alpha_W", "2^n_h published", *ours)
     lines = []
     for scale in SCALES:
         setup = scale.setup
-        row = Row(setup.task, scale.title, "", setup, activation_bits=12)
         defined = 2 / setup.network.block_size**0.5
-        texts = (scale.title, scale.recurrent_scale, f"{defined:.3f}", scale.shift_factor)
-        first = tuple(map(Cell, texts))
-        found = measurements(row, TASKS[setup.task], results)
-        for each in found:
-            integer = each.results[0].integer
-            assert integer is not None
-            figures = (f"{2.0**integer.hidden_shift:.1f}", each.preset, str(integer.saturations))
-            lines.append((*first, *map(Cell, figures)))
-        if not found:
-            lines.append((*first, Cell("missing", "missing"), Cell(), Cell()))
-    return Section(
-        "scales",
-        "Scales of 12-bit activations",
-        (
-            "Table 10, Appendix I. The text defines alpha_W = 2 / sqrt(2^k), which is used here; the table "
-            "prints 1 / sqrt(d_h). 2^n_h depends on the trained network.",
-        ),
-        (Part(grid=Grid(header, tuple(lines))),),
+        first = (scale.title, scale.recurrent_scale, f"{defined:.3f}", scale.shift_factor)
+        row = Row(setup.task, scale.title, "", setup, activation_bits=12)
+        lines += _beside(row, first, results, _scales, len(ours))
+    text = (
+        "Table 10, Appendix I. The text defines alpha_W = 2 / sqrt(2^k), which is used here; the table "
+        "prints 1 / sqrt(d_h). 2^n_h depends on the trained network."
     )
+    return _section("scales", "Scales of 12-bit activations", text, Grid(header, tuple(lines)))
+
+
+def _scales(found: Comparison) -> tuple[str, ...]:
+    integer = found.results[0].integer
+    assert integer is not None
+    return f"{2.0**integer.hidden_shift:.1f}", found.preset, str(integer.saturations)
 
 
 def complexity_section() -> Section:
-    """Return the paper's counts as formulas, with ours for one size beside them."""
+    """Return the paper's counts as formulas, beside ours for one size."""
     header = ("layer", "operation", "ORNN", "QORNN", "HadamRNN", "Block-HadamRNN", "fast transform, 512-1-10")
     fast = fast_step_cost(Network(1, 512, 10))
     lines = []
@@ -176,19 +172,15 @@ def complexity_section() -> Section:
         formulas = (row.ornn, row.qornn, row.hadamrnn, row.block_hadamrnn)
         count = getattr(getattr(fast, row.layer), row.operation)
         lines.append(tuple(map(Cell, (row.layer, row.operation, *formulas, f"{count:,}"))))
-    return Section(
-        "complexity",
-        "Operations of a step",
-        (
-            "Table 1, Section 3.6. The last column is this library's count for d_h = 512, d_in = 1, "
-            "d_out = 10: the fast transform needs d_h log2(d_h) additions where the paper counts d_h d_h.",
-        ),
-        (Part(grid=Grid(header, tuple(lines))),),
+    text = (
+        "Table 1, Section 3.6. The last column is this library's count for d_h = 512, d_in = 1, "
+        "d_out = 10: the fast transform needs d_h log2(d_h) additions where the paper counts d_h d_h."
     )
+    return _section("complexity", "Operations of a step", text, Grid(header, tuple(lines)))
 
 
 def others_section(results: Sequence[Result]) -> Section | None:
-    """Return the results that no table asks for; None if there are none."""
+    """Return the results that belong to no table; None if there are none."""
     known = {row.setup.key for table in TABLES.values() for row in table.rows if row.setup}
     others = [result for result in results if result.experiment not in known]
     if not others:
@@ -205,9 +197,5 @@ def others_section(results: Sequence[Result]) -> Section | None:
             f"{each.seconds / 60:.1f}",
         )
         lines.append((*map(Cell, texts), Cell(train_command(each), "code")))
-    return Section(
-        "others",
-        "Other runs",
-        ("Runs that no table asks for.",),
-        (Part(grid=Grid(header, tuple(lines)).without_empty_columns()),),
-    )
+    grid = Grid(header, tuple(lines)).without_empty_columns()
+    return _section("others", "Other runs", "Runs that no table asks for.", grid)

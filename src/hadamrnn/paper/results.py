@@ -1,7 +1,7 @@
 """A measured row on disk: one small JSON file per run, written by the runner and never by hand.
 
-It holds what was run, what came out and on what kind of machine; no host name, no path, no date, so that
-results of several machines lie side by side in one folder under version control.
+It holds the configuration, the figures and the kind of machine, but no host name, path or date, so results
+of several machines can share a folder under version control.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ PRESETS = ("paper", "best", "quick")
 
 @dataclass(frozen=True)
 class IntegerFigures:
-    """What became of the network in integers.
+    """The figures of the integer network.
 
     Args:
         test: the metric over the test set; None if its labels are private.
         hidden_shift: n_h, with alpha_W alpha_h = 2^n_h.
-        saturations: state entries that were clipped, over the test set.
+        saturations: clipped state entries over the test set.
     """
 
     activation_bits: int
@@ -51,12 +51,12 @@ class Result:
     Args:
         experiment: its key.
         config: every field of `TrainingConfig`.
-        test: the metric of the best validation epoch's model over the test set; None if labels are private.
+        test: the metric over the test set, of the best model by validation; None if labels are private.
         integer: the same network in integers; None where it has no integer form.
-        kilobytes: with activations in floating point, by the rule of the paper's tables; None if it has none.
-        ended: finished, or diverged: then the best model before that is what was measured.
+        kilobytes: with float activations, by the rule of the paper's tables; None if there is no rule.
+        ended: finished or diverged; a diverged run is measured at its best model before that.
         curve: columns epoch, loss, validation, flips of the run's validations.
-        note: what the data set says must stand beside its figures.
+        note: the data set's remark, shown beside the figures.
     """
 
     experiment: str
@@ -98,7 +98,7 @@ class Result:
 
 
 def result_name(experiment: str, preset: str, seed: int) -> str:
-    """Return the name of a result, of its lock and its run folder.
+    """Return the name of a result, its lock and its run folder.
 
     >>> result_name("pmnist-512-4bit", "best", 0)
     'pmnist-512-4bit.best.seed0'
@@ -115,7 +115,7 @@ def write_result(folder: Path, result: Result) -> Path:
 
 
 def dump(values: dict[str, Any]) -> bytes:
-    """Return JSON with one line a field: short, and readable in a diff."""
+    """Return JSON with one line per field: short, and readable in a diff."""
     lines = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in values.items())
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
@@ -136,7 +136,7 @@ def read_results(folder: Path) -> list[Result]:
 def curve_columns(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
     """Return the rows of metrics.jsonl as columns, at most `CURVE_POINTS` long.
 
-    Of a longer run every n-th row and the last are kept; flips in between are added up.
+    A longer run keeps every n-th row, counted from the last; flips in between are summed.
 
     >>> row = {"epoch": 1.0, "loss": 0.123456789, "validation_metric": 0.5, "flips": 3}
     >>> curve_columns([row])
@@ -157,7 +157,7 @@ def curve_columns(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
 
 
 def cpu_model() -> str:
-    """Return what kind of processor this is, as `Intel(R) Xeon(R) CPU`."""
+    """Return the kind of processor, such as `Intel(R) Xeon(R) CPU`."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,7 +1,7 @@
-"""What a row of a table is: a setup that can be run, and what the paper printed for it.
+"""A row of a table: a setup that can be run, and what the paper printed for it.
 
-A `Setup` is a network and a task. The same one stands behind several rows: the 4-bit HadamRNN on
-pMNIST is in four tables, and its 12-bit activations are another row of the same training run.
+A `Setup` is a network and a task. Several rows may share one: the 4-bit HadamRNN on pMNIST is in four
+tables, and its 12-bit activations are another row of the same training run.
 Nothing here imports torch.
 """
 
@@ -23,9 +23,8 @@ class Task:
 
     Args:
         epochs: of the paper's training; None where it gives no number.
-        hours: of the paper's training, on a GeForce RTX 3080.
         baseline: cross-entropy of guessing, at and above which a row is "BL".
-        note: what a reader of any row of this task must know.
+        note: shown with every table of this task.
     """
 
     name: str
@@ -35,7 +34,6 @@ class Task:
     output_size: int
     metric: str = "accuracy"
     epochs: int | None = None
-    hours: float | None = None
     baseline: float | None = None
     vocabulary_size: int | None = None
     note: str = ""
@@ -78,7 +76,7 @@ class Setup:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that make this setup of a preset, which decides on b_i unless there shall be none."""
+        """What to change in a preset; whether b_i is learnt is left to it, unless the setup has none."""
         network = self.network
         names = ["hidden_size", "weight_bits", "model"]
         names += ["num_blocks", "recurrence", "switches"] if network.is_hadamard else []
@@ -94,7 +92,7 @@ class Setup:
         """Return the size by the rule that the paper's tables follow for this kind of network.
 
         Args:
-            config: of a run, which says whether b_i was learnt; the paper's networks learn it.
+            config: of a run; says whether b_i was learnt. The paper's networks learn it.
         """
         network = task.network(self.network)
         if not network.is_hadamard:
@@ -158,12 +156,34 @@ class Row:
 
     @property
     def value(self) -> float | None:
-        """The published figure as a number; None for BL and for rows the paper does not have.
+        """The published figure as a number; None for BL and for rows that are not in the paper.
 
         >>> Row("copy", "HadamRNN", "1.6e-7").value, Row("copy", "HadamRNN", "BL").value
         (1.6e-07, None)
         """
         return None if self.published in ("", "BL") else float(self.published)
+
+
+def hadam(setup: Setup, published: str = "", activation_bits: int | None = None, **cells: Any) -> Row:
+    """Return the row of a Hadamard network, whose size and bits are those of its setup.
+
+    Args:
+        cells: further fields of `Row`, and `model` where the table has another name for it.
+    """
+    network = setup.network
+    name, recurrent_bits = ("HadamRNN", "1") if network.num_blocks == 1 else ("Block-HadamRNN", "ternary")
+    return Row(
+        task=setup.task,
+        model=cells.pop("model", name),
+        published=published,
+        setup=setup,
+        activation_bits=activation_bits,
+        hidden_size=network.hidden_size,
+        recurrent_bits=recurrent_bits,
+        weight_bits=str(network.weight_bits),
+        activations=str(activation_bits or "FP"),
+        **cells,
+    )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""From setups to results: train what is missing, measure it once, write it down.
+"""From setups to results: train what is missing, measure it once, write the result.
 
-Resumable at every moment: a killed run goes on from its checkpoint, a finished row is not run again, and
-several processes or machines over the same folders take different rows. Start at `run_jobs`.
+It can be stopped at any time: a killed run continues from its checkpoint, and a finished row is not run
+again. Several processes or machines that share the folders take different rows. Start at `run_jobs`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hadamrnn.data import Splits, load_task
+from hadamrnn.data import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.locks import Claim, claim
 from hadamrnn.paper.measure import measure_run
@@ -21,7 +21,7 @@ from hadamrnn.paper.rows import Setup
 from hadamrnn.training import run as runs
 from hadamrnn.training.config import TrainingConfig, config_values, read_config, resolve_config
 from hadamrnn.training.folder import RunFolder
-from hadamrnn.training.progress import Watcher
+from hadamrnn.training.run import RunOptions
 from hadamrnn.training.trainer import Diverged
 
 LENGTH = ("epochs", "steps", "evaluate_every")
@@ -32,8 +32,8 @@ class Job:
     """A setup under a preset and a seed.
 
     Args:
-        overrides: fields of `TrainingConfig` that differ from what preset and setup say.
-        budget: minutes that training may take; turned into a number of epochs or steps before it begins.
+        overrides: fields of `TrainingConfig` that differ from the preset and the setup.
+        budget: minutes of training, converted to epochs or steps before the run starts.
     """
 
     setup: Setup
@@ -54,11 +54,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Places:
-    """Where things are: results and locks, run folders, data sets."""
+    """The folders of results (with their locks) and of runs."""
 
     results: Path
     runs: Path
-    data_dir: str | Path | None = None
 
     @property
     def locks(self) -> Path:
@@ -68,24 +67,12 @@ class Places:
         return self.results / f"{job.name}.json"
 
 
-@dataclass(frozen=True)
-class Attendance:
-    """How the work is attended to; nothing here changes a result.
-
-    Args:
-        tell: is given a job and a line about it.
-        watcher: makes who is shown a run's progress.
-        stop: asked after every step; True ends the work with a checkpoint.
-    """
-
-    tell: Callable[[Job, str], None] = lambda job, line: None
-    watcher: Callable[[], Watcher] = Watcher
-    stop: Callable[[], bool] = lambda: False
+Tell = Callable[[Job, str], None]  # is given a job and a line about it
 
 
 @dataclass
 class Tally:
-    """What became of the jobs."""
+    """The outcome of all jobs."""
 
     measured: list[Result] = field(default_factory=list)
     skipped: list[Job] = field(default_factory=list)
@@ -95,59 +82,64 @@ class Tally:
 
 
 class Stopped(Exception):
-    """The run was asked to stop, or its claim was lost; a checkpoint is there."""
+    """The run was asked to stop, or lost its claim; it has a checkpoint."""
 
 
-def run_jobs(jobs: Iterable[Job], places: Places, attendance: Attendance | None = None) -> Tally:
-    """Run every job that has no result and that nobody else is at; a bad one does not hold up the rest."""
-    attendance = attendance or Attendance()
+def run_jobs(
+    jobs: Iterable[Job],
+    places: Places,
+    options: RunOptions | None = None,
+    tell: Tell = lambda job, line: None,
+) -> Tally:
+    """Run every job that has no result and that no other process runs. A bad job does not stop the rest."""
     tally = Tally()
     for job in jobs:
         with claim(places.locks, job.name) as held:
             if places.result(job).exists():
                 tally.skipped.append(job)
-                attendance.tell(job, "has a result")
+                tell(job, "has a result")
                 continue
             if held is None:
                 tally.elsewhere.append(job)
-                attendance.tell(job, "is being run by another process")
+                tell(job, "is being run by another process")
                 continue
             try:
-                result = run_job(job, places, attendance, held)
+                result = run_job(job, places, options or RunOptions(), tell, held)
             except Stopped:
                 tally.stopped = True
-                attendance.tell(job, "stopped; the same command goes on with it")
+                tell(job, "stopped; repeat the command to continue it")
                 break
             except (InputError, OSError) as error:
                 tally.failed[job.name] = str(error)
-                attendance.tell(job, f"failed: {error}")
+                tell(job, f"failed: {error}")
                 continue
             write_result(places.results, result)
             tally.measured.append(result)
-            attendance.tell(job, "done")
+            tell(job, "done")
     return tally
 
 
-def run_job(job: Job, places: Places, attendance: Attendance, held: Claim | None = None) -> Result:
-    """Train, or go on with, one job and return what it measures on the test set."""
-
-    def stop() -> bool:
-        return attendance.stop() or (held is not None and held.seen_lost)
-
+def run_job(job: Job, places: Places, options: RunOptions, tell: Tell, held: Claim) -> Result:
+    """Train one job, or continue it, and return what it measures on the test set."""
     path, begun = run_folder(job, places.runs)
-    splits = _load_splits(job, path if begun else None, places.data_dir)
-    sitting = runs.Sitting(places.data_dir, attendance.watcher(), stop=stop, splits=splits)
+    config = job.config
+    # The data is loaded once, for the pace, the training and the test.
+    if begun:
+        splits = runs.load_splits(RunFolder.open(path), options.data_dir)
+    else:
+        splits = load_task(config.task, options.data_dir, **config.task_options)
+    asked = options.stop
+    options = replace(options, splits=splits, stop=lambda: asked() or held.seen_lost)
     ended = "finished"
     try:
         if begun:
-            attendance.tell(job, "goes on from its run folder")
-            outcome = runs.resume(path, sitting)
+            tell(job, "continues from its run folder")
+            outcome = runs.resume(path, options)
         else:
-            config = job.config
             if job.budget is not None:
                 config = fit_to_budget(config, job.budget, splits)
-            attendance.tell(job, f"begins: {show_length(config)}")
-            outcome = runs.train(config, path, sitting)
+            tell(job, f"begins: {show_length(config)}")
+            outcome = runs.train(config, path, options)
         if not outcome.finished:
             raise Stopped
     except Diverged:
@@ -155,23 +147,16 @@ def run_job(job: Job, places: Places, attendance: Attendance, held: Claim | None
             raise
         ended = "diverged"
     result = measure_run(job.setup, path, splits, ended)
-    if held is not None and held.lost:
+    if held.lost:
         raise Stopped
     return replace(result, preset=job.preset)
 
 
-def _load_splits(job: Job, run: Path | None, data_dir: str | Path | None) -> Splits:
-    """Return the job's data, loaded once for its pace, training and test; a run says where it found it."""
-    if run is not None:
-        return runs.load_splits(RunFolder.open(run), data_dir)
-    return load_task(job.config.task, data_dir, **job.config.task_options)
-
-
 def run_folder(job: Job, parent: Path) -> tuple[Path, bool]:
-    """Return the job's run folder and whether it was begun: the first NAME, NAME-2, ... that fits or is free.
+    """Return the job's run folder and whether the run has begun.
 
-    A folder fits if its configuration is the job's; under a budget, which decided the length when the run
-    began, all but the length.
+    The folder is the first of NAME, NAME-2, ... that is free or has the job's configuration. Under a budget
+    the length may differ: it was decided when the run began.
     """
     wanted = _comparable(job.config, job.budget)
     return first_fitting(parent, job.name, lambda config: _comparable(config, job.budget) == wanted)

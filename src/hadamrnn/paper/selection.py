@@ -12,13 +12,13 @@ from hadamrnn.paper.main_tables import TABLES
 from hadamrnn.paper.printed import SCALES, TRAINING_TIMES, ScaleRow, TimeRow
 from hadamrnn.paper.rows import Setup
 
-# These are read off runs that other tables need too.
+# These use runs of other tables.
 DERIVED: dict[str, tuple[TimeRow, ...] | tuple[ScaleRow, ...]] = {"times": TRAINING_TIMES, "scales": SCALES}
 NAMES = (*TABLES, *DERIVED, "memorization", "all")
 
 
 def setups(table: str) -> dict[str, tuple[Setup, tuple[int, ...]]]:
-    """Return what stands behind a table, by key, with the seeds each row takes.
+    """Return the setups of a table by key, each with its seeds.
 
     >>> list(setups("scales"))
     ['copy-128-4bit', 'smnist-512-4bit', 'pmnist-512-4bit', 'imdb-512-4bit']
@@ -35,13 +35,13 @@ def setups(table: str) -> dict[str, tuple[Setup, tuple[int, ...]]]:
 
 
 def select(table: str, patterns: Sequence[str] = ()) -> list[tuple[Setup, tuple[int, ...]]]:
-    """Return the setups of a table whose key fits a pattern, as `pmnist-*`; all if there is none."""
+    """Return the setups whose key matches a pattern such as `pmnist-*`; all without patterns."""
     found = setups(table)
     for pattern in patterns:
         if not any(fnmatchcase(key, pattern) for key in found):
             nearest = get_close_matches(pattern, list(found), n=1, cutoff=0.0)[0]
             raise InputError(
-                f"No row of {table} fits {pattern!r}. The nearest is {nearest!r}; --list shows all."
+                f"No row of {table} matches {pattern!r}. The nearest is {nearest!r}; --list shows all."
             )
     return [
         chosen
@@ -62,7 +62,7 @@ def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            raise InputError(f"--set must be NAME=VALUE, as epochs=10, got {text!r}.")
+            raise InputError(f"--set must be NAME=VALUE, such as epochs=10, got {text!r}.")
         check_names({name: value})
         settings[name] = parse_value(name, value)
     return settings

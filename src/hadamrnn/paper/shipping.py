@@ -1,4 +1,4 @@
-"""From a measured run to a model that ships with the package: its metadata is never written by hand."""
+"""From a measured run to a model that ships with the package. Its metadata is never written by hand."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ def ship(path: Path, runs: Path, folder: Path) -> list[Path]:
     """Add the integer network behind the result at `path` to a folder of models; return what was written.
 
     Args:
-        runs: where the run folders are; the integer network is in the one that was run for the result.
+        runs: the run folders; the one behind the result holds the integer network.
     """
     result = read_result(path)
     run, _ = first_fitting(runs, result.name, lambda config: config_values(config) == result.config)
     network = run / fixedpoint.FILE_NAME
     if result.integer is None or not network.is_file():
-        raise InputError(
-            f"{network} must be the integer network of {path}, but there is none. Run the row again."
-        )
+        raise InputError(f"There is no integer network for {path} at {network}. Run the row again.")
     model = models.Shipped(
         name=result.experiment,
         task=str(result.config["task"]),

@@ -34,12 +34,12 @@ from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.loop import Outcome
 from hadamrnn.training.progress import show_metric
-from hadamrnn.training.run import Sitting, resume, train
+from hadamrnn.training.run import RunOptions, resume, train
 
 Figures = dict[str, Any]
 
 
-def finish(study: Study, search: Search, out: Path, sitting: Sitting) -> Figures:
+def finish(study: Study, search: Search, out: Path, options: RunOptions) -> Figures:
     """Train, quantize and test the best network, write the files, and return the figures of search.json."""
     if not finished(study):
         raise InputError("No trial has ended with a figure yet. Give the search more --trials or --minutes.")
@@ -48,7 +48,7 @@ def finish(study: Study, search: Search, out: Path, sitting: Sitting) -> Figures
         **search.terms,
         "metric": search.splits.metric,
         "trials": [_summary(trial) for trial in finished(study)],
-        "best": _known(out, best) or _figures(best, search, out, sitting),
+        "best": _known(out, best) or _figures(best, search, out, options),
     }
     points = front_points(study, search)
     figures["front"] = [
@@ -113,12 +113,12 @@ def page(figures: Figures, picture: Picture) -> Document:
     )
 
 
-def _figures(best: FrozenTrial, search: Search, out: Path, sitting: Sitting) -> Figures:
+def _figures(best: FrozenTrial, search: Search, out: Path, options: RunOptions) -> Figures:
     """Train the best trial's network again, quantize it, read the test set."""
     candidate = read_network(best.user_attrs["network"])
     folder = out / f"trial-{best.number + 1:04}"
     config = make_config(**best.user_attrs["config"])
-    outcome = _train(config, folder, sitting)
+    outcome = _train(config, folder, options)
     if not outcome.finished:
         raise InputError(f"The best network was stopped in {folder}. Repeat the command to go on with it.")
     splits = search.splits
@@ -150,13 +150,13 @@ def _figures(best: FrozenTrial, search: Search, out: Path, sitting: Sitting) -> 
     }
 
 
-def _train(config: TrainingConfig, folder: Path, sitting: Sitting) -> Outcome:
+def _train(config: TrainingConfig, folder: Path, options: RunOptions) -> Outcome:
     """Train, or go on where an earlier search was stopped."""
     if (folder / "config.yaml").is_file() and config_values(RunFolder.open(folder).config) == config_values(
         config
     ):
-        return resume(folder, sitting)
-    return train(config, folder, sitting)
+        return resume(folder, options)
+    return train(config, folder, options)
 
 
 def _known(out: Path, best: FrozenTrial) -> Figures | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hadamrnn.data.splits import Metric
 
@@ -29,10 +29,10 @@ class Row:
 
 
 class Watcher:
-    """Sees nothing; the base of those that show."""
+    """Shows nothing; the base of those that do. One watcher may follow several runs, one after another."""
 
     def start(self, step: int, total_steps: int, epochs: float, metric: Metric) -> None:
-        """The run goes on after `step` of `total_steps` steps, which are `epochs` epochs."""
+        """The run starts after `step` of its `total_steps` steps, which are `epochs` epochs."""
 
     def advance(self, step: int, loss: float) -> None:
         """A step was made."""
@@ -71,6 +71,9 @@ class Bar(Watcher):
     """One bar with epoch, loss, metric, flips and the time left."""
 
     def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
+
+    def start(self, step: int, total_steps: int, epochs: float, metric: Metric) -> None:
         columns = (
             TextColumn("epoch {task.fields[epoch]}"),
             BarColumn(),
@@ -78,21 +81,15 @@ class Bar(Watcher):
             TextColumn("left"),
             TimeRemainingColumn(),
         )
-        self._progress = Progress(*columns, console=console or Console(stderr=True))
-        self._task: TaskID | None = None
-        self._shown = 0.0
-        self._validated = "no validation yet"
-
-    def start(self, step: int, total_steps: int, epochs: float, metric: Metric) -> None:
-        self._steps_per_epoch = total_steps / epochs
-        self._epochs = epochs
-        self._metric = metric
+        self._progress = Progress(*columns, console=self._console)
+        self._steps_per_epoch, self._epochs, self._metric = total_steps / epochs, epochs, metric
+        self._shown, self._validated = 0.0, "no validation yet"
         self._task = self._progress.add_task("train", total=total_steps, completed=step, epoch="", status="")
         self._progress.start()
 
     def advance(self, step: int, loss: float) -> None:
         now = time.monotonic()
-        if self._task is None or now - self._shown < REFRESH_SECONDS:
+        if now - self._shown < REFRESH_SECONDS:
             return
         self._shown = now
         self._progress.update(
@@ -121,7 +118,7 @@ def show_metric(metric: Metric, value: float) -> str:
 
 
 def show_validation(metric: Metric, row: Row, best: bool) -> str:
-    """Return the metric of a row with what divides it from the next, or nothing where there is none."""
+    """Return the metric of a row and two spaces, or nothing if it has none."""
     if row.validation_metric is None:
         return ""
     return f"validation {show_metric(metric, row.validation_metric)}{' *' if best else ''}  "
@@ -139,7 +136,7 @@ def show_time(seconds: float) -> str:
 
 
 def choose_watcher(quiet: bool) -> Watcher:
-    """Return what suits standard error: a bar on a terminal, lines elsewhere, nothing if `quiet`."""
+    """Return a bar if standard error is a terminal, else lines; nothing if `quiet`."""
     if quiet:
         return Watcher()
     return Bar() if sys.stderr.isatty() else Lines()

@@ -1,4 +1,4 @@
-"""Whole runs: `train` begins one, `resume` goes on with one, `load_run` reads one back."""
+"""Whole runs: `train` starts one, `resume` continues one, `load_run` reads one back."""
 
 from __future__ import annotations
 
@@ -24,41 +24,45 @@ from hadamrnn.training.progress import Watcher
 
 
 @dataclass(frozen=True)
-class Sitting:
-    """How a run is attended to; nothing here changes its result."""
+class RunOptions:
+    """How a run is carried out. Nothing here changes its result.
+
+    Args:
+        data_dir: where data sets are.
+        stop: asked after every step; True ends the run with a checkpoint.
+        splits: the task's data, if the caller has loaded it already.
+    """
 
     data_dir: str | Path | None = None
     watcher: Watcher | None = None
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     stop: Callable[[], bool] = lambda: False
-    splits: Splits | None = None  # the task's data, where the caller has loaded it
+    splits: Splits | None = None
 
 
-def train(config: TrainingConfig, out: str | Path, sitting: Sitting | None = None) -> Outcome:
+def train(config: TrainingConfig, out: str | Path, options: RunOptions | None = None) -> Outcome:
     """Train a new model; `out` becomes its run folder. Bad input leaves no folder behind."""
-    sitting = sitting or Sitting()
+    options = options or RunOptions()
     processes = join_processes(config.dtype)
-    if processes.rank == 0:
+    first = processes.rank == 0
+    if first:
         check_free(out)
-    splits, model = _prepare(config, sitting, sitting.data_dir)
+    splits, model = _prepare(config, options)
     config = replace(config, network=task_network(config, splits))
-    if processes.rank > 0:
-        return _fit(config, splits, model, None, processes, sitting)
-    Path(out).mkdir(parents=True, exist_ok=True)
-    with held(Path(out)):
-        folder = RunFolder.create(out, config, splits, sitting.data_dir)
-        return _fit(config, splits, model, folder, processes, sitting)
+    with held(Path(out)) if first else nullcontext():
+        folder = RunFolder.create(out, config, splits, options.data_dir) if first else None
+        return _fit(config, splits, model, folder, processes, options)
 
 
-def resume(path: str | Path, sitting: Sitting | None = None) -> Outcome:
-    """Go on with the run at `path`; the end is bit for bit that of the uninterrupted run."""
-    sitting = sitting or Sitting()
+def resume(path: str | Path, options: RunOptions | None = None) -> Outcome:
+    """Continue the run at `path`; the end is bit for bit that of the uninterrupted run."""
     folder = RunFolder.open(path)
+    options = options or RunOptions()
+    options = replace(options, data_dir=options.data_dir or folder.record.data_dir)
     processes = join_processes(folder.config.dtype)
     with held(folder.path) if processes.rank == 0 else nullcontext():
-        data_dir = sitting.data_dir or folder.record.data_dir
-        splits, model = _prepare(folder.config, sitting, data_dir)
-        return _fit(folder.config, splits, model, folder, processes, sitting)
+        splits, model = _prepare(folder.config, options)
+        return _fit(folder.config, splits, model, folder, processes, options)
 
 
 def load_run(path: str | Path) -> tuple[RunFolder, SequenceModel]:
@@ -74,18 +78,16 @@ def load_run(path: str | Path) -> tuple[RunFolder, SequenceModel]:
 
 
 def load_splits(folder: RunFolder, data_dir: str | Path | None = None) -> Splits:
-    """Return the task that a run was trained on, from `data_dir` or from where the run found it."""
+    """Return the task of a run, from `data_dir` or from where the run found its data."""
     config = folder.config
     return load_task(config.task, data_dir or folder.record.data_dir, **config.task_options)
 
 
-def _prepare(
-    config: TrainingConfig, sitting: Sitting, data_dir: str | Path | None
-) -> tuple[Splits, SequenceModel]:
+def _prepare(config: TrainingConfig, options: RunOptions) -> tuple[Splits, SequenceModel]:
     """Return the task and a freshly drawn model."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    splits = sitting.splits or load_task(config.task, data_dir, **config.task_options)
+    splits = options.splits or load_task(config.task, options.data_dir, **config.task_options)
     return splits, build(config, splits)
 
 
@@ -95,15 +97,15 @@ def _fit(
     model: SequenceModel,
     folder: RunFolder | None,
     processes: Processes,
-    sitting: Sitting,
+    options: RunOptions,
 ) -> Outcome:
     return fit(
         model,
         splits,
         config,
         folder=folder,
-        watcher=sitting.watcher if processes.rank == 0 else None,
+        watcher=options.watcher if processes.rank == 0 else None,
         processes=processes,
-        checkpoint_seconds=sitting.checkpoint_seconds,
-        stop=sitting.stop,
+        checkpoint_seconds=options.checkpoint_seconds,
+        stop=options.stop,
     )
