@@ -8,15 +8,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hadamrnn.fixedpoint.encoding import encode_values
+from hadamrnn.fixedpoint.encoding import encode_raw, encode_values, raw_from_values
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
 
 
 def input_codes(model: IntegerModel, x: Tensor) -> tuple[NDArray[Any], int]:
-    """Return a batch of a task as codes or ids of `model`, and how many inputs saturated."""
+    """Return a batch of a task as codes or ids of `model`, and how many inputs saturated.
+
+    A network that encodes raw sensor codes is given those, as on the device. They are found exactly where
+    they differ from their offset by less than 2^16.
+    """
     values = x.detach().cpu().numpy()
-    return encode_values(model, values) if model.input_kind == "dense" else (values, 0)
+    if model.input_kind != "dense":
+        return values, 0
+    if model.raw_offset is None:
+        return encode_values(model, values)
+    return encode_raw(model, raw_from_values(model, values))
 
 
 class IntegerNetwork:
