@@ -23,10 +23,10 @@ from tests.kernels.problems import cases, leaves, make_case
 def possible(case: Recurrence, every_output: bool) -> list[str]:
     """Return the evaluators that can compute the case."""
     names = ["auto", "scan"]
-    if not case.relu:
+    if not case.forgets:
         names.append("reversible")
-        if not every_output and case.x is not None:
-            names.append("kernel")
+    if not (case.relu or every_output or case.x is None):
+        names.append("kernel")
     return names
 
 
@@ -204,6 +204,7 @@ def test_the_choice_is_by_cost_and_is_logged(caplog: pytest.LogCaptureFixture) -
         ({"relu": True}, "kernel", "kernel form gives the last state of a linear"),
         ({"kind": "tokens"}, "kernel", "kernel form gives the last state of a linear"),
         ({"relu": True}, "reversible", "cannot be run backwards"),
+        ({"leak": True}, "reversible", "cannot be run backwards"),
     ],
 )
 def test_an_evaluator_refuses_what_it_cannot_compute(

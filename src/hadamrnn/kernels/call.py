@@ -133,6 +133,8 @@ def _native_backward(
         call.point(f"grad_{name}", own[name] if name in own else summed[name])
     call.run("scan_backward")
     gradients = own | {name: sum_slices(parts) for name, parts in summed.items()}
+    if "signs" in gradients and recurrence.decay is not None:
+        gradients["signs"] *= recurrence.decay
     if "weight" in gradients and recurrence.ids is None:
         gradients["weight"] = gradients["weight"].T.contiguous()
     return gradients
@@ -205,6 +207,8 @@ class _Call:
         self.shapes = _shapes(recurrence, self.num_slices)
         for name in (*DIFFERENTIABLE, *INTEGERS):
             self.point(name, getattr(recurrence, name))
+        if recurrence.decay is not None:  # lambda * W(u, v) h = W(lambda * u, v) h
+            self.point("signs", recurrence.signs * recurrence.decay)
         self._set_sizes(recurrence)
         self._set_transform(recurrence.block_size)
 
@@ -224,7 +228,7 @@ class _Call:
         args = self.args
         args.batch, args.time, args.hidden = recurrence.batch, recurrence.time, recurrence.hidden_size
         args.output_size = self.shapes["output_weight"][0]
-        args.relu, args.sigma = recurrence.relu, recurrence.sigma
+        args.relu, args.replay, args.sigma = recurrence.relu, recurrence.forgets, recurrence.sigma
         args.segment, args.num_slices = recurrence.segment, self.num_slices
         if recurrence.ids is not None:
             args.input_kind, args.num_ids = INPUT_TOKENS, self.shapes["weight"][0]
@@ -270,6 +274,7 @@ def _shapes(recurrence: Recurrence, num_slices: int) -> dict[str, tuple[int, ...
         "bias": (hidden,),
         "signs": (hidden,),
         "column_signs": (hidden,),
+        "decay": (hidden,),
         "h_0": (batch, hidden),
         "output_weight": (outputs, hidden),
         "output_bias": (outputs,),
@@ -305,7 +310,7 @@ def _check(recurrence: Recurrence) -> None:
     shapes = _shapes(recurrence, num_slices=1)
     if ids is None:
         shapes["weight"] = shapes["weight"][::-1]
-    for name in (*DIFFERENTIABLE, *INTEGERS):
+    for name in (*DIFFERENTIABLE, *INTEGERS, "decay"):
         tensor = getattr(recurrence, name)
         if tensor is not None:
             check_array(name, tensor, torch.int64 if name in INTEGERS else signs.dtype, shapes[name])

@@ -21,7 +21,7 @@ from pathlib import Path
 from hadamrnn.errors import InputError
 
 LIBRARY_NAME = "hadamrnn_kernels.so"
-ABI_VERSION = 3
+ABI_VERSION = 4
 
 INPUT_DENSE, INPUT_TOKENS, INPUT_ROWS = range(3)
 STATUS_NO_MEMORY = 1
@@ -37,7 +37,10 @@ class ScanArgs(ctypes.Structure):
             (name, ctypes.c_int64)
             for name in ("batch", "time", "hidden", "input_size", "num_ids", "output_size")
         ),
-        *((name, ctypes.c_int64) for name in ("sylvester", "num_factors", "input_kind", "relu", "sigma")),
+        *(
+            (name, ctypes.c_int64)
+            for name in ("sylvester", "num_factors", "input_kind", "relu", "replay", "sigma")
+        ),
         *((name, ctypes.c_int64) for name in ("segment", "num_slices")),
         ("scale", ctypes.c_double),
         *((name, ctypes.c_void_p) for name in ("factor_orders", "factors", "factors_transposed")),

@@ -79,6 +79,11 @@ class Recurrence:
         return self.x is not None and self.weight is not None and self.x.shape[2] > NARROW_INPUT
 
     @property
+    def forgets(self) -> bool:
+        """Whether h_(t-1) cannot be found from h_t: f loses it, or 1 / lambda would blow up its rounding."""
+        return self.relu or self.decay is not None
+
+    @property
     def has_output(self) -> bool:
         """Whether something of every step is wanted: h_t or y_t."""
         return self.every_output or self.output_weight is not None

@@ -29,11 +29,10 @@ MIN_CHUNK_STEPS = 16
 def scan(recurrence: Recurrence, *, reversible: bool = False) -> tuple[Tensor | None, Tensor]:
     """Return h_t (or y_t) of all steps, None unless wanted, and the last state.
 
-    With `reversible` a linear recurrence keeps no state but the last and rebuilds h_(t-1) = W^-1 (h_t - z_t).
+    With `reversible` a linear recurrence without a leak keeps no state but the last and rebuilds
+    h_(t-1) = W^-1 (h_t - z_t).
     """
-    if recurrence.decay is not None or not runs_natively(
-        recurrence.signs, *(getattr(recurrence, name) for name in DIFFERENTIABLE)
-    ):
+    if not runs_natively(recurrence.signs, *(getattr(recurrence, name) for name in DIFFERENTIABLE)):
         return plain_scan(recurrence, thrifty=reversible)
     described = replace(recurrence, segment=_segment(recurrence, reversible))
     output, last, _ = scan_operator(*described.arguments())
@@ -48,7 +47,7 @@ def _segment(recurrence: Recurrence, reversible: bool) -> int:
             return MIN_CHUNK_STEPS
         row_bytes = recurrence.hidden_size * recurrence.signs.element_size()
         return max(MIN_CHUNK_STEPS, CHUNK_BYTES // max(recurrence.batch * row_bytes, 1))
-    if recurrence.relu:
+    if recurrence.forgets:
         return about_root(time)
     return max(time, 1) if reversible else max(MAX_KEPT_STATES, -(-time // MAX_KEPT_STATES))
 

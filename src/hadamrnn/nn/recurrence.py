@@ -1,9 +1,11 @@
-"""h_t = f(W h_(t-1) + z_t) over a batch: the evaluators, and which of them is the cheapest.
+"""h_t = f(lambda W h_(t-1) + z_t) over a batch: the evaluators, and which of them is the cheapest.
 
     loop         one dense product a step: the definition, slow, which the others are tested against
     scan         one step after the other; natively fused where the library is there, else in torch
-    reversible   a linear scan that keeps no state but the last and rebuilds h_(t-1) = W^-1 (h_t - z_t)
-    kernel       K_j = W^j U for all j, then one product: h_T = sum_j K_j x_(T-j) + (what b_i and h_0 give)
+    reversible   a linear scan without a leak that keeps no state but the last and rebuilds
+                 h_(t-1) = W^-1 (h_t - z_t)
+    kernel       K_j = (lambda W)^j U for all j, then one product:
+                 h_T = sum_j K_j x_(T-j) + (what b_i and h_0 give)
 
 All take a `Recurrence` and give the same. Start reading at `run`; "auto" takes the cheapest and says at
 debug level which. Costs count vector operations on one number. They need not be exact: near a tie either
@@ -77,8 +79,9 @@ def kernel_form(recurrence: Recurrence) -> Tensor:
 
         h_l = sum_{j < l} W^j U x_(l-j) + (W^l h_0 + sum_{j < l} W^j b_i)
 
-    The powers W^j U are the states of a scan without input that starts at the columns of U, and the
-    bracket is a scan that is fed with b_i alone. Both cost transforms of a few rows, not of the batch.
+    (with a leak lambda W in place of W). The powers W^j U are the states of a scan without input that
+    starts at the columns of U, and the bracket is a scan that is fed with b_i alone. Both cost transforms
+    of a few rows, not of the batch.
     """
     x, weight, lengths = recurrence.x, recurrence.weight, recurrence.lengths
     assert x is not None and weight is not None
@@ -168,5 +171,7 @@ def _check_evaluator(evaluator: str, recurrence: Recurrence) -> None:
             "The kernel form gives the last state of a linear recurrence with dense input only. "
             'Use evaluator="auto", which chooses what fits.'
         )
-    if evaluator == "reversible" and recurrence.relu:
-        raise InputError('A ReLU recurrence cannot be run backwards. Use evaluator="scan" or "auto".')
+    if evaluator == "reversible" and recurrence.forgets:
+        raise InputError(
+            'A ReLU or leaky recurrence cannot be run backwards. Use evaluator="scan" or "auto".'
+        )

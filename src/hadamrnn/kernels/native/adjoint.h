@@ -111,7 +111,7 @@ static void NAME(find_states)(const ScanArgs *args, const NAME(Scratch) *scratch
         for (int64_t i = 1; i <= count; i++) states[i] = output + (i - 1) * hidden;
         return;
     }
-    if (args->relu) {
+    if (args->replay) {
         first = scratch->segment + t0 % args->segment * hidden;
     } else {
         if (end == length)
@@ -184,7 +184,7 @@ static void NAME(backward_row)(const ScanArgs *args, const NAME(Scratch) *scratc
     memcpy(scratch->adjoint, grad_last ? grad_last + row * hidden : scratch->zeros, (size_t)hidden * sizeof(REAL));
     for (int64_t end = length, t0; end > 0; end = t0) {
         int64_t start = (end - 1) / segment * segment; /* of the segment */
-        if (args->relu && !args->output && (end == length || end % segment == 0))
+        if (states && args->replay && !args->output && (end == length || end % segment == 0))
             NAME(replay)(args, scratch, row, start, end);
         t0 = end - start > scratch->steps ? end - scratch->steps : start;
         int64_t count = end - t0, at = row * time + t0;

@@ -29,6 +29,7 @@ typedef struct {
     int64_t num_factors; /* r */
     int64_t input_kind;
     int64_t relu;       /* f is ReLU */
+    int64_t replay;     /* the backward pass runs forwards again from a checkpoint, never backwards in time */
     int64_t sigma;      /* the read-out sees ReLU(h_t) instead of h_t */
     int64_t segment;    /* steps between two checkpoints */
     int64_t num_slices; /* slice s holds the rows [s batch / num_slices, (s+1) batch / num_slices) */
@@ -37,7 +38,7 @@ typedef struct {
     const int64_t *factor_orders;     /* (r,) orders of F_1 ... F_r */
     const void *factors;              /* F_1 ... F_r one after the other */
     const void *factors_transposed;   /* their transposes */
-    const void *signs;                /* u (hidden,) */
+    const void *signs;                /* u (hidden,), real numbers but zero: a leak is part of it */
     const void *column_signs;         /* v (hidden,), NULL: ones */
     const void *x;                    /* see the kinds of input */
     const int64_t *ids;

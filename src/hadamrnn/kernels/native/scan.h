@@ -3,8 +3,8 @@
  * A row walks through time in blocks of a few steps, short enough for the block's inputs, states and
  * adjoints to stay in cache. The backward pass needs the states again. It takes them from the saved
  * output if there is one; else a linear recurrence runs backwards from the end of a segment,
- * h_{t-1} = W^-1 (h_t - z_t), and a ReLU recurrence runs forwards again from the start of one. So what
- * is kept is one state per segment. Start reading at `scan_forward` and `scan_backward`.
+ * h_{t-1} = W^-1 (h_t - z_t), and one that forgets (ReLU, a leak) runs forwards again from the start of
+ * one. So what is kept is one state per segment. Start reading at `scan_forward` and `scan_backward`.
  */
 
 typedef struct {
@@ -16,7 +16,7 @@ typedef struct {
     int64_t width;                 /* hidden, padded for the read-out */
     REAL *z, *states, *adjoints;   /* (steps, hidden), (steps + 1, hidden), (steps, hidden) */
     REAL *state, *adjoint;         /* (hidden,): what goes from block to block */
-    REAL *segment;                 /* (segment + 1, hidden), ReLU only */
+    REAL *segment;                 /* (segment + 1, hidden), replay only */
     REAL *readout_states, *readout_adjoints; /* (steps, width) */
     REAL *output_weight, *grad_output_weight; /* (output_size, width) */
     const REAL *zeros;             /* (hidden,) */
@@ -52,7 +52,7 @@ static int64_t NAME(lay_out)(const ScanArgs *args, NAME(Scratch) *scratch, REAL 
     scratch->adjoints = NAME(take)(base, &used, steps * hidden);
     scratch->state = NAME(take)(base, &used, hidden);
     scratch->adjoint = NAME(take)(base, &used, hidden);
-    scratch->segment = NAME(take)(base, &used, args->relu ? (args->segment + 1) * hidden : 0);
+    scratch->segment = NAME(take)(base, &used, args->replay ? (args->segment + 1) * hidden : 0);
     scratch->readout_states = NAME(take)(base, &used, outputs ? steps * width : 0);
     scratch->readout_adjoints = NAME(take)(base, &used, outputs ? steps * width : 0);
     scratch->output_weight = NAME(take)(base, &used, outputs * width);
