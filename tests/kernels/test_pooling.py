@@ -3,14 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
 
 from hadamrnn.errors import InputError
 from hadamrnn.kernels.plain import plain_scan
-from hadamrnn.kernels.pooling import KINDS, pooled
-from tests.kernels.problems import make_case
+from hadamrnn.kernels.pooling import KINDS, plain_pooled, pool_operator, pooled
+from hadamrnn.kernels.recurrence import Recurrence
+from tests.kernels.problems import cases, leaves, make_case
+
+
+def gradients(case: Recurrence, results: tuple[Tensor, Tensor], theta: Tensor) -> tuple[Tensor, ...]:
+    """Return the gradients of a sum in which each entry has its own weight, wherever one is asked for."""
+    features, last = results
+    weights = torch.linspace(-1, 1, features.numel(), dtype=features.dtype).reshape(features.shape)
+    total = (features * weights).sum() + last.square().sum() + 0 * theta.sum()
+    asking = [leaf for leaf in (*leaves(case), theta) if leaf.requires_grad]
+    return torch.autograd.grad(total, asking, allow_unused=True, materialize_grads=True)
+
+
+@settings(max_examples=60)
+@given(
+    case=cases(),
+    kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=4, unique=True),
+    count=st.integers(1, 3),
+    rows=st.integers(0, 20),
+    held=st.booleans(),
+)
+def test_the_native_pools_are_the_plain_ones(
+    case: Recurrence, kinds: list[str], count: int, rows: int, held: bool
+) -> None:
+    generator = torch.Generator().manual_seed(count)
+    repeated: dict[str, Any] = {  # more rows than a vector has lanes, too
+        name: _leaf(value.detach()[torch.randint(case.batch, (rows,), generator=generator)])
+        for name in ("x", "ids", "h_0", "lengths")
+        if (value := getattr(case, name)) is not None
+    }
+    case = replace(case, **repeated)
+    if held:
+        case = replace(case, signs=case.signs.detach())
+    theta = torch.randn(count, case.hidden_size, dtype=torch.float64, generator=generator).requires_grad_()
+    expected = plain_pooled(case, tuple(kinds), theta)
+    found = pooled(case, tuple(kinds), theta)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(gradients(case, found, theta), gradients(case, expected, theta))
+
+
+def _leaf(value: Tensor) -> Tensor:
+    return value.requires_grad_() if value.is_floating_point() else value
 
 
 def test_pooled_features_are_their_definitions() -> None:
@@ -64,3 +109,54 @@ def test_unknown_and_repeated_read_outs_are_refused(kinds: tuple[str, ...]) -> N
 def test_thresholds_of_another_width_are_refused() -> None:
     with pytest.raises(InputError, match=r"thresholds must have the shape \(count, 4\), got \(1, 5\)"):
         pooled(make_case(4, 4), ("mean",), torch.zeros(1, 5))
+
+
+OPTIONS = [
+    {},
+    {"leak": True, "with_h_0": True, "with_lengths": True},
+    {"relu": True, "columns": True, "leak": True},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options))
+@pytest.mark.parametrize("kinds", [("mean",), ("max", "last")])
+def test_pools_pass_gradcheck_and_gradgradcheck(options: dict[str, bool], kinds: tuple[str, ...]) -> None:
+    case = make_case(4, 4, batch=2, time=3, **options)  # type: ignore[arg-type]
+    theta = torch.randn(1, 4, dtype=torch.float64, requires_grad=True)
+    for check in (torch.autograd.gradcheck, torch.autograd.gradgradcheck):
+        # The leaves are shared by reference, so the check perturbs what `pooled` reads.
+        assert check(lambda *_: pooled(case, kinds, theta)[0], [*leaves(case), theta], fast_mode=True)
+
+
+def test_the_slope_of_positive_is_that_of_a_ramp() -> None:
+    x = torch.tensor([[[-1.5], [-0.5], [0.25], [3.0]]], requires_grad=True)
+    still = Recurrence(torch.ones(1), block_size=1, x=x, decay=torch.tensor([1e-30]))
+    features, _ = pooled(still, ("positive",), None)
+    (slope,) = torch.autograd.grad(features.sum(), x)
+
+    assert features.item() == 0.5
+    torch.testing.assert_close(slope.flatten(), torch.tensor([0.0, 0.5, 0.5, 0.0]) / 4)
+
+
+@pytest.mark.usefixtures("native")
+@pytest.mark.parametrize("relu", [False, True])
+def test_the_pools_pass_opcheck(relu: bool) -> None:
+    case = make_case(12, 12, relu=relu, leak=True, columns=True, with_h_0=True, with_lengths=True)
+    theta = torch.randn(2, 12, dtype=torch.float64, requires_grad=True)
+    torch.library.opcheck(pool_operator, (*case.arguments(), theta, [True, True, True]))
+
+
+@pytest.mark.usefixtures("native")
+def test_the_bits_of_the_pools_do_not_depend_on_the_threads() -> None:
+    case = make_case(64, 64, batch=70, time=40, leak=True, with_lengths=True, dtype=torch.float32)
+    theta = torch.randn(1, 64, requires_grad=True)
+    before = torch.get_num_threads()
+    found = []
+    for count in (1, 2, 5):
+        torch.set_num_threads(count)
+        results = pooled(case, KINDS, theta)
+        found.append((*results, *gradients(case, results, theta)))
+    torch.set_num_threads(before)
+
+    for others in found[1:]:
+        assert all(map(torch.equal, others, found[0]))

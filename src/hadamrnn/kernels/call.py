@@ -8,7 +8,7 @@ projected rows; everything else is projected inside the native loop.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -39,10 +39,10 @@ def empty_results(recurrence: Recurrence) -> tuple[Tensor, Tensor, Tensor]:
     width = hidden_size if recurrence.output_weight is None else recurrence.output_weight.shape[0]
     new = recurrence.signs.new_empty
     output = new((batch, recurrence.time, width) if recurrence.has_output else (0,))
-    return output, new(batch, hidden_size), new(batch, _num_checkpoints(recurrence), hidden_size)
+    return output, new(batch, hidden_size), new(batch, num_checkpoints(recurrence), hidden_size)
 
 
-def _num_checkpoints(recurrence: Recurrence) -> int:
+def num_checkpoints(recurrence: Recurrence) -> int:
     return max(-(-recurrence.time // recurrence.segment) - 1, 0)
 
 
@@ -62,7 +62,7 @@ def _chunk(recurrence: Recurrence, start: int, end: int, h_0: Tensor | None) -> 
 
 def forward(recurrence: Recurrence) -> tuple[Tensor, Tensor, Tensor]:
     """Return output, last state and checkpoints."""
-    _check(recurrence)
+    check(recurrence)
     output, last, checkpoints = empty_results(recurrence)
     if checkpoints.numel():
         # A row that ends early leaves its later checkpoints as they are: they must not be garbage. numpy's
@@ -78,11 +78,11 @@ def forward(recurrence: Recurrence) -> tuple[Tensor, Tensor, Tensor]:
                 checkpoints[:, index] = state
         last = recurrence.signs.new_zeros(last.shape) if state is None else state.clone()
         return output, last, checkpoints
-    call = _Call(recurrence, MAX_SLICES)
+    call = Call(recurrence, MAX_SLICES)
     if output.dim() == 3:
         call.point("output" if recurrence.output_weight is None else "logits", output)
     call.point("last", last)
-    call.point("checkpoints", checkpoints if _num_checkpoints(recurrence) else None)
+    call.point("checkpoints", checkpoints if num_checkpoints(recurrence) else None)
     call.run("scan_forward")
     return output, last, checkpoints
 
@@ -116,28 +116,13 @@ def _native_backward(
     checkpoints: Tensor,
     wanted: set[str],
 ) -> dict[str, Tensor]:
-    slices = _backward_slices(recurrence)
-    call = _Call(recurrence, slices)
+    slices = backward_slices(recurrence)
+    call = Call(recurrence, slices)
     for name, tensor in (("output", output), ("last", last), ("grad_last", grad_last)):
         call.point(name, tensor)
-    call.point("checkpoints", checkpoints if _num_checkpoints(recurrence) else None)
+    call.point("checkpoints", checkpoints if num_checkpoints(recurrence) else None)
     call.point("grad_output" if recurrence.output_weight is None else "grad_logits", grad_output)
-    own: dict[str, Tensor] = {}
-    summed: dict[str, Tensor] = {}
-    for name in wanted:
-        like = call.tensors[name]
-        if name in ("x", "h_0"):
-            own[name] = torch.empty_like(like)
-        else:
-            summed[name] = like.new_empty(call.num_slices, *like.shape)
-        call.point(f"grad_{name}", own[name] if name in own else summed[name])
-    call.run("scan_backward")
-    gradients = own | {name: sum_slices(parts) for name, parts in summed.items()}
-    if "signs" in gradients and recurrence.decay is not None:
-        gradients["signs"] *= recurrence.decay
-    if "weight" in gradients and recurrence.ids is None:
-        gradients["weight"] = gradients["weight"].T.contiguous()
-    return gradients
+    return call.gradients("scan_backward", wanted)
 
 
 def _wide_backward(
@@ -186,7 +171,7 @@ def _wide_backward(
     return totals
 
 
-def _backward_slices(recurrence: Recurrence) -> int:
+def backward_slices(recurrence: Recurrence) -> int:
     """Return the number of slices where gradients are summed: a function of the shape only."""
     names = ("weight", "bias", "signs", "column_signs", "output_weight")
     sums = [getattr(recurrence, name) for name in names]
@@ -195,7 +180,7 @@ def _backward_slices(recurrence: Recurrence) -> int:
     return min(MAX_SLICES, max(2, SUMS_BYTES // max(size, 1)))
 
 
-class _Call:
+class Call:
     """A filled-in `ScanArgs`, and the tensors that keep its pointers alive."""
 
     def __init__(self, recurrence: Recurrence, slices: int) -> None:
@@ -203,6 +188,7 @@ class _Call:
         self.tensors: dict[str, Tensor] = {}
         self.dtype = recurrence.signs.dtype
         self.is_dense = recurrence.ids is None
+        self.decay = recurrence.decay
         self.num_slices = max(1, min(recurrence.batch, slices))
         self.shapes = _shapes(recurrence, self.num_slices)
         for name in (*DIFFERENTIABLE, *INTEGERS):
@@ -223,6 +209,25 @@ class _Call:
 
     def run(self, kernel: str) -> None:
         run_slices(native_kernel(kernel, self.dtype), self.args, self.num_slices)
+
+    def gradients(self, kernel: str, wanted: Iterable[str]) -> dict[str, Tensor]:
+        """Run a backward pass and return the gradients of the fields `wanted`."""
+        own: dict[str, Tensor] = {}
+        summed: dict[str, Tensor] = {}
+        for name in wanted:
+            like = self.tensors[name]
+            if name in ("x", "h_0"):
+                own[name] = torch.empty_like(like)
+            else:
+                summed[name] = like.new_empty(self.num_slices, *like.shape)
+            self.point(f"grad_{name}", own[name] if name in own else summed[name])
+        self.run(kernel)
+        gradients = own | {name: sum_slices(parts) for name, parts in summed.items()}
+        if "signs" in gradients and self.decay is not None:
+            gradients["signs"] *= self.decay
+        if "weight" in gradients and self.is_dense:
+            gradients["weight"] = gradients["weight"].T.contiguous()
+        return gradients
 
     def _set_sizes(self, recurrence: Recurrence) -> None:
         args = self.args
@@ -288,11 +293,11 @@ def _shapes(recurrence: Recurrence, num_slices: int) -> dict[str, tuple[int, ...
         f"grad_{name}": shape if name in ("x", "h_0", *results) else (num_slices, *shape)
         for name, shape in (inputs | results).items()
     }
-    kept = {"checkpoints": (batch, _num_checkpoints(recurrence), hidden)}
+    kept = {"checkpoints": (batch, num_checkpoints(recurrence), hidden)}
     return {**inputs, "ids": (batch, time), "lengths": (batch,), **results, **kept, **gradients}
 
 
-def _check(recurrence: Recurrence) -> None:
+def check(recurrence: Recurrence) -> None:
     """Refuse a recurrence that the native code cannot run, or with which it would read out of bounds."""
     x, ids, weight, signs = recurrence.x, recurrence.ids, recurrence.weight, recurrence.signs
     if (x is None) == (ids is None) or (ids is not None and weight is None):

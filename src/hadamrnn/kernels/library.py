@@ -59,6 +59,18 @@ class ScanArgs(ctypes.Structure):
     )
 
 
+class PoolArgs(ctypes.Structure):
+    """`PoolArgs` of native/hadamrnn.h."""
+
+    _fields_ = (
+        ("scan", ScanArgs),
+        ("num_thresholds", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("thresholds", "mean", "positive", "max")),
+        *((name, ctypes.c_void_p) for name in ("mean_bits", "positive_bits", "max_steps")),
+        *((name, ctypes.c_void_p) for name in ("grad_mean", "grad_positive", "grad_max", "grad_thresholds")),
+    )
+
+
 class LossArgs(ctypes.Structure):
     """`LossArgs` of native/hadamrnn.h."""
 
@@ -72,6 +84,9 @@ class LossArgs(ctypes.Structure):
 _SIGNATURES = {
     "scan_forward": (ctypes.c_void_p, ctypes.c_int64),
     "scan_backward": (ctypes.c_void_p, ctypes.c_int64),
+    "pool_forward": (ctypes.c_void_p, ctypes.c_int64),
+    "pool_backward": (ctypes.c_void_p, ctypes.c_int64),
+    "tile_rows": (),
     "loss": (ctypes.c_void_p, ctypes.c_int64),
     "reduce": (*(ctypes.c_int64,) * 4, ctypes.c_void_p, ctypes.c_void_p),
 }
@@ -96,7 +111,7 @@ class Library:
         version = self._handle.hadamrnn_abi_version()
         if version != ABI_VERSION:
             raise OSError(f"{path} has kernel interface {version}, this package needs {ABI_VERSION}")
-        for name, mirror in (("scan_args", ScanArgs), ("loss_args", LossArgs)):
+        for name, mirror in (("scan_args", ScanArgs), ("pool_args", PoolArgs), ("loss_args", LossArgs)):
             size = getattr(self._handle, f"hadamrnn_{name}_size")
             size.restype = ctypes.c_int64
             if size() != ctypes.sizeof(mirror):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -45,17 +46,28 @@ def plain_gradients(
     recurrence: Recurrence, grad_output: Tensor | None, grad_last: Tensor | None, wanted: list[str]
 ) -> dict[str, Tensor]:
     """Return the gradients of the fields `wanted`, which can be differentiated again."""
-    # A tensor may be made of another one: the views are where gradients stop.
-    leaves = {name: getattr(recurrence, name).view_as(getattr(recurrence, name)) for name in wanted}
-    results = zip(plain_scan(replace(recurrence, **leaves)), (grad_output, grad_last), strict=True)
+    leaves = as_leaves({name: getattr(recurrence, name) for name in wanted})
+    fields: dict[str, Any] = {**leaves}
+    return gradients_again(plain_scan(replace(recurrence, **fields)), (grad_output, grad_last), leaves)
+
+
+def as_leaves(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return views of the tensors, at which gradients stop: a tensor may be made of another one."""
+    return {name: tensor.view_as(tensor) for name, tensor in tensors.items()}
+
+
+def gradients_again(
+    results: Sequence[Tensor | None], gradients: Sequence[Tensor | None], leaves: dict[str, Tensor]
+) -> dict[str, Tensor]:
+    """Return the gradients of the leaves, which can be differentiated again, from those of the results."""
     pairs = [
         (result, gradient)
-        for result, gradient in results
+        for result, gradient in zip(results, gradients, strict=True)
         if result is not None and gradient is not None and result.requires_grad
     ]
     if not pairs:
         return {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
-    gradients = torch.autograd.grad(
+    found = torch.autograd.grad(
         [result for result, _ in pairs],
         list(leaves.values()),
         [gradient for _, gradient in pairs],
@@ -63,7 +75,7 @@ def plain_gradients(
         allow_unused=True,
         materialize_grads=True,
     )
-    return dict(zip(leaves, gradients, strict=True))
+    return dict(zip(leaves, found, strict=True))
 
 
 def fast_product(recurrence: Recurrence) -> Product:

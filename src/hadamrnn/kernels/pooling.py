@@ -12,15 +12,23 @@ Start reading at `pooled`.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.kernels.plain import plain_scan
-from hadamrnn.kernels.recurrence import Recurrence
+from hadamrnn.kernels.backend import full_precision, runs_natively
+from hadamrnn.kernels.plain import about_root, as_leaves, gradients_again, plain_scan
+from hadamrnn.kernels.pool_call import POOLS, Pools, empty_pools, pool_backward, pool_forward
+from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurrence
+from hadamrnn.kernels.scan import scan
 
-KINDS = ("last", "mean", "positive", "max")
+KINDS = ("last", *POOLS)
+# The tensors that may get a gradient.
+_DIFFERENTIABLE = (*DIFFERENTIABLE, "thresholds")
+# Larger input weights are multiplied by torch, for all steps at once.
+WIDE_INPUT = 1 << 15
 
 
 def pooled(
@@ -40,8 +48,34 @@ def pooled(
         for each threshold, the others one.
     """
     _check(recurrence, kinds, thresholds)
+    if kinds == ("last",):
+        _, last = scan(recurrence)
+        return _activated(recurrence, last), last
     theta = recurrence.signs.new_zeros(1, recurrence.hidden_size) if thresholds is None else thresholds
-    return plain_pooled(recurrence, kinds, theta)
+    if not runs_natively(recurrence.signs, theta, *(getattr(recurrence, name) for name in DIFFERENTIABLE)):
+        return plain_pooled(recurrence, kinds, theta)
+    flags = [kind in kinds for kind in POOLS]
+    mean, positive, most, last, *_ = pool_operator(*_as_tiles(recurrence).arguments(), theta, flags)
+    parts = {"last": _activated(recurrence, last), "mean": mean, "positive": positive, "max": most}
+    return torch.cat([parts[kind].flatten(1) for kind in kinds], dim=1), last
+
+
+def _activated(recurrence: Recurrence, last: Tensor) -> Tensor:
+    return last if recurrence.relu else last.relu()
+
+
+def _as_tiles(recurrence: Recurrence) -> Recurrence:
+    """Return the recurrence as the native code takes it: tokens and wide inputs projected."""
+    wants_states = recurrence.relu or any(
+        signs is not None and signs.requires_grad for signs in (recurrence.signs, recurrence.column_signs)
+    )
+    segment = about_root(recurrence.time) if wants_states else max(recurrence.time, 1)
+    inputs: dict[str, Any] = {}
+    weight = recurrence.weight
+    if weight is not None and (recurrence.ids is not None or weight.numel() > WIDE_INPUT):
+        inputs = {"x": recurrence.projected(), "ids": None, "weight": None, "bias": None}
+    nothing: dict[str, Any] = {"every_output": False, "output_weight": None, "output_bias": None}
+    return replace(recurrence, segment=segment, **inputs, **nothing)
 
 
 def plain_pooled(recurrence: Recurrence, kinds: tuple[str, ...], theta: Tensor) -> tuple[Tensor, Tensor]:
@@ -53,11 +87,11 @@ def plain_pooled(recurrence: Recurrence, kinds: tuple[str, ...], theta: Tensor) 
     if lengths is None:
         lengths = torch.full((recurrence.batch,), recurrence.time, device=states.device)
     alive = (torch.arange(recurrence.time, device=states.device) < lengths[:, None])[:, :, None]
-    share = (alive / lengths.clamp(min=1)[:, None, None]).to(states.dtype)
+    share = alive.to(states.dtype) / lengths.clamp(min=1)[:, None, None]
     groups: list[Tensor] = []
     for kind in kinds:
         if kind == "last":
-            groups.append(last if recurrence.relu else last.relu())
+            groups.append(_activated(recurrence, last))
         elif kind == "mean":
             groups += [((states - row).relu() * share).sum(1) for row in theta]
         elif kind == "positive":
@@ -82,3 +116,106 @@ def _check(recurrence: Recurrence, kinds: tuple[str, ...], thresholds: Tensor | 
     if thresholds is not None and (thresholds.dim() != 2 or thresholds.shape[1] != recurrence.hidden_size):
         rule = f"thresholds must have the shape (count, {recurrence.hidden_size})"
         raise InputError(f"{rule}, got {tuple(thresholds.shape)}.")
+
+
+@torch.library.custom_op(
+    "hadamrnn::pool",
+    mutates_args=(),
+    schema=f"({SCHEMA}, Tensor thresholds, bool[] kinds) -> ({', '.join(['Tensor'] * len(Pools._fields))})",
+)
+def pool_operator(*arguments: Any) -> Pools:
+    """Run a recurrence in C and pool its states; `kinds` says which of `POOLS` are wanted."""
+    *fields, thresholds, kinds = arguments
+    recurrence = Recurrence(*fields)
+    with full_precision(recurrence.signs):
+        return pool_forward(recurrence, thresholds, kinds)
+
+
+@torch.library.custom_op(
+    "hadamrnn::pool_backward",
+    mutates_args=(),
+    schema=f"({SCHEMA}, Tensor thresholds, Tensor?[] gradients, Tensor? grad_last, Tensor[] pools, "
+    "bool[] wanted) -> Tensor[]",
+)
+def pool_backward_operator(*arguments: Any) -> list[Tensor]:
+    """Return the gradients of the recurrence's tensors and of the thresholds, `(0,)` where not wanted."""
+    *fields, thresholds, gradients, grad_last, pools, wanted = arguments
+    recurrence = Recurrence(*fields)
+    with full_precision(recurrence.signs):
+        found = pool_backward(recurrence, thresholds, gradients, grad_last, Pools(*pools), _names(wanted))
+    return [found.get(name, thresholds.new_empty(0)) for name in _DIFFERENTIABLE]
+
+
+@pool_operator.register_fake
+def _(*arguments: Any) -> Pools:
+    *fields, thresholds, kinds = arguments
+    return empty_pools(Recurrence(*fields), thresholds, kinds)
+
+
+@pool_backward_operator.register_fake
+def _(*arguments: Any) -> list[Tensor]:
+    *fields, thresholds, _, _, _, wanted = arguments
+    tensors = dict(zip(FIELDS, fields, strict=True)) | {"thresholds": thresholds}
+    return [
+        torch.empty_like(tensors[name], memory_format=torch.contiguous_format)
+        if is_wanted
+        else thresholds.new_empty(0)
+        for name, is_wanted in zip(_DIFFERENTIABLE, wanted, strict=True)
+    ]
+
+
+def _names(wanted: list[bool]) -> list[str]:
+    return [name for name, is_wanted in zip(_DIFFERENTIABLE, wanted, strict=True) if is_wanted]
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.is_tensor = [isinstance(value, Tensor) for value in inputs]
+    ctx.rest = [None if isinstance(value, Tensor) else value for value in inputs]
+    kept = (value.new_empty(0) if index < 4 else value for index, value in enumerate(output))
+    ctx.save_for_backward(*(value for value in inputs if isinstance(value, Tensor)), *kept)
+    ctx.set_materialize_grads(False)
+
+
+def _differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+    count = len(Pools._fields)
+    saved, pools = iter(ctx.saved_tensors[:-count]), list(ctx.saved_tensors[-count:])
+    pairs = zip(ctx.is_tensor, ctx.rest, strict=True)
+    *fields, thresholds, kinds = (next(saved) if is_tensor else value for is_tensor, value in pairs)
+    needed = dict(zip((*FIELDS, "thresholds"), ctx.needs_input_grad, strict=False))
+    wanted = [bool(needed[name]) for name in _DIFFERENTIABLE]
+    if torch.is_grad_enabled():  # create_graph=True
+        found = _gradients_again(Recurrence(*fields), thresholds, kinds, gradients[:4], _names(wanted))
+    else:
+        results = pool_backward_operator(
+            *fields, thresholds, list(gradients[:3]), gradients[3], pools, wanted
+        )
+        found = dict(zip(_DIFFERENTIABLE, results, strict=True))
+    names = (*FIELDS, "thresholds")
+    return (*(found[name] if needed[name] and name in found else None for name in names), None)
+
+
+def _gradients_again(
+    recurrence: Recurrence,
+    thresholds: Tensor,
+    kinds: list[bool],
+    gradients: tuple[Tensor | None, ...],
+    wanted: list[str],
+) -> dict[str, Tensor]:
+    """Return the gradients in plain torch, which can be differentiated again."""
+    tensors = {"thresholds": thresholds} | {name: getattr(recurrence, name) for name in DIFFERENTIABLE}
+    leaves = as_leaves({name: tensors[name] for name in wanted})
+    fields: dict[str, Any] = {name: leaf for name, leaf in leaves.items() if name != "thresholds"}
+    theta = leaves.get("thresholds", thresholds)
+    chosen = tuple(kind for kind, is_wanted in zip(POOLS, kinds, strict=True) if is_wanted)
+    with full_precision(recurrence.signs):
+        features, last = plain_pooled(replace(recurrence, **fields), chosen, theta)
+        flat = [
+            None if g is None else g.flatten(1)
+            for g, wanted_too in zip(gradients, kinds, strict=False)
+            if wanted_too
+        ]
+        widths = [recurrence.hidden_size * (1 if kind == "max" else theta.shape[0]) for kind in chosen]
+        return gradients_again((*features.split(widths, dim=1), last), (*flat, gradients[3]), leaves)
+
+
+pool_operator.register_autograd(_differentiate, setup_context=_save)

@@ -21,11 +21,17 @@ typedef struct {
 #define DECLARE(real, isa)                                                                               \
     int scan_forward_##real##_##isa(const ScanArgs *, int64_t);                                          \
     int scan_backward_##real##_##isa(const ScanArgs *, int64_t);                                         \
+    int pool_forward_##real##_##isa(const PoolArgs *, int64_t);                                          \
+    int pool_backward_##real##_##isa(const PoolArgs *, int64_t);                                         \
+    int tile_rows_##real##_##isa(void);                                                                  \
     int loss_##real##_##isa(const LossArgs *, int64_t);                                                  \
     int reduce_##real##_##isa(int64_t, int64_t, int64_t, int64_t, const real *, real *);
 #define ENTRIES(real, isa)                                                                               \
     {"scan_forward_" #real, (Kernel)scan_forward_##real##_##isa},                                        \
     {"scan_backward_" #real, (Kernel)scan_backward_##real##_##isa},                                      \
+    {"pool_forward_" #real, (Kernel)pool_forward_##real##_##isa},                                        \
+    {"pool_backward_" #real, (Kernel)pool_backward_##real##_##isa},                                      \
+    {"tile_rows_" #real, (Kernel)tile_rows_##real##_##isa},                                              \
     {"loss_" #real, (Kernel)loss_##real##_##isa},                                                        \
     {"reduce_" #real, (Kernel)reduce_##real##_##isa},
 #define INSTANCE(isa)                                                                                    \
@@ -55,6 +61,7 @@ EXPORT int hadamrnn_abi_version(void) { return ABI_VERSION; }
 
 /* The sizes of the argument structures, which the caller's mirror of them must have. */
 EXPORT int64_t hadamrnn_scan_args_size(void) { return (int64_t)sizeof(ScanArgs); }
+EXPORT int64_t hadamrnn_pool_args_size(void) { return (int64_t)sizeof(PoolArgs); }
 EXPORT int64_t hadamrnn_loss_args_size(void) { return (int64_t)sizeof(LossArgs); }
 
 /* The index-th best instruction set of this library on this machine, or NULL past the last. */

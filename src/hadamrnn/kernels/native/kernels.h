@@ -3,4 +3,7 @@
 #include "readout.h"
 #include "scan.h"
 #include "adjoint.h"
+#include "tiles.h"
+#include "pooled.h"
+#include "pooled_adjoint.h"
 #include "loss.h"

@@ -72,11 +72,7 @@ static int NAME(prepare)(const ScanArgs *args, NAME(Scratch) *scratch)
     if (!scratch->memory) return STATUS_NO_MEMORY;
     NAME(lay_out)(args, scratch, (REAL *)(((uintptr_t)scratch->memory + 63) & ~(uintptr_t)63));
 
-    scratch->plan.size = hidden;
-    scratch->plan.sylvester = args->sylvester;
-    scratch->plan.num_factors = args->num_factors;
-    scratch->plan.orders = args->factor_orders;
-    NAME(plan_passes)(&scratch->plan);
+    NAME(make_plan)(&scratch->plan, args, 1);
     scratch->columns = args->factors_transposed;
     scratch->rows = args->factors;
     REAL *post = (REAL *)scratch->post, *inverse = (REAL *)scratch->inverse;

@@ -108,6 +108,7 @@ typedef struct {
 /* What a transform needs to know of W. */
 typedef struct {
     int64_t size, sylvester, num_factors;
+    int inside; /* whether the first pass has stages inside a vector */
     const int64_t *orders;
     int64_t num_passes; /* of the Sylvester part, if its order is at least LANES */
     NAME(Pass) passes[24];
@@ -129,13 +130,28 @@ static void NAME(plan_passes)(NAME(Plan) *plan)
     }
 }
 
+/* Describe H to `transform`. Of `lanes` rows side by side (1 or LANES), element by element, the transform is
+ * that of one row of (I_q kron H kron I_lanes). */
+static void NAME(make_plan)(NAME(Plan) *plan, const ScanArgs *args, int64_t lanes)
+{
+    plan->size = args->hidden * lanes;
+    plan->sylvester = args->sylvester * lanes;
+    plan->num_factors = args->num_factors;
+    plan->orders = args->factor_orders;
+    plan->inside = lanes == 1;
+    NAME(plan_passes)(plan);
+}
+
 /* The transform by blocks of plan->sylvester >= LANES: every size is then a whole number of vectors. */
 static void NAME(sylvester_wide)(const NAME(Plan) *plan, const REAL *in, const REAL *minus, const REAL *pre,
                                  REAL *out, const REAL *post, const REAL *add)
 {
     const NAME(Pass) *pass = plan->passes, *final = pass + plan->num_passes - 1;
-    NAME(any_pass)(pass->radix, 1, plan->size, LANES, in, minus, pre, out, pass == final ? post : NULL,
-                   pass == final ? add : NULL);
+    const REAL *first_post = pass == final ? post : NULL, *first_add = pass == final ? add : NULL;
+    if (plan->inside)
+        NAME(any_pass)(pass->radix, 1, plan->size, LANES, in, minus, pre, out, first_post, first_add);
+    else
+        NAME(any_pass)(pass->radix, 0, plan->size, LANES, in, minus, pre, out, first_post, first_add);
     while (pass++ < final)
         NAME(any_pass)(pass->radix, 0, plan->size, pass->stride, out, NULL, NULL, out, pass == final ? post : NULL,
                        pass == final ? add : NULL);

@@ -1,0 +1,186 @@
+/* Read-outs of every step of a recurrence, and their gradient, by tiles of LANES rows.
+ *
+ *     mean      1/T sum_t ReLU(h_t - theta)
+ *     positive  1/T sum_t [h_t > theta]
+ *     max       max_t h_t
+ *
+ * The gradient of the mean needs no state, only the bits [h_t > theta]: they are kept, one word a unit and
+ * row for as many steps as it has bits. `positive` is taken for a ramp of slope 1/2 where |h_t - theta| <= 1:
+ * the same with other bits. The maximum keeps its step. Only ReLU and the gradients of the signs want states;
+ * they are run again from a checkpoint. Start reading at `pool_forward` and `pool_backward`.
+ */
+#define WORD_BITS ((int64_t)(8 * sizeof(REAL)))
+
+static int64_t NAME(pool_lay_out)(const PoolArgs *args, NAME(TileScratch) *scratch, int backward, REAL *base)
+{
+    const ScanArgs *scan = &args->scan;
+    int64_t used = 0, hidden = scan->hidden, tile = hidden * LANES, steps = scratch->steps;
+    int64_t rows = scan->input_kind == INPUT_ROWS, size = rows ? hidden : scan->input_size;
+    int64_t sums = args->num_thresholds * tile;
+    scratch->post = NAME(take)(base, &used, hidden);
+    scratch->pre = NAME(take)(base, &used, scan->column_signs ? tile : 0);
+    scratch->plan.work = NAME(take)(base, &used, tile);
+    scratch->x = NAME(take)(base, &used, steps * size * LANES);
+    scratch->state = NAME(take)(base, &used, tile);
+    scratch->work = NAME(take)(base, &used, tile);
+    scratch->segment = NAME(take)(base, &used, backward && scan->replay ? (scan->segment + 1) * tile : 0);
+    scratch->adjoints = NAME(take)(base, &used, backward ? steps * tile : 0);
+    scratch->mean = NAME(take)(base, &used, args->mean || args->grad_mean ? sums : 0);
+    scratch->positive = NAME(take)(base, &used, args->positive || args->grad_positive ? sums : 0);
+    scratch->most = NAME(take)(base, &used, args->max || args->grad_max ? tile : 0);
+    scratch->grad_weight = NAME(take)(base, &used, scan->grad_weight ? size * tile : 0);
+    scratch->grad_bias = NAME(take)(base, &used, scan->grad_bias ? tile : 0);
+    scratch->grad_signs = NAME(take)(base, &used, scan->grad_signs ? tile : 0);
+    scratch->grad_column_signs = NAME(take)(base, &used, scan->grad_column_signs ? tile : 0);
+    return used;
+}
+
+static int NAME(pool_prepare)(const PoolArgs *args, int backward, NAME(TileScratch) *scratch)
+{
+    const ScanArgs *scan = &args->scan;
+    const REAL *signs = scan->signs, *column_signs = scan->column_signs;
+    memset(scratch, 0, sizeof *scratch);
+    scratch->steps = NAME(block_steps)(scan->hidden);
+    scratch->input_size = scan->input_kind == INPUT_ROWS ? -1 : scan->input_size;
+    size_t bytes = (size_t)NAME(pool_lay_out)(args, scratch, backward, NULL) * sizeof(REAL) + 64;
+    scratch->memory = calloc(1, bytes);
+    if (!scratch->memory) return STATUS_NO_MEMORY;
+    NAME(pool_lay_out)(args, scratch, backward, (REAL *)(((uintptr_t)scratch->memory + 63) & ~(uintptr_t)63));
+    NAME(make_plan)(&scratch->plan, scan, LANES);
+    scratch->columns = scan->factors_transposed;
+    scratch->rows = scan->factors;
+    for (int64_t i = 0; i < scan->hidden; i++) scratch->post[i] = (REAL)(signs[i] * scan->scale);
+    for (int64_t i = 0; column_signs && i < scan->hidden * LANES; i++) scratch->pre[i] = column_signs[i / LANES];
+    if (!column_signs) scratch->pre = NULL;
+    return STATUS_OK;
+}
+
+/* The words of step t: (thresholds, hidden, LANES). */
+INLINE INTEGER *NAME(words_at)(const PoolArgs *args, void *words, int64_t tile, int64_t t)
+{
+    int64_t blocks = (args->scan.time + WORD_BITS - 1) / WORD_BITS;
+    return (INTEGER *)words + (tile * blocks + t / WORD_BITS) * args->num_thresholds * args->scan.hidden * LANES;
+}
+
+INLINE INTEGER NAME(bit_at)(int64_t t) { return (INTEGER)((uint64_t)1 << t % WORD_BITS); }
+
+INLINE REAL *NAME(tile_checkpoint)(const ScanArgs *args, int64_t tile, int64_t index)
+{
+    int64_t count = (args->time + args->segment - 1) / args->segment - 1;
+    return (REAL *)args->checkpoints + (tile * count + index) * args->hidden * LANES;
+}
+
+/* Add one unit's h_t to what is pooled. `kinds` and `count` (of thresholds) may be constants. */
+INLINE void NAME(pool_unit)(const PoolArgs *args, const NAME(TileScratch) *scratch, int64_t tile, int64_t t, int64_t i,
+                            vec h, bits alive, int64_t kinds, int64_t count)
+{
+    const REAL *thresholds = args->thresholds;
+    int64_t hidden = args->scan.hidden;
+    for (int64_t k = 0; k < count; k++) {
+        int64_t at = (k * hidden + i) * LANES;
+        vec above = h - thresholds[k * hidden + i];
+        bits on = (bits)(above > 0) & alive;
+        if (kinds & POOL_MEAN) {
+            INTEGER *words = NAME(words_at)(args, args->mean_bits, tile, t) + at;
+            store(scratch->mean + at, load(scratch->mean + at) + NAME(only)(on, above));
+            NAME(store_bits)(words, NAME(load_bits)(words) | (on & NAME(bit_at)(t)));
+        }
+        if (kinds & POOL_POSITIVE) {
+            INTEGER *words = NAME(words_at)(args, args->positive_bits, tile, t) + at;
+            bits on_ramp = (bits)(above <= 1) & (bits)(above >= -1) & alive;
+            vec one = (vec){0} + 1;
+            store(scratch->positive + at, load(scratch->positive + at) + NAME(only)(on, one));
+            NAME(store_bits)(words, NAME(load_bits)(words) | (on_ramp & NAME(bit_at)(t)));
+        }
+    }
+    if (kinds & POOL_MAX) {
+        INTEGER *step = (INTEGER *)args->max_steps + (tile * hidden + i) * LANES;
+        vec most = load(scratch->most + i * LANES);
+        bits better = (bits)(h > most) & alive;
+        store(scratch->most + i * LANES, NAME(select)(better, h, most));
+        NAME(store_bits)(step, (NAME(load_bits)(step) & ~better) | (better & (INTEGER)t));
+    }
+}
+
+/* h_t = f(u / sqrt(b) * work + z_t), work = H (v * h_{t-1}); and what is pooled of it. */
+INLINE void NAME(finish_step)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t,
+                              const REAL *x, const REAL *before, REAL *after, int64_t size, int64_t kinds, int64_t count)
+{
+    bits alive = (bits)(tile->lengths > (INTEGER)t);
+    int all = NAME(all_set)(alive);
+    for (int64_t i = 0; i < args->scan.hidden; i++) {
+        vec h = load(scratch->work + i * LANES) * scratch->post[i] + NAME(unit_input)(&args->scan, x, size, i);
+        if (args->scan.relu) h = NAME(keep_positive)(h, h);
+        if (!all) h = NAME(select)(alive, h, load(before + i * LANES));
+        store(after + i * LANES, h);
+        NAME(pool_unit)(args, scratch, tile->index, t, i, h, alive, kinds, count);
+    }
+}
+
+/* Step t; `x` its inputs, `kinds` what is pooled of it. */
+static void NAME(tile_step)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t,
+                            const REAL *x, const REAL *before, REAL *after, int64_t kinds)
+{
+    int64_t size = scratch->input_size, count = args->num_thresholds;
+    NAME(transform)(&scratch->plan, scratch->columns, before, NULL, scratch->pre, scratch->work, NULL, NULL);
+    if (size == 1 && kinds == POOL_MEAN && count == 1) /* the same with constants */
+        NAME(finish_step)(args, scratch, tile, t, x, before, after, 1, POOL_MEAN, 1);
+    else
+        NAME(finish_step)(args, scratch, tile, t, x, before, after, size, kinds, kinds ? count : 0);
+}
+
+/* Divide by the lengths and hand the features out, row by row. */
+static void NAME(store_pools)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile)
+{
+    int64_t hidden = args->scan.hidden, size = args->num_thresholds * hidden;
+    REAL *mean = args->mean, *positive = args->positive, *most = args->max;
+    for (int64_t i = 0; i < size * LANES; i += LANES) {
+        if (mean) store(scratch->mean + i, load(scratch->mean + i) * tile->share);
+        if (positive) store(scratch->positive + i, load(scratch->positive + i) * tile->share);
+    }
+    for (int64_t i = 0; most && i < hidden * LANES; i += LANES)
+        store(scratch->most + i, NAME(only)((bits)(tile->lengths > 0), load(scratch->most + i)));
+    if (mean) NAME(tile_to_rows)(tile, size, size, scratch->mean, mean + tile->first * size);
+    if (positive) NAME(tile_to_rows)(tile, size, size, scratch->positive, positive + tile->first * size);
+    if (most) NAME(tile_to_rows)(tile, hidden, hidden, scratch->most, most + tile->first * hidden);
+}
+
+static void NAME(pool_tile)(const PoolArgs *args, const NAME(TileScratch) *scratch, int64_t index)
+{
+    const ScanArgs *scan = &args->scan;
+    NAME(Tile) tile = NAME(tile_at)(scan, index);
+    int64_t hidden = scan->hidden, first = tile.first * hidden, size = args->num_thresholds * hidden * LANES;
+    int64_t kinds = (args->mean ? POOL_MEAN : 0) | (args->positive ? POOL_POSITIVE : 0) | (args->max ? POOL_MAX : 0);
+    const REAL *h_0 = scan->h_0;
+    for (int64_t i = 0; i < size; i++) {
+        if (args->mean) scratch->mean[i] = 0;
+        if (args->positive) scratch->positive[i] = 0;
+    }
+    for (int64_t i = 0; args->max && i < hidden * LANES; i++) scratch->most[i] = -(REAL)INFINITY;
+    NAME(rows_to_tile)(&tile, hidden, hidden, h_0 ? h_0 + first : NULL, scratch->state);
+    for (int64_t t0 = 0; t0 < tile.longest; t0 += scratch->steps) {
+        int64_t end = NAME(least)(t0 + scratch->steps, tile.longest, tile.longest);
+        NAME(load_inputs)(scan, scratch, &tile, t0, end - t0);
+        for (int64_t t = t0; t < end; t++) {
+            if (scan->checkpoints && t > 0 && t % scan->segment == 0)
+                memcpy(NAME(tile_checkpoint)(scan, index, t / scan->segment - 1), scratch->state, (size_t)(hidden * LANES) * sizeof(REAL));
+            NAME(tile_step)(args, scratch, &tile, t, NAME(input_of)(scan, scratch, t - t0), scratch->state, scratch->state, kinds);
+        }
+    }
+    NAME(tile_to_rows)(&tile, hidden, hidden, scratch->state, (REAL *)scan->last + first);
+    NAME(store_pools)(args, scratch, &tile);
+}
+
+int NAME(tile_rows)(void) { return LANES; }
+
+int NAME(pool_forward)(const PoolArgs *args, int64_t slice)
+{
+    NAME(TileScratch) scratch;
+    int status = NAME(pool_prepare)(args, 0, &scratch);
+    if (status) return status;
+    int64_t tiles = (args->scan.batch + LANES - 1) / LANES, slices = args->scan.num_slices;
+    for (int64_t tile = slice * tiles / slices; tile < (slice + 1) * tiles / slices; tile++)
+        NAME(pool_tile)(args, &scratch, tile);
+    free(scratch.memory);
+    return STATUS_OK;
+}

@@ -1,0 +1,225 @@
+/* The backward pass of the pooled read-outs: a_t = W' f'(h_{t+1}) a_{t+1} + dL/dh_t, by tiles. */
+
+/* What the pools send back to one unit of h_t. */
+INLINE vec NAME(pool_gradient)(const PoolArgs *args, const NAME(TileScratch) *scratch, int64_t tile, int64_t t, int64_t i,
+                               int64_t kinds, int64_t count)
+{
+    int64_t hidden = args->scan.hidden;
+    vec sum = {0};
+    for (int64_t k = 0; k < count; k++) {
+        int64_t at = (k * hidden + i) * LANES;
+        if (kinds & POOL_MEAN) {
+            bits words = NAME(load_bits)(NAME(words_at)(args, args->mean_bits, tile, t) + at);
+            sum += NAME(only)((bits)((words & NAME(bit_at)(t)) != 0), load(scratch->mean + at));
+        }
+        if (kinds & POOL_POSITIVE) {
+            bits words = NAME(load_bits)(NAME(words_at)(args, args->positive_bits, tile, t) + at);
+            sum += NAME(only)((bits)((words & NAME(bit_at)(t)) != 0), load(scratch->positive + at));
+        }
+    }
+    if (kinds & POOL_MAX) {
+        bits step = NAME(load_bits)((INTEGER *)args->max_steps + (tile * hidden + i) * LANES);
+        sum += NAME(only)((bits)(step == (INTEGER)t), load(scratch->most + i * LANES));
+    }
+    return sum;
+}
+
+/* a_t of every unit to `adjoint`, zero where the row has ended, and u / sqrt(b) * a_t to scratch->work.
+ * `after` is h_t, ReLU only. */
+INLINE void NAME(start_adjoint)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t,
+                                const REAL *after, REAL *adjoint, int64_t kinds, int64_t count)
+{
+    bits alive = (bits)(tile->lengths > (INTEGER)t);
+    int relu = args->scan.relu != 0;
+    for (int64_t i = 0; i < args->scan.hidden; i++) {
+        vec a = load(scratch->state + i * LANES) + NAME(pool_gradient)(args, scratch, tile->index, t, i, kinds, count);
+        a = NAME(only)(alive, a);
+        if (relu) a = NAME(keep_positive)(load(after + i * LANES), a);
+        store(adjoint + i * LANES, a);
+        store(scratch->work + i * LANES, a * scratch->post[i]);
+    }
+}
+
+/* scratch->state from the adjoint of h_t to that of h_{t-1}; `before` is h_{t-1}, for the signs only. */
+static void NAME(adjoint_step)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t,
+                               const REAL *before, const REAL *after, REAL *adjoint)
+{
+    int64_t kinds = (args->grad_mean ? POOL_MEAN : 0) | (args->grad_positive ? POOL_POSITIVE : 0) | (args->grad_max ? POOL_MAX : 0);
+    bits alive = (bits)(tile->lengths > (INTEGER)t);
+    if (kinds == POOL_MEAN && args->num_thresholds == 1)
+        NAME(start_adjoint)(args, scratch, tile, t, after, adjoint, POOL_MEAN, 1);
+    else
+        NAME(start_adjoint)(args, scratch, tile, t, after, adjoint, kinds, args->num_thresholds);
+    if (NAME(all_set)(alive) && !scratch->pre) {
+        NAME(transform)(&scratch->plan, scratch->rows, scratch->work, NULL, NULL, scratch->state, NULL, NULL);
+        return;
+    }
+    NAME(transform)(&scratch->plan, scratch->rows, scratch->work, NULL, NULL, scratch->work, NULL, NULL);
+    for (int64_t i = 0; i < args->scan.hidden * LANES; i += LANES) {
+        vec a = load(scratch->work + i);
+        if (args->scan.grad_column_signs)
+            store(scratch->grad_column_signs + i, load(scratch->grad_column_signs + i) + a * load(before + i));
+        if (scratch->pre) a *= load(scratch->pre + i);
+        store(scratch->state + i, NAME(select)(alive, a, load(scratch->state + i)));
+    }
+}
+
+/* Sums over the steps of a block: dL/db = sum a_t, dL/dU_ij = sum a_ti x_tj, dL/du = sum a_t (h_t - z_t) / u
+ * (divided at the end). `states` are h_t, for the signs only. */
+static void NAME(sum_block)(const PoolArgs *args, const NAME(TileScratch) *scratch, int64_t count, const REAL *states)
+{
+    const ScanArgs *scan = &args->scan;
+    int64_t hidden = scan->hidden, tile = hidden * LANES, size = scratch->input_size;
+    for (int64_t i = 0; i < hidden; i++) {
+        const REAL *a = scratch->adjoints + i * LANES;
+        if (scan->grad_bias) {
+            vec sum = load(scratch->grad_bias + i * LANES);
+            for (int64_t t = 0; t < count; t++) sum += load(a + t * tile);
+            store(scratch->grad_bias + i * LANES, sum);
+        }
+        for (int64_t j = 0; scan->grad_weight && j < size; j++) {
+            REAL *to = scratch->grad_weight + j * tile + i * LANES;
+            vec sum = load(to);
+            for (int64_t t = 0; t < count; t++) sum += load(a + t * tile) * load(scratch->x + (t * size + j) * LANES);
+            store(to, sum);
+        }
+        if (scan->grad_signs) {
+            vec sum = load(scratch->grad_signs + i * LANES);
+            for (int64_t t = 0; t < count; t++)
+                sum += load(a + t * tile) * (load(states + t * tile + i * LANES) -
+                                             NAME(unit_input)(scan, NAME(input_of)(scan, scratch, t), size, i));
+            store(scratch->grad_signs + i * LANES, sum);
+        }
+    }
+}
+
+/* dL/dx_t = U' a_t, or a_t itself where the input is z_t. */
+static void NAME(store_grad_x)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t0,
+                               int64_t count)
+{
+    const ScanArgs *scan = &args->scan;
+    int64_t hidden = scan->hidden, size = scratch->input_size < 0 ? hidden : scan->input_size, stride = scan->time * size;
+    const REAL *weight = scan->weight;
+    REAL *to = (REAL *)scan->grad_x + tile->first * stride + t0 * size;
+    if (scratch->input_size < 0) {
+        NAME(tile_to_rows)(tile, count * hidden, stride, scratch->adjoints, to);
+        return;
+    }
+    for (int64_t t = 0; t < count; t++)
+        for (int64_t j = 0; j < size; j++) { /* the inputs themselves are no longer needed */
+            vec sums[4] = {{0}};
+            const REAL *a = scratch->adjoints + t * hidden * LANES;
+            for (int64_t i = 0; i < hidden; i++) sums[i % 4] += load(a + i * LANES) * weight[j * hidden + i];
+            store(scratch->x + (t * size + j) * LANES, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+        }
+    NAME(tile_to_rows)(tile, count * size, stride, scratch->x, to);
+}
+
+/* The states of the segment that starts at `start` again, h_start first, to scratch->segment. */
+static void NAME(replay_tile)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t start,
+                              int64_t end)
+{
+    const ScanArgs *scan = &args->scan;
+    int64_t hidden = scan->hidden, size = hidden * LANES;
+    const REAL *h_0 = scan->h_0;
+    if (start > 0)
+        memcpy(scratch->segment, NAME(tile_checkpoint)(scan, tile->index, start / scan->segment - 1), (size_t)size * sizeof(REAL));
+    else
+        NAME(rows_to_tile)(tile, hidden, hidden, h_0 ? h_0 + tile->first * hidden : NULL, scratch->segment);
+    for (int64_t t0 = start; t0 < end; t0 += scratch->steps) {
+        int64_t count = end - t0 < scratch->steps ? end - t0 : scratch->steps;
+        NAME(load_inputs)(scan, scratch, tile, t0, count);
+        for (int64_t t = t0; t < t0 + count; t++) {
+            REAL *before = scratch->segment + (t - start) * size;
+            NAME(tile_step)(args, scratch, tile, t, NAME(input_of)(scan, scratch, t - t0), before, before + size, 0);
+        }
+    }
+}
+
+/* The gradients that come in, by tile: of the mean and the positive share with 1/T and the slope in them. */
+static void NAME(load_pool_gradients)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile)
+{
+    int64_t hidden = args->scan.hidden, size = args->num_thresholds * hidden;
+    const REAL *mean = args->grad_mean, *positive = args->grad_positive, *most = args->grad_max;
+    if (mean) NAME(rows_to_tile)(tile, size, size, mean + tile->first * size, scratch->mean);
+    if (positive) NAME(rows_to_tile)(tile, size, size, positive + tile->first * size, scratch->positive);
+    if (most) NAME(rows_to_tile)(tile, hidden, hidden, most + tile->first * hidden, scratch->most);
+    for (int64_t i = 0; i < size * LANES; i += LANES) {
+        if (mean) store(scratch->mean + i, load(scratch->mean + i) * tile->share);
+        if (positive) store(scratch->positive + i, load(scratch->positive + i) * tile->share * (REAL)0.5);
+    }
+}
+
+/* dL/dtheta = -sum_t of what the pools send back: the set bits of the words, counted. */
+static void NAME(threshold_gradients)(const PoolArgs *args, const NAME(Tile) *tile, const REAL *gradient, void *words, REAL *sum)
+{
+    int64_t size = args->num_thresholds * args->scan.hidden;
+    for (int64_t t = 0; gradient && t < tile->longest; t += WORD_BITS) {
+        const INTEGER *word = NAME(words_at)(args, words, tile->index, t);
+        for (int64_t i = 0; i < size; i++)
+            for (int64_t lane = 0; lane < LANES; lane++) {
+                uint64_t set = (uint64_t)word[i * LANES + lane] & (~(uint64_t)0 >> (64 - WORD_BITS));
+                sum[i] -= (REAL)__builtin_popcountll(set) * gradient[i * LANES + lane];
+            }
+    }
+}
+
+static void NAME(pool_adjoint_tile)(const PoolArgs *args, const NAME(TileScratch) *scratch, int64_t index, REAL *grad_thresholds)
+{
+    const ScanArgs *scan = &args->scan;
+    NAME(Tile) tile = NAME(tile_at)(scan, index);
+    int64_t hidden = scan->hidden, size = hidden * LANES, first = tile.first * hidden, segment = scan->segment;
+    const REAL *grad_last = scan->grad_last, *states = NULL;
+    NAME(rows_to_tile)(&tile, hidden, hidden, grad_last ? grad_last + first : NULL, scratch->state);
+    NAME(load_pool_gradients)(args, scratch, &tile);
+    for (int64_t end = tile.longest, t0; end > 0; end = t0) {
+        int64_t start = (end - 1) / segment * segment;
+        if (scan->replay && (end == tile.longest || end % segment == 0))
+            NAME(replay_tile)(args, scratch, &tile, start, end);
+        t0 = end - start > scratch->steps ? end - scratch->steps : start;
+        if (scan->replay) states = scratch->segment + (t0 - start) * size; /* of h_{t0} before its step, then after */
+        NAME(load_inputs)(scan, scratch, &tile, t0, end - t0);
+        for (int64_t t = end - t0 - 1; t >= 0; t--)
+            NAME(adjoint_step)(args, scratch, &tile, t0 + t, states ? states + t * size : NULL,
+                               states ? states + (t + 1) * size : NULL, scratch->adjoints + t * size);
+        NAME(sum_block)(args, scratch, end - t0, states ? states + size : NULL);
+        if (scan->grad_x) NAME(store_grad_x)(args, scratch, &tile, t0, end - t0);
+    }
+    if (scan->grad_h_0) NAME(tile_to_rows)(&tile, hidden, hidden, scratch->state, (REAL *)scan->grad_h_0 + first);
+    int64_t width = scratch->input_size < 0 ? hidden : scan->input_size;
+    for (int64_t row = tile.first; scan->grad_x && row < tile.first + tile.rows; row++)
+        memset((REAL *)scan->grad_x + (row * scan->time + tile.longest) * width, 0,
+               (size_t)((scan->time - tile.longest) * width) * sizeof(REAL));
+    if (!grad_thresholds) return;
+    NAME(threshold_gradients)(args, &tile, args->grad_mean ? scratch->mean : NULL, args->mean_bits, grad_thresholds);
+    NAME(threshold_gradients)(args, &tile, args->grad_positive ? scratch->positive : NULL, args->positive_bits, grad_thresholds);
+}
+
+/* The slice's share of a summed gradient: its lanes added up. */
+static void NAME(sum_tiles)(void *gradient, int64_t slice, int64_t size, const REAL *lanes)
+{
+    for (int64_t i = 0; gradient && i < size; i++)
+        ((REAL *)gradient)[slice * size + i] = NAME(sum_lanes)(load(lanes + i * LANES));
+}
+
+int NAME(pool_backward)(const PoolArgs *args, int64_t slice)
+{
+    NAME(TileScratch) scratch;
+    int status = NAME(pool_prepare)(args, 1, &scratch);
+    if (status) return status;
+    const ScanArgs *scan = &args->scan;
+    int64_t hidden = scan->hidden, tiles = (scan->batch + LANES - 1) / LANES, slices = scan->num_slices;
+    const REAL *signs = scan->signs;
+    REAL *grad_thresholds = NAME(share)(args->grad_thresholds, slice, args->num_thresholds * hidden);
+    for (int64_t tile = slice * tiles / slices; tile < (slice + 1) * tiles / slices; tile++)
+        NAME(pool_adjoint_tile)(args, &scratch, tile, grad_thresholds);
+    for (int64_t i = 0; scan->grad_signs && i < hidden * LANES; i++) scratch.grad_signs[i] /= signs[i / LANES];
+    NAME(sum_tiles)(scan->grad_weight, slice, scan->input_size * hidden, scratch.grad_weight);
+    NAME(sum_tiles)(scan->grad_bias, slice, hidden, scratch.grad_bias);
+    NAME(sum_tiles)(scan->grad_signs, slice, hidden, scratch.grad_signs);
+    NAME(sum_tiles)(scan->grad_column_signs, slice, hidden, scratch.grad_column_signs);
+    free(scratch.memory);
+    return STATUS_OK;
+}
+
+#undef WORD_BITS

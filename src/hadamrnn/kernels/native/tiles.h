@@ -1,0 +1,104 @@
+/* A tile: LANES rows of the batch side by side, one in each lane of a vector.
+ *
+ * Values of a tile lie as (units, LANES), so a transform over the units has no stage inside a vector, and
+ * `transform` serves a tile as it serves a row that is LANES times as long. Rows may end at different
+ * steps: past its length the lane of a row stands still. Lanes without a row have length zero.
+ */
+
+typedef struct {
+    int64_t index, first, rows; /* the tile, its first row, how many it has */
+    int64_t longest;            /* steps that some row takes */
+    bits lengths;
+    vec share;                  /* 1 / length, 0 where the length is 0 */
+} NAME(Tile);
+
+/* What the steps of a tile need, forwards and backwards. */
+typedef struct {
+    NAME(Plan) plan;
+    const REAL *columns, *rows;  /* factors of H' and H, as `transform` wants them for H and H' */
+    REAL *post;                  /* (hidden,): u / sqrt(b) */
+    REAL *pre;                   /* (hidden, LANES): v, NULL: ones */
+    int64_t steps;               /* the length of a block */
+    int64_t input_size;          /* numbers of an input: channels, or -1 where it is z_t itself */
+    REAL *x;                     /* (steps, channels or hidden, LANES) */
+    REAL *state, *work;          /* (hidden, LANES) */
+    REAL *segment;               /* (segment + 1, hidden, LANES), replay only */
+    REAL *adjoints;              /* (steps, hidden, LANES), backwards only */
+    REAL *mean, *positive;       /* (thresholds, hidden, LANES): sums, or the gradients that come in */
+    REAL *most;                  /* (hidden, LANES): the maximum, or its gradient */
+    REAL *grad_weight;           /* (channels, hidden, LANES), and (hidden, LANES) of the others: sums */
+    REAL *grad_bias, *grad_signs, *grad_column_signs;
+    void *memory;
+} NAME(TileScratch);
+
+/* Integers of one vector where memory is only aligned to one of them. */
+typedef INTEGER NAME(bit_memory) __attribute__((vector_size(LANES * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
+INLINE bits NAME(load_bits)(const INTEGER *p) { return *(const NAME(bit_memory) *)p; }
+INLINE void NAME(store_bits)(INTEGER *p, bits v) { *(NAME(bit_memory) *)p = v; }
+
+INLINE vec NAME(select)(bits where, vec yes, vec no)
+{
+    return (vec)(((bits)yes & where) | ((bits)no & ~where));
+}
+
+INLINE vec NAME(only)(bits where, vec v) { return (vec)((bits)v & where); }
+
+static int NAME(all_set)(bits where)
+{
+    INTEGER every = -1;
+    for (int lane = 0; lane < LANES; lane++) every &= where[lane];
+    return every == -1;
+}
+
+static NAME(Tile) NAME(tile_at)(const ScanArgs *args, int64_t index)
+{
+    NAME(Tile) tile = {.index = index, .first = index * LANES};
+    tile.rows = args->batch - tile.first < LANES ? args->batch - tile.first : LANES;
+    for (int64_t lane = 0; lane < tile.rows; lane++) {
+        int64_t length = args->lengths ? args->lengths[tile.first + lane] : args->time;
+        tile.lengths[lane] = (INTEGER)length;
+        tile.share[lane] = length ? 1 / (REAL)length : 0;
+        if (length > tile.longest) tile.longest = length;
+    }
+    return tile;
+}
+
+/* to[i][lane] = from[lane][i], i < size, where rows of `from` are `stride` apart; lanes without a row are 0. */
+static void NAME(rows_to_tile)(const NAME(Tile) *tile, int64_t size, int64_t stride, const REAL *from, REAL *to)
+{
+    if (tile->rows < LANES || !from) memset(to, 0, (size_t)(size * LANES) * sizeof(REAL));
+    for (int64_t lane = 0; from && lane < tile->rows; lane++)
+        for (int64_t i = 0; i < size; i++) to[i * LANES + lane] = from[lane * stride + i];
+}
+
+/* The way back: to[lane][i] = from[i][lane]. */
+static void NAME(tile_to_rows)(const NAME(Tile) *tile, int64_t size, int64_t stride, const REAL *from, REAL *to)
+{
+    for (int64_t lane = 0; lane < tile->rows; lane++)
+        for (int64_t i = 0; i < size; i++) to[lane * stride + i] = from[i * LANES + lane];
+}
+
+/* The inputs of the steps t0 .. t0 + count - 1 to scratch->x. */
+static void NAME(load_inputs)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile,
+                              int64_t t0, int64_t count)
+{
+    int64_t size = args->input_kind == INPUT_ROWS ? args->hidden : args->input_size, stride = args->time * size;
+    if (size) NAME(rows_to_tile)(tile, count * size, stride, (const REAL *)args->x + tile->first * stride + t0 * size, scratch->x);
+}
+
+/* The inputs of step t of the block. */
+INLINE const REAL *NAME(input_of)(const ScanArgs *args, const NAME(TileScratch) *scratch, int64_t t)
+{
+    return scratch->x + t * (args->input_kind == INPUT_ROWS ? args->hidden : args->input_size) * LANES;
+}
+
+/* z_i = sum_j U_ij x_j + b_i of one unit; with a `size` of -1, x_i itself. */
+INLINE vec NAME(unit_input)(const ScanArgs *args, const REAL *x, int64_t size, int64_t i)
+{
+    const REAL *weight = args->weight, *bias = args->bias;
+    if (size < 0) return load(x + i * LANES);
+    vec z = {0};
+    if (bias) z += bias[i];
+    for (int64_t j = 0; j < size; j++) z += load(x + j * LANES) * weight[j * args->hidden + i];
+    return z;
+}
