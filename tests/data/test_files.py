@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+import threading
 import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,13 +18,27 @@ CONTENT = b"published bytes"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
 @pytest.fixture
-def public(tmp_path: Path) -> DataFile:
-    """Return a file whose public home is a file: address."""
-    served = tmp_path / "home" / "set.bin"
-    served.parent.mkdir()
-    served.write_bytes(CONTENT)
-    return DataFile(("set/set.bin", "set.bin"), "https://home.example", served.as_uri(), SHA256)
+def address(tmp_path: Path) -> Iterator[str]:
+    """Return the address at which this machine serves the folder `home`."""
+    (tmp_path / "home").mkdir()
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=tmp_path / "home")) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def public(address: str, tmp_path: Path) -> DataFile:
+    (tmp_path / "home" / "set.bin").write_bytes(CONTENT)
+    return DataFile(("set/set.bin", "set.bin"), "https://home.example", f"{address}/set.bin", SHA256)
 
 
 def zipped(members: dict[str, bytes]) -> bytes:
@@ -31,14 +49,13 @@ def zipped(members: dict[str, bytes]) -> bytes:
     return stream.getvalue()
 
 
-def archive_file(home: Path, content: bytes) -> DataFile:
-    home.mkdir()
+def archive_file(home: Path, content: bytes, address: str) -> DataFile:
     (home / "pack.zip").write_bytes(content)
     sha256 = hashlib.sha256(content).hexdigest()
     return DataFile(
         ("set/Inner Folder", "Inner Folder"),
         "https://home.example",
-        (home / "pack.zip").as_uri(),
+        f"{address}/pack.zip",
         sha256,
         archive="pack.zip",
     )
@@ -93,9 +110,20 @@ def test_a_corrupt_file_is_refused_with_both_checksums(public: DataFile, tmp_pat
 
 def test_a_corrupt_download_leaves_nothing_behind(public: DataFile, cache: Path, tmp_path: Path) -> None:
     (tmp_path / "home" / "set.bin").write_bytes(b"other bytes")
+    found = hashlib.sha256(b"other bytes").hexdigest()
 
-    with pytest.raises(InputError, match=r"The download file:.* is not the published file"):
+    with pytest.raises(InputError, match=f"does not match.*expected {SHA256} but got {found}"):
         fetch(public, None)
+    assert not list((cache / "set").iterdir())
+
+
+def test_a_download_that_breaks_off_leaves_nothing_behind(
+    public: DataFile, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Quiet, "copyfile", lambda self, source, sink: sink.write(source.read(5)))
+
+    with pytest.raises(InputError, match="its download failed"):
+        fetch(DataFile(public.paths, public.home, public.url), None)
     assert not list((cache / "set").iterdir())
 
 
@@ -126,9 +154,11 @@ def test_without_a_published_checksum_the_download_says_so(
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_an_archive_is_unpacked_even_from_inside_another(nested: bool, cache: Path, tmp_path: Path) -> None:
+def test_an_archive_is_unpacked_even_from_inside_another(
+    nested: bool, cache: Path, address: str, tmp_path: Path
+) -> None:
     content = zipped({"Inner Folder/a.txt": b"a", "other.txt": b"b"})
-    file = archive_file(tmp_path / "home", zipped({"inner.zip": content}) if nested else content)
+    file = archive_file(tmp_path / "home", zipped({"inner.zip": content}) if nested else content, address)
 
     folder = fetch(file, None)
 
@@ -138,8 +168,10 @@ def test_an_archive_is_unpacked_even_from_inside_another(nested: bool, cache: Pa
     assert present(file, None) == folder
 
 
-def test_an_archive_in_the_data_folder_is_verified_then_unpacked(cache: Path, tmp_path: Path) -> None:
-    file = archive_file(tmp_path / "home", zipped({"Inner Folder/a.txt": b"a"}))
+def test_an_archive_in_the_data_folder_is_verified_then_unpacked(
+    cache: Path, address: str, tmp_path: Path
+) -> None:
+    file = archive_file(tmp_path / "home", zipped({"Inner Folder/a.txt": b"a"}), address)
 
     assert fetch(file, tmp_path / "home") == cache / "set/Inner Folder"
     assert fetch(file, tmp_path / "home") == cache / "set/Inner Folder"
@@ -155,16 +187,18 @@ def test_an_archive_in_the_data_folder_is_verified_then_unpacked(cache: Path, tm
     ("content", "message"),
     [(b"no zip", "is not a zip archive"), (zipped({"b.txt": b""}), "must hold a folder Inner Folder")],
 )
-def test_a_wrong_archive_is_refused(content: bytes, message: str, cache: Path, tmp_path: Path) -> None:
-    file = archive_file(tmp_path / "home", content)
+def test_a_wrong_archive_is_refused(
+    content: bytes, message: str, cache: Path, address: str, tmp_path: Path
+) -> None:
+    file = archive_file(tmp_path / "home", content, address)
 
     with pytest.raises(InputError, match=message):
         fetch(file, None)
     assert not (cache / "set/Inner Folder").exists()
 
 
-def test_unpacking_twice_at_once_is_harmless(cache: Path, tmp_path: Path) -> None:
-    file = archive_file(tmp_path / "home", zipped({"Inner Folder/a.txt": b"a"}))
+def test_unpacking_twice_at_once_is_harmless(cache: Path, address: str, tmp_path: Path) -> None:
+    file = archive_file(tmp_path / "home", zipped({"Inner Folder/a.txt": b"a"}), address)
     first = unpack(tmp_path / "home/pack.zip", cache / file.paths[0])
 
     assert unpack(tmp_path / "home/pack.zip", cache / file.paths[0]) == first

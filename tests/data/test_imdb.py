@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hadamrnn.data import Split, Splits, imdb, load_task
 from hadamrnn.data.imdb import keras_ids, read_compact, read_keras
-from hadamrnn.data.padding import pad_left
+from hadamrnn.data.samples import pad_left
 from hadamrnn.errors import InputError
 
 

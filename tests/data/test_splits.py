@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hadamrnn.data import Split
-from hadamrnn.data.padding import pad_left
+from hadamrnn.data.samples import pad_left, stratified_parts
 from hadamrnn.data.splits import standardise
-from hadamrnn.data.stratify import stratified_parts
 from hadamrnn.errors import InputError
 
 

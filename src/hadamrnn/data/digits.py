@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from hadamrnn.data.samples import stratified_parts
 from hadamrnn.data.splits import Split, Splits
-from hadamrnn.data.stratify import stratified_parts
 
 
 def load_digits() -> Splits:

@@ -7,8 +7,6 @@ mean squared error is that of the standardised values.
 
 from __future__ import annotations
 
-import gzip
-import io
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
+from hadamrnn.data.samples import read_numbers
 from hadamrnn.data.splits import Split, Splits, raw_unit, standardise
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range
@@ -96,9 +95,7 @@ def windows(hours: Tensor, look_back: int, horizon: int) -> Split:
 
 def read_table(path: Path) -> NDArray[np.float32]:
     """Return the seven channels `(17420, 7)` of a csv file, gzipped or not."""
-    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    columns = range(1, 1 + len(CHANNELS))
-    table = np.loadtxt(io.BytesIO(content), np.float32, delimiter=",", skiprows=1, usecols=columns)
+    table = read_numbers(path, ",", skiprows=1, usecols=range(1, 1 + len(CHANNELS)))
     if table.shape != (ROWS, len(CHANNELS)) or not np.isfinite(table).all():
         raise InputError(
             f"{path} must hold {ROWS} rows of {len(CHANNELS)} finite numbers, got {table.shape}."

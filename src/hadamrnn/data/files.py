@@ -6,27 +6,23 @@ user's cache folder, where downloads go. Start at `fetch`.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 import sys
 import tempfile
-import urllib.request
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 
-import platformdirs
+import pooch
 
 from hadamrnn.errors import InputError
 
-CHUNK = 1 << 20
 TIMEOUT_SECONDS = 60
 _OFFLINE = ContextVar("offline", default=False)
+pooch.get_logger().setLevel("WARNING")  # what it would say of a download is said here, in one line
 
 
 @dataclass(frozen=True)
@@ -57,7 +53,7 @@ class DataFile:
 
 
 def cache_folder() -> Path:
-    return platformdirs.user_cache_path("hadamrnn", appauthor=False)
+    return Path(pooch.os_cache("hadamrnn"))
 
 
 def search_folders(data_dir: str | Path | None) -> list[Path]:
@@ -107,10 +103,10 @@ def fetch(file: DataFile, data_dir: str | Path | None) -> Path:
     target = cache_folder() / (file.archive or file.paths[0])
     try:
         download(file, target)
-    except (OSError, HTTPException) as error:
+    except (OSError, ValueError) as error:  # ValueError: of pooch, for another checksum
         place = search_folders(data_dir)[0] / (file.archive or file.paths[0])
         raise InputError(
-            f"{file.name} is missing and its download failed ({error}). "
+            f"{file.name} is missing and its download failed ({' '.join(str(error).split())}). "
             f"Get it from {file.home} and put it at {place} ({file.checksum})."
         ) from error
     if file.archive is None:
@@ -127,36 +123,24 @@ def download(file: DataFile, target: Path) -> None:
     if _OFFLINE.get():
         raise FileNotFoundError("downloads are off here")
     print(f"Downloading {file.name} from {file.url}", file=sys.stderr)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    request = urllib.request.Request(file.url, headers={"User-Agent": "hadamrnn"})
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as folder:
-        part = Path(folder, file.name)
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as source, part.open("wb") as sink:
-            shutil.copyfileobj(source, sink, CHUNK)
-        verify(part, file, what=f"The download {file.url}")
-        part.replace(target)
+    downloader = pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS, headers={"User-Agent": "hadamrnn"})
+    pooch.retrieve(file.url, file.sha256, target.name, target.parent, downloader=downloader)
     if file.sha256 is None:
+        found = pooch.file_hash(target)
         print(
-            f"{file.name} is not verified: no published checksum is known. Its SHA-256 is {sha256(target)}",
+            f"{file.name} is not verified: no published checksum is known. Its SHA-256 is {found}",
             file=sys.stderr,
         )
 
 
-def verify(path: Path, file: DataFile, what: str | None = None) -> None:
+def verify(path: Path, file: DataFile) -> None:
     """Raise InputError unless `path` has the published checksum, where one is known."""
-    if file.sha256 is None:
-        return
-    found = sha256(path)
+    found = pooch.file_hash(path) if file.sha256 else None
     if found != file.sha256:
         raise InputError(
-            f"{what or path} is not the published file: SHA-256 {file.sha256} expected, {found} found. "
+            f"{path} is not the published file: SHA-256 {file.sha256} expected, {found} found. "
             f"Replace it by the one from {file.home}."
         )
-
-
-def sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def unpack(archive: Path, target: Path) -> Path:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
-from hadamrnn.data.padding import pad_left
+from hadamrnn.data.samples import pad_left
 from hadamrnn.data.splits import Split, Splits
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
-from hadamrnn.data.numbers import read_numbers
+from hadamrnn.data.samples import read_numbers
 from hadamrnn.data.splits import Splits, standardised
 from hadamrnn.errors import InputError
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from hadamrnn.data.files import DataFile, fetch, present
-from hadamrnn.data.padding import pad_left
+from hadamrnn.data.samples import pad_left
 from hadamrnn.data.splits import Split, Splits
 from hadamrnn.settings import Range
 

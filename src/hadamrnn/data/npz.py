@@ -26,8 +26,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hadamrnn.data.samples import group_parts, stratified_parts
 from hadamrnn.data.splits import Metric, Split, Splits, raw_unit, standardise
-from hadamrnn.data.stratify import group_parts, stratified_parts
 from hadamrnn.errors import InputError, short
 from hadamrnn.files import check_regular, one_line
 from hadamrnn.settings import Seed

@@ -1,6 +1,11 @@
-"""Cut samples into training, validation and test parts that hold every class in proportion."""
+"""Samples on their way into splits: read from text tables, brought to one length, cut into parts."""
 
 from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +15,36 @@ from torch import Tensor
 from hadamrnn.errors import InputError
 
 HELD_OUT = 0.15  # of each class, for validation and for test alike
+
+
+def read_numbers(path: Path, delimiter: str | None = None, **layout: Any) -> NDArray[np.float32]:
+    """Return the table `(lines, numbers per line)` of a text file, gzipped or not.
+
+    The default delimiter is white space; `layout` is what else `np.loadtxt` takes.
+    """
+    if not path.is_file():
+        raise InputError(f"{path} is missing. Unpack the published archive again.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # an empty file: its shape tells the caller
+            return np.loadtxt(path, np.float32, delimiter=delimiter, ndmin=2, **layout)
+    except ValueError as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise InputError(f"{path} must be a table of numbers: {reason}.") from error
+
+
+def pad_left(rows: Sequence[Sequence[int] | NDArray[np.int64]], length: int, vocabulary_size: int) -> Tensor:
+    """Return the last `length` ids of each row, zeros before them: `(n, length)`, int16 if ids fit.
+
+    >>> pad_left([[7, 8], [1, 2, 3, 4]], length=3, vocabulary_size=10)
+    tensor([[0, 7, 8],
+            [2, 3, 4]], dtype=torch.int16)
+    """
+    padded = np.zeros((len(rows), length), np.int16 if vocabulary_size <= 2**15 else np.int32)
+    for target, row in zip(padded, rows, strict=True):
+        kept = row[-length:]
+        target[length - len(kept) :] = kept
+    return torch.from_numpy(padded)
 
 
 def stratified_parts(labels: NDArray[np.int64], seed: int) -> tuple[Tensor, Tensor, Tensor]:
