@@ -8,7 +8,7 @@ integer network. A new kind of network is a field here and the module that compu
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,10 +21,15 @@ HADAMRNN = "hadamrnn"
 RECURRENCES = ("linear", "relu")
 SWITCHES = ("rows", "rows+columns")
 INPUT_KINDS = ("dense", "one_hot", "embedded")
+READOUTS = ("last", "mean", "positive", "max")
+COUNTED = ("mean", "positive")  # the read-outs that thresholds multiply
 
 MAX_SIZE = 1 << 15  # of hidden, input and output
 MAX_LAYERS = 64
 MAX_VOCABULARY = 1 << 20
+MAX_LEAK = 15
+MAX_THRESHOLDS = 64
+MAX_STRIDE = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,8 @@ class Network:
     Fields without a line of help are not a user's choice: the task says them. `input_size` is the number of
     channels, of one-hot symbols, or the width of the embedding; id `padding_id` embeds to zero.
     `activation_bits` None stands for floating point. `model_options` are what one kind alone knows.
+    The paper's network has no leak, reads out the last state and stacks nothing: the defaults. With
+    `layer_sizes`, `hidden_size` is the last of them and `num_layers` their number.
 
     >>> Network(input_size=1, hidden_size=512, output_size=10, num_blocks=8).block_size
     64
@@ -50,6 +57,15 @@ class Network:
     recurrence: str = option("linear", "linear or relu")
     switches: str = option("rows", "rows or rows+columns")
     input_bias: bool = option(True, "learn b_i; without it padding leaves the state at rest")
+    leak: tuple[int, ...] = option(
+        (), "k of lambda = 1 - 2^-k, a block after the other, as 1,2,3,none; none never forgets"
+    )
+    readouts: tuple[str, ...] = option(("last",), "what V sees, of last, mean, positive, max, as mean,max")
+    thresholds: int = option(0, "per unit, for mean and positive: quantiles of its states; 0 is one at zero")
+    layer_sizes: tuple[int, ...] = option((), "widths of stacked layers, in place of hidden_size, num_layers")
+    normalize: bool = option(False, "normalise each unit between layers, and the scale of what V sees")
+    skip: bool = option(False, "add a layer's input to its output where both are as wide")
+    stride: int = option(1, "a layer reads means of as many steps of the layer below")
     input_kind: str = "dense"
     vocabulary_size: int | None = None
     padding_id: int | None = None
@@ -63,6 +79,7 @@ class Network:
     model_options: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
+        self._settle_tuples()
         for name in ("input_size", "hidden_size", "output_size"):
             check_int(name, getattr(self, name), 1, MAX_SIZE)
         check_int("num_layers", self.num_layers, 1, MAX_LAYERS)
@@ -70,7 +87,7 @@ class Network:
         check_choice("recurrence", self.recurrence, RECURRENCES)
         check_choice("switches", self.switches, SWITCHES)
         check_choice("input_kind", self.input_kind, INPUT_KINDS)
-        for name in ("bidirectional", "input_bias", "every_output"):
+        for name in ("bidirectional", "input_bias", "every_output", "normalize", "skip"):
             check_choice(name, getattr(self, name), (False, True))
         if not isinstance(self.model, str):
             raise InputError(f"model must be the name of a kind of network, got {short(self.model)}.")
@@ -89,18 +106,56 @@ class Network:
             check_int("vocabulary_size", self.vocabulary_size, 1, MAX_VOCABULARY)
         if self.padding_id is not None and self.vocabulary_size is not None:
             check_int("padding_id", self.padding_id, 0, self.vocabulary_size - 1)
-        self._check_blocks()
+        for width in set(self.widths):
+            self._check_blocks(width)
+        self._check_readouts()
 
-    def _check_blocks(self) -> None:
-        if self.hidden_size % self.num_blocks:
-            divisors = [n for n in range(1, self.hidden_size + 1) if self.hidden_size % n == 0]
+    def _settle_tuples(self) -> None:
+        """Turn lists, as JSON and YAML have them, into tuples; let `layer_sizes` say width and depth."""
+        for name in ("leak", "readouts", "layer_sizes"):
+            value = getattr(self, name)
+            if not isinstance(value, (list, tuple)):
+                raise InputError(f"{name} must be a list of values, got {short(value)}.")
+            object.__setattr__(self, name, tuple(value))
+        for k in self.leak:
+            check_int("Every k of leak", k, 0, MAX_LEAK, "(0 never forgets)")
+        if self.layer_sizes:
+            check_int("The number of layer_sizes", len(self.layer_sizes), 1, MAX_LAYERS)
+            for width in self.layer_sizes:
+                check_int("Every one of layer_sizes", width, 1, MAX_SIZE)
+            object.__setattr__(self, "hidden_size", self.layer_sizes[-1])
+            object.__setattr__(self, "num_layers", len(self.layer_sizes))
+            if len(set(self.layer_sizes)) == 1:
+                object.__setattr__(self, "layer_sizes", ())
+
+    def _check_blocks(self, width: int) -> None:
+        if width % self.num_blocks:
+            divisors = [n for n in range(1, width + 1) if width % n == 0]
             nearest = sorted(sorted(divisors, key=lambda n: abs(n - self.num_blocks))[:2])
             raise InputError(
                 f"num_blocks must divide hidden_size, got {self.num_blocks} for hidden_size "
-                f"{self.hidden_size}. Nearest divisors: {' and '.join(map(str, nearest))}."
+                f"{width}. Nearest divisors: {' and '.join(map(str, nearest))}."
             )
         if self.is_hadamard:
-            order_factors(self.block_size)  # raises, naming the nearest orders
+            order_factors(width // self.num_blocks)  # raises, naming the nearest orders
+
+    def _check_readouts(self) -> None:
+        for readout in self.readouts:
+            check_name("A read-out", readout, READOUTS)
+        if not self.readouts or len(set(self.readouts)) < len(self.readouts):
+            raise InputError(f"readouts must name one or more, each once, got {short(self.readouts)}.")
+        check_int("thresholds", self.thresholds, 0, MAX_THRESHOLDS)
+        check_int("stride", self.stride, 1, MAX_STRIDE)
+        if self.thresholds and not set(self.readouts) & set(COUNTED):
+            raise InputError(
+                f"Thresholds belong to the read-outs mean and positive, got {self.thresholds} for "
+                f"{', '.join(self.readouts)}. Add one of the two, or leave thresholds out."
+            )
+        if self.every_output and (self.is_pooled or self.stride > 1):
+            raise InputError(
+                "A network that answers after every step has the read-out last and stride 1, got "
+                f"{', '.join(self.readouts)} and {self.stride}. Leave readouts and stride out."
+            )
 
     @property
     def is_hadamard(self) -> bool:
@@ -111,6 +166,37 @@ class Network:
     def block_size(self) -> int:
         """b = d_h / q, the side of one Hadamard block."""
         return self.hidden_size // self.num_blocks
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The units of each layer, the lowest first."""
+        return self.layer_sizes or (self.hidden_size,) * self.num_layers
+
+    @property
+    def decays(self) -> tuple[float, ...]:
+        """lambda of each block; empty where no block forgets.
+
+        >>> Network(hidden_size=8, num_blocks=4, leak=(1, 0, 2)).decays
+        (0.5, 1.0, 0.75, 0.5)
+        """
+        if not any(self.leak):
+            return ()
+        ks = [self.leak[block % len(self.leak)] for block in range(self.num_blocks)]
+        return tuple(1.0 - 2.0**-k if k else 1.0 for k in ks)
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether the read-out sees more than the last state."""
+        return self.readouts != ("last",)
+
+    @property
+    def num_features(self) -> int:
+        """How many numbers V sees.
+
+        >>> Network(hidden_size=8, readouts=("mean", "max"), thresholds=2).num_features
+        24
+        """
+        return self.state_size * features_per_unit(self.readouts, self.thresholds)
 
     @property
     def takes_ids(self) -> bool:
@@ -132,7 +218,7 @@ class Network:
 
     @property
     def state_size(self) -> int:
-        """What the read-out sees: the states of the last layer, of all directions."""
+        """The states of the last layer, of all directions."""
         return self.directions * self.hidden_size
 
     @property
@@ -142,8 +228,13 @@ class Network:
         >>> Network(9, 128, num_layers=3, bidirectional=True).cell_input_sizes
         (9, 9, 256, 256, 256, 256)
         """
-        above = self.cells - self.directions
-        return (self.input_size,) * self.directions + (self.state_size,) * above
+        below = (self.input_size, *(self.directions * width for width in self.widths[:-1]))
+        return tuple(size for size in below for _ in range(self.directions))
+
+    @property
+    def cell_sizes(self) -> tuple[int, ...]:
+        """The units of each cell, the lowest layer first."""
+        return tuple(width for width in self.widths for _ in range(self.directions))
 
     def __str__(self) -> str:
         """Say what the network is, as `512 units in 8 blocks, 4-bit weights, 12-bit states`."""
@@ -152,6 +243,11 @@ class Network:
         weights = "float" if bits is None else f"{bits}-bit" if isinstance(bits, int) else bits
         states = "float" if self.activation_bits is None else f"{self.activation_bits}-bit"
         return f"{self.hidden_size} units{blocks}, {weights} weights, {states} states"
+
+
+def features_per_unit(readouts: Sequence[str], thresholds: int) -> int:
+    """Return how many numbers the read-outs make of a unit's states: mean and positive one a threshold."""
+    return sum(max(thresholds, 1) if kind in COUNTED else 1 for kind in readouts)
 
 
 NETWORK_FIELDS = tuple(each.name for each in dataclasses.fields(Network))

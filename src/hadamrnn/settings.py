@@ -74,7 +74,11 @@ def coerce(name: str, value: object, hint: Any) -> Any:
 
     >>> coerce("learning_rate", "1e-3", float), coerce("weight_bits", "ternary", int | str | None)
     (0.001, 'ternary')
+    >>> coerce("leak", [1, 2, None], tuple[int, ...]), coerce("leak", 3, tuple[int, ...])
+    ((1, 2, 0), (3,))
     """
+    if typing.get_origin(hint) is tuple:
+        return _coerce_items(name, value, typing.get_args(hint)[0])
     bounds = []
     for alternative in _alternatives(hint):
         kind, bound = _parts(alternative)
@@ -95,7 +99,13 @@ def read_text(name: str, text: str, hint: Any) -> Any:
 
     >>> read_text("epochs", "none", int | None), read_text("weight_bits", "4", int | str | None)
     (None, 4)
+    >>> read_text("leak", "1,2,none", tuple[int, ...]), read_text("readouts", "mean, max", tuple[str, ...])
+    ((1, 2, 0), ('mean', 'max'))
     """
+    if typing.get_origin(hint) is tuple:
+        item = typing.get_args(hint)[0] | None
+        parts = [] if text.lower() == "none" else text.split(",")
+        return coerce(name, [read_text(name, part.strip(), item) for part in parts], hint)
     kinds = [_parts(alternative)[0] for alternative in _alternatives(hint)]
     if types.NoneType in kinds and text.lower() == "none":
         return None
@@ -123,6 +133,12 @@ def read_scalar(text: str) -> int | float | bool | str | None:
         except InputError:
             continue
     return text
+
+
+def _coerce_items(name: str, value: object, item: Any) -> tuple[Any, ...]:
+    """Return the items of a list; a single value is a list of one, none an empty one, among numbers 0."""
+    items = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
+    return tuple(0 if part is None and item is int else coerce(name, part, item) for part in items)
 
 
 _UNFIT = object()

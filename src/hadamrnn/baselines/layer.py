@@ -10,7 +10,7 @@ from torch import Tensor
 from hadamrnn.errors import InputError
 from hadamrnn.nn.inputs import Tokens, check_ids, project_tokens
 from hadamrnn.nn.interface import RecurrentLayer
-from hadamrnn.nn.rnn import check_lengths
+from hadamrnn.nn.packing import check_lengths
 
 
 class BaselineLayer(RecurrentLayer):

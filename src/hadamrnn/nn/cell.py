@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.kernels.plain import fast_product
+from hadamrnn.kernels.pooling import pooled
 from hadamrnn.kernels.recurrence import Recurrence
 from hadamrnn.nn.inputs import Tokens, project_tokens
 from hadamrnn.nn.linear import initialize_projection
@@ -18,7 +19,14 @@ from hadamrnn.nn.straight_through import quantize, sign
 
 
 class HadamCell(nn.Module):
-    """One layer, one direction: h_t = W(u) h_(t-1) + q(U) x_t + b_i."""
+    """One layer, one direction: h_t = lambda W(u) h_(t-1) + q(U) x_t + b_i.
+
+    Args:
+        decays: lambda of each block; empty where no block forgets, as in the paper.
+        train_signs: whether the latent signs ask for a gradient.
+    """
+
+    decay: Tensor | None
 
     def __init__(
         self,
@@ -30,6 +38,8 @@ class HadamCell(nn.Module):
         weight_bits: WeightBits,
         recurrence: str,
         switches: str,
+        decays: tuple[float, ...] = (),
+        train_signs: bool = True,
         evaluator: str,
         device: torch.device | str | None,
         dtype: torch.dtype | None,
@@ -48,14 +58,17 @@ class HadamCell(nn.Module):
         self.input_bias = parameter(hidden_size) if bias else None
         self.latent_signs = parameter(hidden_size)
         self.latent_column_signs = parameter(hidden_size) if switches == "rows+columns" else None
+        for latent in self._latents():
+            latent.requires_grad_(train_signs)
+        decay = torch.tensor(decays, device=device, dtype=dtype).repeat_interleave(self.block_size)
+        self.register_buffer("decay", decay if decays else None, persistent=False)  # the network knows it
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw U and the latent signs by Glorot's rule, b_i within +-1/sqrt(hidden_size)."""
         initialize_projection(self.input_weight)
-        for latent in (self.latent_signs, self.latent_column_signs):
-            if latent is not None:
-                nn.init.xavier_uniform_(latent[None])
+        for latent in self._latents():
+            nn.init.xavier_uniform_(latent.detach()[None])
         if self.input_bias is not None:
             bound = self.hidden_size**-0.5
             nn.init.uniform_(self.input_bias, -bound, bound)
@@ -68,10 +81,13 @@ class HadamCell(nn.Module):
         their input wherever it comes. k negative row signs leave at least d_h/2 - k such states.
         """
         count = round(negative * self.hidden_size)
-        for latent in (self.latent_signs, self.latent_column_signs):
-            if latent is not None:
-                latent.abs_()
-                latent[torch.randperm(self.hidden_size, device=latent.device)[:count]] *= -1
+        for latent in self._latents():
+            latent.abs_()
+            latent[torch.randperm(self.hidden_size, device=latent.device)[:count]] *= -1
+
+    def _latents(self) -> list[nn.Parameter]:
+        latents = (self.latent_signs, self.latent_column_signs)
+        return [latent for latent in latents if latent is not None]
 
     def signs(self) -> Tensor:
         """Return u, entries +-1."""
@@ -95,6 +111,7 @@ class HadamCell(nn.Module):
             block_size=self.block_size,
             column_signs=None if column_signs is None else widen(column_signs),
             relu=self.recurrence == "relu",
+            decay=None if self.decay is None else widen(self.decay),
             h_0=h_0,
             lengths=lengths,
         )
@@ -119,8 +136,17 @@ class HadamCell(nn.Module):
         assert logits is not None
         return logits
 
+    def run_pooled(
+        self, x: Tensor | Tokens, lengths: Tensor | None, kinds: tuple[str, ...], thresholds: Tensor | None
+    ) -> Tensor:
+        """Return the read-outs `kinds` of all steps, `(batch, features)`; see `kernels.pooling`."""
+        features, _ = pooled(self.describe(x, None, lengths), kinds, thresholds)
+        return features
+
     def step(self, x_t: Tensor, h: Tensor) -> Tensor:
         """Return h_t from x_t `(batch, input_size)` and h_(t-1) `(batch, hidden_size)`."""
         recurrence = self.describe(x_t, h, None)
-        new = fast_product(recurrence)(h) + recurrence.projected()
+        carried = fast_product(recurrence)(h)
+        carried = carried if recurrence.decay is None else carried * recurrence.decay
+        new = carried + recurrence.projected()
         return new.relu() if recurrence.relu else new

@@ -1,6 +1,6 @@
 """SequenceModel: [embedding] -> recurrent layer -> sigma -> quantized V.
 
-    many to one:   y   = V sigma(h_T) + b_o
+    many to one:   y   = V sigma(h_T) + b_o, or of other features than the last state: V f + b_o
     many to many:  y_t = V sigma(h_t) + b_o
 
 sigma is ReLU after a linear recurrence and the identity otherwise (the nonlinearity is inside).
@@ -15,12 +15,16 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError
-from hadamrnn.network import HADAMRNN, Network
+from hadamrnn.network import HADAMRNN, Network, features_per_unit
 from hadamrnn.nn.inputs import Tokens, check_ids
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.linear import QuantizedLinear
 from hadamrnn.nn.loss import target_loss
+from hadamrnn.nn.normalization import FeatureScale, valid_rows
 from hadamrnn.nn.rnn import HadamRNN
+
+# Steps, of those at hand, that quantiles are taken of.
+QUANTILE_ROWS = 4096
 
 
 def hadamard_layer(network: Network, evaluator: str = "auto") -> HadamRNN:
@@ -39,6 +43,13 @@ def hadamard_layer(network: Network, evaluator: str = "auto") -> HadamRNN:
         weight_bits=network.weight_bits,
         recurrence=network.recurrence,
         switches=network.switches,
+        leak=network.leak,
+        layer_sizes=network.layer_sizes,
+        normalize=network.normalize,
+        skip=network.skip,
+        stride=network.stride,
+        train_signs=True,
+        normalized_output=False,
         evaluator=evaluator,
     )
 
@@ -57,6 +68,9 @@ def assemble(recurrent: RecurrentLayer, network: Network, readout_bits: WeightBi
         one_hot=network.input_kind == "one_hot",
         every_output=network.every_output,
         weight_bits=readout_bits,
+        readouts=network.readouts,
+        thresholds=network.thresholds,
+        normalize=network.normalize,
         network=network,
     )
 
@@ -72,7 +86,12 @@ class SequenceModel(nn.Module):
         one_hot: ids are read as one-hot vectors of the recurrent layer's `input_size`.
         every_output: read out after every step, not only after the last.
         weight_bits: of V.
+        readouts: what V sees of a HadamRNN, some of last, mean, positive and max.
+        thresholds: how many a unit for mean and positive; `set_thresholds` chooses them by data.
+        normalize: centre what V sees and scale it by powers of two; see `FeatureScale`.
     """
+
+    thresholds: Tensor | None
 
     def __init__(
         self,
@@ -83,15 +102,29 @@ class SequenceModel(nn.Module):
         one_hot: bool = False,
         every_output: bool = False,
         weight_bits: WeightBits = 4,
+        readouts: tuple[str, ...] = ("last",),
+        thresholds: int = 0,
+        normalize: bool = False,
         network: Network | None = None,
     ) -> None:
         super().__init__()
+        self.readouts = readouts
         self.recurrent = recurrent
         self.embedding = embedding
         self.one_hot = one_hot
         self.every_output = every_output
         self.network = network
-        self.readout = QuantizedLinear(_state_size(recurrent), output_size, weight_bits=weight_bits)
+        size = _state_size(recurrent)
+        rows = torch.zeros(thresholds, size) if thresholds else None
+        self.register_buffer("thresholds", rows)
+        seen = size * features_per_unit(readouts, thresholds)
+        if readouts != ("last",) and (every_output or not isinstance(recurrent, HadamRNN)):
+            raise InputError(
+                f"Only the answer of a HadamRNN after its last step reads out {', '.join(readouts)}. "
+                'Use readouts=("last",).'
+            )
+        self.readout = QuantizedLinear(seen, output_size, weight_bits=weight_bits)
+        self.feature_scale = FeatureScale(seen) if normalize else None
 
     @property
     def takes_ids(self) -> bool:
@@ -108,11 +141,8 @@ class SequenceModel(nn.Module):
         self._check_input(x)
         logits: Tensor
         if self.every_output and isinstance(self.recurrent, RecurrentLayer):
-            rows = Tokens(x, self.embedding) if self.takes_ids else x
-            weight = self.readout.quantized_weight()
-            logits = self.recurrent.every_readout(rows, weight, self.readout.bias, lengths)
-        else:
-            logits = self.readout(self._states(x, lengths))
+            return self._every_logits(self.recurrent, x, lengths)
+        logits = self.readout(self._scaled(self._features(x, lengths)))
         return logits
 
     def loss(self, x: Tensor, target: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -128,15 +158,62 @@ class SequenceModel(nn.Module):
         """
         if not isinstance(self.recurrent, HadamRNN):
             raise InputError(f"step needs a HadamRNN, this model holds a {type(self.recurrent).__name__}.")
+        if self.readouts != ("last",):
+            raise InputError(
+                f"step answers from the state alone, and this model reads out {', '.join(self.readouts)}."
+            )
         output, state = self.recurrent.step(self._dense(x_t) if self.takes_ids else x_t, h)
-        logits: Tensor = self.readout(torch.relu(output) if self.recurrent.needs_activation else output)
+        features = output if self.feature_scale is None else self.feature_scale.step(output)
+        logits: Tensor = self.readout(features)
         return logits, state
 
-    def _states(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        """Return sigma(h_T); of a torch layer every h_t if `every_output`."""
+    @torch.no_grad()
+    def set_thresholds(self, x: Tensor, lengths: Tensor | None = None) -> None:
+        """Set the thresholds of each unit to quantiles of its states over x, evenly spread."""
+        if self.thresholds is None or not isinstance(self.recurrent, HadamRNN):
+            raise InputError("This model has no thresholds. Build it with thresholds=1 or more.")
+        rows = Tokens(x, self.embedding) if self.takes_ids else x
+        states, lengths = self.recurrent.every_state(rows, lengths), self.recurrent.top_lengths(lengths)
+        seen = valid_rows(states, lengths)
+        seen = seen[:: max(1, len(seen) // QUANTILE_ROWS)]
+        count = len(self.thresholds)
+        levels = torch.arange(1, count + 1, dtype=seen.dtype, device=seen.device) / (count + 1)
+        self.thresholds.copy_(torch.quantile(seen, levels, dim=0))
+
+    def folded_readout(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return scales, V and b with logits = V (scales * f) + b in evaluation: no statistics are left.
+
+        The scales are powers of two, one for each feature.
+        """
+        weight, bias = self.readout.quantized_weight(), self.readout.bias
+        assert bias is not None
+        if self.feature_scale is None:
+            return torch.ones_like(weight[0]), weight, bias
+        scale, mean = self.feature_scale.folded()
+        return scale, weight, bias - weight @ (scale * mean)
+
+    def _every_logits(self, recurrent: RecurrentLayer, x: Tensor, lengths: Tensor | None) -> Tensor:
+        """Return the logits of all steps, by the fused read-out where nothing lies before V."""
+        rows = Tokens(x, self.embedding) if self.takes_ids else x
+        if self.feature_scale is None:
+            weight = self.readout.quantized_weight()
+            return recurrent.every_readout(rows, weight, self.readout.bias, lengths)
+        states = recurrent.every_state(rows, lengths)
+        states = states.relu() if recurrent.needs_activation else states
+        logits: Tensor = self.readout(self.feature_scale(states, lengths))
+        return logits
+
+    def _scaled(self, features: Tensor) -> Tensor:
+        return features if self.feature_scale is None else torch.as_tensor(self.feature_scale(features))
+
+    def _features(self, x: Tensor, lengths: Tensor | None) -> Tensor:
+        """Return what V sees: sigma(h_T) or pooled states; of a torch layer every h_t if `every_output`."""
         if not isinstance(self.recurrent, RecurrentLayer):
             return self._foreign_states(self._dense(x) if self.takes_ids else x, lengths)
         rows = Tokens(x, self.embedding) if self.takes_ids else x
+        if self.readouts != ("last",):
+            assert isinstance(self.recurrent, HadamRNN)
+            return self.recurrent.pooled_state(rows, lengths, self.readouts, self.thresholds)
         states = self.recurrent.end_state(rows, lengths)
         return torch.relu(states) if self.recurrent.needs_activation else states
 

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from hadamrnn.errors import InputError
+from hadamrnn.kernels.backend import values_are_hidden
 from hadamrnn.nn.inputs import Tokens
 
 
@@ -46,3 +47,32 @@ def reverse_rows(x: Tensor, lengths: Tensor | None) -> Tensor:
     steps = torch.arange(x.shape[1], device=x.device)
     order = torch.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
     return x.gather(1, order.reshape(order.shape + (1,) * (x.dim() - 2)).expand_as(x))
+
+
+def mean_steps(y: Tensor, lengths: Tensor | None, stride: int) -> tuple[Tensor, Tensor | None]:
+    """Return the means of every `stride` steps of `(batch, time, size)`, and how many of them each row has.
+
+    What is left at the end of a row, fewer than `stride` steps, is dropped: a stream does not wait for more.
+    """
+    if stride == 1:
+        return y, lengths
+    batch, time, size = y.shape
+    groups = time // stride
+    means = y[:, : groups * stride].reshape(batch, groups, stride, size).mean(2)
+    return means, None if lengths is None else lengths // stride
+
+
+def check_lengths(lengths: Tensor | None, batch: int, time: int) -> None:
+    """Refuse lengths that are no int64 `(batch,)` in 0..time (values are not looked at while tracing)."""
+    if lengths is None:
+        return
+    if lengths.dtype != torch.int64 or tuple(lengths.shape) != (batch,):
+        raise InputError(
+            f"lengths must be int64 of shape ({batch},), got {lengths.dtype} of shape {tuple(lengths.shape)}."
+        )
+    if values_are_hidden() or batch == 0:
+        return
+    lowest, highest = (int(bound) for bound in torch.aminmax(lengths))
+    if lowest < 0 or highest > time:
+        wrong = lowest if lowest < 0 else highest
+        raise InputError(f"lengths must lie in 0..{time}, the number of time steps, got {wrong}.")

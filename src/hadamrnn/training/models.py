@@ -18,6 +18,9 @@ from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.draws import Draws
 
+# Samples of the training part whose states thresholds are quantiles of.
+THRESHOLD_SAMPLES = 64
+
 
 def task_network(config: TrainingConfig, splits: Splits) -> Network:
     """Return the configuration's network with what the task says: its inputs and its outputs."""
@@ -54,6 +57,9 @@ def _draw(config: TrainingConfig, splits: Splits) -> SequenceModel:
             model.embedding.weight.mul_(config.embedding_scale)
     elif config.embedding_scale != 1.0:
         raise InputError(f"The task {config.task} has no embedding: leave embedding_scale out.")
+    if config.network.thresholds:
+        x, _, lengths = splits.train.batch(slice(0, THRESHOLD_SAMPLES))
+        model.set_thresholds(x, lengths)
     return model
 
 

@@ -71,9 +71,8 @@ class Trainer:
         self._constrained = [layer for layer in model.modules() if isinstance(layer, Constrained)]
         self._signs = sign_parameters(model)
         self._quantized = quantized_parameters(model)
-        if not self.schedule.signs_learn(0):
-            for latent in self._signs:
-                latent.requires_grad_(False)  # the engine then leaves their gradient out
+        for latent in self._signs:  # held ones need no gradient, and the engine then leaves it out
+            latent.requires_grad_(self.schedule.signs_learn(0))
         self._loss = self.processes.loss_function(self.objective)
         self._draws = Draws()
         self._model_draws = True  # the first step finds out

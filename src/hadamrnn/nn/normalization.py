@@ -1,0 +1,141 @@
+"""Normalisation that a device pays for with a scale and a bias: between layers, and before the read-out.
+
+In training both use the statistics of the batch and keep running ones; in evaluation the running ones are
+constants, and `folded()` returns what is left of them. Steps past a row's length never count.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import batch_norm
+
+from hadamrnn.nn.precision import widen
+
+EPSILON = 1e-5
+MOMENTUM = 0.1
+EXPONENT_BITS = 4
+# An exponent follows a feature that has moved by more than this, in powers of two: it does not flicker.
+HYSTERESIS = 0.75
+
+
+class RunningMoments(nn.Module):
+    """Mean and variance of each unit over the batches of training; the first batch counts whole."""
+
+    running_mean: Tensor
+    running_var: Tensor
+    batches: Tensor
+
+    def __init__(
+        self, size: int, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> None:
+        super().__init__()
+        self.register_buffer("running_mean", torch.zeros(size, device=device, dtype=dtype))
+        self.register_buffer("running_var", torch.ones(size, device=device, dtype=dtype))
+        self.register_buffer("batches", torch.zeros((), device=device, dtype=torch.int64))
+
+    @torch.no_grad()
+    def track(self, rows: Tensor) -> None:
+        """Take the rows `(n, size)` of one batch into account."""
+        if rows.shape[0] == 0:
+            return
+        var, mean = torch.var_mean(rows, 0, correction=0)
+        share = torch.clamp(1 / (self.batches + 1), min=MOMENTUM).to(rows.dtype)
+        for running, new in ((self.running_mean, mean), (self.running_var, var)):
+            running.copy_(torch.lerp(running.to(rows.dtype), new, share))
+        self.batches += 1
+
+
+class UnitNorm(RunningMoments):
+    """y = a (h - m) / s + c for each unit, with mean m and standard deviation s of its states."""
+
+    def __init__(
+        self, size: int, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> None:
+        super().__init__(size, device, dtype)
+        self.weight = nn.Parameter(torch.ones(size, device=device, dtype=dtype))
+        self.bias = nn.Parameter(torch.zeros(size, device=device, dtype=dtype))
+
+    def folded(self) -> tuple[Tensor, Tensor]:
+        """Return scale and bias with y = scale h + bias in evaluation, `(size,)` each."""
+        scale = widen(self.weight) / (widen(self.running_var) + EPSILON).sqrt()
+        return scale, widen(self.bias) - widen(self.running_mean) * scale
+
+    def step(self, h: Tensor) -> Tensor:
+        """Normalise one step `(..., size)` by the running statistics."""
+        scale, bias = self.folded()
+        return h * scale + bias
+
+    def forward(self, h: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Normalise states `(batch, time, size)`; what lies past a row's length becomes zero."""
+        if not self.training:
+            y = self.step(h)
+            return y if lengths is None else y * counted(h, lengths)[:, :, None]
+        rows = valid_rows(h, lengths)
+        self.track(rows.detach())
+        if rows.shape[0] == 0:
+            return h
+        weight, bias = widen(self.weight), widen(self.bias)
+        y = batch_norm(rows, None, None, weight, bias, training=True, eps=EPSILON)
+        return y.reshape(h.shape) if lengths is None else _put_back(y, h, lengths)
+
+
+class FeatureScale(RunningMoments):
+    """f -> 2^-e (f - m): all features of a read-out centred and of about the same spread.
+
+    The exponents e follow the running standard deviations and are whole: on a device they are shifts, and
+    V 2^-e m joins the output's bias. Between the smallest and the largest lie at most 15.
+    """
+
+    exponents: Tensor
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.register_buffer("exponents", torch.zeros(size))
+
+    def folded(self) -> tuple[Tensor, Tensor]:
+        """Return 2^-e and m, `(size,)` each."""
+        return torch.exp2(-widen(self.exponents)), widen(self.running_mean)
+
+    def step(self, features: Tensor) -> Tensor:
+        """Scale features `(..., size)` by the running statistics."""
+        scale, mean = self.folded()
+        return ((features - mean) * scale).to(features.dtype)
+
+    def forward(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Scale features `(batch, size)`, or `(batch, time, size)` with the lengths of the rows."""
+        if not self.training:
+            return self.step(features)
+        rows = valid_rows(features, lengths)
+        self.track(rows.detach())
+        self._follow()
+        mean = rows.mean(0) if rows.shape[0] else rows.new_zeros(rows.shape[1])
+        return (features - mean) * self.folded()[0].to(features.dtype)
+
+    @torch.no_grad()
+    def _follow(self) -> None:
+        """Move the exponents that are off by more than `HYSTERESIS`; constant features get the largest."""
+        spread = self.running_var.sqrt()
+        alive = spread > 0
+        wanted = torch.where(alive, spread, torch.ones_like(spread)).log2()
+        wanted = torch.where(alive, wanted, wanted[alive].max() if bool(alive.any()) else wanted)
+        off = ((wanted - self.exponents).abs() > HYSTERESIS) | (self.batches == 1)
+        exponents = torch.where(off, wanted.round(), self.exponents)
+        self.exponents.copy_(exponents.clamp(min=float(exponents.max()) - (2**EXPONENT_BITS - 1)))
+
+
+def counted(rows: Tensor, lengths: Tensor) -> Tensor:
+    """Return which steps of `(batch, time, ...)` lie within the lengths, `(batch, time)`."""
+    return torch.arange(rows.shape[1], device=rows.device) < lengths[:, None]
+
+
+def valid_rows(values: Tensor, lengths: Tensor | None) -> Tensor:
+    """Return all `(..., size)` values as rows `(n, size)`, without those past a row's length."""
+    if lengths is None:
+        return values.reshape(-1, values.shape[-1])
+    return values[counted(values, lengths)]
+
+
+def _put_back(rows: Tensor, like: Tensor, lengths: Tensor) -> Tensor:
+    """Undo `valid_rows`: zeros past each row's length."""
+    return torch.zeros_like(like).masked_scatter(counted(like, lengths)[:, :, None], rows)
