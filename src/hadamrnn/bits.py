@@ -5,6 +5,7 @@ from __future__ import annotations
 from hadamrnn.errors import InputError, short
 
 WeightBits = int | str | None  # 2..16, "ternary", or None for full precision
+EXPONENT_BITS = 4  # of a shift that differs from unit to unit
 FLOAT_BITS = 32
 
 

@@ -24,6 +24,9 @@ INPUT_KINDS = ("dense", "one_hot", "embedded")
 READOUTS = ("last", "mean", "positive", "max")
 COUNTED = ("mean", "positive")  # the read-outs that thresholds multiply
 
+# Fields that the paper's network leaves at their defaults, and that no baseline has.
+BEYOND_PAPER = ("leak", "readouts", "thresholds", "layer_sizes", "normalize", "skip", "stride")
+
 MAX_SIZE = 1 << 15  # of hidden, input and output
 MAX_LAYERS = 64
 MAX_VOCABULARY = 1 << 20
@@ -248,6 +251,16 @@ class Network:
 def features_per_unit(readouts: Sequence[str], thresholds: int) -> int:
     """Return how many numbers the read-outs make of a unit's states: mean and positive one a threshold."""
     return sum(max(thresholds, 1) if kind in COUNTED else 1 for kind in readouts)
+
+
+def check_paper_form(network: Network) -> None:
+    """Refuse a network that forgets, counts or stacks, where integers or an export cannot run it yet."""
+    for name in BEYOND_PAPER:
+        if getattr(network, name) != getattr(Network, name):
+            raise InputError(
+                f"Integers and exports know the paper's network alone, this one has {name} "
+                f"{short(getattr(network, name))}. Train it without {name} to quantize or export it."
+            )
 
 
 NETWORK_FIELDS = tuple(each.name for each in dataclasses.fields(Network))

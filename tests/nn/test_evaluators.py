@@ -166,7 +166,7 @@ def test_constant_memory_gradients_are_within_1e_3_after_10_000_steps() -> None:
 
 
 def test_torch_compile_takes_the_layer_whole() -> None:
-    layer = HadamRNN(3, 16, batch_first=True)
+    layer = HadamRNN(3, 16, batch_first=True, train_signs=True)
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     x = torch.randn(2, 9, 3)
     torch.testing.assert_close(compiled(x), layer(x))

@@ -19,7 +19,7 @@ from hadamrnn.baselines.ornn import ORNN
 from hadamrnn.baselines.qornn import QORNN
 from hadamrnn.baselines.quantized_lstm import QuantizedLSTM
 from hadamrnn.errors import InputError, check_name, short
-from hadamrnn.network import HADAMRNN, Network, network_values
+from hadamrnn.network import BEYOND_PAPER, HADAMRNN, Network, network_values
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.model import SequenceModel, assemble, hadamard_layer
 from hadamrnn.nn.storage import read_model
@@ -36,6 +36,7 @@ NEUTRAL = {
     "recurrence": "linear",
     "switches": "rows",
     "input_bias": True,
+    **{name: getattr(Network, name) for name in BEYOND_PAPER},
 }
 
 

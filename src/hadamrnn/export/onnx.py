@@ -54,6 +54,7 @@ class FloatRecipe(Recipe):
                 "ONNX holds one Hadamard layer in one direction, this model has "
                 f"{len(recurrent.cells)} of them. Train with num_layers=1, bidirectional=False."
             )
+        model.check_paper_form()
         cell = recurrent.cells[0]
         assert isinstance(cell, HadamCell)
         self.cell_module, self.model = cell, model

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 
 from hadamrnn.bits import FLOAT_BITS, stored_bits
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.cost import Operations, StepCost, input_operations, matrix_product
+from hadamrnn.fixedpoint.cost import Operations, StepCost, add_up, matrix_product
 from hadamrnn.network import Network
 
 READOUT, BIASES = ("output", "output_bias"), ("biases", "output_bias")
@@ -164,7 +164,7 @@ def baseline_step_cost(network: Network) -> StepCost:
     lowest = Operations(0, rows) if one_hot else matrix_product(projection.nonzeros, width)
     readout_width = width if rule.quantized_readout else FLOAT_BITS
     return StepCost(
-        input=input_operations(network, lowest, matrix_product(rows * seen, width)),
+        input=_input_operations(network, lowest, matrix_product(rows * seen, width)),
         recurrent=matrix_product(recurrent.nonzeros, _recurrent_width(network, width)).times(network.cells),
         output=matrix_product(seen * network.output_size, readout_width),
     )
@@ -213,3 +213,10 @@ def _matrices(network: Network) -> tuple[_Matrix, _Matrix]:
         _Matrix.of(rows, network.hidden_size, ranks[0], densities[0]),
         _Matrix.of(rows, network.input_size, ranks[1], densities[1]),
     )
+
+
+def _input_operations(network: Network, lowest: Operations, above: Operations) -> Operations:
+    """Return those of all U x: `lowest` in a cell of the lowest layer, `above` in any other."""
+    first = lowest.times(network.directions)
+    others = above.times(network.cells - network.directions)
+    return add_up([first, others])

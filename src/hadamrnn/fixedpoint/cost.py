@@ -6,9 +6,10 @@ the fast transform does it, d_h k additions. Numpy and torch free; `hadamrnn cos
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hadamrnn.bits import FLOAT_BITS, stored_bits
+from hadamrnn.bits import EXPONENT_BITS, FLOAT_BITS, stored_bits
 from hadamrnn.hadamard.orders import order_factors
 from hadamrnn.network import Network
 
@@ -21,11 +22,12 @@ class Size:
     weights: int
     biases: int
     embedding: int
+    scales: int = 0  # of leak, normalisation and read-outs, which the paper's network has not
 
     @property
     def bits(self) -> int:
         """All but the embedding table, as the paper's tables count."""
-        return self.signs + self.weights + self.biases
+        return self.signs + self.weights + self.biases + self.scales
 
     @property
     def kilobytes(self) -> float:
@@ -47,6 +49,10 @@ class Operations:
         return Operations(count * self.multiplications, count * self.additions)
 
 
+def add_up(parts: Sequence[Operations]) -> Operations:
+    return Operations(sum(part.multiplications for part in parts), sum(part.additions for part in parts))
+
+
 @dataclass(frozen=True)
 class StepCost:
     """Operations of one time step, layer by layer, as in the paper's complexity table."""
@@ -57,8 +63,7 @@ class StepCost:
 
     @property
     def total(self) -> Operations:
-        layers = (self.input, self.recurrent, self.output)
-        return Operations(sum(x.multiplications for x in layers), sum(x.additions for x in layers))
+        return add_up([self.input, self.recurrent, self.output])
 
 
 def network_size(network: Network) -> Size:
@@ -69,24 +74,37 @@ def network_size(network: Network) -> Size:
     of one layer; stacked ones have the signs, U and b_i of every cell. Without `input_bias` there is no b_i.
     Biases take `activation_bits` each, 32 where activations stay in floating point (None). Ternary
     weights count as 2 bits. The embedding table, at `activation_bits` an entry, is kept apart.
+    What the paper's network has not: 4 bits for each block's leak, a threshold at `activation_bits`, a scale
+    and a bias for each unit that is normalised, 4 bits for the scale of each feature that is.
 
     >>> round(network_size(Network(1, 512, 10, weight_bits=4, activation_bits=12)).kilobytes, 2)
     3.58
     """
     bias_bits = FLOAT_BITS if network.activation_bits is None else network.activation_bits
-    units = network.cells * network.hidden_size
-    codes = network.hidden_size * sum(network.cell_input_sizes) + network.state_size * network.output_size
+    units = sum(network.cell_sizes)
+    pairs = zip(network.cell_sizes, network.cell_input_sizes, strict=True)
+    codes = sum(size * seen for size, seen in pairs) + network.num_features * network.output_size
     return Size(
         signs=units * (2 if network.column_switches else 1),
         weights=stored_bits(network.weight_bits) * codes,
         biases=bias_bits * (units * network.input_bias + network.output_size),
         embedding=bias_bits * network.input_size * (network.vocabulary_size or 0),
+        scales=_scale_bits(network, bias_bits),
     )
+
+
+def _scale_bits(network: Network, bias_bits: int) -> int:
+    leaks = EXPONENT_BITS * network.num_blocks * network.cells if network.decays else 0
+    thresholds = bias_bits * network.thresholds * network.state_size
+    if not network.normalize:
+        return leaks + thresholds
+    below = network.directions * sum(network.widths[:-1])
+    return leaks + thresholds + 2 * bias_bits * below + EXPONENT_BITS * network.num_features
 
 
 def paper_step_cost(network: Network) -> StepCost:
     """Return the paper's count for (Block-)HadamRNN: d_h d_h / q additions for W h, no multiplication."""
-    return _step_cost(network, Operations(0, network.hidden_size * network.block_size))
+    return _step_cost(network, [size // network.num_blocks for size in network.cell_sizes])
 
 
 def fast_step_cost(network: Network) -> StepCost:
@@ -96,15 +114,8 @@ def fast_step_cost(network: Network) -> StepCost:
     >>> fast_step_cost(mnist).recurrent.additions, paper_step_cost(mnist).recurrent.additions
     (4608, 262144)
     """
-    additions = sum(factor - 1 for factor in order_factors(network.block_size))
-    return _step_cost(network, Operations(0, network.hidden_size * additions))
-
-
-def input_operations(network: Network, lowest: Operations, above: Operations) -> Operations:
-    """Return those of all U x: `lowest` in a cell of the lowest layer, `above` in any other."""
-    first = lowest.times(network.directions)
-    others = above.times(network.cells - network.directions)
-    return Operations(first.multiplications + others.multiplications, first.additions + others.additions)
+    blocks = [order_factors(size // network.num_blocks) for size in network.cell_sizes]
+    return _step_cost(network, [sum(factor - 1 for factor in factors) for factors in blocks])
 
 
 def matrix_product(entries: int, bits: int) -> Operations:
@@ -112,14 +123,25 @@ def matrix_product(entries: int, bits: int) -> Operations:
     return Operations(multiplications=0 if bits <= 2 else entries, additions=entries)
 
 
-def _step_cost(network: Network, recurrent: Operations) -> StepCost:
-    """Return the sums over all cells; `recurrent` is what W h takes in one of them."""
-    hidden, seen, bits = network.hidden_size, network.state_size, stored_bits(network.weight_bits)
-    # A one-hot input picks one column of U.
-    one_hot = network.input_kind == "one_hot"
-    lowest = Operations(0, hidden) if one_hot else matrix_product(hidden * network.input_size, bits)
+def _step_cost(network: Network, additions: list[int]) -> StepCost:
+    """Return the sums over all cells, each with so many additions a unit for W h, in a step of them all.
+
+    A leak takes one subtraction a unit, a normalised unit one multiplication and one addition, a pooled
+    feature one addition (V then comes in once a sequence, and is counted all the same).
+    """
+    bits, directions = stored_bits(network.weight_bits), network.directions
+    inputs = []
+    for cell, (size, seen) in enumerate(zip(network.cell_sizes, network.cell_input_sizes, strict=True)):
+        # A one-hot input picks one column of U.
+        one_hot = network.input_kind == "one_hot" and cell < directions
+        inputs.append(Operations(0, size) if one_hot else matrix_product(size * seen, bits))
+    leaks = sum(network.cell_sizes) if network.decays else 0
+    normalized = directions * sum(network.widths[:-1]) if network.normalize else 0
+    recurrent = sum(size * count for size, count in zip(network.cell_sizes, additions, strict=True))
+    output = matrix_product(network.num_features * network.output_size, bits)
+    pools = network.num_features if network.is_pooled else 0
     return StepCost(
-        input=input_operations(network, lowest, matrix_product(hidden * seen, bits)),
-        recurrent=recurrent.times(network.cells),
-        output=matrix_product(seen * network.output_size, bits),
+        input=add_up(inputs),
+        recurrent=Operations(normalized, recurrent + leaks + normalized),
+        output=Operations(output.multiplications, output.additions + pools),
     )

@@ -31,7 +31,7 @@ from hadamrnn.bits import stored_bits
 from hadamrnn.errors import InputError, check_int
 from hadamrnn.fixedpoint.overflow import prove_input, prove_readout, prove_recurrence
 from hadamrnn.fixedpoint.validation import check_array, check_metadata, check_scale
-from hadamrnn.network import Network
+from hadamrnn.network import Network, check_paper_form
 
 if TYPE_CHECKING:
     from hadamrnn.fixedpoint.file import FileSize
@@ -252,6 +252,7 @@ def check_integer_network(network: Network) -> None:
             f"An integer network is one Hadamard layer that reads forwards, got {network.model} with "
             f"{network.cells} cells. Train with num_layers=1 and bidirectional=False."
         )
+    check_paper_form(network)
     if network.weight_bits != "ternary":
         check_int("weight_bits", network.weight_bits, 2, 8, 'or "ternary"')
     check_int("activation_bits", network.activation_bits, 2, 16)

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm
 
+from hadamrnn.bits import EXPONENT_BITS
 from hadamrnn.nn.precision import widen
 
 EPSILON = 1e-5
 MOMENTUM = 0.1
-EXPONENT_BITS = 4
 # An exponent follows a feature that has moved by more than this, in powers of two: it does not flicker.
 HYSTERESIS = 0.75
 

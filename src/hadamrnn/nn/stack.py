@@ -203,8 +203,9 @@ class HadamStack(RecurrentLayer):
 
     def _skipped(self, layer: int, y: Tensor, x: Tensor | Tokens) -> Tensor:
         """Return y + x where a layer below the last has a skip."""
-        fits = isinstance(x, Tensor) and x.shape[-1] == y.shape[-1]
-        return y + x if self.network.skip and fits and layer < self.num_layers - 1 else y
+        if not self.network.skip or layer == self.num_layers - 1 or not isinstance(x, Tensor):
+            return y
+        return y + x if x.shape[-1] == y.shape[-1] else y
 
     def _padded(self, state: Tensor) -> Tensor:
         """Return a state as wide as the widest layer's."""

@@ -80,6 +80,7 @@ def single_layer(model: SequenceModel) -> HadamRNN:
             f"An integer model has one layer that reads forwards, this one is {kind}. "
             "Train with num_layers=1 and bidirectional=False."
         )
+    model.check_paper_form()
     return recurrent
 
 

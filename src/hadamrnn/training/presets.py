@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from hadamrnn.errors import check_name
+from hadamrnn.network import BEYOND_PAPER, Network
 
 DEFAULT_PRESET = "quick"
 
@@ -180,6 +181,7 @@ BASELINE: Values = {
     "switches": "rows",
     "negative_signs": None,
     "input_bias": True,
+    **{name: getattr(Network, name) for name in BEYOND_PAPER},
     "sign_freeze_epoch": None,
     "weight_bits": None,
     "weight_clip": None,
