@@ -46,13 +46,13 @@ def empty_pools(recurrence: Recurrence, thresholds: Tensor, wanted: Sequence[boo
     """Return the results, to be filled in."""
     batch, hidden, count = recurrence.batch, recurrence.hidden_size, thresholds.shape[0]
     new, dtype = recurrence.signs.new_empty, recurrence.signs.dtype
-    lanes, bits = tile_rows(dtype), 8 * dtype.itemsize
-    tiles, words = -(-batch // lanes), -(-recurrence.time // bits)
+    lanes = tile_rows(dtype)
+    tiles, words = -(-batch // lanes), -(-hidden // (8 * dtype.itemsize))
     integer = torch.int32 if dtype == torch.float32 else torch.int64
     mean, positive, most = wanted
 
     def marks(is_wanted: bool) -> Tensor:
-        return new((tiles, words, count, hidden, lanes) if is_wanted else (0,), dtype=integer)
+        return new((tiles, recurrence.time, count, words, lanes) if is_wanted else (0,), dtype=integer)
 
     return Pools(
         new((batch, count, hidden) if mean else (0,)),
@@ -69,10 +69,10 @@ def empty_pools(recurrence: Recurrence, thresholds: Tensor, wanted: Sequence[boo
 def pool_forward(recurrence: Recurrence, thresholds: Tensor, wanted: Sequence[bool]) -> Pools:
     check(recurrence)
     pools = empty_pools(recurrence, thresholds, wanted)
-    pools.mean_bits.zero_()
-    pools.positive_bits.zero_()
+    if recurrence.lengths is not None:  # rows that end early leave these as they are
+        for left in (pools.mean_bits, pools.positive_bits, pools.checkpoints):
+            left.zero_()
     pools.max_steps.fill_(-1)
-    pools.checkpoints.zero_()  # rows that end early leave theirs as they are
     call = _PoolCall(recurrence, thresholds, MAX_SLICES)
     call.point("last", pools.last)
     call.point_tiles(pools)

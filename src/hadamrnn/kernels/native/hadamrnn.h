@@ -64,19 +64,17 @@ typedef struct {
     void *grad_output_weight, *grad_output_bias;
 } ScanArgs;
 
-enum { POOL_MEAN = 1, POOL_POSITIVE = 2, POOL_MAX = 4 };
-
 /* Read-outs of every step; see pooled.h. Rows of the batch lie in tiles of as many as a vector has lanes
  * (`tile_rows`), padded: in `checkpoints` of `scan`, and in all that is marked (tiles, ...). The slices of
- * `scan` are slices of the tiles, and it gives no output but `last`. A word has the size of a real number,
- * one bit a step: words = ceil(time / bits). */
+ * `scan` are slices of the tiles, and it gives no output but `last`. An
+ * integer is as wide as a real number; words = ceil(hidden / its bits), one bit a unit. */
 typedef struct {
     ScanArgs scan;
     int64_t num_thresholds;
     const void *thresholds;            /* (num_thresholds, hidden) */
     void *mean, *positive, *max;       /* (batch, num_thresholds, hidden) twice and (batch, hidden); NULL: not wanted */
-    void *mean_bits, *positive_bits;   /* (tiles, words, num_thresholds, hidden, lanes), zero-filled by the caller */
-    void *max_steps;                   /* (tiles, hidden, lanes) words: the step of the maximum, -1 by the caller */
+    void *mean_bits, *positive_bits;   /* (tiles, time, num_thresholds, words, lanes) integers */
+    void *max_steps;                   /* (tiles, hidden, lanes) integers: the step, -1 by the caller */
     const void *grad_mean, *grad_positive, *grad_max; /* NULL: zero */
     void *grad_thresholds;             /* (num_slices, num_thresholds, hidden), NULL: not wanted */
 } PoolArgs;

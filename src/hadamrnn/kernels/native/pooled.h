@@ -4,13 +4,11 @@
  *     positive  1/T sum_t [h_t > theta]
  *     max       max_t h_t
  *
- * The gradient of the mean needs no state, only the bits [h_t > theta]: they are kept, one word a unit and
- * row for as many steps as it has bits. `positive` is taken for a ramp of slope 1/2 where |h_t - theta| <= 1:
+ * The gradient of the mean needs no state, only the bits [h_t > theta]: they are kept, a word for as many
+ * units as it has bits. `positive` is taken for a ramp of slope 1/2 where |h_t - theta| <= 1:
  * the same with other bits. The maximum keeps its step. Only ReLU and the gradients of the signs want states;
  * they are run again from a checkpoint. Start reading at `pool_forward` and `pool_backward`.
  */
-#define WORD_BITS ((int64_t)(8 * sizeof(REAL)))
-
 static int64_t NAME(pool_lay_out)(const PoolArgs *args, NAME(TileScratch) *scratch, int backward, REAL *base)
 {
     const ScanArgs *scan = &args->scan;
@@ -55,14 +53,14 @@ static int NAME(pool_prepare)(const PoolArgs *args, int backward, NAME(TileScrat
     return STATUS_OK;
 }
 
-/* The words of step t: (thresholds, hidden, LANES). */
-INLINE INTEGER *NAME(words_at)(const PoolArgs *args, void *words, int64_t tile, int64_t t)
-{
-    int64_t blocks = (args->scan.time + WORD_BITS - 1) / WORD_BITS;
-    return (INTEGER *)words + (tile * blocks + t / WORD_BITS) * args->num_thresholds * args->scan.hidden * LANES;
-}
+#define WORD_BITS ((int64_t)(8 * sizeof(REAL)))
 
-INLINE INTEGER NAME(bit_at)(int64_t t) { return (INTEGER)((uint64_t)1 << t % WORD_BITS); }
+/* The bits of step t and threshold k: (words, LANES), a word for WORD_BITS units. */
+INLINE INTEGER *NAME(words_at)(const PoolArgs *args, void *words, int64_t tile, int64_t t, int64_t k)
+{
+    int64_t count = (args->scan.hidden + WORD_BITS - 1) / WORD_BITS;
+    return (INTEGER *)words + ((tile * args->scan.time + t) * args->num_thresholds + k) * count * LANES;
+}
 
 INLINE REAL *NAME(tile_checkpoint)(const ScanArgs *args, int64_t tile, int64_t index)
 {
@@ -70,63 +68,65 @@ INLINE REAL *NAME(tile_checkpoint)(const ScanArgs *args, int64_t tile, int64_t i
     return (REAL *)args->checkpoints + (tile * count + index) * args->hidden * LANES;
 }
 
-/* Add one unit's h_t to what is pooled. `kinds` and `count` (of thresholds) may be constants. */
-INLINE void NAME(pool_unit)(const PoolArgs *args, const NAME(TileScratch) *scratch, int64_t tile, int64_t t, int64_t i,
-                            vec h, bits alive, int64_t kinds, int64_t count)
+/* sum += ReLU(h - theta), and the bits [h > theta]. */
+static void NAME(pool_mean)(int64_t hidden, const REAL *restrict h, const REAL *restrict theta, bits alive,
+                            REAL *restrict sum, INTEGER *restrict words)
 {
-    const REAL *thresholds = args->thresholds;
-    int64_t hidden = args->scan.hidden;
-    for (int64_t k = 0; k < count; k++) {
-        int64_t at = (k * hidden + i) * LANES;
-        vec above = h - thresholds[k * hidden + i];
-        bits on = (bits)(above > 0) & alive;
-        if (kinds & POOL_MEAN) {
-            INTEGER *words = NAME(words_at)(args, args->mean_bits, tile, t) + at;
-            store(scratch->mean + at, load(scratch->mean + at) + NAME(only)(on, above));
-            NAME(store_bits)(words, NAME(load_bits)(words) | (on & NAME(bit_at)(t)));
+    for (int64_t first = 0; first < hidden; first += WORD_BITS, words += LANES) {
+        bits word = {0}, bit = (bits){0} + 1;
+        for (int64_t i = first; i < first + WORD_BITS && i < hidden; i++, bit += bit) {
+            vec above = load(h + i * LANES) - theta[i];
+            bits on = (bits)(above > 0) & alive;
+            store(sum + i * LANES, load(sum + i * LANES) + NAME(only)(on, above));
+            word |= on & bit;
         }
-        if (kinds & POOL_POSITIVE) {
-            INTEGER *words = NAME(words_at)(args, args->positive_bits, tile, t) + at;
-            bits on_ramp = (bits)(above <= 1) & (bits)(above >= -1) & alive;
-            vec one = (vec){0} + 1;
-            store(scratch->positive + at, load(scratch->positive + at) + NAME(only)(on, one));
-            NAME(store_bits)(words, NAME(load_bits)(words) | (on_ramp & NAME(bit_at)(t)));
-        }
-    }
-    if (kinds & POOL_MAX) {
-        INTEGER *step = (INTEGER *)args->max_steps + (tile * hidden + i) * LANES;
-        vec most = load(scratch->most + i * LANES);
-        bits better = (bits)(h > most) & alive;
-        store(scratch->most + i * LANES, NAME(select)(better, h, most));
-        NAME(store_bits)(step, (NAME(load_bits)(step) & ~better) | (better & (INTEGER)t));
+        NAME(store_bits)(words, word);
     }
 }
 
-/* h_t = f(u / sqrt(b) * work + z_t), work = H (v * h_{t-1}); and what is pooled of it. */
-INLINE void NAME(finish_step)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t,
-                              const REAL *x, const REAL *before, REAL *after, int64_t size, int64_t kinds, int64_t count)
+/* sum += [h > theta], and the bits [|h - theta| <= 1]. */
+static void NAME(pool_positive)(int64_t hidden, const REAL *restrict h, const REAL *restrict theta, bits alive,
+                                REAL *restrict sum, INTEGER *restrict words)
 {
+    const vec one = (vec){0} + 1;
+    for (int64_t first = 0; first < hidden; first += WORD_BITS, words += LANES) {
+        bits word = {0}, bit = (bits){0} + 1;
+        for (int64_t i = first; i < first + WORD_BITS && i < hidden; i++, bit += bit) {
+            vec above = load(h + i * LANES) - theta[i];
+            store(sum + i * LANES, load(sum + i * LANES) + NAME(only)((bits)(above > 0) & alive, one));
+            word |= (bits)(above <= 1) & (bits)(above >= -1) & alive & bit;
+        }
+        NAME(store_bits)(words, word);
+    }
+}
+
+/* most = max(most, h), and the step where it was reached first. */
+static void NAME(pool_max)(int64_t hidden, const REAL *restrict h, bits alive, INTEGER t, REAL *restrict most,
+                           INTEGER *restrict steps)
+{
+    for (int64_t i = 0; i < hidden * LANES; i += LANES) {
+        bits better = (bits)(load(h + i) > load(most + i)) & alive;
+        store(most + i, NAME(select)(better, load(h + i), load(most + i)));
+        NAME(store_bits)(steps + i, (NAME(load_bits)(steps + i) & ~better) | (better & t));
+    }
+}
+
+/* Add h_t to what is pooled. */
+static void NAME(pool_step)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t)
+{
+    int64_t hidden = args->scan.hidden, size = hidden * LANES;
+    const REAL *theta = args->thresholds, *h = scratch->state;
     bits alive = (bits)(tile->lengths > (INTEGER)t);
-    int all = NAME(all_set)(alive);
-    for (int64_t i = 0; i < args->scan.hidden; i++) {
-        vec h = load(scratch->work + i * LANES) * scratch->post[i] + NAME(unit_input)(&args->scan, x, size, i);
-        if (args->scan.relu) h = NAME(keep_positive)(h, h);
-        if (!all) h = NAME(select)(alive, h, load(before + i * LANES));
-        store(after + i * LANES, h);
-        NAME(pool_unit)(args, scratch, tile->index, t, i, h, alive, kinds, count);
+    for (int64_t k = 0; k < args->num_thresholds; k++, theta += hidden) {
+        if (args->mean)
+            NAME(pool_mean)(hidden, h, theta, alive, scratch->mean + k * size,
+                            NAME(words_at)(args, args->mean_bits, tile->index, t, k));
+        if (args->positive)
+            NAME(pool_positive)(hidden, h, theta, alive, scratch->positive + k * size,
+                                NAME(words_at)(args, args->positive_bits, tile->index, t, k));
     }
-}
-
-/* Step t; `x` its inputs, `kinds` what is pooled of it. */
-static void NAME(tile_step)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t,
-                            const REAL *x, const REAL *before, REAL *after, int64_t kinds)
-{
-    int64_t size = scratch->input_size, count = args->num_thresholds;
-    NAME(transform)(&scratch->plan, scratch->columns, before, NULL, scratch->pre, scratch->work, NULL, NULL);
-    if (size == 1 && kinds == POOL_MEAN && count == 1) /* the same with constants */
-        NAME(finish_step)(args, scratch, tile, t, x, before, after, 1, POOL_MEAN, 1);
-    else
-        NAME(finish_step)(args, scratch, tile, t, x, before, after, size, kinds, kinds ? count : 0);
+    if (args->max)
+        NAME(pool_max)(hidden, h, alive, (INTEGER)t, scratch->most, (INTEGER *)args->max_steps + tile->index * size);
 }
 
 /* Divide by the lengths and hand the features out, row by row. */
@@ -150,7 +150,6 @@ static void NAME(pool_tile)(const PoolArgs *args, const NAME(TileScratch) *scrat
     const ScanArgs *scan = &args->scan;
     NAME(Tile) tile = NAME(tile_at)(scan, index);
     int64_t hidden = scan->hidden, first = tile.first * hidden, size = args->num_thresholds * hidden * LANES;
-    int64_t kinds = (args->mean ? POOL_MEAN : 0) | (args->positive ? POOL_POSITIVE : 0) | (args->max ? POOL_MAX : 0);
     const REAL *h_0 = scan->h_0;
     for (int64_t i = 0; i < size; i++) {
         if (args->mean) scratch->mean[i] = 0;
@@ -164,7 +163,8 @@ static void NAME(pool_tile)(const PoolArgs *args, const NAME(TileScratch) *scrat
         for (int64_t t = t0; t < end; t++) {
             if (scan->checkpoints && t > 0 && t % scan->segment == 0)
                 memcpy(NAME(tile_checkpoint)(scan, index, t / scan->segment - 1), scratch->state, (size_t)(hidden * LANES) * sizeof(REAL));
-            NAME(tile_step)(args, scratch, &tile, t, NAME(input_of)(scan, scratch, t - t0), scratch->state, scratch->state, kinds);
+            NAME(tile_step)(scan, scratch, &tile, t, NAME(input_of)(scan, scratch, t - t0), scratch->state, scratch->state);
+            NAME(pool_step)(args, scratch, &tile, t);
         }
     }
     NAME(tile_to_rows)(&tile, hidden, hidden, scratch->state, (REAL *)scan->last + first);

@@ -1,42 +1,47 @@
 /* The backward pass of the pooled read-outs: a_t = W' f'(h_{t+1}) a_{t+1} + dL/dh_t, by tiles. */
 
-/* What the pools send back to one unit of h_t. */
-INLINE vec NAME(pool_gradient)(const PoolArgs *args, const NAME(TileScratch) *scratch, int64_t tile, int64_t t, int64_t i,
-                               int64_t kinds, int64_t count)
+/* adjoint += gradient where the bit of the step is set. */
+static void NAME(add_marked)(int64_t hidden, const REAL *restrict gradient, const INTEGER *restrict words,
+                             REAL *restrict adjoint)
 {
-    int64_t hidden = args->scan.hidden;
-    vec sum = {0};
-    for (int64_t k = 0; k < count; k++) {
-        int64_t at = (k * hidden + i) * LANES;
-        if (kinds & POOL_MEAN) {
-            bits words = NAME(load_bits)(NAME(words_at)(args, args->mean_bits, tile, t) + at);
-            sum += NAME(only)((bits)((words & NAME(bit_at)(t)) != 0), load(scratch->mean + at));
-        }
-        if (kinds & POOL_POSITIVE) {
-            bits words = NAME(load_bits)(NAME(words_at)(args, args->positive_bits, tile, t) + at);
-            sum += NAME(only)((bits)((words & NAME(bit_at)(t)) != 0), load(scratch->positive + at));
+    for (int64_t first = 0; first < hidden; first += WORD_BITS, words += LANES) {
+        bits word = NAME(load_bits)(words), bit = (bits){0} + 1;
+        for (int64_t i = first; i < first + WORD_BITS && i < hidden; i++, bit += bit) {
+            bits on = (bits)((word & bit) != 0);
+            store(adjoint + i * LANES, load(adjoint + i * LANES) + NAME(only)(on, load(gradient + i * LANES)));
         }
     }
-    if (kinds & POOL_MAX) {
-        bits step = NAME(load_bits)((INTEGER *)args->max_steps + (tile * hidden + i) * LANES);
-        sum += NAME(only)((bits)(step == (INTEGER)t), load(scratch->most + i * LANES));
-    }
-    return sum;
 }
 
-/* a_t of every unit to `adjoint`, zero where the row has ended, and u / sqrt(b) * a_t to scratch->work.
- * `after` is h_t, ReLU only. */
-INLINE void NAME(start_adjoint)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t,
-                                const REAL *after, REAL *adjoint, int64_t kinds, int64_t count)
+/* scratch->state += what the pools send back to h_t. */
+static void NAME(add_pool_gradients)(const PoolArgs *args, const NAME(TileScratch) *scratch, int64_t tile, int64_t t)
 {
-    bits alive = (bits)(tile->lengths > (INTEGER)t);
-    int relu = args->scan.relu != 0;
-    for (int64_t i = 0; i < args->scan.hidden; i++) {
-        vec a = load(scratch->state + i * LANES) + NAME(pool_gradient)(args, scratch, tile->index, t, i, kinds, count);
-        a = NAME(only)(alive, a);
+    int64_t hidden = args->scan.hidden, size = hidden * LANES;
+    REAL *adjoint = scratch->state;
+    for (int64_t k = 0; k < args->num_thresholds; k++) {
+        if (args->grad_mean)
+            NAME(add_marked)(hidden, scratch->mean + k * size, NAME(words_at)(args, args->mean_bits, tile, t, k), adjoint);
+        if (args->grad_positive)
+            NAME(add_marked)(hidden, scratch->positive + k * size, NAME(words_at)(args, args->positive_bits, tile, t, k), adjoint);
+    }
+    const INTEGER *steps = (const INTEGER *)args->max_steps + tile * size;
+    for (int64_t i = 0; args->grad_max && i < size; i += LANES) {
+        bits here = (bits)(NAME(load_bits)(steps + i) == (INTEGER)t);
+        store(adjoint + i, load(adjoint + i) + NAME(only)(here, load(scratch->most + i)));
+    }
+}
+
+/* a_t of every unit to `adjoint`, zero where the row has ended, and u / sqrt(b) * a_t to `scaled`.
+ * `after` is h_t, ReLU only. */
+static void NAME(scale_adjoint)(const ScanArgs *args, bits alive, const REAL *state, const REAL *after, const REAL *post,
+                                REAL *adjoint, REAL *scaled)
+{
+    const int64_t hidden = args->hidden, relu = args->relu;
+    for (int64_t i = 0; i < hidden; i++) {
+        vec a = NAME(only)(alive, load(state + i * LANES));
         if (relu) a = NAME(keep_positive)(load(after + i * LANES), a);
         store(adjoint + i * LANES, a);
-        store(scratch->work + i * LANES, a * scratch->post[i]);
+        store(scaled + i * LANES, a * post[i]);
     }
 }
 
@@ -44,17 +49,13 @@ INLINE void NAME(start_adjoint)(const PoolArgs *args, const NAME(TileScratch) *s
 static void NAME(adjoint_step)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t,
                                const REAL *before, const REAL *after, REAL *adjoint)
 {
-    int64_t kinds = (args->grad_mean ? POOL_MEAN : 0) | (args->grad_positive ? POOL_POSITIVE : 0) | (args->grad_max ? POOL_MAX : 0);
     bits alive = (bits)(tile->lengths > (INTEGER)t);
-    if (kinds == POOL_MEAN && args->num_thresholds == 1)
-        NAME(start_adjoint)(args, scratch, tile, t, after, adjoint, POOL_MEAN, 1);
-    else
-        NAME(start_adjoint)(args, scratch, tile, t, after, adjoint, kinds, args->num_thresholds);
-    if (NAME(all_set)(alive) && !scratch->pre) {
-        NAME(transform)(&scratch->plan, scratch->rows, scratch->work, NULL, NULL, scratch->state, NULL, NULL);
-        return;
-    }
-    NAME(transform)(&scratch->plan, scratch->rows, scratch->work, NULL, NULL, scratch->work, NULL, NULL);
+    int simple = NAME(all_set)(alive) && !scratch->pre;
+    REAL *scaled = simple ? scratch->state : scratch->work;
+    NAME(add_pool_gradients)(args, scratch, tile->index, t);
+    NAME(scale_adjoint)(&args->scan, alive, scratch->state, after, scratch->post, adjoint, scaled);
+    NAME(transform)(&scratch->plan, scratch->rows, scaled, NULL, NULL, scaled, NULL, NULL);
+    if (simple) return;
     for (int64_t i = 0; i < args->scan.hidden * LANES; i += LANES) {
         vec a = load(scratch->work + i);
         if (args->scan.grad_column_signs)
@@ -70,6 +71,8 @@ static void NAME(sum_block)(const PoolArgs *args, const NAME(TileScratch) *scrat
 {
     const ScanArgs *scan = &args->scan;
     int64_t hidden = scan->hidden, tile = hidden * LANES, size = scratch->input_size;
+    const NAME(TileScratch) space = *scratch; /* of our own, so that no store below can change it */
+    scratch = &space;
     for (int64_t i = 0; i < hidden; i++) {
         const REAL *a = scratch->adjoints + i * LANES;
         if (scan->grad_bias) {
@@ -131,7 +134,7 @@ static void NAME(replay_tile)(const PoolArgs *args, const NAME(TileScratch) *scr
         NAME(load_inputs)(scan, scratch, tile, t0, count);
         for (int64_t t = t0; t < t0 + count; t++) {
             REAL *before = scratch->segment + (t - start) * size;
-            NAME(tile_step)(args, scratch, tile, t, NAME(input_of)(scan, scratch, t - t0), before, before + size, 0);
+            NAME(tile_step)(scan, scratch, tile, t, NAME(input_of)(scan, scratch, t - t0), before, before + size);
         }
     }
 }
@@ -150,17 +153,21 @@ static void NAME(load_pool_gradients)(const PoolArgs *args, const NAME(TileScrat
     }
 }
 
-/* dL/dtheta = -sum_t of what the pools send back: the set bits of the words, counted. */
-static void NAME(threshold_gradients)(const PoolArgs *args, const NAME(Tile) *tile, const REAL *gradient, void *words, REAL *sum)
+/* dL/dtheta = -sum_t of what the pools send back: the set bits, counted. */
+static void NAME(threshold_gradients)(const PoolArgs *args, const NAME(Tile) *tile, const REAL *gradient, void *words,
+                                      REAL *sum)
 {
-    int64_t size = args->num_thresholds * args->scan.hidden;
-    for (int64_t t = 0; gradient && t < tile->longest; t += WORD_BITS) {
-        const INTEGER *word = NAME(words_at)(args, words, tile->index, t);
-        for (int64_t i = 0; i < size; i++)
-            for (int64_t lane = 0; lane < LANES; lane++) {
-                uint64_t set = (uint64_t)word[i * LANES + lane] & (~(uint64_t)0 >> (64 - WORD_BITS));
-                sum[i] -= (REAL)__builtin_popcountll(set) * gradient[i * LANES + lane];
-            }
+    int64_t hidden = args->scan.hidden;
+    const vec one = (vec){0} + 1;
+    for (int64_t at = 0; at < args->num_thresholds * hidden; at++) {
+        int64_t k = at / hidden, i = at % hidden;
+        INTEGER bit = (INTEGER)((uint64_t)1 << i % WORD_BITS);
+        vec count = {0};
+        for (int64_t t = 0; t < tile->longest; t++) {
+            const INTEGER *word = NAME(words_at)(args, words, tile->index, t, k) + i / WORD_BITS * LANES;
+            count += NAME(only)((bits)((NAME(load_bits)(word) & bit) != 0), one);
+        }
+        sum[at] -= NAME(sum_lanes)(count * load(gradient + at * LANES));
     }
 }
 
@@ -191,8 +198,9 @@ static void NAME(pool_adjoint_tile)(const PoolArgs *args, const NAME(TileScratch
         memset((REAL *)scan->grad_x + (row * scan->time + tile.longest) * width, 0,
                (size_t)((scan->time - tile.longest) * width) * sizeof(REAL));
     if (!grad_thresholds) return;
-    NAME(threshold_gradients)(args, &tile, args->grad_mean ? scratch->mean : NULL, args->mean_bits, grad_thresholds);
-    NAME(threshold_gradients)(args, &tile, args->grad_positive ? scratch->positive : NULL, args->positive_bits, grad_thresholds);
+    if (args->grad_mean) NAME(threshold_gradients)(args, &tile, scratch->mean, args->mean_bits, grad_thresholds);
+    if (args->grad_positive)
+        NAME(threshold_gradients)(args, &tile, scratch->positive, args->positive_bits, grad_thresholds);
 }
 
 /* The slice's share of a summed gradient: its lanes added up. */

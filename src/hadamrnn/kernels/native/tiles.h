@@ -102,3 +102,30 @@ INLINE vec NAME(unit_input)(const ScanArgs *args, const REAL *x, int64_t size, i
     for (int64_t j = 0; j < size; j++) z += load(x + j * LANES) * weight[j * args->hidden + i];
     return z;
 }
+
+/* h_t = f(u / sqrt(b) * product + z_t) from product = H (v * h_{t-1}); rows that have ended keep `before`. */
+INLINE void NAME(finish_step)(const ScanArgs *args, int64_t size, const REAL *post, const REAL *x, bits alive, int all,
+                              const REAL *product, const REAL *before, REAL *after)
+{
+    const ScanArgs own = *args; /* of our own, so that no store below can change it */
+    for (int64_t i = 0; i < own.hidden; i++) {
+        vec h = load(product + i * LANES) * post[i] + NAME(unit_input)(&own, x, size, i);
+        if (own.relu) h = NAME(keep_positive)(h, h);
+        if (!all) h = NAME(select)(alive, h, load(before + i * LANES));
+        store(after + i * LANES, h);
+    }
+}
+
+/* Step t of a tile; `x` its inputs. `after` may be `before`. */
+static void NAME(tile_step)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t,
+                            const REAL *x, const REAL *before, REAL *after)
+{
+    bits alive = (bits)(tile->lengths > (INTEGER)t);
+    int all = NAME(all_set)(alive);
+    REAL *product = all ? after : scratch->work; /* rows that have ended still need `before` */
+    NAME(transform)(&scratch->plan, scratch->columns, before, NULL, scratch->pre, product, NULL, NULL);
+    if (scratch->input_size == 1) /* the same with a constant */
+        NAME(finish_step)(args, 1, scratch->post, x, alive, all, product, before, after);
+    else
+        NAME(finish_step)(args, scratch->input_size, scratch->post, x, alive, all, product, before, after);
+}
