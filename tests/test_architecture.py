@@ -39,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "estimators": ALL_BELOW,
     "paper": {*ALL_BELOW, "models", "pages"},
     "bench": {*ALL_BELOW, "estimators", "pages"},
-    "search": {*ALL_BELOW, "bench", "pages"},
+    "search": {*ALL_BELOW, "pages"},
     "demo": {*ALL_BELOW, "pages"},
     "cli": {*ALL_BELOW, "bench", "demo", "estimators", "models", "pages", "paper", "search"},
     "__main__": {"cli"},

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from hadamrnn.bench import inference
-from hadamrnn.bench.edge import RIVALS, edge_page, measure_rival
-from hadamrnn.bench.shapes import SHAPES, draw_model
+from hadamrnn.bench.edge import NETWORKS, RIVALS, edge_page, measure_rival
 from hadamrnn.cli.bench_inference import add_edge, add_inference
 from hadamrnn.errors import InputError
 from hadamrnn.export.targets import TARGETS
+from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.network import Network
 from tests.edge_targets import installed
@@ -55,9 +55,9 @@ def test_an_unknown_shape_is_refused() -> None:
         inference.run_inference(["cifar"])
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_a_drawn_network_neither_vanishes_nor_saturates_throughout(name: str) -> None:
-    model = draw_model(SHAPES[name])
+    model = draw_model(NETWORKS[name])
     engine = Engine(model)
     state = engine.init()
     for codes in inference.draw_codes(model, 1, 30)[0]:
@@ -73,7 +73,7 @@ def test_a_hadamard_step_costs_a_tenth_of_its_rivals_on_a_cortex_m4(rival: str) 
     from hadamrnn.export.report import measure
 
     target = installed("cortex-m4")
-    network = SHAPES["128, one channel"]
+    network = NETWORKS["128, one channel"]
     ours = measure(draw_model(network), target)
     theirs = measure_rival(rival, network.hidden_size, target)
 

@@ -38,9 +38,9 @@ def test_every_kind_is_timed_beside_hadamrnn(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model", "mamba"], "model must be all or of hadamrnn, lstm"),
+        (["--model", "mamba"], "model must be one of all, hadamrnn, lstm"),
         (["--model", "lstm", "--shapes", "cifar"], "A shape must be one of"),
-        (["--model", "lstm", "--hidden-size", "0"], "must be at least 1, got 0"),
+        (["--model", "lstm", "--hidden-size", "0"], "--hidden-size must lie in 1.."),
     ],
 )
 def test_wrong_choices_are_one_line(

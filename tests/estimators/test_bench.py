@@ -42,7 +42,9 @@ def test_an_unknown_set_is_refused(command: Command) -> None:
     answer = command("bench", "estimators", "--sets", "Iris")
 
     assert answer.status == 2
-    assert answer.err.startswith("hadamrnn bench: A set is one of ACSF1, ArrowHead, BasicMotions, GunPoint")
+    assert answer.err.startswith(
+        "hadamrnn bench: A set must be one of ACSF1, ArrowHead, BasicMotions, GunPoint"
+    )
 
 
 def test_the_page_says_where_the_classifier_loses_and_what_was_not_measured() -> None:

@@ -342,8 +342,8 @@ def test_again_trains_anew_into_another_folder_and_shows_three_figures(
         (("results", "--rows", "nothing"), "No row of results"),
         (("results", "--set", "epochs"), "NAME=VALUE"),
         (("results", "--set", "seed=3"), "given by --seed"),
-        (("results", "--set", "epochs=0"), "at least 1"),
-        (("results", "--budget", "0"), "positive number of minutes"),
+        (("results", "--set", "epochs=0"), "epochs must lie in 1.."),
+        (("results", "--budget", "0"), "--budget must lie in (0,"),
         (("results", "--preset", "besst"), "Did you mean 'best'?"),
     ],
 )

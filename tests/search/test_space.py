@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from optuna.trial import FixedTrial
 
 from hadamrnn import fixedpoint
-from hadamrnn.bench.shapes import draw_model
 from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
 from hadamrnn.search.instructions import BOARD, count, estimate
 from hadamrnn.search.space import CHOICES, Budget, Space, every_candidate, payload_bytes

@@ -2,8 +2,8 @@
 
     linear:  h_t = W h_(t-1) + z_t          relu:  h_t = max(0, W h_(t-1) + z_t)          z_t = U x_t + b_i
 
-`states_loop` is the definition. `dense_states` gives the same with a written-out adjoint, and a linear
-network's last state needs no loop at all: see `kernel_end_state` and `folded_end_state`.
+`states_loop` is the definition. `dense_states` computes the same with an explicit adjoint, and the last state
+of a linear network needs no loop at all: see `kernel_end_state` and `folded_end_state`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from hadamrnn.baselines.layer import BaselineLayer, batch_and_time, projected, valid_steps
-from hadamrnn.errors import InputError
+from hadamrnn.errors import check_choice
+from hadamrnn.network import RECURRENCES
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.linear import initialize_projection
-
-RECURRENCES = ("linear", "relu")
 
 
 def states_loop(z: Tensor, weight: Tensor, recurrence: str) -> Tensor:
@@ -35,10 +34,10 @@ def states_loop(z: Tensor, weight: Tensor, recurrence: str) -> Tensor:
 
 
 class _DenseStates(torch.autograd.Function):
-    """The loop with its adjoint written out.
+    """The loop with an explicit adjoint.
 
     g_t = m_t (dL/dh_t + W' g_(t+1)) is dL/dz_t, with m_t the ReLU's mask; then dL/dW = sum_t g_t h_(t-1)',
-    one product for all steps where autograd would take one a step.
+    one product for all steps, where autograd would need one per step.
     """
 
     @staticmethod
@@ -69,7 +68,7 @@ class _DenseStates(torch.autograd.Function):
 
 
 def dense_states(z: Tensor, weight: Tensor, recurrence: str) -> Tensor:
-    """Return every h_t, as `states_loop` does, with a cheaper gradient."""
+    """Return every h_t like `states_loop`, with a cheaper gradient."""
     states: Tensor = _DenseStates.apply(z, weight, recurrence == "relu")  # type: ignore[no-untyped-call]
     return states
 
@@ -114,7 +113,7 @@ def folded_end_state(z: Tensor, weight: Tensor) -> Tensor:
 
 
 def right_aligned(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Move each row's steps to the end and put zeros in front, where a linear recurrence stays at 0."""
+    """Move each row's steps to the end, behind zeros, on which a linear recurrence stays at 0."""
     if lengths is None:
         return x
     time = x.shape[1]
@@ -128,8 +127,7 @@ class DenseRecurrentLayer(BaselineLayer):
 
     def __init__(self, input_size: int, hidden_size: int, recurrence: str) -> None:
         super().__init__(input_size, hidden_size)
-        if recurrence not in RECURRENCES:
-            raise InputError(f"recurrence must be one of {', '.join(RECURRENCES)}, got {recurrence!r}.")
+        check_choice("recurrence", recurrence, RECURRENCES)
         self.recurrence = recurrence
         self.needs_activation = recurrence == "linear"
         self.input_weight = nn.Parameter(torch.empty(hidden_size, input_size))
@@ -163,6 +161,6 @@ class DenseRecurrentLayer(BaselineLayer):
         return folded_end_state(right_aligned(z, lengths), weight)
 
     def _kernel_pays(self, batch: int) -> bool:
-        """Whether m d_h (d_h + batch), the kernel's cost a step, is below folding's batch d_h^2."""
+        """Whether the kernel's cost per step, m d_h (d_h + batch), is below that of folding, batch d_h^2."""
         columns = self.input_size + 1
         return columns * (self.hidden_size + batch) < batch * self.hidden_size

@@ -1,4 +1,4 @@
-"""A weight matrix made small: low rank, sparse, quantized (Kusupati et al. 2018)."""
+"""A compressed weight matrix: low rank, sparse, quantized (Kusupati et al. 2018)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hadamrnn.bits import WeightBits, check_weight_bits
 from hadamrnn.errors import InputError
 from hadamrnn.nn.straight_through import quantize
 
-# Of a run: dense at first, then thresholded after every step, then with a fixed support.
+# Shares of a run: dense at first, then thresholded after every step, then with a fixed support.
 THRESHOLD_FROM, FREEZE_FROM = 1 / 3, 2 / 3
 
 
@@ -19,8 +19,8 @@ class FactoredWeight(nn.Module):
     Args:
         rank: None for a single factor.
         density: share of each factor's entries that may differ from 0. Training is iterative hard
-            thresholding: dense for a third of the run, for the next third only the largest entries survive a
-            step, then the support is fixed. Out of training the matrix is sparse from the start.
+            thresholding: dense for a third of the run, then only the largest entries survive a step, and in
+            the last third the support is fixed. Outside training the matrix is always sparse.
         weight_bits: of q, as everywhere.
     """
 
@@ -60,7 +60,7 @@ class FactoredWeight(nn.Module):
 
     @torch.no_grad()
     def constrain(self, progress: float) -> None:
-        """Zero what does not belong to the support."""
+        """Set the entries outside the support to zero."""
         if self.density == 1 or progress <= THRESHOLD_FROM:
             return
         for factor, support in zip(self.factors, self.supports, strict=True):
@@ -70,7 +70,7 @@ class FactoredWeight(nn.Module):
 
 
 def largest(weight: Tensor, density: float) -> Tensor:
-    """Return where the `density` largest entries are, bool, at least one.
+    """Return a mask of the largest entries, a share `density` of them and at least one.
 
     >>> largest(torch.tensor([[3.0, -1.0], [0.5, -4.0]]), 0.5)
     tensor([[ True, False],

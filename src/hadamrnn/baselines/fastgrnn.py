@@ -3,8 +3,8 @@
     s_t = W x_t + U h_(t-1)      z_t = sigmoid(s_t + b_z)      c_t = tanh(s_t + b_c)
     h_t = (zeta (1 - z_t) + nu) c_t + z_t h_(t-1)
 
-zeta and nu are sigmoids of two learnt numbers. `states_loop` is the definition; `fast_states` gives the same
-with a written-out adjoint.
+zeta and nu are sigmoids of two learnt numbers. `states_loop` is the definition; `fast_states` computes the
+same with an explicit adjoint.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.interface import Constrained
 
-STEPS_AT_ONCE = 16  # of the adjoint's whole-array passes: their operands then stay in the cache
+STEPS_AT_ONCE = 16  # in the whole-array passes of the adjoint, so that their operands stay in the cache
 Parameters = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # U, b_z, b_c, zeta, nu
 
 
@@ -36,7 +36,7 @@ class FastGRNN(BaselineLayer, Constrained):
         input_density, recurrent_density: share of nonzero entries, see `FactoredWeight`.
         memory_steps: how long untrained units remember, spread from one step to this many; None for the
             original's start, about four steps. Sequences longer than a few hundred steps need it.
-        piecewise: sigmoid and tanh made of straight lines, as integer arithmetic wants them.
+        piecewise: piecewise linear sigmoid and tanh, which suit integer arithmetic.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class FastGRNN(BaselineLayer, Constrained):
     def _remember(self, steps: int) -> None:
         """Open the gates for 1 to `steps` steps, evenly in the logarithm: m / (m + 1) keeps m steps.
 
-        What every step adds whatever its gate says, nu c_t, must then be small, or it drowns the input.
+        Every step adds nu c_t whatever its gate says. That must be small, or it hides the input.
         """
         self.gate_bias.copy_(torch.linspace(0.0, math.log(steps), self.hidden_size))
         self.candidate_bias.zero_()
@@ -108,18 +108,19 @@ def states_loop(inputs: Tensor, parameters: Parameters, piecewise: bool) -> Tens
 
 
 def fast_states(inputs: Tensor, parameters: Parameters, piecewise: bool) -> Tensor:
-    """Return every h_t, as `states_loop` does, with a cheaper gradient."""
+    """Return every h_t like `states_loop`, with a cheaper gradient."""
     states: Tensor = _FastStates.apply(inputs, *parameters, piecewise)  # type: ignore[no-untyped-call]
     return states
 
 
 class _FastStates(torch.autograd.Function):
-    """The loop with its adjoint written out, time first.
+    """The loop with an explicit adjoint, time first.
 
         dL/ds_t = g_t a_t      g_(t-1) = dL/dh_(t-1) + z_t g_t + U' dL/ds_t
         a_t = (h_(t-1) - zeta c_t) z'_t + (zeta (1 - z_t) + nu) c'_t
 
-    All a_t come at once, and so do the gradients of the parameters: a step is one product and three passes.
+    All a_t are computed at once, and so are the gradients of the parameters: a step is one product and three
+    passes.
     """
 
     @staticmethod

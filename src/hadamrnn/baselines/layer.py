@@ -14,7 +14,7 @@ from hadamrnn.nn.packing import check_lengths
 
 
 class BaselineLayer(RecurrentLayer):
-    """One layer, one direction. A subclass says what its states are; padding is dealt with here."""
+    """One layer, one direction. A subclass computes the states; padding is handled here."""
 
     needs_activation = False
 
@@ -31,7 +31,7 @@ class BaselineLayer(RecurrentLayer):
     def states(self, x: Tensor | Tokens, valid: Tensor | None) -> Tensor:
         """Return h_t for every t, `(batch, time, hidden_size)`; anything where `valid` is false.
 
-        `valid` is bool `(batch, time)`; most layers need not look: no step sees a later one.
+        `valid` is bool `(batch, time)`; most layers can ignore it, since no step sees a later one.
         """
 
     def every_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:

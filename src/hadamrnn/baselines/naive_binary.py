@@ -1,4 +1,4 @@
-"""The binary recurrent network without Hadamard's structure: what "never worked" (Ott et al. 2016)."""
+"""The binary recurrent network without Hadamard's structure, which "never worked" (Ott et al. 2016)."""
 
 from __future__ import annotations
 

@@ -1,13 +1,18 @@
-"""torch's own LSTM, GRU and RNN behind the interface of our layers."""
+"""torch's own LSTM, GRU and RNN behind the interface of our layers.
+
+`stacking` is num_layers, bidirectional and dropout, as in `torch.nn`.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from hadamrnn.baselines.layer import dense, valid_steps
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, check_choice
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.interface import RecurrentLayer
 
@@ -15,7 +20,7 @@ NONLINEARITIES = ("tanh", "relu")
 
 
 class NativeLayer(RecurrentLayer):
-    """A torch.nn.LSTM, GRU or RNN, stacked and bidirectional if wished.
+    """A torch.nn.LSTM, GRU or RNN, which may be stacked and bidirectional.
 
     >>> NativeLayer(nn.GRU(3, 8, batch_first=True)).end_state(torch.randn(5, 20, 3)).shape
     torch.Size([5, 8])
@@ -47,7 +52,7 @@ class NativeLayer(RecurrentLayer):
         if lengths is None:
             output, h_n = self.network(rows)
         else:
-            # torch packs no empty rows: they are run for one step, and blanked by the callers.
+            # torch cannot pack empty rows: they run for one step, and the callers blank them.
             packed = pack_padded_sequence(
                 rows, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
             )
@@ -62,20 +67,16 @@ def lstm(
     input_size: int,
     hidden_size: int,
     *,
-    num_layers: int = 1,
-    bidirectional: bool = False,
-    dropout: float = 0.0,
     forget_bias: float = 1.0,
     input_gate_bias: float = 0.0,
+    **stacking: Any,
 ) -> NativeLayer:
     """Return torch's LSTM, its forget gates biased open at the start.
 
     A `forget_bias` of log(m) lets an untrained network remember m steps; 0 is torch's own start. Over long
     sequences an `input_gate_bias` of -log(m) keeps memories from piling up (Tallec and Ollivier 2018).
     """
-    network = nn.LSTM(
-        input_size, hidden_size, num_layers, batch_first=True, dropout=dropout, bidirectional=bidirectional
-    )
+    network = nn.LSTM(input_size, hidden_size, batch_first=True, **stacking)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             if name.startswith("bias_ih"):  # torch orders the gates input, forget, cell, output
@@ -84,47 +85,14 @@ def lstm(
     return NativeLayer(network)
 
 
-def gru(
-    input_size: int,
-    hidden_size: int,
-    *,
-    num_layers: int = 1,
-    bidirectional: bool = False,
-    dropout: float = 0.0,
-) -> NativeLayer:
+def gru(input_size: int, hidden_size: int, **stacking: Any) -> NativeLayer:
     """Return torch's GRU."""
-    return NativeLayer(
-        nn.GRU(
-            input_size,
-            hidden_size,
-            num_layers,
-            batch_first=True,
-            dropout=dropout,
-            bidirectional=bidirectional,
-        )
-    )
+    return NativeLayer(nn.GRU(input_size, hidden_size, batch_first=True, **stacking))
 
 
-def rnn(
-    input_size: int,
-    hidden_size: int,
-    *,
-    num_layers: int = 1,
-    bidirectional: bool = False,
-    dropout: float = 0.0,
-    nonlinearity: str = "tanh",
-) -> NativeLayer:
+def rnn(input_size: int, hidden_size: int, *, nonlinearity: str = "tanh", **stacking: Any) -> NativeLayer:
     """Return torch's plain RNN, with tanh or ReLU."""
-    if nonlinearity not in NONLINEARITIES:
-        raise InputError(f"nonlinearity must be one of {', '.join(NONLINEARITIES)}, got {nonlinearity!r}.")
+    check_choice("nonlinearity", nonlinearity, NONLINEARITIES)
     return NativeLayer(
-        nn.RNN(
-            input_size,
-            hidden_size,
-            num_layers,
-            nonlinearity=nonlinearity,
-            batch_first=True,
-            dropout=dropout,
-            bidirectional=bidirectional,
-        )
+        nn.RNN(input_size, hidden_size, nonlinearity=nonlinearity, batch_first=True, **stacking)
     )

@@ -1,4 +1,4 @@
-"""Networks by name: HadamRNN and its competitors, built and read back by one door.
+"""Networks by name: HadamRNN and its competitors, built and loaded in one place.
 
 Start at `KINDS`. The names are what `--model` takes and what model files hold.
 """
@@ -26,7 +26,7 @@ from hadamrnn.nn.storage import read_model
 from hadamrnn.settings import coerce, field_types
 
 STACKING = ("num_layers", "bidirectional", "dropout")
-# Settings that not every kind has, with the value that stands for "not set".
+# Settings that not every kind has, with the value that means "not set".
 NEUTRAL = {
     "num_layers": 1,
     "bidirectional": False,
@@ -46,9 +46,9 @@ class Kind:
 
     Args:
         layer: takes input_size, hidden_size, the settings in `reads`, and further ones as `model_options`.
-        reads: the fields of `Network` that it knows.
-        quantized_readout: whether V has `weight_bits` too; the published networks that keep V in full
-            precision are counted, and run, with it so.
+        reads: the fields of `Network` that it takes.
+        quantized_readout: whether V has `weight_bits` too; some published networks keep V in full
+            precision, and so do their sizes and runs here.
     """
 
     layer: Callable[..., RecurrentLayer]
@@ -58,8 +58,9 @@ class Kind:
     @property
     def options(self) -> list[str]:
         """The names that `model_options` may hold."""
-        names = list(inspect.signature(self.layer).parameters)
-        return [name for name in names if name not in ("input_size", "hidden_size", *self.reads)]
+        parameters = inspect.signature(self.layer).parameters.values()
+        own = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+        return [name for name in own if name not in self.reads]
 
     @property
     def types(self) -> dict[str, Any]:

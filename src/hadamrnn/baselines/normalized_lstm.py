@@ -7,7 +7,7 @@ q draws each weight from its latent value w, clipped to [-a, a], a the width of 
     binary:   a with probability (1 + w/a) / 2, else -a          deterministic: a sign(w)
     ternary:  a sign(w) with probability |w/a|, else 0           deterministic: a sign(w) if |w/a| > 1/2
 
-Normalisation makes the scale a immaterial and the noise bearable. Out of training q is deterministic.
+Normalisation removes the effect of the scale a and dampens the noise. Outside training q is deterministic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hadamrnn.baselines.layer import BaselineLayer, projected
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.interface import Constrained
 
-GAIN_AT_START = 0.1  # keeps sigmoid and tanh out of saturation (Cooijmans et al. 2017)
+GAIN_AT_START = 0.1  # keeps sigmoid and tanh from saturating (Cooijmans et al. 2017)
 MOMENTUM = 0.1
 EPSILON = 1e-5
 

@@ -8,7 +8,7 @@ from torch.nn.utils.parametrizations import orthogonal
 
 from hadamrnn.baselines.dense import DenseRecurrentLayer
 from hadamrnn.baselines.orthogonal import bjorck
-from hadamrnn.errors import InputError
+from hadamrnn.errors import check_choice
 from hadamrnn.nn.interface import Constrained
 
 MAPS = ("cayley", "matrix_exp", "projection")
@@ -32,8 +32,7 @@ class ORNN(DenseRecurrentLayer, Constrained):
         self, input_size: int, hidden_size: int, *, recurrence: str = "linear", orthogonal_map: str = "cayley"
     ) -> None:
         super().__init__(input_size, hidden_size, recurrence)
-        if orthogonal_map not in MAPS:
-            raise InputError(f"orthogonal_map must be one of {', '.join(MAPS)}, got {orthogonal_map!r}.")
+        check_choice("orthogonal_map", orthogonal_map, MAPS)
         self.orthogonal_map = orthogonal_map
         self.recurrent = nn.Linear(hidden_size, hidden_size, bias=False)
         nn.init.orthogonal_(self.recurrent.weight)

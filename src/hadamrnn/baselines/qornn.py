@@ -14,8 +14,8 @@ from hadamrnn.nn.straight_through import quantize
 class QORNN(DenseRecurrentLayer):
     """h_t = sigma(q(W) h_(t-1) + q(U) x_t + b_i), W the orthogonal matrix nearest to a free one.
 
-    Gradients pass straight through q and through Bjorck's iteration. q(W) is only nearly orthogonal:
-    the fewer bits, the less.
+    Gradients pass straight through q and through Bjorck's iteration. q(W) is only nearly orthogonal,
+    less so with fewer bits.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The LSTM with p-bit weights, and p-bit states if wished (He et al. 2016; Alom et al. 2018)."""
+"""The LSTM with p-bit weights, and optionally p-bit states (He et al. 2016; Alom et al. 2018)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of `docs/edge.md`: Hadamard networks on microcontrollers, beside two cells of equal hidden size.
+"""The table of `docs/edge.md`: Hadamard networks on microcontrollers, beside two cells of the same size.
 
 The comparison cells are `devices/binary.c`, the dense binary product of the paper's count, and
 `devices/gru.c`, an 8-bit GRU; compiler, flags and emulator are the same for all. Start at `run_edge`.
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from hadamrnn.bench.shapes import SHAPES, draw_model
 from hadamrnn.errors import InputError
 from hadamrnn.export.report import measure
 from hadamrnn.export.targets import (
@@ -25,7 +24,17 @@ from hadamrnn.export.targets import (
     run,
     section_sizes,
 )
+from hadamrnn.fixedpoint.drawn import draw_model
+from hadamrnn.network import Network
+from hadamrnn.pages.document import Cell, Grid, grid_markdown
 
+NETWORKS = {
+    "copy 128": Network(10, 128, 9, input_kind="one_hot", activation_bits=12),
+    "128, one channel": Network(1, 128, 10, activation_bits=12),
+    "HAR 128, nine channels": Network(9, 128, 2, activation_bits=12),
+    "pMNIST 512": Network(1, 512, 10, activation_bits=12),
+    "1024 in two blocks": Network(1, 1024, 10, num_blocks=2, activation_bits=12),
+}
 RIVALS = {"binary": "dense binary product", "gru": "8-bit GRU cell"}
 RIVAL_SIZES = (128, 512)
 INTRODUCTION = """\
@@ -42,7 +51,7 @@ additions; it and the GRU cell leave out the read-out, the former its input as w
 
 @dataclass(frozen=True)
 class EdgeRow:
-    """One network on one target; what a rival leaves out is None."""
+    """One network on one target; None is what a rival does not have."""
 
     network: str
     target: str
@@ -62,7 +71,7 @@ def run_edge() -> tuple[list[EdgeRow], list[str]]:
         if target.missing_tools:
             left_out.append(f"{target.name}: no {', '.join(target.missing_tools)}")
             continue
-        for name, network in SHAPES.items():
+        for name, network in NETWORKS.items():
             try:
                 figures = measure(draw_model(network, name), target)
             except InputError as error:
@@ -93,7 +102,7 @@ def run_edge() -> tuple[list[EdgeRow], list[str]]:
 
 
 def measure_rival(rival: str, hidden_size: int, target: Target) -> EdgeRow:
-    """Build and count one step of a comparison cell."""
+    """Build a comparison cell and count one of its steps."""
     flags = ("-O2", f"-DHIDDEN={hidden_size}")
     with tempfile.TemporaryDirectory(prefix="hadamrnn-") as scratch:
         folder = Path(scratch)
@@ -119,24 +128,21 @@ def edge_page(rows: list[EdgeRow], left_out: list[str]) -> str:
         mine = [row for row in rows if row.target == target.name]
         if not mine:
             continue
-        unit = mine[0].unit
-        lines += [f"## {target.name}", ""]
-        lines += [f"| network | flash | code | RAM | stack | step, {unit} | read-out, {unit} |"]
-        lines += ["|---|---:|---:|---:|---:|---:|---:|"]
-        lines += [_line(row) for row in mine]
-        lines.append("")
+        unit = target.unit
+        header = ("network", "flash", "code", "RAM", "stack", f"step, {unit}", f"read-out, {unit}")
+        grid = Grid(header, tuple(map(_cells, mine)))
+        lines += [f"## {target.name}", "", grid_markdown(grid, numbers=6), ""]
     if left_out:
         lines += ["## Left out", "", *(f"- {line}" for line in left_out), ""]
     return "\n".join(lines)
 
 
-def _line(row: EdgeRow) -> str:
+def _cells(row: EdgeRow) -> tuple[Cell, ...]:
     figures = (row.flash, row.code, row.ram, row.stack, row.step, row.readout)
-    cells = " | ".join("-" if figure is None else f"{figure:,}" for figure in figures)
-    return f"| {row.network} | {cells} |"
+    return Cell(row.network), *(Cell("-" if figure is None else f"{figure:,}") for figure in figures)
 
 
 def _reason(error: InputError) -> str:
-    """Return why a program could not be built; that it is too big has many words."""
+    """Return why a program could not be built; linkers have several words for too big."""
     too_big = ("overflowed", "region", "too large", "ld returned")
     return "does not fit" if any(word in str(error) for word in too_big) else str(error)[:120]

@@ -1,7 +1,7 @@
-"""The table of `docs/estimators.md`: the classifier beside others, on real series out of sktime's wheel.
+"""The table of `docs/estimators.md`: the classifier beside others, on real series from sktime's package.
 
-The sets have a published cut into training and test parts. Every classifier has default settings but for its
-size. Start at `run_estimators`.
+The sets have published training and test parts. All classifiers have default settings except for their size.
+Start at `run_estimators`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifierCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, check_name
 from hadamrnn.estimators import HadamRNNClassifier
 from hadamrnn.pages.document import Cell, Grid, grid_markdown
 
@@ -72,7 +72,7 @@ class EstimatorRow:
 
 
 def run_estimators(sets: list[str], *, seeds: int = 5) -> tuple[list[EstimatorRow], list[str]]:
-    """Return a row for each set and classifier, and what was left out and why."""
+    """Return a row for each set and classifier, and what was left out with the reason."""
     left_out = []
     networks = dict(NETWORKS)
     if importlib.util.find_spec("numba") is None:
@@ -111,7 +111,7 @@ def measure_classifier(dataset: str, network: str, seeds: int) -> EstimatorRow:
 
 
 class FeatureClassifier:
-    """A linear classifier on standardised features of padded series: their values, or what a transform makes.
+    """A linear classifier on standardised features of padded series: their values, or a transform's output.
 
     Args:
         transform: with sktime's `fit_transform` and `transform` of arrays `(n, channels, time)`.
@@ -167,8 +167,7 @@ def _bytes(classifier: Any) -> int:
 
 def load_part(dataset: str, split: str) -> Part:
     """Return the series, `(time, channels)` each, and labels of the training or the test part of a set."""
-    if dataset not in LOADERS:
-        raise InputError(f"A set is one of {', '.join(LOADERS)}, got {dataset!r}.")
+    check_name("A set", dataset, LOADERS)
     if importlib.util.find_spec("sktime") is None:
         raise InputError(
             "These sets come with the package sktime. Install it: pip install 'hadamrnn[sktime]'"
@@ -188,7 +187,7 @@ def estimators_page(rows: list[EstimatorRow], seeds: int, left_out: list[str]) -
 
 
 def verdict(rows: list[EstimatorRow]) -> str:
-    """Return on which sets HadamRNN is ahead of all others, on which it is not, and which are not here."""
+    """Return the sets on which HadamRNN is ahead of all others, those on which it is not, and the rest."""
     sets = list(dict.fromkeys(row.dataset for row in rows))
     best = {
         name: max((row for row in rows if row.dataset == name), key=lambda row: row.accuracy) for name in sets

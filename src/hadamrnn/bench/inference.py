@@ -1,12 +1,12 @@
-"""`hadamrnn bench inference`: sequences a second of one network, by everything that can run it here.
+"""`hadamrnn bench inference`: sequences per second of one network, by every engine that is installed.
 
     c                  the exported C, compiled by the host's compiler, one stream at a time
     numpy              the reference engine, batched
     onnxruntime        the exported Scan, in float32 and in exact int64
     torch              the layer's own fast forms
-    plain              torch, a loop over time with the dense recurrent matrix: what a ratio divides by
+    plain              torch, a loop over time with the dense recurrent matrix: ratio 1
 
-All on one thread, in turns, the median of several rounds. Start reading at `run_inference`.
+All run on one thread, in turns; times are medians of several rounds. Start at `run_inference`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ import torch
 from numpy.typing import NDArray
 
 from hadamrnn.baselines.networks import build_model
-from hadamrnn.bench.shapes import draw_model
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, check_name
 from hadamrnn.export.c import source_files
+from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, signed_range
 from hadamrnn.network import Network
@@ -49,12 +49,11 @@ class InferenceWork:
     time: int
 
 
+COPY = Network(10, 128, 9, input_kind="one_hot", activation_bits=12)
 SHAPES = {
     "mnist": InferenceWork("mnist", Network(1, 512, 10, activation_bits=12), batch=32, time=784),
     "har": InferenceWork("har", Network(9, 128, 2, activation_bits=12), batch=128, time=128),
-    "copy": InferenceWork(
-        "copy", Network(10, 128, 9, input_kind="one_hot", activation_bits=12), batch=64, time=1020
-    ),
+    "copy": InferenceWork("copy", COPY, batch=64, time=1020),
 }
 
 # A batch of streams, each from a zero state to its last logits: the loop a gateway would write.
@@ -86,12 +85,9 @@ class InferenceRow:
 
 
 def run_inference(names: list[str], rounds: int = 3) -> tuple[list[InferenceRow], list[str]]:
-    """Measure each shape; return the rows and what was left out and why."""
+    """Measure each shape; return the rows, and what was left out with the reason."""
     for name in names:
-        if name not in SHAPES:
-            raise InputError(f"A shape must be one of {', '.join(SHAPES)}, got {name!r}.")
-    if rounds < 1:
-        raise InputError(f"rounds must be at least 1, got {rounds}.")
+        check_name("A shape", name, SHAPES)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     rows: list[InferenceRow] = []
@@ -160,23 +156,11 @@ def c_work(model: IntegerModel, codes: NDArray[np.int32], folder: Path) -> Work:
     )
     for name, text in {**source_files(model, "net"), "driver.c": driver}.items():
         (folder / name).write_text(text)
-    library = folder / "net.so"
-    command = [
-        "cc",
-        "-std=c99",
-        "-O3",
-        "-march=native",
-        "-shared",
-        "-fPIC",
-        "net.c",
-        "driver.c",
-        "-o",
-        "net.so",
-    ]
-    built = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    command = "cc -std=c99 -O3 -march=native -shared -fPIC net.c driver.c -o net.so"
+    built = subprocess.run(command.split(), cwd=folder, capture_output=True, text=True)
     if built.returncode:
         raise InputError(f"cc failed: {built.stderr[:200]}")
-    run_batch = ctypes.CDLL(str(library)).run_batch
+    run_batch = ctypes.CDLL(str(folder / "net.so")).run_batch
     run_batch.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long]
     run_batch.restype = None
     inputs = np.ascontiguousarray(codes, np.int16 if dense else np.uint32)
@@ -214,7 +198,7 @@ def _float_network(case: InferenceWork) -> tuple[SequenceModel, torch.Tensor]:
 
 
 def plain_forward(model: SequenceModel, x: torch.Tensor) -> torch.Tensor:
-    """Return V sigma(h_T) + b_o with h_t = W h_(t-1) + U x_t + b_i, W dense, one step after the other."""
+    """Return V sigma(h_T) + b_o with h_t = W h_(t-1) + U x_t + b_i, W dense, step by step."""
     from hadamrnn.nn.cell import HadamCell
     from hadamrnn.nn.rnn import HadamRNN
     from hadamrnn.nn.straight_through import quantize

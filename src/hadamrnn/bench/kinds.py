@@ -1,7 +1,7 @@
 """`hadamrnn bench training --model all`: a training step of each kind of network, beside HadamRNN's.
 
-All have the same hidden size, batch and threads, and take turns in one process; a row's ratio is the quotient
-of its median and HadamRNN's. Start at `run_models`.
+All have the same hidden size, batch and threads, and take turns in one process. A row's ratio is its median
+over HadamRNN's. Start at `run_models`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import torch
 
 from hadamrnn.baselines.networks import MODELS
 from hadamrnn.bench.training import SHAPES, make_batch, make_step, milliseconds
-from hadamrnn.errors import InputError
+from hadamrnn.errors import check_name
 from hadamrnn.network import HADAMRNN, Network
 from hadamrnn.training.presets import model_values
 
 
 @dataclass(frozen=True)
 class ModelRow:
-    """What was measured of one kind of network; `ratio` is how many steps of HadamRNN one of its takes."""
+    """The figures of one kind of network; `ratio` is the time of a step in steps of HadamRNN."""
 
     model: str
     shape: str
@@ -44,14 +44,8 @@ def run_models(
     """Measure the kinds of network in `names` ("all" for all) on one shape's batch, HadamRNN first."""
     chosen = MODELS if "all" in names else tuple(dict.fromkeys((HADAMRNN, *names)))
     for name in chosen:
-        if name not in MODELS:
-            raise InputError(f"model must be all or of {', '.join(MODELS)}, got {name!r}.")
-    if shape_name not in SHAPES:
-        raise InputError(f"A shape must be one of {', '.join(SHAPES)}, got {shape_name!r}.")
-    if min(hidden_size, rounds, threads) < 1:
-        raise InputError(
-            f"hidden_size, rounds and threads must be at least 1, got {hidden_size}, {rounds} and {threads}."
-        )
+        check_name("model", name, ("all", *MODELS))
+    check_name("A shape", shape_name, SHAPES)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -67,7 +61,7 @@ def run_models(
 
 
 def kind_network(name: str, shaped: Network, hidden_size: int) -> Network:
-    """Return the network of this kind for the task of `shaped`, its weights as wide as its kind has them.
+    """Return the network of this kind for the task of `shaped`, with its kind's default bits.
 
     >>> kind_network("qornn", Network(1, 512, 10, num_blocks=32), 128).weight_bits
     8
@@ -83,14 +77,14 @@ def kind_network(name: str, shaped: Network, hidden_size: int) -> Network:
 def _time(
     names: Sequence[str], shape_name: str, hidden_size: int, rounds: int, data_dir: str | None
 ) -> dict[str, float]:
-    """Return the median milliseconds of a step of each."""
+    """Return the median milliseconds of a step for each kind."""
     shape = SHAPES[shape_name]
     x, target = make_batch(shape, data_dir)
     steps = {}
     for name in names:
         network = kind_network(name, shape.network, hidden_size)
         steps[name] = make_step(replace(shape, network=network), "engine", x, target)
-        steps[name]()  # the first step pays for what is made once
+        steps[name]()  # the first step also sets things up
     times: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(rounds):
         for name, step in steps.items():

@@ -1,8 +1,7 @@
-"""What the loop around the engine costs: a step of `fit` beside forward, backward and Adam alone.
+"""The cost of the training loop: a step of `fit` beside forward, backward and Adam alone.
 
-`fit` draws and converts a batch, checks the loss, clips, counts sign flips and keeps its books. A watcher
-runs the bare step after every step of the loop, so both see the same moments of the machine. Start at
-`time_loop`.
+`fit` draws and converts a batch, checks the loss, clips, and counts sign flips. A watcher runs the bare step
+after every step of the loop, so both see the same load on the machine. Start at `time_loop`.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def time_loop(
 
 
 def _splits(network: Network, x: Tensor, target: Tensor) -> Splits:
-    """Return the batch as a task, in the form that tasks are stored in."""
+    """Return the batch as a task, stored as tasks are."""
     dense = x.is_floating_point()
     stored = (LEVELS * x).to(torch.uint8) if dense else x
     batch = Split(stored, target, levels=LEVELS if dense else None)

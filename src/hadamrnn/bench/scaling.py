@@ -1,4 +1,4 @@
-"""`hadamrnn bench training --scaling`: how a training step grows with length and with hidden size.
+"""`hadamrnn bench training --scaling`: how the time of a training step grows with length and hidden size.
 
 Lengths from 1e2 to 1e6 at hidden size 128, batch 1; hidden sizes from 64 to 4096 at 200 steps, batch 8,
 read out after every step, so that the scan does the work. One plot with a panel for each.
@@ -12,8 +12,7 @@ from statistics import median
 
 import torch
 
-from hadamrnn.baselines.networks import build_model
-from hadamrnn.bench.training import Step, extra_megabytes, milliseconds
+from hadamrnn.bench.training import Step, Workload, extra_megabytes, make_batch, make_step, milliseconds
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network
 from hadamrnn.pages.drawing import Canvas, styled, svg
@@ -43,8 +42,6 @@ def run_scaling(
     """Measure both series and write the plot, an SVG file."""
     if Path(out).suffix != ".svg":
         raise InputError(f"--out must name an .svg file, got {out!r}.")
-    if rounds < 1 or threads < 1:
-        raise InputError(f"rounds and threads must be at least 1, got {rounds} and {threads}.")
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -71,18 +68,8 @@ def _hidden_step(hidden_size: int) -> Step:
 
 
 def _step(network: Network, batch: int, time: int) -> Step:
-    torch.manual_seed(0)
-    model = build_model(network)
-    optimizer = torch.optim.Adam(model.parameters())
-    x = torch.rand(batch, time, network.input_size)
-    target = torch.randint(network.output_size, (batch, time) if network.every_output else (batch,))
-
-    def step() -> None:
-        optimizer.zero_grad()
-        model.loss(x, target).backward()
-        optimizer.step()
-
-    return step
+    shape = Workload("scaling", batch, time, network, ratio=0)
+    return make_step(shape, "engine", *make_batch(shape, None))
 
 
 def draw(points: list[ScalingRow]) -> str:

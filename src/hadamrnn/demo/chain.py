@@ -1,12 +1,11 @@
-"""From data to C, step by step, and what every step gave.
+"""From data to C, step by step, with the result of every step.
 
-Each step is what the command of the same name does: train, quantize, export, and the self-test of the
+Each step does what the command of the same name does: train, quantize, export, and the self-test of the
 exported folder, which replays real digits and compares every bit. Start at `run_demo`.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -32,6 +31,7 @@ from hadamrnn.quantization.chain import QuantizeConfig, quantize
 from hadamrnn.quantization.network import IntegerNetwork, input_codes
 from hadamrnn.training.config import resolve_config
 from hadamrnn.training.evaluate import evaluate
+from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.progress import Row, Watcher
 from hadamrnn.training.run import RunOptions, train
 
@@ -41,7 +41,7 @@ BOARD = "cortex-m4"
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demo's table shows. What could not be run is None, and `missing` says why, by field."""
+    """The figures of the demo's table. None could not be run, and `missing` says why, by field."""
 
     hidden_size: int
     weight_bits: int
@@ -66,7 +66,7 @@ def headline(result: DemoResult) -> str:
 
 
 def table(result: DemoResult) -> list[tuple[str, str]]:
-    """Return labels and values; a value that is missing says what to install."""
+    """Return labels and values; a missing value says what to install."""
     return [
         ("test accuracy, float", _percent(result.float_accuracy)),
         ("test accuracy, integer", _percent(result.integer_accuracy)),
@@ -98,11 +98,11 @@ def _count(instructions: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """The test digits as the integer network reads them, and how it learnt to."""
+    """The test digits as the integer network reads them, and its training curve."""
 
     pixels: NDArray[np.int64]  # (digits, steps), 0..16
     labels: NDArray[np.int64]  # (digits,)
-    probabilities: NDArray[np.float64]  # (digits, steps, classes), were the digit to end at that step
+    probabilities: NDArray[np.float64]  # (digits, steps, classes), if the digit ended at that step
     curve: tuple[Row, ...]  # one row a validation
 
     @property
@@ -132,7 +132,7 @@ def run_demo(
     splits = load_task("digits")
     integer, _ = quantize(outcome.model, splits, QuantizeConfig())
     size = fixedpoint.save(integer, out / "run" / fixedpoint.FILE_NAME)
-    reading = read_digits(integer, splits, out / "run" / "metrics.jsonl")
+    reading = read_digits(integer, splits, RunFolder.open(out / "run").rows())
     say("3/4  exporting C, compiling it and reading the test digits with it")
     export_digits(integer, splits, out / "c")
     c_accuracy, c_test, missing = check_c(integer, splits, out / "c")
@@ -180,7 +180,7 @@ def check_c(
 
 
 def count_instructions(integer: IntegerModel) -> tuple[int | None, str]:
-    """Return the instructions of a step on the board, counted in its emulator; else None and why."""
+    """Return the instructions of a step on the board, counted in an emulator; else None and the reason."""
     target = target_named(BOARD)
     if target.missing_tools:
         return (
@@ -189,12 +189,12 @@ def count_instructions(integer: IntegerModel) -> tuple[int | None, str]:
         )
     try:
         return measure(integer, target).step, ""
-    except InputError as error:  # installed in part, as a compiler without its C library
+    except InputError as error:  # partly installed, such as a compiler without its C library
         return None, f"not counted: {error}"
 
 
-def read_digits(integer: IntegerModel, splits: Splits, metrics: Path) -> Reading:
-    """Return what the integer network thinks of every test digit, pixel after pixel."""
+def read_digits(integer: IntegerModel, splits: Splits, curve: list[Row]) -> Reading:
+    """Return what the integer network predicts for every test digit, pixel by pixel."""
     codes, labels = _test_codes(integer, splits)
     engine = Engine(integer)
     state = engine.init(len(codes))
@@ -202,12 +202,11 @@ def read_digits(integer: IntegerModel, splits: Splits, metrics: Path) -> Reading
     for t in range(codes.shape[1]):
         engine.step(state, codes[:, t])
         logits.append(engine.read(state) * integer.logit_scale)
-    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
     return Reading(
         pixels=splits.test.x.squeeze(-1).long().numpy(),
         labels=labels,
         probabilities=softmax(np.stack(logits, axis=1)),
-        curve=tuple(Row(**row) for row in rows),
+        curve=tuple(curve),
     )
 
 

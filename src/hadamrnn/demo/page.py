@@ -1,4 +1,4 @@
-"""The demo's page: its table, how the network learnt, digits as it reads them, where the C is."""
+"""The demo's page: its table, the training curve, digits as the network reads them, links to the C."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ RIGHT, WRONG = 4, 2  # digits shown
 WIDTH = 4.4
 CLASSES = 10
 SIDE = 8  # of a digit, in pixels
-STRONG = 0.5  # of the largest count: the cell's colour carries a number in the paper's
+STRONG = 0.5  # of the largest count; cells above it have white numbers
 
 
 def write_page(result: DemoResult, reading: Reading, out: Path) -> Path:
-    """Write the page into the demo's folder; return where it is."""
+    """Write the page into the demo's folder and return its path."""
     path = out / FILE_NAME
     write_atomically(path, to_html(build_page(result, reading, out)).encode())
     return path
@@ -77,7 +77,7 @@ def build_page(result: DemoResult, reading: Reading, out: Path) -> Document:
 
 
 def shown_digits(reading: Reading) -> list[int]:
-    """Return the first digits read rightly, of different classes, then the first ones read wrongly."""
+    """Return the first correct digits, of different classes, then the first wrong ones."""
     right = np.flatnonzero(reading.classes == reading.labels)
     wrong = np.flatnonzero(reading.classes != reading.labels)
     _, first = np.unique(reading.labels[right], return_index=True)
@@ -101,13 +101,13 @@ def training_curves(reading: Reading) -> Picture:
 
 
 def confusion(reading: Reading) -> Picture:
-    """Which digit is taken for which, by the integer network over the test set."""
+    """The confusion matrix of the integer network over the test set."""
     counts = np.zeros((CLASSES, CLASSES), int)
     np.add.at(counts, (reading.labels, reading.classes), 1)
     with styled():
         canvas = Canvas(figsize=(WIDTH, 3.8))
         axes = canvas.subplots()
-        heat_map(axes, np.sqrt(counts), BLUE)  # single errors are seen beside two dozen right ones
+        heat_map(axes, np.sqrt(counts), BLUE)  # makes single errors visible beside large counts
         for (label, verdict), count in np.ndenumerate(counts):
             if count:
                 color = PAPER if count > STRONG * counts.max() else "black"
@@ -148,7 +148,7 @@ def reading_picture(reading: Reading, digit: int) -> Picture:
 def _probabilities(
     axes: Axes, probabilities: np.ndarray[tuple[int, int], np.dtype[np.float64]], written: int
 ) -> None:
-    """Draw classes by steps; the row of the digit that was written has a mark on its axis."""
+    """Draw classes by steps; the label of the written digit is bold."""
     heat_map(axes, np.pad(probabilities.T, ((0, 0), (1, 0))), ORANGE)
     axes.set_xlim(0.5, len(probabilities) + 0.5)
     axes.set_yticks(range(CLASSES))

@@ -12,7 +12,7 @@ from markupsafe import Markup
 Mark = Literal["", "better", "worse", "missing", "published", "code"]
 MARKS = {"better": "▲ ", "worse": "▼ "}
 
-# The colours of figures, which the colour-blind can tell apart.
+# The colours of figures, which colour-blind readers can tell apart.
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#777777"
 LINE, SOFT, PAPER = "#dddddd", "#444444", "#ffffff"
 
@@ -31,7 +31,7 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Cell:
-    """A text, and what it means: ahead of the paper or behind it, missing, published only, a command."""
+    """A text and its kind: better or worse than the paper, missing, published only, or a command."""
 
     text: str = ""
     mark: Mark = ""
@@ -39,13 +39,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: a header, and lines of as many cells."""
+    """A table: a header, and lines with a cell for each column."""
 
     header: tuple[str, ...]
     lines: tuple[tuple[Cell, ...], ...]
 
     def without_empty_columns(self) -> Grid:
-        """Return the grid less the columns that no line fills.
+        """Return the grid without the columns that are empty in every line.
 
         >>> Grid(("a", "b"), ((Cell("1"), Cell()),)).without_empty_columns().header
         ('a',)
@@ -58,7 +58,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure: SVG, and a caption that also says what it shows to those who do not see it."""
+    """A figure: SVG, and a caption that also serves readers who cannot see it."""
 
     name: str
     svg: str
@@ -67,7 +67,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Link:
-    """A way to something beside the document, and what it is."""
+    """A link to a file beside the document."""
 
     target: str
     text: str
@@ -75,7 +75,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a section: paragraphs and a table under a heading of its own, which may be empty."""
+    """Part of a section: an optional heading, paragraphs and a table."""
 
     title: str = ""
     paragraphs: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class Document:
 
 
 def to_html(document: Document) -> str:
-    """Return one HTML page that needs nothing else."""
+    """Return one self-contained HTML page."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("hadamrnn", "pages"),
         autoescape=True,
@@ -162,13 +162,13 @@ def _cell_markdown(cell: Cell) -> str:
 
 
 def _inlined(picture: Picture) -> Markup:
-    """Return the figure as it stands inside a page: in its colours, with a caption for a screen reader."""
+    """Return the figure for a page: in the page's colours, with a caption for screen readers."""
     label = Markup('<svg role="img" aria-label="{}" ').format(picture.caption)
     return Markup(_themed(picture.svg).replace("<svg ", label, 1))
 
 
 def _themed(svg: str) -> str:
-    """Return a figure whose colours are the page's.
+    """Return a figure in the page's colours.
 
     >>> _themed('<path style="fill: #0072b2; stroke: #000000"/>')
     '<path style="fill: var(--blue); stroke: var(--ink)"/>'

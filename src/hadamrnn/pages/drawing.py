@@ -1,6 +1,6 @@
-"""How figures are drawn: one style, and SVG that is the same to the byte for the same numbers.
+"""Drawing: one style, and SVG with the same bytes for the same numbers.
 
-Needs matplotlib, which the extra `report` brings: take its names from here, where its absence is explained.
+Needs matplotlib, from the extra `report`. Import its names from here, where a missing package is explained.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
     "svg",
 ]
 
-FAINTEST = 0.02  # of a heat map's strongest cell: fainter ones are left out
+FAINTEST = 0.02  # of a heat map's strongest cell; weaker ones are left out
 
 STYLE: Any = {
     "svg.hashsalt": "hadamrnn",
@@ -62,7 +62,7 @@ STYLE: Any = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw in this style, whatever the user's own settings are."""
+    """Draw in this style, whatever the user's settings."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
@@ -75,9 +75,9 @@ class Point:
 
     Args:
         size: in bytes or kilobytes, as the plot has it.
-        value: a share or a cross-entropy.
+        value: an accuracy or a cross-entropy.
         family: what kind of network it is.
-        validation: the figure by which it may be chosen.
+        validation: the figure for choosing between networks.
     """
 
     size: float
@@ -88,7 +88,7 @@ class Point:
 
 
 def front(points: Iterable[Point], lower_is_better: bool = False) -> list[Point]:
-    """Return the points that no other beats in both size and performance, by size.
+    """Return the points that no other point beats in both size and performance, by size.
 
     >>> points = [Point(1, 0.9, "a"), Point(2, 0.8, "b"), Point(3, 0.95, "c")]
     >>> [point.label for point in front(points)]
@@ -129,7 +129,7 @@ def scatter(
 def draw_front(
     axes: Axes, best: Sequence[Point], color: str, line: str, *, unit: float = 100, label: str | None = None
 ) -> None:
-    """Draw a front as steps; one point alone is none."""
+    """Draw a front as steps; a single point is no front."""
     if len(best) > 1:
         axes.plot(
             [point.size for point in best],
@@ -143,7 +143,7 @@ def draw_front(
 
 
 def heat_map(axes: Axes, values: ArrayLike, color: str) -> None:
-    """Draw a matrix in one colour, as opaque as the entry is large: it suits any ground.
+    """Draw a matrix in one colour, more opaque for larger entries, so it suits any background.
 
     Entry (i, j) is the unit square around x = j, y = i, with the first row on top.
     """
@@ -157,7 +157,7 @@ def heat_map(axes: Axes, values: ArrayLike, color: str) -> None:
 
 
 def svg(canvas: Canvas, name: str) -> str:
-    """Return the figure without date or prolog, its ids led by its name: several fit into one page."""
+    """Return the figure without date or prolog; its name prefixes its ids, so a page can hold several."""
     buffer = io.StringIO()
     canvas.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()

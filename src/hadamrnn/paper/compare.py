@@ -121,7 +121,7 @@ def figure(result: Result, activation_bits: int | None) -> float | None:
 
 
 def published(experiment: str, activation_bits: int | None) -> str:
-    """Return what the paper prints for an experiment; empty where it prints nothing.
+    """Return the figure that the paper prints for an experiment; empty if there is none.
 
     >>> published("pmnist-512-4bit", None), published("pmnist-512-4bit", 12)
     ('94.88', '94.90')

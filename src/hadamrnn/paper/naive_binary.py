@@ -52,7 +52,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Trial:
-    """One run; `validation` is None where it diverged before its first validation."""
+    """One run; `validation` is None if it diverged."""
 
     learning_rate: float
     validation: float | None
@@ -118,17 +118,8 @@ def _try(name: str, splits: Splits, budget: Budget, rate: float) -> tuple[Trial,
 
 
 def _config(model: str, budget: Budget, rate: float) -> TrainingConfig:
-    settings = {
-        "model": model,
-        "hidden_size": budget.hidden_size,
-        "weight_bits": budget.weight_bits,
-        "batch_size": budget.batch_size,
-        "steps": budget.steps,
-        "evaluate_every": max(1, budget.steps // 4),
-        "learning_rate": rate,
-        "gradient_clip": budget.gradient_clip,
-        "seed": budget.seed,
-    }
+    settings = {name: value for name, value in asdict(budget).items() if name != "delay"}
+    settings |= {"model": model, "learning_rate": rate, "evaluate_every": max(1, budget.steps // 4)}
     return resolve_config("copy", preset="quick", overrides=settings)
 
 

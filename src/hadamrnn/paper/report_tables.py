@@ -106,7 +106,7 @@ def times_section(results: Sequence[Result]) -> Section:
     )
     lines = []
     for time in TRAINING_TIMES:
-        first = (time.title, str(time.epochs), f"{time.hours:g}")
+        first = (time.title, str(TASKS[time.setup.task].epochs), f"{time.hours:g}")
         lines += _beside(Row(time.setup.task, time.title, "", time.setup), first, results, _times, 5)
     text = (
         "Table 4, Appendix E.1. The paper's hours are of a GeForce RTX 3080, our minutes of the processor "

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, check_choice
 from hadamrnn.files import read_json, write_atomically
 from hadamrnn.records import from_json
 
@@ -80,8 +80,7 @@ class Result:
     curve: dict[str, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.preset not in PRESETS:
-            raise InputError(f"preset must be one of {', '.join(PRESETS)}, got {self.preset[:40]!r}.")
+        check_choice("preset", self.preset, PRESETS)
         if not all(isinstance(self.config.get(name), str) for name in ("task", "model")):
             raise InputError("config must name its task and model.")
         columns = [self.curve.get(name, []) for name in CURVE]

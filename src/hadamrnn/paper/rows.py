@@ -119,7 +119,7 @@ def setup(
 
 @dataclass(frozen=True)
 class Row:
-    """One row. Figures of the paper are text as printed; empty where it prints none.
+    """One row. The paper's figures are text as printed; empty if there is none.
 
     Args:
         task: its name.

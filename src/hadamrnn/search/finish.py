@@ -1,11 +1,11 @@
-"""What a search leaves: the best network, trained into a run folder and quantized, its test, the front.
+"""The end of a search: train the best network into a run folder, quantize it, test it, write the front.
 
     OUT/trial-0012/    the best trial's run, trained again from its seed, with model.int.safetensors
     OUT/search.json    figures and every trial
     OUT/search.html    the front as a table and a plot
     OUT/front.svg      the plot alone
 
-The test set is read here alone, and once for each network that becomes the best. Start at `finish`.
+The test set is read only here, once for each network that becomes the best. Start at `finish`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Figures = dict[str, Any]
 def finish(study: Study, search: Search, out: Path, options: RunOptions) -> Figures:
     """Train, quantize and test the best network, write the files, and return the figures of search.json."""
     if not finished(study):
-        raise InputError("No trial has ended with a figure yet. Give the search more --trials or --minutes.")
+        raise InputError("No trial has finished yet. Give the search more --trials or --minutes.")
     best = study.best_trial
     figures: Figures = {
         **search.terms,
@@ -62,7 +62,7 @@ def finish(study: Study, search: Search, out: Path, options: RunOptions) -> Figu
 
 
 def front_points(study: Study, search: Search) -> list[Point]:
-    """Return the trials that no other beats in both bytes and validation metric, by size."""
+    """Return the trials that no other trial beats in both bytes and validation metric, by size."""
     return front(map(_point, finished(study)), lower_is_better=not search.maximize)
 
 
@@ -114,13 +114,13 @@ def page(figures: Figures, picture: Picture) -> Document:
 
 
 def _figures(best: FrozenTrial, search: Search, out: Path, options: RunOptions) -> Figures:
-    """Train the best trial's network again, quantize it, read the test set."""
+    """Train the best trial's network again, quantize it and test it."""
     candidate = read_network(best.user_attrs["network"])
     folder = out / f"trial-{best.number + 1:04}"
     config = make_config(**best.user_attrs["config"])
     outcome = _train(config, folder, options)
     if not outcome.finished:
-        raise InputError(f"The best network was stopped in {folder}. Repeat the command to go on with it.")
+        raise InputError(f"Training the best network stopped in {folder}. Repeat the command to continue.")
     splits = search.splits
     integer, _ = quantize(outcome.model, splits, integer_config(candidate))
     network = IntegerNetwork(integer)
@@ -151,16 +151,15 @@ def _figures(best: FrozenTrial, search: Search, out: Path, options: RunOptions) 
 
 
 def _train(config: TrainingConfig, folder: Path, options: RunOptions) -> Outcome:
-    """Train, or go on where an earlier search was stopped."""
-    if (folder / "config.yaml").is_file() and config_values(RunFolder.open(folder).config) == config_values(
-        config
-    ):
+    """Train, or continue where an earlier search stopped."""
+    begun = (folder / "config.yaml").is_file()
+    if begun and config_values(RunFolder.open(folder).config) == config_values(config):
         return resume(folder, options)
     return train(config, folder, options)
 
 
 def _known(out: Path, best: FrozenTrial) -> Figures | None:
-    """Return what an earlier search found for the same trial: the test set is not read again."""
+    """Return the figures of the same trial from an earlier search, so the test set is not read again."""
     try:
         known: Figures = json.loads((out / "search.json").read_text())["best"]
     except (FileNotFoundError, json.JSONDecodeError, KeyError):
@@ -176,14 +175,12 @@ def _point(trial: FrozenTrial) -> Point:
 
 
 def _summary(trial: FrozenTrial) -> Figures:
-    rates = {name: trial.params[name] for name in ("learning_rate", "signs")}
-    signs = trial.params.get("sign_learning_rate")
+    rates = ("learning_rate", "signs", "sign_learning_rate")
     return {
         "trial": trial.number,
         "validation": trial.value,
         "bytes": trial.user_attrs["bytes"],
         "instructions": trial.user_attrs["instructions"],
         **{name: trial.user_attrs["network"][name] for name in CHOICES},
-        **rates,
-        "sign_learning_rate": signs,
+        **{name: trial.params.get(name) for name in rates},
     }

@@ -1,7 +1,7 @@
 """Instructions of one step on a Cortex-M4: an estimate that needs no tools, and the count in the emulator.
 
     step     = d_h (20.7 + 1.6 k + c_p d_in)     blocks of 2^k; the last term for two dense channels or more
-    read-out = d_out (20 + r_p d_h)              added where every step is read out
+    read-out = d_out (20 + r_p d_h)              added if every step is read out
 
 The constants were fitted to counts of 43 networks (`gcc -O2`, packed weights, QEMU, as in docs/edge.md): 8 to
 1024 units, blocks of 4 to 1024, 1 to 45 channels. From 16 units on the estimate is within 10 % of the count.
@@ -9,10 +9,10 @@ The constants were fitted to counts of 43 networks (`gcc -O2`, packed weights, Q
 
 from __future__ import annotations
 
-from hadamrnn.bench.shapes import draw_model
 from hadamrnn.bits import WeightBits
 from hadamrnn.export.report import measure
 from hadamrnn.export.targets import target_named
+from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
 
 BOARD = "cortex-m4"
@@ -39,6 +39,6 @@ def can_count() -> bool:
 
 
 def count(network: Network) -> int:
-    """Return the counted instructions of a step; needs the tools. What the weights are does not matter."""
+    """Return the counted instructions of a step, which do not depend on the weights; needs the tools."""
     found = measure(draw_model(network), target_named(BOARD))
     return found.step + (found.readout if network.every_output else 0)

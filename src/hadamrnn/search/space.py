@@ -1,4 +1,4 @@
-"""What may be tried: every network of a family that fits a budget, by formula, before anything is trained.
+"""The search space: all networks of a family that fit a budget, found by formula before any training.
 
 Hidden sizes are 2^n and 3 2^n from 8 to 4096, in blocks of 2^k >= 4; U and V are ternary or have 2 to 8 bits,
 states 8 to 12. Start at `Space`.
@@ -24,13 +24,13 @@ SMALLEST_BLOCK = 4
 RATE_RANGE = 10.0  # learning rates are tried from a tenth to ten times the preset's
 
 
-CHOICES = ("hidden_size", "num_blocks", "weight_bits", "activation_bits")  # what candidates differ in
+CHOICES = ("hidden_size", "num_blocks", "weight_bits", "activation_bits")  # where candidates differ
 
 
 def payload_bytes(network: Network) -> int:
     """Return the weight payload of the integer file; an embedding table is not in it.
 
-    Sizes are multiples of 8, so every tensor but b_o is whole bytes and the sum rounds up once.
+    Sizes are multiples of 8, so every tensor but b_o fills whole bytes and the sum is rounded up once.
     """
     return -(-network_size(network).bits // 8)
 
@@ -66,9 +66,9 @@ class Space:
         return fits and (most is None or self.instructions(candidate) <= most)
 
     def draw(self, trial: Any) -> Network:
-        """Return the candidate of an optuna trial. Each choice leaves only what fits: none is drawn in vain.
+        """Return the candidate of an optuna trial. Each choice leaves only candidates that fit.
 
-        Categories must not change within a study, ranges of whole numbers may.
+        Within a study categories must not change, but ranges of integers may.
         """
         left = list(self.candidates)
         weights = [bits for bits in WEIGHT_BITS if any(each.weight_bits == bits for each in left)]
@@ -102,7 +102,7 @@ class Space:
         return min(self.candidates, key=distance)
 
     def _smallest(self) -> str:
-        """Return which budget is too small, and for what."""
+        """Return which budget is too small, and what it would need."""
         least = min(self.family, key=payload_bytes)
         needed = payload_bytes(least)
         if needed > self.budget.max_bytes:
@@ -119,7 +119,7 @@ class Space:
 
 
 def every_candidate(network: Network) -> list[Network]:
-    """Return the whole family, whatever it costs."""
+    """Return the whole family, whatever the budget."""
     return [
         replace(network, hidden_size=size, num_blocks=blocks, weight_bits=bits, activation_bits=states)
         for bits in WEIGHT_BITS

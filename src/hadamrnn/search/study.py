@@ -33,11 +33,11 @@ __all__ = [
 ]
 
 Study = optuna.study.Study
-TERMS = "terms"  # what all who work on a study must agree on
-STARTUP_TRIALS = 5  # that are not pruned
-WARMUP_PERCENT = 20  # of a training, in which nothing is pruned
+TERMS = "terms"  # the settings that all workers on a study share
+STARTUP_TRIALS = 5  # are not pruned
+WARMUP_PERCENT = 20  # of a training, before a trial may be pruned
 MASK = "***"
-# Of a URL: the value of an option that is named like a password, and what is between the user and the last @.
+# In a URL: the value of an option named like a password, and the text between the user and the last @.
 PASSWORDS = (
     re.compile(r"([?&](?:password|passwd|pwd|token)=)([^&]+)"),
     re.compile(r"(://[^:/@]*:)(.+)(?=@)"),
@@ -45,10 +45,10 @@ PASSWORDS = (
 
 
 def open_study(storage: str, name: str, terms: dict[str, Any], *, maximize: bool) -> Study:
-    """Return the study of that name, new or as it was left; its terms must be these.
+    """Return the study of that name, new or existing; its terms must be the same.
 
     Args:
-        storage: a file for a journal, which file systems may share, or a URL as sqlite:///study.db.
+        storage: a journal file, also on a shared file system, or a URL such as sqlite:///study.db.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(
@@ -72,11 +72,11 @@ def open_study(storage: str, name: str, terms: dict[str, Any], *, maximize: bool
 
 
 def choose_sampler(study: Study, seed: int, number: int, guess: dict[str, Any]) -> None:
-    """Let the draws of trial `number` hang on the seed, the number and the history alone.
+    """Make the draws of trial `number` depend only on the seed, the number and the history.
 
-    So a study that was stopped goes on as if it had not been, and two processes never draw the same trial.
-    The first trial is `guess`; so is the next one if it failed. Queueing the guess would race: two processes
-    that find an empty study would both queue it.
+    So a stopped study continues as if it had not stopped, and two processes never draw the same trial. The
+    first trial is `guess`, and so is the next one if it failed. Queueing the guess would be a race: two
+    processes that find an empty study would both queue it.
     """
     earlier = study.get_trials(deepcopy=False)[:number]
     first = all(trial.state == TrialState.FAIL for trial in earlier)
@@ -84,7 +84,7 @@ def choose_sampler(study: Study, seed: int, number: int, guess: dict[str, Any]) 
 
 
 class Sampler(optuna.samplers.TPESampler):
-    """Draws what is not given."""
+    """Draws the parameters that are not given."""
 
     def __init__(self, seed: int, given: dict[str, Any]) -> None:
         super().__init__(seed=seed, constant_liar=True)
@@ -99,7 +99,7 @@ class Sampler(optuna.samplers.TPESampler):
 
 
 def sign_trial(trial: Trial) -> None:
-    """Note who works on a trial."""
+    """Record which process works on a trial."""
     trial.set_user_attr("host", socket.gethostname())
     trial.set_user_attr("process", os.getpid())
 
@@ -110,16 +110,16 @@ def finished(study: Study) -> list[FrozenTrial]:
 
 
 def counted(study: Study) -> int:
-    """Return how many trials were made or are being made; those that failed or were stopped do not count.
+    """Return how many trials ended or are running; failed and stopped ones do not count.
 
-    Workers that look at the same moment may each begin the last one.
+    Workers that ask at the same moment may each start the last one.
     """
     states = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
     return len(study.get_trials(deepcopy=False, states=states))
 
 
 def _bury(study: Study) -> None:
-    """Give up the trials of processes on this machine that have been killed."""
+    """Mark the trials of killed processes on this machine as failed."""
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         here = trial.user_attrs.get("host") == socket.gethostname()
         if here and not _alive(int(trial.user_attrs.get("process", 0))):
@@ -128,7 +128,7 @@ def _bury(study: Study) -> None:
 
 def _alive(process: int) -> bool:
     if os.name != "posix":
-        return True  # there is no harmless signal to ask with
+        return True  # there is no harmless signal to test with
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -144,7 +144,7 @@ def _open_storage(place: str) -> BaseStorage:
         return JournalStorage(JournalFileBackend(place))
     try:
         return RDBStorage(place)
-    except Exception as error:  # whatever the database's driver raises
+    except Exception as error:  # database drivers raise errors of their own
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         for _, secret in (found for pattern in PASSWORDS for found in pattern.findall(place)):
             first = first.replace(secret, MASK).replace(unquote(secret), MASK)
@@ -152,7 +152,7 @@ def _open_storage(place: str) -> BaseStorage:
 
 
 def masked(place: str) -> str:
-    """Return a storage as it may be shown: without its password.
+    """Return a storage without its password, to show it.
 
     >>> masked("postgresql://me:a@b@host/db"), masked("mysql://host/db?user=me&password=s3")
     ('postgresql://me:***@host/db', 'mysql://host/db?user=me&password=***')

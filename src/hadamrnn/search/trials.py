@@ -1,4 +1,4 @@
-"""Trials: draw a network that fits, train it, quantize it, tell the study. Start at `run_trials`."""
+"""Trials: draw a network that fits, train it, quantize it, report it. Start at `run_trials`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Stop = Callable[[], bool]
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What is looked for: the best network of a task within a budget, from a preset's recipe."""
+    """A search for the best network of a task within a budget, by a preset's recipe."""
 
     splits: Splits
     preset: TrainingConfig
@@ -47,7 +47,7 @@ class Search:
 
     @property
     def terms(self) -> dict[str, Any]:
-        """What a study's trials have in common, as JSON has it."""
+        """What the trials of a study share, as JSON values."""
         length = {"epochs": self.preset.epochs, "steps": self.preset.steps}
         recipe = {"preset": self.preset.preset, "seed": self.preset.seed, **length}
         return {
@@ -62,7 +62,7 @@ class Search:
 
 
 class Reporter(Watcher):
-    """Tells a study how a trial is doing, in percent of its steps, and hears whether to go on."""
+    """Reports a trial's validations to the study, by percent of its steps, and asks whether to prune it."""
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
@@ -82,7 +82,7 @@ class Reporter(Watcher):
 def run_trials(
     study: Study, search: Search, trials: int, stop: Stop = lambda: False, say: Say = print
 ) -> None:
-    """Make trials until the study has `trials` of them, all workers together, or `stop` says so."""
+    """Run trials until all workers together have made `trials`, or until `stop` returns True."""
     space = search.space
     rates = {"learning_rate": search.preset.learning_rate, "signs": _signs(search.preset)}
     guess = {**space.indices(space.guess(search.preset)), **rates}
@@ -99,7 +99,7 @@ def run_trials(
 
 
 def _make(study: Study, trial: Trial, search: Search, space: Space, stop: Stop) -> str:
-    """Make one trial and tell the study; return a line about it."""
+    """Run one trial and report it to the study; return a line about it."""
     began = time.monotonic()
     candidate = space.draw(trial)
     config = search.config(candidate, draw_rates(trial, search.preset))
@@ -125,7 +125,7 @@ def _make(study: Study, trial: Trial, search: Search, space: Space, stop: Stop) 
         )
         if outcome.finished:
             value = integer_metric(outcome, search.splits, candidate)
-    except InputError as error:  # it diverged, or no shift holds its states: a bad trial, not a bad search
+    except InputError as error:  # it diverged, or no shift fits its states: a bad trial only
         study.tell(trial, state=TrialState.PRUNED)
         return f"{line}  {error}"
     seconds = time.monotonic() - began
@@ -139,19 +139,19 @@ def _make(study: Study, trial: Trial, search: Search, space: Space, stop: Stop) 
 
 
 def integer_metric(outcome: Outcome, splits: Splits, network: Network) -> float:
-    """Return the metric of a trained network over the validation set, once it is integers."""
+    """Return the validation metric of a trained network in integers."""
     integer, _ = quantize(outcome.model, splits, integer_config(network))
     return evaluate(IntegerNetwork(integer), splits.validation, splits.metric)
 
 
 def integer_config(network: Network) -> QuantizeConfig:
-    """Return how a candidate becomes integers: with its bits of the states."""
+    """Return how to quantize a candidate."""
     assert network.activation_bits is not None
     return QuantizeConfig(activation_bits=network.activation_bits)
 
 
 def _instructions(candidate: Network, search: Search) -> tuple[int, bool]:
-    """Return the instructions of a step, and whether they were counted: only a budget makes that worth it."""
+    """Return the instructions of a step, and whether they were counted, which only a budget needs."""
     if search.budget.max_instructions is not None and can_count():
         return count(candidate), True
     return estimate(candidate), False

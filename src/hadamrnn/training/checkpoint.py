@@ -1,7 +1,7 @@
-"""What a run needs to go on, in one safetensors file: tensors, and counters as JSON in the header.
+"""The checkpoint of a run, in one safetensors file: tensors, and counters as JSON in the header.
 
-One file, replaced in one step, so that it is whole at every moment. There is no state of a random
-generator in it: `hadamrnn.training.schedule` derives every draw from seed and step.
+The file is replaced in one step, so it is always whole. It holds no state of a random generator:
+`hadamrnn.training.schedule` derives every draw from the seed and the step.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 @dataclass
 class Counters:
-    """Where a run stands.
+    """The progress of a run.
 
-    `loss_sum` and `flips` count since the last row of metrics.jsonl. `level` is what the watched figure must
-    fall below to count as progress; `idle` counts the rows in which it did not.
+    `loss_sum` and `flips` count since the last row of metrics.jsonl. The watched figure must fall below
+    `level` to count as progress; `idle` counts the rows in which it did not.
     """
 
     step: int = 0
@@ -51,7 +51,7 @@ class Counters:
 
 
 def write_checkpoint(path: Path, groups: Mapping[str, Mapping[str, Tensor]], counters: Counters) -> None:
-    """Replace the checkpoint at `path`; each group of named tensors is found again by its name."""
+    """Replace the checkpoint at `path` by these groups of named tensors and counters."""
     tensors = {
         f"{group}/{name}": tensor.detach().contiguous()
         for group, members in groups.items()
@@ -72,7 +72,7 @@ def read_checkpoint(path: Path) -> tuple[dict[str, dict[str, Tensor]], Counters]
 
 
 def check_fits(groups: Mapping[str, Mapping[str, Tensor]], model: nn.Module, path: Path) -> None:
-    """Refuse a checkpoint of another network than `model`: by names, shapes and types of its tensors."""
+    """Refuse a checkpoint whose tensors differ from the model's in name, shape or type."""
     state = model.state_dict()
     check_tensors(groups.get("model", {}), state, path)
     if "best" in groups:
@@ -84,7 +84,7 @@ def check_fits(groups: Mapping[str, Mapping[str, Tensor]], model: nn.Module, pat
 
 
 def adam_tensors(optimizer: torch.optim.Adam, model: nn.Module) -> dict[str, dict[str, Tensor]]:
-    """Return Adam's state in groups, one for each kind of moment, by the names of the parameters."""
+    """Return Adam's state in groups, one for each moment, by parameter name."""
     states = {name: optimizer.state.get(parameter, {}) for name, parameter in model.named_parameters()}
     return {
         f"adam_{moment}": {name: state[moment] for name, state in states.items() if state}
@@ -95,12 +95,9 @@ def adam_tensors(optimizer: torch.optim.Adam, model: nn.Module) -> dict[str, dic
 def restore_adam(
     optimizer: torch.optim.Adam, model: nn.Module, groups: Mapping[str, Mapping[str, Tensor]]
 ) -> None:
-    """Give Adam the state that `adam_tensors` took."""
+    """Restore the state that `adam_tensors` returned."""
     for name, parameter in model.named_parameters():
-        state = {moment: groups[f"adam_{moment}"][name] for moment in MOMENTS if _has(groups, moment, name)}
+        found = {moment: groups.get(f"adam_{moment}", {}).get(name) for moment in MOMENTS}
+        state = {moment: tensor for moment, tensor in found.items() if tensor is not None}
         if state:
             optimizer.state[parameter] = state
-
-
-def _has(groups: Mapping[str, Mapping[str, Tensor]], moment: str, name: str) -> bool:
-    return name in groups.get(f"adam_{moment}", {})

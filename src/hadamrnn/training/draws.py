@@ -1,8 +1,8 @@
-"""Random draws from a generator of one's own, whoever makes them.
+"""Random draws from a generator of the run's own.
 
 torch's modules draw their weights, and dropout its masks, from one generator that all threads share.
-`Draws` hands them another one. It acts on the thread that enters it alone, so runs in several threads do
-not disturb each other, and the caller's random stream stays as it was.
+`Draws` gives them another one. It acts only on the thread that enters it, so runs in several threads do not
+disturb each other, and the caller's random stream is left alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Draws(TorchDispatchMode):
-    """Within it, torch draws from `generator`; `drawn` says whether it ever did.
+    """A context in which torch draws from `generator`; `drawn` says whether it did.
 
     The bits are those that torch's own generator gives after `manual_seed(seed)`.
 

@@ -1,4 +1,4 @@
-"""The run folder: everything a run is, on disk.
+"""The run folder: a run on disk.
 
 config.yaml          the whole configuration: `train --config` repeats the run
 run.json             versions, seed, threads, and the facts of the task that inference needs
@@ -40,7 +40,7 @@ PACKAGES = ("torch", "numpy", "safetensors")
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """What inference must know of the task a model was trained on; see `Splits` for the fields."""
+    """What inference must know about the task of a model; see `Splits` for the fields."""
 
     task: str
     metric: Metric
@@ -82,18 +82,18 @@ class Record:
 
 
 class RunFolder:
-    """A run on disk. Make one with `create`, find one with `open`."""
+    """A run on disk, from `create` or `open`."""
 
     def __init__(self, path: Path, config: TrainingConfig, record: Record) -> None:
         self.path = path
         self.config = config
-        self.record = record
+        self.record, self.facts = record, record.facts
+        self.metrics_path = path / "metrics.jsonl"
+        self.model_path = path / "model.safetensors"
+        self.resume_path = path / "resume.safetensors"
+        self.events_path = path / "tensorboard"
         self.saved_step: int | None = None
         self._metrics_digest = hashlib.sha256()
-
-    @property
-    def facts(self) -> TaskFacts:
-        return self.record.facts
 
     @staticmethod
     def create(
@@ -127,32 +127,16 @@ class RunFolder:
         record = from_json(Record, values, path / "run.json")
         return RunFolder(path, read_config(path / "config.yaml"), record)
 
-    @property
-    def metrics_path(self) -> Path:
-        return self.path / "metrics.jsonl"
-
-    @property
-    def model_path(self) -> Path:
-        return self.path / "model.safetensors"
-
-    @property
-    def resume_path(self) -> Path:
-        return self.path / "resume.safetensors"
-
-    @property
-    def events_path(self) -> Path:
-        return self.path / "tensorboard"
-
     def trained_model_path(self) -> Path:
-        """Return where the model is, if the run has got as far as keeping one."""
+        """Return the path of the model; raise if the run has not saved one yet."""
         if not self.model_path.is_file():
             raise InputError(
-                f"{self.path} holds no model yet. Go on with: hadamrnn train --resume {self.path}."
+                f"{self.path} holds no model yet. Continue with: hadamrnn train --resume {self.path}."
             )
         return self.model_path
 
     def version_changes(self) -> list[str]:
-        """Return what is no longer as it was when the run began, which may cost its bits."""
+        """Return the versions that changed since the run began, which may change its bits."""
         began = self.record.versions
         return [
             f"{name} {now}, was {began.get(name)}"
@@ -161,15 +145,15 @@ class RunFolder:
         ]
 
     def sweep(self) -> None:
-        """Remove the half-written files that a kill leaves behind."""
+        """Remove half-written files that a killed process left behind."""
         for name in ("resume.safetensors", "model.safetensors"):
             for leftover in self.path.glob(f".{name}.*"):
                 leftover.unlink(missing_ok=True)
 
     def cut_metrics(self, size: int, sha256: str | None) -> None:
-        """Drop the rows that were written after the checkpoint: they come again.
+        """Drop the rows that were written after the checkpoint; they will be written again.
 
-        Those before must be the ones it knows, by their checksum (None: a checkpoint that holds none).
+        The rows before must match its checksum (None: the checkpoint has none).
         """
         self.metrics_path.touch()
         content = read_regular(self.metrics_path)[:size]
@@ -198,7 +182,7 @@ class RunFolder:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Turn a full disk into one line that says what is left."""
+        """Turn a full disk into one line that says which checkpoint is intact."""
         try:
             yield
         except OSError as error:
@@ -208,14 +192,14 @@ class RunFolder:
                 kept = f"the checkpoint of step {self.saved_step} is intact"
             raise OSError(
                 f"{self.path} cannot be written ({error.strerror}): the run has stopped, {kept}. "
-                f"Make room, then go on with: hadamrnn train --resume {self.path}"
+                f"Make room, then continue with: hadamrnn train --resume {self.path}"
             ) from error
 
 
 def check_free(path: str | Path) -> None:
     """Refuse a folder that already holds something (hidden files aside).
 
-    A run.json alone does not count: it is what a kill in the first milliseconds leaves.
+    A run.json alone does not count: a process killed in its first milliseconds leaves it.
     """
     path = Path(path)
     if path.exists() and not path.is_dir():
@@ -224,7 +208,7 @@ def check_free(path: str | Path) -> None:
     if any(not name.startswith(".") for name in names - {"run.json"}):
         raise InputError(
             f"A new run needs a new or empty folder, but {path} holds files. "
-            f"Choose another, or go on with: hadamrnn train --resume {path}."
+            f"Choose another, or continue with: hadamrnn train --resume {path}."
         )
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from hadamrnn.data.splits import Splits
@@ -13,7 +14,6 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.storage import save_model
 from hadamrnn.training.checkpoint import check_fits, read_checkpoint, write_checkpoint
 from hadamrnn.training.config import TrainingConfig
-from hadamrnn.training.events import open_events
 from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.objective import Objective
 from hadamrnn.training.processes import Processes
@@ -25,7 +25,7 @@ CHECKPOINT_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended; `finished` is False where it was asked to stop."""
+    """How a run ended; `finished` is False if it was asked to stop."""
 
     model: SequenceModel
     finished: bool
@@ -50,12 +50,12 @@ def fit(
     """Train `model` in place and return the outcome, with the best model by validation.
 
     Args:
-        folder: where rows, checkpoints and the best model go; a checkpoint in it is gone on from.
-        watcher: who is shown the progress.
-        processes: who shares the work; this process alone by default.
-        objective: what is minimised and what the best is judged by; see `Trainer`.
-        checkpoint_seconds: between checkpoints. Shorter costs time, never bits.
-        stop: asked after every step; True ends the run with a checkpoint (several processes: soon).
+        folder: where rows, checkpoints and the best model go; a checkpoint in it is continued.
+        watcher: shows the progress.
+        processes: share the work; by default this process alone.
+        objective: what is minimised, and how the best model is chosen; see `Trainer`.
+        checkpoint_seconds: between checkpoints; does not change the result.
+        stop: asked after every step; True ends the run with a checkpoint (several processes: soon after).
     """
     session = Session(Trainer(model, splits, config, processes, objective), folder, watcher or Watcher())
     session.run(checkpoint_seconds, stop)
@@ -63,7 +63,7 @@ def fit(
 
 
 class Session:
-    """One sitting of a run: from its start or a checkpoint until it ends, is stopped or killed."""
+    """A run in one process, from its start or a checkpoint until it ends or is stopped."""
 
     def __init__(self, trainer: Trainer, folder: RunFolder | None, watcher: Watcher) -> None:
         self.trainer = trainer
@@ -100,7 +100,7 @@ class Session:
         finally:
             self.watcher.close()
             if self._events is not None:
-                with suppress(OSError):  # every row was flushed: there is nothing left to lose
+                with suppress(OSError):  # every row was flushed, so nothing is lost
                     self._events.close()
 
     def outcome(self) -> Outcome:
@@ -115,7 +115,7 @@ class Session:
         )
 
     def _resume(self) -> None:
-        """Go on from the folder's checkpoint, if there is one."""
+        """Continue from the folder's checkpoint, if there is one."""
         if self.source is not None and self.source.resume_path.is_file():
             groups, counters = read_checkpoint(self.source.resume_path)
             check_fits(groups, self.trainer.model, self.source.resume_path)
@@ -126,7 +126,7 @@ class Session:
             counters = self.trainer.counters
             self.folder.cut_metrics(counters.metrics_bytes, counters.metrics_sha256)
             if self.trainer.finished:
-                self._save()  # the kill may have come between the checkpoint and the model
+                self._save()  # it may have been killed between writing the checkpoint and the model
             else:
                 with self.folder.guarded():
                     self._events = open_events(self.folder.events_path, self.trainer.counters.step)
@@ -144,7 +144,7 @@ class Session:
         self.watcher.row(row, best)
 
     def _save(self) -> None:
-        """Write the checkpoint, then the best model it knows of."""
+        """Write the checkpoint, then the best model so far."""
         if self.folder is None:
             return
         with self.folder.guarded():
@@ -154,7 +154,7 @@ class Session:
                 save_model(self.trainer.best_model(), self.folder.model_path)
 
     def _keep_best(self) -> str:
-        """Write the best model of a run that has gone wrong, and return a line about what is left."""
+        """Write the best model of a run that diverged, and return a line about it."""
         advice = "Try a smaller learning_rate, or a gradient_clip."
         if not self.trainer.best:
             return f"There had been no validation yet, so no model was kept. {advice}"
@@ -162,3 +162,15 @@ class Session:
             with self.folder.guarded():
                 save_model(self.trainer.best_model(), self.folder.model_path)
         return f"The best model, of step {self.trainer.counters.best_step}, was kept. {advice}"
+
+
+def open_events(folder: Path, start_step: int) -> Any | None:
+    """Return a `SummaryWriter` on a new TensorBoard file in `folder`, or None without tensorboardX.
+
+    TensorBoard drops what earlier files have after `start_step`.
+    """
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder), purge_step=start_step + 1 if start_step else None)

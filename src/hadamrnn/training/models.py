@@ -1,4 +1,4 @@
-"""From a configuration and the facts of a task to a network. Start at `build`."""
+"""From a configuration and a task to a network. Start at `build`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ THRESHOLD_SAMPLES = 64
 
 
 def task_network(config: TrainingConfig, splits: Splits) -> Network:
-    """Return the configuration's network with what the task says: its inputs and its outputs."""
+    """Return the configuration's network with the inputs and outputs of the task."""
     embedded = splits.vocabulary_size is not None and not splits.one_hot
     if config.embedding_size is not None and not embedded:
         raise InputError(f"The task {splits.task} has no embedding: leave embedding_size out.")
@@ -39,19 +39,15 @@ def task_network(config: TrainingConfig, splits: Splits) -> Network:
 
 
 def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
-    """Return the network that a run starts from: its weights hang on the configuration's seed alone."""
-    with Draws(config.seed):
-        return _draw(config, splits)
-
-
-def _draw(config: TrainingConfig, splits: Splits) -> SequenceModel:
+    """Return the network that a run starts from; its weights depend only on the configuration's seed."""
     network = task_network(config, splits)
     needed = weight_bytes(network) + batch_bytes(network, config, splits)
     check_memory(needed, "Training", "Choose a smaller hidden_size, num_layers or batch_size.")
-    model = build_model(network)
-    if config.negative_signs is not None:
-        for cell in _cells(model):
-            cell.draw_signs(config.negative_signs)
+    with Draws(config.seed):
+        model = build_model(network)
+        if config.negative_signs is not None:
+            for cell in _cells(model):
+                cell.draw_signs(config.negative_signs)
     if model.embedding is not None:
         with torch.no_grad():
             model.embedding.weight.mul_(config.embedding_scale)
@@ -64,10 +60,10 @@ def _draw(config: TrainingConfig, splits: Splits) -> SequenceModel:
 
 
 def weight_bytes(network: Network) -> int:
-    """Return what training holds of the weights: themselves, their gradient and Adam's two averages.
+    """Return the bytes that training needs for the weights, their gradient and Adam's two averages.
 
-    The network is built on torch's meta device, where tensors have a shape and no memory. A Paley or
-    Williamson factor of W is held as a matrix.
+    The network is built on torch's meta device, where tensors have a shape but no memory. A Paley or
+    Williamson factor of W is kept as a matrix.
     """
     if network.model == "ornn":  # torch's parametrization needs real tensors; an rnn has the same sizes
         network = replace(network, model="rnn", recurrence="linear", model_options={})

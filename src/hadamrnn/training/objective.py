@@ -1,4 +1,4 @@
-"""What a run minimises, and what its weights are judged by."""
+"""What a run minimises, and how its weights are judged."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hadamrnn.training.evaluate import evaluate
 
 
 class Objective(nn.Module):
-    """The model's own loss, and the task's metric over validation data; subclasses have others.
+    """The model's own loss, and the task's metric over validation data; subclasses may change both.
 
     Args:
-        model: the network in training. It is a submodule, so that processes find its parameters here.
+        model: the network in training, a submodule so that processes find its parameters.
     """
 
     def __init__(self, model: SequenceModel) -> None:
@@ -25,5 +25,5 @@ class Objective(nn.Module):
         return self.model.loss(x, target, lengths)
 
     def score(self, model: SequenceModel, split: Split, metric: Metric) -> float:
-        """Return the metric of `model`, which is the one in training or an average of its weights."""
+        """Return the metric of `model`: the one in training, or the average of its weights."""
         return evaluate(model, split, metric)

@@ -23,9 +23,9 @@ Values = dict[str, Any]
 HELD: Values = {"sign_freeze_epoch": 0.0}
 # The paper's way: signs learn with the rest, all the time.
 LEARNT: Values = {"sign_freeze_epoch": None}
-# Where words matter more than their places: without negative signs W^2 = I, so half of the states add words
-# up wherever they stand. Words begin near zero, so that rare ones add no noise, and some are hidden. A bias
-# would add up over the padding too, by less than half a code a step, which an integer network rounds away.
+# For tasks in which words matter more than their positions: without negative signs W^2 = I, so half of the
+# states sum words at any position. Words begin near zero, so that rare ones add no noise; some are hidden. A
+# bias would add up over the padding, by less than half a code per step, which an integer network rounds away.
 BAG: Values = {"negative_signs": 0.0, "input_bias": False, "embedding_scale": 0.02, "input_dropout": 0.3}
 
 PAPER_MNIST: Values = {
@@ -49,8 +49,8 @@ CHOSEN_IOT: Values = {"hidden_size": 512, "epochs": 100, "batch_size": 64, "lear
 # large gradients of a thousand steps ago and crawls: at delay 150, 1500 steps end at 1.5e-2 (rate 1e-3) or
 # 2.5e-4 (1e-2); with 0.95 at 1.3e-8 (rate 1e-2), on the same seed. At delay 1000, 2000 steps end at 2.1e-7.
 COPY: Values = {"hidden_size": 128, "batch_size": 128, "learning_rate": 1e-2, "adam_beta2": 0.95}
-# Four times the paper's batch costs little more a step, and its rate can be higher; averaged weights hold
-# still while the grid of single ones jumps. A few hidden pixels keep 40 epochs from overfitting.
+# Four times the paper's batch costs little more per step and allows a higher rate. Averaged weights stay
+# steady while the quantized ones jump. A few hidden pixels keep 40 epochs from overfitting.
 BEST_MNIST: Values = {
     "hidden_size": 512,
     "epochs": 40,
@@ -155,8 +155,8 @@ def preset_values(task: str, preset: str) -> Values:
     return {**recipes["*"], **recipes[task]}
 
 
-# A grid reaches to the largest weight: with few points, and that one far out, most weights round to zero.
-# pMNIST, 512 units, 2 bits, validation after 8 epochs: 90.7 % as it comes, 94.2 % clipped.
+# The grid spans the largest weight. With few points and one large weight, most others round to zero.
+# pMNIST, 512 units, 2 bits, validation after 8 epochs: 90.7 % without clipping, 94.2 % with it.
 FEW_BITS: dict[str, Values] = {
     "ternary": {"weight_clip": 1.5},
     "2": {"weight_clip": 1.5},
@@ -173,8 +173,8 @@ def bits_values(preset: str, weight_bits: object) -> Values:
     return {} if preset == "paper" else FEW_BITS.get(str(weight_bits), {})
 
 
-# The recipes are HadamRNN's. A baseline has no signs, no blocks and weights of its own width, and at
-# d_h^2 a step it starts from a smaller state.
+# The recipes are HadamRNN's. A baseline has no signs, no blocks and its own weight bits, and since a step
+# costs d_h^2, a smaller state by default.
 BASELINE: Values = {
     "hidden_size": 128,
     "num_blocks": 1,

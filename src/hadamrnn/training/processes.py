@@ -1,7 +1,7 @@
 """One process, or several that share each step: data parallel under torchrun, by lightning-fabric.
 
-`join_processes` is the one door. Every process takes `batch_size` samples of a step and gradients
-are averaged, so two processes do what one does with twice the batch.
+Start at `join_processes`. Every process takes `batch_size` samples per step and gradients are averaged, so
+two processes do what one does with twice the batch.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from torch import Tensor
 from hadamrnn.errors import InputError
 from hadamrnn.training.objective import Objective
 
-AGREE_STEPS = 20  # between two questions to all processes: each costs a round trip
+AGREE_STEPS = 20  # between two agreements of all processes, each of which costs a round trip
 
 LossFunction = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 
 class Processes:
-    """A single process; also what the loop asks of several."""
+    """A single process, and the interface of several."""
 
     rank = 0
     count = 1
 
     def loss_function(self, objective: Objective) -> LossFunction:
-        """Return `objective.loss`, arranged so that its gradients are averaged over the processes."""
+        """Return `objective.loss`, with gradients averaged over the processes."""
         return objective.loss
 
     def mean(self, value: float) -> float:
@@ -36,7 +36,7 @@ class Processes:
         return value
 
     def agree(self, wish: bool, step: int) -> bool:
-        """Whether any process has the wish, after `step` steps: all get the same answer."""
+        """Return whether any process has the wish after `step` steps; all get the same answer."""
         return wish
 
 

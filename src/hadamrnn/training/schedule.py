@@ -1,7 +1,7 @@
-"""When things happen in a run: functions of the step alone.
+"""The schedule of a run, as functions of the step alone.
 
-Whoever knows the step knows the learning rate, whether signs still learn, which samples come next
-and the seed of dropout. So a run resumes from a number, not from a history.
+The step determines the learning rate, whether signs still learn, which samples come next and the seed of
+dropout. So a run can resume from a number, without a history.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
 from hadamrnn.training.config import TrainingConfig
 
-SETTLED_RATE = 0.1  # of a cosine: the loss that a higher rate leaves is mostly its own noise
+SETTLED_RATE = 0.1  # of a cosine: at higher rates differences in loss are mostly noise
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Schedule:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Whole batches in the training set. The remainder sits out; each epoch it is another one."""
+        """Whole batches in the training set. The remainder is left out, a different one each epoch."""
         return self.samples // self.batch_size
 
     @property
@@ -62,15 +62,15 @@ class Schedule:
         return self.config.evaluate_every or self.steps_per_epoch
 
     def ends_row(self, step: int) -> bool:
-        """Whether a validation follows after `step` steps."""
+        """Whether there is a validation after `step` steps."""
         return step % self.row_steps == 0 or step == self.total_steps
 
     def row_start(self, step: int) -> int:
-        """Return where the row began that `step` ends."""
+        """Return the step at which the row that ends at `step` began."""
         return (step - 1) // self.row_steps * self.row_steps
 
     def rate_factor(self, step: int) -> float:
-        """Return what the learning rates are multiplied with.
+        """Return the factor of the learning rates.
 
         exponential: factor^floor(step / steps_per_epoch)     cosine: (1 + cos(pi step / total)) / 2
         """
@@ -81,7 +81,7 @@ class Schedule:
         return 1.0
 
     def may_stop(self, step: int) -> bool:
-        """Whether validations count for early stopping: of a cosine, once it has fallen."""
+        """Whether validations count for early stopping: with a cosine, once the rate has fallen."""
         return self.config.decay != "cosine" or self.rate_factor(step) <= SETTLED_RATE
 
     def signs_learn(self, step: int) -> bool:

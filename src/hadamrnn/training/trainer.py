@@ -1,4 +1,4 @@
-"""Trainer: a model, its optimizer and its counters, and the one step that moves them."""
+"""Trainer: a model, its optimizer and its counters, and the training step."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Trainer:
 
     Args:
         model: trained in place.
-        splits: the task; its test split is never touched. Without validation samples no weights are the
-            best, and the last ones stand.
+        splits: the task; its test split is never used. Without validation samples the last weights are
+            kept.
         config: the recipe.
-        processes: who shares the work; this process alone by default.
-        objective: what is minimised and what weights are judged by; the model's own loss and the task's
-            metric by default.
+        processes: share the work; by default this process alone.
+        objective: what is minimised, and how weights are judged; by default the model's own loss and the
+            task's metric.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class Trainer:
         self._constrained = [layer for layer in model.modules() if isinstance(layer, Constrained)]
         self._signs = sign_parameters(model)
         self._quantized = quantized_parameters(model)
-        for latent in self._signs:  # held ones need no gradient, and the engine then leaves it out
+        for latent in self._signs:  # held signs need no gradient, so the engine skips it
             latent.requires_grad_(self.schedule.signs_learn(0))
         self._loss = self.processes.loss_function(self.objective)
         self._draws = Draws()
-        self._model_draws = True  # the first step finds out
+        self._model_draws = True  # until the first step shows otherwise
         learnt = {id(latent) for latent in self._signs}
         others = [parameter for parameter in model.parameters() if id(parameter) not in learnt]
         self.optimizer = torch.optim.Adam(
@@ -131,7 +131,7 @@ class Trainer:
         return value
 
     def validate(self) -> tuple[Row, bool]:
-        """Return the row that ends here, and whether its model is the best so far; keep it if so."""
+        """Return the row that ends here and whether its model is the best so far, which is then kept."""
         counters, schedule = self.counters, self.schedule
         try:
             check_finite(self.model)
@@ -168,7 +168,7 @@ class Trainer:
         return model.eval()
 
     def state(self) -> Groups:
-        """Return all tensors that the next step depends on, and the best model's."""
+        """Return all tensors that the next step depends on, and those of the best model."""
         groups: Groups = {
             "model": dict(self.model.state_dict()),
             "best": self.best,
@@ -179,7 +179,7 @@ class Trainer:
         return groups
 
     def restore(self, groups: Groups, counters: Counters) -> None:
-        """Go back to a state; what follows is what followed then, to the last bit."""
+        """Restore a state; training continues as it did then, bit for bit."""
         self.model.load_state_dict(groups["model"])
         restore_adam(self.optimizer, self.model, groups)
         if self._average is not None:
@@ -189,7 +189,7 @@ class Trainer:
         self._positive = self._are_positive()
 
     def _count_idle(self, row: Row) -> None:
-        """Count the rows in sequence that made no progress."""
+        """Count the consecutive rows without progress."""
         counters = self.counters
         falls = row.validation_metric is None or self.splits.metric != "accuracy"
         value = row.loss if row.validation_metric is None else row.validation_metric
@@ -200,7 +200,7 @@ class Trainer:
             counters.idle += 1
 
     def _candidate(self) -> SequenceModel:
-        """Return the model to be validated: the average of the weights if one is kept."""
+        """Return the model to validate: the average of the weights if there is one."""
         if self._average is None:
             return self.model
         assert isinstance(self._average.module, SequenceModel)
@@ -211,7 +211,7 @@ class Trainer:
         factor = self.schedule.rate_factor(step)
         learning = bool(self._signs) and self.schedule.signs_learn(step)
         if not learning and self.processes.count == 1:
-            # Several processes keep asking for the gradient: it was promised when they joined.
+            # Several processes must keep the gradient, which they agreed on when they joined.
             for latent in self._signs:
                 latent.requires_grad_(False)
         rates = [self.config.learning_rate, self.config.sign_learning_rate]
@@ -234,7 +234,7 @@ class Trainer:
         return values.to(self.dtype) if values.is_floating_point() else values
 
     def _batch_loss(self, x: Tensor, target: Tensor, lengths: Tensor | None) -> Tensor:
-        """Return the loss; what the model draws for it, as dropout does, comes from the run's generator."""
+        """Return the loss; random draws of the model, such as dropout, use the run's generator."""
         if not self._model_draws:
             return self._loss(x, target, lengths)
         with self._draws:
@@ -243,7 +243,7 @@ class Trainer:
         return loss
 
     def _disturb(self, x: Tensor) -> Tensor:
-        """Return the input with noise on numbers, and some of it hidden: words by padding in their place."""
+        """Return the input with noise and dropout; hidden words become padding."""
         share, noise, generator = self.config.input_dropout, self.config.input_noise, self._draws.generator
         if not x.is_floating_point():
             return x.masked_fill(torch.rand(x.shape, generator=generator) < share, 0) if share else x
@@ -255,7 +255,7 @@ class Trainer:
 
     @torch.no_grad()
     def _clip_weights(self) -> None:
-        """Clip U and V: a grid reaches to the largest weight, and leaves the others few points."""
+        """Clip U and V: the grid spans the largest weight, which would leave few points to the others."""
         if self.config.weight_clip is None:
             return
         for weight in self._quantized:

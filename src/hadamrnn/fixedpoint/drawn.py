@@ -1,4 +1,4 @@
-"""Networks of a given shape with drawn weights: what a step costs does not depend on their values."""
+"""Integer networks with random weights: what a step costs does not depend on the values."""
 
 from __future__ import annotations
 
@@ -10,19 +10,11 @@ from hadamrnn.bits import stored_bits
 from hadamrnn.fixedpoint.model import IntegerModel, check_integer_network, signed_range
 from hadamrnn.network import Network
 
-SHAPES = {
-    "copy 128": Network(10, 128, 9, input_kind="one_hot", activation_bits=12),
-    "128, one channel": Network(1, 128, 10, activation_bits=12),
-    "HAR 128, nine channels": Network(9, 128, 2, activation_bits=12),
-    "pMNIST 512": Network(1, 512, 10, activation_bits=12),
-    "1024 in two blocks": Network(1, 1024, 10, num_blocks=2, activation_bits=12),
-}
-
 
 def draw_model(network: Network, name: str = "drawn", seed: int = 0) -> IntegerModel:
-    """Return an integer network of this shape whose states neither vanish nor mostly saturate.
+    """Return a random integer network of this shape whose states neither vanish nor mostly saturate.
 
-    To a step an embedded input is a dense one.
+    An embedded input costs a step as much as a dense one, and is drawn as one.
     """
     rng = np.random.default_rng(seed)
     kind = "one_hot" if network.input_kind == "one_hot" else "dense"
