@@ -16,10 +16,12 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from hadamrnn.baselines.layer import BaselineLayer, batch_and_time, projected, valid_steps
+from hadamrnn.bits import WeightBits
 from hadamrnn.errors import check_choice
 from hadamrnn.network import RECURRENCES
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.linear import initialize_projection
+from hadamrnn.nn.straight_through import quantize
 
 
 def states_loop(z: Tensor, weight: Tensor, recurrence: str) -> Tensor:
@@ -125,8 +127,11 @@ def right_aligned(x: Tensor, lengths: Tensor | None) -> Tensor:
 class DenseRecurrentLayer(BaselineLayer):
     """h_t = sigma(W h_(t-1) + U x_t + b_i) with a dense W that a subclass provides."""
 
-    def __init__(self, input_size: int, hidden_size: int, recurrence: str) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, recurrence: str, weight_bits: WeightBits = None
+    ) -> None:
         super().__init__(input_size, hidden_size)
+        self.weight_bits = weight_bits
         check_choice("recurrence", recurrence, RECURRENCES)
         self.recurrence = recurrence
         self.needs_activation = recurrence == "linear"
@@ -141,7 +146,7 @@ class DenseRecurrentLayer(BaselineLayer):
 
     def used_input_weight(self) -> Tensor:
         """Return U as the network computes with it, `(hidden_size, input_size)`."""
-        return self.input_weight
+        return quantize(self.input_weight, self.weight_bits)
 
     def states(self, x: Tensor | Tokens, valid: Tensor | None) -> Tensor:
         z = projected(x, self.used_input_weight(), self.input_bias)

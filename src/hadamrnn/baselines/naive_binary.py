@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from hadamrnn.baselines.dense import DenseRecurrentLayer
 from hadamrnn.bits import WeightBits
-from hadamrnn.nn.straight_through import quantize, sign
+from hadamrnn.nn.straight_through import sign
 
 
 class NaiveBinaryRNN(DenseRecurrentLayer):
@@ -22,13 +22,9 @@ class NaiveBinaryRNN(DenseRecurrentLayer):
     def __init__(
         self, input_size: int, hidden_size: int, *, weight_bits: WeightBits = 4, recurrence: str = "linear"
     ) -> None:
-        super().__init__(input_size, hidden_size, recurrence)
-        self.weight_bits = weight_bits
+        super().__init__(input_size, hidden_size, recurrence, weight_bits)
         self.latent_signs = nn.Parameter(torch.empty(hidden_size, hidden_size))
         nn.init.xavier_uniform_(self.latent_signs)
 
     def recurrent_weight(self) -> Tensor:
         return sign(self.latent_signs) / math.sqrt(self.hidden_size)
-
-    def used_input_weight(self) -> Tensor:
-        return quantize(self.input_weight, self.weight_bits)

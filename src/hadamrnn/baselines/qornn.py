@@ -21,8 +21,7 @@ class QORNN(DenseRecurrentLayer):
     def __init__(
         self, input_size: int, hidden_size: int, *, weight_bits: WeightBits = 8, recurrence: str = "linear"
     ) -> None:
-        super().__init__(input_size, hidden_size, recurrence)
-        self.weight_bits = weight_bits
+        super().__init__(input_size, hidden_size, recurrence, weight_bits)
         self.free_weight = nn.Parameter(torch.empty(hidden_size, hidden_size))
         nn.init.orthogonal_(self.free_weight)
 
@@ -32,6 +31,3 @@ class QORNN(DenseRecurrentLayer):
 
     def recurrent_weight(self) -> Tensor:
         return quantize(self.orthogonal_weight(), self.weight_bits)
-
-    def used_input_weight(self) -> Tensor:
-        return quantize(self.input_weight, self.weight_bits)

@@ -70,10 +70,9 @@ class Space:
 
         Within a study categories must not change, but ranges of integers may.
         """
-        left = list(self.candidates)
-        weights = [bits for bits in WEIGHT_BITS if any(each.weight_bits == bits for each in left)]
-        chosen = trial.suggest_categorical("weight_bits", weights)
-        left = [each for each in left if each.weight_bits == chosen]
+        found = {each.weight_bits for each in self.candidates}
+        chosen = trial.suggest_categorical("weight_bits", [bits for bits in WEIGHT_BITS if bits in found])
+        left = [each for each in self.candidates if each.weight_bits == chosen]
         for name in ("activation_bits", "hidden_size", "num_blocks"):
             values = sorted({getattr(each, name) for each in left})
             value = values[trial.suggest_int(f"{name}_index", 0, len(values) - 1)]
