@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from hadamrnn.nn.storage import save_model as save_model
     from hadamrnn.nn.weight import recurrent_weight as recurrent_weight
     from hadamrnn.quantization.calibration import calibrate as calibrate
-    from hadamrnn.quantization.chain import QuantizeConfig as QuantizeConfig
     from hadamrnn.quantization.chain import quantize as quantize
+    from hadamrnn.quantization.config import QuantizeConfig as QuantizeConfig
     from hadamrnn.quantization.lowering import RawInputs as RawInputs
     from hadamrnn.quantization.lowering import lower as lower
     from hadamrnn.training.config import TrainingConfig as TrainingConfig

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from hadamrnn.cli import main
 from hadamrnn.training.config import OPTIONS, resolve_config
 from hadamrnn.training.run import train
 from tests.conftest import Command
@@ -48,6 +49,7 @@ TRAIN = (
     *(f"--task-option={name}=4" for name in ("train_size", "validation_size", "test_size", "delay")),
 )
 COST = ("cost", "--hidden-size", "16", "--input-size", "2", "--output-size", "3")
+QUANTIZE = ("quantize", "RUN")
 COMMANDS: dict[tuple[str, ...], list[str]] = {
     TRAIN: [*SETTINGS, "--preset", "--config", "--model-option", "--checkpoint-seconds", "--data-dir"],
     COST: [
@@ -62,6 +64,13 @@ COMMANDS: dict[tuple[str, ...], list[str]] = {
     ("search", "copy"): ["--max-bytes", "--trials", "--minutes", "--steps", "--seed", "--task-option"],
     ("bench", "training"): ["--shapes", "--model"],
     ("bench", "inference"): ["--shapes", "--rounds"],
+    ("bench", "edge"): ["--out"],
+    ("bench", "estimators", "--sets", "nothing"): ["--sets", "--seeds", "--out"],
+    QUANTIZE: [
+        *("--activation-bits", "--input-bits", "--percentile", "--calibration-samples", "--raw-unit"),
+        *("--finetune-steps", "--split", "--threads", "--data-dir"),
+    ],
+    ("export", "RUN", "--out", "OUT"): ["--to", "--out", "--name", "--golden", "--data-dir"],
     ("demo", "--epochs", "0"): ["--seed", "--out"],
     ("doctor",): ["--json"],
 }
@@ -87,6 +96,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = {"delay": 4, "train_size": 4, "validation_size": 4, "test_size": 4}
     given = {"task_options": options, "steps": 1, "batch_size": 2, "hidden_size": 8, "threads": 1}
     train(resolve_config("copy", overrides=given), out)
+    assert main(["quantize", str(out), "--json"]) == 0
     return out
 
 
@@ -102,7 +112,7 @@ def hostile_lines(count: int) -> list[tuple[str, ...]]:
     draw = random.Random(0)
     lines = []
     for _ in range(count):
-        base = draw.choice([TRAIN, COST, *COMMANDS])
+        base = draw.choice([TRAIN, COST, QUANTIZE, *COMMANDS])
         word = draw.choice(WORDS)
         option = draw.choice(COMMANDS[base])
         extra: tuple[str, ...] = (option, word)
@@ -112,15 +122,16 @@ def hostile_lines(count: int) -> list[tuple[str, ...]]:
     return lines
 
 
-@pytest.mark.parametrize("number", range(200))
+@pytest.mark.parametrize("number", range(260))
 def test_a_hostile_command_line_ends_with_0_or_with_one_line_and_2(
     number: int, command: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("hadamrnn.bench.edge.run_edge", lambda: ([], []))  # it takes minutes
     np.savez(tmp_path / "data.npz", x=np.zeros((2, 24), np.int64))
     (tmp_path / "empty").mkdir()
     places = {"RUN": str(run), "DATA": "data.npz", "EMPTY": "empty", "OUT": "out"}
-    line = [places.get(word, word) for word in hostile_lines(200)[number]]
+    line = [places.get(word, word) for word in hostile_lines(260)[number]]
     if line[0] == "train":
         line += ["--out", "run"]
 
@@ -153,6 +164,11 @@ def test_a_hostile_command_line_ends_with_0_or_with_one_line_and_2(
         ((*COST, "--vocabulary-size", "-1"), "vocabulary_size must be an int in 1"),
         ((*TRAIN, "--out", ""), "--out must name a file or folder, got ''"),
         (("eval", "RUN", "--threads", "1000000000"), "must lie in 1..1024"),
+        ((*QUANTIZE, "--raw-unit", "1e300"), "--raw-unit must lie in (0, 3e+38], got '1e300'"),
+        ((*QUANTIZE, "--raw-unit", "nan"), "--raw-unit must lie in (0, 3e+38], got 'nan'"),
+        ((*QUANTIZE, "--raw-unit", "0"), "--raw-unit must lie in (0, 3e+38], got '0'"),
+        (("export", "RUN", "--to", "pdf"), "--to must be one of c, arduino, onnx, got 'pdf'"),
+        (("bench", "estimators", "--seeds", "0"), "--seeds must lie in 1..1000"),
     ],
 )
 def test_a_value_out_of_range_is_refused_by_its_rule(

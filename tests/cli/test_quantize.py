@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hadamrnn import fixedpoint
@@ -14,6 +15,7 @@ from hadamrnn.data import load_task
 from hadamrnn.quantization.chain import calibration_batches, raw_inputs
 from hadamrnn.training.config import make_config
 from hadamrnn.training.run import train
+from tests.conftest import Command
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +82,9 @@ def test_text_output_names_both_metrics_and_the_file(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--activation-bits", "5"], "activation_bits must lie in 6..16, got 5"),
-        (["--input-bits", "1"], "input_bits must lie in 2..16, got 1"),
-        (["--percentile", "0"], "percentile must lie in (0, 100], got 0.0"),
+        (["--activation-bits", "5"], "--activation-bits must lie in 6..16, got 5"),
+        (["--input-bits", "1"], "--input-bits must lie in 2..16, got 1"),
+        (["--percentile", "0"], "--percentile must lie in (0, 100], got '0'"),
         (["--raw-unit", "1"], "digits has codes of its own. Leave it out."),
     ],
 )
@@ -115,3 +117,28 @@ def test_calibration_takes_rows_evenly_from_training_and_validation_data() -> No
     assert 80 <= sum(some) <= 102
     assert sum(everything) == len(splits.train) + len(splits.validation)
     assert raw_inputs(splits) is not None
+
+
+def test_a_network_without_input_bias_has_none_in_integers_even_fine_tuned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = ("--hidden-size", "16", "--steps", "5", "--threads", "1", "--quiet")
+    assert main(["train", "digits", "--no-input-bias", *small, "--out", str(tmp_path / "run")]) == 0
+    capsys.readouterr()
+    figures(capsys, "quantize", str(tmp_path / "run"), "--finetune", "--finetune-steps", "3")
+
+    model = fixedpoint.load(tmp_path / "run" / fixedpoint.FILE_NAME)
+    assert not model.network.input_bias
+
+
+@pytest.mark.parametrize("unit", ["1e-300", "1e-30", "1e-9", "1", "1e9", "1e30", "3e38"])
+def test_any_raw_unit_gives_a_network_or_one_line(unit: str, tmp_path: Path, command: Command) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "mine.npz", x=rng.normal(5, 2, (30, 6, 2)), y=np.arange(30) % 2)
+    small = ("--hidden-size", "8", "--steps", "1", "--threads", "1", "--quiet")
+    assert command("train", tmp_path / "mine.npz", *small, "--out", tmp_path / "run").status == 0
+
+    answer = command("quantize", tmp_path / "run", "--raw-unit", unit)
+
+    assert answer.status in (0, 2), answer
+    assert answer.err.count("\n") == (answer.status == 2), answer

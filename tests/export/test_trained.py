@@ -17,7 +17,8 @@ from hadamrnn.export.report import measure
 from hadamrnn.export.targets import target_named
 from hadamrnn.fixedpoint.encoding import raw_from_values
 from hadamrnn.network import Network
-from hadamrnn.quantization.chain import QuantizeConfig, quantize
+from hadamrnn.quantization.chain import quantize
+from hadamrnn.quantization.config import QuantizeConfig
 from tests.export.programs import SANITIZED, compile_and_run, write_program
 
 needs_data = pytest.mark.skipif("HADAMRNN_DATA" not in os.environ, reason="HADAMRNN_DATA is not set")

@@ -15,7 +15,8 @@ from hadamrnn.baselines.networks import load_model
 from hadamrnn.data import load_task
 from hadamrnn.data.npz import load_npz
 from hadamrnn.paper.results import IntegerFigures, Result, read_result, write_result
-from hadamrnn.quantization.chain import QuantizeConfig, quantize
+from hadamrnn.quantization.chain import quantize
+from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.training.checkpoint import check_fits, read_checkpoint
 from hadamrnn.training.config import resolve_config
 from hadamrnn.training.folder import RunFolder

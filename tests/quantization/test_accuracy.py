@@ -9,7 +9,8 @@ import pytest
 
 from hadamrnn.data import load_task
 from hadamrnn.paper.results import read_results
-from hadamrnn.quantization.chain import QuantizeConfig, quantize
+from hadamrnn.quantization.chain import quantize
+from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.training.config import make_config
 from hadamrnn.training.evaluate import evaluate

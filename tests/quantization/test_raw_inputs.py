@@ -16,7 +16,8 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.encoding import encode_raw, encode_values, input_meaning, raw_from_values
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
-from hadamrnn.quantization.chain import QuantizeConfig, quantize
+from hadamrnn.quantization.chain import quantize
+from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.network import input_codes
 
 SIZES = np.array([900.0, 7.0, 30_000.0])

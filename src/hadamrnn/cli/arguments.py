@@ -53,10 +53,16 @@ class JsonOption:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataOptions:
-    """What every command takes that loads a task."""
+class DataFolder:
+    """Where a command looks for a task's files."""
 
     data_dir: Path | None = option(None, "where data sets are; default HADAMRNN_DATA, else the user's cache")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions(DataFolder):
+    """What every command takes that computes with a task's data."""
+
     threads: Threads | None = option(None, "CPU threads; default torch's choice")
 
 
@@ -135,61 +141,6 @@ def given_options(
         elif value is not None:
             given[each.name] = value
     return given
-
-
-def argument(hint: Any) -> Callable[[str], Any]:
-    """Return the argparse type of a value declared as `hint`."""
-
-    def read(text: str) -> Any:
-        try:
-            return read_text("it", text, hint)
-        except InputError as error:
-            raise argparse.ArgumentTypeError(str(error).removeprefix("it ").rstrip(".")) from None
-
-    return read
-
-
-positive = argument(Annotated[int, Range(1, 10**9)])
-
-
-def add_json_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
-
-
-def add_run_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run_folder", metavar="RUN", help="folder that `hadamrnn train` wrote")
-
-
-def add_data_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--data-dir", metavar="DIR", help="where data sets are; default HADAMRNN_DATA, else the user's cache"
-    )
-
-
-def add_threads_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--threads", type=argument(Threads), metavar="N", help="CPU threads; default torch's choice"
-    )
-
-
-def add_model_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--model-option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an option of this kind of network alone, as recurrent_rank=16 for fastgrnn; may be repeated",
-    )
-
-
-def add_task_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--task-option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an option of the task's loader, as delay=200 for copy; may be repeated",
-    )
 
 
 def parse_task(task: str | None, texts: Iterable[str]) -> tuple[str | None, dict[str, object]]:

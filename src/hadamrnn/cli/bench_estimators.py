@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from hadamrnn.cli.arguments import JsonOption, add_command
+from hadamrnn.cli.arguments import add_command
+from hadamrnn.cli.bench_inference import PageOptions, publish
 from hadamrnn.settings import Range, option
 
 
@@ -24,25 +23,17 @@ def add_estimators(benches: Any) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimatorsOptions(JsonOption):
+class EstimatorsOptions(PageOptions):
     sets: tuple[str, ...] = option(
         (),
         "ACSF1, ArrowHead, BasicMotions, GunPoint, ItalyPowerDemand, JapaneseVowels, OSULeaf, PLAID "
         "(default: all)",
     )
     seeds: Annotated[int, Range(1, 1000)] = option(5, "fits of each network (default 5)")
-    out: Path | None = option(None, "write the page there, not to the terminal")
 
 
 def run(args: EstimatorsOptions) -> None:
     from hadamrnn.bench import estimators
-    from hadamrnn.files import write_atomically
 
     rows, left_out = estimators.run_estimators(list(args.sets or estimators.LOADERS), seeds=args.seeds)
-    page = estimators.estimators_page(rows, args.seeds, left_out)
-    if args.out is not None:
-        write_atomically(args.out, page.encode())
-    if args.json:
-        print(json.dumps({"rows": [asdict(row) for row in rows], "left_out": left_out}))
-    elif args.out is None:
-        print(page)
+    publish(args, rows, left_out, estimators.estimators_page(rows, args.seeds, left_out))

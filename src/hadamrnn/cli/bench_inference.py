@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -50,21 +51,27 @@ def add_edge(benches: Any) -> None:
         description="Measure networks on every target whose tools are installed, beside two rivals.",
         epilog="example:  hadamrnn bench edge --out docs/edge.md",
     )
-    add_command(parser, EdgeOptions, run_edge)
+    add_command(parser, PageOptions, run_edge)
 
 
 @dataclass(frozen=True, kw_only=True)
-class EdgeOptions(JsonOption):
+class PageOptions(JsonOption):
     out: Path | None = option(None, "write the page there, not to the terminal")
 
 
-def run_edge(args: EdgeOptions) -> None:
+def run_edge(args: PageOptions) -> None:
     from hadamrnn.bench import edge
 
     rows, left_out = edge.run_edge()
-    page = edge.edge_page(rows, left_out)
+    publish(args, rows, left_out, edge.edge_page(rows, left_out))
+
+
+def publish(args: PageOptions, rows: Sequence[Any], left_out: list[str], page: str) -> None:
+    """Write or print what a benchmark found."""
+    from hadamrnn.files import write_atomically
+
     if args.out is not None:
-        args.out.write_text(page)
+        write_atomically(args.out, page.encode())
     if args.json:
         print(json.dumps({"rows": [asdict(row) for row in rows], "left_out": left_out}))
     elif args.out is None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from hadamrnn.cli.arguments import add_data_option, add_json_option
+from hadamrnn.cli.arguments import DataFolder, JsonOption, add_command, positional
 from hadamrnn.errors import InputError
+from hadamrnn.settings import option
 
 if TYPE_CHECKING:
     from hadamrnn.export.golden import Golden
@@ -29,31 +30,26 @@ def add_parser(subparsers: Any) -> None:
         description="Write a folder that builds and tests itself, or report what it takes on devices.",
         epilog=EXAMPLE,
     )
-    parser.add_argument("path", metavar="RUN", type=Path, help="run folder, or its integer model file")
-    parser.add_argument(
-        "--to", choices=("c", "arduino", "onnx"), default="c", help="what to write (default c)"
-    )
-    parser.add_argument("--out", metavar="DIR", type=Path, help="new folder to write")
-    parser.add_argument("--name", default="net", help="prefix of files and C symbols (default net)")
-    parser.add_argument("--unpacked", action="store_true", help="weights a byte each: larger, faster")
-    parser.add_argument(
-        "--golden",
-        choices=("data", "random"),
-        help="what the self-test replays: sequences of the run's test set, or random codes "
-        "(default: data where it is at hand)",
-    )
-    add_data_option(parser)
-    parser.add_argument("--force", action="store_true", help="replace an earlier export")
-    parser.add_argument(
-        "--report",
-        action="store_true",
-        help="flash, RAM, stack and steps on every target with tools installed",
-    )
-    add_json_option(parser)
-    parser.set_defaults(run=run)
+    add_command(parser, ExportOptions, run)
 
 
-def run(args: argparse.Namespace) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(DataFolder, JsonOption):
+    path: Path = positional("RUN", "run folder, or its integer model file")
+    to: Literal["c", "arduino", "onnx"] = option("c", "what to write: c (default), arduino or onnx")
+    out: Path | None = option(None, "new folder to write")
+    name: str = option("net", "prefix of files and C symbols (default net)")
+    unpacked: bool = option(False, "weights a byte each: larger, faster")
+    golden: Literal["data", "random"] | None = option(
+        None,
+        "what the self-test replays: data (sequences of the run's test set; the default where it is at "
+        "hand) or random codes",
+    )
+    force: bool = option(False, "replace an earlier export")
+    report: bool = option(False, "flash, RAM, stack and steps on every target with tools installed")
+
+
+def run(args: ExportOptions) -> None:
     if args.out is None and not args.report:
         raise InputError("An export needs --out DIR (a new folder), or --report for figures alone.")
     figures: dict[str, Any] = {}
@@ -92,7 +88,7 @@ def load_quantized(path: Path) -> IntegerModel:
     return load(file)
 
 
-def _write(model: IntegerModel, args: argparse.Namespace) -> dict[str, Any]:
+def _write(model: IntegerModel, args: ExportOptions) -> dict[str, Any]:
     """Write C or an Arduino library; return the folder and what its golden vectors are of."""
     from hadamrnn.export import export_arduino, export_c
 
@@ -102,7 +98,7 @@ def _write(model: IntegerModel, args: argparse.Namespace) -> dict[str, Any]:
     return {"folder": str(folder), "golden": golden.source if golden is not None else f"random codes{reason}"}
 
 
-def _golden(model: IntegerModel, args: argparse.Namespace) -> tuple[Golden | None, str]:
+def _golden(model: IntegerModel, args: ExportOptions) -> tuple[Golden | None, str]:
     """Return golden vectors of the run's test set, or None (for random ones) and why."""
     if args.golden == "random":
         return None, ""
@@ -114,7 +110,7 @@ def _golden(model: IntegerModel, args: argparse.Namespace) -> tuple[Golden | Non
         return None, f", for the test set is not at hand: {error}"
 
 
-def real_golden(model: IntegerModel, path: Path, data_dir: str | None, small: bool) -> Golden:
+def real_golden(model: IntegerModel, path: Path, data_dir: Path | None, small: bool) -> Golden:
     """Return golden vectors of the first sequences of a run's test set; nothing is downloaded for it."""
     if not path.is_dir():
         raise InputError(f"A test set belongs to a run folder, {path} is a file. Use --golden random.")
@@ -135,7 +131,7 @@ def real_golden(model: IntegerModel, path: Path, data_dir: str | None, small: bo
     return fit_golden(model, inputs, source=source, sequences=GOLDEN_SEQUENCES, most=most)
 
 
-def _write_onnx(args: argparse.Namespace) -> Path:
+def _write_onnx(args: ExportOptions) -> Path:
     """Export what a run holds: its float network, its integer network, or both."""
     from hadamrnn.export.onnx import export_onnx
     from hadamrnn.fixedpoint import FILE_NAME

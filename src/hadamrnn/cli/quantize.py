@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from hadamrnn.cli.arguments import (
-    add_data_option,
-    add_json_option,
-    add_run_argument,
-    add_threads_option,
-    positive,
-)
+from hadamrnn.cli.arguments import DataOptions, JsonOption, add_command, positional, set_threads
+from hadamrnn.quantization.config import Precision, QuantizeConfig
+from hadamrnn.settings import Count, option
 
 if TYPE_CHECKING:
     from hadamrnn.fixedpoint import IntegerModel
@@ -33,40 +29,18 @@ def add_parser(subparsers: Any) -> None:
         "the metric of both networks over the test set beside the size of the file.",
         epilog="example:  hadamrnn quantize runs/pmnist --activation-bits 12",
     )
-    add_run_argument(parser)
-    parser.add_argument(
-        "--activation-bits", type=int, default=12, help="of states and biases, 6..16 (default 12)"
-    )
-    parser.add_argument(
-        "--input-bits", type=int, help="2..16; default exact for symbols and pixels, else as activations"
-    )
-    parser.add_argument(
-        "--percentile", type=float, default=100.0, help="of sequences whose states must fit (default 100)"
-    )
-    parser.add_argument(
-        "--calibration-samples",
-        type=positive,
-        default=10_000,
-        metavar="N",
-        help="sequences to calibrate on at most, evenly spaced (default 10000)",
-    )
-    parser.add_argument(
-        "--raw-unit",
-        type=float,
-        metavar="UNIT",
-        help="value of one raw code of the sensor; default 1 where the training data are whole numbers, "
-        "else a power of two far below their deviation",
-    )
-    parser.add_argument("--finetune", action="store_true", help="train on with the integers in the loop")
-    parser.add_argument("--finetune-steps", type=positive, default=200, metavar="N", help="default 200")
-    parser.add_argument("--split", choices=("validation", "test"), default="test", help="default test")
-    add_data_option(parser)
-    add_threads_option(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run)
+    add_command(parser, QuantizeOptions, run)
 
 
-def run(args: argparse.Namespace) -> None:
+@dataclass(frozen=True, kw_only=True)
+class QuantizeOptions(Precision, DataOptions, JsonOption):
+    run_folder: Path = positional("RUN", "folder that `hadamrnn train` wrote")
+    finetune: bool = option(False, "train on with the integers in the loop")
+    finetune_steps: Count = option(200, "default 200")
+    split: Literal["validation", "test"] = option("test", "validation or test (default)")
+
+
+def run(args: QuantizeOptions) -> None:
     from hadamrnn.locks import held
     from hadamrnn.training.folder import RunFolder
 
@@ -74,26 +48,19 @@ def run(args: argparse.Namespace) -> None:
         _quantize(args)
 
 
-def _quantize(args: argparse.Namespace) -> None:
-    import torch
-
+def _quantize(args: QuantizeOptions) -> None:
     from hadamrnn.fixedpoint.encoding import input_meaning
-    from hadamrnn.quantization.chain import QuantizeConfig, quantize
+    from hadamrnn.quantization.chain import quantize
     from hadamrnn.quantization.finetune import RECIPE
     from hadamrnn.quantization.network import IntegerNetwork
     from hadamrnn.training.evaluate import evaluate
     from hadamrnn.training.run import load_run, load_splits
 
-    if args.threads is not None:
-        torch.set_num_threads(args.threads)
+    set_threads(args.threads)
     folder, model = load_run(args.run_folder)
     splits = load_splits(folder, args.data_dir)
     config = QuantizeConfig(
-        activation_bits=args.activation_bits,
-        input_bits=args.input_bits,
-        percentile=args.percentile,
-        calibration_samples=args.calibration_samples,
-        raw_unit=args.raw_unit,
+        **{each.name: getattr(args, each.name) for each in fields(Precision)},
         finetune=replace(RECIPE, steps=args.finetune_steps) if args.finetune else None,
     )
     integer, _ = quantize(model, splits, config)

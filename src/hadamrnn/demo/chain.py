@@ -27,7 +27,8 @@ from hadamrnn.export.targets import target_named
 from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.quantization.chain import QuantizeConfig, quantize
+from hadamrnn.quantization.chain import quantize
+from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.network import IntegerNetwork, input_codes
 from hadamrnn.training.config import resolve_config
 from hadamrnn.training.evaluate import evaluate

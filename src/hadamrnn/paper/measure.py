@@ -13,7 +13,8 @@ from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.paper.main_tables import TASKS
 from hadamrnn.paper.results import IntegerFigures, Result, cpu_model, curve_columns
 from hadamrnn.paper.rows import Setup, Task
-from hadamrnn.quantization.chain import QuantizeConfig, quantize
+from hadamrnn.quantization.chain import quantize
+from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.training.config import TrainingConfig, config_values
 from hadamrnn.training.evaluate import evaluate

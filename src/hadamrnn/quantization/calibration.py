@@ -17,6 +17,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.quantization.config import PERCENTILE
 
 STATE_BYTES = 1 << 24  # of states that are held at once; beyond, malloc returns pages to the system
 
@@ -43,8 +44,8 @@ def calibrate(
         batches: what the model takes; training and validation data, never the test set.
         percentile: share of the sequences, in percent, whose states must fit.
     """
-    if not 0 < percentile <= 100:
-        raise InputError(f"percentile must lie in (0, 100], got {percentile}. 100 is the largest state seen.")
+    if percentile not in PERCENTILE:
+        raise InputError(f"percentile must lie in {PERCENTILE}, got {percentile}. 100 keeps every state.")
     recurrent = single_layer(model)
     # Numbers, not tensors: small blocks that stay would cut up the large ones that malloc could use again.
     largest_states: list[float] = []

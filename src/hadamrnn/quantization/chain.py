@@ -9,7 +9,6 @@ The test set is never touched here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -19,25 +18,13 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration, calibrate
+from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.finetune import finetune
 from hadamrnn.quantization.lowering import RawInputs, lower
 from hadamrnn.quantization.network import IntegerNetwork
-from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import evaluate, is_better
 
 ROWS_AT_ONCE = 256
-
-
-@dataclass(frozen=True)
-class QuantizeConfig:
-    """What to make of a trained network."""
-
-    activation_bits: int = 12
-    input_bits: int | None = None  # by default exact for symbols and pixels, else activation_bits
-    percentile: float = 100.0  # of the calibration sequences whose states must fit
-    calibration_samples: int = 10_000  # at most, evenly spaced over training and validation data
-    raw_unit: float | None = None  # the sensor's value of one raw code; by default the task's own
-    finetune: TrainingConfig | None = None  # how to train on with the integers in the loop
 
 
 def quantize(

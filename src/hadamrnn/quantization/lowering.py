@@ -32,6 +32,7 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.nn.straight_through import quantization_codes
 from hadamrnn.quantization.calibration import Calibration, single_layer
+from hadamrnn.quantization.config import ACTIVATION_BITS, INPUT_BITS, RAW_UNIT
 
 MAX_SHIFT = 31
 # How far alpha_i may be raised for the state's sake: nearer to 2 the input loses what the state gains.
@@ -61,8 +62,8 @@ class RawInputs:
                 "Raw int32 codes need one unit for all channels, and these are too far apart in size: what "
                 "reaches the largest would lose the smallest. Scale the channels alike before training."
             )
-        if not 0 < unit < math.inf:
-            raise InputError(f"The raw unit, a sensor's value of one raw code, must be positive, got {unit}.")
+        if unit not in RAW_UNIT:
+            raise InputError(f"raw_unit, the value of one raw code, must lie in {RAW_UNIT}, got {unit}.")
         with np.errstate(over="ignore"):  # `raw_encoding` refuses what is not finite
             scales, offsets = unit / np.asarray(scale, np.float64), np.asarray(offset, np.float64) / unit
         return cls(scales.tolist(), offsets.tolist(), unit=unit)
@@ -87,8 +88,8 @@ def lower(
         raw: what raw sensor codes mean, if the device shall take them.
         metadata: what else to keep with the model.
     """
-    if not 6 <= activation_bits <= 16:
-        raise InputError(f"activation_bits must lie in 6..16, got {activation_bits}.")
+    if activation_bits not in ACTIVATION_BITS:
+        raise InputError(f"activation_bits must lie in {ACTIVATION_BITS}, got {activation_bits}.")
     recurrent = single_layer(model)
     cell = recurrent.cells[0]
     assert isinstance(cell, HadamCell)
@@ -240,8 +241,8 @@ def _input_coding(
     levels = None if raw is None else raw.levels
     default = activation_bits if levels is None else levels.bit_length() + 1
     bits = default if input_bits is None else input_bits
-    if not 2 <= bits <= 16:
-        raise InputError(f"input_bits must lie in 2..16, got {bits}.")
+    if bits not in INPUT_BITS:
+        raise InputError(f"input_bits must lie in {INPUT_BITS}, got {bits}.")
     if levels is not None:
         return bits, 2 ** levels.bit_length() / levels
     return bits, calibration.max_input or 1.0

@@ -10,7 +10,8 @@ from typing import Any
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network, network_values
-from hadamrnn.quantization.chain import QuantizeConfig, quantize
+from hadamrnn.quantization.chain import quantize
+from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.search.instructions import can_count, count, estimate
 from hadamrnn.search.space import Budget, Space, draw_rates, payload_bytes
