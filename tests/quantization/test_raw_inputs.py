@@ -89,12 +89,12 @@ def test_a_constant_channel_needs_no_unit_of_its_own() -> None:
     assert raw_unit(x[:, :, [0, 2]]) == raw_unit(x)
 
 
-@pytest.mark.parametrize("unit", [1e300, 1e9, 1e-30, 5e-324])
+@pytest.mark.parametrize("unit", [1e9, 1e-30, 5e-324])
 def test_a_raw_unit_out_of_proportion_is_refused(unit: float, tmp_path: Path) -> None:
     splits = recordings(tmp_path / "mine.npz", values())
 
     with pytest.raises(InputError, match="Choose another raw unit"):
         integer_of(splits, unit)
-    for wrong in (0.0, -unit, float("nan"), float("inf")):
-        with pytest.raises(InputError, match="must be positive, got"):
+    for wrong in (0.0, -unit, 1e300, float("nan"), float("inf")):
+        with pytest.raises(InputError, match=r"raw_unit must lie in \(0, 3e\+38\], got"):
             integer_of(splits, wrong)

@@ -54,9 +54,9 @@ def run(args: ExportOptions) -> None:
         raise InputError("An export needs --out DIR (a new folder), or --report for figures alone.")
     figures: dict[str, Any] = {}
     if args.out is not None and args.to == "onnx":
-        figures["folder"] = str(_write_onnx(args))
+        figures["folder"] = str(_write_onnx(args, args.out))
     elif args.out is not None:
-        figures |= _write(load_quantized(args.path), args)
+        figures |= _write(load_quantized(args.path), args, args.out)
     if args.report:
         from hadamrnn.export.report import measure_all
 
@@ -88,13 +88,13 @@ def load_quantized(path: Path) -> IntegerModel:
     return load(file)
 
 
-def _write(model: IntegerModel, args: ExportOptions) -> dict[str, Any]:
+def _write(model: IntegerModel, args: ExportOptions, out: Path) -> dict[str, Any]:
     """Write C or an Arduino library; return the folder and what its golden vectors are of."""
     from hadamrnn.export import export_arduino, export_c
 
     writer = export_c if args.to == "c" else export_arduino
     golden, reason = _golden(model, args)
-    folder = writer(model, args.out, args.name, packed=not args.unpacked, golden=golden, force=args.force)
+    folder = writer(model, out, args.name, packed=not args.unpacked, golden=golden, force=args.force)
     return {"folder": str(folder), "golden": golden.source if golden is not None else f"random codes{reason}"}
 
 
@@ -131,19 +131,19 @@ def real_golden(model: IntegerModel, path: Path, data_dir: Path | None, small: b
     return fit_golden(model, inputs, source=source, sequences=GOLDEN_SEQUENCES, most=most)
 
 
-def _write_onnx(args: ExportOptions) -> Path:
+def _write_onnx(args: ExportOptions, out: Path) -> Path:
     """Export what a run holds: its float network, its integer network, or both."""
     from hadamrnn.export.onnx import export_onnx
     from hadamrnn.fixedpoint import FILE_NAME
 
     trained = args.path / FLOAT_FILE_NAME
     if not trained.exists():
-        return export_onnx(args.out, args.name, integer_model=load_quantized(args.path), force=args.force)
+        return export_onnx(out, args.name, integer_model=load_quantized(args.path), force=args.force)
     from hadamrnn.baselines.networks import load_model
 
     quantized = load_quantized(args.path) if (args.path / FILE_NAME).exists() else None
     return export_onnx(
-        args.out, args.name, float_model=load_model(trained), integer_model=quantized, force=args.force
+        out, args.name, float_model=load_model(trained), integer_model=quantized, force=args.force
     )
 
 

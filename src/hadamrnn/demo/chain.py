@@ -22,7 +22,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.export.c import export_c
 from hadamrnn.export.golden import fit_golden
 from hadamrnn.export.host import classify_on_host, has_compiler
-from hadamrnn.export.report import measure
+from hadamrnn.export.report import try_measure
 from hadamrnn.export.targets import target_named
 from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.fixedpoint.engine import Engine
@@ -182,16 +182,8 @@ def check_c(
 
 def count_instructions(integer: IntegerModel) -> tuple[int | None, str]:
     """Return the instructions of a step on the board, counted in an emulator; else None and the reason."""
-    target = target_named(BOARD)
-    if target.missing_tools:
-        return (
-            None,
-            f"not counted, no {', '.join(target.missing_tools)} (Debian: {' '.join(target.packages)})",
-        )
-    try:
-        return measure(integer, target).step, ""
-    except InputError as error:  # partly installed, such as a compiler without its C library
-        return None, f"not counted: {error}"
+    found = try_measure(integer, target_named(BOARD))
+    return (None, f"not counted, {found}") if isinstance(found, str) else (found.step, "")
 
 
 def read_digits(integer: IntegerModel, splits: Splits, curve: list[Row]) -> Reading:

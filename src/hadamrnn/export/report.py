@@ -66,6 +66,16 @@ def measure(
     )
 
 
+def try_measure(model: IntegerModel, target: Target, *, packed: bool = True) -> Measurement | str:
+    """Return what `measure` finds, or why it cannot: tools are missing, or there but unable."""
+    if target.missing_tools:
+        return f"no {', '.join(target.missing_tools)} (Debian: {' '.join(target.packages)})"
+    try:
+        return measure(model, target, packed=packed)
+    except InputError as error:  # a compiler without its C library, a network too large for the target
+        return str(error)
+
+
 def _step_stack(usage: dict[str, int], name: str) -> int:
     """Return the deepest stack of a step: its own frame and its helpers', a factor calling one more."""
     public = {f"{name}_{part}" for part in ("init", "encode", "step", "logits", "classify", "logit")}
@@ -82,12 +92,9 @@ def measure_all(model: IntegerModel, *, packed: bool = True) -> tuple[list[Measu
     """Return a measurement for every target that can be, and for every other one why not."""
     rows, skipped = [], {}
     for target in TARGETS:
-        if target.missing_tools:
-            packages = " ".join(target.packages)
-            skipped[target.name] = f"no {', '.join(target.missing_tools)} (Debian: {packages})"
-            continue
-        try:
-            rows.append(measure(model, target, packed=packed))
-        except InputError as error:
-            skipped[target.name] = str(error)
+        found = try_measure(model, target, packed=packed)
+        if isinstance(found, str):
+            skipped[target.name] = found
+        else:
+            rows.append(found)
     return rows, skipped

@@ -17,15 +17,13 @@ from typing import Any
 
 from hadamrnn import fixedpoint
 from hadamrnn.errors import InputError
-from hadamrnn.export.report import measure
-from hadamrnn.export.targets import target_named
 from hadamrnn.files import write_atomically
 from hadamrnn.network import read_network
 from hadamrnn.pages.document import BLUE, GREY, ORANGE, Cell, Document, Grid, Part, Picture, Section, to_html
 from hadamrnn.pages.drawing import Canvas, Point, draw_front, front, scatter, styled, svg
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.network import IntegerNetwork
-from hadamrnn.search.instructions import BOARD, can_count
+from hadamrnn.search.instructions import BOARD, count
 from hadamrnn.search.space import CHOICES
 from hadamrnn.search.study import FrozenTrial, Study, finished
 from hadamrnn.search.trials import Search, integer_config
@@ -133,17 +131,15 @@ def _figures(best: FrozenTrial, search: Search, out: Path, options: RunOptions) 
     size = fixedpoint.save(
         replace(integer, metadata={**integer.metadata, **metadata}), folder / fixedpoint.FILE_NAME
     )
-    instructions, how = best.user_attrs["instructions"], "estimated"
-    if can_count():
-        found = measure(integer, target_named(BOARD))
-        instructions, how = found.step + (found.readout if splits.every_output else 0), "counted"
+    counted = count(candidate, integer)
+    estimated = isinstance(counted, str)
     return {
         "trial": best.number,
         "network": str(candidate),
         "bytes": size.payload,
         "extra_bytes": size.extra,
-        "instructions": instructions,
-        "instructions_by": how,
+        "instructions": best.user_attrs["instructions"] if estimated else counted,
+        "instructions_by": f"estimated; not counted: {counted}" if estimated else "counted",
         "validation": evaluate(network, splits.validation, splits.metric),
         "test": test,
         "run": str(folder),

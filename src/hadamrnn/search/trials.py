@@ -13,7 +13,7 @@ from hadamrnn.network import Network, network_values
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.network import IntegerNetwork
-from hadamrnn.search.instructions import can_count, count, estimate
+from hadamrnn.search.instructions import count, estimate
 from hadamrnn.search.space import Budget, Space, draw_rates, payload_bytes
 from hadamrnn.search.study import Study, Trial, TrialState, choose_sampler, counted, sign_trial
 from hadamrnn.training.config import TrainingConfig, config_values
@@ -153,9 +153,8 @@ def integer_config(network: Network) -> QuantizeConfig:
 
 def _instructions(candidate: Network, search: Search) -> tuple[int, bool]:
     """Return the instructions of a step, and whether they were counted, which only a budget needs."""
-    if search.budget.max_instructions is not None and can_count():
-        return count(candidate), True
-    return estimate(candidate), False
+    counted = count(candidate) if search.budget.max_instructions is not None else ""
+    return (counted, True) if isinstance(counted, int) else (estimate(candidate), False)
 
 
 def _signs(preset: TrainingConfig) -> str:
