@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -209,3 +210,11 @@ def test_the_qqp_subset_has_its_counts(
         "b73aa2236a2c646c",
         "6d59424362c4e457",
     ]
+
+
+def test_without_tokenizers_one_line_names_the_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_sst2(folder)
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+
+    with pytest.raises(InputError, match=r"pip install 'hadamrnn\[text\]'"):
+        load_task("sst2", folder)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from hadamrnn.data import TASKS, Splits, load_task
+from hadamrnn.data.tasks import LOADERS
 from hadamrnn.errors import InputError
 
 
@@ -68,3 +70,13 @@ def check_batch(
     assert y is not None and y.dtype == torch.int64 and 0 <= y.min() and y.max() < classes
     assert y.shape == ((2, splits.seq_length) if splits.every_output else (2,))
     assert lengths is None
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_documents_list_every_task_with_its_options(task: str) -> None:
+    page = Path(__file__).parents[2] / "docs/train.md"
+    lines = page.read_text(encoding="utf-8").splitlines()
+    (row,) = [line for line in lines if line.startswith(f"| `{task}` |")]
+
+    options = inspect.signature(LOADERS[task]).parameters.keys() - {"data_dir"}
+    assert set(re.findall(r"`(\w+)`", row.split("|")[3])) - {"none"} == options

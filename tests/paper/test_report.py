@@ -44,6 +44,19 @@ def results_folder(folder: Path, result: Result) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("name", ["seconds", "test", "epochs"])
+def test_a_number_beyond_floats_in_a_result_is_one_line(
+    name: str, tmp_path: Path, result: Result, command: Command
+) -> None:
+    path = write_result(tmp_path / "results", result)
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: 10**400}))
+
+    answer = command("report", "--results", path.parent, "--out", tmp_path / "out")
+
+    assert answer.status == 2 and answer.err.count("\n") == 1, answer
+    assert f"is damaged: {name} must be float" in answer.err
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()

@@ -150,8 +150,11 @@ class Encoder:
     """Text to word piece ids of one length, padded on the left."""
 
     def __init__(self, vocabulary: Path, seq_length: int) -> None:
-        from tokenizers import BertWordPieceTokenizer
-        from tokenizers.processors import TemplateProcessing
+        try:
+            from tokenizers import BertWordPieceTokenizer
+            from tokenizers.processors import TemplateProcessing
+        except ImportError as error:
+            raise InputError("Word pieces need tokenizers: pip install 'hadamrnn[text]'.") from error
 
         self._tokenizer = BertWordPieceTokenizer(str(vocabulary), lowercase=True)
         self._tokenizer.post_processor = TemplateProcessing(
