@@ -19,6 +19,7 @@ from torch import Tensor
 
 from hadamrnn.errors import InputError
 from hadamrnn.kernels.backend import full_precision, runs_natively
+from hadamrnn.kernels.operators import define_operator
 from hadamrnn.kernels.plain import about_root, as_leaves, gradients_again, plain_scan
 from hadamrnn.kernels.pool_call import POOLS, Pools, empty_pools, pool_backward, pool_forward
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurrence
@@ -118,12 +119,7 @@ def _check(recurrence: Recurrence, kinds: tuple[str, ...], thresholds: Tensor | 
         raise InputError(f"{rule}, got {tuple(thresholds.shape)}.")
 
 
-@torch.library.custom_op(
-    "hadamrnn::pool",
-    mutates_args=(),
-    schema=f"({SCHEMA}, Tensor thresholds, bool[] kinds) -> ({', '.join(['Tensor'] * len(Pools._fields))})",
-)
-def pool_operator(*arguments: Any) -> Pools:
+def _forward(*arguments: Any) -> Pools:
     """Run a recurrence in C and pool its states; `kinds` says which of `POOLS` are wanted."""
     *fields, thresholds, kinds = arguments
     recurrence = Recurrence(*fields)
@@ -131,13 +127,7 @@ def pool_operator(*arguments: Any) -> Pools:
         return pool_forward(recurrence, thresholds, kinds)
 
 
-@torch.library.custom_op(
-    "hadamrnn::pool_backward",
-    mutates_args=(),
-    schema=f"({SCHEMA}, Tensor thresholds, Tensor?[] gradients, Tensor? grad_last, Tensor[] pools, "
-    "bool[] wanted) -> Tensor[]",
-)
-def pool_backward_operator(*arguments: Any) -> list[Tensor]:
+def _backward(*arguments: Any) -> list[Tensor]:
     """Return the gradients of the recurrence's tensors and of the thresholds, `(0,)` where not wanted."""
     *fields, thresholds, gradients, grad_last, pools, wanted = arguments
     recurrence = Recurrence(*fields)
@@ -146,14 +136,12 @@ def pool_backward_operator(*arguments: Any) -> list[Tensor]:
     return [found.get(name, thresholds.new_empty(0)) for name in _DIFFERENTIABLE]
 
 
-@pool_operator.register_fake
-def _(*arguments: Any) -> Pools:
+def _forward_shapes(*arguments: Any) -> Pools:
     *fields, thresholds, kinds = arguments
     return empty_pools(Recurrence(*fields), thresholds, kinds)
 
 
-@pool_backward_operator.register_fake
-def _(*arguments: Any) -> list[Tensor]:
+def _backward_shapes(*arguments: Any) -> list[Tensor]:
     *fields, thresholds, _, _, _, wanted = arguments
     tensors = dict(zip(FIELDS, fields, strict=True)) | {"thresholds": thresholds}
     return [
@@ -218,4 +206,18 @@ def _gradients_again(
         return gradients_again((*features.split(widths, dim=1), last), (*flat, gradients[3]), leaves)
 
 
-pool_operator.register_autograd(_differentiate, setup_context=_save)
+pool_operator = define_operator(
+    "hadamrnn::pool",
+    f"({SCHEMA}, Tensor thresholds, bool[] kinds) -> ({', '.join(['Tensor'] * len(Pools._fields))})",
+    _forward,
+    _forward_shapes,
+    _save,
+    _differentiate,
+)
+pool_backward_operator = define_operator(
+    "hadamrnn::pool_backward",
+    f"({SCHEMA}, Tensor thresholds, Tensor?[] gradients, Tensor? grad_last, Tensor[] pools, "
+    "bool[] wanted) -> Tensor[]",
+    _backward,
+    _backward_shapes,
+)

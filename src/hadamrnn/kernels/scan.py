@@ -15,6 +15,7 @@ from torch import Tensor
 
 from hadamrnn.kernels.backend import full_precision, runs_natively
 from hadamrnn.kernels.call import backward, empty_results, forward
+from hadamrnn.kernels.operators import define_operator
 from hadamrnn.kernels.plain import about_root, plain_gradients, plain_scan
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurrence
 
@@ -52,8 +53,7 @@ def _segment(recurrence: Recurrence, reversible: bool) -> int:
     return max(time, 1) if reversible else max(MAX_KEPT_STATES, -(-time // MAX_KEPT_STATES))
 
 
-@torch.library.custom_op("hadamrnn::scan", mutates_args=(), schema=f"({SCHEMA}) -> (Tensor, Tensor, Tensor)")
-def scan_operator(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _forward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Run a recurrence in C.
 
     Returns:
@@ -65,13 +65,7 @@ def scan_operator(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
         return forward(recurrence)
 
 
-@torch.library.custom_op(
-    "hadamrnn::scan_backward",
-    mutates_args=(),
-    schema=f"({SCHEMA}, Tensor? grad_output, Tensor? grad_last, Tensor? output, Tensor last, "
-    "Tensor checkpoints, bool[] wanted) -> Tensor[]",
-)
-def scan_backward_operator(*arguments: Any) -> list[Tensor]:
+def _backward(*arguments: Any) -> list[Tensor]:
     """Return the gradients of `DIFFERENTIABLE`, `(0,)` where not wanted."""
     recurrence = Recurrence(*arguments[: len(FIELDS)])
     grad_output, grad_last, output, last, checkpoints, wanted = arguments[len(FIELDS) :]
@@ -80,13 +74,11 @@ def scan_backward_operator(*arguments: Any) -> list[Tensor]:
     return [gradients.get(name, recurrence.signs.new_empty(0)) for name in DIFFERENTIABLE]
 
 
-@scan_operator.register_fake
-def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _forward_shapes(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     return empty_results(Recurrence(*arguments))
 
 
-@scan_backward_operator.register_fake
-def _(*arguments: Any) -> list[Tensor]:
+def _backward_shapes(*arguments: Any) -> list[Tensor]:
     recurrence, wanted = Recurrence(*arguments[: len(FIELDS)]), _names(arguments[-1])
     return [
         torch.empty_like(getattr(recurrence, name), memory_format=torch.contiguous_format)
@@ -131,4 +123,18 @@ def _differentiate(
     )
 
 
-scan_operator.register_autograd(_differentiate, setup_context=_save)
+scan_operator = define_operator(
+    "hadamrnn::scan",
+    f"({SCHEMA}) -> (Tensor, Tensor, Tensor)",
+    _forward,
+    _forward_shapes,
+    _save,
+    _differentiate,
+)
+scan_backward_operator = define_operator(
+    "hadamrnn::scan_backward",
+    f"({SCHEMA}, Tensor? grad_output, Tensor? grad_last, Tensor? output, Tensor last, "
+    "Tensor checkpoints, bool[] wanted) -> Tensor[]",
+    _backward,
+    _backward_shapes,
+)
