@@ -62,4 +62,6 @@ def check_array(name: str, tensor: Tensor, dtype: torch.dtype, shape: tuple[int,
 
 
 def _has_tangent(tensor: Tensor | None) -> bool:
+    if forward_ad._current_level < 0:  # no forward-mode derivative is at work: most calls end here
+        return False
     return tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None

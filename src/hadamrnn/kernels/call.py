@@ -194,6 +194,7 @@ class Call:
         for name in (*DIFFERENTIABLE, *INTEGERS):
             self.point(name, getattr(recurrence, name))
         if recurrence.decay is not None:  # lambda * W(u, v) h = W(lambda * u, v) h
+            check_array("decay", recurrence.decay, self.dtype, self.shapes["decay"])
             self.point("signs", recurrence.signs * recurrence.decay)
         self._set_sizes(recurrence)
         self._set_transform(recurrence.block_size)
@@ -312,16 +313,13 @@ def check(recurrence: Recurrence) -> None:
     if recurrence.segment < 1:
         raise InputError(f"segment must be at least 1, got {recurrence.segment}.")
     count_blocks(recurrence.hidden_size, recurrence.block_size)
-    shapes = _shapes(recurrence, num_slices=1)
-    if ids is None:
-        shapes["weight"] = shapes["weight"][::-1]
-    for name in (*DIFFERENTIABLE, *INTEGERS, "decay"):
-        tensor = getattr(recurrence, name)
-        if tensor is not None:
-            check_array(name, tensor, torch.int64 if name in INTEGERS else signs.dtype, shapes[name])
+    if recurrence.is_wide:  # before it is projected; everything else is checked where its pointer is taken
+        Call(recurrence, 1)
     if ids is not None and weight is not None:
+        check_array("ids", ids, torch.int64, (recurrence.batch, recurrence.time))
         _check_range("ids", ids, weight.shape[0])
     if recurrence.lengths is not None:
+        check_array("lengths", recurrence.lengths, torch.int64, (recurrence.batch,))
         _check_range("lengths", recurrence.lengths, recurrence.time + 1)
 
 
