@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch.autograd import Function
 
 Operator = Callable[..., Any]
@@ -22,7 +23,7 @@ def define_operator(
     shapes: Operator,
     save: Operator | None = None,
     differentiate: Operator | None = None,
-) -> Operator:
+) -> OpOverload[..., Any]:
     """Return the operator `name`.
 
     Args:
@@ -35,7 +36,7 @@ def define_operator(
     torch.library.impl(name, "CPU")(compute)
     torch.library.register_fake(name)(shapes)
     space, _, short = name.partition("::")
-    operator: Any = getattr(getattr(torch.ops, space), short).default
+    operator: OpOverload[..., Any] = getattr(getattr(torch.ops, space), short).default
 
     def below(*arguments: Any) -> Any:
         with torch._C._AutoDispatchBelowAutograd():
@@ -48,7 +49,7 @@ def define_operator(
         return results
 
     methods = {"forward": staticmethod(forward), "backward": staticmethod(differentiate or _no_gradient)}
-    function = type(f"{short}_function", (Function,), methods)
+    function: Any = type(f"{short}_function", (Function,), methods)
 
     def with_gradient(*arguments: Any) -> Any:
         if differentiate is not None and torch.is_grad_enabled() and torch._C._any_requires_grad(*arguments):
@@ -56,7 +57,7 @@ def define_operator(
         return below(*arguments)
 
     torch.library.impl(name, "Autograd")(with_gradient)
-    return operator  # type: ignore[no-any-return]
+    return operator
 
 
 def _no_gradient(*_: Any) -> Any:
