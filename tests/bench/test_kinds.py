@@ -17,7 +17,7 @@ from hadamrnn.paper.naive_binary import CONTENDERS, Budget, compare, guessing, w
 from hadamrnn.training.trainer import Diverged
 
 
-@pytest.mark.parametrize("shape", ["mnist", "copy", "imdb"])
+@pytest.mark.parametrize("shape", ["mnist", "copy", "imdb", "stack"])
 def test_every_kind_is_timed_beside_hadamrnn(
     shape: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -319,7 +319,7 @@ def test_what_a_layer_cannot_do_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="this stack has a stride"):
         strided.step(torch.zeros(1, 3))
     leaky = HadamRNN(3, 8, leak=(2,), evaluator="reversible", batch_first=True)
-    with pytest.raises(InputError, match="A leaky recurrence cannot be run backwards"):
+    with pytest.raises(InputError, match="A ReLU or leaky recurrence cannot be run backwards"):
         leaky(torch.zeros(1, 4, 3))
     with pytest.raises(InputError, match="Only the answer of a HadamRNN after its last step"):
         SequenceModel(nn.GRU(3, 8, batch_first=True), 2, readouts=("mean",))

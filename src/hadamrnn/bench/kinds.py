@@ -15,8 +15,11 @@ import torch
 from hadamrnn.baselines.networks import MODELS
 from hadamrnn.bench.training import SHAPES, make_batch, make_step, milliseconds
 from hadamrnn.errors import check_name
-from hadamrnn.network import HADAMRNN, Network
+from hadamrnn.network import BEYOND_PAPER, HADAMRNN, Network
 from hadamrnn.training.presets import model_values
+
+# What a shape may set that not every kind has.
+PLAIN = ("num_layers", "num_blocks", "recurrence", *BEYOND_PAPER)
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,8 @@ def kind_network(name: str, shaped: Network, hidden_size: int) -> Network:
     if name == HADAMRNN:
         return replace(shaped, hidden_size=hidden_size)
     bits = model_values(name)["weight_bits"]
-    return replace(
-        shaped, model=name, hidden_size=hidden_size, weight_bits=bits, num_blocks=1, recurrence="linear"
-    )
+    neutral = {field: getattr(Network, field) for field in PLAIN}
+    return replace(shaped, **neutral, model=name, hidden_size=hidden_size, weight_bits=bits)
 
 
 def _time(

@@ -1,50 +1,98 @@
 """The yardstick: training with a dense W and one matrix product a step, as the authors' code does it.
 
 It is an honest loop: z = x U' + b_i once for all steps, W built once a training step, time first so that
-each z_t is contiguous, `torch.addmm` a step, torch's own cross-entropy, autograd. It shares
+each z_t is contiguous, `torch.addmm` a step, torch's own normalisation and cross-entropy, autograd. It shares
 the parameters' class with the engine, so both sides quantize and read out alike.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import zip_longest
+
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, embedding, linear
+from torch.nn.functional import batch_norm, binary_cross_entropy_with_logits, cross_entropy, embedding, linear
 
+from hadamrnn.errors import InputError
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.normalization import EPSILON, UnitNorm
 from hadamrnn.nn.rnn import HadamRNN
-from hadamrnn.nn.straight_through import quantize
 from hadamrnn.nn.weight import recurrent_weight
 
 
 def plain_loss(model: SequenceModel, x: Tensor, target: Tensor) -> Tensor:
-    """Return the loss of a single-layer model on a batch, by the plain loop."""
-    assert isinstance(model.recurrent, HadamRNN)
-    cell = model.recurrent.cells[0]
-    assert isinstance(cell, HadamCell)
-    transposed = recurrent_weight(cell.signs(), cell.block_size, cell.column_signs()).T
-    projected = _projected(model, cell, x.transpose(0, 1))
-    h = projected.new_zeros(projected.shape[1:])
-    states = []
-    for z_t in projected.unbind(0):
-        h = torch.addmm(z_t, h, transposed)
-        if cell.recurrence == "relu":
-            h = h.relu()
-        if model.every_output:
-            states.append(h)
-    output = torch.stack(states) if model.every_output else h
-    logits = model.readout(output.relu() if model.recurrent.needs_activation else output)
+    """Return the loss of a model that reads forwards on a batch, by the plain loop."""
+    network = model.network
+    assert isinstance(model.recurrent, HadamRNN) and network is not None
+    below = x.transpose(0, 1)
+    for layer, (cell, norm) in enumerate(_layers(model.recurrent)):
+        projected = _projected(model, cell, below) if layer == 0 else _dense(cell, below)
+        is_last = layer == network.num_layers - 1
+        wanted = not is_last or model.every_output or network.is_pooled
+        states, h = _loop(cell, projected, wanted)
+        if not is_last:
+            assert states is not None
+            y = (states if norm is None else _normalized(norm, states)).relu()
+            below = y + below if network.skip and below.shape == y.shape else y
+    features = _features(model, states, h)
+    logits = model.readout(features if model.feature_scale is None else model.feature_scale(features))
     if model.readout.out_features == 1:
         return binary_cross_entropy_with_logits(logits.squeeze(-1), target.to(logits.dtype))
     targets = target.T if model.every_output else target
     return cross_entropy(logits.flatten(0, -2), targets.flatten())
 
 
+def _layers(recurrent: HadamRNN) -> Iterator[tuple[HadamCell, UnitNorm | None]]:
+    for cell, norm in zip_longest(recurrent.cells, recurrent.norms):
+        assert isinstance(cell, HadamCell) and (norm is None or isinstance(norm, UnitNorm))
+        yield cell, norm
+
+
+def _loop(cell: HadamCell, projected: Tensor, wanted: bool) -> tuple[Tensor | None, Tensor]:
+    """Return the states of all steps, `(time, batch, hidden_size)`, if wanted, and the last one."""
+    weight = recurrent_weight(cell.signs(), cell.block_size, cell.column_signs())
+    transposed = (weight if cell.decay is None else cell.decay[:, None] * weight).T
+    h = projected.new_zeros(projected.shape[1:])
+    states = []
+    for z_t in projected.unbind(0):
+        h = torch.addmm(z_t, h, transposed)
+        if cell.recurrence == "relu":
+            h = h.relu()
+        if wanted:
+            states.append(h)
+    return (torch.stack(states) if wanted else None), h
+
+
+def _normalized(norm: UnitNorm, states: Tensor) -> Tensor:
+    flat = batch_norm(states.flatten(0, 1), None, None, norm.weight, norm.bias, training=True, eps=EPSILON)
+    return flat.reshape(states.shape)
+
+
+def _features(model: SequenceModel, states: Tensor | None, last: Tensor) -> Tensor:
+    """Return what V sees: every state, the last one, or the pooled ones."""
+    if model.every_output and states is not None:
+        return states.relu()
+    found = []
+    for kind in model.readouts:
+        if kind == "last":
+            found.append(last.relu())
+        elif kind == "mean" and states is not None:
+            found.append(states.relu().mean(0))
+        else:
+            raise InputError(f"The plain loop pools last and mean, got {kind!r}.")
+    return torch.cat(found, dim=1) if len(found) > 1 else found[0]
+
+
 def _projected(model: SequenceModel, cell: HadamCell, x: Tensor) -> Tensor:
-    """Return z_t = U x_t + b_i for all steps, `(time, batch, hidden_size)`."""
-    weight = quantize(cell.input_weight, cell.weight_bits)
+    """Return z_t = U x_t + b_i of the network's input for all steps, `(time, batch, hidden_size)`."""
     if model.one_hot:
+        weight = cell.quantized_weight()
         table = weight.T if cell.input_bias is None else weight.T + cell.input_bias
         return embedding(x, table)
-    return linear(x if model.embedding is None else model.embedding(x), weight, cell.input_bias)
+    return _dense(cell, x if model.embedding is None else model.embedding(x))
+
+
+def _dense(cell: HadamCell, x: Tensor) -> Tensor:
+    return linear(x, cell.quantized_weight(), cell.input_bias)

@@ -45,6 +45,10 @@ class Workload:
 MNIST = Network(input_size=1, hidden_size=512, output_size=10)
 COPY = Network(input_size=10, hidden_size=128, output_size=9, input_kind="one_hot", every_output=True)
 IMDB = Network(512, 512, 1, input_kind="embedded", vocabulary_size=10_000, padding_id=0)
+SPECTRUM = (1, 2, 3, 4, 5, 6)
+STACK = Network(
+    32, 128, 12, num_layers=3, num_blocks=8, leak=SPECTRUM, readouts=("mean",), normalize=True, skip=True
+)
 SHAPES = {
     shape.name: shape
     for shape in (
@@ -53,6 +57,9 @@ SHAPES = {
         Workload("imdb", 100, 500, IMDB, 6),
         Workload("relu", 64, 784, Network(1, 512, 10, recurrence="relu"), 6),
         Workload("block", 64, 784, Network(1, 512, 10, num_blocks=32), 150),
+        Workload("pooled", 64, 784, Network(1, 512, 10, readouts=("mean",)), 20),
+        Workload("leaky", 64, 784, Network(1, 512, 10, num_blocks=8, leak=SPECTRUM), 20),
+        Workload("stack", 64, 99, STACK, 8),
     )
 }
 

@@ -48,7 +48,9 @@ def add_training(benches: Any) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions(JsonOption):
-    shapes: tuple[str, ...] = option((), "mnist, copy, imdb, relu, block (default: all)")
+    shapes: tuple[str, ...] = option(
+        (), "mnist, copy, imdb, relu, block, pooled, leaky, stack (default: all)"
+    )
     rounds: Rounds = option(5, "rounds of both sides; the median counts (default 5)")
     threads: Threads = option(2, "threads of both sides (default 2)")
     data_dir: str | None = option(None, "where IMDB is looked for (default: HADAMRNN_DATA)")

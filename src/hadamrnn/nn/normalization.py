@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import batch_norm
 
 from hadamrnn.bits import EXPONENT_BITS
 from hadamrnn.nn.precision import widen
@@ -35,14 +34,11 @@ class RunningMoments(nn.Module):
         self.register_buffer("batches", torch.zeros((), device=device, dtype=torch.int64))
 
     @torch.no_grad()
-    def track(self, rows: Tensor) -> None:
-        """Take the rows `(n, size)` of one batch into account."""
-        if rows.shape[0] == 0:
-            return
-        var, mean = torch.var_mean(rows, 0, correction=0)
-        share = torch.clamp(1 / (self.batches + 1), min=MOMENTUM).to(rows.dtype)
+    def track(self, mean: Tensor, var: Tensor) -> None:
+        """Take the mean and the variance of one more batch into account."""
+        share = torch.clamp(1 / (self.batches + 1), min=MOMENTUM).to(mean.dtype)
         for running, new in ((self.running_mean, mean), (self.running_var, var)):
-            running.copy_(torch.lerp(running.to(rows.dtype), new, share))
+            running.copy_(torch.lerp(running.to(new.dtype), new, share))
         self.batches += 1
 
 
@@ -72,11 +68,11 @@ class UnitNorm(RunningMoments):
             y = self.step(h)
             return y if lengths is None else y * counted(h, lengths)[:, :, None]
         rows = valid_rows(h, lengths)
-        self.track(rows.detach())
         if rows.shape[0] == 0:
             return h
         weight, bias = widen(self.weight), widen(self.bias)
-        y = batch_norm(rows, None, None, weight, bias, training=True, eps=EPSILON)
+        y, mean, inverse = torch.native_batch_norm(rows, weight, bias, None, None, True, 0.0, EPSILON)
+        self.track(mean.detach(), (inverse.detach() ** -2 - EPSILON).clamp(min=0))
         return y.reshape(h.shape) if lengths is None else _put_back(y, h, lengths)
 
 
@@ -107,9 +103,11 @@ class FeatureScale(RunningMoments):
         if not self.training:
             return self.step(features)
         rows = valid_rows(features, lengths)
-        self.track(rows.detach())
+        if rows.shape[0] == 0:
+            return features
+        var, mean = torch.var_mean(rows, 0, correction=0)
+        self.track(mean.detach(), var.detach())
         self._follow()
-        mean = rows.mean(0) if rows.shape[0] else rows.new_zeros(rows.shape[1])
         return (features - mean) * self.folded()[0].to(features.dtype)
 
     @torch.no_grad()
