@@ -48,6 +48,13 @@ def test_motion_sensors_become_c_and_a_recording(har: Path) -> None:
 
 
 @needs_data
+def test_the_drop_in_script_prints_a_line_for_each_layer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert example("har_drop_in")["main"](["--short"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert [line[:22].strip() for line in printed] == ["torch.nn.RNN", "HadamRNN", "HadamRNN that forgets"]
+
+
+@needs_data
 def test_a_stream_is_decided_as_its_windows_are(har: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert example("stream_serial")["main"]([str(har)]) == 0
     printed = capsys.readouterr().out.splitlines()

@@ -118,6 +118,9 @@ def test_stacked_layers_are_refused_in_one_line(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="one Hadamard layer in one direction, this model has 2 of them"):
         export_onnx(tmp_path / "onnx", float_model=model)
+    leaky = build_model(Network(input_size=1, hidden_size=8, output_size=2, leak=(2,)))
+    with pytest.raises(InputError, match="Integers and exports know the paper's network alone"):
+        export_onnx(tmp_path / "onnx", float_model=leaky)
 
 
 def test_a_baseline_is_refused_in_one_line_about_export(tmp_path: Path, command: Command) -> None:

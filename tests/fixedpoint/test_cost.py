@@ -167,3 +167,16 @@ def test_the_embedding_table_and_column_signs_are_counted_apart() -> None:
 def test_impossible_sizes_are_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Network(**{"hidden_size": 8, **fields})
+
+
+def test_everything_that_a_stack_stores_is_counted() -> None:
+    stack = Network(
+        32, output_size=12, layer_sizes=(128, 64), num_blocks=4, leak=(1, 2), readouts=("mean", "last"),
+        thresholds=3, normalize=True, activation_bits=12,
+    )  # fmt: skip
+    size = network_size(stack)
+
+    assert size.signs == 128 + 64
+    assert size.weights == 4 * (128 * 32 + 64 * 128 + 12 * 64 * 4)  # three means and one last of each unit
+    assert size.biases == 12 * (128 + 64 + 12)
+    assert size.scales == 4 * 2 * 4 + 12 * 3 * 64 + 2 * 12 * 128 + 4 * 64 * 4

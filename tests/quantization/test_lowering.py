@@ -216,6 +216,9 @@ def test_raw_sensor_codes_enter_as_their_standardised_values() -> None:
     [
         ({"num_layers": 2}, "this one is 2 layers"),
         ({"bidirectional": True}, "bidirectional"),
+        ({"leak": (2,)}, r"this one has leak \(2,\). Train it without leak"),
+        ({"readouts": ("mean",)}, "this one has readouts"),
+        ({"normalize": True}, "this one has normalize"),
         ({"weight_bits": None}, "2..8"),
         ({"weight_bits": 12}, "got 12"),
     ],

@@ -135,6 +135,8 @@ def given_options(
         name = each.metadata.get("metavar") or "--" + each.name.replace("_", "-")
         if isinstance(value, str):
             given[each.name] = read_text(name, value, types[each.name])
+        elif isinstance(value, list) and "repeat" not in each.metadata:  # --leak 1 2 3 or 1,2,3
+            given[each.name] = read_text(name, ",".join(value), types[each.name])
         elif isinstance(value, list):
             kind = typing.get_args(types[each.name])[0]
             given[each.name] = tuple(read_text(name, text, kind) for text in value)

@@ -171,6 +171,7 @@ def _lines(size: Any, paper: Any, fast: Any) -> list[str]:
         f"  signs       {size.signs / 8192:9.2f} kB",
         f"  U and V     {size.weights / 8192:9.2f} kB",
         f"  biases      {size.biases / 8192:9.2f} kB",
+        *([f"  scales      {size.scales / 8192:9.2f} kB"] if size.scales else []),
     ]
     if size.embedding:
         lines.append(f"  embedding   {size.embedding / 8192:9.2f} kB, not counted above")

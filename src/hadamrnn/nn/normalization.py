@@ -41,6 +41,10 @@ class RunningMoments(nn.Module):
             running.copy_(torch.lerp(running.to(new.dtype), new, share))
         self.batches += 1
 
+    def forget(self) -> None:
+        """Let the next batch count whole again."""
+        self.batches.zero_()
+
 
 class UnitNorm(RunningMoments):
     """y = a (h - m) / s + c for each unit, with mean m and standard deviation s of its states."""
@@ -117,7 +121,7 @@ class FeatureScale(RunningMoments):
         alive = spread > 0
         wanted = torch.where(alive, spread, torch.ones_like(spread)).log2()
         wanted = torch.where(alive, wanted, wanted[alive].max() if bool(alive.any()) else wanted)
-        off = ((wanted - self.exponents).abs() > HYSTERESIS) | (self.batches == 1)
+        off = ((wanted - self.exponents).abs() > HYSTERESIS) | ~self.exponents.any()
         exponents = torch.where(off, wanted.round(), self.exponents)
         self.exponents.copy_(exponents.clamp(min=float(exponents.max()) - (2**EXPONENT_BITS - 1)))
 

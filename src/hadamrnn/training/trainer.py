@@ -15,6 +15,7 @@ from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.interface import Constrained
 from hadamrnn.nn.linear import QuantizedLinear
 from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.normalization import RunningMoments
 from hadamrnn.nn.storage import check_finite
 from hadamrnn.training.checkpoint import Counters, adam_tensors, restore_adam
 from hadamrnn.training.config import TrainingConfig
@@ -24,6 +25,8 @@ from hadamrnn.training.objective import Objective
 from hadamrnn.training.processes import Processes
 from hadamrnn.training.progress import Row
 from hadamrnn.training.schedule import Schedule, epoch_order
+
+STATISTICS_BATCHES = 8  # that statistics are taken of before a validation
 
 Groups = dict[str, dict[str, Tensor]]
 
@@ -138,6 +141,7 @@ class Trainer:
         except InputError as error:
             raise Diverged(f"a weight is NaN or infinite at step {counters.step}") from error
         model = self._candidate()
+        self._refresh_statistics(model)
         metric = None
         if len(self.splits.validation):
             metric = self.objective.score(model, self.splits.validation, self.splits.metric)
@@ -205,6 +209,27 @@ class Trainer:
             return self.model
         assert isinstance(self._average.module, SequenceModel)
         return self._average.module
+
+    @torch.no_grad()
+    def _refresh_statistics(self, model: SequenceModel) -> None:
+        """Take the running statistics of a normalised model anew, of its weights as they are now.
+
+        A feature's mean may be many times its spread: after one more step of the optimizer, or in an average
+        of the weights, statistics of the weights before are wrong.
+        """
+        moments = [module for module in model.modules() if isinstance(module, RunningMoments)]
+        if not moments:
+            return
+        for module in moments:
+            module.forget()
+        count = min(len(self.splits.train), STATISTICS_BATCHES * self.config.batch_size)
+        samples = torch.arange(count) * len(self.splits.train) // count  # spread over all of them
+        batches = -(-count // self.config.batch_size)
+        model.train()
+        with self._draws:
+            for batch in range(batches):
+                x, _, lengths = self.splits.train.batch(samples[batch::batches])
+                model(self._cast(x), lengths)
 
     def _set_rates(self, step: int) -> bool:
         """Set the learning rates of this step; return whether the signs learn."""

@@ -1,0 +1,90 @@
+"""HadamRNN in the place of torch.nn.RNN, in one script: six activities from a phone's motion sensors.
+
+    python examples/har_drop_in.py
+
+trains each layer with a `torch.nn.Linear` on the mean of its outputs, all else equal: 64 units, AdamW at
+3e-3, gradients clipped at norm 1, 8 epochs of UCI HAR (looked for in HADAMRNN_DATA, else downloaded). Of
+three seeds each it prints
+
+    torch.nn.RNN           88.0% of 2,947 test windows (88.3 87.7 88.0)
+    HadamRNN               86.9% of 2,947 test windows (89.0 85.8 85.9)
+    HadamRNN that forgets  92.2% of 2,947 test windows (92.4 92.6 91.7)
+
+W of torch.nn.RNN is 64 x 64 numbers of 32 bits, that of HadamRNN 64 signs; its U has 4 bits an entry.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from statistics import mean
+
+import torch
+from torch import Tensor, nn
+
+from hadamrnn import HadamRNN
+from hadamrnn.data.har import read_har
+
+UNITS, CLASSES = 64, 6
+LAYERS = {
+    "torch.nn.RNN": lambda: nn.RNN(9, UNITS, batch_first=True),
+    "HadamRNN": lambda: HadamRNN(9, UNITS, batch_first=True),
+    "HadamRNN that forgets": lambda: HadamRNN(
+        9, UNITS, batch_first=True, num_blocks=4, leak=(1, 2, 3, 4), normalize=True
+    ),
+}
+
+
+class Classifier(nn.Module):
+    """A recurrent layer, the mean of its outputs over time, a linear layer."""
+
+    def __init__(self, recurrent: nn.Module) -> None:
+        super().__init__()
+        self.recurrent = recurrent
+        self.linear = nn.Linear(UNITS, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        output, _ = self.recurrent(x)
+        logits: Tensor = self.linear(output.mean(1))
+        return logits
+
+
+def train(model: Classifier, x: Tensor, y: Tensor, epochs: int) -> None:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(epochs):
+        for batch in torch.randperm(len(x)).split(64):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x[batch]), y[batch]).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="HadamRNN in the place of torch.nn.RNN.")
+    parser.add_argument("--data-dir", help="where UCI HAR is looked for (default HADAMRNN_DATA)")
+    parser.add_argument("--seeds", type=int, default=3, help="runs of each layer (default 3)")
+    parser.add_argument("--short", action="store_true", help="a few windows, one epoch, one seed")
+    args = parser.parse_args(argv)
+    seeds, epochs, count = (1, 1, 256) if args.short else (args.seeds, 8, None)
+
+    (x, y), (test_x, test_y) = (
+        (torch.from_numpy(part.x), torch.from_numpy(part.activity) - 1) for part in read_har(args.data_dir)
+    )
+    offset, scale = x.mean((0, 1)), x.std((0, 1))
+    x, y, test_x = (x[:count] - offset) / scale, y[:count], (test_x - offset) / scale
+    for name, layer in LAYERS.items():
+        accuracies = []
+        for seed in range(seeds):
+            torch.manual_seed(seed)
+            model = Classifier(layer())
+            train(model, x, y, epochs)
+            with torch.no_grad():
+                right = model.eval()(test_x).argmax(1) == test_y
+            accuracies.append(float(right.double().mean()))
+        shown = " ".join(f"{100 * accuracy:.1f}" for accuracy in accuracies)
+        print(f"{name:22} {100 * mean(accuracies):.1f}% of {len(test_y):,} test windows ({shown})")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,29 @@
+"""Running statistics of normalised networks belong to the weights that are validated."""
+
+from __future__ import annotations
+
+import torch
+
+from hadamrnn.data.tasks import load_task
+from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.training.config import make_config
+from hadamrnn.training.models import build
+from hadamrnn.training.trainer import Trainer
+
+
+def test_a_validation_has_the_statistics_of_the_weights_that_it_judges() -> None:
+    splits = load_task("digits")
+    config = make_config(
+        task="digits", epochs=1, batch_size=200, learning_rate=0.1, hidden_size=16, readouts=("mean",),
+        normalize=True,
+    )  # fmt: skip
+    trainer = Trainer(build(config, splits), splits, config)
+    for _ in range(3):
+        trainer.step()
+    trainer.validate()
+    model = trainer.model
+    assert isinstance(model.recurrent, HadamRNN) and model.feature_scale is not None
+    x, _, lengths = splits.train.batch(slice(None))
+    with torch.no_grad():
+        expected = model.recurrent.pooled_state(x, lengths, ("mean",)).mean(0)
+    torch.testing.assert_close(model.feature_scale.running_mean, expected, rtol=1e-2, atol=1e-2)
