@@ -16,7 +16,7 @@ W of torch.nn.RNN is 64 x 64 numbers of 32 bits, that of HadamRNN 64 signs; its 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import mean
 
 import torch
@@ -26,7 +26,7 @@ from hadamrnn import HadamRNN
 from hadamrnn.data.har import read_har
 
 UNITS, CLASSES = 64, 6
-LAYERS = {
+LAYERS: dict[str, Callable[[], nn.Module]] = {
     "torch.nn.RNN": lambda: nn.RNN(9, UNITS, batch_first=True),
     "HadamRNN": lambda: HadamRNN(9, UNITS, batch_first=True),
     "HadamRNN that forgets": lambda: HadamRNN(
