@@ -74,7 +74,7 @@ static void NAME(pool_mean)(int64_t hidden, const REAL *restrict h, const REAL *
 {
     for (int64_t first = 0; first < hidden; first += WORD_BITS, words += LANES) {
         bits word = {0}, bit = (bits){0} + 1;
-        for (int64_t i = first; i < first + WORD_BITS && i < hidden; i++, bit += bit) {
+        for (int64_t i = first; i < first + WORD_BITS && i < hidden; i++, bit = NAME(next_bit)(bit)) {
             vec above = load(h + i * LANES) - theta[i];
             bits on = (bits)(above > 0) & alive;
             store(sum + i * LANES, load(sum + i * LANES) + NAME(only)(on, above));
@@ -91,7 +91,7 @@ static void NAME(pool_positive)(int64_t hidden, const REAL *restrict h, const RE
     const vec one = (vec){0} + 1;
     for (int64_t first = 0; first < hidden; first += WORD_BITS, words += LANES) {
         bits word = {0}, bit = (bits){0} + 1;
-        for (int64_t i = first; i < first + WORD_BITS && i < hidden; i++, bit += bit) {
+        for (int64_t i = first; i < first + WORD_BITS && i < hidden; i++, bit = NAME(next_bit)(bit)) {
             vec above = load(h + i * LANES) - theta[i];
             store(sum + i * LANES, load(sum + i * LANES) + NAME(only)((bits)(above > 0) & alive, one));
             word |= (bits)(above <= 1) & (bits)(above >= -1) & alive & bit;

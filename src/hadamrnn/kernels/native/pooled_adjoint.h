@@ -6,7 +6,7 @@ static void NAME(add_marked)(int64_t hidden, const REAL *restrict gradient, cons
 {
     for (int64_t first = 0; first < hidden; first += WORD_BITS, words += LANES) {
         bits word = NAME(load_bits)(words), bit = (bits){0} + 1;
-        for (int64_t i = first; i < first + WORD_BITS && i < hidden; i++, bit += bit) {
+        for (int64_t i = first; i < first + WORD_BITS && i < hidden; i++, bit = NAME(next_bit)(bit)) {
             bits on = (bits)((word & bit) != 0);
             store(adjoint + i * LANES, load(adjoint + i * LANES) + NAME(only)(on, load(gradient + i * LANES)));
         }

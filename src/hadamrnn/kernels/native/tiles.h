@@ -36,6 +36,14 @@ typedef INTEGER NAME(bit_memory) __attribute__((vector_size(LANES * sizeof(REAL)
 INLINE bits NAME(load_bits)(const INTEGER *p) { return *(const NAME(bit_memory) *)p; }
 INLINE void NAME(store_bits)(INTEGER *p, bits v) { *(NAME(bit_memory) *)p = v; }
 
+/* The bit above, in unsigned numbers, where the highest one may fall out. */
+#if REAL_IS_DOUBLE
+typedef uint64_t NAME(unsigned_bits) __attribute__((vector_size(LANES * sizeof(REAL))));
+#else
+typedef uint32_t NAME(unsigned_bits) __attribute__((vector_size(LANES * sizeof(REAL))));
+#endif
+INLINE bits NAME(next_bit)(bits bit) { return (bits)((NAME(unsigned_bits))bit + (NAME(unsigned_bits))bit); }
+
 INLINE vec NAME(select)(bits where, vec yes, vec no)
 {
     return (vec)(((bits)yes & where) | ((bits)no & ~where));
