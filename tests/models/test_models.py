@@ -111,7 +111,7 @@ def test_a_damaged_file_is_refused(folder: Path) -> None:
     ("arguments", "complaint"),
     [
         (("--add", "RESULT"), "needs --out DIR"),
-        (("--add", "RESULT", "--out", "DIR", "--runs", "nowhere"), "but there is none"),
+        (("--add", "RESULT", "--out", "DIR", "--runs", "nowhere"), "There is no integer network"),
         (("--out", "DIR"), "name a model"),
     ],
 )

@@ -7,6 +7,7 @@ import shlex
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hadamrnn.errors import InputError
 from hadamrnn.pages.document import Cell
@@ -154,7 +155,7 @@ def result_command(result: Result) -> str:
 
 def train_command(result: Result) -> str:
     """Return the command that repeats a run that is in no table."""
-    config = result.config
+    config = _ran(result)
     overrides = {"model": config["model"]}
     today = config_values(resolve_config(config["task"], preset=result.preset, overrides=overrides))
     words = ["hadamrnn", "train", config["task"], "--preset", result.preset, "--model", config["model"]]
@@ -186,10 +187,17 @@ def lead(metric: str, ours: float, paper: float) -> Cell:
     return Cell(f"{ratio:.2g} times", "better" if ratio < 1.05 else "worse")
 
 
+def _ran(result: Result) -> dict[str, Any]:
+    """Return every setting of a run; one that was added after it had its default."""
+    return config_values(make_config(**result.config))
+
+
 def _text(value: object) -> str:
     """Return a setting as it is written on the command line."""
-    if value is None:
+    if value is None or value == []:
         return "none"
+    if isinstance(value, list):
+        return ",".join(map(str, value))
     return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
@@ -197,11 +205,9 @@ def _settings(row: Row, result: Result) -> Sequence[str]:
     """Return the options that turn today's preset into the configuration that was run."""
     assert row.setup is not None
     today = config_values(Job(row.setup, result.preset, result.seed).config)
-    # A setting that is missing in a result was added later; the run had its default.
-    defaults = config_values(make_config(task=result.config["task"], epochs=1))
     changed = [
         f"--set {shlex.quote(f'{name}={_text(value)}')}"
-        for name, value in {**defaults, **result.config}.items()
+        for name, value in _ran(result).items()
         if name not in SAID_ELSEWHERE and value != today.get(name)
     ]
     # Setting epochs unsets steps, and the other way round.

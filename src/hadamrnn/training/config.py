@@ -130,10 +130,11 @@ def make_config(**values: Any) -> TrainingConfig:
 
 
 def config_values(config: TrainingConfig) -> dict[str, Any]:
-    """Return every setting by name, the network's among the others: what `make_config` takes."""
+    """Return every setting by name, the network's among them, as JSON has them: what `make_config` takes."""
     values = dataclasses.asdict(config)
     network = values.pop("network")
-    return {**{name: network[name] for name in NETWORK_NAMES}, **values}
+    settings = {**{name: network[name] for name in NETWORK_NAMES}, **values}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
 
 
 def resolve_config(
