@@ -141,6 +141,6 @@ def test_the_cost_is_that_of_the_network(classifier: HadamRNNClassifier, digits:
 
 
 def test_quantizing_refuses_what_is_no_unit(classifier: HadamRNNClassifier) -> None:
-    with pytest.raises(InputError, match=r"must be positive, got -1"):
+    with pytest.raises(InputError, match=r"raw_unit.*must lie in \(0, .* got -1"):
         classifier.quantize(raw_unit=-1.0)
     assert classifier.quantize(raw_unit=0.5).metadata["raw_unit"] == 0.5

@@ -71,7 +71,7 @@ def test_c_on_raw_recordings_of_held_out_people_is_as_accurate_as_the_float_netw
     ).stdout
 
     labels = test.activity - 1
-    float_accuracy = float((np.load(found)["prediction"] == labels).mean())
+    float_accuracy = float((np.load(found)["prediction"].astype(np.int64) == labels).mean())
     c_accuracy = float((np.array(printed.split(), np.int64) == labels).mean())
     assert float_accuracy > 0.7
     assert abs(c_accuracy - float_accuracy) <= 0.005

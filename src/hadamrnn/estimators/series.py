@@ -137,7 +137,7 @@ class Scaling:
     def of(cls, series: Series) -> Scaling:
         steps = series.steps()
         scaler = StandardScaler().fit(steps)
-        unit = raw_unit(torch.from_numpy(steps))
+        unit = raw_unit(torch.tensor(steps))  # a copy: the caller may have given read-only memory
         offset = scaler.mean_ if unit is None else np.rint(scaler.mean_ / unit) * unit
         return cls(offset, scaler.scale_, unit)
 
