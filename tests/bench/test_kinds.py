@@ -13,7 +13,7 @@ from hadamrnn.bench import kinds
 from hadamrnn.bench.training import SHAPES
 from hadamrnn.cli import main
 from hadamrnn.paper import naive_binary
-from hadamrnn.paper.naive_binary import CONTENDERS, Budget, compare, guessing, write
+from hadamrnn.paper.naive_binary import CONTENDERS, Contest, compare, guessing, write
 from hadamrnn.training.trainer import Diverged
 
 
@@ -51,7 +51,7 @@ def test_wrong_choices_are_one_line(
 
 
 def test_each_contender_keeps_its_own_best_rate(tmp_path: Path) -> None:
-    budget = Budget(delay=3, steps=8, hidden_size=8, batch_size=4)
+    budget = Contest(delay=3, steps=8, hidden_size=8, batch_size=4)
     lines: list[str] = []
     contenders = compare(budget, rates=(1e-2, 1e-3), tell=lines.append)
 
@@ -71,7 +71,7 @@ def test_a_contender_that_diverges_is_reported_so(monkeypatch: pytest.MonkeyPatc
         raise Diverged("the loss is nan at step 3")
 
     monkeypatch.setattr(naive_binary, "fit", diverge)
-    first, *_ = compare(Budget(delay=3, steps=8, hidden_size=8, batch_size=4), rates=(1e-2,))
+    first, *_ = compare(Contest(delay=3, steps=8, hidden_size=8, batch_size=4), rates=(1e-2,))
 
     assert first.test is None and first.learning_rate is None
     assert first.trials[0].diverged == "the loss is nan at step 3"

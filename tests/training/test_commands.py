@@ -14,7 +14,7 @@ from hadamrnn.locks import held
 from hadamrnn.training import run as runs
 from hadamrnn.training.config import resolve_config
 from hadamrnn.training.evaluate import decide, evaluate
-from hadamrnn.training.progress import Row, Watcher
+from hadamrnn.training.progress import MetricsRow, Watcher
 from hadamrnn.training.run import load_run
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ def test_two_resumes_at_once_leave_the_rows_of_one(tmp_path: Path) -> None:
     refusals = []
 
     class Second(Watcher):
-        def row(self, row: Row, best: bool) -> None:
+        def row(self, row: MetricsRow, best: bool) -> None:
             with pytest.raises(InputError, match="Another process") as caught:
                 runs.resume(run)
             refusals.append(caught)

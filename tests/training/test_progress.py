@@ -8,9 +8,11 @@ import pytest
 from rich.console import Console
 
 from hadamrnn.training.loop import open_events
-from hadamrnn.training.progress import Bar, Lines, Row, Watcher, choose_watcher
+from hadamrnn.training.progress import Bar, Lines, MetricsRow, Watcher, choose_watcher
 
-ROW = Row(step=20, epoch=2.0, loss=0.25, validation_metric=0.9, flips=7, learning_rate=1e-3, seconds=1.5)
+ROW = MetricsRow(
+    step=20, epoch=2.0, loss=0.25, validation_metric=0.9, flips=7, learning_rate=1e-3, seconds=1.5
+)
 
 
 def test_the_bar_shows_epoch_loss_metric_flips_and_time_left() -> None:

@@ -16,7 +16,7 @@ from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.training.config import TrainingConfig, config_values, make_config
 from hadamrnn.training.loop import fit
 from hadamrnn.training.models import build
-from hadamrnn.training.progress import Row, Watcher
+from hadamrnn.training.progress import MetricsRow, Watcher
 from hadamrnn.training.trainer import Diverged, Trainer, quantized_parameters, sign_parameters
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ class Rows(Watcher):
     """Keeps the rows it is shown."""
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[MetricsRow] = []
         self.steps: list[int] = []
 
     def advance(self, step: int, loss: float) -> None:
         self.steps.append(step)
 
-    def row(self, row: Row, best: bool) -> None:
+    def row(self, row: MetricsRow, best: bool) -> None:
         self.rows.append(row)
 
 
@@ -294,7 +294,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_best(draw: Draw) 
     model, splits = draw(config)
 
     class Poison(Rows):
-        def row(self, row: Row, best: bool) -> None:
+        def row(self, row: MetricsRow, best: bool) -> None:
             super().row(row, best)
             if len(self.rows) == 2:
                 with torch.no_grad():

@@ -70,7 +70,7 @@ QQP_SUBSET = DataFile(
 Table = dict[str, list[str]]  # by column
 
 
-class Part(NamedTuple):
+class TextPart(NamedTuple):
     """One part of a task: one or two texts per row, and the labels if they are public."""
 
     texts: tuple[list[str], ...]
@@ -124,7 +124,7 @@ def load_qqp(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128)
 
 def _splits(
     task: str,
-    parts: tuple[Part, Part, Part],
+    parts: tuple[TextPart, TextPart, TextPart],
     data_dir: str | Path | None,
     seq_length: int,
     class_names: tuple[str, str],
@@ -227,12 +227,12 @@ def _labels_by_index(index: list[str], labels: Path) -> list[str]:
     return [by_index[row] for row in index]
 
 
-def _part(table: Table, texts: tuple[str, ...], label: str, path: Path) -> Part:
+def _part(table: Table, texts: tuple[str, ...], label: str, path: Path) -> TextPart:
     """Return the texts with their labels 0 / 1; without a column of labels these are None."""
     columns = tuple(table[column] for column in texts)
     if label not in table:
-        return Part(columns, None)
+        return TextPart(columns, None)
     wrong = [value for value in table[label] if value not in ("0", "1")]
     if wrong:
         raise InputError(f"A {label} is 0 or 1, got {wrong[0]!r} in {path}.")
-    return Part(columns, torch.tensor([int(value) for value in table[label]]))
+    return TextPart(columns, torch.tensor([int(value) for value in table[label]]))

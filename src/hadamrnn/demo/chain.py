@@ -33,7 +33,7 @@ from hadamrnn.quantization.network import IntegerNetwork, input_codes
 from hadamrnn.training.config import resolve_config
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.folder import RunFolder
-from hadamrnn.training.progress import Row, Watcher
+from hadamrnn.training.progress import MetricsRow, Watcher
 from hadamrnn.training.run import RunOptions, train
 
 GOLDEN_DIGITS = 8
@@ -104,7 +104,7 @@ class Reading:
     pixels: NDArray[np.int64]  # (digits, steps), 0..16
     labels: NDArray[np.int64]  # (digits,)
     probabilities: NDArray[np.float64]  # (digits, steps, classes), if the digit ended at that step
-    curve: tuple[Row, ...]  # one row a validation
+    curve: tuple[MetricsRow, ...]  # one row a validation
 
     @property
     def classes(self) -> NDArray[np.int64]:
@@ -186,7 +186,7 @@ def count_instructions(integer: IntegerModel) -> tuple[int | None, str]:
     return (None, f"not counted, {found}") if isinstance(found, str) else (found.step, "")
 
 
-def read_digits(integer: IntegerModel, splits: Splits, curve: list[Row]) -> Reading:
+def read_digits(integer: IntegerModel, splits: Splits, curve: list[MetricsRow]) -> Reading:
     """Return what the integer network predicts for every test digit, pixel by pixel."""
     codes, labels = _test_codes(integer, splits)
     engine = Engine(integer)

@@ -13,7 +13,7 @@ from hadamrnn.data.splits import Metric, Split
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.evaluate import predict_logits
 from hadamrnn.training.objective import Objective
-from hadamrnn.training.progress import Row, Watcher
+from hadamrnn.training.progress import MetricsRow, Watcher
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -47,7 +47,7 @@ class Curve(Watcher):
         self.losses.append(loss)
         self._shown.advance(step, loss)
 
-    def row(self, row: Row, best: bool) -> None:
+    def row(self, row: MetricsRow, best: bool) -> None:
         self._shown.row(row, best)
 
     def close(self) -> None:

@@ -50,7 +50,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Result:
+class BatchResult:
     """Logits of a batch, `(batch, output_size)` or `(batch, time, output_size)`, and its clipped entries."""
 
     logits: Int32
@@ -94,7 +94,9 @@ class Engine:
         product = exact_product(self.model.output_weight_int, np.maximum(state.h, 0))
         return np.ascontiguousarray((product + self._output_bias).T)
 
-    def run(self, codes: ArrayLike, lengths: ArrayLike | None = None, threads: int | None = None) -> Result:
+    def run(
+        self, codes: ArrayLike, lengths: ArrayLike | None = None, threads: int | None = None
+    ) -> BatchResult:
         """Run a batch from zero states; past its length a row's state stands still.
 
         Args:
@@ -126,9 +128,9 @@ class Engine:
             return saturations
 
         if workers == 1 or len(chunks) <= 1:
-            return Result(logits, sum(map(run_rows, chunks)))
+            return BatchResult(logits, sum(map(run_rows, chunks)))
         with ThreadPoolExecutor(workers) as pool:
-            return Result(logits, sum(pool.map(run_rows, chunks)))
+            return BatchResult(logits, sum(pool.map(run_rows, chunks)))
 
     def _run_chunk(self, inputs: NDArray[Any], lengths: NDArray[np.int64]) -> tuple[Int32, int]:
         """Return logits and clipped entries of rows given longest first, so that who goes on is a prefix."""

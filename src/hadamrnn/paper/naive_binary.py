@@ -38,7 +38,7 @@ CONTENDERS = {
 
 
 @dataclass(frozen=True)
-class Budget:
+class Contest:
     """What all contenders have in common."""
 
     delay: int = 100
@@ -70,7 +70,7 @@ class Contender:
 
 
 def compare(
-    budget: Budget, rates: Sequence[float] = RATES, tell: Callable[[str], None] = lambda line: None
+    budget: Contest, rates: Sequence[float] = RATES, tell: Callable[[str], None] = lambda line: None
 ) -> list[Contender]:
     """Train every contender and return the outcomes."""
     train_size = budget.steps * budget.batch_size
@@ -90,7 +90,7 @@ def guessing(delay: int, sentence_length: int = 10) -> float:
 
 
 def _best(
-    name: str, splits: Splits, budget: Budget, rates: Sequence[float], tell: Callable[[str], None]
+    name: str, splits: Splits, budget: Contest, rates: Sequence[float], tell: Callable[[str], None]
 ) -> Contender:
     trials, best, best_model = [], None, None
     for rate in rates:
@@ -104,7 +104,7 @@ def _best(
     return Contender(name, None if best is None else best.learning_rate, test, tuple(trials))
 
 
-def _try(name: str, splits: Splits, budget: Budget, rate: float) -> tuple[Trial, SequenceModel | None]:
+def _try(name: str, splits: Splits, budget: Contest, rate: float) -> tuple[Trial, SequenceModel | None]:
     model_name, held = CONTENDERS[name]
     config = _config(model_name, budget, rate)
     model = build(config, splits)
@@ -117,7 +117,7 @@ def _try(name: str, splits: Splits, budget: Budget, rate: float) -> tuple[Trial,
     return Trial(rate, outcome.best_metric, None), outcome.model
 
 
-def _config(model: str, budget: Budget, rate: float) -> TrainingConfig:
+def _config(model: str, budget: Contest, rate: float) -> TrainingConfig:
     settings = {name: value for name, value in asdict(budget).items() if name != "delay"}
     settings |= {"model": model, "learning_rate": rate, "evaluate_every": max(1, budget.steps // 4)}
     return resolve_config("copy", preset="quick", overrides=settings)
@@ -127,7 +127,7 @@ def _show(trial: Trial) -> str:
     return f"{trial.validation:.2e}" if trial.validation is not None else f"diverged ({trial.diverged})"
 
 
-def write(budget: Budget, contenders: Sequence[Contender], folder: Path) -> Path:
+def write(budget: Contest, contenders: Sequence[Contender], folder: Path) -> Path:
     """Write the comparison as JSON and return its path."""
     path = folder / f"naive_binary.copy{budget.delay}.json"
     values = {
@@ -146,14 +146,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description="Binary recurrent weights with and without Hadamard's structure."
     )
-    parser.add_argument("--delay", type=int, default=Budget.delay)
-    parser.add_argument("--steps", type=int, default=Budget.steps)
+    parser.add_argument("--delay", type=int, default=Contest.delay)
+    parser.add_argument("--steps", type=int, default=Contest.steps)
     parser.add_argument("--rates", type=float, nargs="+", default=RATES)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("results"))
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    budget = Budget(delay=args.delay, steps=args.steps)
+    budget = Contest(delay=args.delay, steps=args.steps)
     contenders = compare(budget, args.rates, print)
     print(f"guessing: {guessing(budget.delay):.2e}")
     for each in contenders:

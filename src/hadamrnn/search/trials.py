@@ -20,7 +20,7 @@ from hadamrnn.training.config import TrainingConfig, config_values
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.loop import Outcome, fit
 from hadamrnn.training.models import build, task_network
-from hadamrnn.training.progress import Row, Watcher, show_metric
+from hadamrnn.training.progress import MetricsRow, Watcher, show_metric
 
 Say = Callable[[str], None]
 Stop = Callable[[], bool]
@@ -73,7 +73,7 @@ class Reporter(Watcher):
     def start(self, step: int, total_steps: int, epochs: float, metric: object) -> None:
         self._total = total_steps
 
-    def row(self, row: Row, best: bool) -> None:
+    def row(self, row: MetricsRow, best: bool) -> None:
         self.percent = 100 * row.step // self._total
         assert row.validation_metric is not None  # a task has validation data
         self._trial.report(row.validation_metric, self.percent)

@@ -30,7 +30,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.files import parse_json, read_json, read_regular, write_atomically
 from hadamrnn.records import from_json
 from hadamrnn.training.config import TrainingConfig, config_yaml, read_config
-from hadamrnn.training.progress import Row
+from hadamrnn.training.progress import MetricsRow
 from hadamrnn.version import package_version
 
 FORMAT = "hadamrnn run"
@@ -175,10 +175,12 @@ class RunFolder:
             self._metrics_digest.update(line)
             return file.tell(), self._metrics_digest.hexdigest()
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[MetricsRow]:
         """Return the rows of metrics.jsonl."""
         lines = read_regular(self.metrics_path).splitlines()
-        return [from_json(Row, parse_json(line, self.metrics_path), self.metrics_path) for line in lines]
+        return [
+            from_json(MetricsRow, parse_json(line, self.metrics_path), self.metrics_path) for line in lines
+        ]
 
     @contextmanager
     def guarded(self) -> Iterator[None]:

@@ -17,7 +17,7 @@ from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.objective import Objective
 from hadamrnn.training.processes import Processes
-from hadamrnn.training.progress import Row, Watcher
+from hadamrnn.training.progress import MetricsRow, Watcher
 from hadamrnn.training.trainer import Diverged, Trainer
 
 CHECKPOINT_SECONDS = 30.0
@@ -131,7 +131,7 @@ class Session:
                 with self.folder.guarded():
                     self._events = open_events(self.folder.events_path, self.trainer.counters.step)
 
-    def _record(self, row: Row, best: bool) -> None:
+    def _record(self, row: MetricsRow, best: bool) -> None:
         if self.folder is not None:
             counters = self.trainer.counters
             counters.metrics_bytes, counters.metrics_sha256 = self.folder.append_row(asdict(row))

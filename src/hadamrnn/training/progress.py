@@ -16,7 +16,7 @@ REFRESH_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Row:
+class MetricsRow:
     """One row of metrics.jsonl. `loss` is the mean and `flips` the number of sign changes since the last."""
 
     step: int
@@ -37,7 +37,7 @@ class Watcher:
     def advance(self, step: int, loss: float) -> None:
         """A step was made."""
 
-    def row(self, row: Row, best: bool) -> None:
+    def row(self, row: MetricsRow, best: bool) -> None:
         """A validation was made; `best` says whether its model is the best so far."""
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ class Lines(Watcher):
         self._epochs = epochs
         self._metric = metric
 
-    def row(self, row: Row, best: bool) -> None:
+    def row(self, row: MetricsRow, best: bool) -> None:
         pace = (time.monotonic() - self._began) / max(row.step - self._first, 1)
         print(
             f"epoch {row.epoch:g}/{self._epochs:g}  step {row.step}  loss {row.loss:.4g}  "
@@ -99,7 +99,7 @@ class Bar(Watcher):
             status=f"loss {loss:.4g}  {self._validated}",
         )
 
-    def row(self, row: Row, best: bool) -> None:
+    def row(self, row: MetricsRow, best: bool) -> None:
         self._validated = f"{show_validation(self._metric, row, best)}flips {row.flips}"
         self._shown = 0.0
         self.advance(row.step, row.loss)
@@ -117,7 +117,7 @@ def show_metric(metric: Metric, value: float) -> str:
     return f"accuracy {100 * value:.2f} %" if metric == "accuracy" else f"{metric} {value:.4g}"
 
 
-def show_validation(metric: Metric, row: Row, best: bool) -> str:
+def show_validation(metric: Metric, row: MetricsRow, best: bool) -> str:
     """Return the metric of a row and two spaces, or nothing if it has none."""
     if row.validation_metric is None:
         return ""

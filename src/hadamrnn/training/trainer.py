@@ -23,7 +23,7 @@ from hadamrnn.training.draws import Draws
 from hadamrnn.training.evaluate import is_better
 from hadamrnn.training.objective import Objective
 from hadamrnn.training.processes import Processes
-from hadamrnn.training.progress import Row
+from hadamrnn.training.progress import MetricsRow
 from hadamrnn.training.schedule import Schedule, epoch_order
 
 STATISTICS_BATCHES = 8  # that statistics are taken of before a validation
@@ -133,7 +133,7 @@ class Trainer:
         self.counters.loss_sum += value
         return value
 
-    def validate(self) -> tuple[Row, bool]:
+    def validate(self) -> tuple[MetricsRow, bool]:
         """Return the row that ends here and whether its model is the best so far, which is then kept."""
         counters, schedule = self.counters, self.schedule
         try:
@@ -146,7 +146,7 @@ class Trainer:
         if len(self.splits.validation):
             metric = self.objective.score(model, self.splits.validation, self.splits.metric)
         steps = counters.step - schedule.row_start(counters.step)
-        row = Row(
+        row = MetricsRow(
             step=counters.step,
             epoch=round(counters.step / schedule.steps_per_epoch, 4),
             loss=self.processes.mean(counters.loss_sum / steps),
@@ -192,7 +192,7 @@ class Trainer:
         self.counters = counters
         self._positive = self._are_positive()
 
-    def _count_idle(self, row: Row) -> None:
+    def _count_idle(self, row: MetricsRow) -> None:
         """Count the consecutive rows without progress."""
         counters = self.counters
         falls = row.validation_metric is None or self.splits.metric != "accuracy"
