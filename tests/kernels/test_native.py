@@ -22,6 +22,7 @@ from hadamrnn.kernels import library as library_module
 from hadamrnn.kernels import threads as kernel_threads
 from hadamrnn.kernels.library import LossArgs, load_library, native_kernel, native_status
 from hadamrnn.kernels.loss import cross_entropy
+from hadamrnn.kernels.operators import define_operator
 from hadamrnn.kernels.recurrence import Recurrence
 from hadamrnn.kernels.scan import scan, scan_operator
 from tests.kernels.problems import leaves, make_case
@@ -36,6 +37,17 @@ def test_the_scan_passes_opcheck(kind: str, relu: bool) -> None:
     weight = torch.randn(3, 12, dtype=torch.float64, requires_grad=True)
     for options in ({}, {"every_output": True}, {"output_weight": weight, "sigma": True}):
         torch.library.opcheck(scan_operator, replace(case, **options).arguments())
+
+
+def test_a_gradient_through_an_operator_without_one_is_refused() -> None:
+    x = torch.ones(3, requires_grad=True)
+    twice = define_operator(
+        "hadamrnn_tests::twice", "(Tensor x) -> Tensor", lambda x: 2 * x, lambda x: torch.empty_like(x)
+    )
+    with pytest.raises(InputError, match="hadamrnn_tests::twice has no gradient"):
+        twice(x)
+    with torch.no_grad():
+        assert torch.equal(twice(x), 2 * x)
 
 
 def test_cross_entropy_passes_opcheck() -> None:

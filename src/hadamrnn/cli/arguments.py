@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range, Threads, field_types, option, read_scalar, read_text
@@ -27,7 +27,10 @@ MODEL_OPTION_HELP = "an option of this kind of network alone, as recurrent_rank=
 TASK_OPTION_HELP = "an option of the task's loader, as delay=200 for copy"
 Rounds = Annotated[int, Range(1, 10_000)]
 Minutes = Annotated[float, Range(0, 1e6, "(]")]
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 
 
 def positional(metavar: str, help: str, default: Any = dataclasses.MISSING) -> Any:
@@ -68,7 +71,7 @@ class DataOptions(DataFolder):
 
 def add_command(parser: argparse.ArgumentParser, options: type[T], run: Callable[[T], int | None]) -> None:
     """Give `parser` the options that the dataclass `options` declares; its command is `run`."""
-    add_options(parser, dataclasses.fields(options), field_types(options))  # type: ignore[arg-type]
+    add_options(parser, dataclasses.fields(options), field_types(options))
     parser.set_defaults(run=lambda args: run(read_options(args, options)))
 
 
@@ -122,7 +125,7 @@ def _metavar(hint: Any) -> str:
 
 def read_options(args: argparse.Namespace, options: type[T]) -> T:
     """Return the dataclass that a command line fills in."""
-    return options(**given_options(args, dataclasses.fields(options), field_types(options)))  # type: ignore[arg-type]
+    return options(**given_options(args, dataclasses.fields(options), field_types(options)))
 
 
 def given_options(

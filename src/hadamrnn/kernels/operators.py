@@ -13,6 +13,8 @@ import torch
 from torch._ops import OpOverload
 from torch.autograd import Function
 
+from hadamrnn.errors import InputError
+
 Operator = Callable[..., Any]
 
 
@@ -30,7 +32,8 @@ def define_operator(
         compute: the operator on CPU tensors.
         shapes: tensors like its results, of any values.
         save: called with ctx, inputs and results, keeps what `differentiate` needs.
-        differentiate: called with ctx and the gradients of the results, returns those of the inputs.
+        differentiate: called with ctx and the gradients of the results, returns those of the inputs. Without
+            it a gradient through the operator raises; it is never silently zero.
     """
     torch.library.define(name, schema)
     torch.library.impl(name, "CPU")(compute)
@@ -48,17 +51,15 @@ def define_operator(
             save(ctx, arguments, results)
         return results
 
-    methods = {"forward": staticmethod(forward), "backward": staticmethod(differentiate or _no_gradient)}
+    methods = {"forward": staticmethod(forward), "backward": differentiate and staticmethod(differentiate)}
     function: Any = type(f"{short}_function", (Function,), methods)
 
     def with_gradient(*arguments: Any) -> Any:
-        if differentiate is not None and torch.is_grad_enabled() and torch._C._any_requires_grad(*arguments):
-            return function.apply(*arguments)
-        return below(*arguments)
+        if not (torch.is_grad_enabled() and torch._C._any_requires_grad(*arguments)):
+            return below(*arguments)
+        if differentiate is None:
+            raise InputError(f"{name} has no gradient. Detach its tensors, or use torch.no_grad().")
+        return function.apply(*arguments)
 
     torch.library.impl(name, "Autograd")(with_gradient)
     return operator
-
-
-def _no_gradient(*_: Any) -> Any:
-    raise NotImplementedError("This operator has no gradient.")
