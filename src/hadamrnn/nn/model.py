@@ -33,27 +33,7 @@ def hadamard_layer(network: Network, evaluator: str = "auto") -> HadamRNN:
     """Return the recurrent layer of a Hadamard network, freshly drawn."""
     if network.model_options:
         raise InputError(f"A {HADAMRNN} takes no model options, got {dict(network.model_options)}.")
-    return HadamRNN(
-        network.input_size,
-        network.hidden_size,
-        network.num_layers,
-        bias=network.input_bias,
-        batch_first=True,
-        dropout=network.dropout,
-        bidirectional=network.bidirectional,
-        num_blocks=network.num_blocks,
-        weight_bits=network.weight_bits,
-        recurrence=network.recurrence,
-        switches=network.switches,
-        leak=network.leak,
-        layer_sizes=network.layer_sizes,
-        normalize=network.normalize,
-        skip=network.skip,
-        stride=network.stride,
-        train_signs=True,
-        normalized_output=False,
-        evaluator=evaluator,
-    )
+    return HadamRNN.of(network, evaluator)
 
 
 def assemble(recurrent: RecurrentLayer, network: Network, readout_bits: WeightBits) -> SequenceModel:

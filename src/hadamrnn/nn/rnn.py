@@ -44,7 +44,6 @@ class HadamRNN(HadamStack):
         stride: a layer reads means of as many steps of the one below; a rest of fewer is dropped.
         train_signs: let the signs learn, as in the paper. A flip changes every power of W at once: by default
             they stay as drawn, and U and what follows learn.
-        normalized_output: whether `normalize` includes the last layer; its read-out may do that better.
         evaluator: how the recurrence is computed; "auto" chooses by cost. The result is the same.
 
     >>> rnn = HadamRNN(3, 8, batch_first=True)
@@ -73,7 +72,6 @@ class HadamRNN(HadamStack):
         skip: bool = False,
         stride: int = 1,
         train_signs: bool = False,
-        normalized_output: bool = True,
         evaluator: str = "auto",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -98,12 +96,20 @@ class HadamRNN(HadamStack):
         super().__init__(
             network,
             train_signs=train_signs,
-            normalized_output=normalized_output,
+            normalized_output=True,
             evaluator=evaluator,
             device=device,
             dtype=dtype,
         )
         self.batch_first = batch_first
+
+    @classmethod
+    def of(cls, network: Network, evaluator: str = "auto") -> HadamRNN:
+        """Return the layer of a `SequenceModel`: batch first, signs learnt, its top layer not normalised."""
+        layer = cls.__new__(cls)
+        HadamStack.__init__(layer, network, train_signs=True, normalized_output=False, evaluator=evaluator)
+        layer.batch_first = True
+        return layer
 
     def forward(
         self, x: Tensor | PackedSequence | Tokens, h_0: Tensor | None = None
