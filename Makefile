@@ -31,8 +31,10 @@ demo: setup
 	rm -rf demo
 	$(BIN)/hadamrnn demo --out demo
 
-# One thread a worker: the workers share the cores.
+# One thread a worker: the workers share the cores. Exported JavaScript runs in Node.
 test: setup
+	command -v node >/dev/null || test "$$(id -u)" != 0 || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs; }
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not edge and not pages"
 	@echo "Left out: exported C in emulators (make test-edge), pages in a browser (make test-pages)."
 

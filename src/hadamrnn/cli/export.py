@@ -1,4 +1,4 @@
-"""`hadamrnn export`: a quantized run as C, an Arduino library or ONNX, and what it takes on a device."""
+"""`hadamrnn export`: a quantized run as C, Arduino library, JavaScript or ONNX; what it takes on a device."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXAMPLE = "example:  hadamrnn export runs/har --to c --out har_c --name har && m
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "export",
-        help="a quantized run as C, Arduino library or ONNX",
+        help="a quantized run as C, Arduino library, JavaScript or ONNX",
         description="Write a folder that builds and tests itself, or report what it takes on devices.",
         epilog=EXAMPLE,
     )
@@ -36,7 +36,7 @@ def add_parser(subparsers: Any) -> None:
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(DataFolder, JsonOption):
     path: Path = positional("RUN", "run folder, or its integer model file")
-    to: Literal["c", "arduino", "onnx"] = option("c", "what to write: c (default), arduino or onnx")
+    to: Literal["c", "arduino", "js", "onnx"] = option("c", "what to write: c (default), arduino, js or onnx")
     out: Path | None = option(None, "new folder to write")
     name: str = option("net", "prefix of files and C symbols (default net)")
     unpacked: bool = option(False, "weights a byte each: larger, faster")
@@ -66,7 +66,8 @@ def run(args: ExportOptions) -> None:
         print(json.dumps(figures))
         return
     if args.out is not None:
-        print(f"wrote {args.out}" + (f"; check it with: make -C {args.out} test" if args.to == "c" else ""))
+        check = {"c": f"make -C {args.out} test", "js": f"node {args.out}/test.js"}.get(args.to)
+        print(f"wrote {args.out}" + (f"; check it with: {check}" if check else ""))
         if "golden" in figures:
             print(f"golden vectors: {figures['golden']}")
     if args.report:
@@ -89,12 +90,15 @@ def load_quantized(path: Path) -> IntegerModel:
 
 
 def _write(model: IntegerModel, args: ExportOptions, out: Path) -> dict[str, Any]:
-    """Write C or an Arduino library; return the folder and what its golden vectors are of."""
-    from hadamrnn.export import export_arduino, export_c
+    """Write C, an Arduino library or JavaScript; return the folder and what its golden vectors are of."""
+    from hadamrnn.export import export_arduino, export_c, export_js
 
-    writer = export_c if args.to == "c" else export_arduino
     golden, reason = _golden(model, args)
-    folder = writer(model, out, args.name, packed=not args.unpacked, golden=golden, force=args.force)
+    if args.to == "js":
+        folder = export_js(model, out, args.name, golden=golden, force=args.force)
+    else:
+        writer = export_c if args.to == "c" else export_arduino
+        folder = writer(model, out, args.name, packed=not args.unpacked, golden=golden, force=args.force)
     return {"folder": str(folder), "golden": golden.source if golden is not None else f"random codes{reason}"}
 
 

@@ -44,8 +44,8 @@ def calibrated_length(model: IntegerModel) -> int | None:
     return length if isinstance(length, int) and not isinstance(length, bool) and length > 0 else None
 
 
-def class_symbols(model: IntegerModel) -> list[tuple[str, str]]:
-    """Return what C calls each class, part of an identifier and text of a string; none without names.
+def class_names(model: IntegerModel) -> list[str]:
+    """Return the names of the classes, none where the metadata has none.
 
     Metadata holds `class_names`, a list in JSON; a single output tells two classes apart.
     """
@@ -55,7 +55,14 @@ def class_symbols(model: IntegerModel) -> list[tuple[str, str]]:
         return []
     if not isinstance(names, list) or len(names) != max(model.output_size, 2):
         return []
-    texts = [plain(name).replace("\\", "/").replace('"', "'").replace("??", "? ?") for name in names]
+    return [str(name) for name in names]
+
+
+def class_symbols(model: IntegerModel) -> list[tuple[str, str]]:
+    """Return what C calls each class, part of an identifier and text of a string; none without names."""
+    texts = [
+        plain(name).replace("\\", "/").replace('"', "'").replace("??", "? ?") for name in class_names(model)
+    ]
     symbols = [re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").upper()[:40] for text in texts]
     unique = len(set(symbols)) == len(symbols) and all(symbols)
     return [(s if unique else f"{k}", text) for k, (s, text) in enumerate(zip(symbols, texts, strict=True))]

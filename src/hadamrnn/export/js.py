@@ -1,0 +1,174 @@
+"""JavaScript of an integer model: `export_js` writes a folder with one ES module that needs nothing else.
+
+    NAME.js, NAME.d.ts    the runtime, with the network as data at its end; its types
+    test.js, golden.json  a self-test that replays golden vectors, bit for bit: node test.js
+    package.json, README.md
+
+The runtime is `runtime/network.js`, the same for every network and for the live pages. Start reading there.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hadamrnn.export.folder import MARKER, check_name, fresh_folder
+from hadamrnn.export.golden import Golden, draw_golden
+from hadamrnn.export.metadata import calibrated_length, class_names, summarise
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.packing import pack, pack_signs
+from hadamrnn.hadamard.orders import factor_matrix, order_factors
+from hadamrnn.version import package_version
+
+RUNTIME = Path(__file__).parent / "runtime"
+
+
+def export_js(
+    model: IntegerModel,
+    out: Path | str,
+    name: str = "hadamrnn",
+    *,
+    golden: Golden | None = None,
+    force: bool = False,
+) -> Path:
+    """Write the JavaScript of `model` to the new folder `out`; return it. Arguments as of `export_c`."""
+    check_name(name)
+    return fresh_folder(Path(out), js_files(model, name, golden or draw_golden(model)), force=force)
+
+
+def js_files(model: IntegerModel, name: str, golden: Golden) -> dict[str, str]:
+    """Return the files of the folder, name -> text."""
+    package = {
+        "name": name.lower(),
+        "version": "1.0.0",
+        "description": summarise(model).title,
+        "type": "module",
+        "exports": {".": {"types": f"./{name}.d.ts", "default": f"./{name}.js"}},
+        "scripts": {"test": "node test.js"},
+        "private": True,
+    }
+    return {
+        f"{name}.js": js_module(model),
+        f"{name}.d.ts": runtime_text("network.d.ts"),
+        "test.js": runtime_text("selftest.js").replace("MODULE", f"{name}.js"),
+        "golden.json": _golden_text(golden),
+        "package.json": json.dumps(package, indent=2) + "\n",
+        "README.md": _readme(model, name),
+    }
+
+
+def js_module(model: IntegerModel) -> str:
+    """Return the ES module: the runtime, then the network."""
+    lines = "\n".join(f" * {line}" for line in (summarise(model).title, *summarise(model).lines))
+    head = f"/* {MARKER} {package_version()}:\n{lines}\n */\n".replace("</", "< /")  # a page may hold it
+    data = json.dumps(js_model(model), separators=(",", ":")).replace("<", "\\u003c")
+    tail = f"\nexport const network = new Network({data});\nexport default network;\n"
+    return head + runtime_text("network.js") + tail
+
+
+def runtime_text(file: str) -> str:
+    return (RUNTIME / file).read_text(encoding="utf-8")
+
+
+def js_model(model: IntegerModel) -> dict[str, Any]:
+    """Return the network as `new Network` of the runtime takes it: numbers, and codes packed in base64."""
+    factors = order_factors(model.block_size)
+    return {
+        "inputKind": model.input_kind,
+        "inputSize": model.input_size,
+        "inputBits": model.input_bits,
+        "outputSize": model.output_size,
+        "vocabularySize": model.vocabulary_size,
+        "weightBits": model.weight_storage_bits,
+        "stateBits": model.activation_bits,
+        "recurrence": model.recurrence,
+        "everyOutput": model.every_output,
+        "classNames": class_names(model),
+        "calibratedLength": calibrated_length(model),
+        "inputScale": model.input_scale,
+        "logitScale": model.logit_scale,
+        "longest": 0,
+        "stride": 1,
+        "readouts": ["last"],
+        "layers": [_layer(model)],
+        "matrices": {str(order): packed(factor_matrix(order), 1) for order in set(factors) - {2}},
+        "thresholds": None,
+        "featureShift": None,
+        "outputWeight": packed(model.output_weight_int, model.weight_storage_bits),
+        "outputBias": packed(model.output_bias_int, model.activation_bits),
+        "outputBiasShift": model.output_bias_shift,
+        "embedding": packed(model.embedding_int, model.input_bits),
+        "raw": _raw(model),
+    }
+
+
+def _layer(model: IntegerModel) -> dict[str, Any]:
+    return {
+        "units": model.hidden_size,
+        "seen": model.input_size,
+        "blockSize": model.block_size,
+        "factors": order_factors(model.block_size),
+        "leak": None,
+        "stateShift": model.state_shift,
+        "inputShift": model.input_shift,
+        "biasShift": model.input_bias_shift,
+        "multiplier": model.round_multiplier,
+        "roundShift": model.round_shift,
+        "signs": packed(model.signs, 1),
+        "columnSigns": packed(model.column_signs, 1),
+        "weight": packed(model.input_weight_int, model.weight_storage_bits),
+        "bias": packed(model.input_bias_int, model.activation_bits),
+        "gain": None,
+        "skipShift": None,
+    }
+
+
+def packed(codes: NDArray[Any] | None, bits: int) -> tuple[int, int, str] | None:
+    """Return [count, bits, base64] of codes, signs for one bit; None stays None."""
+    if codes is None:
+        return None
+    data = pack_signs(codes) if bits == 1 else pack(codes, bits)
+    return int(codes.size), bits, base64.b64encode(np.ascontiguousarray(data).tobytes()).decode()
+
+
+def _raw(model: IntegerModel) -> dict[str, list[int]] | None:
+    if model.raw_offset is None or model.raw_multiplier is None or model.raw_shift is None:
+        return None
+    return {
+        "offset": model.raw_offset.tolist(),
+        "multiplier": model.raw_multiplier.tolist(),
+        "shift": model.raw_shift.tolist(),
+    }
+
+
+def _golden_text(golden: Golden) -> str:
+    names = ("inputs", "logits", "classes", "raw", "encoded")
+    arrays = {name: getattr(golden, name).tolist() for name in names}
+    return json.dumps({**arrays, "every": golden.every, "source": golden.source}) + "\n"
+
+
+def _readme(model: IntegerModel, name: str) -> str:
+    dense = "network.encode(reading)" if model.input_kind == "dense" else "id"
+    what = "readings" if model.input_kind == "dense" else "ids"
+    return f"""# {name}
+
+{MARKER} {package_version()}: {summarise(model).title}.
+
+`{name}.js` is one ES module without dependencies, for Node and browsers. It gives the bits of the Python
+engine and of the exported C; `node test.js` replays golden vectors and compares them.
+
+```js
+import {{ network }} from "./{name}.js";
+
+const state = network.init();
+for (const {what[:-1]} of {what}) network.step(state, {dense});
+const answer = network.classify(network.read(state));
+```
+
+`network.window(size, hop)` reads an endless stream in windows. `{name}.d.ts` has the types of everything.
+"""

@@ -1,0 +1,59 @@
+/** A step's input: dense codes (a number where there is one channel), or an id. */
+export type Input = number | ArrayLike<number>;
+
+/** What a stream keeps between steps; made by `Network.init`. */
+export interface State {
+  /** The state of every layer, lowest first. */
+  readonly h: Int32Array[];
+  /** Steps so far. */
+  readonly steps: number;
+  /** Entries of the state that were clipped so far: past the calibrated length a state may outgrow its bits. */
+  readonly saturations: number;
+}
+
+/** A network of integers: the bits of the Python engine and of the exported C. */
+export class Network {
+  readonly inputKind: "dense" | "one_hot" | "embedded";
+  readonly inputSize: number;
+  readonly inputBits: number;
+  readonly outputSize: number;
+  /** Ids lie below it; 0 for dense inputs. */
+  readonly vocabularySize: number;
+  /** Whether `run` answers after every step. */
+  readonly everyOutput: boolean;
+  /** The names of the classes, or none. */
+  readonly classNames: readonly string[];
+  /** The steps that the state was scaled for, where known. */
+  readonly calibratedLength: number | null;
+  /** The most steps between two `init` that a pooled network may see; 0 where there is no such limit. */
+  readonly longest: number;
+  /** A logit times this is a real number. */
+  readonly logitScale: number;
+
+  /** Return the zero state of a new stream. */
+  init(): State;
+  /** Advance a stream. False: the id is outside the vocabulary or `longest` is reached, and the state stays. */
+  step(state: State, input: Input): boolean;
+  /** Return the logits of a stream. */
+  read(state: State): Int32Array;
+  /** Run a sequence from the zero state: its last logits, or those of every step with `everyOutput`. */
+  run(sequence: Iterable<Input>): Int32Array | Int32Array[];
+  /** Return the class that the logits name. */
+  classify(logits: Int32Array): number;
+  /** Return the codes of a sensor's raw integer readings, one a channel. */
+  encode(readings: ArrayLike<number>): Int32Array;
+  /** Return the codes of real inputs, as the training data had them. */
+  encodeValues(values: ArrayLike<number>): Int32Array;
+  /** Return a sliding window over this network. */
+  window(size: number, hop: number): SlidingWindow;
+}
+
+/** Every `hop` inputs, the logits of the last `size` ones. */
+export class SlidingWindow {
+  constructor(network: Network, size: number, hop: number);
+  /** Take one input; return logits where a hop ends and `size` inputs were seen, else null. */
+  push(input: Input): Int32Array | null;
+}
+
+export const network: Network;
+export default network;

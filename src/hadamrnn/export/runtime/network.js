@@ -1,0 +1,330 @@
+/* A recurrent network in integers: the bits of the Python engine and of the exported C, in any JavaScript engine.
+ *
+ *     const state = network.init();
+ *     for (const codes of sequence) network.step(state, codes);
+ *     const logits = network.read(state); // an Int32Array
+ *
+ * A step of one layer, with H the block-diagonal Hadamard matrix, u and v signs, k the leak of the unit's block:
+ *
+ *     a   = (u * H (v * h)) * 2^stateShift,  a - round(a / 2^k) where the block leaks
+ *     acc = a + round(U x * 2^inputShift) + b * 2^biasShift
+ *     h   = saturate(round(acc * multiplier / 2^roundShift)), cut at 0 where the recurrence is "relu"
+ *
+ * round takes ties up. All of it is whole numbers below 2^53, so doubles are exact, whatever the order of the sums.
+ * No dependencies. Start reading at `Network`.
+ */
+
+/** Return the codes of [count, bits, base64], least significant bit first; single bits are signs, 1 for -1. */
+function unpack([count, bits, text]) {
+  const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+  const codes = new Int32Array(count);
+  for (let i = 0, bit = 0; i < count; i += 1) {
+    let code = 0;
+    for (let place = 0; place < bits; place += 1, bit += 1) {
+      code |= ((bytes[bit >> 3] >> (bit & 7)) & 1) << place;
+    }
+    codes[i] = bits === 1 ? 1 - 2 * code : (code << (32 - bits)) >> (32 - bits);
+  }
+  return codes;
+}
+
+/** Return round(value * 2^shift), ties up. */
+function shifted(value, shift) {
+  return shift >= 0 ? value * 2 ** shift : Math.floor(value * 2 ** shift + 0.5);
+}
+
+function saturated(value, bits) {
+  const high = 2 ** (bits - 1) - 1;
+  return value > high ? high : value < -high - 1 ? -high - 1 : value;
+}
+
+/** Multiply every block of `work` by its Hadamard matrix, in place, a Kronecker factor after the other. */
+function transform(work, blockSize, factors, matrices) {
+  let after = blockSize;
+  for (const factor of factors) {
+    const group = after;
+    after /= factor;
+    for (let start = 0; start < work.length; start += group) {
+      if (factor === 2) {
+        butterfly(work, start, after);
+      } else {
+        multiply(work, start, after, factor, matrices[factor]);
+      }
+    }
+  }
+}
+
+function butterfly(work, start, after) {
+  for (let i = start, end = start + after; i < end; i += 1) {
+    const upper = work[i];
+    const lower = work[i + after];
+    work[i] = upper + lower;
+    work[i + after] = upper - lower;
+  }
+}
+
+function multiply(work, start, after, order, matrix) {
+  const column = new Int32Array(order);
+  for (let i = start; i < start + after; i += 1) {
+    for (let j = 0; j < order; j += 1) column[j] = work[i + j * after];
+    for (let r = 0; r < order; r += 1) {
+      let sum = 0;
+      for (let j = 0; j < order; j += 1) sum += matrix[r * order + j] * column[j];
+      work[i + r * after] = sum;
+    }
+  }
+}
+
+/** One recurrent layer; its arrays may be changed between steps, as the live pages do. */
+class Layer {
+  constructor(fields, matrices) {
+    Object.assign(this, fields);
+    for (const name of ["signs", "columnSigns", "weight", "bias", "gain", "offset"]) {
+      this[name] = fields[name] ? unpack(fields[name]) : null;
+    }
+    this.matrices = matrices;
+    this.work = new Int32Array(this.units);
+    this.out = new Int32Array(this.units); // what the layer above reads
+  }
+
+  /** Advance `h` in place by the codes x, or by the hot channel `hot`; return how many entries were clipped. */
+  step(h, x, hot, bits, relu) {
+    const { work, units, signs, columnSigns, bias, leak } = this;
+    for (let i = 0; i < units; i += 1) work[i] = columnSigns ? columnSigns[i] * h[i] : h[i];
+    transform(work, this.blockSize, this.factors, this.matrices);
+    const scale = 2 ** this.stateShift;
+    const half = 2 ** (this.roundShift - 1);
+    const unit = 2 ** -this.roundShift;
+    const high = 2 ** (bits - 1) - 1;
+    let clipped = 0;
+    for (let i = 0; i < units; i += 1) {
+      let acc = signs[i] * work[i] * scale;
+      const k = leak ? leak[Math.floor(i / this.blockSize) % leak.length] : 0;
+      if (k > 0) acc -= shifted(acc, -k);
+      acc += shifted(hot < 0 ? this.product(i, x) : this.weight[i * this.seen + hot], this.inputShift);
+      if (bias) acc += bias[i] * 2 ** this.biasShift;
+      acc *= this.multiplier;
+      const rounded = this.roundShift > 0 ? Math.floor((acc + half) * unit) : acc;
+      const next = rounded > high ? high : rounded < -high - 1 ? -high - 1 : rounded;
+      if (next !== rounded) clipped += 1;
+      h[i] = relu && next < 0 ? 0 : next;
+    }
+    return clipped;
+  }
+
+  /** Return row i of U x. */
+  product(i, x) {
+    const { seen, weight } = this;
+    let sum = 0;
+    for (let j = 0, at = i * seen; j < seen; j += 1) sum += weight[at + j] * x[j];
+    return sum;
+  }
+
+  /** Return what the layer above reads of the state h; x, what this layer read, is added where it skips. */
+  output(h, x) {
+    for (let i = 0; i < this.units; i += 1) {
+      let y = h[i];
+      if (this.gain) y = shifted(y * this.gain[i] + this.offset[i] * 2 ** this.offsetShift, -this.gainShift);
+      y = y > 0 ? y : 0;
+      if (this.gain) y = saturated(y, this.outputBits);
+      if (this.skipShift !== null) y = saturated(y + shifted(x[i], this.skipShift), this.outputBits);
+      this.out[i] = y;
+    }
+    return this.out;
+  }
+}
+
+/** What a stream keeps between steps. */
+class State {
+  constructor(network) {
+    const last = network.layers[network.layers.length - 1];
+    this.h = network.layers.map((layer) => new Int32Array(layer.units)); // lowest layer first
+    this.groups = network.layers.slice(1).map((layer) => new Int32Array(layer.seen)); // sums of a stride
+    this.counts = new Int32Array(network.layers.length); // steps that each layer made
+    this.pools = {};
+    for (const kind of network.readouts) {
+      const rows = kind === "mean" || kind === "positive" ? network.thresholds.length / last.units : 1;
+      if (kind !== "last") this.pools[kind] = new Int32Array(rows * last.units);
+    }
+    this.saturations = 0; // entries of h clipped so far
+  }
+
+  /** Steps so far. */
+  get steps() {
+    return this.counts[0];
+  }
+}
+
+/** A network of integers. */
+export class Network {
+  constructor(model) {
+    const { layers, matrices, outputWeight, outputBias, embedding, thresholds, featureShift, raw, ...rest } = model;
+    Object.assign(this, rest);
+    const signs = Object.fromEntries(Object.entries(matrices).map(([order, packed]) => [order, unpack(packed)]));
+    this.layers = layers.map((layer) => new Layer(layer, signs));
+    this.outputWeight = unpack(outputWeight);
+    this.outputBias = unpack(outputBias);
+    this.embedding = embedding ? unpack(embedding) : null;
+    this.thresholds = thresholds ? unpack(thresholds) : new Int32Array(this.layers[this.layers.length - 1].units);
+    this.featureShift = featureShift;
+    this.raw = raw;
+  }
+
+  /** Return the zero state of a new stream. */
+  init() {
+    return new State(this);
+  }
+
+  /**
+   * Advance a stream by one input: dense codes, which saturate, or an id. Return true; or false where the state
+   * stays as it is: an id is outside the vocabulary, or the sums of a pooled network have seen `longest` steps.
+   */
+  step(state, input) {
+    if (this.longest > 0 && state.steps >= this.longest) return false;
+    let x = null;
+    let hot = -1;
+    if (this.inputKind === "dense") {
+      x = this.saturate(typeof input === "number" ? [input] : input);
+    } else if (!(Number.isInteger(input) && input >= 0 && input < this.vocabularySize)) {
+      return false;
+    } else if (this.embedding) {
+      x = this.embedding.subarray(input * this.inputSize, (input + 1) * this.inputSize);
+    } else {
+      hot = input;
+    }
+    const relu = this.recurrence === "relu";
+    for (let l = 0; l < this.layers.length; l += 1) {
+      const layer = this.layers[l];
+      state.saturations += layer.step(state.h[l], x, hot, this.stateBits, relu);
+      state.counts[l] += 1;
+      if (l === this.layers.length - 1) break;
+      const below = layer.output(state.h[l], x);
+      const group = state.groups[l];
+      for (let i = 0; i < group.length; i += 1) group[i] += below[i];
+      if (state.counts[l] % this.stride > 0) return true;
+      x = group.slice();
+      hot = -1;
+      group.fill(0);
+    }
+    this.pool(state);
+    return true;
+  }
+
+  /** Add the last layer's state to the sums, counters and maxima of a pooled network. */
+  pool(state) {
+    const h = state.h[state.h.length - 1];
+    const { mean, positive, max } = state.pools;
+    const rows = (mean || positive || h).length;
+    for (let at = 0, i = 0; at < rows; at += 1, i = at % h.length) {
+      const above = h[i] - this.thresholds[at];
+      if (mean && above > 0) mean[at] += above;
+      if (positive && above > 0) positive[at] += 1;
+    }
+    const first = state.counts[state.counts.length - 1] === 1;
+    for (let i = 0; max && i < h.length; i += 1) max[i] = first ? h[i] : Math.max(max[i], h[i]);
+  }
+
+  /** Return the codes that the read-out sees: the last state, or the pools at their scales. */
+  features(state) {
+    const h = state.h[state.h.length - 1];
+    const made = state.counts[state.counts.length - 1];
+    const parts = this.readouts.map((kind) => state.pools[kind] ?? h.map((code) => Math.max(code, 0)));
+    if (!this.featureShift) return parts[0];
+    const codes = new Int32Array(this.featureShift.length);
+    let at = 0;
+    parts.forEach((values, index) => {
+      const kind = this.readouts[index];
+      const whole = this.featureMultiplier[index] * 2 ** 15;
+      const rate = kind === "mean" || kind === "positive" ? Math.floor(whole / Math.max(made, 1)) : whole;
+      for (const value of values) {
+        codes[at] = saturated(shifted(value * rate, -this.featureShift[at]), this.featureBits);
+        at += 1;
+      }
+    });
+    return codes;
+  }
+
+  /** Return the logits V features + b, an Int32Array; times `logitScale` they are real numbers. */
+  read(state) {
+    const features = this.features(state);
+    const logits = new Int32Array(this.outputSize);
+    for (let k = 0; k < this.outputSize; k += 1) {
+      let sum = this.outputBias[k] * 2 ** this.outputBiasShift;
+      for (let j = 0, at = k * features.length; j < features.length; j += 1) sum += this.outputWeight[at + j] * features[j];
+      logits[k] = sum;
+    }
+    return logits;
+  }
+
+  /** Run a sequence from the zero state. Return its last logits; those of every step for a network that answers so. */
+  run(sequence) {
+    const state = this.init();
+    const all = [];
+    for (const input of sequence) {
+      if (!this.step(state, input)) throw new RangeError(`Step ${state.steps} cannot take ${input}.`);
+      if (this.everyOutput) all.push(this.read(state));
+    }
+    return this.everyOutput ? all : this.read(state);
+  }
+
+  /** Return the class of logits: the largest, or for a single logit whether it is positive. */
+  classify(logits) {
+    return logits.length === 1 ? Number(logits[0] > 0) : logits.indexOf(Math.max(...logits));
+  }
+
+  /** Return the codes of a sensor's raw int32 readings, one a channel: the encoding that the network was trained with. */
+  encode(readings) {
+    const { offset, multiplier, shift } = this.raw ?? {};
+    const codes = Array.from(readings, (reading, j) =>
+      this.raw ? shifted((reading - offset[j]) * multiplier[j], -shift[j]) : reading,
+    );
+    return this.saturate(codes);
+  }
+
+  /** Return the codes of real inputs, as the training data had them: round(value * 2^(inputBits - 1) / inputScale). */
+  encodeValues(values) {
+    const factor = 2 ** (this.inputBits - 1) / this.inputScale;
+    return this.saturate(Array.from(values, (value) => Math.floor(value * factor + 0.5)));
+  }
+
+  /** Return dense codes cut to their bits; refuse anything but a whole number for each channel. */
+  saturate(codes) {
+    if (codes.length !== this.inputSize) {
+      throw new RangeError(`A step of this network has ${this.inputSize} codes, got ${codes.length}.`);
+    }
+    return Int32Array.from(codes, (code) => {
+      if (!Number.isInteger(code)) throw new RangeError(`A code must be a whole number, got ${code}.`);
+      return saturated(code, this.inputBits);
+    });
+  }
+
+  /** Return a `SlidingWindow` over this network. */
+  window(size, hop) {
+    return new SlidingWindow(this, size, hop);
+  }
+}
+
+/** Every `hop` inputs, the logits of the last `size` ones: size / hop states take turns, and start anew once read. */
+export class SlidingWindow {
+  constructor(network, size, hop) {
+    if (!(Number.isInteger(hop) && hop > 0 && Number.isInteger(size) && size > 0 && size % hop === 0)) {
+      throw new RangeError(`A window must be a positive multiple of its hop, got ${size} and ${hop}.`);
+    }
+    Object.assign(this, { network, size, hop, pushed: 0 });
+    this.states = Array.from({ length: size / hop }, () => network.init());
+  }
+
+  /** Take one input; return the logits of the last `size` ones where a hop ends, else null. */
+  push(input) {
+    // The state whose turn is later reads from the start of its own window on.
+    this.states.forEach((state, turn) => {
+      if (this.pushed >= turn * this.hop) this.network.step(state, input);
+    });
+    this.pushed += 1;
+    if (this.pushed < this.size || this.pushed % this.hop) return null;
+    const oldest = (this.pushed / this.hop) % this.states.length;
+    const logits = this.network.read(this.states[oldest]);
+    this.states[oldest] = this.network.init();
+    return logits;
+  }
+}

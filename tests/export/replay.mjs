@@ -1,0 +1,25 @@
+// Runs networks of a file and prints what each gives: node replay.mjs RUNTIME FILE
+import { readFileSync } from "node:fs";
+
+const { Network } = await import(process.argv[2]);
+const cases = JSON.parse(readFileSync(process.argv[3], "utf8"));
+
+const answers = cases.map(({ model, rows, raw, window }) => {
+  const network = new Network(model);
+  const streams = rows.map((row) => {
+    const state = network.init();
+    const logits = row.map((input) => {
+      network.step(state, input);
+      return [...network.read(state)];
+    });
+    return { logits, states: state.h.map((h) => [...h]), saturations: state.saturations };
+  });
+  const sliding = network.window(...window);
+  return {
+    streams,
+    run: rows.map((row) => [network.run(row)].flat().map((logits) => [...logits])),
+    encoded: raw.map((reading) => [...network.encode(reading)]),
+    windows: rows[0].map((input) => sliding.push(input)).map((logits) => logits && [...logits]),
+  };
+});
+process.stdout.write(JSON.stringify(answers));

@@ -1,0 +1,151 @@
+"""The JavaScript export in Node: the engine's bits, streaming, whole sequences and windows."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hadamrnn.export.golden import draw_golden
+from hadamrnn.export.js import RUNTIME, export_js, js_model
+from hadamrnn.fixedpoint import FILE_NAME, Engine, IntegerModel, save
+from hadamrnn.fixedpoint.encoding import encode_raw
+from hadamrnn.fixedpoint.windows import SlidingWindow
+from tests.conftest import Command
+from tests.export.random_models import random_model
+
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(NODE is None, reason="no node installed (Debian: nodejs)")
+MODELS = 300
+ROWS, STEPS, WINDOW, HOP = 2, 8, 4, 2
+
+
+def node(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(NODE), *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
+
+
+def drawn_inputs(model: IntegerModel, rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Codes over the whole range and a little beyond it, `(rows, steps, ...)`, or ids."""
+    if model.input_kind != "dense":
+        return rng.integers(0, model.vocabulary_size, (ROWS, STEPS))
+    beyond = 1 << model.input_bits
+    return rng.integers(-beyond, beyond + 1, (ROWS, STEPS, model.input_size))
+
+
+def expected(model: IntegerModel, rows: Any, raw: Any) -> dict[str, Any]:
+    """What the engine makes of the same inputs, in the form of replay.mjs."""
+    engine, streams = Engine(model), []
+    for row in rows:
+        state, logits = engine.init(), []
+        for codes in row:
+            engine.step(state, codes)
+            logits.append(engine.read(state)[0].tolist())
+        streams.append(
+            {"logits": logits, "states": [state.h[:, 0].tolist()], "saturations": state.saturations}
+        )
+    sliding = SlidingWindow(engine, WINDOW, HOP)
+    windows = [sliding.push(codes) for codes in rows[0]]
+    run = engine.run(rows).logits.reshape(ROWS, -1, model.output_size)
+    return {
+        "streams": streams,
+        "run": run.tolist(),
+        "encoded": encode_raw(model, raw)[0].tolist() if len(raw) else [],
+        "windows": [None if logits is None else logits.tolist() for logits in windows],
+    }
+
+
+@needs_node
+def test_javascript_is_the_engine_bit_for_bit(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    cases, answers = [], []
+    for _ in range(MODELS):
+        model = random_model(rng)
+        rows = drawn_inputs(model, rng)
+        size = (4, model.input_size) if model.input_kind == "dense" else (0,)
+        raw = rng.integers(-(1 << 31), 1 << 31, size) >> rng.integers(0, 24, size)
+        cases.append(
+            {"model": js_model(model), "rows": rows.tolist(), "raw": raw.tolist(), "window": [WINDOW, HOP]}
+        )
+        answers.append(expected(model, rows, raw))
+    file = tmp_path / "cases.json"
+    file.write_text(json.dumps(cases))
+
+    replayed = node(Path(__file__).with_name("replay.mjs"), (RUNTIME / "network.js").as_uri(), file)
+
+    assert replayed.returncode == 0, replayed.stderr
+    for index, (found, wanted) in enumerate(zip(json.loads(replayed.stdout), answers, strict=True)):
+        assert found == wanted, f"model {index} of the draw"
+
+
+@needs_node
+@pytest.mark.parametrize("kind", ["dense", "one_hot", "embedded"])
+def test_the_exported_folder_tests_itself_and_notices_a_wrong_bit(kind: str, tmp_path: Path) -> None:
+    model = random_model(np.random.default_rng(3), input_kind=kind, reads=True)
+    folder = export_js(model, tmp_path / "js", "net")
+
+    passed = node("test.js", cwd=folder)
+    golden = draw_golden(model)
+    logits = golden.logits.copy()
+    logits[-1, -1, -1] += 1
+    export_js(model, folder, "net", golden=replace(golden, logits=logits), force=True)
+
+    assert passed.returncode == 0 and "the same bits" in passed.stdout, passed.stderr
+    failed = node("test.js", cwd=folder)
+    assert failed.returncode == 1 and "1 DIFFERENCES" in failed.stdout
+
+
+@needs_node
+def test_what_a_step_cannot_take_is_refused_or_leaves_the_state_alone(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    dense = export_js(random_model(rng, input_kind="dense", input_size=3), tmp_path / "dense", "net")
+    ids = export_js(random_model(rng, input_kind="embedded"), tmp_path / "ids", "net")
+    code = """
+      import { network } from "%s/net.js";
+      const state = network.init(), said = [];
+      for (const input of [%s]) {
+        try { said.push(network.step(state, input)); } catch (error) { said.push(error.message); }
+      }
+      console.log(JSON.stringify([...said, state.steps]));
+    """
+
+    def said(folder: Path, inputs: str) -> Any:
+        return json.loads(node("--input-type=module", "-e", code % (folder.as_uri(), inputs)).stdout)
+
+    assert said(ids, "-1, 99, 0.5, 'a', 0") == [False, False, False, False, True, 1]
+    assert said(dense, "[1, 2], [1, 2, 0.5], [1, 2, NaN], [1e300, -7, 0]") == [
+        "A step of this network has 3 codes, got 2.",
+        "A code must be a whole number, got 0.5.",
+        "A code must be a whole number, got NaN.",
+        True,
+        1,
+    ]
+
+
+@needs_node
+def test_class_names_reach_javascript_whatever_they_hold(tmp_path: Path) -> None:
+    names = ["</script>", "hot & \"cold\" 'ü'", "*/"]
+    model = random_model(np.random.default_rng(2), output_size=3)
+    named = replace(model, metadata={"class_names": json.dumps(names)})
+    folder = export_js(named, tmp_path / "js", "net")
+
+    code = f'import net from "{folder.as_uri()}/net.js"; console.log(JSON.stringify(net.classNames))'
+    assert json.loads(node("--input-type=module", "-e", code).stdout) == names
+    assert "</script" not in (folder / "net.js").read_text()
+
+
+def test_the_command_writes_a_module_with_its_types(tmp_path: Path, command: Command) -> None:
+    save(random_model(np.random.default_rng(0)), tmp_path / FILE_NAME)
+
+    answer = command("export", tmp_path / FILE_NAME, "--to", "js", "--name", "gait", "--out", tmp_path / "js")
+
+    assert answer.status == 0
+    assert "check it with: node" in answer.out
+    assert {path.name for path in (tmp_path / "js").iterdir()} == {
+        *("gait.js", "gait.d.ts", "test.js", "golden.json", "package.json", "README.md", "manifest.json"),
+    }
