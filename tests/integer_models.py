@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
 from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.layer import IntegerLayer
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import NETWORK_FIELDS, Network
 
@@ -24,4 +26,14 @@ def integer_model(**fields: Any) -> IntegerModel:
         "vocabulary_size": None if embedding is None else int(np.shape(embedding)[0]),
         **{name: fields.pop(name) for name in NETWORK_FIELDS if name in fields},
     }
-    return IntegerModel(Network(**described), **fields)
+    layer = {f.name: fields.pop(f.name) for f in dataclasses.fields(IntegerLayer) if f.name in fields}
+    return IntegerModel((IntegerLayer(Network(**described), 0, **layer),), **fields)
+
+
+def with_layer(model: IntegerModel, *, network: dict[str, Any] | None = None, **fields: Any) -> IntegerModel:
+    """Return a network of one layer with other fields, of the layer, the network or the model."""
+    (layer,) = model.layers
+    names = {field.name for field in dataclasses.fields(layer)}
+    own = {name: fields.pop(name) for name in [*fields] if name in names}
+    changed = dataclasses.replace(layer.network, **(network or {}))
+    return dataclasses.replace(model, layers=(dataclasses.replace(layer, network=changed, **own),), **fields)

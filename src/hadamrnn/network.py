@@ -176,21 +176,49 @@ class Network:
         return self.layer_sizes or (self.hidden_size,) * self.num_layers
 
     @property
+    def block_leaks(self) -> tuple[int, ...]:
+        """k of each block of any layer, 0 where it never forgets; empty where no block forgets.
+
+        >>> Network(hidden_size=8, num_blocks=4, leak=(1, 0, 2)).block_leaks
+        (1, 0, 2, 1)
+        """
+        if not any(self.leak):
+            return ()
+        return tuple(self.leak[block % len(self.leak)] for block in range(self.num_blocks))
+
+    @property
     def decays(self) -> tuple[float, ...]:
         """lambda of each block; empty where no block forgets.
 
         >>> Network(hidden_size=8, num_blocks=4, leak=(1, 0, 2)).decays
         (0.5, 1.0, 0.75, 0.5)
         """
-        if not any(self.leak):
-            return ()
-        ks = [self.leak[block % len(self.leak)] for block in range(self.num_blocks)]
-        return tuple(1.0 - 2.0**-k if k else 1.0 for k in ks)
+        return tuple(1.0 - 2.0**-k if k else 1.0 for k in self.block_leaks)
 
     @property
     def is_pooled(self) -> bool:
         """Whether the read-out sees more than the last state."""
         return self.readouts != ("last",)
+
+    @property
+    def counts_steps(self) -> bool:
+        """Whether a read-out sums over the steps, so that in integers a sequence may be too long."""
+        return any(kind in COUNTED for kind in self.readouts)
+
+    def has_skip(self, layer: int) -> bool:
+        """Whether a layer of a network that reads forwards adds what it reads to what it gives."""
+        same_width = self.widths[layer] == self.cell_input_sizes[layer]
+        return self.skip and same_width and layer < self.num_layers - 1 and (layer > 0 or not self.takes_ids)
+
+    @property
+    def scales_layers(self) -> bool:
+        """Whether in integers a gain and an offset lie between two layers."""
+        return self.normalize or self.skip
+
+    @property
+    def scales_features(self) -> bool:
+        """Whether in integers every feature has a scale of its own."""
+        return self.normalize or self.is_pooled
 
     @property
     def num_features(self) -> int:

@@ -8,7 +8,8 @@ import numpy as np
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.encoding import raw_encoding
-from hadamrnn.fixedpoint.model import IntegerModel, signed_range
+from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.fixedpoint.model import IntegerModel
 from tests.integer_models import integer_model
 
 InputKind = Literal["dense", "one_hot", "embedded"]

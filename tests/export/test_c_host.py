@@ -16,10 +16,12 @@ from hadamrnn.export.c import c_files, source_files
 from hadamrnn.export.metadata import class_symbols
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.file import VERSION
-from hadamrnn.fixedpoint.model import IntegerModel, signed_range
+from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.hadamard.orders import hadamard_matrix
 from tests.export.programs import SANITIZED, SANITIZED_QUICKLY, compile_and_run, write_program
 from tests.export.random_models import LARGE_FACTORS, POWERS, random_model
+from tests.integer_models import with_layer
 
 COMPILERS = [
     pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"no {name} installed"))
@@ -122,11 +124,12 @@ def test_every_pass_is_exact_when_all_states_are_at_their_bounds(columns: bool, 
                 biased=True,
                 recurrence="linear",
             )
-            pattern = hadamard_matrix(64)[row] * (1 if model.column_signs is None else model.column_signs)
+            signs = model.only_layer.column_signs
+            pattern = hadamard_matrix(64)[row] * (1 if signs is None else signs)
             low, high = signed_range(bits)
-            shift = model.state_shift + 4  # far above what activation_bits hold after rounding
+            shift = model.only_layer.state_shift + 4  # far above what activation_bits hold after rounding
             bias = np.where(pattern * rng.choice([-1, 1]) < 0, low, high).astype(np.int16)
-            models.append(replace(model, input_bias_int=bias, input_bias_shift=shift))
+            models.append(with_layer(model, input_bias_int=bias, input_bias_shift=shift))
     main = write_program(tmp_path, models, packed=[True] * len(models), time=4)
 
     assert compile_and_run("cc", main, SANITIZED) == f"{len(models)} models, 0 bad\n"

@@ -62,7 +62,7 @@ def test_inputs_out_of_range_saturate_or_leave_the_state_alone(kind: str, tmp_pa
         x = np.full(shape, beyond)
         found = session(folder, "net_integer_step.onnx").run(["h_next"], {"x": x, "h": h})[0]
         if kind == "dense":
-            state = State(golden.states.T.copy())
+            state = State([golden.states.T.copy()], [], {})
             Engine(model).step(state, x)
             assert np.array_equal(found, state.h.T)
         else:

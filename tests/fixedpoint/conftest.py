@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import IntegerModel
-from hadamrnn.fixedpoint.model import WeightBits, signed_range
+from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.fixedpoint.model import WeightBits
 from tests.integer_models import integer_model
 
 ModelStrategy = Callable[..., st.SearchStrategy[IntegerModel]]

@@ -179,4 +179,4 @@ def test_everything_that_a_stack_stores_is_counted() -> None:
     assert size.signs == 128 + 64
     assert size.weights == 4 * (128 * 32 + 64 * 128 + 12 * 64 * 4)  # three means and one last of each unit
     assert size.biases == 12 * (128 + 64 + 12)
-    assert size.scales == 4 * 2 * 4 + 12 * 3 * 64 + 2 * 12 * 128 + 4 * 64 * 4
+    assert size.scales == 4 * 4 + 12 * 3 * 64 + 2 * 12 * 128 + 4 * 64 * 4

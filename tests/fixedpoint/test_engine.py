@@ -1,4 +1,4 @@
-"""The reference engine against an independent one of unbounded Python integers."""
+"""The reference engine on the paper's network, against plain Python integers."""
 
 from __future__ import annotations
 
@@ -12,88 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint import Engine, IntegerModel, SlidingWindow
-from hadamrnn.fixedpoint.model import rounding_factor
-from hadamrnn.hadamard.orders import hadamard_matrix
+from hadamrnn.fixedpoint import Engine, SlidingWindow
+from hadamrnn.fixedpoint.integers import rounding_factor
+from tests.plain_integers import run_plainly
 
 Strategy = Callable[..., st.SearchStrategy[Any]]
-
-
-class Oracle:
-    """The notes' equations in Python integers: dense W, no bound, no sharing with the engine."""
-
-    def __init__(self, model: IntegerModel) -> None:
-        self.m = model
-        block = hadamard_matrix(model.block_size).tolist()
-        columns = [1] * model.hidden_size if model.column_signs is None else model.column_signs.tolist()
-        b = model.block_size
-        self.W = [
-            [
-                sign * block[i % b][j % b] * columns[j] if i // b == j // b else 0
-                for j in range(model.hidden_size)
-            ]
-            for i, sign in enumerate(model.signs.tolist())
-        ]
-        p = 1 if model.weight_bits == "ternary" else model.weight_bits
-        self.F = model.accumulator_frac_bits
-        self.s1 = self.F - (model.activation_bits - model.hidden_shift)
-        self.s2 = self.F - (p + model.input_bits - 2)
-        self.saturations = 0
-        self.largest = 0
-
-    def x(self, code: Any) -> list[int]:
-        if self.m.input_kind == "dense":
-            return [int(c) for c in code]
-        if self.m.embedding_int is not None:
-            return [int(c) for c in self.m.embedding_int[int(code)]]
-        return [int(j == code) for j in range(self.m.input_size)]
-
-    def rounded(self, acc: int) -> int:
-        """round(acc alpha_W 2^(p_a-1-n_h-F)), by the notes' cases."""
-        m, b = self.m, self.m.block_size
-        k = b.bit_length() - 1
-        base = self.F + m.hidden_shift - m.activation_bits
-        if b == 1 << k and k % 2 == 0:
-            r = base + k // 2
-            return (acc + (1 << r - 1)) >> r if r else acc
-        if b == 1 << k:
-            r = base + (k - 1) // 2
-            return (acc * 46341 + (1 << 15 + r)) >> (16 + r)
-        e = 16 + k // 2
-        return (acc * round((1 << e) / math.sqrt(b)) + (1 << e + base - 1)) >> (e + base)
-
-    def step(self, h: list[int], code: Any) -> list[int]:
-        m, x, new = self.m, self.x(code), []
-        for i in range(m.hidden_size):
-            a = sum(w * value for w, value in zip(self.W[i], h, strict=True))
-            product = sum(int(w) * value for w, value in zip(m.input_weight_int[i], x, strict=True))
-            if self.s2 >= 0:
-                product <<= self.s2
-            else:
-                product = (product + (1 << -self.s2 - 1)) >> -self.s2
-            bias = 0 if m.input_bias_int is None else int(m.input_bias_int[i]) << m.input_bias_shift
-            acc = (a << self.s1) + product + bias
-            self.largest = max(self.largest, abs(acc))
-            value = self.rounded(acc)
-            top = 1 << m.activation_bits - 1
-            clipped = min(max(value, -top), top - 1)
-            self.saturations += clipped != value
-            new.append(max(clipped, 0) if m.recurrence == "relu" else clipped)
-        return new
-
-    def read(self, h: list[int]) -> list[int]:
-        return [
-            sum(int(v) * max(value, 0) for v, value in zip(row, h, strict=True))
-            + (int(bias) << self.m.output_bias_shift)
-            for row, bias in zip(self.m.output_weight_int, self.m.output_bias_int, strict=True)
-        ]
-
-    def run(self, codes: Any, length: int) -> Any:
-        h, outputs = [0] * self.m.hidden_size, []
-        for t, code in enumerate(codes):
-            h = self.step(h, code) if t < length else h
-            outputs.append(self.read(h if t < length else [0] * self.m.hidden_size))
-        return outputs if self.m.every_output else self.read(h)
 
 
 @pytest.mark.slow
@@ -106,15 +29,14 @@ def test_engine_is_the_unbounded_integers(
     codes = data.draw(code_batches(model))
     ends = [data.draw(st.integers(0, codes.shape[1])) for _ in codes]
     lengths = data.draw(st.sampled_from([None, np.array(ends, np.int64)]))
-    oracle = Oracle(model)
 
     result = Engine(model).run(codes, lengths, threads=1)
 
     ends = [codes.shape[1]] * len(codes) if lengths is None else ends
-    expected = [oracle.run(row, end) for row, end in zip(codes, ends, strict=True)]
-    assert result.logits.tolist() == expected
-    assert result.saturations == oracle.saturations
-    assert oracle.largest < 2**31
+    plain = [run_plainly(model, row, end) for row, end in zip(codes, ends, strict=True)]
+    assert result.logits.tolist() == [logits for logits, _ in plain]
+    assert result.saturations == sum(stream.saturations for _, stream in plain)
+    assert max((stream.largest for _, stream in plain), default=0) < 2**31
 
 
 @given(data=st.data())

@@ -7,7 +7,6 @@ import random
 import struct
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from hadamrnn.fixedpoint import Engine, IntegerModel, file_size, load, save
 from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.fixedpoint.file import _checksum, from_bytes, to_bytes
 from hadamrnn.fixedpoint.packing import pack, packed_size, unpack
-from tests.integer_models import integer_model
+from tests.integer_models import integer_model, with_layer
 
 Strategy = Callable[..., st.SearchStrategy[Any]]
 
@@ -75,7 +74,7 @@ def test_payload_of_the_file_is_the_papers_formula(
 
 def test_a_network_without_an_input_bias_stores_none() -> None:
     biased = paper_model(512, 1, 10, 4, "dense")
-    unbiased = replace(biased, network=replace(biased.network, input_bias=False), input_bias_int=None)
+    unbiased = with_layer(biased, network={"input_bias": False}, input_bias_int=None)
 
     data = to_bytes(unbiased)
     size = file_size(unbiased, len(data))
@@ -231,10 +230,10 @@ def test_a_newer_version_is_refused() -> None:
 def test_an_embedding_is_counted_apart() -> None:
     plain = paper_model(16, 3, 2, 4, "dense")
     table = np.zeros((5, 3), np.int16)
-    words = replace(plain.network, input_kind="embedded", vocabulary_size=5)
-    embedded = replace(plain, network=words, embedding_int=table)
-    columns = replace(plain.network, switches="rows+columns")
-    switched = replace(plain, network=columns, column_signs=np.ones(16, np.int8))
+    words = {"input_kind": "embedded", "vocabulary_size": 5}
+    embedded = with_layer(plain, network=words, embedding_int=table)
+    columns = {"switches": "rows+columns"}
+    switched = with_layer(plain, network=columns, column_signs=np.ones(16, np.int8))
 
     assert file_size(embedded, 1000).payload == file_size(plain, 1000).payload
     assert file_size(embedded, 1000).extra == packed_size(15, plain.input_bits)

@@ -16,8 +16,8 @@ from hadamrnn.fixedpoint.integers import (
     round_shift,
     saturate,
     shift_left,
+    signed_range,
 )
-from hadamrnn.fixedpoint.model import signed_range
 
 
 @st.composite

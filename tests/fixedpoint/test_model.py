@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import IntegerModel, encode_raw, encode_values, raw_encoding
 from hadamrnn.fixedpoint.overflow import readout_bound, recurrence_bound
-from tests.integer_models import integer_model
+from tests.integer_models import integer_model, with_layer
 
 Strategy = Callable[..., st.SearchStrategy[Any]]
 
@@ -80,9 +80,10 @@ def test_arrays_are_read_only_copies() -> None:
     frozen = model(signs=signs)
     signs[0] = -1
 
-    assert frozen.signs[0] == 1
+    (layer,) = frozen.layers
+    assert layer.signs[0] == 1
     with pytest.raises(ValueError, match="read-only"):
-        frozen.signs[0] = -1
+        layer.signs[0] = -1
     with pytest.raises(FrozenInstanceError):
         frozen.hidden_size = 4  # type: ignore[misc]
 
@@ -103,8 +104,8 @@ def test_an_accumulator_that_could_leave_int32_is_refused_with_its_knob() -> Non
     with pytest.raises(InputError, match=r"below 2\^31, it could reach .*Lower accumulator_frac_bits"):
         wide(16, 22)
 
-    assert sum(recurrence_bound(wide(16, 19))) < 2**31  # U x shifted right with rounding
-    assert wide(16, 19).input_shift == -3
+    assert sum(recurrence_bound(wide(16, 19).only_layer)) < 2**31  # U x shifted right with rounding
+    assert wide(16, 19).only_layer.input_shift == -3
 
 
 def test_refusals_name_the_term_that_dominates() -> None:
@@ -130,10 +131,10 @@ def test_every_model_that_is_built_is_within_its_bounds(
 ) -> None:
     built = data.draw(integer_models())
 
-    assert sum(recurrence_bound(built)) < 2**31
+    assert sum(recurrence_bound(built.only_layer)) < 2**31
     assert sum(readout_bound(built)) < 2**31
     assert replace(built) == built
-    assert replace(built, signs=-built.signs) != built
+    assert with_layer(built, signs=-built.only_layer.signs) != built
 
 
 @given(st.lists(st.integers(0, 255), min_size=1, max_size=20))

@@ -83,7 +83,7 @@ def test_the_command_lists_and_copies(
     assert json.loads(capsys.readouterr().out)[0]["name"] == "pmnist-512-4bit"
     assert main(["models", "pmnist-512-4bit", "--out", str(tmp_path / "mine")]) == 0
     copied = fixedpoint.load(tmp_path / "mine" / "pmnist-512-4bit.int.safetensors")
-    assert np.array_equal(copied.signs, models.find("pmnist-512-4bit").load().signs)
+    assert np.array_equal(copied.layers[0].signs, models.find("pmnist-512-4bit").load().layers[0].signs)
 
 
 def test_an_empty_set_is_said_to_be_empty(

@@ -53,7 +53,7 @@ def test_a_result_says_what_was_run_and_what_came_out(job: Job, places: Places) 
     integer = fixedpoint.load(folder.path / fixedpoint.FILE_NAME)
     assert result.integer is not None
     assert result.integer.test == evaluate(IntegerNetwork(integer), splits.test, "accuracy")
-    assert result.integer.hidden_shift == integer.hidden_shift
+    assert result.integer.hidden_shift == integer.layers[0].hidden_shift
     assert integer.metadata["experiment"] == "digits-8-4bit"
     assert result.kilobytes == pytest.approx((8 + 4 * 8 * 11 + 32 * 18) / 8192, abs=1e-4)
     assert list(map(len, result.curve.values())) == [2, 2, 2, 2]

@@ -32,7 +32,8 @@ from hadamrnn.errors import InputError, check_name
 from hadamrnn.export.c import source_files
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.engine import Engine
-from hadamrnn.fixedpoint.model import IntegerModel, signed_range
+from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
 

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_array, validate_data
 
 from hadamrnn.data.splits import Split, raw_unit
-from hadamrnn.fixedpoint.model import signed_range
+from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.quantization.lowering import RawInputs
 
 Floats = NDArray[np.float64]

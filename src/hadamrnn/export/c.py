@@ -28,7 +28,8 @@ from hadamrnn.export.metadata import Summary, calibrated_length, class_symbols, 
 from hadamrnn.export.plan import GROUP, Plan, has_input, make_plan
 from hadamrnn.fixedpoint.encoding import input_meaning
 from hadamrnn.fixedpoint.file import VERSION, to_bytes
-from hadamrnn.fixedpoint.model import IntegerModel, signed_range
+from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.packing import pack, pack_signs
 from hadamrnn.hadamard.factors import WILLIAMSON_NEGATIVE
 from hadamrnn.version import package_version
@@ -145,14 +146,14 @@ def weight_arrays(model: IntegerModel, plan: Plan, *, packed: bool) -> list[CArr
         values = pack(array, bits) if small else array.reshape(-1)
         return CArray(name, "uint8_t" if small else "int8_t", f"{comment}, {how}", values)
 
-    arrays = [CArray("signs", "uint8_t", "u, a bit each, 1 for -1", pack_signs(rows(model.signs)))]
-    if model.column_signs is not None:
-        columns = pack_signs(rows(model.column_signs))
+    arrays = [CArray("signs", "uint8_t", "u, a bit each, 1 for -1", pack_signs(rows(model.only_layer.signs)))]
+    if model.only_layer.column_signs is not None:
+        columns = pack_signs(rows(model.only_layer.column_signs))
         arrays.append(CArray("column_signs", "uint8_t", "v, a bit each, 1 for -1", columns))
     if has_input(model):
-        arrays.append(_input_codes(model, rows(model.input_weight_int.T), codes))
-    if model.input_bias_int is not None:
-        arrays.append(CArray("input_bias", state_type(model), "b_i", rows(model.input_bias_int)))
+        arrays.append(_input_codes(model, rows(model.only_layer.input_weight_int.T), codes))
+    if model.only_layer.input_bias_int is not None:
+        arrays.append(CArray("input_bias", state_type(model), "b_i", rows(model.only_layer.input_bias_int)))
     arrays.append(codes("output_weight", "V, row after row", rows(model.output_weight_int)))
     if np.any(model.output_bias_int):
         arrays.append(CArray("output_bias", state_type(model), "b_o", model.output_bias_int))
@@ -207,7 +208,7 @@ def _c_terms(model: IntegerModel, plan: Plan, name: str, packed: bool) -> dict[s
     small = packed and bits < 8
     pair_passes = [p for p in plan.state if plan.cell_bits == 16 and p.radix <= 4 and p.stride % 2 == 0]
     single = model.input_kind == "one_hot" or (model.input_kind == "dense" and model.input_size == 1)
-    right = max(-model.input_shift, 0)
+    right = max(-model.only_layer.input_shift, 0)
     drive = f"((drive + INT32_C({1 << right >> 1})) >> {right})" if right else "drive"
     embedded = model.input_kind == "embedded"
     saturates = model.input_kind == "dense" and model.input_bits < 16 and has_input(model)
@@ -228,7 +229,7 @@ def _c_terms(model: IntegerModel, plan: Plan, name: str, packed: bool) -> dict[s
     code_text = "x[0]" if single else "x[j]"
     code_text = f"{name}_saturated({code_text})" if saturates else code_text
     biases, output_biases = model.network.input_bias, np.any(model.output_bias_int)
-    bias = f"(int32_t){read(state_type(model), 'bias')}{times_power(model.input_bias_shift)}"
+    bias = f"(int32_t){read(state_type(model), 'bias')}{times_power(model.only_layer.input_bias_shift)}"
     output_bias = f"(int32_t){read(state_type(model), f'{name}_output_bias + k')}"
     return {
         "bits": bits,

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.encoding import encode_raw, raw_from_values
 from hadamrnn.fixedpoint.engine import Engine
-from hadamrnn.fixedpoint.model import IntegerModel, signed_range
+from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.fixedpoint.model import IntegerModel
 
 MAX_VALUES = 20_000  # numbers of a golden file, so that it fits a small board's flash
 

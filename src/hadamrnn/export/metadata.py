@@ -23,6 +23,7 @@ def summarise(model: IntegerModel) -> Summary:
     Metadata is the user's text: what would end a comment or a line is replaced.
     """
     weights = "ternary" if model.weight_bits == "ternary" else f"{model.weight_bits}-bit"
+    shifts = ", ".join(str(layer.hidden_shift) for layer in model.layers)
     blocks = f"{model.num_blocks} blocks" if model.num_blocks > 1 else "one block"
     entries = [f"{plain(key)}: {plain(value)}" for key, value in sorted(model.metadata.items())]
     return Summary(
@@ -31,7 +32,7 @@ def summarise(model: IntegerModel) -> Summary:
             f"{model.hidden_size} units in {blocks} of {model.block_size}, {model.recurrence} recurrence",
             f"{model.input_kind} input of size {model.input_size} in {model.input_bits} bits, "
             f"{model.output_size} outputs {'at every step' if model.every_output else 'after the last step'}",
-            f"states in {model.activation_bits} bits, hidden shift {model.hidden_shift}",
+            f"states in {model.activation_bits} bits, hidden shift {shifts}",
             f"scales: input {model.input_scale:.9g}, logit {model.logit_scale:.9g}",
             *entries,
         ),

@@ -15,7 +15,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from hadamrnn.fixedpoint.model import IntegerModel, signed_range
+from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.hadamard.orders import hadamard_matrix, split_order
 
 OPSET = 17
@@ -95,17 +96,21 @@ class IntegerRecipe(Recipe):
 
     def _next(self, build: Builder, x: str, h: str) -> str:
         model = self.model
-        if model.column_signs is not None:
-            h = build.op("Mul", h, build.constant(model.column_signs, np.int64))
-        factors = model.signs.astype(np.int64) << model.state_shift
+        if model.only_layer.column_signs is not None:
+            h = build.op("Mul", h, build.constant(model.only_layer.column_signs, np.int64))
+        factors = model.only_layer.signs.astype(np.int64) << model.only_layer.state_shift
         acc = build.op("Mul", self.transform(build, h), build.constant(factors, np.int64))
         acc = build.op("Add", acc, self._drive(build, x))
-        if model.input_bias_int is not None:
-            acc = build.op("Add", acc, self._number(build, model.input_bias_int, model.input_bias_shift))
-        acc = build.op("Mul", acc, build.constant(model.round_multiplier, np.int64))
+        if model.only_layer.input_bias_int is not None:
+            acc = build.op(
+                "Add",
+                acc,
+                self._number(build, model.only_layer.input_bias_int, model.only_layer.input_bias_shift),
+            )
+        acc = build.op("Mul", acc, build.constant(model.only_layer.round_multiplier, np.int64))
         low, high = signed_range(model.activation_bits)
         low = max(low, 0) if model.recurrence == "relu" else low
-        return self._within(build, self._round_shift(build, acc, model.round_shift), low, high)
+        return self._within(build, self._round_shift(build, acc, model.only_layer.round_shift), low, high)
 
     def readout(self, build: Builder, h: str) -> str:
         model = self.model
@@ -117,16 +122,16 @@ class IntegerRecipe(Recipe):
     def _drive(self, build: Builder, x: str) -> str:
         """Return shift(U x, input_shift)."""
         model = self.model
-        weight = build.constant(model.input_weight_int.T, np.int64)
+        weight = build.constant(model.only_layer.input_weight_int.T, np.int64)
         if model.input_kind == "one_hot":
             product = build.op("Gather", weight, x)
         else:
             if model.embedding_int is not None:
                 x = build.op("Gather", build.constant(model.embedding_int, np.int64), x)
             product = build.op("MatMul", x, weight)
-        if model.input_shift >= 0:
-            return build.op("Mul", product, build.constant(1 << model.input_shift, np.int64))
-        return self._round_shift(build, product, -model.input_shift)
+        if model.only_layer.input_shift >= 0:
+            return build.op("Mul", product, build.constant(1 << model.only_layer.input_shift, np.int64))
+        return self._round_shift(build, product, -model.only_layer.input_shift)
 
     @staticmethod
     def _within(build: Builder, value: str, low: int, high: int) -> str:

@@ -112,7 +112,7 @@ def make_plan(model: IntegerModel) -> Plan:
 
 def _headroom(model: IntegerModel) -> int:
     """Return the stages that 16 bits hold; column signs may turn -2^(p-1) into 2^(p-1), which costs one."""
-    return 16 - model.activation_bits - (model.column_signs is not None)
+    return 16 - model.activation_bits - (model.only_layer.column_signs is not None)
 
 
 def _butterflies(size: int, stages: int) -> tuple[Pass, ...]:
@@ -127,8 +127,8 @@ def _butterflies(size: int, stages: int) -> tuple[Pass, ...]:
 
 
 def _rounding(model: IntegerModel) -> Rounding:
-    multiplier, shift = model.round_multiplier, model.round_shift
-    bound = sum(recurrence_bound(model))
+    multiplier, shift = model.only_layer.round_multiplier, model.only_layer.round_shift
+    bound = sum(recurrence_bound(model.only_layer))
     half = 1 << shift >> 1
     # The narrow product sums bound m / 2^16 and half / 2^16 in 32 bits.
     narrow = multiplier > 1 and (bound * multiplier + half >> 16) + 1 < 1 << 31
@@ -137,4 +137,4 @@ def _rounding(model: IntegerModel) -> Rounding:
 
 def has_input(model: IntegerModel) -> bool:
     """Whether U is not zero; a zero U may have any shift, so it is left out."""
-    return bool(np.any(model.input_weight_int))
+    return bool(np.any(model.only_layer.input_weight_int))

@@ -74,8 +74,9 @@ def network_size(network: Network) -> Size:
     of one layer; stacked ones have the signs, U and b_i of every cell. Without `input_bias` there is no b_i.
     Biases take `activation_bits` each, 32 where activations stay in floating point (None). Ternary
     weights count as 2 bits. The embedding table, at `activation_bits` an entry, is kept apart.
-    What the paper's network has not: 4 bits for each block's leak, a threshold at `activation_bits`, a scale
-    and a bias for each unit that is normalised, 4 bits for the scale of each feature that is.
+    What the paper's network has not: 4 bits for the leak of each block, the same in all layers; thresholds at
+    `activation_bits`; a scale and a bias for each unit below the last layer that is normalised; 4 bits for
+    the scale of each feature that is.
 
     >>> round(network_size(Network(1, 512, 10, weight_bits=4, activation_bits=12)).kilobytes, 2)
     3.58
@@ -94,12 +95,17 @@ def network_size(network: Network) -> Size:
 
 
 def _scale_bits(network: Network, bias_bits: int) -> int:
-    leaks = EXPONENT_BITS * network.num_blocks * network.cells if network.decays else 0
+    """Return the bits of leaks, thresholds, gains and offsets, and scales of features.
+
+    Integers need the last two where real numbers do not: with a skip, and with pooled read-outs.
+    """
+    integer = network.activation_bits is not None
+    leaks = EXPONENT_BITS * len(network.block_leaks)
     thresholds = bias_bits * network.thresholds * network.state_size
-    if not network.normalize:
-        return leaks + thresholds
-    below = network.directions * sum(network.widths[:-1])
-    return leaks + thresholds + 2 * bias_bits * below + EXPONENT_BITS * network.num_features
+    gains = network.scales_layers if integer else network.normalize
+    below = network.directions * sum(network.widths[:-1]) if gains else 0
+    features = network.num_features if (network.scales_features if integer else network.normalize) else 0
+    return leaks + thresholds + 2 * bias_bits * below + EXPONENT_BITS * features
 
 
 def paper_step_cost(network: Network) -> StepCost:

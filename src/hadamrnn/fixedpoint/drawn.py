@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from hadamrnn.bits import stored_bits
-from hadamrnn.fixedpoint.model import IntegerModel, check_integer_network, signed_range
-from hadamrnn.network import Network
+from hadamrnn.bits import EXPONENT_BITS
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.fixedpoint.layer import IntegerLayer, check_integer_network, weight_frac_bits, weight_range
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.overflow import LIMIT, AccumulatorOverflow
+from hadamrnn.network import COUNTED, Network
+
+Draw = Callable[..., Any]  # (low, high, shape) -> integers in low..high
 
 
 def draw_model(network: Network, name: str = "drawn", seed: int = 0) -> IntegerModel:
@@ -16,29 +24,127 @@ def draw_model(network: Network, name: str = "drawn", seed: int = 0) -> IntegerM
 
     An embedded input costs a step as much as a dense one, and is drawn as one.
     """
-    rng = np.random.default_rng(seed)
     kind = "one_hot" if network.input_kind == "one_hot" else "dense"
     network = replace(network, input_kind=kind, vocabulary_size=None, padding_id=None, every_output=False)
+    model = draw_integers(network, np.random.default_rng(seed))
+    return replace(model, metadata={"task": name})
+
+
+def draw_integers(
+    network: Network, rng: np.random.Generator, *, draw: Draw | None = None, input_bits: int = 9
+) -> IntegerModel:
+    """Return a random integer network of any kind.
+
+    Args:
+        draw: where codes come from, all alike in their range by default.
+        input_bits: of dense and embedded inputs.
+    """
+
+    def uniform(low: int, high: int, shape: Any) -> Any:
+        return rng.integers(low, high + 1, shape)
+
     check_integer_network(network)
-    hidden, inputs, outputs = network.hidden_size, network.input_size, network.output_size
-    input_bits = 2 if kind == "one_hot" else 9
-    hidden_shift = 2
-    bits = network.weight_bits
-    low, high = (-1, 1) if bits == "ternary" else signed_range(stored_bits(bits))
-    frac_bits = 0 if bits == "ternary" else stored_bits(bits) - 1
+    draw = draw or uniform
+    bits = 2 if network.input_kind == "one_hot" else input_bits
+    grown = (network.stride - 1).bit_length()
+    layers: list[IntegerLayer] = []
+    for index in range(network.num_layers):
+        layers.append(_draw_layer(network, index, bits, rng, draw))
+        bits = (layers[-1].output_bits or 0) + grown
+    assert network.activation_bits is not None
+    vocabulary = (network.vocabulary_size or 0, network.input_size)
+    embedded = network.input_kind == "embedded"
     return IntegerModel(
-        network,
-        input_bits,
-        signs=rng.choice([-1, 1], hidden).astype(np.int8),
-        input_weight_int=rng.integers(low, high + 1, (hidden, inputs), np.int8),
-        input_bias_int=rng.integers(-64, 65, hidden, np.int16) if network.input_bias else None,
-        output_weight_int=rng.integers(low, high + 1, (outputs, hidden), np.int8),
-        output_bias_int=rng.integers(-64, 65, outputs, np.int16),
-        hidden_shift=hidden_shift,
-        accumulator_frac_bits=max((network.activation_bits or 0) - hidden_shift, frac_bits + input_bits - 1),
-        input_bias_shift=0,
+        tuple(layers),
+        output_weight_int=draw(*weight_range(network), (network.output_size, network.num_features)),
+        output_bias_int=draw(*_small(network), network.output_size),
         output_bias_shift=0,
         input_scale=1.0,
         logit_scale=1.0,
-        metadata={"task": name},
+        embedding_int=draw(*signed_range(input_bits), vocabulary) if embedded else None,
+        **_draw_features(network, rng, draw),
     )
+
+
+def _draw_layer(
+    network: Network, index: int, input_bits: int, rng: np.random.Generator, draw: Draw
+) -> IntegerLayer:
+    """Return a layer with the most fractional bits of its accumulator that int32 can be proven to hold."""
+    units, seen = network.widths[index], network.cell_input_sizes[index]
+    bits, hidden_shift = network.activation_bits, 2
+    assert bits is not None
+    fields: dict[str, Any] = {
+        "signs": rng.choice([-1, 1], units),
+        "column_signs": rng.choice([-1, 1], units) if network.column_switches else None,
+        "input_weight_int": draw(*weight_range(network), (units, seen)),
+        "input_bias_int": draw(*_small(network), units) if network.input_bias else None,
+    }
+    if index < network.num_layers - 1:
+        fields |= _draw_output(network, index, input_bits, draw)
+    most = max(bits - hidden_shift, weight_frac_bits(network) + input_bits - 1)
+    for frac_bits in range(most, bits - hidden_shift - 1, -1):
+        try:
+            return IntegerLayer(
+                network,
+                index,
+                input_bits,
+                hidden_shift=hidden_shift,
+                accumulator_frac_bits=frac_bits,
+                input_bias_shift=0,
+                **fields,
+            )
+        except AccumulatorOverflow:
+            continue
+    raise InputError(f"{units} units of {bits} bits that read {seen} codes have no accumulator of 32 bits.")
+
+
+def _draw_output(network: Network, index: int, input_bits: int, draw: Draw) -> dict[str, Any]:
+    """Return what lies above a layer: gains up to 2, offsets up to an eighth of the range, a skip at par."""
+    bits, units = network.activation_bits, network.widths[index]
+    assert bits is not None
+    grown = (network.stride - 1).bit_length()
+    output_bits = bits if not network.scales_layers else max(2, min(bits, 16 - grown))
+    fields: dict[str, Any] = {"output_bits": output_bits}
+    if network.scales_layers:
+        fields |= {
+            "gain_int": draw(*signed_range(bits), units),
+            "offset_int": draw(*signed_range(bits), units),
+            "gain_shift": 2 * bits - output_bits - 2,
+            "offset_shift": max(bits - 4, 0),
+        }
+    if network.has_skip(index):
+        fields["skip_shift"] = output_bits - input_bits - 1
+    return fields
+
+
+def _draw_features(network: Network, rng: np.random.Generator, draw: Draw) -> dict[str, Any]:
+    """Return thresholds, and scales that take most features to a quarter of their range or more."""
+    bits = network.activation_bits
+    assert bits is not None
+    fields: dict[str, Any] = {}
+    if network.thresholds:
+        shape = (network.thresholds, network.hidden_size)
+        fields["thresholds_int"] = draw(*signed_range(max(bits - 1, 2)), shape)
+    if network.counts_steps:
+        fields["longest"] = min(1000, (LIMIT - 1) >> bits)
+    if not network.scales_features:
+        return fields
+    rows = {kind: max(network.thresholds, 1) if kind in COUNTED else 1 for kind in network.readouts}
+    # A mean count is at most 1, the others reach 2^(bits - 1).
+    shifts = [
+        np.full(count * network.hidden_size, 33 - bits if kind == "positive" else 32)
+        for kind, count in rows.items()
+    ]
+    feature_shift = np.concatenate(shifts) - rng.integers(0, 4, network.num_features)
+    return fields | {
+        "feature_bits": bits,
+        "feature_multiplier": tuple(rng.integers(1 << 14, 1 << 16, len(rows)).tolist()),
+        "feature_shift": np.maximum(feature_shift, feature_shift.max() - (1 << EXPONENT_BITS) + 1),
+    }
+
+
+def _small(network: Network) -> tuple[int, int]:
+    """Return the range of biases that leave room for the rest."""
+    assert network.activation_bits is not None
+    low, high = signed_range(network.activation_bits)
+    return max(low, -64), min(high, 64)

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.integers import saturate
-from hadamrnn.fixedpoint.model import IntegerModel, signed_range
+from hadamrnn.fixedpoint.integers import saturate, signed_range
+from hadamrnn.fixedpoint.model import IntegerModel
 
 Codes = NDArray[np.int32]
 

@@ -8,9 +8,11 @@ Streaming, as a device does it:              Batch, as an evaluation does it:
 
 Inputs are codes: `(streams, input_size)` integers for dense models, which saturate to input_bits, or ids
 `(streams,)` for one-hot and embedded ones; `encoding.py` makes codes of raw sensor values or real numbers.
-A linear orthogonal state never forgets, so past the calibrated length it may outgrow its bits: it then
-saturates, and the state counts how often. Start a new state, or use `windows.SlidingWindow`, for endless
-streams.
+Where every block leaks, a stream may go on for ever. A linear orthogonal state never forgets, so past the
+calibrated length it may outgrow its bits: it then saturates, and the state counts how often; and a sum over
+the steps ends at `longest`. Start a new state then, or use `windows.SlidingWindow`.
+
+`Engine` checks what it is given; `_run` computes a whole batch, and is where a faster way to do so belongs.
 """
 
 from __future__ import annotations
@@ -25,15 +27,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.integers import (
-    Int32,
-    exact_product,
-    hadamard_transform,
-    round_scale,
-    saturate,
-    shift_left,
-)
-from hadamrnn.fixedpoint.model import IntegerModel, signed_range
+from hadamrnn.fixedpoint.integers import Int32, signed_range
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.readout import Pools, Readout
+from hadamrnn.fixedpoint.step import LayerStep
 
 # Entries of the states that advance together: as int32 they about fill a core's second-level cache.
 CHUNK_ENTRIES = 512 * 256
@@ -44,9 +41,25 @@ SMALLEST_CHUNK = 64  # below, numpy's overhead outweighs another core
 class State:
     """What a device keeps between steps, for several streams at once; owned by the caller."""
 
-    h: Int32  # (hidden_size, streams), activation_bits
+    hidden: list[Int32]  # of each layer, (hidden_size, streams), activation_bits
+    sums: list[Int32]  # of each layer but the last, the codes that the layer above will read, as wide
+    pools: Pools  # what the read-outs keep of the last layer's steps so far
     steps: int = 0
-    saturations: int = 0  # entries of h clipped so far, over all streams
+    saturations: int = 0  # entries of states clipped so far, over all layers and streams
+
+    @property
+    def h(self) -> Int32:
+        """The states of the last layer, `(hidden_size, streams)`."""
+        return self.hidden[-1]
+
+    def part(self, streams: slice) -> State:
+        """Return a copy of some streams."""
+        return State(
+            [h[:, streams].copy() for h in self.hidden],
+            [codes[:, streams].copy() for codes in self.sums],
+            {kind: pool[..., streams].copy() for kind, pool in self.pools.items()},
+            self.steps,
+        )
 
 
 @dataclass(frozen=True)
@@ -62,17 +75,13 @@ class Engine:
 
     def __init__(self, model: IntegerModel) -> None:
         self.model = model
-        # diag(u) and the shift by s1 in one factor per row.
-        self._row_factor = (model.signs.astype(np.int32) << model.state_shift)[:, None]
-        self._column_signs = None if model.column_signs is None else model.column_signs[:, None]
-        self._input_bias = np.zeros((model.hidden_size, 1), np.int32)
-        if model.input_bias_int is not None:
-            self._input_bias = (model.input_bias_int.astype(np.int32) << model.input_bias_shift)[:, None]
-        self._output_bias = (model.output_bias_int.astype(np.int32) << model.output_bias_shift)[:, None]
+        self._layers = [LayerStep(layer) for layer in model.layers]
+        self._readout = Readout(model)
 
     def init(self, streams: int = 1) -> State:
         """Return the zero state of `streams` independent streams."""
-        return State(np.zeros((self.model.hidden_size, streams), np.int32))
+        hidden = [np.zeros((layer.hidden_size, streams), np.int32) for layer in self.model.layers]
+        return State(hidden, [np.zeros_like(h) for h in hidden[:-1]], self._readout.start(streams))
 
     def step(self, state: State, codes: ArrayLike) -> None:
         """Advance every stream by one input, in place. Clipped entries are counted in `state`.
@@ -87,12 +96,13 @@ class Engine:
             raise InputError(
                 f"One step of {streams} streams has shape {(streams, *self._input_shape)}, got {array.shape}."
             )
-        self._advance(state, self._drive(self._checked(array)))
+        self._check_longest(state.steps + 1)
+        inputs = self._input_codes(self._checked(array))
+        self._advance(state, inputs, self._layers[0].drive(inputs))
 
     def read(self, state: State) -> Int32:
-        """Return the logits V max(h, 0) + (b_o << s_o), shape `(streams, output_size)`."""
-        product = exact_product(self.model.output_weight_int, np.maximum(state.h, 0))
-        return np.ascontiguousarray((product + self._output_bias).T)
+        """Return the logits after the steps so far, shape `(streams, output_size)`."""
+        return self._readout.logits(state.pools, state.h, self.model.top_steps(state.steps))
 
     def run(
         self, codes: ArrayLike, lengths: ArrayLike | None = None, threads: int | None = None
@@ -114,7 +124,10 @@ class Engine:
             raise InputError(f"A batch has shape ({axes}), got {array.shape}.")
         inputs = self._checked(array)
         ends = self._checked_lengths(lengths, *inputs.shape[:2])
-        workers = threads or os.cpu_count() or 1
+        return self._run(inputs, ends, threads or os.cpu_count() or 1)
+
+    def _run(self, inputs: NDArray[Any], ends: NDArray[np.int64], workers: int) -> BatchResult:
+        """Run checked rows `(batch, time, ...)` from zero states, each to its end."""
         rows_in_cache = CHUNK_ENTRIES // self.model.hidden_size
         rows_at_once = max(SMALLEST_CHUNK, min(rows_in_cache, -(-len(inputs) // workers)))
         longest_first = np.argsort(-ends, kind="stable")
@@ -134,58 +147,66 @@ class Engine:
 
     def _run_chunk(self, inputs: NDArray[Any], lengths: NDArray[np.int64]) -> tuple[Int32, int]:
         """Return logits and clipped entries of rows given longest first, so that who goes on is a prefix."""
-        state = self.init(len(inputs))
-        last = state.h.copy()
+        state, saturations = self.init(len(inputs)), 0
+        every = self.model.every_output
         logits = np.empty((len(inputs), *self._logit_shape(inputs.shape[1])), np.int32)
-        logits[...] = self._output_bias[:, 0]
-        for t, drive in enumerate(self._drives(inputs)):
-            going = int(np.count_nonzero(lengths > t))
-            if going < state.h.shape[1]:
-                last[:, : state.h.shape[1]] = state.h
-                state.h = state.h[:, :going].copy()
+        logits[...] = self.read(state)[:, None] if every else 0
+        for t, (codes, drive) in enumerate(self._drives(inputs)):
+            going, streams = int(np.count_nonzero(lengths > t)), state.h.shape[1]
+            if going < streams:
+                if not every:
+                    logits[going:streams] = self.read(state.part(slice(going, streams)))
+                saturations += state.saturations
+                state = state.part(slice(going))
             if going == 0:
                 break
-            self._advance(state, drive[:, :going])
-            if self.model.every_output:
+            self._advance(state, codes[..., :going], drive[:, :going])
+            if every:
                 logits[:going, t] = self.read(state)
-        last[:, : state.h.shape[1]] = state.h
-        return (logits if self.model.every_output else self.read(State(last))), state.saturations
+        if not every:
+            logits[: state.h.shape[1]] = self.read(state)
+        return logits, saturations + state.saturations
 
-    def _advance(self, state: State, drive: Int32) -> None:
-        """One step of the recurrence; `drive` is shift(U x, s2) + (b_i << s3)."""
-        model = self.model
-        h = state.h if self._column_signs is None else state.h * self._column_signs
-        acc = hadamard_transform(h, model.block_size)
-        acc *= self._row_factor
-        acc += drive
-        h, clipped = saturate(
-            round_scale(acc, model.round_multiplier, model.round_shift), model.activation_bits
-        )
-        state.h = np.maximum(h, 0, out=h) if model.recurrence == "relu" else h
+    def _advance(self, state: State, codes: NDArray[Any], drive: Int32) -> None:
+        """One step of the lowest layer, which reads `codes`, and of every layer that now has its `stride`."""
+        stride, steps = self.model.network.stride, state.steps + 1
+        for index, layer in enumerate(self._layers):
+            if index > 0:
+                drive = layer.drive(codes)
+            state.hidden[index], clipped = layer.advance(state.hidden[index], drive)
+            state.saturations += clipped
+            if layer.layer.is_last:
+                self._readout.add(state.pools, state.hidden[index])
+                break
+            codes = layer.output(state.hidden[index], codes)
+            if stride > 1:
+                codes = state.sums[index] + codes
+                due = steps % stride == 0
+                state.sums[index] = np.zeros_like(codes) if due else codes
+                if not due:
+                    break
+            steps //= stride
         state.steps += 1
-        state.saturations += clipped
 
-    def _drives(self, inputs: NDArray[Any]) -> Iterator[Int32]:
-        """Yield shift(U x_t, s2) + (b_i << s3), `(hidden_size, batch)`, step after step."""
+    def _drives(self, inputs: NDArray[Any]) -> Iterator[tuple[NDArray[Any], Int32]]:
+        """Yield, step after step, the codes of the lowest layer and what they add to its accumulators."""
+        lowest = self._layers[0]
         if self.model.input_kind == "dense":
             for t in range(inputs.shape[1]):
-                yield self._drive(inputs[:, t])
+                codes = self._input_codes(inputs[:, t])
+                yield codes, lowest.drive(codes)
         else:
             # A batch has many tokens but few different ones: project each once.
             distinct, positions = np.unique(inputs, return_inverse=True)
-            table = self._drive(distinct)
+            table = lowest.drive(self._input_codes(distinct))
             for ids in positions.reshape(inputs.shape).T:
-                yield np.take(table, ids, axis=1)
+                yield ids, np.take(table, ids, axis=1)
 
-    def _drive(self, inputs: NDArray[Any]) -> Int32:
-        model = self.model
-        if model.input_kind == "one_hot":
-            product = model.input_weight_int[:, inputs].astype(np.int32)
-        else:
-            codes = inputs if model.embedding_int is None else model.embedding_int[inputs]
-            product = exact_product(model.input_weight_int, codes.T)
-        drive: Int32 = shift_left(product, model.input_shift) + self._input_bias
-        return drive
+    def _input_codes(self, inputs: NDArray[Any]) -> NDArray[Any]:
+        """Return what the lowest layer reads: `(input_size, streams)` codes, or ids of hot channels."""
+        if self.model.embedding_int is not None:
+            inputs = self.model.embedding_int[inputs]
+        return inputs.T
 
     def _logit_shape(self, time: int) -> tuple[int, ...]:
         return (time, self.model.output_size) if self.model.every_output else (self.model.output_size,)
@@ -202,18 +223,27 @@ class Engine:
             raise InputError(f"This model reads {self.model.input_size} channels, got {codes.shape[-1]}.")
         if self.model.input_kind == "dense":
             low, high = signed_range(self.model.input_bits)
-            return np.asarray(np.clip(codes, low, high))
+            return np.asarray(np.clip(codes, low, high), np.int32)
         high = self.model.vocabulary_size - 1
         if codes.size and (codes.min() < 0 or codes.max() > high):
             raise InputError(f"Token ids must lie in 0..{high}, got {codes.min()}..{codes.max()}.")
         return codes
 
+    def _check_longest(self, steps: int) -> None:
+        if self.model.longest and steps > self.model.longest:
+            raise InputError(
+                f"The sums of this network hold {self.model.longest} steps, got {steps}. "
+                "Cut the sequence, or calibrate with longer ones."
+            )
+
     def _checked_lengths(self, lengths: ArrayLike | None, batch: int, time: int) -> NDArray[np.int64]:
         if lengths is None:
+            self._check_longest(time)
             return np.full(batch, time)
         array = np.asarray(lengths)
         if array.dtype.kind not in "iu" or array.shape != (batch,):
             raise InputError(f"lengths must be {batch} integers, got {array.dtype} of shape {array.shape}.")
         if array.size and (array.min() < 0 or array.max() > time):
             raise InputError(f"lengths must lie in 0..{time}, got {array.min()}..{array.max()}.")
+        self._check_longest(int(array.max(initial=0)))
         return array.astype(np.int64)

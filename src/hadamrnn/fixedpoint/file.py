@@ -5,9 +5,11 @@ payload is the paper's formula, each tensor rounded up to whole bytes:
 
     d_h + p d_h (d_in + d_out) + p_a (d_h + d_out) bits
 
-and d_h more for column signs; a network without b_i stores none. What the formula leaves out (an embedding
-table, raw encoding) is counted as `extra`, the header as `header`. The loader trusts nothing: it bounds
-every size before it allocates, and a damaged file is one `InputError`.
+and d_h more for column signs; a network without b_i stores none. A stack has the first two terms and the
+biases of every layer, and gains, offsets, thresholds, leaks and the scales of features as `cost.network_size`
+counts them. What that leaves out (an embedding table, raw encoding) is counted as `extra`, the header as
+`header`. The lowest layer's fields have the names of `IntegerLayer`, those of layer l the prefix `layer{l}.`.
+The loader trusts nothing: it bounds every size before it allocates, and a damaged file is one `InputError`.
 """
 
 from __future__ import annotations
@@ -25,11 +27,12 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors_numpy
 
-from hadamrnn.bits import stored_bits
+from hadamrnn.bits import EXPONENT_BITS, stored_bits
 from hadamrnn.errors import InputError, check_int
 from hadamrnn.files import check_format, one_line, read_regular, write_atomically
-from hadamrnn.fixedpoint.model import IntegerModel, check_integer_network
-from hadamrnn.fixedpoint.packing import Bytes, pack, pack_signs, unpack, unpack_signs
+from hadamrnn.fixedpoint.layer import IntegerLayer, check_integer_network
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.packing import Bytes, pack, pack_signs, unpack, unpack_signs, unpack_unsigned
 from hadamrnn.network import MAX_SIZE, Network, network_values, read_network
 
 FILE_NAME = "model.int.safetensors"
@@ -39,17 +42,18 @@ ENTRY = "hadamrnn"  # the one entry of safetensors' own metadata
 MAX_FILE_BYTES = 1 << 30
 MAX_HEADER_BYTES = 1 << 20
 
-# Everything that is neither an array nor metadata nor part of the network.
-_SCALARS = (
-    *("input_bits", "hidden_shift", "accumulator_frac_bits", "input_bias_shift", "output_bias_shift"),
-    *("input_scale", "logit_scale"),
-)
+# What a layer and the model hold besides arrays, metadata and the network.
+_LAYER_SCALARS = ("input_bits", "hidden_shift", "accumulator_frac_bits", "input_bias_shift")
+_MODEL_SCALARS = ("output_bias_shift", "input_scale", "logit_scale")
+_FEATURE_SCALARS = ("feature_bits", "feature_multiplier", "feature_shift_base")
+_LAYER_ARRAYS = ("signs", "input_weight_int", "input_bias_int", "column_signs", "gain_int", "offset_int")
 # Version 1 wrote these of the network among the scalars; the rest follows from the tensors that are there.
 _VERSION_1 = (
     *("hidden_size", "block_size", "input_size", "output_size", "weight_bits", "activation_bits"),
     *("recurrence", "every_output", "input_kind", "embedding_rows"),
 )
 _EXTRAS = ("embedding_int", "raw_offset", "raw_multiplier", "raw_shift")  # not in the paper's formula
+_UNSIGNED = ("leak", "feature_shift")  # the latter less feature_shift_base
 
 
 class Slot(NamedTuple):
@@ -103,7 +107,7 @@ def to_bytes(model: IntegerModel) -> bytes:
         "format": FORMAT,
         "version": VERSION,
         "network": network_values(model.network),
-        "model": {name: getattr(model, name) for name in _SCALARS},
+        "model": _scalars(model),
         "metadata": dict(model.metadata),
     }
     sealed = {**header, "sha256": _checksum(header, tensors)}
@@ -150,36 +154,111 @@ def _parse(text: str | bytes) -> dict[str, Any]:
     return value
 
 
+def _scalars(model: IntegerModel) -> dict[str, Any]:
+    """Return the header's numbers."""
+    values: dict[str, Any] = {}
+    for index, layer in enumerate(model.layers):
+        names = _layer_scalars(model.network, index)
+        values |= {_prefix(index) + name: getattr(layer, name) for name in names}
+    for name in _model_scalars(model.network):
+        values[name] = _shift_base(model) if name == "feature_shift_base" else getattr(model, name)
+    return values
+
+
+def _shift_base(model: IntegerModel) -> int:
+    assert model.feature_shift is not None
+    return int(model.feature_shift.min())
+
+
+def _layer_scalars(network: Network, index: int) -> list[str]:
+    """Return the names of the numbers that layer `index` has."""
+    if index == network.num_layers - 1:
+        return [*_LAYER_SCALARS]
+    scaled = ["gain_shift", "offset_shift"] if network.scales_layers else []
+    return [*_LAYER_SCALARS, "output_bits", *scaled, *(["skip_shift"] if network.has_skip(index) else [])]
+
+
+def _model_scalars(network: Network) -> list[str]:
+    """Return the names of the numbers that the model has beside those of its layers."""
+    features = _FEATURE_SCALARS if network.scales_features else ()
+    return [*_MODEL_SCALARS, *features, *(["longest"] if network.counts_steps else [])]
+
+
+def _prefix(index: int) -> str:
+    """Return what the fields of a layer are called by, ahead of their own names."""
+    return f"layer{index}." if index else ""
+
+
 def _tensors(model: IntegerModel) -> dict[str, Bytes]:
     """Return the packed arrays that `model` has."""
-    layout = _layout(model.network, model.input_bits)
     return {
         name: pack_signs(array) if slot.bits == 1 else pack(array, slot.bits)
-        for name, slot in layout.items()
-        if (array := getattr(model, name)) is not None
+        for name, slot in _layout(model.network, model.input_bits).items()
+        if (array := _array(model, name)) is not None
     }
+
+
+def _array(model: IntegerModel, name: str) -> NDArray[Any] | None:
+    """Return the codes that the file holds under `name`, None where the model has none."""
+    if name == "leak":
+        return np.array(model.network.block_leaks)
+    if name == "feature_shift":
+        assert model.feature_shift is not None
+        return model.feature_shift - _shift_base(model)
+    for layer in model.layers:
+        own = name.removeprefix(_prefix(layer.index))
+        if own in _LAYER_ARRAYS and name == _prefix(layer.index) + own:
+            return getattr(layer, own)  # type: ignore[no-any-return]
+    return getattr(model, name)  # type: ignore[no-any-return]
 
 
 def _assemble(header: dict[str, Any], tensors: dict[str, Bytes]) -> IntegerModel:
     scalars, metadata = header.get("model"), header.get("metadata")
-    known = {*_SCALARS, *(_VERSION_1 if header["version"] == 1 else ())}
-    if not isinstance(scalars, dict) or scalars.keys() != known:
+    if not isinstance(scalars, dict):
         raise InputError("The file is damaged: its list of fields is not this version's.")
     if header["version"] == 1:
-        network = _network_of_version_1({name: scalars.pop(name) for name in _VERSION_1}, tensors)
+        fields = {name: scalars.pop(name) for name in _VERSION_1 if name in scalars}
+        network = _network_of_version_1(fields, tensors)
     else:
         network = read_network(header.get("network"))
     check_integer_network(network)
-    check_int("input_bits", scalars["input_bits"], 2, 16)
+    _check_scalars(network, scalars)
     layout = _layout(network, scalars["input_bits"])
     optional = {"raw_offset", "raw_multiplier", "raw_shift"}
     if not layout.keys() - optional <= tensors.keys() <= layout.keys():
         raise InputError(f"The file is damaged: it holds the tensors {', '.join(tensors)!s:.120}.")
     arrays: dict[str, Any] = {name: _unpacked(name, data, layout[name]) for name, data in tensors.items()}
-    return IntegerModel(network, **scalars, **arrays, metadata=metadata if isinstance(metadata, dict) else {})
+    if tuple(arrays.pop("leak", ())) != network.block_leaks:
+        raise InputError("The file is damaged: its leaks are not those of its network.")
+    if "feature_shift" in arrays:
+        arrays["feature_shift"] += scalars.pop("feature_shift_base")
+    values = {**scalars, **arrays}
+    layers = [_take_layer(network, index, values) for index in range(network.num_layers)]
+    return IntegerModel(tuple(layers), **values, metadata=metadata if isinstance(metadata, dict) else {})
+
+
+def _check_scalars(network: Network, scalars: dict[str, Any]) -> None:
+    """Refuse numbers that the network has not, and those that the loader itself counts with."""
+    names = {_prefix(i) + name for i in range(network.num_layers) for name in _layer_scalars(network, i)}
+    if scalars.keys() != names | {*_model_scalars(network)}:
+        raise InputError("The file is damaged: its list of fields is not this version's.")
+    check_int("input_bits", scalars["input_bits"], 2, 16)
+    if network.scales_features:
+        check_int("feature_shift_base", scalars["feature_shift_base"], 1, 62)
+        if not isinstance(scalars["feature_multiplier"], list):
+            raise InputError("feature_multiplier must be a list of numbers.")
+
+
+def _take_layer(network: Network, index: int, values: dict[str, Any]) -> IntegerLayer:
+    """Return one layer, and take its values out of `values`."""
+    prefix = _prefix(index)
+    names = [name for name in (*_layer_scalars(network, index), *_LAYER_ARRAYS) if prefix + name in values]
+    return IntegerLayer(network, index, **{name: values.pop(prefix + name) for name in names})
 
 
 def _network_of_version_1(fields: dict[str, Any], tensors: Mapping[str, Bytes]) -> Network:
+    if fields.keys() != {*_VERSION_1}:
+        raise InputError("The file is damaged: its list of fields is not this version's.")
     block_size, rows = fields.pop("block_size"), fields.pop("embedding_rows")
     check_int("hidden_size", fields["hidden_size"], 1, MAX_SIZE)
     check_int("block_size", block_size, 1, fields["hidden_size"])
@@ -197,25 +276,30 @@ def _unpacked(name: str, data: Bytes, slot: Slot) -> NDArray[np.int64]:
     if data.dtype != np.uint8 or data.ndim != 1:
         raise InputError(f"The file is damaged: {name} is no string of bytes.")
     count = math.prod(slot.shape)
-    codes = unpack_signs(data, count) if slot.bits == 1 else unpack(data, count, slot.bits)
+    if name in _UNSIGNED:
+        codes = unpack_unsigned(data, count, slot.bits)
+    else:
+        codes = unpack_signs(data, count) if slot.bits == 1 else unpack(data, count, slot.bits)
     return codes.reshape(slot.shape)
 
 
 def _layout(network: Network, input_bits: int) -> dict[str, Slot]:
     """Return the shape and the bits of every tensor that the file of such a network may hold."""
-    hidden, inputs, outputs = network.hidden_size, network.input_size, network.output_size
     weight, activation = stored_bits(network.weight_bits), network.activation_bits
     assert activation is not None
-    layout = {
-        "signs": Slot((hidden,), 1),
-        "input_weight_int": Slot((hidden, inputs), weight),
-        "output_weight_int": Slot((outputs, hidden), weight),
-        "output_bias_int": Slot((outputs,), activation),
-    }
-    if network.input_bias:
-        layout["input_bias_int"] = Slot((hidden,), activation)
-    if network.column_switches:
-        layout["column_signs"] = Slot((hidden,), 1)
+    inputs, features = network.input_size, network.num_features
+    layout: dict[str, Slot] = {}
+    for index in range(network.num_layers):
+        slots = _layer_layout(network, index, weight, activation)
+        layout |= {_prefix(index) + name: slot for name, slot in slots.items()}
+    layout["output_weight_int"] = Slot((network.output_size, features), weight)
+    layout["output_bias_int"] = Slot((network.output_size,), activation)
+    if network.block_leaks:
+        layout["leak"] = Slot((network.num_blocks,), EXPONENT_BITS)
+    if network.thresholds:
+        layout["thresholds_int"] = Slot((network.thresholds, network.hidden_size), activation)
+    if network.scales_features:
+        layout["feature_shift"] = Slot((features,), EXPONENT_BITS)
     if network.vocabulary_size is not None:
         layout["embedding_int"] = Slot((network.vocabulary_size, inputs), input_bits)
     if network.input_kind == "dense":
@@ -224,6 +308,18 @@ def _layout(network: Network, input_bits: int) -> dict[str, Slot]:
             "raw_multiplier": Slot((inputs,), 17),
             "raw_shift": Slot((inputs,), 7),
         }
+    return layout
+
+
+def _layer_layout(network: Network, index: int, weight: int, activation: int) -> dict[str, Slot]:
+    units, seen = network.widths[index], network.cell_input_sizes[index]
+    layout = {"signs": Slot((units,), 1), "input_weight_int": Slot((units, seen), weight)}
+    if network.input_bias:
+        layout["input_bias_int"] = Slot((units,), activation)
+    if network.column_switches:
+        layout["column_signs"] = Slot((units,), 1)
+    if network.scales_layers and index < network.num_layers - 1:
+        layout |= {name: Slot((units,), activation) for name in ("gain_int", "offset_int")}
     return layout
 
 

@@ -6,6 +6,7 @@ whole contiguous rows. Nothing here rounds unless its name says so.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,32 @@ from hadamrnn.hadamard.orders import factor_matrix, hadamard_matrix, order_facto
 
 Int32 = NDArray[np.int32]
 
+MULTIPLIER_BITS = 16
+
+
+def signed_range(bits: int) -> tuple[int, int]:
+    """Return the least and the greatest number of `bits` bits.
+
+    >>> signed_range(12)
+    (-2048, 2047)
+    """
+    return -(1 << bits - 1), (1 << bits - 1) - 1
+
+
+def rounding_factor(block_size: int) -> tuple[int, int]:
+    """Return (m, e) with m / 2^e = 1 / sqrt(block_size): exactly when m is 1, else m to 16 bits.
+
+    >>> rounding_factor(256), rounding_factor(512), rounding_factor(12)
+    ((1, 4), (46341, 20), (37837, 17))
+    """
+    exponent = block_size.bit_length() - 1
+    if block_size == 1 << exponent and exponent % 2 == 0:
+        return 1, exponent // 2
+    shift = MULTIPLIER_BITS + (block_size.bit_length() - 1) // 2
+    # round(2^shift / sqrt(n)) without floating point: the nearest integer to the root of 4^shift / n.
+    twice_root = math.isqrt((4 << 2 * shift) // block_size)
+    return (twice_root + 1) // 2, shift
+
 
 def saturate(values: NDArray[Any], bits: int) -> tuple[NDArray[Any], int]:
     """Clip `values` to the numbers of `bits` bits, in place; return them and how many were clipped.
@@ -22,7 +49,7 @@ def saturate(values: NDArray[Any], bits: int) -> tuple[NDArray[Any], int]:
     >>> saturate(np.array([-9, 3, 8]), bits=4)
     (array([-8,  3,  7]), 2)
     """
-    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    low, high = signed_range(bits)
     if values.size == 0 or (values.min() >= low and values.max() <= high):
         return values, 0
     clipped = int(np.count_nonzero((values < low) | (values > high)))
@@ -59,7 +86,7 @@ def round_scale(values: Int32, multiplier: int, shift: int) -> Int32:
 
 def exact_product(left: NDArray[Any], right: NDArray[Any]) -> Int32:
     """Return left @ right, integers whose every partial sum stays below 2^31, by float64's fast product."""
-    return np.asarray(left.astype(np.float64) @ right.astype(np.float64)).astype(np.int32)
+    return np.asarray(np.asarray(left, np.float64) @ np.asarray(right, np.float64)).astype(np.int32)
 
 
 def hadamard_transform(states: Int32, block_size: int) -> Int32:

@@ -1,36 +1,45 @@
 """The integer network: everything a device needs, in integers.
 
 `IntegerModel` is where training ends and deployment begins: `quantization.lowering` makes one, the
-reference engine runs it, the exporters print it. One step of it, with b = `block_size`:
+reference engine runs it, the exporters print it. It is a stack of `IntegerLayer`s, whose steps `layer.py`
+writes down, and a read-out of the last one, of T steps since the start:
 
-    a     = u * H (v * h)                                              exact
-    acc   = (a << state_shift) + shift(U x, input_shift) + (b_i << input_bias_shift)
-    h     = saturate(round(acc * round_multiplier / 2^round_shift))    to activation_bits
-    h     = max(h, 0)                                                  recurrence "relu" only
-    logit = V max(h, 0) + (b_o << output_bias_shift)
+    value = max(h, 0)                          last
+            sum_t max(h_t - theta, 0)          mean, for each row of thresholds
+            sum_t [h_t > theta]                positive, for each row of thresholds
+            max_t h_t, 0 if T = 0              max
+    rate  = (M << 15) // max(T, 1)             mean and positive, M = feature_multiplier of its kind
+            M << 15                            last and max
+    code  = saturate(round(value * rate / 2^feature_shift))            to feature_bits, in 64 bits
+    logit = V code + (b_o << output_bias_shift)
 
-`round` takes ties towards +infinity: (y + 2^(s-1)) >> s. A negative `input_shift` is such a rounded right
-shift. u is `signs`, v is `column_signs` (ones when None), H the block-diagonal Hadamard matrix
-I kron `orders.hadamard_matrix(block_size)`. A product of acc with `round_multiplier` needs 64 bits, all
-else fits 32: `__post_init__` proves it, and refuses a model for which it cannot.
-Start reading at the fields; `overflow.py` holds the proof.
+The paper's network reads out `last` and has no feature fields: code = value. Features come in the order of
+`network.readouts`, row of thresholds after row, unit after unit. Start reading at the fields; `overflow.py`
+holds the proof that all but the products said to take 64 bits fit 32.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.bits import stored_bits
+from hadamrnn.bits import EXPONENT_BITS, stored_bits
 from hadamrnn.errors import InputError, check_int
-from hadamrnn.fixedpoint.overflow import prove_input, prove_readout, prove_recurrence
-from hadamrnn.fixedpoint.validation import check_array, check_metadata, check_scale
+from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.fixedpoint.layer import IntegerLayer, weight_frac_bits, weight_range
+from hadamrnn.fixedpoint.overflow import prove_readout
+from hadamrnn.fixedpoint.validation import (
+    check_metadata,
+    check_presence,
+    check_scale,
+    freeze_array,
+    same_fields,
+)
 from hadamrnn.network import Network, check_paper_form
 
 if TYPE_CHECKING:
@@ -39,7 +48,7 @@ if TYPE_CHECKING:
 WeightBits = int | Literal["ternary"]
 Metadata = Mapping[str, str | int | float | bool]
 
-MULTIPLIER_BITS = 16
+MAX_LONGEST = 0xFFFF
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,24 +65,20 @@ class IntegerModel:
     model has x = round(v * 2^(input_bits - 1) / input_scale).
     """
 
-    network: Network  # sizes, bits and kind; its activation_bits, 2..16, are the states' and biases'
-    input_bits: int  # 2..16
-
-    signs: NDArray[np.int8]  # u, +-1, (hidden_size,)
-    input_weight_int: NDArray[np.int8]  # U, (hidden_size, input_size)
-    output_weight_int: NDArray[np.int8]  # V, (output_size, hidden_size)
+    layers: tuple[IntegerLayer, ...]  # the lowest first; they hold the network's description
+    output_weight_int: NDArray[np.int8]  # V, (output_size, features)
     output_bias_int: NDArray[np.int16]  # b_o, (output_size,), activation_bits
-
-    hidden_shift: int  # n_h: alpha_W alpha_h = 2^n_h
-    accumulator_frac_bits: int  # F: acc counts in units of 2^-F
-    input_bias_shift: int  # s3
     output_bias_shift: int  # s_o
 
     input_scale: float  # alpha_i
     logit_scale: float  # alpha_i alpha_U alpha_V alpha_h / 2^(weight_frac_bits + activation_bits - 1)
 
-    input_bias_int: NDArray[np.int16] | None = None  # b_i, (hidden_size,), activation_bits
-    column_signs: NDArray[np.int8] | None = None  # v of "rows+columns", +-1, (hidden_size,)
+    thresholds_int: NDArray[np.int16] | None = None  # theta, (count, hidden_size); None: one row of zeros
+    feature_bits: int | None = None  # 2..16; this and the next two with normalize or pooled read-outs
+    feature_multiplier: tuple[int, ...] | None = None  # M, 1..65535, one for each of network.readouts
+    feature_shift: NDArray[np.int8] | None = None  # (features,), 1..62, within 15 of each other
+    longest: int = 0  # the most input steps between two starts, 1..65535; 0 where nothing is summed
+
     embedding_int: NDArray[np.int16] | None = None  # (vocabulary, input_size), input_bits; "embedded" only
     raw_offset: NDArray[np.int32] | None = None  # (input_size,); "dense" only; None: x = saturate(r)
     raw_multiplier: NDArray[np.int32] | None = None  # (input_size,), below 2^16 in magnitude
@@ -81,19 +86,16 @@ class IntegerModel:
     metadata: Metadata = field(default_factory=dict)  # task, metrics, version
 
     def __post_init__(self) -> None:
-        self._check_sizes()
-        self._check_arrays()
+        self._check_layers()
+        self._check_output()
+        self._check_features()
         self._check_inputs()
         object.__setattr__(self, "metadata", check_metadata(self.metadata))
-        prove_input(self)
-        prove_recurrence(self)
         prove_readout(self)
 
     def __eq__(self, other: object) -> bool:
         """Two models are equal when every field is: the same integers, the same metadata."""
-        if not isinstance(other, IntegerModel):
-            return NotImplemented
-        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return same_fields(self, other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -109,6 +111,26 @@ class IntegerModel:
         from hadamrnn.fixedpoint.file import save
 
         return save(self, path)
+
+    @property
+    def network(self) -> Network:
+        """Sizes, bits and kind."""
+        return self.layers[0].network
+
+    @property
+    def only_layer(self) -> IntegerLayer:
+        """The one layer of the paper's network; any other network is refused."""
+        if len(self.layers) > 1:
+            raise InputError(
+                f"This knows networks of one layer, got one of {len(self.layers)}. Train with num_layers=1."
+            )
+        check_paper_form(self.network)
+        return self.layers[0]
+
+    @property
+    def input_bits(self) -> int:
+        """p_i, of the codes that the network reads."""
+        return self.layers[0].input_bits
 
     @property
     def hidden_size(self) -> int:
@@ -160,28 +182,21 @@ class IntegerModel:
 
     @property
     def weight_frac_bits(self) -> int:
-        """p - 1: U = alpha_U U_int / 2^(p-1); a ternary U is alpha_U U_int."""
-        return 0 if self.weight_bits == "ternary" else self.weight_bits - 1
+        """p - 1: V = alpha_V V_int / 2^(p-1); a ternary V is alpha_V V_int."""
+        return weight_frac_bits(self.network)
 
     @property
-    def state_shift(self) -> int:
-        """s1 = F - (p_a - n_h) >= 0, the left shift of the recurrent product."""
-        return self.accumulator_frac_bits - (self.activation_bits - self.hidden_shift)
+    def threshold_rows(self) -> NDArray[np.int16]:
+        """theta `(count, hidden_size)`, one row of zeros where there are none."""
+        return (
+            np.zeros((1, self.hidden_size), np.int16) if self.thresholds_int is None else self.thresholds_int
+        )
 
-    @property
-    def input_shift(self) -> int:
-        """s2 = F - (p + p_i - 2), the left shift of U x; negative: a rounded right shift by -s2."""
-        return self.accumulator_frac_bits - (self.weight_frac_bits + self.input_bits - 1)
-
-    @property
-    def round_multiplier(self) -> int:
-        """1 when sqrt(block_size) is a power of two, 46341 for the other powers of two, else 16 bits."""
-        return rounding_factor(self.block_size)[0]
-
-    @property
-    def round_shift(self) -> int:
-        """The right shift after `round_multiplier`; may be 0 for a block of 1."""
-        return rounding_factor(self.block_size)[1] + self.state_shift
+    def top_steps(self, steps: int) -> int:
+        """Return how many steps the last layer makes of so many inputs."""
+        for _ in self.layers[1:]:
+            steps //= self.network.stride
+        return steps
 
     @property
     def vocabulary_size(self) -> int:
@@ -190,38 +205,58 @@ class IntegerModel:
             return self.network.vocabulary_size
         return self.input_size if self.input_kind == "one_hot" else 0
 
-    def _check_sizes(self) -> None:
-        check_integer_network(self.network)
-        check_int("input_bits", self.input_bits, 2, 16)
-        check_int("hidden_shift", self.hidden_shift, 0, 31)
-        check_int("accumulator_frac_bits", self.accumulator_frac_bits, -31, 62)
-        check_int("state_shift", self.state_shift, 0, 31)
-        check_int("input_shift", self.input_shift, -30, 31)
-        check_int("input_bias_shift", self.input_bias_shift, 0, 31)
+    def _check_layers(self) -> None:
+        object.__setattr__(self, "layers", tuple(self.layers))
+        if not self.layers or len(self.layers) != self.network.num_layers:
+            raise InputError(f"layers must be those of the network, got {len(self.layers)}.")
+        for index, layer in enumerate(self.layers):
+            if (layer.network, layer.index) != (self.network, index):
+                raise InputError(
+                    f"layers must be of one network, the lowest first, got another in place {index}."
+                )
+        grown = (self.network.stride - 1).bit_length()
+        for below, above in zip(self.layers, self.layers[1:], strict=False):
+            given = (below.output_bits or 0) + grown
+            if above.input_bits != given:
+                raise InputError(
+                    f"input_bits of layer {above.index} must be {given}, what {self.network.stride} codes of "
+                    f"the layer below sum up to, got {above.input_bits}."
+                )
+
+    def _check_output(self) -> None:
+        outputs, features = self.output_size, self.network.num_features
+        freeze_array(self, "output_weight_int", np.int8, (outputs, features), weight_range(self.network))
+        freeze_array(self, "output_bias_int", np.int16, (outputs,), signed_range(self.activation_bits))
         check_int("output_bias_shift", self.output_bias_shift, 0, 31)
         check_scale("input_scale", self.input_scale)
         check_scale("logit_scale", self.logit_scale)
 
-    def _check_arrays(self) -> None:
-        hidden, inputs, outputs = self.hidden_size, self.input_size, self.output_size
-        weights = (-1, 1) if self.weight_bits == "ternary" else signed_range(self.weight_bits)
-        states = signed_range(self.activation_bits)
-        self._freeze("signs", np.int8, (hidden,), (-1, 1), zero=False)
-        self._freeze("input_weight_int", np.int8, (hidden, inputs), weights)
-        self._freeze("output_weight_int", np.int8, (outputs, hidden), weights)
-        self._freeze("output_bias_int", np.int16, (outputs,), states)
+    def _check_features(self) -> None:
         network = self.network
-        self._check_presence("input_bias_int", network.input_bias, "a network with an input bias")
-        self._check_presence("column_signs", network.column_switches, 'switches "rows+columns"')
-        self._check_presence("embedding_int", network.input_kind == "embedded", 'input_kind "embedded"')
-        if self.input_bias_int is not None:
-            self._freeze("input_bias_int", np.int16, (hidden,), states)
-        if self.column_signs is not None:
-            self._freeze("column_signs", np.int8, (hidden,), (-1, 1), zero=False)
-
-    def _check_presence(self, name: str, wanted: bool, owner: str) -> None:
-        if (getattr(self, name) is not None) != wanted:
-            raise InputError(f"{name} belongs to {owner}, and only there.")
+        check_presence(self, "thresholds_int", network.thresholds > 0, "a network with thresholds")
+        if self.thresholds_int is not None:
+            shape = (network.thresholds, self.hidden_size)
+            freeze_array(self, "thresholds_int", np.int16, shape, signed_range(self.activation_bits))
+        for name in ("feature_bits", "feature_multiplier", "feature_shift"):
+            check_presence(self, name, network.scales_features, "normalize or pooled read-outs")
+        check_int("longest", self.longest, *((1, MAX_LONGEST) if network.counts_steps else (0, 0)))
+        if self.feature_multiplier is None or self.feature_shift is None:
+            return
+        check_int("feature_bits", self.feature_bits, 2, 16)
+        object.__setattr__(self, "feature_multiplier", tuple(self.feature_multiplier))
+        if len(self.feature_multiplier) != len(network.readouts):
+            raise InputError(
+                f"feature_multiplier must hold one number for each of {', '.join(network.readouts)}, "
+                f"got {len(self.feature_multiplier)}."
+            )
+        for multiplier in self.feature_multiplier:
+            check_int("Every one of feature_multiplier", multiplier, 1, 0xFFFF)
+        freeze_array(self, "feature_shift", np.int8, (network.num_features,), (1, 62))
+        least, most = int(self.feature_shift.min()), int(self.feature_shift.max())
+        if most - least >= 1 << EXPONENT_BITS:
+            raise InputError(
+                f"feature_shift must lie within {(1 << EXPONENT_BITS) - 1} of its least, got {least}..{most}."
+            )
 
     def _check_inputs(self) -> None:
         raw = ("raw_offset", "raw_multiplier", "raw_shift")
@@ -229,60 +264,10 @@ class IntegerModel:
         if given and (self.input_kind != "dense" or len(given) < len(raw)):
             raise InputError(f"Dense inputs take all of {', '.join(raw)} or none, others none; got {given}.")
         if given:
-            self._freeze("raw_offset", np.int32, (self.input_size,), signed_range(32))
-            self._freeze("raw_multiplier", np.int32, (self.input_size,), (-0xFFFF, 0xFFFF))
-            self._freeze("raw_shift", np.int32, (self.input_size,), (0, 46))
-        if self.input_kind == "one_hot" and self.input_bits != 2:
-            raise InputError(f"A one-hot input is exact in 2 bits, got input_bits {self.input_bits}. Use 2.")
+            freeze_array(self, "raw_offset", np.int32, (self.input_size,), signed_range(32))
+            freeze_array(self, "raw_multiplier", np.int32, (self.input_size,), (-0xFFFF, 0xFFFF))
+            freeze_array(self, "raw_shift", np.int32, (self.input_size,), (0, 46))
+        check_presence(self, "embedding_int", self.input_kind == "embedded", 'input_kind "embedded"')
         if self.embedding_int is not None:
             shape = (self.vocabulary_size, self.input_size)
-            self._freeze("embedding_int", np.int16, shape, signed_range(self.input_bits))
-
-    def _freeze(
-        self, name: str, dtype: type, shape: tuple[int, ...], bounds: tuple[int, int], *, zero: bool = True
-    ) -> None:
-        array = check_array(name, getattr(self, name), dtype, shape, bounds, zero=zero)
-        object.__setattr__(self, name, array)
-
-
-def check_integer_network(network: Network) -> None:
-    """Refuse a network that has no integer form: one Hadamard layer that reads forwards, few bits."""
-    if not network.is_hadamard or network.cells > 1:
-        raise InputError(
-            f"An integer network is one Hadamard layer that reads forwards, got {network.model} with "
-            f"{network.cells} cells. Train with num_layers=1 and bidirectional=False."
-        )
-    check_paper_form(network)
-    if network.weight_bits != "ternary":
-        check_int("weight_bits", network.weight_bits, 2, 8, 'or "ternary"')
-    check_int("activation_bits", network.activation_bits, 2, 16)
-
-
-def signed_range(bits: int) -> tuple[int, int]:
-    """Return the least and the greatest number of `bits` bits.
-
-    >>> signed_range(12)
-    (-2048, 2047)
-    """
-    return -(1 << bits - 1), (1 << bits - 1) - 1
-
-
-def rounding_factor(block_size: int) -> tuple[int, int]:
-    """Return (m, e) with m / 2^e = 1 / sqrt(block_size): exactly when m is 1, else m to 16 bits.
-
-    >>> rounding_factor(256), rounding_factor(512), rounding_factor(12)
-    ((1, 4), (46341, 20), (37837, 17))
-    """
-    exponent = block_size.bit_length() - 1
-    if block_size == 1 << exponent and exponent % 2 == 0:
-        return 1, exponent // 2
-    shift = MULTIPLIER_BITS + (block_size.bit_length() - 1) // 2
-    # round(2^shift / sqrt(n)) without floating point: the nearest integer to the root of 4^shift / n.
-    twice_root = math.isqrt((4 << 2 * shift) // block_size)
-    return (twice_root + 1) // 2, shift
-
-
-def _same(left: Any, right: Any) -> bool:
-    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
-        return left is not None and right is not None and np.array_equal(left, right)
-    return bool(left == right)
+            freeze_array(self, "embedding_int", np.int16, shape, signed_range(self.input_bits))

@@ -3,9 +3,12 @@
 Every sum of an integer network is a row of products, so the sum of the magnitudes of its terms bounds
 every partial sum in every order. Row i of one step holds
 
-    block_size 2^(p_a-1) 2^s1  +  sum_j |U_ij| max|x_j| 2^s2  +  |b_i| 2^s3  <  2^31
+    block_size 2^(p_a-1) 2^s1 + 2^(k-1)  +  sum_j |U_ij| max|x_j| 2^s2  +  |b_i| 2^s3  <  2^31
 
-A model that breaks a bound is refused with the term that dominates and the knob that lowers it.
+where 2^(k-1) rounds the leak of its block; a leak makes no state larger. The bounds of what lies between
+layers and before V are in `prove_output` and `prove_readout`. A sum over the steps is bounded by `longest`; a
+state is bounded by its saturation, for ever. A model that breaks a bound is refused with the term that
+dominates and the knob that lowers it.
 """
 
 from __future__ import annotations
@@ -16,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
+from hadamrnn.network import COUNTED
 
 if TYPE_CHECKING:
+    from hadamrnn.fixedpoint.layer import IntegerLayer
     from hadamrnn.fixedpoint.model import IntegerModel
 
 LIMIT = 1 << 31
@@ -27,39 +32,71 @@ class AccumulatorOverflow(InputError):
     """One step could leave int32; fewer `accumulator_frac_bits` may help."""
 
 
-def input_product_bounds(model: IntegerModel) -> NDArray[np.int64]:
+def input_product_bounds(layer: IntegerLayer) -> NDArray[np.int64]:
     """Return max |U x| over every input x, for each row, shape `(hidden_size,)`."""
-    magnitude: NDArray[np.int64] = np.abs(model.input_weight_int.astype(np.int64))
-    bounds = magnitude.max(axis=1) if model.input_kind == "one_hot" else magnitude.sum(axis=1)
-    largest_code = 1 if model.input_kind == "one_hot" else 1 << model.input_bits - 1
+    magnitude: NDArray[np.int64] = np.abs(layer.input_weight_int.astype(np.int64))
+    bounds = magnitude.max(axis=1) if layer.input_kind == "one_hot" else magnitude.sum(axis=1)
+    largest_code = 1 if layer.input_kind == "one_hot" else 1 << layer.input_bits - 1
     return np.asarray(bounds * largest_code)
 
 
-def recurrence_bound(model: IntegerModel) -> tuple[int, int, int]:
+def recurrence_bound(layer: IntegerLayer) -> tuple[int, int, int]:
     """Return the three terms of the row of one step with the largest sum: state, input, bias."""
-    state = model.block_size << model.activation_bits - 1 + model.state_shift
-    products = input_product_bounds(model)
-    biases = np.zeros(model.hidden_size, np.int64)
-    if model.input_bias_int is not None:
-        biases = np.abs(model.input_bias_int.astype(np.int64)) << model.input_bias_shift
+    state = layer.block_size << layer.activation_bits - 1 + layer.state_shift
+    halves = 1 << layer.unit_leaks >> 1
+    products = input_product_bounds(layer)
+    biases = np.zeros(layer.hidden_size, np.int64)
+    if layer.input_bias_int is not None:
+        biases = np.abs(layer.input_bias_int.astype(np.int64)) << layer.input_bias_shift
     rows = [
-        (state, _shifted(int(u), model.input_shift), int(b)) for u, b in zip(products, biases, strict=True)
+        (state + int(half), _shifted(int(u), layer.input_shift), int(b))
+        for half, u, b in zip(halves, products, biases, strict=True)
     ]
     return max(rows, key=sum)
 
 
+def output_bound(layer: IntegerLayer) -> tuple[int, int]:
+    """Return the two terms of the gain with the largest sum: h * gain, and the offset with the rounding."""
+    assert layer.gain_int is not None and layer.offset_int is not None
+    gains = np.abs(layer.gain_int.astype(np.int64)) << layer.activation_bits - 1
+    offsets = np.abs(layer.offset_int.astype(np.int64)) << layer.offset_shift
+    half = 1 << layer.gain_shift >> 1
+    return max(((int(g), int(o) + half) for g, o in zip(gains, offsets, strict=True)), key=sum)
+
+
 def readout_bound(model: IntegerModel) -> tuple[int, int]:
-    """Return the two terms of the logit with the largest sum: V max(h, 0) and the bias."""
-    top = (1 << model.activation_bits - 1) - 1
-    products = np.abs(model.output_weight_int.astype(np.int64)).sum(axis=1) * top
+    """Return the two terms of the logit with the largest sum: V codes and the bias."""
+    products = np.abs(model.output_weight_int.astype(np.int64)) @ feature_bounds(model)
     biases = np.abs(model.output_bias_int.astype(np.int64)) << model.output_bias_shift
     return max(((int(v), int(b)) for v, b in zip(products, biases, strict=True)), key=sum)
 
 
-def prove_input(model: IntegerModel) -> None:
-    """Refuse a model whose product U x, with the half unit of its rounding, could leave int32."""
-    half = 1 << -model.input_shift - 1 if model.input_shift < 0 else 0
-    bound = int(input_product_bounds(model).max()) + half
+def feature_bounds(model: IntegerModel) -> NDArray[np.int64]:
+    """Return the largest magnitude of each code that V sees, `(features,)`.
+
+    A mean is at most top - theta, and its rate times its steps at most 2^15 M.
+    """
+    top = (1 << model.activation_bits - 1) - 1
+    if model.feature_shift is None or model.feature_multiplier is None or model.feature_bits is None:
+        return np.full(model.network.num_features, top, np.int64)
+    thresholds = model.threshold_rows.astype(np.int64).reshape(-1)
+    values = {
+        "last": np.full(model.hidden_size, top),
+        "mean": np.maximum(top - thresholds, 0),
+        "positive": np.ones(thresholds.size, np.int64),
+        "max": np.full(model.hidden_size, top + 1),
+    }
+    pairs = zip(model.network.readouts, model.feature_multiplier, strict=True)
+    products = np.concatenate([values[kind] * (multiplier << 15) for kind, multiplier in pairs])
+    shifts = model.feature_shift.astype(np.int64)
+    codes = products + (np.int64(1) << shifts - 1) >> shifts
+    return np.asarray(np.minimum(codes, 1 << model.feature_bits - 1))
+
+
+def prove_input(layer: IntegerLayer) -> None:
+    """Refuse a layer whose product U x, with the half unit of its rounding, could leave int32."""
+    half = 1 << -layer.input_shift - 1 if layer.input_shift < 0 else 0
+    bound = int(input_product_bounds(layer).max()) + half
     if bound >= LIMIT:
         raise InputError(
             f"The input product must stay below 2^31, it could reach {bound}. "
@@ -67,18 +104,45 @@ def prove_input(model: IntegerModel) -> None:
         )
 
 
-def prove_recurrence(model: IntegerModel) -> None:
-    """Refuse a model whose accumulator could leave int32 in one step."""
-    state, product, bias = recurrence_bound(model)
+def prove_recurrence(layer: IntegerLayer) -> None:
+    """Refuse a layer whose accumulator could leave int32 in one step."""
+    state, product, bias = recurrence_bound(layer)
     if state + product + bias >= LIMIT:
         raise AccumulatorOverflow(
             f"The accumulator must stay below 2^31, it could reach {state + product + bias} "
-            f"(state {state} + input {product} + bias {bias}). {_knob(model, state, product, bias)}"
+            f"(state {state} + input {product} + bias {bias}). {_knob(layer, state, product, bias)}"
         )
 
 
+def prove_output(layer: IntegerLayer) -> None:
+    """Refuse a layer whose gain, or whose skip, could leave int32."""
+    if layer.gain_int is not None:
+        product, offset = output_bound(layer)
+        if product + offset >= LIMIT:
+            knob = "activation_bits" if product >= offset else "offset_shift or gain_shift"
+            raise InputError(
+                f"A gain must stay below 2^31, it could reach {product + offset} "
+                f"(state {product} + offset {offset}). Lower {knob}."
+            )
+    if layer.skip_shift is not None and layer.output_bits is not None:
+        code, shift = 1 << layer.input_bits - 1, layer.skip_shift
+        half = 1 << -shift - 1 if shift < 0 else 0
+        bound = max(code + half, _shifted(code, shift) + (1 << layer.output_bits - 1))
+        if bound >= LIMIT:
+            raise InputError(
+                f"A skip must stay below 2^31, it could reach {bound}. Bring skip_shift nearer to 0."
+            )
+
+
 def prove_readout(model: IntegerModel) -> None:
-    """Refuse a model whose logits could leave int32."""
+    """Refuse a model whose sums over the longest sequence, or whose logits, could leave int32."""
+    if any(kind in COUNTED for kind in model.network.readouts):
+        bound = model.longest << model.activation_bits
+        if bound >= LIMIT:
+            raise InputError(
+                f"A sum over the steps must stay below 2^31, after {model.longest} it could reach {bound}. "
+                f"Lower longest to {(LIMIT - 1) >> model.activation_bits}, or activation_bits."
+            )
     product, bias = readout_bound(model)
     if product + bias >= LIMIT:
         knob = "activation_bits or weight_bits" if product >= bias else "output_bias_shift"
@@ -93,11 +157,11 @@ def _shifted(bound: int, shift: int) -> int:
     return bound << shift if shift >= 0 else (bound + (1 << -shift - 1)) >> -shift
 
 
-def _knob(model: IntegerModel, state: int, product: int, bias: int) -> str:
+def _knob(layer: IntegerLayer, state: int, product: int, bias: int) -> str:
     if bias >= max(state, product):
         return "Lower input_bias_shift: the input bias dwarfs the input, rescale it."
     if product >= state:
         return "Lower input_bits or weight_bits."
-    if model.state_shift > 0:
+    if layer.state_shift > 0:
         return "Lower accumulator_frac_bits, input_bits or weight_bits."
     return "Lower activation_bits or block_size (more num_blocks)."

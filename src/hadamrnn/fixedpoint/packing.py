@@ -54,6 +54,15 @@ def unpack(data: Bytes, count: int, bits: int) -> NDArray[np.int64]:
     return codes
 
 
+def unpack_unsigned(data: Bytes, count: int, bits: int) -> NDArray[np.int64]:
+    """Return `count` codes of `bits` bits without a sign.
+
+    >>> unpack_unsigned(np.array([31], np.uint8), count=2, bits=4).tolist()
+    [15, 1]
+    """
+    return unpack(data, count, bits) & (1 << bits) - 1
+
+
 def pack_signs(signs: NDArray[Any]) -> Bytes:
     """Return one bit a sign, 1 for -1."""
     return np.packbits(signs < 0, bitorder="little")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,38 @@ def check_array(
     array = array.astype(dtype, copy=True, order="C")
     array.setflags(write=False)
     return array
+
+
+def freeze_array(
+    owner: object,
+    name: str,
+    dtype: type,
+    shape: tuple[int, ...],
+    bounds: tuple[int, int],
+    *,
+    zero: bool = True,
+) -> None:
+    """Replace an array of a frozen dataclass by what `check_array` makes of it."""
+    array = check_array(name, getattr(owner, name), dtype, shape, bounds, zero=zero)
+    object.__setattr__(owner, name, array)
+
+
+def check_presence(owner: object, name: str, wanted: bool, where: str) -> None:
+    """Raise unless a field is there exactly when it is wanted."""
+    if (getattr(owner, name) is not None) != wanted:
+        raise InputError(f"{name} belongs to {where}, and only there.")
+
+
+def same_fields(left: Any, right: Any) -> bool:
+    """Whether two dataclasses of one class hold the same values, arrays included."""
+    same_class = type(left) is type(right)
+    return same_class and all(_same(getattr(left, f.name), getattr(right, f.name)) for f in fields(left))
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+        return left is not None and right is not None and np.array_equal(left, right)
+    return bool(left == right)
 
 
 def check_metadata(metadata: Mapping[str, object]) -> dict[str, str | int | float | bool]:

@@ -24,7 +24,9 @@ from torch import Tensor
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.encoding import raw_encoding
-from hadamrnn.fixedpoint.model import IntegerModel, Metadata, signed_range
+from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.fixedpoint.layer import IntegerLayer
+from hadamrnn.fixedpoint.model import IntegerModel, Metadata
 from hadamrnn.fixedpoint.overflow import AccumulatorOverflow
 from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
@@ -99,15 +101,18 @@ def lower(
         input_scale = _raised(input_scale, weights, calibration, cell.block_size)
     scales = _scales(weights, input_scale, calibration, cell.block_size, activation_bits)
     columns = cell.column_signs()
-    fields: dict[str, Any] = {
+    layer: dict[str, Any] = {
         "network": replace(_network(model, recurrent), activation_bits=activation_bits),
+        "index": 0,
         "input_bits": bits,
         "signs": _integers(cell.signs()),
         "column_signs": None if columns is None else _integers(columns),
         "input_weight_int": weights.input_codes,
-        "output_weight_int": weights.output_codes,
         "hidden_shift": scales.hidden_shift,
         "input_bias_shift": 0,
+    }
+    fields: dict[str, Any] = {
+        "output_weight_int": weights.output_codes,
         "input_scale": input_scale,
         "logit_scale": scales.logit_scale,
         "metadata": {
@@ -120,7 +125,7 @@ def lower(
     fields |= _embedding(model, bits, input_scale)
     fields |= _raw_fields(recurrent.input_size, raw, bits, input_scale)
     frac_bits = max(activation_bits - scales.hidden_shift, weights.frac_bits + bits - 1)
-    return _with_accumulator(fields, frac_bits, cell.input_bias, scales.unit)
+    return IntegerModel((_with_accumulator(layer, frac_bits, cell.input_bias, scales.unit),), **fields)
 
 
 @dataclass(frozen=True)
@@ -279,8 +284,8 @@ def _raw_fields(channels: int, raw: RawInputs | None, bits: int, input_scale: fl
 
 def _with_accumulator(
     fields: dict[str, Any], frac_bits: int, bias: Tensor | None, unit: float
-) -> IntegerModel:
-    """Return the model with the most fractional bits of the accumulator that int32 can be proven to hold."""
+) -> IntegerLayer:
+    """Return the layer with the most fractional bits of the accumulator that int32 can be proven to hold."""
     activation_bits = fields["network"].activation_bits
     fewest = activation_bits - fields["hidden_shift"]
     while True:
@@ -290,7 +295,7 @@ def _with_accumulator(
             )
             fields["input_bias_int"] = codes.astype(np.int16)
         try:
-            return IntegerModel(**fields, accumulator_frac_bits=frac_bits)
+            return IntegerLayer(**fields, accumulator_frac_bits=frac_bits)
         except AccumulatorOverflow:
             if frac_bits == fewest:
                 raise

@@ -1,0 +1,203 @@
+"""One layer of an integer network: its weights, its shifts, and what the layer above reads of it.
+
+One step of layer l, with b = `block_size`, k the leak of the unit's block, x the codes that the layer reads:
+
+    a   = (u * H (v * h)) << state_shift                              exact
+    a   = a - round(a / 2^k)                                          where the block leaks
+    acc = a + shift(U x, input_shift) + (b_i << input_bias_shift)
+    h   = saturate(round(acc * round_multiplier / 2^round_shift))     to activation_bits
+    h   = max(h, 0)                                                   recurrence "relu" only
+
+In every layer but the last, codes of output_bits for the layer above:
+
+    y   = max(h, 0)                                                   without gain
+    y   = saturate(max(round((h * gain + (offset << offset_shift)) / 2^gain_shift), 0))
+    y   = saturate(y + shift(x, skip_shift))                          where the layer has a skip
+
+The layer above makes a step after every `stride` steps of this one, and reads the sum of their y.
+`round` takes ties towards +infinity: (y + 2^(s-1)) >> s. A negative shift is such a rounded right shift. u is
+`signs`, v is `column_signs` (ones when None), H = I kron `orders.hadamard_matrix(block_size)`. The product of
+acc with `round_multiplier` needs 64 bits, all else fits 32: `__post_init__` proves it (see `overflow`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hadamrnn.errors import InputError, check_int
+from hadamrnn.fixedpoint.integers import rounding_factor, signed_range
+from hadamrnn.fixedpoint.overflow import prove_input, prove_output, prove_recurrence
+from hadamrnn.fixedpoint.validation import check_presence, freeze_array, same_fields
+from hadamrnn.network import Network
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerLayer:
+    """Layer `index` of `network`, the lowest is 0. Arrays are read-only."""
+
+    network: Network  # sizes, bits and kind; its activation_bits, 2..16, are the states' and biases'
+    index: int
+    input_bits: int  # 2..16, of the codes that the layer reads
+
+    signs: NDArray[np.int8]  # u, +-1, (hidden_size,)
+    input_weight_int: NDArray[np.int8]  # U, (hidden_size, input_size)
+    hidden_shift: int  # n_h: alpha_W alpha_h = 2^n_h
+    accumulator_frac_bits: int  # F: acc counts in units of 2^-F
+    input_bias_shift: int  # s3
+
+    input_bias_int: NDArray[np.int16] | None = None  # b_i, (hidden_size,), activation_bits
+    column_signs: NDArray[np.int8] | None = None  # v of "rows+columns", +-1, (hidden_size,)
+
+    output_bits: int | None = None  # 2..16, of y; None in the last layer
+    gain_int: NDArray[np.int16] | None = None  # (hidden_size,), activation_bits; with normalize or skip
+    offset_int: NDArray[np.int16] | None = None  # (hidden_size,), activation_bits; with normalize or skip
+    gain_shift: int = 0  # 0..30
+    offset_shift: int = 0  # 0..30
+    skip_shift: int | None = None  # -30..30; None without a skip
+
+    def __post_init__(self) -> None:
+        check_integer_network(self.network)
+        check_int("index", self.index, 0, self.network.num_layers - 1)
+        self._check_numbers()
+        self._check_arrays()
+        self._check_output()
+        prove_input(self)
+        prove_recurrence(self)
+        prove_output(self)
+
+    def __eq__(self, other: object) -> bool:
+        """Two layers are equal when every field is: the same integers."""
+        return same_fields(self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def hidden_size(self) -> int:
+        return self.network.widths[self.index]
+
+    @property
+    def input_size(self) -> int:
+        return self.network.cell_input_sizes[self.index]
+
+    @property
+    def block_size(self) -> int:
+        return self.hidden_size // self.network.num_blocks
+
+    @property
+    def activation_bits(self) -> int:
+        assert self.network.activation_bits is not None  # held by check_integer_network
+        return self.network.activation_bits
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the read-out sees this layer, and no layer does."""
+        return self.index == self.network.num_layers - 1
+
+    @property
+    def input_kind(self) -> str:
+        """What the layer reads; above the lowest one it is "dense"."""
+        return self.network.input_kind if self.index == 0 else "dense"
+
+    @property
+    def has_skip(self) -> bool:
+        """Whether the layer adds what it reads to what it gives."""
+        return self.network.has_skip(self.index)
+
+    @property
+    def weight_frac_bits(self) -> int:
+        return weight_frac_bits(self.network)
+
+    @property
+    def state_shift(self) -> int:
+        """s1 = F - (p_a - n_h) >= 0, the left shift of the recurrent product."""
+        return self.accumulator_frac_bits - (self.activation_bits - self.hidden_shift)
+
+    @property
+    def input_shift(self) -> int:
+        """s2 = F - (p + p_i - 2), the left shift of U x; negative: a rounded right shift by -s2."""
+        return self.accumulator_frac_bits - (self.weight_frac_bits + self.input_bits - 1)
+
+    @property
+    def round_multiplier(self) -> int:
+        """1 when sqrt(block_size) is a power of two, 46341 for the other powers of two, else 16 bits."""
+        return rounding_factor(self.block_size)[0]
+
+    @property
+    def round_shift(self) -> int:
+        """The right shift after `round_multiplier`; may be 0 for a block of 1."""
+        return rounding_factor(self.block_size)[1] + self.state_shift
+
+    @property
+    def unit_leaks(self) -> NDArray[np.int64]:
+        """k of each unit, 0 where it never forgets, (hidden_size,)."""
+        leaks = self.network.block_leaks or (0,) * self.network.num_blocks
+        return np.repeat(np.array(leaks, np.int64), self.block_size)
+
+    def _check_numbers(self) -> None:
+        check_int("input_bits", self.input_bits, 2, 16)
+        check_int("hidden_shift", self.hidden_shift, 0, 31)
+        check_int("accumulator_frac_bits", self.accumulator_frac_bits, -31, 62)
+        check_int("state_shift", self.state_shift, 0, 31)
+        check_int("input_shift", self.input_shift, -30, 31)
+        check_int("input_bias_shift", self.input_bias_shift, 0, 31)
+        if self.input_kind == "one_hot" and self.input_bits != 2:
+            raise InputError(f"A one-hot input is exact in 2 bits, got input_bits {self.input_bits}. Use 2.")
+
+    def _check_arrays(self) -> None:
+        hidden, bounds = self.hidden_size, signed_range(self.activation_bits)
+        network = self.network
+        freeze_array(self, "signs", np.int8, (hidden,), (-1, 1), zero=False)
+        shape = (hidden, self.input_size)
+        freeze_array(self, "input_weight_int", np.int8, shape, weight_range(network))
+        check_presence(self, "input_bias_int", network.input_bias, "a network with an input bias")
+        check_presence(self, "column_signs", network.column_switches, 'switches "rows+columns"')
+        if self.input_bias_int is not None:
+            freeze_array(self, "input_bias_int", np.int16, (hidden,), bounds)
+        if self.column_signs is not None:
+            freeze_array(self, "column_signs", np.int8, (hidden,), (-1, 1), zero=False)
+
+    def _check_output(self) -> None:
+        scaled = not self.is_last and self.network.scales_layers
+        for name in ("gain_int", "offset_int"):
+            check_presence(self, name, scaled, "the layers below the last of normalize or skip")
+            if scaled:
+                freeze_array(self, name, np.int16, (self.hidden_size,), signed_range(self.activation_bits))
+        check_presence(self, "skip_shift", self.has_skip, "layers that skip: as wide as what they read")
+        check_presence(self, "output_bits", not self.is_last, "the layers below the last")
+        for name in ("gain_shift", "offset_shift"):
+            check_int(name, getattr(self, name), 0, 30 if scaled else 0)
+        if self.skip_shift is not None:
+            check_int("skip_shift", self.skip_shift, -30, 30)
+        if self.output_bits is not None:
+            check_int("output_bits", self.output_bits, 2, 16)
+            if not scaled and self.output_bits != self.activation_bits:
+                raise InputError(
+                    f"A layer without gains gives its states: output_bits must be {self.activation_bits}, "
+                    f"got {self.output_bits}."
+                )
+
+
+def check_integer_network(network: Network) -> None:
+    """Refuse a network that has no integer form: Hadamard layers that read forwards, few bits."""
+    if not network.is_hadamard or network.bidirectional:
+        kind = "bidirectional one" if network.is_hadamard else network.model
+        raise InputError(
+            f"An integer network has Hadamard layers that read forwards, got a {kind}. "
+            "Train a hadamrnn with bidirectional=False."
+        )
+    if network.weight_bits != "ternary":
+        check_int("weight_bits", network.weight_bits, 2, 8, 'or "ternary"')
+    check_int("activation_bits", network.activation_bits, 2, 16)
+
+
+def weight_frac_bits(network: Network) -> int:
+    """Return p - 1: U = alpha_U U_int / 2^(p-1); a ternary U is alpha_U U_int."""
+    return 0 if network.weight_bits == "ternary" else int(network.weight_bits or 0) - 1
+
+
+def weight_range(network: Network) -> tuple[int, int]:
+    """Return the least and the greatest code of U and V."""
+    return (-1, 1) if network.weight_bits == "ternary" else signed_range(int(network.weight_bits or 0))
