@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hadamrnn.fixedpoint import Engine, IntegerModel
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint import Engine, IntegerModel, SlidingWindow
 from tests.family_models import family_codes, family_model
 from tests.plain_integers import run_plainly
 
@@ -35,3 +36,47 @@ def test_the_engine_is_plain_integers_over_the_whole_family(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(50):
         check_engine(family_model(rng, extreme=bool(rng.random() < 0.2)), rng)
+
+
+@pytest.mark.slow
+def test_the_engine_is_plain_integers_on_a_thousand_networks() -> None:
+    rng = np.random.default_rng(1000)
+    for _ in range(1000):
+        check_engine(family_model(rng, extreme=bool(rng.random() < 0.2)), rng)
+
+
+def test_a_sliding_window_sees_exactly_its_window_whatever_the_stride() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        model = family_model(rng, every_output=False)
+        hop = int(rng.integers(1, 4))
+        window = hop * int(rng.integers(1, 4))
+        codes = family_codes(rng, model, batch=1, time=2 * window + hop)[0]
+        engine = Engine(model)
+        sliding = SlidingWindow(engine, window, hop)
+
+        for end, code in enumerate(codes, start=1):
+            logits = sliding.push(code)
+            if end < window or end % hop:
+                assert logits is None
+            else:
+                assert logits is not None
+                assert np.array_equal(logits, engine.run(codes[None, end - window : end]).logits[0])
+
+
+def test_sums_hold_their_longest_sequence_and_no_longer_one() -> None:
+    model = family_model(
+        np.random.default_rng(2), readouts=("mean",), activation_bits=16, input_kind="one_hot"
+    )
+    longest = model.longest
+    engine, state = Engine(model), Engine(model).init()
+    state.steps = longest - 1
+
+    engine.step(state, 0)
+    with pytest.raises(InputError, match=f"hold {longest} steps, got {longest + 1}"):
+        engine.step(state, 0)
+    with pytest.raises(InputError, match=f"hold {longest} steps"):
+        engine.run(np.zeros((1, longest + 1), np.int64))
+    with pytest.raises(InputError, match=f"hold {longest} steps"):
+        SlidingWindow(engine, longest + 1, longest + 1)
+    engine.run(np.zeros((1, longest + 1), np.int64), lengths=[longest])

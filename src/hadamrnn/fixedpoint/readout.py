@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,7 +60,8 @@ class Readout:
             if kind == "max" and steps == 0:
                 value = np.zeros_like(value)
             rate = (multiplier << RATE_BITS) // (max(steps, 1) if kind in COUNTED else 1)
-            scaled.append(value.reshape(-1, h.shape[1]).astype(np.int64) * rate)
+            rows = math.prod(value.shape[:-1])
+            scaled.append(value.reshape(rows, h.shape[1]).astype(np.int64) * rate)
         shift = model.feature_shift.astype(np.int64)[:, None]
         codes, _ = saturate(np.concatenate(scaled) + (np.int64(1) << shift - 1) >> shift, model.feature_bits)
         return codes
