@@ -28,8 +28,6 @@ from hadamrnn.kernels.scan import scan
 KINDS = ("last", *POOLS)
 # The tensors that may get a gradient.
 _DIFFERENTIABLE = (*DIFFERENTIABLE, "thresholds")
-# Larger input weights are multiplied by torch, for all steps at once.
-WIDE_INPUT = 1 << 15
 
 
 def pooled(
@@ -71,12 +69,9 @@ def _as_tiles(recurrence: Recurrence) -> Recurrence:
         signs is not None and signs.requires_grad for signs in (recurrence.signs, recurrence.column_signs)
     )
     segment = about_root(recurrence.time) if wants_states else max(recurrence.time, 1)
-    inputs: dict[str, Any] = {}
-    weight = recurrence.weight
-    if weight is not None and (recurrence.ids is not None or weight.numel() > WIDE_INPUT):
-        inputs = {"x": recurrence.projected(), "ids": None, "weight": None, "bias": None}
-    nothing: dict[str, Any] = {"every_output": False, "output_weight": None, "output_bias": None}
-    return replace(recurrence, segment=segment, **inputs, **nothing)
+    if recurrence.ids is not None or recurrence.is_wide:
+        recurrence = recurrence.with_rows()
+    return replace(recurrence, segment=segment, every_output=False, output_weight=None, output_bias=None)
 
 
 def plain_pooled(recurrence: Recurrence, kinds: tuple[str, ...], theta: Tensor) -> tuple[Tensor, Tensor]:

@@ -35,6 +35,9 @@ def scan(recurrence: Recurrence, *, reversible: bool = False) -> tuple[Tensor | 
     """
     if not runs_natively(recurrence.signs, *(getattr(recurrence, name) for name in DIFFERENTIABLE)):
         return plain_scan(recurrence, thrifty=reversible)
+    if recurrence.is_wide and recurrence.every_output and recurrence.output_weight is None:
+        # The states of all steps are kept anyway: so may be their inputs, and no chunk is projected twice.
+        recurrence = recurrence.with_rows()
     described = replace(recurrence, segment=_segment(recurrence, reversible))
     output, last, _ = scan_operator(*described.arguments())
     return (output if recurrence.has_output else None), last
