@@ -10,6 +10,8 @@ TYPE_CHECKING = False  # not from typing: the command handles signals before it 
 if TYPE_CHECKING:
     from hadamrnn.baselines.networks import build_model as build_model
     from hadamrnn.baselines.networks import load_model as load_model
+    from hadamrnn.data.recordings import RecordedWindows as RecordedWindows
+    from hadamrnn.data.recordings import read_recordings as read_recordings
     from hadamrnn.data.splits import Split as Split
     from hadamrnn.data.splits import Splits as Splits
     from hadamrnn.data.tasks import load_task as load_task
@@ -57,6 +59,8 @@ _HOME = {
     "Split": "data.splits",
     "Splits": "data.splits",
     "load_task": "data.tasks",
+    "read_recordings": "data.recordings",
+    "RecordedWindows": "data.recordings",
     "HadamRNNClassifier": "estimators.classifier",
     "HadamRNNRegressor": "estimators.regressor",
     "export_arduino": "export.arduino",

@@ -87,6 +87,7 @@ def test_padding_does_not_enter_the_statistics(tmp_path: Path) -> None:
     assert lengths is not None and lengths.tolist() == [6] * 6
 
 
+WALK = np.random.default_rng(0).normal(size=(200, 20)).cumsum(0)  # 20 channels, step by step
 RAGGED = np.empty(30, object)
 RAGGED[:] = [np.zeros(length) for length in range(30)]
 HOLE = np.where(np.arange(360).reshape(30, 6, 2) == 5, np.nan, X)
@@ -118,7 +119,8 @@ def test_channels_first_is_turned_round_when_it_is_said(tmp_path: Path) -> None:
     ("arrays", "message"),
     [
         ({"x": X.transpose(0, 2, 1), "y": LABELS}, r"\(30, 2, 6\) .* layout=time-first or"),
-        ({"x": np.ones((200, 3)), "y": np.arange(200) % 2}, "200 series of 3 steps. Cut a recording"),
+        ({"x": np.ones((200, 3)), "y": np.arange(200) % 2}, "200 series of 3 steps. Add --window N"),
+        ({"x": WALK, "y": np.arange(200) // 50}, r"\(200, 20\) .* looks like one recording"),
         ({"x": X, "y": LABELS, "weights": LABELS}, "got 'weights' .*Leave it out"),
         ({"x": X, "y": LABELS, "groups": LABELS[:4]}, "groups must be 30 integers"),
         ({"x": X, "y": LABELS, "groups": LABELS % 2}, "a group each, got 2"),

@@ -14,14 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from hadamrnn.errors import InputError
-from hadamrnn.settings import Range, Threads, field_types, option, read_scalar, read_text
+from hadamrnn.errors import InputError, short
+from hadamrnn.settings import Count, Range, Threads, field_types, option, read_scalar, read_text
 from hadamrnn.training.config import OPTIONS, SETTING_TYPES
 
 TASK_HELP = (
     "copy, smnist, pmnist, imdb, sst2, qqp, har2, har6, dsa19, google12, etth1, etth2, digits, "
-    "or your own arrays: FILE.npz"
+    "or your own: FILE.npz with arrays, FILE.csv, FILE.parquet or a folder of them with recordings"
 )
+RECORDING_SUFFIXES = (".csv", ".tsv", ".parquet")
 PAIR = "NAME=VALUE"
 MODEL_OPTION_HELP = "an option of this kind of network alone, as recurrent_rank=16 for fastgrnn"
 TASK_OPTION_HELP = "an option of the task's loader, as delay=200 for copy"
@@ -53,6 +54,27 @@ class JsonOption:
     """What every command takes that prints a figure."""
 
     json: bool = option(False, "print one JSON object instead of text")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingOptions:
+    """How recordings are read; see `data.recordings.Reading`."""
+
+    label: str | None = option(None, "of recordings: a column, file (the name up to its first _) or folder")
+    group: str | None = option(
+        None, "of recordings: a column, file or folder, none of which is in two parts; or time"
+    )
+    window: Count | None = option(None, "of recordings: rows of a window (default 128)")
+    hop: Count | None = option(
+        None, "of recordings: rows from one window to the next (default half a window)"
+    )
+    columns: tuple[str, ...] = option((), "of recordings: the channels (default all numbers, clocks aside)")
+
+    def given(self) -> dict[str, Any]:
+        """Return those that were given, as options of the task."""
+        values = {each.name: getattr(self, each.name) for each in dataclasses.fields(RecordingOptions)}
+        listed = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        return {name: value for name, value in listed.items() if value}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,11 +170,23 @@ def given_options(
     return given
 
 
-def parse_task(task: str | None, texts: Iterable[str]) -> tuple[str | None, dict[str, object]]:
-    """Return a task and its loader's options; FILE.npz is the task npz with that path."""
+def parse_task(
+    task: str | None, texts: Iterable[str], recordings: dict[str, Any] | None = None
+) -> tuple[str | None, dict[str, object]]:
+    """Return a task and its loader's options.
+
+    FILE.npz is the task npz with that path; a table, a folder, or an npz file with options of `recordings`
+    is the task recordings.
+    """
     named = split_options("--task-option", texts)
-    if task is not None and task.endswith(".npz"):
-        task, named = "npz", {"path": task, **named}
+    kind = _kind_of_file(task, bool(recordings))
+    if kind is not None:
+        task, named = kind, {"path": str(task), **named}
+    if recordings and task != "recordings":
+        raise InputError(
+            f"--{next(iter(recordings))} says how to read recordings: a .csv, .parquet or .npz file, or a "
+            f"folder, got {short(task)}."
+        )
     if not named:
         return task, {}
     if task is None:  # a configuration file names it; the loader checks the values
@@ -162,7 +196,21 @@ def parse_task(task: str | None, texts: Iterable[str]) -> tuple[str | None, dict
     options = {name: read_text(name, text, option_type(task, name)) for name, text in named.items()}
     if "path" in options:  # a run is also read from other folders; its file holds plain text
         options["path"] = str(options["path"].resolve())
-    return task, options
+    return task, {**options, **(recordings or {})}
+
+
+def _kind_of_file(task: str | None, recorded: bool) -> str | None:
+    """Return the task that reads a file or folder; None for the name of a task."""
+    if task is None:
+        return None
+    suffix = Path(task).suffix.lower()
+    if suffix == ".npz":
+        return "recordings" if recorded else "npz"
+    if suffix in RECORDING_SUFFIXES:
+        return "recordings"
+    from hadamrnn.data.tasks import TASKS
+
+    return "recordings" if task not in TASKS and "\0" not in task and Path(task).is_dir() else None
 
 
 def parse_options(flag: str, texts: Iterable[str]) -> dict[str, object]:

@@ -29,10 +29,11 @@ def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "eval",
         help="the task's metric of a trained model",
-        description="Print the metric of a run's best model over a split of its task or over arrays x and y "
-        "of your own; of a classifier also the confusion matrix and the recall of every class.",
+        description="Print the metric of a run's best model over a split of its task, or over arrays x and y "
+        "or recordings of your own; of a classifier also the confusion matrix and the recall of every class.",
         epilog="examples:  hadamrnn eval runs/pmnist --split test\n"
-        "           hadamrnn eval runs/mine new.npz --integer",
+        "           hadamrnn eval runs/mine new.npz --integer\n"
+        "           hadamrnn eval runs/log new.csv --page errors.html",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_command(parser, EvalOptions, run)
@@ -41,11 +42,14 @@ def add_parser(subparsers: Any) -> None:
 @dataclass(frozen=True, kw_only=True)
 class EvalOptions(DataOptions, JsonOption):
     run_folder: Path = positional("RUN", "folder that `hadamrnn train` wrote")
-    file: Path | None = positional("FILE", "an npz file with arrays x and y; default the task's data", None)
+    file: Path | None = positional(
+        "FILE", "arrays x and y in an npz file, or recordings; default the task's data", None
+    )
     split: Literal["train", "validation", "test"] = option("test", "train, validation or test (default)")
     layout: Literal["time-first", "channels-first"] | None = option(None, LAYOUT_HELP)
     predictions: Path | None = option(None, "write predictions for GLUE's website (sst2, qqp)")
     integer: bool = option(False, "run the integer network that `hadamrnn quantize` wrote")
+    page: Path | None = option(None, "write the confusion matrix and the recalls as an HTML page")
 
 
 def run(args: EvalOptions) -> None:
@@ -77,6 +81,8 @@ def run(args: EvalOptions) -> None:
         figures["input_saturations"] = network.input_saturations
     if note:
         figures["note"] = note
+    if args.page is not None:
+        figures["page"] = str(_write_page(args.page, figures))
     print(json.dumps(figures) if args.json else "\n".join(_lines(figures)))
 
 
@@ -88,10 +94,14 @@ def _check(args: EvalOptions, folder: RunFolder) -> None:
             f"--predictions is in GLUE's format, for {' and '.join(GLUE_TASKS)}; this run's task is "
             f"{task}. Use hadamrnn predict."
         )
-    if args.data_dir is not None and (task == "npz" or not args.data_dir.is_dir()):
+    if args.data_dir is not None and (task in ("npz", "recordings") or not args.data_dir.is_dir()):
         raise InputError(
             f"--data-dir names the folder of a task's public files, got {args.data_dir} for the task {task}. "
-            f"For arrays of your own: hadamrnn eval {folder.path} FILE.npz"
+            f"For data of your own: hadamrnn eval {folder.path} FILE"
+        )
+    if args.page is not None and not folder.facts.class_names:
+        raise InputError(
+            "--page shows what classes are taken for, and this run predicts values. Leave it out."
         )
     if args.layout is not None and args.file is None:
         raise InputError("--layout says how to read FILE: leave it out, or name a FILE.")
@@ -99,14 +109,13 @@ def _check(args: EvalOptions, folder: RunFolder) -> None:
 
 def _split(args: EvalOptions, folder: RunFolder, model: SequenceModel) -> tuple[str, Split, str]:
     """Return what to evaluate on: its name, the samples, and a note to stand beside the figure."""
-    from hadamrnn.data.npz import read_npz
-    from hadamrnn.training.inference import label_arrays, prepare_arrays
+    from hadamrnn.training.inference import label_arrays, prepare_arrays, read_arrays
     from hadamrnn.training.run import load_splits
 
     if args.file is None:
         splits = load_splits(folder, args.data_dir)
         return args.split, getattr(splits, args.split), splits.note
-    arrays = read_npz(args.file)
+    arrays = read_arrays(args.file, folder, labelled=True)
     layout = args.layout or folder.config.task_options.get("layout")
     split = prepare_arrays(arrays, model, folder.facts, args.file, layout)
     return str(args.file), label_arrays(arrays, split, folder.facts, args.file), ""
@@ -139,9 +148,24 @@ def _lines(figures: dict[str, Any]) -> list[str]:
         for (name, recall), row in zip(figures["recall"].items(), figures["confusion"], strict=True):
             share = "      -" if recall is None else f"{100 * recall:6.1f}%"
             lines.append(f"{share}  {name:24.24}" + "".join(f"{count:{width}}" for count in row))
-    if "predictions" in figures:
-        lines.append(f"predictions: {figures['predictions']}")
+    lines += [f"{name}: {figures[name]}" for name in ("predictions", "page") if name in figures]
     return lines
+
+
+def _write_page(path: Path, figures: dict[str, Any]) -> Path:
+    """Write the figures of a classifier as a page."""
+    from hadamrnn.files import write_atomically
+    from hadamrnn.pages.confusion import confusion_page
+    from hadamrnn.pages.document import to_html
+
+    if "confusion" not in figures:
+        raise InputError("--page needs labels, and this split has none. Leave it out.")
+    lead = _lines(figures)[0]
+    page = confusion_page(
+        f"What {figures['task']} was taken for", lead, figures["recall"], figures["confusion"]
+    )
+    write_atomically(path, to_html(page).encode())
+    return path
 
 
 def load_integer(folder: Path, threads: int | None) -> IntegerNetwork:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import io
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,10 +16,10 @@ from hadamrnn.cli.eval import LAYOUT_HELP, load_integer
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Threads, option
 
-DESCRIPTION = """Print what a run's best model says about the arrays of an npz file:
-x, (n, time, channels) or (n, time), in the units of the training data (raw sensor values where the
-task standardises; whole numbers 0..255 or real ones 0..1 for MNIST, for pmnist in its permuted
-order; ids for text), and optionally lengths, (n,)."""
+DESCRIPTION = """Print what a run's best model says about recordings, window by window as the run's own were
+cut, or about the arrays of an npz file: x, (n, time, channels) or (n, time), in the units of the
+training data (raw sensor values where the task standardises; whole numbers 0..255 or real ones 0..1
+for MNIST, for pmnist in its permuted order; ids for text), and optionally lengths, (n,)."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -25,7 +27,8 @@ def add_parser(subparsers: Any) -> None:
         "predict",
         help="labels or values for your own arrays",
         description=DESCRIPTION,
-        epilog="example:  hadamrnn predict runs/mine data.npz --out predictions.npz",
+        epilog="examples:  hadamrnn predict runs/mine data.npz --out predictions.npz\n"
+        "           hadamrnn predict runs/log new.csv --integer --out predictions.csv",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_command(parser, PredictOptions, run)
@@ -34,17 +37,18 @@ def add_parser(subparsers: Any) -> None:
 @dataclass(frozen=True, kw_only=True)
 class PredictOptions(JsonOption):
     run_folder: Path = positional("RUN", "folder that `hadamrnn train` wrote")
-    data: Path = positional("DATA.npz", "arrays x and, where rows differ in length, lengths")
+    data: Path = positional(
+        "FILE", "an npz file with x and, where rows differ in length, lengths; or recordings"
+    )
     integer: bool = option(False, "run the integer network that `hadamrnn quantize` wrote")
     layout: Literal["time-first", "channels-first"] | None = option(None, LAYOUT_HELP)
-    out: Path | None = option(None, "write an npz file with arrays prediction and logits")
+    out: Path | None = option(None, "write FILE.csv, or FILE.npz with arrays prediction and logits")
     force: bool = option(False, "replace the file of --out")
     threads: Threads | None = option(None, "CPU threads; default torch's choice")
 
 
 def run(args: PredictOptions) -> None:
-    from hadamrnn.data.npz import read_npz
-    from hadamrnn.training.inference import named, predict, prepare_arrays
+    from hadamrnn.training.inference import named, predict, prepare_arrays, read_arrays
     from hadamrnn.training.run import load_run
 
     _check_out(args)
@@ -52,16 +56,17 @@ def run(args: PredictOptions) -> None:
     folder, model = load_run(args.run_folder)
     network = load_integer(folder.path, args.threads) if args.integer else model
     layout = args.layout or folder.config.task_options.get("layout")
-    split = prepare_arrays(read_npz(args.data), model, folder.facts, args.data, layout)
+    arrays = read_arrays(args.data, folder, labelled=False)
+    split = prepare_arrays(arrays, model, folder.facts, args.data, layout)
     prediction, logits = predict(network, split, folder.facts)
     readable = named(prediction, folder.facts)
+    places: dict[str, list[Any]] = {name: arrays[name].tolist() for name in ("file", "row") if name in arrays}
     if args.out is not None:
-        _write(args.out, readable, logits.numpy())
+        _write(args.out, places, readable, logits.numpy())
     if args.json:
-        print(json.dumps({"predictions": readable}))
+        print(json.dumps({"predictions": readable, **places}))
     elif args.out is None:
-        for value in readable:
-            print(" ".join(map(str, value)) if isinstance(value, list) else value)
+        sys.stdout.write(_table(places, readable, "\t") if places else _plain(readable))
     else:
         print(f"{len(readable):,} predictions: {args.out}")
 
@@ -75,12 +80,32 @@ def _check_out(args: PredictOptions) -> None:
         raise InputError(f"--out must name a new file, {args.out} exists. Name another, or add --force.")
 
 
-def _write(path: Path, readable: list[Any], logits: Any) -> None:
-    """Write predictions as they are printed, names or values, and the logits behind them."""
+def _write(path: Path, places: dict[str, list[Any]], readable: list[Any], logits: Any) -> None:
+    """Write predictions as they are printed, names or values; to an npz file with the logits behind them."""
     import numpy as np
 
     from hadamrnn.files import write_atomically
 
+    if path.suffix.lower() == ".csv":
+        write_atomically(path, _table(places, readable, ",").encode())
+        return
     content = io.BytesIO()
-    np.savez(content, prediction=np.array(readable), logits=logits)
+    arrays: dict[str, Any] = {name: np.array(values) for name, values in places.items()}
+    np.savez(content, prediction=np.array(readable), logits=logits, **arrays)
     write_atomically(path, content.getvalue())
+
+
+def _table(places: dict[str, list[Any]], readable: list[Any], delimiter: str) -> str:
+    """Return a line for each sample: where it is, and what is predicted; several values are several cells."""
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    width = len(readable[0]) if isinstance(readable[0], list) else 0
+    writer.writerow([*places, *([f"prediction{n}" for n in range(width)] or ["prediction"])])
+    for *place, value in zip(*places.values(), readable, strict=True):
+        writer.writerow([*place, *(value if isinstance(value, list) else [value])])
+    return text.getvalue()
+
+
+def _plain(readable: list[Any]) -> str:
+    lines = (" ".join(map(str, value)) if isinstance(value, list) else str(value) for value in readable)
+    return "".join(f"{line}\n" for line in lines)

@@ -16,6 +16,7 @@ from hadamrnn.cli.arguments import (
     TASK_HELP,
     TASK_OPTION_HELP,
     JsonOption,
+    RecordingOptions,
     add_options,
     add_settings,
     parse_options,
@@ -38,6 +39,7 @@ EXAMPLE = """examples:
   hadamrnn train pmnist --preset best --hidden-size 512 --weight-bits 4 --out runs/pmnist
   hadamrnn train har2 --model fastgrnn --hidden-size 80 --model-option recurrent_rank=20 --out runs/fastgrnn
   hadamrnn train data.npz --epochs 50 --out runs/mine
+  hadamrnn train log.csv --label activity --group person --window 128 --out runs/log
   hadamrnn train --resume runs/pmnist
   torchrun --nproc-per-node 2 -m hadamrnn train pmnist --threads 1 --out runs/two"""
 
@@ -59,7 +61,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(JsonOption):
+class TrainOptions(RecordingOptions, JsonOption):
     task: str | None = positional("TASK", TASK_HELP, default=None)
     out: Path | None = option(None, "the run folder, new or empty")
     resume: Path | None = option(None, "go on with this run; takes no other settings")
@@ -78,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
     if path is None:
         raise InputError("A run needs a folder: --out RUN for a new one, --resume RUN for an old one.")
     if options.resume is not None:
-        others = (options.task, options.out, options.preset, options.config)
+        others = (options.task, options.out, options.preset, options.config, options.given())
         if any((*others, options.task_option, options.model_option, read_settings(args, SETTINGS))):
             raise InputError("--resume takes all settings from the run folder. Leave the others out.")
     from hadamrnn.training import run as runs
@@ -111,7 +113,7 @@ def _note_changes(path: Path) -> None:
 def config_of(args: argparse.Namespace) -> TrainingConfig:
     """Return the configuration that a command line describes."""
     options = read_options(args, TrainOptions)
-    task, task_options = parse_task(options.task, options.task_option)
+    task, task_options = parse_task(options.task, options.task_option, options.given())
     model_options = parse_options("--model-option", options.model_option)
     overrides = {
         **read_settings(args, SETTINGS),

@@ -15,6 +15,7 @@ from torch import Tensor
 from hadamrnn.errors import InputError
 
 HELD_OUT = 0.15  # of each class, for validation and for test alike
+DRAWS = 200  # of groups, in search of parts that all have every class
 
 
 def read_numbers(path: Path, delimiter: str | None = None, **layout: Any) -> NDArray[np.float32]:
@@ -80,21 +81,27 @@ def group_parts(
     """Return the rows of training, validation and test with no group in two of them, fixed by `seed`.
 
     Of m groups, max(1, round(0.15 m)) go to validation, as many to test; training must see every class.
+    The first draw whose three parts all have every class is taken, else the first whose training has.
 
     >>> parts = group_parts(np.array([1, 1, 2, 2, 3, 3]), np.array([0, 1, 0, 1, 0, 1]), seed=0)
     >>> [len(part) for part in parts]
     [2, 2, 2]
     """
-    names = np.unique(groups)
+    names, group = np.unique(groups, return_inverse=True)
     if len(names) < 3:
         raise InputError(f"Training, validation and test need a group each, got {len(names)} in all.")
-    order = np.random.RandomState(seed).permutation(len(names))
+    present = np.zeros((len(names), int(labels.max()) + 1), np.bool_)  # who has which class
+    present[group, labels] = True
     held = max(1, round(HELD_OUT * len(names)))
-    chosen = (order[2 * held :], order[:held], order[held : 2 * held])
-    train, validation, test = (np.flatnonzero(np.isin(groups, names[part])) for part in chosen)
-    unseen = np.setdiff1d(labels, labels[train])
-    if len(unseen):
+    random = np.random.RandomState(seed)
+    orders = [random.permutation(len(names)) for _ in range(DRAWS)]
+    cuts = [(order[2 * held :], order[:held], order[held : 2 * held]) for order in orders]
+    missing = [[int((~present[part].any(0)).sum()) for part in chosen] for chosen in cuts]
+    best = min(range(DRAWS), key=lambda draw: (missing[draw][0] > 0, any(missing[draw])))
+    if missing[best][0]:
+        unseen = int(np.flatnonzero(~present[cuts[best][0]].any(0))[0])
         raise InputError(
-            f"Training must see every class, and no group there has class {unseen[0]}. Choose another seed."
+            f"Training must see every class, and no group there has class {unseen}. Record it in more groups."
         )
-    return torch.from_numpy(train), torch.from_numpy(validation), torch.from_numpy(test)
+    train, validation, test = (torch.from_numpy(np.flatnonzero(np.isin(group, part))) for part in cuts[best])
+    return train, validation, test

@@ -7,7 +7,7 @@ what a model takes, so that a training loop never touches storage details. Start
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -91,6 +91,8 @@ class Splits:
             kept so that an integer network can take raw sensor values.
         raw_unit: the value of one raw code r of the sensor, value = r raw_unit; see `raw_unit`.
         note: what a report must say beside a figure, empty if nothing.
+        options: the loader's options with what it decided filled in; a run keeps them in place of its own.
+        assumptions: lines on what was read and decided, for people.
     """
 
     task: str
@@ -109,6 +111,8 @@ class Splits:
     scale: Tensor | None = None
     raw_unit: float | None = None
     note: str = ""
+    options: dict[str, object] = field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
 
     @property
     def levels(self) -> int | None:

@@ -17,6 +17,7 @@ from hadamrnn.data.har import load_har2, load_har6
 from hadamrnn.data.imdb import load_imdb
 from hadamrnn.data.mnist import load_pmnist, load_smnist
 from hadamrnn.data.npz import load_npz
+from hadamrnn.data.recordings import load_recordings
 from hadamrnn.data.speech import load_google12
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError, short
@@ -37,6 +38,7 @@ LOADERS: dict[str, Callable[..., Splits]] = {
     "etth2": load_etth2,
     "digits": load_digits,
     "npz": load_npz,
+    "recordings": load_recordings,
 }
 TASKS = tuple(LOADERS)
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from hadamrnn.demo.chain import DemoResult, Reading, headline, table
 from hadamrnn.files import write_atomically
+from hadamrnn.pages.confusion import confusion_picture
 from hadamrnn.pages.document import (
     BLUE,
     ORANGE,
-    PAPER,
     Cell,
     Document,
     Grid,
@@ -28,7 +28,6 @@ RIGHT, WRONG = 4, 2  # digits shown
 WIDTH = 4.4
 CLASSES = 10
 SIDE = 8  # of a digit, in pixels
-STRONG = 0.5  # of the largest count; cells above it have white numbers
 
 
 def write_page(result: DemoResult, reading: Reading, out: Path) -> Path:
@@ -104,22 +103,9 @@ def confusion(reading: Reading) -> Picture:
     """The confusion matrix of the integer network over the test set."""
     counts = np.zeros((CLASSES, CLASSES), int)
     np.add.at(counts, (reading.labels, reading.classes), 1)
-    with styled():
-        canvas = Canvas(figsize=(WIDTH, 3.8))
-        axes = canvas.subplots()
-        heat_map(axes, np.sqrt(counts), BLUE)  # makes single errors visible beside large counts
-        for (label, verdict), count in np.ndenumerate(counts):
-            if count:
-                color = PAPER if count > STRONG * counts.max() else "black"
-                axes.text(verdict, label, str(count), ha="center", va="center", fontsize=8, color=color)
-        axes.set_aspect("equal")
-        axes.set_xticks(range(CLASSES))
-        axes.set_yticks(range(CLASSES))
-        axes.set_xlabel("what the network says")
-        axes.set_ylabel("what was written")
-        wrong = int(counts.sum() - counts.trace())
-        caption = f"The integer network over {counts.sum()} test digits: {wrong} are off the diagonal."
-        return Picture("confusion", svg(canvas, "confusion"), caption)
+    wrong = int(counts.sum() - counts.trace())
+    caption = f"The integer network over {counts.sum()} test digits: {wrong} are off the diagonal."
+    return confusion_picture(counts, [str(digit) for digit in range(CLASSES)], "what was written", caption)
 
 
 def reading_picture(reading: Reading, digit: int) -> Picture:

@@ -11,12 +11,37 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hadamrnn.data.npz import check_inputs, check_regression, time_first
+from hadamrnn.data.npz import check_inputs, check_regression, read_npz, time_first
+from hadamrnn.data.recordings import read_recordings
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError, short
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.evaluate import Predictor, decide, predict_logits
-from hadamrnn.training.folder import TaskFacts
+from hadamrnn.training.folder import RunFolder, TaskFacts
+
+
+def read_arrays(path: Path, folder: RunFolder, labelled: bool) -> dict[str, NDArray[np.generic]]:
+    """Return a user's new data for a run: the arrays of an npz file, or windows of recordings.
+
+    Recordings are cut as the run's own were. Beside x, and y where `labelled`, they bring `file` and `row`,
+    where each window begins.
+    """
+    if folder.config.task != "recordings":
+        if path.suffix.lower() != ".npz":
+            raise InputError(
+                f"This run was trained on {folder.config.task}: FILE must be an npz file, got {path}."
+            )
+        return read_npz(path)
+    reading = {
+        name: value for name, value in folder.config.task_options.items() if name not in ("path", "seed")
+    }
+    if not labelled:
+        reading |= {"label": None}
+    if reading.get("group") not in ("file", "folder"):  # who was recorded matters only where parts are cut
+        reading |= {"group": "file"}
+    windows = read_recordings(path, **reading, labelled=labelled)
+    arrays: dict[str, NDArray[np.generic]] = {"x": windows.x, "file": windows.files, "row": windows.starts}
+    return {**arrays, "y": windows.y} if labelled else arrays
 
 
 def prepare_arrays(
@@ -34,7 +59,8 @@ def prepare_arrays(
     if model.takes_ids:
         return Split(_check_ids(arrays, path), None)
     expected = int(torch.as_tensor(model.recurrent.input_size))
-    arrays = time_first(arrays, layout, path, expected)
+    if facts.task != "recordings":
+        arrays = time_first(arrays, layout, path, expected)
     x, lengths = check_inputs(arrays, path)
     if x.shape[2] != expected:
         raise InputError(f"x must have {expected} channels, as in training, got {x.shape[2]} in {path}.")

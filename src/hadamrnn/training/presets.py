@@ -104,6 +104,7 @@ PRESETS: dict[str, dict[str, Values]] = {
         # Not in the paper: its recipe for MNIST, at a size that suits small data.
         "digits": {**PAPER_MNIST, "hidden_size": 64, "epochs": 60},
         "npz": {**PAPER_MNIST, "hidden_size": 128, "epochs": 60},
+        "recordings": {**CHOSEN_IOT, "num_blocks": 2},
     },
     "quick": {
         "*": {"decay": "cosine", "learning_rate": 1e-3, **HELD},
@@ -121,6 +122,7 @@ PRESETS: dict[str, dict[str, Values]] = {
         "etth2": {"hidden_size": 128, "num_blocks": 16, "epochs": 5},
         "digits": {"hidden_size": 64, "epochs": 40, "batch_size": 32, "learning_rate": 3e-3},
         "npz": {"hidden_size": 64, "epochs": 20, "batch_size": 32, "learning_rate": 3e-3},
+        "recordings": {"hidden_size": 256, "num_blocks": 16, "epochs": 20},
     },
     "best": {
         "*": {"decay": "cosine", "learning_rate": 1e-3, **HELD},
@@ -138,6 +140,7 @@ PRESETS: dict[str, dict[str, Values]] = {
         "etth2": {**BEST_IOT, "num_blocks": 16, "epochs": 10},
         "digits": {"hidden_size": 128, "epochs": 100, "batch_size": 32, "learning_rate": 2e-3},
         "npz": {"hidden_size": 128, "epochs": 60, "batch_size": 32},
+        "recordings": {**BEST_IOT, "num_blocks": 16},
     },
 }
 

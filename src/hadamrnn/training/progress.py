@@ -31,6 +31,9 @@ class MetricsRow:
 class Watcher:
     """Shows nothing; the base of those that do. One watcher may follow several runs, one after another."""
 
+    def remark(self, line: str) -> None:
+        """Something about the run that people should know, before it starts."""
+
     def start(self, step: int, total_steps: int, epochs: float, metric: Metric) -> None:
         """The run starts after `step` of its `total_steps` steps, which are `epochs` epochs."""
 
@@ -49,6 +52,9 @@ class Lines(Watcher):
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
+
+    def remark(self, line: str) -> None:
+        print(line, file=self._stream, flush=True)
 
     def start(self, step: int, total_steps: int, epochs: float, metric: Metric) -> None:
         self._first, self._total, self._began = step, total_steps, time.monotonic()
@@ -72,6 +78,9 @@ class Bar(Watcher):
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
+
+    def remark(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def start(self, step: int, total_steps: int, epochs: float, metric: Metric) -> None:
         columns = (

@@ -48,7 +48,11 @@ def train(config: TrainingConfig, out: str | Path, options: RunOptions | None = 
     if first:
         check_free(out)
     splits, model = _prepare(config, options)
-    config = replace(config, network=task_network(config, splits))
+    decided = {**config.task_options, **splits.options}
+    config = replace(config, network=task_network(config, splits), task_options=decided)
+    if first and options.watcher is not None:
+        for line in splits.assumptions:
+            options.watcher.remark(line)
     with held(Path(out)) if first else nullcontext():
         folder = RunFolder.create(out, config, splits, options.data_dir) if first else None
         return _fit(config, splits, model, folder, processes, options)

@@ -1,0 +1,203 @@
+"""Recordings as tables: CSV and parquet files, a folder of them, a long array in an npz file, a data frame.
+
+A `Recording` has named columns of one length, a row a time step. Cells stay as they were read until somebody
+asks for `numbers` or `texts`, so that a label "07" remains one. Start at `read_tables`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hadamrnn.data.npz import GROUP_NAMES, read_npz
+from hadamrnn.errors import InputError, short
+from hadamrnn.files import one_line, read_regular
+
+MAX_BYTES = 1 << 32
+DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}
+SUFFIXES = (*DELIMITERS, ".parquet")
+MISSING = ("", "nan", "none", "null", "na", "n/a")  # cells without a value, whatever their case
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """One recording.
+
+    Args:
+        path: where it was read; its name and its folder's name can be labels.
+        columns: name -> cells `(time,)`, texts or numbers.
+    """
+
+    path: Path
+    columns: dict[str, NDArray[Any]]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def column(self, name: str) -> NDArray[Any]:
+        if name not in self.columns:
+            raise InputError(f"{self.path} has no column {short(name)}. It has {listed(self.columns)}.")
+        return self.columns[name]
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """Return a column as finite numbers `(time,)`.
+
+        >>> Recording(Path("a.csv"), {"x": np.array(["1", "two"])}).numbers("x")
+        Traceback (most recent call last):
+        hadamrnn.errors.InputError: a.csv: column 'x' must hold numbers, got 'two' in row 2. ...
+        """
+        cells = self.column(name)
+        try:
+            values: NDArray[np.float64] = cells.astype(np.float64)
+        except (ValueError, TypeError):
+            values = np.array([_number(cell) for cell in cells])
+        wrong = np.flatnonzero(~(np.abs(values) <= np.finfo(np.float32).max))
+        if len(wrong):
+            cell = cells[wrong[0]]
+            raise InputError(
+                f"{self.path}: column {short(name)} must hold numbers, got {short(_plain(cell))} in row "
+                f"{wrong[0] + 1}. Correct the cell, or name other columns with --columns."
+            )
+        return values
+
+    def texts(self, name: str) -> NDArray[np.str_]:
+        """Return a column of labels as texts `(time,)`, none of them missing; 3.0 is the label 3."""
+        cells = self.column(name)
+        if cells.dtype.kind == "f" and np.isfinite(cells).all() and (cells == np.rint(cells)).all():
+            cells = cells.astype(np.int64)
+        texts = np.array([str(_plain(cell)).strip() for cell in cells])
+        for row in np.flatnonzero(np.isin(np.char.lower(texts), MISSING))[:1]:
+            raise InputError(
+                f"{self.path}: every row needs a value of {short(name)}, got none in row {row + 1}. "
+                "Fill it in, or leave the row out of the file."
+            )
+        return texts
+
+    def starts_with_a_number(self, name: str) -> bool:
+        return np.isfinite(_number(self.column(name)[0]))
+
+
+def read_tables(source: str | Path | Mapping[str, Any] | Any) -> list[Recording]:
+    """Return the recordings of a file, of a folder and the folders in it, or of a data frame."""
+    if not isinstance(source, (str, Path)):
+        return [_from_frame(source)]
+    path = Path(source)
+    if not path.is_dir():
+        return [read_table(path)]
+    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES)
+    if not files:
+        raise InputError(f"A folder of recordings must hold {', '.join(SUFFIXES)} files, {path} holds none.")
+    return [read_table(file) for file in files]
+
+
+def read_table(path: Path) -> Recording:
+    """Return one recording, read as its file name ends."""
+    kind = path.suffix.lower()
+    if kind == ".npz":
+        return _from_arrays(path)
+    if kind not in SUFFIXES:
+        raise InputError(f"A recording is a file {', '.join(SUFFIXES)} or .npz, or a folder, got {path}.")
+    table = _read_parquet(path) if kind == ".parquet" else _read_csv(path, DELIMITERS[kind])
+    if not table.columns or not len(table):
+        raise InputError(f"{path} must hold rows below its header, got none.")
+    return table
+
+
+def listed(names: Any) -> str:
+    """Return names for a line: all, or the first ones and how many there are."""
+    known = [str(name) for name in names]
+    return ", ".join(known) if len(known) <= 12 else f"{', '.join(known[:10])} and {len(known) - 10} more"
+
+
+def _read_csv(path: Path, delimiters: str) -> Recording:
+    try:
+        text = read_regular(path, MAX_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} must be text in UTF-8: {one_line(error)}. Save it as UTF-8.") from error
+    first = text.partition("\n")[0]
+    delimiter = max(delimiters, key=first.count)
+    try:
+        header, *rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row] or [[]]
+    except csv.Error as error:
+        raise InputError(f"{path} is no readable CSV: {one_line(error)}. Write it again.") from error
+    names = [name.strip() for name in header]
+    if names and all(np.isfinite(_number(name)) for name in names):
+        raise InputError(f"The first line of {path} must name the columns, got numbers. Add a header line.")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(
+            f"Columns must have different names, got {short(twice)} twice in {path}. Rename one."
+        )
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(names):
+            raise InputError(
+                f"{path}: every row needs {len(names)} cells, as the header has, got {len(row)} in row "
+                f"{number}."
+            )
+    cells = zip(*rows, strict=True) if rows else ([] for _ in names)
+    return Recording(path, {name: np.array(column) for name, column in zip(names, cells, strict=True)})
+
+
+def _read_parquet(path: Path) -> Recording:
+    read_regular(path, MAX_BYTES)
+    try:
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise InputError(f"Parquet files need {error.name}: pip install 'hadamrnn[parquet]'.") from error
+    try:
+        columns = pyarrow.parquet.read_table(path).to_pydict()
+    except Exception as error:  # pyarrow raises a family of its own, and what its decoders let through
+        raise InputError(f"{path} is no readable parquet file: {one_line(error)}. Write it again.") from error
+    return Recording(path, {str(name): np.array(cells) for name, cells in columns.items()})
+
+
+def _from_frame(frame: Any) -> Recording:
+    """Return a data frame (pandas, polars) or a mapping of names to arrays as a table."""
+    path = Path("the frame")
+    names = list(frame.columns) if hasattr(frame, "columns") else list(frame)
+    columns = {str(name): np.asarray(frame[name]) for name in names}
+    lengths = {len(cells) for cells in columns.values() if cells.ndim == 1}
+    if len(lengths) != 1 or 0 in lengths or any(cells.ndim != 1 for cells in columns.values()):
+        raise InputError("A frame needs columns of one length, a row for each time step, one at least.")
+    return Recording(path, columns)
+
+
+def _from_arrays(path: Path) -> Recording:
+    """Return one long array: x `(time, channels)` or `(time,)`, with y and groups `(time,)`."""
+    arrays = read_npz(path)
+    x = arrays.get("x")
+    if x is None or x.ndim not in (1, 2) or 0 in x.shape:
+        raise InputError(
+            f"One long recording is an array x (time, channels), got {None if x is None else x.shape} in "
+            f"{path}. Windows that are cut already need no --window."
+        )
+    channels = x.reshape(len(x), -1)
+    columns: dict[str, NDArray[Any]] = {f"x{index}": channel for index, channel in enumerate(channels.T)}
+    for name in ("y", *GROUP_NAMES):
+        if name in arrays:
+            if arrays[name].shape != (len(x),):
+                raise InputError(
+                    f"{name} must have one entry for each of the {len(x)} rows of x, got "
+                    f"{arrays[name].shape} in {path}."
+                )
+            columns[name] = arrays[name]
+    return Recording(path, columns)
+
+
+def _number(cell: Any) -> float:
+    """Return the number that a cell holds, NaN if none."""
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def _plain(cell: Any) -> Any:
+    return cell.item() if isinstance(cell, np.generic) else cell

@@ -1,0 +1,237 @@
+"""Recordings become windows of one label, and no row is in two parts."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from hadamrnn import InputError, Splits, load_task, read_recordings
+from hadamrnn.data.samples import group_parts
+
+Cells = dict[str, list[Any]]
+
+
+def log(rows: int = 240, run: int = 60, offset: int = 0, person: str = "a") -> Cells:
+    """Return a log whose value tells its row; the label changes every `run` rows."""
+    steps = range(offset, offset + rows)
+    return {
+        "time": [step / 50 for step in steps],
+        "value": [step * (-1) ** step for step in steps],  # rises nowhere
+        "label": ["walk" if step // run % 2 else "sit" for step in steps],
+        "person": [person] * rows,
+    }
+
+
+def write(path: Path, cells: Cells) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [",".join(cells), *(",".join(map(str, row)) for row in zip(*cells.values(), strict=True))]
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def without(cells: Cells, *names: str) -> Cells:
+    return {name: column for name, column in cells.items() if name not in names}
+
+
+def rows_of(splits: Splits) -> list[set[int]]:
+    """Return the rows that each part has read."""
+    assert splits.offset is not None and splits.scale is not None
+    parts = [part.x * splits.scale + splits.offset for part in (splits.train, splits.validation, splits.test)]
+    return [set(part.round().abs().long().flatten().tolist()) for part in parts]
+
+
+@pytest.mark.parametrize("run", [40, 60, 240, 800])
+@pytest.mark.parametrize(("window", "hop"), [(8, 1), (12, 6), (10, 10)])
+def test_parts_in_time_share_no_row_and_have_every_class(
+    run: int, window: int, hop: int, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "log.csv", without(log(1600, run), "person"))
+    splits = load_task("recordings", path=path, window=window, hop=hop)
+
+    train, validation, test = rows_of(splits)
+    assert not train & validation and not train & test and not validation & test
+    for part in (splits.train, splits.validation, splits.test):
+        assert part.y is not None and set(part.y.tolist()) == {0, 1}
+    assert splits.options["group"] == "time" and splits.note == "split in time"
+    assert max(test) > 1560  # the end of the last label is for the test
+
+
+def test_a_window_has_one_label(tmp_path: Path) -> None:
+    windows = read_recordings(write(tmp_path / "log.csv", log(run=50)), window=20, hop=3)
+    starts, ends = windows.starts, windows.starts + 19
+
+    assert (starts // 50 == ends // 50).all()
+    assert windows.y.tolist() == ["walk" if start // 50 % 2 else "sit" for start in starts]
+    np.testing.assert_array_equal(np.abs(windows.x[:, :, 0]), starts[:, None] + np.arange(20))
+
+
+def test_no_group_is_in_two_parts(tmp_path: Path) -> None:
+    for number in range(9):  # two files a person, so that a file would be too little
+        write(tmp_path / f"{number}.csv", log(offset=1000 * number, person=f"p{number // 2}"))
+    splits = load_task("recordings", path=tmp_path, window=30)
+
+    people = [{row // 1000 // 2 for row in part} for part in rows_of(splits)]
+    assert [len(part) for part in people] == [3, 1, 1] and len(set.union(*people)) == 5
+    assert splits.options["group"] == "person"
+
+
+def test_files_are_the_groups_where_every_class_is_in_three(tmp_path: Path) -> None:
+    for number in range(4):
+        write(tmp_path / f"{number}.csv", without(log(offset=1000 * number), "person"))
+    splits = load_task("recordings", path=tmp_path, window=30)
+
+    assert splits.options["group"] == "file"
+    assert [{row // 1000 for row in part} == {next(iter(part)) // 1000} for part in rows_of(splits)][1:] == [
+        True
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("label", "names"),
+    [
+        ("file", ["sit_0.csv", "sit_1.csv", "walk_0.csv", "walk_1.csv"]),
+        ("folder", ["sit/0.csv", "walk/0.csv"]),
+    ],
+)
+def test_a_file_can_be_its_label(label: str, names: list[str], tmp_path: Path) -> None:
+    for number, name in enumerate(names):
+        write(tmp_path / name, without(log(offset=1000 * number), "label", "person"))
+    splits = load_task("recordings", path=tmp_path, label=label, window=10)
+
+    assert splits.class_names == ("sit", "walk") and splits.options["group"] == "time"
+    assert splits.train.y is not None and splits.train.y.bincount().tolist() == [len(splits.train) // 2] * 2
+
+
+def test_what_is_assumed_is_said_and_kept(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv", {**log(2000, 500), "note": ["ok"] * 2000})
+    splits = load_task("recordings", path=path, group="time")
+
+    said = "\n".join(splits.assumptions)
+    assert "value (assumed; --columns changes it)" in said
+    assert "time (a clock)" in said and "note (text)" in said
+    assert "column label (assumed; --label changes it): 2 classes, sit, walk" in said
+    assert "in time, within every class: " in said and "128 rows (assumed" in said
+    again = load_task("recordings", path=path, **splits.options)
+    assert torch.equal(again.train.x, splits.train.x) and "assumed" not in "".join(again.assumptions)
+
+
+def test_every_kind_of_file_and_a_frame_give_the_same_windows(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    cells = without(log(), "time")
+    frame = pandas.DataFrame(cells)
+    frame.to_parquet(tmp_path / "log.parquet")
+    (tmp_path / "log.tsv").write_text(frame.to_csv(sep="\t", index=False))
+    (tmp_path / "semicolons.csv").write_text("\ufeff" + frame.to_csv(sep=";", index=False))
+    arrays = {
+        "x": frame[["value"]].to_numpy(),
+        "y": np.array(cells["label"]),
+        "person": np.array(cells["person"]),
+    }
+    np.savez(tmp_path / "log.npz", **arrays)  # type: ignore[arg-type]
+
+    plain = read_recordings(cells, window=20)
+    for source in (
+        frame,
+        *(tmp_path / name for name in ("log.parquet", "log.tsv", "semicolons.csv", "log.npz")),
+    ):
+        windows = read_recordings(source, window=20)
+        np.testing.assert_array_equal(windows.x, plain.x)
+        assert windows.y.tolist() == plain.y.tolist() and windows.groups.tolist() == plain.groups.tolist()
+
+
+def test_whole_numbers_are_classes_in_their_order(tmp_path: Path) -> None:
+    cells = {**log(), "label": [[2, 10][step // 60 % 2] for step in range(240)]}
+    assert load_task(
+        "recordings", path=write(tmp_path / "a.csv", cells), window=5, group="time"
+    ).class_names == (
+        "2",
+        "10",
+    )
+
+
+GOOD = log()
+FRACTIONS = {**GOOD, "label": [0.5 * (step // 60) for step in range(240)]}
+HOLE = {**GOOD, "label": [*GOOD["label"][:9], "", *GOOD["label"][10:]]}
+WORD = {**GOOD, "value": [*GOOD["value"][:9], "n.a.", *GOOD["value"][10:]]}
+BARE: Cells = {"1": [2, 3], "4": [5, 6]}
+
+
+@pytest.mark.parametrize(
+    ("cells", "options", "message"),
+    [
+        (GOOD, {"columns": ["valu"]}, r"has no column 'valu'\. It has time, value, label, person"),
+        (GOOD, {"label": "activity"}, "has no column 'activity'"),
+        (GOOD, {"group": "house"}, "has no column 'house'"),
+        (without(GOOD, "label"), {}, "need labels: name a column with --label .time, value, person in"),
+        (HOLE, {}, "every row needs a value of 'label', got none in row 10. Fill it in"),
+        (WORD, {}, "column 'value' must hold numbers, got 'n.a.' in row 10. Correct the cell"),
+        ({**GOOD, "value": ["nan"] * 240}, {"columns": ["value"]}, "must hold numbers, got 'nan' in row 1"),
+        (without(GOOD, "value"), {}, "needs a column of numbers"),
+        ({**GOOD, "label": ["sit"] * 240}, {}, "two classes or more, got 'sit' alone"),
+        (FRACTIONS, {"window": 9}, "Labels are classes, got the number 0.5"),
+        (GOOD, {"window": 61}, "the longest run has 60, got --window 61. Choose a shorter one"),
+        (
+            GOOD,
+            {"window": 30, "group": "time"},
+            "validation has none of 'sit' with --window 30. Choose a shorter",
+        ),
+        (GOOD, {"window": 10, "group": "person"}, "a group each, got 1 in all"),
+        (GOOD, {"columns": ["value", "label"]}, "a channel or the label or the group, got 'label'"),
+        (GOOD, {"window": 0}, r"window must lie in 1\.\."),
+        (BARE, {}, "must name the columns, got numbers. Add a header line"),
+    ],
+)
+def test_bad_recordings_are_refused_in_one_line(
+    cells: Cells, options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        load_task("recordings", path=write(tmp_path / "log.csv", cells), **options)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("log.csv", b"", "must hold rows below its header"),
+        ("log.csv", b"a,label\n", "must hold rows below its header"),
+        ("log.csv", b"a,label\n1,sit\n1\n", "needs 2 cells, as the header has, got 1 in row 2"),
+        ("log.csv", b"a,a\n1,2\n", "different names, got 'a' twice"),
+        ("log.csv", b"a,label\n\xff,sit\n", "must be text in UTF-8"),
+        ("log.csv", b'a,"' + b"x" * 200_000, "no readable CSV"),
+        ("log.parquet", b"no", "no readable parquet file"),
+        ("log.xlsx", b"", "A recording is a file .csv"),
+        ("folder/log.txt", b"", "must hold .csv, .tsv, .parquet files"),
+    ],
+)
+def test_files_that_are_no_table_are_refused_in_one_line(
+    name: str, content: bytes, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as error:
+        read_recordings(path.parent if name.startswith("folder") else path)
+    assert "\n" not in str(error.value)
+
+
+def test_parquet_without_its_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    (tmp_path / "log.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"pip install 'hadamrnn\[parquet\]'"):
+        read_recordings(tmp_path / "log.parquet")
+
+
+def test_groups_are_drawn_until_every_part_has_every_class() -> None:
+    groups = np.repeat(np.arange(12), 2)
+    labels: NDArray[np.int64] = np.repeat(np.arange(12) % 3, 2)  # one class a group
+    for seed in range(20):
+        parts = group_parts(groups, labels, seed)
+        assert set(labels[parts[0]]) == {0, 1, 2}
+        assert not any(set(groups[a]) & set(groups[b]) for a, b in itertools.combinations(parts, 2))
