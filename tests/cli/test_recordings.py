@@ -18,8 +18,8 @@ from hadamrnn import Engine, encode_raw, fixedpoint
 from hadamrnn.data.har import ACTIVITIES, CHANNELS, read_har
 from tests.conftest import Command
 
-PEOPLE, WINDOWS = 6, 10  # and so many windows of each activity
-SMALL = ("--epochs", 20, "--hidden-size", 64, "--learning-rate", "3e-3", "--threads", 1)
+PEOPLE, WINDOWS = 8, 16  # and so many windows of each activity
+SMALL = ("--epochs", 15, "--hidden-size", 64, "--learning-rate", "3e-3", "--threads", 1)
 
 
 read_once = functools.cache(read_har)
@@ -39,7 +39,8 @@ def recorded(person: int) -> tuple[NDArray[np.float32], list[str]]:
         return halves, [ACTIVITIES[activity - 1] for activity in train.activity[chosen] for _ in range(64)]
     rng = np.random.default_rng(person)
     time = np.arange(64 * WINDOWS)[:, None]
-    parts = [np.sin(time / (3 + 2 * number) + rng.uniform(0, 6, 9)) for number in range(6)]
+    posture = np.random.default_rng(0).normal(size=(6, 9))
+    parts = [np.sin(time / (3 + 2 * number) + rng.uniform(0, 6, 9)) + posture[number] for number in range(6)]
     noise = rng.normal(0, 0.2, (6 * len(time), 9))
     return (np.concatenate(parts) + noise).astype(np.float32), np.repeat(ACTIVITIES, len(time)).tolist()
 
