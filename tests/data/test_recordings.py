@@ -117,7 +117,7 @@ def test_what_is_assumed_is_said_and_kept(tmp_path: Path) -> None:
     assert "time (a clock)" in said and "note (text)" in said
     assert "column label (assumed; --label changes it): 2 classes, sit, walk" in said
     assert "in time, within every class: " in said and "128 rows (assumed" in said
-    again = load_task("recordings", path=path, **splits.options)
+    again = load_task("recordings", None, path=path, **splits.options)
     assert torch.equal(again.train.x, splits.train.x) and "assumed" not in "".join(again.assumptions)
 
 
@@ -134,7 +134,7 @@ def test_every_kind_of_file_and_a_frame_give_the_same_windows(tmp_path: Path) ->
         "y": np.array(cells["label"]),
         "person": np.array(cells["person"]),
     }
-    np.savez(tmp_path / "log.npz", **arrays)  # type: ignore[arg-type]
+    np.savez(tmp_path / "log.npz", **arrays)
 
     plain = read_recordings(cells, window=20)
     for source in (

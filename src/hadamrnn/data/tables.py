@@ -81,7 +81,7 @@ class Recording:
         return texts
 
     def starts_with_a_number(self, name: str) -> bool:
-        return np.isfinite(_number(self.column(name)[0]))
+        return bool(np.isfinite(_number(self.column(name)[0])))
 
 
 def read_tables(source: str | Path | Mapping[str, Any] | Any) -> list[Recording]:
