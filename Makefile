@@ -48,10 +48,14 @@ test-edge: setup
 	HADAMRNN_EDGE=1 $(BIN)/python -m pytest -m edge
 
 PAGES_PACKAGES := chromium chromium-driver
+AXE := build/axe/node_modules/axe-core/axe.min.js
 
 test-pages: setup
 	dpkg -s $(PAGES_PACKAGES) >/dev/null 2>&1 || test "$$(id -u)" != 0 || \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(PAGES_PACKAGES); }
+	test -e $(AXE) || { command -v npm >/dev/null || test "$$(id -u)" != 0 || \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends npm; \
+	  npm install --silent --no-save --prefix build/axe axe-core@4; }
 	HADAMRNN_PAGES=1 $(BIN)/python -m pytest -m pages
 
 check: setup

@@ -32,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "training": TRAINING,
     "fixedpoint": {"hadamard"},
     "quantization": {*TRAINING, "fixedpoint", "hadamard"},
-    "export": {"fixedpoint", "hadamard"},
+    "export": {"fixedpoint", "hadamard", "pages"},
     "export.onnx": {"nn", "fixedpoint", "hadamard"},
     "models": {"fixedpoint"},
     "pages": set(),

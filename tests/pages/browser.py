@@ -16,7 +16,7 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-PHONE, TABLET, DESK = 375, 820, 1280
+PHONE, TABLET, DESK = 390, 820, 1400
 
 # Every figure has an SVG, and every pair of axes in it marks that take room: lines, collections, bars. The
 # ground (the first patch), the frame (patches without fill), axes, texts and legends are no marks.
@@ -44,6 +44,15 @@ document.querySelectorAll("figure").forEach((figure, index) => {
   });
 });
 return faults;
+"""
+
+# What stands in a live network is neither beyond its edge nor cut by its own.
+CUT = """
+return [...document.querySelectorAll(".live *")].filter(element => {
+  const box = element.getBoundingClientRect();
+  const edge = element.closest(".live").getBoundingClientRect();
+  return box.width && (box.right > edge.right + 1 || box.left < edge.left - 1);
+}).map(element => `${element.tagName} ${element.dataset.part || element.textContent.slice(0, 20)} is cut`);
 """
 
 
@@ -83,6 +92,7 @@ def faults(browser: webdriver.Chrome, page: Path, *, width: int = DESK, dark: bo
     wide = browser.execute_script("return document.documentElement.scrollWidth")
     if wide > width:
         found.append(f"{wide} pixels wide on a screen of {width}")
+    found += browser.execute_script(CUT)
     return found
 
 

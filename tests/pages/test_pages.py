@@ -5,57 +5,22 @@ They skip where no browser is installed; under `make test-pages` (HADAMRNN_PAGES
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from selenium.webdriver import Chrome
 
-from hadamrnn.cli import main
-from hadamrnn.demo.chain import run_demo
-from hadamrnn.demo.page import write_page
 from hadamrnn.pages.document import Document, Picture, Section, to_html
 from hadamrnn.pages.drawing import Canvas, styled, svg
-from hadamrnn.paper.memorization import run_memorization, write_memorization
-from hadamrnn.paper.report import write_report
-from hadamrnn.paper.results import write_result
-from hadamrnn.training.progress import Watcher
 from tests.pages.browser import DESK, PHONE, TABLET, faults, ground, open_browser
-from tests.paper.conftest import made_up_result
 
 pytestmark = pytest.mark.pages
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Chrome]:
-    with open_browser() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The demo's page after two epochs, the report's on a made-up result, a search's after two trials."""
-    folder = tmp_path_factory.mktemp("pages")
-    result, reading = run_demo(folder / "demo", Watcher(), epochs=2)
-    (folder / "results").mkdir()
-    for preset in ("best", "paper"):
-        write_result(folder / "results", replace(made_up_result(), preset=preset))
-    write_memorization(folder / "results", run_memorization(hidden_size=16, seq_length=20))
-    write_report(folder / "results", folder)
-    search = ("search", "digits", "--max-bytes", "200", "--epochs", "1", "--trials", "2", "--quiet")
-    assert main([*search, "--out", str(folder / "search")]) == 0
-    return {
-        "demo": write_page(result, reading, folder / "demo"),
-        "report": folder / "RESULTS.html",
-        "search": folder / "search" / "search.html",
-    }
-
-
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [PHONE, TABLET, DESK])
-@pytest.mark.parametrize("name", ["demo", "report", "search"])
+@pytest.mark.parametrize("name", ["demo", "page", "report", "search"])
 def test_a_page_opens_without_faults(
     name: str, width: int, dark: bool, pages: dict[str, Path], browser: Chrome
 ) -> None:

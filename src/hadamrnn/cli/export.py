@@ -1,4 +1,4 @@
-"""`hadamrnn export`: a quantized run as C, Arduino library, JavaScript or ONNX; what it takes on a device."""
+"""`hadamrnn export`: a quantized run as C, Arduino library, JavaScript, live page or ONNX; device figures."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.settings import option
 
 if TYPE_CHECKING:
+    from hadamrnn.data import Splits
     from hadamrnn.export.golden import Golden
     from hadamrnn.export.targets import Measurement
     from hadamrnn.fixedpoint import IntegerModel
@@ -26,7 +27,7 @@ EXAMPLE = "example:  hadamrnn export runs/har --to c --out har_c --name har && m
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "export",
-        help="a quantized run as C, Arduino library, JavaScript or ONNX",
+        help="a quantized run as C, Arduino library, JavaScript, live page or ONNX",
         description="Write a folder that builds and tests itself, or report what it takes on devices.",
         epilog=EXAMPLE,
     )
@@ -36,7 +37,9 @@ def add_parser(subparsers: Any) -> None:
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(DataFolder, JsonOption):
     path: Path = positional("RUN", "run folder, or its integer model file")
-    to: Literal["c", "arduino", "js", "onnx"] = option("c", "what to write: c (default), arduino, js or onnx")
+    to: Literal["c", "arduino", "js", "page", "onnx"] = option(
+        "c", "what to write: c (default), arduino, js, page (the network at work on test data) or onnx"
+    )
     out: Path | None = option(None, "new folder to write")
     name: str = option("net", "prefix of files and C symbols (default net)")
     unpacked: bool = option(False, "weights a byte each: larger, faster")
@@ -55,6 +58,8 @@ def run(args: ExportOptions) -> None:
     figures: dict[str, Any] = {}
     if args.out is not None and args.to == "onnx":
         figures["folder"] = str(_write_onnx(args, args.out))
+    elif args.out is not None and args.to == "page":
+        figures["folder"] = str(_write_page(load_quantized(args.path), args, args.out))
     elif args.out is not None:
         figures |= _write(load_quantized(args.path), args, args.out)
     if args.report:
@@ -67,7 +72,9 @@ def run(args: ExportOptions) -> None:
         return
     if args.out is not None:
         check = {"c": f"make -C {args.out} test", "js": f"node {args.out}/test.js"}.get(args.to)
-        print(f"wrote {args.out}" + (f"; check it with: {check}" if check else ""))
+        note = f"; check it with: {check}" if check else ""
+        note = f"; open {args.out}/{args.name}.html" if args.to == "page" else note
+        print(f"wrote {args.out}{note}")
         if "golden" in figures:
             print(f"golden vectors: {figures['golden']}")
     if args.report:
@@ -116,23 +123,38 @@ def _golden(model: IntegerModel, args: ExportOptions) -> tuple[Golden | None, st
 
 def real_golden(model: IntegerModel, path: Path, data_dir: Path | None, small: bool) -> Golden:
     """Return golden vectors of the first sequences of a run's test set; nothing is downloaded for it."""
-    if not path.is_dir():
-        raise InputError(f"A test set belongs to a run folder, {path} is a file. Use --golden random.")
-    from hadamrnn.data.files import offline
     from hadamrnn.export.golden import MAX_VALUES, fit_golden
     from hadamrnn.fixedpoint.encoding import raw_from_values
-    from hadamrnn.training.folder import RunFolder
-    from hadamrnn.training.run import load_splits
 
-    folder = RunFolder.open(path)
-    with offline():
-        splits = load_splits(folder, data_dir)
+    splits = _splits(path, data_dir)
     x, _, lengths = splits.test.batch(slice(GOLDEN_SEQUENCES))
     kept = (x if lengths is None else x[:, : int(lengths.min())]).numpy()
     inputs = raw_from_values(model, kept) if model.input_kind == "dense" else kept
     source = f"sequences of the test set of {splits.task}"
     most = BOARD_VALUES if small else MAX_VALUES
     return fit_golden(model, inputs, source=source, sequences=GOLDEN_SEQUENCES, most=most)
+
+
+def _splits(path: Path, data_dir: Path | None) -> Splits:
+    """Return the data of a run folder; nothing is downloaded for it."""
+    if not path.is_dir():
+        raise InputError(f"A test set belongs to a run folder, {path} is a file. Use --golden random.")
+    from hadamrnn.data.files import offline
+    from hadamrnn.training.folder import RunFolder
+    from hadamrnn.training.run import load_splits
+
+    with offline():
+        return load_splits(RunFolder.open(path), data_dir)
+
+
+def _write_page(model: IntegerModel, args: ExportOptions, out: Path) -> Path:
+    """Write a page that plays sequences of the run's test set; images get a pad to draw on."""
+    from hadamrnn.demo.live import drawing_pad, stored_sequences
+    from hadamrnn.export.page import export_page
+
+    splits = _splits(args.path, args.data_dir)
+    stored, pad = stored_sequences(model, splits), drawing_pad(model, splits)
+    return export_page(model, out, args.name, stored, title=splits.task, pad=pad, force=args.force)
 
 
 def _write_onnx(args: ExportOptions, out: Path) -> Path:

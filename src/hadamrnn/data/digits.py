@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from hadamrnn.data.samples import stratified_parts
-from hadamrnn.data.splits import Split, Splits
+from hadamrnn.data.splits import Image, Split, Splits
 
 
 def load_digits() -> Splits:
@@ -28,4 +28,5 @@ def load_digits() -> Splits:
         input_size=1,
         output_size=10,
         class_names=tuple("0123456789"),
+        image=Image(side=8, box=6.4, pen=0.7),
     )

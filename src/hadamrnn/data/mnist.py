@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from hadamrnn.data.files import DataFile, fetch
-from hadamrnn.data.splits import Split, Splits
+from hadamrnn.data.splits import Image, Split, Splits
 from hadamrnn.errors import InputError
 
 PIXELS = 28 * 28
@@ -82,6 +82,7 @@ def _load(task: str, data_dir: str | Path | None, order: NDArray[np.int64]) -> S
         input_size=1,
         output_size=10,
         class_names=tuple("0123456789"),
+        image=Image(28, 17.5, 1.25, None if task == "smnist" else order),
     )
 
 

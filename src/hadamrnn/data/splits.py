@@ -10,7 +10,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 Batch = tuple[Tensor, Tensor | None, Tensor | None]
@@ -73,6 +75,23 @@ def rows(stored: Tensor, index: Tensor | slice) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
+class Image:
+    """The square that a sequence of pixels is, and how to draw one like it.
+
+    Args:
+        side: in pixels.
+        box: the larger side of a drawing's lines, from centre to centre, in pixels.
+        pen: radius of its lines.
+        order: the pixel that each step reads; None for row by row.
+    """
+
+    side: int
+    box: float
+    pen: float
+    order: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Splits:
     """A task in memory.
 
@@ -93,6 +112,7 @@ class Splits:
         note: what a report must say beside a figure, empty if nothing.
         options: the loader's options with what it decided filled in; a run keeps them in place of its own.
         assumptions: lines on what was read and decided, for people.
+        image: where a sequence is an image, pixel by pixel.
     """
 
     task: str
@@ -113,6 +133,7 @@ class Splits:
     note: str = ""
     options: dict[str, object] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
+    image: Image | None = None
 
     @property
     def levels(self) -> int | None:

@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 
 from hadamrnn import fixedpoint
 from hadamrnn.data import Splits, load_task
+from hadamrnn.demo.live import drawing_pad, stored_sequences
 from hadamrnn.errors import InputError
 from hadamrnn.export.c import export_c
 from hadamrnn.export.golden import fit_golden
 from hadamrnn.export.host import classify_on_host, has_compiler
+from hadamrnn.export.page import DrawingPad, Stored
 from hadamrnn.export.report import try_measure
 from hadamrnn.export.targets import target_named
 from hadamrnn.fixedpoint.cost import fast_step_cost
-from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
@@ -99,18 +100,12 @@ def _count(instructions: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """The test digits as the integer network reads them, and its training curve."""
+    """The integer network, the test digits that the page plays, and the training curve."""
 
-    pixels: NDArray[np.int64]  # (digits, steps), 0..16
-    labels: NDArray[np.int64]  # (digits,)
-    probabilities: NDArray[np.float64]  # (digits, steps, classes), if the digit ended at that step
+    model: IntegerModel
+    stored: Stored
+    pad: DrawingPad | None
     curve: tuple[MetricsRow, ...]  # one row a validation
-
-    @property
-    def classes(self) -> NDArray[np.int64]:
-        """The verdict after the last pixel, `(digits,)`."""
-        verdicts: NDArray[np.int64] = self.probabilities[:, -1].argmax(axis=1)
-        return verdicts
 
 
 def run_demo(
@@ -133,7 +128,8 @@ def run_demo(
     splits = load_task("digits")
     integer, _ = quantize(outcome.model, splits, QuantizeConfig())
     size = fixedpoint.save(integer, out / "run" / fixedpoint.FILE_NAME)
-    reading = read_digits(integer, splits, RunFolder.open(out / "run").rows())
+    curve = tuple(RunFolder.open(out / "run").rows())
+    reading = Reading(integer, stored_sequences(integer, splits), drawing_pad(integer, splits), curve)
     say("3/4  exporting C, compiling it and reading the test digits with it")
     export_digits(integer, splits, out / "c")
     c_accuracy, c_test, missing = check_c(integer, splits, out / "c")
@@ -184,34 +180,6 @@ def count_instructions(integer: IntegerModel) -> tuple[int | None, str]:
     """Return the instructions of a step on the board, counted in an emulator; else None and the reason."""
     found = try_measure(integer, target_named(BOARD))
     return (None, f"not counted, {found}") if isinstance(found, str) else (found.step, "")
-
-
-def read_digits(integer: IntegerModel, splits: Splits, curve: list[MetricsRow]) -> Reading:
-    """Return what the integer network predicts for every test digit, pixel by pixel."""
-    codes, labels = _test_codes(integer, splits)
-    engine = Engine(integer)
-    state = engine.init(len(codes))
-    logits = []
-    for t in range(codes.shape[1]):
-        engine.step(state, codes[:, t])
-        logits.append(engine.read(state) * integer.logit_scale)
-    return Reading(
-        pixels=splits.test.x.squeeze(-1).long().numpy(),
-        labels=labels,
-        probabilities=softmax(np.stack(logits, axis=1)),
-        curve=tuple(curve),
-    )
-
-
-def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return exp(l_k) / sum_j exp(l_j) over the last axis.
-
-    >>> softmax(np.array([1000.0, 1000.0])).tolist()
-    [0.5, 0.5]
-    """
-    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    shares: NDArray[np.float64] = weights / weights.sum(axis=-1, keepdims=True)
-    return shares
 
 
 def _test_codes(integer: IntegerModel, splits: Splits) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

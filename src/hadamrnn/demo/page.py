@@ -1,33 +1,24 @@
-"""The demo's page: its table, the training curve, digits as the network reads them, links to the C."""
+"""The demo's page: the network at work on digits that the reader draws, its table, its learning, the C."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from hadamrnn.demo.chain import DemoResult, Reading, headline, table
+from hadamrnn.export.page import live_network, live_part
 from hadamrnn.files import write_atomically
-from hadamrnn.pages.confusion import confusion_picture
-from hadamrnn.pages.document import (
-    BLUE,
-    ORANGE,
-    Cell,
-    Document,
-    Grid,
-    Link,
-    Part,
-    Picture,
-    Section,
-    to_html,
-)
-from hadamrnn.pages.drawing import Axes, Canvas, heat_map, styled, svg
+from hadamrnn.pages.document import BLUE, ORANGE, Cell, Document, Grid, Link, Part, Picture, Section, to_html
+from hadamrnn.pages.drawing import Canvas, styled, svg
 
 FILE_NAME = "demo.html"
-RIGHT, WRONG = 4, 2  # digits shown
 WIDTH = 4.4
-CLASSES = 10
-SIDE = 8  # of a digit, in pixels
+
+ABOUT = (
+    "Draw a digit with mouse, pen or finger, or take one of the test set. The network in this page is the "
+    "one that was trained, in the integers of its C. It reads one pixel a step, from the upper left corner "
+    "to the lower right; it was trained for its last answer alone.",
+    "Click a sign to flip it, or round the weights to fewer bits, and see what is left of the accuracy.",
+)
 
 
 def write_page(result: DemoResult, reading: Reading, out: Path) -> Path:
@@ -42,25 +33,12 @@ def build_page(result: DemoResult, reading: Reading, out: Path) -> Document:
     lead = headline(result)
     folder = Path(result.c_folder).relative_to(out).as_posix()
     lines = tuple((Cell(label), Cell(value)) for label, value in table(result))
-    pictures = tuple(reading_picture(reading, digit) for digit in shown_digits(reading))
     return Document(
         "HadamRNN reads digits",
         (f"{lead[0].upper()}{lead[1:]}.",),
         (
             Section("figures", "Figures", parts=(Part(grid=Grid(("what", "figure"), lines)),)),
-            Section(
-                "learning", "Learning and errors", pictures=(training_curves(reading), confusion(reading))
-            ),
-            Section(
-                "reading",
-                "Digits as they are read",
-                (
-                    "The integer network sees one pixel a step, from the upper left corner to the lower "
-                    "right. Below the pixels stands what it would say if the digit ended there: the stronger "
-                    "the colour, the surer. It was trained for its last answer alone.",
-                ),
-                pictures=pictures,
-            ),
+            Section("learning", "Learning", pictures=(training_curves(reading),)),
             Section(
                 "c",
                 "The C",
@@ -72,15 +50,17 @@ def build_page(result: DemoResult, reading: Reading, out: Path) -> Document:
                 ),
             ),
         ),
+        live_part(
+            live_network(
+                reading.model,
+                "digits",
+                "Draw a digit",
+                reading.stored,
+                paragraphs=ABOUT,
+                pad=reading.pad,
+            )
+        ),
     )
-
-
-def shown_digits(reading: Reading) -> list[int]:
-    """Return the first correct digits, of different classes, then the first wrong ones."""
-    right = np.flatnonzero(reading.classes == reading.labels)
-    wrong = np.flatnonzero(reading.classes != reading.labels)
-    _, first = np.unique(reading.labels[right], return_index=True)
-    return [*right[np.sort(first)][:RIGHT].tolist(), *wrong[:WRONG].tolist()]
 
 
 def training_curves(reading: Reading) -> Picture:
@@ -97,47 +77,3 @@ def training_curves(reading: Reading) -> Picture:
         bottom.set_ylabel("training loss")
         bottom.set_xlabel("epoch")
         return Picture("curves", svg(canvas, "curves"), "Validation accuracy and training loss by epoch.")
-
-
-def confusion(reading: Reading) -> Picture:
-    """The confusion matrix of the integer network over the test set."""
-    counts = np.zeros((CLASSES, CLASSES), int)
-    np.add.at(counts, (reading.labels, reading.classes), 1)
-    wrong = int(counts.sum() - counts.trace())
-    caption = f"The integer network over {counts.sum()} test digits: {wrong} are off the diagonal."
-    return confusion_picture(counts, [str(digit) for digit in range(CLASSES)], "what was written", caption)
-
-
-def reading_picture(reading: Reading, digit: int) -> Picture:
-    """One digit: its image, its pixels in order, and the probability of every class after each of them."""
-    pixels, steps = reading.pixels[digit], reading.pixels.shape[1]
-    written, said = int(reading.labels[digit]), int(reading.classes[digit])
-    with styled():
-        canvas = Canvas(figsize=(WIDTH, 3.2))
-        grid = canvas.add_gridspec(2, 2, width_ratios=(1, 4), height_ratios=(2, 5))
-        image = canvas.add_subplot(grid[0, 0])
-        heat_map(image, pixels.reshape(SIDE, SIDE), BLUE)
-        image.set_aspect("equal")
-        image.set_axis_off()
-        sequence = canvas.add_subplot(grid[0, 1])
-        sequence.bar(range(1, steps + 1), pixels, width=1, color=BLUE)
-        sequence.set_ylabel("pixel")
-        sequence.set_ylim(0, 16)
-        sequence.tick_params(labelbottom=False)
-        likely = canvas.add_subplot(grid[1, 1], sharex=sequence)
-        _probabilities(likely, reading.probabilities[digit], written)
-        sure = 100 * reading.probabilities[digit, -1, said]
-        caption = f"A {written}, read as a {said}: {sure:.0f} % sure at the end."
-        return Picture(f"digit-{digit}", svg(canvas, f"digit-{digit}"), caption)
-
-
-def _probabilities(
-    axes: Axes, probabilities: np.ndarray[tuple[int, int], np.dtype[np.float64]], written: int
-) -> None:
-    """Draw classes by steps; the label of the written digit is bold."""
-    heat_map(axes, np.pad(probabilities.T, ((0, 0), (1, 0))), ORANGE)
-    axes.set_xlim(0.5, len(probabilities) + 0.5)
-    axes.set_yticks(range(CLASSES))
-    axes.get_yticklabels()[written].set_fontweight("bold")
-    axes.set_xlabel("pixels read")
-    axes.set_ylabel("class")

@@ -9,6 +9,8 @@ from typing import Literal
 import jinja2
 from markupsafe import Markup
 
+from hadamrnn.pages.live import LivePart
+
 Mark = Literal["", "better", "worse", "missing", "published", "code"]
 MARKS = {"better": "▲ ", "worse": "▼ "}
 
@@ -99,6 +101,7 @@ class Document:
     title: str
     paragraphs: tuple[str, ...]
     sections: tuple[Section, ...] = ()
+    live: LivePart | None = None  # in HTML only
 
 
 def to_html(document: Document) -> str:

@@ -15,7 +15,7 @@
  */
 
 /** Return the codes of [count, bits, base64], least significant bit first; single bits are signs, 1 for -1. */
-function unpack([count, bits, text]) {
+export function unpack([count, bits, text]) {
   const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
   const codes = new Int32Array(count);
   for (let i = 0, bit = 0; i < count; i += 1) {
@@ -83,41 +83,41 @@ class Layer {
       this[name] = fields[name] ? unpack(fields[name]) : null;
     }
     this.matrices = matrices;
+    // 2^-k of the unit's block; 0 where it never forgets.
+    this.decay = this.leak && Float64Array.from({ length: this.units }, (_, i) => {
+      const k = this.leak[Math.floor(i / this.blockSize) % this.leak.length];
+      return k > 0 ? 2 ** -k : 0;
+    });
     this.work = new Int32Array(this.units);
     this.out = new Int32Array(this.units); // what the layer above reads
   }
 
   /** Advance `h` in place by the codes x, or by the hot channel `hot`; return how many entries were clipped. */
   step(h, x, hot, bits, relu) {
-    const { work, units, signs, columnSigns, bias, leak } = this;
+    const { work, units, seen, weight, signs, columnSigns, bias, decay, multiplier } = this;
     for (let i = 0; i < units; i += 1) work[i] = columnSigns ? columnSigns[i] * h[i] : h[i];
     transform(work, this.blockSize, this.factors, this.matrices);
-    const scale = 2 ** this.stateShift;
-    const half = 2 ** (this.roundShift - 1);
-    const unit = 2 ** -this.roundShift;
+    const [stateUnit, inputUnit, biasUnit] = [2 ** this.stateShift, 2 ** this.inputShift, 2 ** this.biasShift];
+    const inputHalf = this.inputShift < 0 ? 0.5 : 0; // whole numbers need no rounding
+    const [unit, half] = [2 ** -this.roundShift, this.roundShift > 0 ? 0.5 : 0];
     const high = 2 ** (bits - 1) - 1;
     let clipped = 0;
     for (let i = 0; i < units; i += 1) {
-      let acc = signs[i] * work[i] * scale;
-      const k = leak ? leak[Math.floor(i / this.blockSize) % leak.length] : 0;
-      if (k > 0) acc -= shifted(acc, -k);
-      acc += shifted(hot < 0 ? this.product(i, x) : this.weight[i * this.seen + hot], this.inputShift);
-      if (bias) acc += bias[i] * 2 ** this.biasShift;
-      acc *= this.multiplier;
-      const rounded = this.roundShift > 0 ? Math.floor((acc + half) * unit) : acc;
-      const next = rounded > high ? high : rounded < -high - 1 ? -high - 1 : rounded;
-      if (next !== rounded) clipped += 1;
+      let acc = signs[i] * work[i] * stateUnit;
+      if (decay !== null && decay[i] > 0) acc -= Math.floor(acc * decay[i] + 0.5);
+      let product = 0;
+      if (hot >= 0) product = weight[i * seen + hot];
+      else for (let j = 0; j < seen; j += 1) product += weight[i * seen + j] * x[j];
+      acc += Math.floor(product * inputUnit + inputHalf);
+      if (bias !== null) acc += bias[i] * biasUnit;
+      let next = Math.floor(acc * multiplier * unit + half);
+      if (next > high || next < -high - 1) {
+        next = next > high ? high : -high - 1;
+        clipped += 1;
+      }
       h[i] = relu && next < 0 ? 0 : next;
     }
     return clipped;
-  }
-
-  /** Return row i of U x. */
-  product(i, x) {
-    const { seen, weight } = this;
-    let sum = 0;
-    for (let j = 0, at = i * seen; j < seen; j += 1) sum += weight[at + j] * x[j];
-    return sum;
   }
 
   /** Return what the layer above reads of the state h; x, what this layer read, is added where it skips. */
@@ -292,10 +292,12 @@ export class Network {
     if (codes.length !== this.inputSize) {
       throw new RangeError(`A step of this network has ${this.inputSize} codes, got ${codes.length}.`);
     }
-    return Int32Array.from(codes, (code) => {
-      if (!Number.isInteger(code)) throw new RangeError(`A code must be a whole number, got ${code}.`);
-      return saturated(code, this.inputBits);
-    });
+    const within = new Int32Array(codes.length);
+    for (let j = 0; j < codes.length; j += 1) {
+      if (!Number.isInteger(codes[j])) throw new RangeError(`A code must be a whole number, got ${codes[j]}.`);
+      within[j] = saturated(codes[j], this.inputBits);
+    }
+    return within;
   }
 
   /** Return a `SlidingWindow` over this network. */

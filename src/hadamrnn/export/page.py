@@ -1,0 +1,151 @@
+"""A page in which an integer model runs, one HTML file: `live_network` for any page, `export_page` for one.
+
+The page needs nothing else: the runtime of `export --to js`, the network and stored sequences are inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hadamrnn.errors import InputError
+from hadamrnn.export.folder import check_name, fresh_folder
+from hadamrnn.export.js import js_model, packed, runtime_text
+from hadamrnn.export.metadata import class_names, summarise
+from hadamrnn.fixedpoint.cost import fast_step_cost, network_size
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.pages.document import Document, to_html
+from hadamrnn.pages.live import Live, LivePart
+
+MAX_SEQUENCES = 300
+MAX_CODES_BYTES = 120_000  # of stored sequences; base64 adds a third
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """Sequences that a page plays and counts.
+
+    Args:
+        codes: `(n, time, input_size)` codes or `(n, time)` ids, as the engine takes them.
+        labels: `(n,)`, or `(n, time)` where every output counts.
+        lengths: `(n,)` valid steps, None for all.
+    """
+
+    codes: NDArray[Any]
+    labels: NDArray[Any]
+    lengths: NDArray[Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class DrawingPad:
+    """A square image that is read a pixel a step.
+
+    Args:
+        side: in pixels.
+        codes: the input code of each level 0, 1, ..., `len(codes) - 1` of a pixel.
+        box: the height of a drawing once it is fitted, in pixels.
+        radius: of the pen, in pixels.
+        order: the pixel that each step reads; None for row by row.
+    """
+
+    side: int
+    codes: NDArray[Any]
+    box: float
+    radius: float
+    order: NDArray[Any] | None = None
+
+
+def stored_rows(model: IntegerModel, total: int, time: int) -> NDArray[np.int64]:
+    """Return which of `total` test sequences of `time` steps a page holds: evenly spaced, as many as fit."""
+    width = model.input_size if model.input_kind == "dense" else 1
+    fitting = 8 * MAX_CODES_BYTES // (time * width * _code_bits(model))
+    count = max(1, min(MAX_SEQUENCES, fitting, total))
+    return np.linspace(0, total - 1, count).astype(np.int64)
+
+
+def live_network(
+    model: IntegerModel,
+    name: str,
+    title: str,
+    stored: Stored,
+    *,
+    paragraphs: tuple[str, ...] = (),
+    pad: DrawingPad | None = None,
+    word: dict[str, Any] | None = None,
+    figures: tuple[tuple[str, str], ...] = (),
+) -> Live:
+    """Return the network for a page; `figures` are labels and values beside those that the model has."""
+    dense = model.input_kind == "dense"
+    size, cost = network_size(model.network), fast_step_cost(model.network)
+    data = {
+        "model": js_model(model),
+        "classes": class_names(model) or [str(k) for k in range(max(model.output_size, 2))],
+        "stored": {
+            "packed": packed(stored.codes, _code_bits(model)),
+            "steps": stored.codes.shape[1],
+            "width": model.input_size if dense else 1,
+            "lengths": None if stored.lengths is None else stored.lengths.tolist(),
+            "labels": stored.labels.tolist(),
+        },
+        "pad": None if pad is None else _pad(pad),
+        "word": word,
+        "figures": [
+            ("weights", f"{-(-size.bits // 8):,} bytes"),
+            ("additions for W h", f"{cost.recurrent.additions:,} a step"),
+            *figures,
+        ],
+    }
+    return Live(name, title, data, paragraphs)
+
+
+def export_page(
+    model: IntegerModel,
+    out: Path | str,
+    name: str,
+    stored: Stored,
+    *,
+    title: str = "",
+    pad: DrawingPad | None = None,
+    force: bool = False,
+) -> Path:
+    """Write NAME.html with the live network to the new folder `out`; return the folder."""
+    check_name(name)
+    if stored.labels.dtype.kind not in "iub":
+        raise InputError(
+            "A page shows classes, and this task's targets are real numbers. Export to js and plot them."
+        )
+    title = title or name
+    live = live_network(model, name, f"{title}, read step by step", stored, paragraphs=(ABOUT,), pad=pad)
+    document = Document(title, (f"{summarise(model).title[2:].capitalize()}.",), live=live_part(live))
+    return fresh_folder(Path(out), {f"{name}.html": to_html(document)}, force=force)
+
+
+ABOUT = (
+    "The network runs in this page, in the integers of the exported C. It reads one step after the other; "
+    "below stands what it would answer if the sequence ended there. Change its signs or its bits and see "
+    "what is left of the accuracy."
+)
+
+
+def live_part(*networks: Live) -> LivePart:
+    return LivePart(networks, runtime_text("network.js"))
+
+
+def _code_bits(model: IntegerModel) -> int:
+    """Return the bits that a stored input takes; ids get a sign bit that they do not need."""
+    return model.input_bits if model.input_kind == "dense" else model.vocabulary_size.bit_length() + 1
+
+
+def _pad(pad: DrawingPad) -> dict[str, Any]:
+    return {
+        "side": pad.side,
+        "top": len(pad.codes) - 1,
+        "codes": pad.codes.tolist(),
+        "box": pad.box,
+        "radius": pad.radius,
+        "order": None if pad.order is None else pad.order.tolist(),
+    }

@@ -1,0 +1,61 @@
+/* What may be done to a network while one watches: fewer bits, flipped signs, and the accuracy that is left. */
+import { Network } from "./network.js";
+
+const SLICE = 8; // milliseconds of work between two frames
+
+/** Return codes of `bits` bits rounded to the nearest of `fewer` bits, on the scale that they had. */
+export function coarse(codes, bits, fewer) {
+  const unit = 2 ** (bits - fewer);
+  const most = 2 ** (fewer - 1);
+  return codes.map((code) => unit * Math.min(most - 1, Math.max(-most, Math.floor(code / unit + 0.5))));
+}
+
+/** Return the network with U and V at `bits` bits and some signs of u flipped, each [layer, unit]. */
+export function changed(model, bits, flips) {
+  const network = new Network(model);
+  for (const layer of network.layers) layer.weight = coarse(layer.weight, model.weightBits, bits);
+  network.outputWeight = coarse(network.outputWeight, model.weightBits, bits);
+  for (const [layer, unit] of flips) network.layers[layer].signs[unit] *= -1;
+  return network;
+}
+
+/** Return the answers to a whole sequence: the class at its end, or after every step. */
+export function answers(network, inputs) {
+  return [network.run(inputs)].flat().map((logits) => network.classify(logits));
+}
+
+/** Count over time, without stopping the page: counts[said][written] of every stored sequence. */
+export class Count {
+  constructor(network, stored, classes, report) {
+    this.counts = Array.from({ length: classes }, () => new Array(classes).fill(0));
+    Object.assign(this, { network, stored, report, next: 0, right: 0, asked: 0, steps: 0, seconds: 0 });
+    this.timer = setTimeout(() => this.slice());
+  }
+
+  stop() {
+    clearTimeout(this.timer);
+  }
+
+  get done() {
+    return this.next === this.stored.length;
+  }
+
+  slice() {
+    const start = performance.now();
+    while (!this.done && performance.now() - start < SLICE) this.one(this.stored[this.next]);
+    this.seconds += (performance.now() - start) / 1000;
+    this.report(this);
+    if (!this.done) this.timer = setTimeout(() => this.slice());
+  }
+
+  one({ inputs, labels }) {
+    const said = answers(this.network, inputs);
+    labels.forEach((label, i) => {
+      this.counts[said[i]][label] += 1;
+      this.right += Number(said[i] === label);
+      this.asked += 1;
+    });
+    this.steps += inputs.length;
+    this.next += 1;
+  }
+}

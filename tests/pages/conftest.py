@@ -1,0 +1,48 @@
+"""A browser, and the pages that it opens, made once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from selenium.webdriver import Chrome
+
+from hadamrnn.cli import main
+from hadamrnn.demo.chain import run_demo
+from hadamrnn.demo.page import write_page
+from hadamrnn.paper.memorization import run_memorization, write_memorization
+from hadamrnn.paper.report import write_report
+from hadamrnn.paper.results import write_result
+from hadamrnn.training.progress import Watcher
+from tests.pages.browser import open_browser
+from tests.paper.conftest import made_up_result
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Chrome]:
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The demo's page after two epochs, its network's own, the report's on a made-up result, a search's."""
+    folder = tmp_path_factory.mktemp("pages")
+    result, reading = run_demo(folder / "demo", Watcher(), epochs=2)
+    page = ("export", str(folder / "demo" / "run"), "--to", "page", "--name", "digits")
+    assert main([*page, "--out", str(folder / "page")]) == 0
+    (folder / "results").mkdir()
+    for preset in ("best", "paper"):
+        write_result(folder / "results", replace(made_up_result(), preset=preset))
+    write_memorization(folder / "results", run_memorization(hidden_size=16, seq_length=20))
+    write_report(folder / "results", folder)
+    search = ("search", "digits", "--max-bytes", "200", "--epochs", "1", "--trials", "2", "--quiet")
+    assert main([*search, "--out", str(folder / "search")]) == 0
+    return {
+        "demo": write_page(result, reading, folder / "demo"),
+        "page": folder / "page" / "digits.html",
+        "report": folder / "RESULTS.html",
+        "search": folder / "search" / "search.html",
+    }

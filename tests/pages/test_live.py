@@ -1,0 +1,210 @@
+"""The live pages in a real browser: they compute the engine's bits, whatever one does to them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from selenium.webdriver import ActionChains, Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from hadamrnn.export.page import Stored, export_page
+from hadamrnn.fixedpoint import Engine, IntegerModel, load
+from hadamrnn.models import find
+from tests.pages.browser import DESK, PHONE, faults
+
+pytestmark = pytest.mark.pages
+AXE = Path(__file__).parents[2] / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+STROKE = [(-60, -60), (60, -60), (0, 90)]  # a seven, from the middle of the pad
+
+
+def opened(browser: Chrome, page: Path) -> None:
+    assert faults(browser, page, width=DESK) == []
+    Select(part(browser, "speed")).select_by_value("full")
+
+
+def part(browser: Chrome, name: str) -> Any:
+    return browser.find_element(By.CSS_SELECTOR, f"[data-part={name}]")
+
+
+def wait(browser: Chrome, condition: str) -> None:
+    WebDriverWait(browser, 60).until(lambda b: b.execute_script(f"return {condition}"))
+
+
+def engine_logits(model: IntegerModel, codes: Any) -> list[int]:
+    array: NDArray[Any] = np.array(codes)
+    logits: list[int] = Engine(model).run(array[None]).logits[0].tolist()
+    return logits
+
+
+def seen(browser: Chrome) -> tuple[list[list[int]], list[int]]:
+    """Return the codes that the first network has read, and its logits."""
+    script = "return [live[0].sequence.map(codes => [...codes]), [...live[0].logits]]"
+    codes, logits = browser.execute_script(script)
+    return codes, logits
+
+
+@pytest.fixture(scope="module")
+def digits(pages: dict[str, Path]) -> IntegerModel:
+    return load(pages["demo"].parent / "run" / "model.int.safetensors")
+
+
+def test_a_drawn_digit_is_answered_as_python_does(
+    pages: dict[str, Path], digits: IntegerModel, browser: Chrome
+) -> None:
+    opened(browser, pages["demo"])
+    pen = ActionChains(browser, duration=20).move_to_element_with_offset(part(browser, "pad"), *STROKE[0])
+    pen = pen.click_and_hold()
+    for (x0, y0), (x1, y1) in pairwise(STROKE):
+        pen = pen.move_by_offset(x1 - x0, y1 - y0)
+    pen.release().perform()
+    wait(browser, "live[0].done && live[0].labels === null && live[0].sequence.length")
+    codes, logits = seen(browser)
+
+    levels = browser.execute_script("return live[0].pad.levels")
+    assert codes == [[level] for level in levels]  # a digit's level is its code
+    assert sum(map(bool, levels)) > 8 and max(levels) == 16
+    assert logits == engine_logits(digits, codes)
+    assert f"The network says: {int(np.argmax(logits))}, " in part(browser, "answer").text
+
+
+def test_a_digit_drawn_with_the_keyboard_is_read(
+    pages: dict[str, Path], digits: IntegerModel, browser: Chrome
+) -> None:
+    opened(browser, pages["demo"])
+    part(browser, "clear").click()
+    keys = [Keys.ARROW_UP, *[Keys.SPACE, Keys.ARROW_DOWN] * 3, Keys.ENTER]
+    browser.switch_to.active_element.send_keys("".join(keys))
+    wait(browser, "live[0].done && live[0].sequence.length")
+    codes, logits = seen(browser)
+
+    assert np.sum(codes) == 3 * 16
+    assert logits == engine_logits(digits, codes)
+    assert part(browser, "answer").get_attribute("role") == "status"
+
+
+def test_a_hundred_stored_digits_give_the_logits_of_python(
+    pages: dict[str, Path], digits: IntegerModel, browser: Chrome
+) -> None:
+    opened(browser, pages["page"])
+    replay = """
+      const widget = live[0];
+      return Array.from({length: 100}, (_, index) => {
+        widget.readStored(index);
+        while (!widget.done) widget.advance();
+        return [widget.sequence.map(codes => [...codes]), [...widget.logits]];
+      });
+    """
+    rows = browser.execute_script(replay)
+
+    expected = Engine(digits).run(np.array([codes for codes, _ in rows])).logits
+    assert [logits for _, logits in rows] == expected.tolist()
+    assert len({str(codes) for codes, _ in rows}) == 100
+
+
+def test_fewer_bits_and_flipped_signs_are_what_python_makes_of_them(
+    pages: dict[str, Path], digits: IntegerModel, browser: Chrome
+) -> None:
+    opened(browser, pages["demo"])
+    wait(browser, "live[0].counting.done")
+    Select(part(browser, "bits")).select_by_value("2")
+    part(browser, "unit").clear()
+    part(browser, "unit").send_keys("5")
+    part(browser, "flip").click()
+    wait(browser, "live[0].done && live[0].counting.done")
+    codes, logits = seen(browser)
+
+    def coarse(weights: NDArray[np.int8]) -> NDArray[np.int64]:
+        return 4 * np.clip(np.floor(weights / 4 + 0.5), -2, 1).astype(np.int64)
+
+    signs = digits.signs.copy()
+    signs[5] *= -1
+    changed = replace(
+        digits,
+        signs=signs,
+        input_weight_int=coarse(digits.input_weight_int),
+        output_weight_int=coarse(digits.output_weight_int),
+    )
+    stored, labels = browser.execute_script(
+        "return [live[0].stored.map(row => row.inputs.map(codes => [...codes])),"
+        " live[0].stored.map(row => row.labels[0])]"
+    )
+    answers = Engine(changed).run(np.array(stored)).logits.argmax(axis=1)
+    assert logits == engine_logits(changed, codes)
+    assert browser.execute_script("return live[0].counting.right") == int((answers == labels).sum())
+    assert part(browser, "flipped").text == "1 flipped" and "as trained" in part(browser, "accuracy").text
+    part(browser, "restore").click()
+    wait(browser, "live[0].done")
+    assert seen(browser)[1] == engine_logits(digits, codes)
+
+
+def test_a_click_on_a_sign_flips_it(pages: dict[str, Path], digits: IntegerModel, browser: Chrome) -> None:
+    opened(browser, pages["demo"])
+    ActionChains(browser).move_to_element(part(browser, "signs")).click().perform()
+    ((layer, unit),) = browser.execute_script("return live[0].flips")
+
+    assert layer == 0 and browser.execute_script(f"return live[0].signs[{unit}]") == -digits.signs[unit]
+    ActionChains(browser).move_to_element(part(browser, "signs")).click().perform()
+    assert browser.execute_script("return live[0].flips") == []
+
+
+@pytest.mark.parametrize("name", ["demo", "page"])
+def test_no_request_leaves_a_live_page(name: str, pages: dict[str, Path], browser: Chrome) -> None:
+    opened(browser, pages[name])
+    wait(browser, "live[0].counting.done")
+    loaded = "return performance.getEntriesByType('resource').map(entry => entry.name)"
+
+    assert browser.execute_script(loaded) == []
+    assert "default-src 'none'" in pages[name].read_text()
+    assert pages[name].stat().st_size < 400_000
+
+
+def test_an_image_of_784_pixels_is_read_by_512_units_in_less_than_two_seconds(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    model = find("smnist-512-4bit").load()
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 256, (2, 784, 1))
+    page = export_page(model, tmp_path / "page", "net", Stored(codes, np.zeros(2, np.int64))) / "net.html"
+    opened(browser, page)
+    wait(browser, "live[0].counting.done")
+    timed = """
+      const [done] = arguments, start = performance.now(), widget = live[0], frames = [];
+      const frame = widget.frame.bind(widget);
+      widget.frame = now => {
+        const before = performance.now();
+        frame(now);
+        frames.push(performance.now() - before);
+        if (widget.done) done([performance.now() - start, frames, [...widget.logits]]);
+      };
+      widget.readStored(1);
+    """
+    milliseconds, frames, logits = browser.execute_async_script(timed)
+
+    assert logits == engine_logits(model, codes[1])
+    assert milliseconds < 2000
+    assert np.median(frames) < 1000 / 30  # the state is drawn 30 times a second or more
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("name", ["demo", "page", "report"])
+def test_axe_finds_no_serious_fault(name: str, dark: bool, pages: dict[str, Path], browser: Chrome) -> None:
+    if not AXE.exists():
+        reason = "no axe-core: make test-pages installs it"
+        if os.environ.get("HADAMRNN_PAGES"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    assert faults(browser, pages[name], width=PHONE, dark=dark) == []
+    browser.execute_script(AXE.read_text())
+    found = browser.execute_async_script("axe.run().then(arguments[0])")
+
+    serious = [fault for fault in found["violations"] if fault["impact"] in ("serious", "critical")]
+    assert [(fault["id"], [node["html"][:200] for node in fault["nodes"]][:3]) for fault in serious] == []
