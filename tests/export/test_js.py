@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.windows import SlidingWindow
 from tests.conftest import Command
 from tests.export.random_models import random_model
+from tests.family_models import family_model
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="no node installed (Debian: nodejs)")
@@ -46,9 +48,8 @@ def expected(model: IntegerModel, rows: Any, raw: Any) -> dict[str, Any]:
         for codes in row:
             engine.step(state, codes)
             logits.append(engine.read(state)[0].tolist())
-        streams.append(
-            {"logits": logits, "states": [state.h[:, 0].tolist()], "saturations": state.saturations}
-        )
+        states = [h[:, 0].tolist() for h in state.hidden]
+        streams.append({"logits": logits, "states": states, "saturations": state.saturations})
     sliding = SlidingWindow(engine, WINDOW, HOP)
     windows = [sliding.push(codes) for codes in rows[0]]
     run = engine.run(rows).logits.reshape(ROWS, -1, model.output_size)
@@ -61,11 +62,12 @@ def expected(model: IntegerModel, rows: Any, raw: Any) -> dict[str, Any]:
 
 
 @needs_node
-def test_javascript_is_the_engine_bit_for_bit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("draw", [random_model, family_model], ids=["paper", "family"])
+def test_javascript_is_the_engine_bit_for_bit(draw: Callable[..., IntegerModel], tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     cases, answers = [], []
     for _ in range(MODELS):
-        model = random_model(rng)
+        model = draw(rng)
         rows = drawn_inputs(model, rng)
         size = (4, model.input_size) if model.input_kind == "dense" else (0,)
         raw = rng.integers(-(1 << 31), 1 << 31, size) >> rng.integers(0, 24, size)
@@ -105,6 +107,8 @@ def test_what_a_step_cannot_take_is_refused_or_leaves_the_state_alone(tmp_path: 
     rng = np.random.default_rng(1)
     dense = export_js(random_model(rng, input_kind="dense", input_size=3), tmp_path / "dense", "net")
     ids = export_js(random_model(rng, input_kind="embedded"), tmp_path / "ids", "net")
+    pooled = replace(family_model(rng, input_kind="one_hot", input_size=2, readouts=("mean",)), longest=2)
+    counted = export_js(pooled, tmp_path / "counted", "net", golden=draw_golden(pooled, time=2))
     code = """
       import { network } from "%s/net.js";
       const state = network.init(), said = [];
@@ -118,6 +122,7 @@ def test_what_a_step_cannot_take_is_refused_or_leaves_the_state_alone(tmp_path: 
         return json.loads(node("--input-type=module", "-e", code % (folder.as_uri(), inputs)).stdout)
 
     assert said(ids, "-1, 99, 0.5, 'a', 0") == [False, False, False, False, True, 1]
+    assert said(counted, "0, 1, 0") == [True, True, False, 2]
     assert said(dense, "[1, 2], [1, 2, 0.5], [1, 2, NaN], [1e300, -7, 0]") == [
         "A step of this network has 3 codes, got 2.",
         "A code must be a whole number, got 0.5.",

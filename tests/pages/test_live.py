@@ -122,15 +122,15 @@ def test_fewer_bits_and_flipped_signs_are_what_python_makes_of_them(
     wait(browser, "live[0].done && live[0].counting.done")
     codes, logits = seen(browser)
 
-    def coarse(weights: NDArray[np.int8]) -> NDArray[np.int64]:
-        return 4 * np.clip(np.floor(weights / 4 + 0.5), -2, 1).astype(np.int64)
+    def coarse(weights: NDArray[np.int8]) -> NDArray[np.int8]:
+        return (4 * np.clip(np.floor(weights / 4 + 0.5), -2, 1)).astype(np.int8)
 
-    signs = digits.signs.copy()
+    layer = digits.only_layer
+    signs = layer.signs.copy()
     signs[5] *= -1
     changed = replace(
         digits,
-        signs=signs,
-        input_weight_int=coarse(digits.input_weight_int),
+        layers=(replace(layer, signs=signs, input_weight_int=coarse(layer.input_weight_int)),),
         output_weight_int=coarse(digits.output_weight_int),
     )
     stored, labels = browser.execute_script(
@@ -151,7 +151,10 @@ def test_a_click_on_a_sign_flips_it(pages: dict[str, Path], digits: IntegerModel
     ActionChains(browser).move_to_element(part(browser, "signs")).click().perform()
     ((layer, unit),) = browser.execute_script("return live[0].flips")
 
-    assert layer == 0 and browser.execute_script(f"return live[0].signs[{unit}]") == -digits.signs[unit]
+    assert (
+        layer == 0
+        and browser.execute_script(f"return live[0].signs[{unit}]") == -digits.only_layer.signs[unit]
+    )
     ActionChains(browser).move_to_element(part(browser, "signs")).click().perform()
     assert browser.execute_script("return live[0].flips") == []
 

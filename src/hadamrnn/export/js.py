@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hadamrnn.bits import stored_bits
 from hadamrnn.export.folder import MARKER, check_name, fresh_folder
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.metadata import calibrated_length, class_names, summarise
+from hadamrnn.fixedpoint.layer import IntegerLayer
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.packing import pack, pack_signs
 from hadamrnn.hadamard.orders import factor_matrix, order_factors
@@ -77,7 +79,8 @@ def runtime_text(file: str) -> str:
 
 def js_model(model: IntegerModel) -> dict[str, Any]:
     """Return the network as `new Network` of the runtime takes it: numbers, and codes packed in base64."""
-    factors = order_factors(model.block_size)
+    network = model.network
+    factors = {factor for layer in model.layers for factor in order_factors(layer.block_size)}
     return {
         "inputKind": model.input_kind,
         "inputSize": model.input_size,
@@ -92,13 +95,15 @@ def js_model(model: IntegerModel) -> dict[str, Any]:
         "calibratedLength": calibrated_length(model),
         "inputScale": model.input_scale,
         "logitScale": model.logit_scale,
-        "longest": 0,
-        "stride": 1,
-        "readouts": ["last"],
-        "layers": [_layer(model)],
-        "matrices": {str(order): packed(factor_matrix(order), 1) for order in set(factors) - {2}},
-        "thresholds": None,
-        "featureShift": None,
+        "longest": model.longest,
+        "stride": network.stride,
+        "readouts": network.readouts,
+        "layers": [_layer(layer) for layer in model.layers],
+        "matrices": {str(order): packed(factor_matrix(order), 1) for order in sorted(factors - {2})},
+        "thresholds": packed(model.thresholds_int, model.activation_bits),
+        "featureBits": model.feature_bits,
+        "featureMultiplier": model.feature_multiplier,
+        "featureShift": None if model.feature_shift is None else model.feature_shift.tolist(),
         "outputWeight": packed(model.output_weight_int, model.weight_storage_bits),
         "outputBias": packed(model.output_bias_int, model.activation_bits),
         "outputBiasShift": model.output_bias_shift,
@@ -107,24 +112,28 @@ def js_model(model: IntegerModel) -> dict[str, Any]:
     }
 
 
-def _layer(model: IntegerModel) -> dict[str, Any]:
+def _layer(layer: IntegerLayer) -> dict[str, Any]:
     return {
-        "units": model.hidden_size,
-        "seen": model.input_size,
-        "blockSize": model.block_size,
-        "factors": order_factors(model.block_size),
-        "leak": None,
-        "stateShift": model.only_layer.state_shift,
-        "inputShift": model.only_layer.input_shift,
-        "biasShift": model.only_layer.input_bias_shift,
-        "multiplier": model.only_layer.round_multiplier,
-        "roundShift": model.only_layer.round_shift,
-        "signs": packed(model.only_layer.signs, 1),
-        "columnSigns": packed(model.only_layer.column_signs, 1),
-        "weight": packed(model.only_layer.input_weight_int, model.weight_storage_bits),
-        "bias": packed(model.only_layer.input_bias_int, model.activation_bits),
-        "gain": None,
-        "skipShift": None,
+        "units": layer.hidden_size,
+        "seen": layer.input_size,
+        "blockSize": layer.block_size,
+        "factors": order_factors(layer.block_size),
+        "leak": layer.network.block_leaks or None,
+        "stateShift": layer.state_shift,
+        "inputShift": layer.input_shift,
+        "biasShift": layer.input_bias_shift,
+        "multiplier": layer.round_multiplier,
+        "roundShift": layer.round_shift,
+        "signs": packed(layer.signs, 1),
+        "columnSigns": packed(layer.column_signs, 1),
+        "weight": packed(layer.input_weight_int, stored_bits(layer.network.weight_bits)),
+        "bias": packed(layer.input_bias_int, layer.activation_bits),
+        "gain": packed(layer.gain_int, layer.activation_bits),
+        "offset": packed(layer.offset_int, layer.activation_bits),
+        "gainShift": layer.gain_shift,
+        "offsetShift": layer.offset_shift,
+        "skipShift": layer.skip_shift,
+        "outputBits": layer.output_bits,
     }
 
 

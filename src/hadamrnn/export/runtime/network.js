@@ -85,7 +85,7 @@ class Layer {
     this.matrices = matrices;
     // 2^-k of the unit's block; 0 where it never forgets.
     this.decay = this.leak && Float64Array.from({ length: this.units }, (_, i) => {
-      const k = this.leak[Math.floor(i / this.blockSize) % this.leak.length];
+      const k = this.leak[Math.floor(i / this.blockSize)];
       return k > 0 ? 2 ** -k : 0;
     });
     this.work = new Int32Array(this.units);
