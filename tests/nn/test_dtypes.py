@@ -13,11 +13,13 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
+from hadamrnn.baselines.networks import build_model
 from hadamrnn.errors import InputError
 from hadamrnn.kernels.backend import native_is_loaded
 from hadamrnn.kernels.call import forward
 from hadamrnn.kernels.loss import cross_entropy as native_cross_entropy
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE
+from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.linear import QuantizedLinear
@@ -295,10 +297,22 @@ def test_every_kind_of_derivative_passes_the_fused_read_out(mode: Callable[..., 
     torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("options", [{}, {"num_layers": 2}, {"recurrence": "relu"}, {"bidirectional": True}])
+LAYERS: list[dict[str, Any]] = [
+    {},
+    {"num_layers": 2},
+    {"recurrence": "relu"},
+    {"bidirectional": True},
+    {"num_blocks": 2, "leak": (1, 2)},
+    {"num_layers": 2, "num_blocks": 2, "leak": (1, 0), "normalize": True},
+]
+
+
+@pytest.mark.parametrize("options", LAYERS, ids=lambda options: "-".join(options))
 def test_second_derivatives_pass_gradgradcheck(options: dict[str, Any]) -> None:
     torch.manual_seed(0)
     layer = HadamRNN(2, 4, batch_first=True, dtype=torch.float64, **options)
+    layer(torch.randn(8, 5, 2, dtype=torch.float64))  # the statistics of a normalisation
+    layer.eval()
     x = torch.randn(2, 3, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradgradcheck(lambda x: layer(x)[0], (x,))
     assert torch.autograd.gradcheck(lambda x: layer(x)[0], (x,), check_forward_ad=True)
@@ -314,6 +328,53 @@ def test_torch_export_leaves_the_batch_size_open(width: int, num_layers: int) ->
     for size in (1, 3, 11):
         x = torch.randn(size, TIME, width)
         torch.testing.assert_close(program.module()(x), layer(x))
+
+
+FAMILY = Network(
+    NARROW,
+    8,
+    3,
+    num_layers=2,
+    num_blocks=2,
+    weight_bits=None,
+    leak=(1, 2),
+    readouts=("last", "mean", "max"),
+    thresholds=2,
+    normalize=True,
+    skip=True,
+)
+
+
+def family_model(dtype: torch.dtype) -> SequenceModel:
+    """Return a network that forgets, counts and stacks, in evaluation."""
+    torch.manual_seed(0)
+    model = build_model(FAMILY).to(dtype)
+    assert isinstance(model, SequenceModel)
+    model(torch.randn(8, TIME, NARROW, dtype=dtype))
+    return model.eval()
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.__name__)
+def test_every_kind_of_derivative_of_the_family_is_that_of_plain_torch(
+    mode: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = family_model(torch.float64)
+    x = torch.randn(2, 3, NARROW, dtype=torch.float64)
+    found = mode(model, x)
+    monkeypatch.setattr("hadamrnn.kernels.pooling.runs_natively", lambda *tensors: False)
+    monkeypatch.setattr("hadamrnn.kernels.scan.runs_natively", lambda *tensors: False)
+    torch.testing.assert_close(found, mode(model, x))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # torch's exporter warns about itself
+def test_torch_export_leaves_the_batch_size_of_the_family_open() -> None:
+    model = family_model(torch.float32)
+    batch = torch.export.Dim("batch", min=1, max=1024)
+    program = torch.export.export(model, (torch.randn(3, TIME, NARROW),), dynamic_shapes=({0: batch},))
+    for size in (1, 16, 40):
+        x = torch.randn(size, TIME, NARROW)
+        torch.testing.assert_close(program.module()(x), model(x))
 
 
 @pytest.mark.filterwarnings("ignore")  # torch's compiler warns about itself

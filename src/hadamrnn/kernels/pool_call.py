@@ -51,8 +51,9 @@ def empty_pools(recurrence: Recurrence, thresholds: Tensor, wanted: Sequence[boo
     integer = torch.int32 if dtype == torch.float32 else torch.int64
     mean, positive, most = wanted
 
+    # What lies in tiles is flat: a dimension of one tile would tie a traced batch to the size of a tile.
     def marks(is_wanted: bool) -> Tensor:
-        return new((tiles, recurrence.time, count, words, lanes) if is_wanted else (0,), dtype=integer)
+        return new(tiles * recurrence.time * count * words * lanes if is_wanted else 0, dtype=integer)
 
     return Pools(
         new((batch, count, hidden) if mean else (0,)),
@@ -61,8 +62,8 @@ def empty_pools(recurrence: Recurrence, thresholds: Tensor, wanted: Sequence[boo
         new(batch, hidden),
         marks(mean),
         marks(positive),
-        new((tiles, hidden, lanes) if most else (0,), dtype=integer),
-        new(tiles, num_checkpoints(recurrence), hidden, lanes),
+        new(tiles * hidden * lanes if most else 0, dtype=integer),
+        new(tiles * num_checkpoints(recurrence) * hidden * lanes),
     )
 
 
