@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.storage import save_model
 from tests.conftest import Command
 from tests.export.random_models import random_model
+from tests.family_models import family_codes, family_model
 
 pytest.importorskip("onnx", reason="no onnx installed: pip install 'hadamrnn[onnx]'")
 onnxruntime = pytest.importorskip("onnxruntime", reason="no onnxruntime installed")
@@ -113,14 +116,81 @@ def test_float_onnx_is_torch_within_rounding(config: Network, batch: int, time: 
     )
 
 
-def test_stacked_layers_are_refused_in_one_line(tmp_path: Path) -> None:
-    model = build_model(Network(input_size=1, hidden_size=8, output_size=2, num_layers=2))
+FAMILY = [
+    replace(CONFIGS[0], hidden_size=32, num_blocks=4, leak=(1, 2, 0)),
+    replace(CONFIGS[1], readouts=("max", "mean", "last", "positive"), thresholds=3),
+    replace(CONFIGS[1], readouts=("mean",), normalize=True, layer_sizes=(24, 48, 24), stride=2, leak=(3,)),
+    replace(CONFIGS[2], num_layers=2, normalize=True, skip=True),
+    replace(CONFIGS[3], num_layers=3, skip=True, stride=3, readouts=("positive", "max")),
+]
 
-    with pytest.raises(InputError, match="one Hadamard layer in one direction, this model has 2 of them"):
+
+@pytest.mark.parametrize("config", FAMILY)
+def test_float_onnx_of_the_family_is_torch_within_rounding(config: Network, tmp_path: Path) -> None:
+    model = build_model(config)
+    with torch.no_grad():
+        model(inputs_of(model, 16, 20))  # statistics of the normalisation
+        x = inputs_of(model.eval(), 4, 19)
+        if config.thresholds:
+            model.set_thresholds(x)
+        expected = model(x).numpy()
+    folder = export_onnx(tmp_path / "onnx", float_model=model)
+
+    logits = session(folder, "net_sequence.onnx").run(["logits"], {"x": x.numpy()})[0]
+    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-4)
+    stepped = stepwise(session(folder, "net_step.onnx"), x.numpy())[-1]
+    np.testing.assert_allclose(
+        stepped, expected[:, -1] if config.every_output else expected, rtol=1e-4, atol=1e-4
+    )
+
+
+def stepwise(step: Any, x: Any) -> list[Any]:
+    """Return the logits after each step, every part of the state carried from one to the next."""
+    kinds = {"tensor(int64)": np.int64, "tensor(float)": np.float32}
+    state = {part.name: np.zeros((len(x), part.shape[1]), kinds[part.type]) for part in step.get_inputs()[1:]}
+    logits = []
+    for t in range(x.shape[1]):
+        found, *parts = step.run(["logits", *(f"{name}_next" for name in state)], {"x": x[:, t], **state})
+        state = dict(zip(state, parts, strict=True))
+        logits.append(found)
+    return logits
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_integer_onnx_of_the_family_is_the_engine(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    for index in range(20):
+        model = family_model(rng, extreme=index % 2 == 0)
+        codes = family_codes(rng, model, 3, 7)
+        folder = export_onnx(tmp_path / str(index), integer_model=model)
+        engine, state, expected = Engine(model), Engine(model).init(3), []
+        for t in range(7):
+            engine.step(state, codes[:, t])
+            expected.append(engine.read(state))
+
+        stepped = stepwise(session(folder, "net_integer_step.onnx"), codes)
+        assert np.array_equal(stepped, expected)
+        logits = session(folder, "net_integer_sequence.onnx").run(["logits"], {"x": codes})[0]
+        assert np.array_equal(logits, engine.run(codes).logits)
+
+
+def test_past_the_longest_sequence_the_state_stands_still(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    model = replace(family_model(rng, readouts=("mean", "positive")), longest=3)
+    codes = family_codes(rng, model, 2, 5)
+    folder = export_onnx(tmp_path / "onnx", integer_model=model)
+
+    logits = session(folder, "net_integer_sequence.onnx").run(["logits"], {"x": codes})[0]
+
+    assert np.array_equal(logits, Engine(model).run(codes[:, :3]).logits)
+
+
+def test_a_network_that_reads_backwards_too_is_refused_in_one_line(tmp_path: Path) -> None:
+    model = build_model(Network(input_size=1, hidden_size=8, output_size=2, bidirectional=True))
+
+    with pytest.raises(InputError, match=r"reads backwards too\. Train with bidirectional=False"):
         export_onnx(tmp_path / "onnx", float_model=model)
-    leaky = build_model(Network(input_size=1, hidden_size=8, output_size=2, leak=(2,)))
-    with pytest.raises(InputError, match="Integers and exports know the paper's network alone"):
-        export_onnx(tmp_path / "onnx", float_model=leaky)
 
 
 def test_a_baseline_is_refused_in_one_line_about_export(tmp_path: Path, command: Command) -> None:

@@ -5,12 +5,14 @@
     NAME_integer_step.onnx       the same in int64, equal to the reference engine bit for bit
     NAME_integer_sequence.onnx
 
+A network that stacks or counts has more parts to its state than h: see `onnx_graph.Recipe`.
 This file alone of the export may import torch, and does so for the float network only.
 """
 
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,8 @@ if importlib.util.find_spec("onnx") is None:
 
 from onnx import TensorProto
 
-from hadamrnn.export.onnx_graph import Builder, IntegerRecipe, Recipe, sequence_model, step_model
+from hadamrnn.export.onnx_graph import Builder, Recipe, State, sequence_model, step_model
+from hadamrnn.export.onnx_integer import IntegerRecipe
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.version import package_version
 
@@ -33,13 +36,12 @@ if TYPE_CHECKING:
 
 
 class FloatRecipe(Recipe):
-    """A `SequenceModel` with one Hadamard layer, in float32 with its quantized weights."""
+    """A `SequenceModel` of Hadamard layers that read forwards, in float32 with its quantized weights."""
 
     dtype = np.float32
     element = TensorProto.FLOAT
 
     def __init__(self, model: SequenceModel) -> None:
-        from hadamrnn.nn.cell import HadamCell
         from hadamrnn.nn.rnn import HadamRNN
 
         recurrent = model.recurrent
@@ -49,47 +51,78 @@ class FloatRecipe(Recipe):
                 f"An export takes a network of kind hadamrnn, this one is {kind}. "
                 "Train with --model hadamrnn."
             )
-        if len(recurrent.cells) != 1:
+        if recurrent.bidirectional:
             raise InputError(
-                "ONNX holds one Hadamard layer in one direction, this model has "
-                f"{len(recurrent.cells)} of them. Train with num_layers=1, bidirectional=False."
+                "ONNX holds Hadamard layers that read forwards, this network reads backwards too. "
+                "Train with bidirectional=False."
             )
-        model.check_paper_form()
-        cell = recurrent.cells[0]
-        assert isinstance(cell, HadamCell)
-        self.cell_module, self.model = cell, model
+        self.model, self.layers = model, recurrent
+        self.network = replace(
+            recurrent.network,
+            output_size=model.readout.out_features,
+            readouts=model.readouts,
+            thresholds=0 if model.thresholds is None else len(model.thresholds),
+            every_output=model.every_output,
+            input_kind="embedded" if model.embedding is not None else "one_hot" if model.one_hot else "dense",
+            vocabulary_size=None if model.embedding is None else model.embedding.num_embeddings,
+        )
+        self.thresholds = None if model.thresholds is None else model.thresholds.detach().cpu().numpy()
         self.input_element = TensorProto.INT64 if model.takes_ids else TensorProto.FLOAT
-        self.input_shape = () if model.takes_ids else (recurrent.input_size,)
-        self.hidden_size, self.block_size = cell.hidden_size, cell.block_size
-        self.output_size, self.every_output = model.readout.out_features, model.every_output
 
-    def cell(self, build: Builder, x: str, h: str) -> str:
-        cell = self.cell_module
+    def admit(self, build: Builder, x: str, state: State) -> tuple[str, str | None]:
+        if self.model.embedding is not None:
+            x = build.op("Gather", self._weights(build, self.model.embedding.weight), x)
+        return x, None
+
+    def layer(self, build: Builder, index: int, x: str, h: str) -> str:
+        from hadamrnn.nn.cell import HadamCell
+
+        cell = self.layers.cells[index]
+        assert isinstance(cell, HadamCell)
         signs = cell.signs() / cell.block_size**0.5
+        signs = signs if cell.decay is None else signs * cell.decay
         column_signs = cell.column_signs()
         if column_signs is not None:
             h = build.op("Mul", h, self._weights(build, column_signs))
-        state = build.op("Mul", self.transform(build, h), self._weights(build, signs))
-        state = build.op("Add", state, self._drive(build, x))
+        state = build.op("Mul", self.transform(build, h, cell.hidden_size), self._weights(build, signs))
+        weight = self._weights(build, cell.quantized_weight().T)
+        hot = index == 0 and self.model.one_hot
+        drive = build.op("Gather", weight, x) if hot else build.op("MatMul", x, weight)
+        state = build.op("Add", state, drive)
         if cell.input_bias is not None:
             state = build.op("Add", state, self._weights(build, cell.input_bias))
         return build.op("Relu", state) if cell.recurrence == "relu" else state
 
-    def readout(self, build: Builder, h: str) -> str:
-        readout = self.model.readout
-        sigma = h if self.cell_module.recurrence == "relu" else build.op("Relu", h)
-        logits = build.op("MatMul", sigma, self._weights(build, readout.quantized_weight().T))
-        return logits if readout.bias is None else build.op("Add", logits, self._weights(build, readout.bias))
+    def output(self, build: Builder, index: int, x: str, h: str) -> str:
+        from hadamrnn.nn.normalization import UnitNorm
 
-    def _drive(self, build: Builder, x: str) -> str:
-        from hadamrnn.nn.straight_through import quantize
+        if index < len(self.layers.norms):
+            norm = self.layers.norms[index]
+            assert isinstance(norm, UnitNorm)
+            scale, bias = norm.folded()
+            h = build.op("Add", build.op("Mul", h, self._weights(build, scale)), self._weights(build, bias))
+        y = build.op("Relu", h)
+        return build.op("Add", y, x) if self.network.has_skip(index) else y
 
-        weight = self._weights(build, quantize(self.cell_module.input_weight, self.cell_module.weight_bits).T)
-        if self.model.one_hot:
-            return build.op("Gather", weight, x)
-        if self.model.embedding is not None:
-            x = build.op("Gather", self._weights(build, self.model.embedding.weight), x)
-        return build.op("MatMul", x, weight)
+    def strided(self, build: Builder, total: str) -> str:
+        return build.op("Div", total, build.constant(self.network.stride, np.float32))
+
+    def readout(self, build: Builder, state: State) -> str:
+        features = build.op(
+            "Concat", *(self._feature(build, state, kind) for kind in self.model.readouts), axis=1
+        )
+        scales, weight, bias = self.model.folded_readout()
+        logits = build.op("MatMul", features, self._weights(build, (weight * scales).T))
+        return build.op("Add", logits, self._weights(build, bias))
+
+    def _feature(self, build: Builder, state: State, kind: str) -> str:
+        if kind == "last":
+            h = state[self.hidden(self.network.num_layers - 1)]
+            return h if self.network.recurrence == "relu" else build.op("Relu", h)
+        if kind == "max":
+            return state[kind]
+        steps = build.op("Max", self.top_steps(build, state), build.constant(1, np.int64))
+        return build.op("Div", state[kind], build.op("Cast", steps, to=self.element))
 
     @staticmethod
     def _weights(build: Builder, tensor: Any) -> str:
@@ -124,7 +157,7 @@ def export_onnx(
 def _readme(name: str, files: list[str]) -> str:
     lines = [f"# {name}", "", f"{MARKER} {package_version()}.", ""]
     for file in files:
-        kind = "x, h -> logits, h_next" if file.endswith("_step.onnx") else "x -> logits, h_last"
+        kind = "x, state -> logits, next state" if file.endswith("_step.onnx") else "x -> logits, last state"
         numbers = "int64 codes, the device's bits" if "_integer_" in file else "float32, quantized weights"
         lines.append(f"- `{file}`: {kind}; {numbers}; any batch size and length")
     return "\n".join([*lines, ""])

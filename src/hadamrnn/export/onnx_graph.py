@@ -1,8 +1,7 @@
 """Recurrent networks as ONNX graphs: one step, and a whole sequence by `Scan`. No torch.
 
-A `Recipe` says how one network computes a step and a read-out, in float32 or in int64 throughout; the two
-graphs are the same recipe. ONNX shifts unsigned integers only, so a rounded right shift is a floored
-division: floor(v / 2^s) = (v - (v mod 2^s)) / 2^s, exact on int64. Start reading at `step_model`.
+A `Recipe` says how one network computes its layers and its read-out, in float32 or in int64 throughout; the
+graphs of a step and of a sequence are the same recipe. Start reading at `Recipe.step` and `step_model`.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from hadamrnn.fixedpoint.integers import signed_range
-from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.hadamard.orders import hadamard_matrix, split_order
+from hadamrnn.network import COUNTED, Network
 
 OPSET = 17
 IR_VERSION = 8  # what runtimes of 2022 and later read
@@ -44,156 +42,177 @@ class Builder:
         return name
 
 
+State = dict[str, str]  # the name of a part of the state -> a value of the graph, (batch, width)
+
+
 class Recipe(ABC):
-    """One network. Names are values of the graph: x is `(batch, ...)`, h is `(batch, hidden_size)`."""
+    """One network. Names are values of the graph; x is `(batch, ...)`.
+
+    Its state has parts, each `(batch, width)`: h of every layer (h0, h1, ... of a stack), the sums of a
+    stride, the pools of the read-outs and the steps so far, as far as the network has them.
+    """
 
     dtype: Any
     element: int  # TensorProto code of states and logits
     input_element: int
-    input_shape: tuple[int, ...]  # of one step of one row
-    hidden_size: int
-    block_size: int
-    output_size: int
-    every_output: bool
+    network: Network
+    thresholds: NDArray[Any] | None  # (rows, units) of the last layer
 
     @abstractmethod
-    def cell(self, build: Builder, x: str, h: str) -> str:
-        """Return the next state."""
+    def admit(self, build: Builder, x: str, state: State) -> tuple[str, str | None]:
+        """Return what the lowest layer reads, and which rows move, `(batch, 1)`; None for all."""
 
     @abstractmethod
-    def readout(self, build: Builder, h: str) -> str:
+    def layer(self, build: Builder, index: int, x: str, h: str) -> str:
+        """Return the next state of a layer."""
+
+    @abstractmethod
+    def output(self, build: Builder, index: int, x: str, h: str) -> str:
+        """Return what a layer gives to the one above."""
+
+    @abstractmethod
+    def strided(self, build: Builder, total: str) -> str:
+        """Return what the layer above reads, given the sum of a stride."""
+
+    @abstractmethod
+    def readout(self, build: Builder, state: State) -> str:
         """Return the logits."""
 
-    def transform(self, build: Builder, h: str) -> str:
+    @property
+    def counts(self) -> bool:
+        """Whether the state counts its steps."""
+        network = self.network
+        return network.is_pooled or (network.stride > 1 and network.num_layers > 1)
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """The parts of the state and their widths."""
+        network, widths = self.network, self.network.widths
+        parts = {self.hidden(index): width for index, width in enumerate(widths)}
+        if network.stride > 1:
+            parts |= {f"sum{index}": width for index, width in enumerate(widths[:-1])}
+        rows = 1 if self.thresholds is None else len(self.thresholds)
+        for kind in network.readouts:
+            if kind != "last":
+                parts[kind] = widths[-1] * (rows if kind in COUNTED else 1)
+        return parts | ({"steps": 1} if self.counts else {})
+
+    def hidden(self, index: int) -> str:
+        return "h" if self.network.num_layers == 1 else f"h{index}"
+
+    def element_of(self, part: str) -> int:
+        return int(TensorProto.INT64) if part == "steps" else self.element
+
+    def step(self, build: Builder, x: str, state: State) -> State:
+        """Return the state after one more input."""
+        network, new = self.network, dict(state)
+        x, moves = self.admit(build, x, state)
+        if self.counts:
+            new["steps"] = build.op("Add", state["steps"], build.constant(1, np.int64))
+        due = None  # the rows in which the layer makes a step: all
+        for index in range(network.num_layers):
+            name = self.hidden(index)
+            h = self.layer(build, index, x, state[name])
+            new[name] = _where(build, due, h, state[name])
+            if index < network.num_layers - 1:
+                y = self.output(build, index, x, h)
+                x, due = (y, None) if network.stride == 1 else self._stride(build, index, y, due, new)
+        self._pool(build, new[self.hidden(network.num_layers - 1)], due, new)
+        return {name: _where(build, moves, value, state[name]) for name, value in new.items()}
+
+    def _stride(self, build: Builder, index: int, y: str, due: str | None, new: State) -> tuple[str, str]:
+        """Add y to the sum of a stride; return what the layer above reads, and the rows where it is due."""
+        name = f"sum{index}"
+        total = build.op("Add", new[name], y)
+        zero = build.constant(0, np.int64)
+        place = build.op("Mod", new["steps"], build.constant(self.network.stride ** (index + 1), np.int64))
+        complete = build.op("Equal", place, zero)
+        rest = build.op("Where", complete, build.constant(0, self.dtype), total)
+        new[name] = _where(build, due, rest, new[name])
+        return self.strided(build, total), complete
+
+    def _pool(self, build: Builder, h: str, due: str | None, new: State) -> None:
+        """Take a state of the last layer into sums, counters and maxima."""
+        zero = build.constant(0, self.dtype)
+        above = h
+        if self.thresholds is not None:
+            tiled = build.op("Tile", h, build.constant([1, len(self.thresholds)], np.int64))
+            above = build.op("Sub", tiled, build.constant(self.thresholds.reshape(-1), self.dtype))
+        for kind in self.network.readouts:
+            if kind == "mean":
+                pooled = build.op("Add", new[kind], build.op("Max", above, zero))
+            elif kind == "positive":
+                count = build.op("Cast", build.op("Greater", above, zero), to=self.element)
+                pooled = build.op("Add", new[kind], count)
+            elif kind == "max":
+                first = build.op("Equal", self.top_steps(build, new), build.constant(1, np.int64))
+                pooled = build.op("Where", first, h, build.op("Max", new[kind], h))
+            else:
+                continue
+            new[kind] = _where(build, due, pooled, new[kind])
+
+    def top_steps(self, build: Builder, state: State) -> str:
+        """Return the steps that the last layer made, `(batch, 1)`."""
+        below = self.network.stride ** (self.network.num_layers - 1)
+        return build.op("Div", state["steps"], build.constant(below, np.int64))
+
+    def transform(self, build: Builder, h: str, width: int) -> str:
         """Return (I kron H) h by two small products: H = H_1 kron H_2, so H vec(X) = vec(H_1 X H_2')."""
-        left, right = (hadamard_matrix(order) for order in split_order(self.block_size))
-        blocks = [-1, self.hidden_size // self.block_size, len(left), len(right)]
+        block_size = width // self.network.num_blocks
+        left, right = (hadamard_matrix(order) for order in split_order(block_size))
+        blocks = [-1, self.network.num_blocks, len(left), len(right)]
         x = build.op("Reshape", h, build.constant(blocks, np.int64))
         x = build.op("MatMul", x, build.constant(right.T, self.dtype))
         x = build.op("MatMul", build.constant(left, self.dtype), x)
-        return build.op("Reshape", x, build.constant([-1, self.hidden_size], np.int64))
+        return build.op("Reshape", x, build.constant([-1, width], np.int64))
 
 
-class IntegerRecipe(Recipe):
-    """An `IntegerModel` in int64, equal to the reference engine bit for bit."""
-
-    dtype = np.int64
-    element = input_element = TensorProto.INT64
-
-    def __init__(self, model: IntegerModel) -> None:
-        self.model = model
-        self.input_shape = (model.input_size,) if model.input_kind == "dense" else ()
-        self.hidden_size, self.block_size = model.hidden_size, model.block_size
-        self.output_size, self.every_output = model.output_size, model.every_output
-
-    def cell(self, build: Builder, x: str, h: str) -> str:
-        """Return the next state; as in C an id outside the vocabulary leaves it as it is."""
-        if self.model.input_kind == "dense":
-            return self._next(build, self._within(build, x, *signed_range(self.model.input_bits)), h)
-        known = self._within(build, x, 0, self.model.vocabulary_size - 1)
-        rows = build.op("Unsqueeze", build.op("Equal", x, known), build.constant([-1], np.int64))
-        return build.op("Where", rows, self._next(build, known, h), h)
-
-    def _next(self, build: Builder, x: str, h: str) -> str:
-        model = self.model
-        if model.only_layer.column_signs is not None:
-            h = build.op("Mul", h, build.constant(model.only_layer.column_signs, np.int64))
-        factors = model.only_layer.signs.astype(np.int64) << model.only_layer.state_shift
-        acc = build.op("Mul", self.transform(build, h), build.constant(factors, np.int64))
-        acc = build.op("Add", acc, self._drive(build, x))
-        if model.only_layer.input_bias_int is not None:
-            acc = build.op(
-                "Add",
-                acc,
-                self._number(build, model.only_layer.input_bias_int, model.only_layer.input_bias_shift),
-            )
-        acc = build.op("Mul", acc, build.constant(model.only_layer.round_multiplier, np.int64))
-        low, high = signed_range(model.activation_bits)
-        low = max(low, 0) if model.recurrence == "relu" else low
-        return self._within(build, self._round_shift(build, acc, model.only_layer.round_shift), low, high)
-
-    def readout(self, build: Builder, h: str) -> str:
-        model = self.model
-        positive = build.op("Max", h, build.constant(0, np.int64))
-        logits = build.op("MatMul", positive, build.constant(model.output_weight_int.T, np.int64))
-        bias = self._number(build, model.output_bias_int, model.output_bias_shift)
-        return build.op("Add", logits, bias)
-
-    def _drive(self, build: Builder, x: str) -> str:
-        """Return shift(U x, input_shift)."""
-        model = self.model
-        weight = build.constant(model.only_layer.input_weight_int.T, np.int64)
-        if model.input_kind == "one_hot":
-            product = build.op("Gather", weight, x)
-        else:
-            if model.embedding_int is not None:
-                x = build.op("Gather", build.constant(model.embedding_int, np.int64), x)
-            product = build.op("MatMul", x, weight)
-        if model.only_layer.input_shift >= 0:
-            return build.op("Mul", product, build.constant(1 << model.only_layer.input_shift, np.int64))
-        return self._round_shift(build, product, -model.only_layer.input_shift)
-
-    @staticmethod
-    def _within(build: Builder, value: str, low: int, high: int) -> str:
-        return build.op("Clip", value, *(build.constant(bound, np.int64) for bound in (low, high)))
-
-    @staticmethod
-    def _number(build: Builder, codes: NDArray[Any], shift: int) -> str:
-        return build.constant(codes.astype(np.int64) << shift, np.int64)
-
-    @staticmethod
-    def _round_shift(build: Builder, value: str, shift: int) -> str:
-        """Return (value + 2^(shift-1)) >> shift."""
-        if shift == 0:
-            return value
-        unit = build.constant(1 << shift, np.int64)
-        value = build.op("Add", value, build.constant(1 << shift - 1, np.int64))
-        return build.op("Div", build.op("Sub", value, build.op("Mod", value, unit)), unit)
+def _where(build: Builder, condition: str | None, new: str, old: str) -> str:
+    return new if condition is None else build.op("Where", condition, new, old)
 
 
 def step_model(recipe: Recipe, name: str) -> onnx.ModelProto:
-    """Return `x, h -> logits, h_next` for a batch of any size."""
+    """Return `x, h -> logits, h_next` for a batch of any size, with every part of the state as h."""
     build = Builder()
-    state = recipe.cell(build, "x", "h")
+    state = recipe.step(build, "x", {part: part for part in recipe.parts})
     build.op("Identity", recipe.readout(build, state), output="logits")
-    build.op("Identity", state, output="h_next")
-    inputs = [_input(recipe, "x", "batch"), _state(recipe, "h")]
-    return _model(build, name, inputs, [_logits(recipe, "batch"), _state(recipe, "h_next")])
+    for part, value in state.items():
+        build.op("Identity", value, output=f"{part}_next")
+    inputs = [_input(recipe, "x", "batch"), *_state(recipe)]
+    return _model(build, name, inputs, [_logits(recipe, "batch"), *_state(recipe, "_next")])
 
 
 def sequence_model(recipe: Recipe, name: str) -> onnx.ModelProto:
-    """Return `x -> logits` for sequences `(batch, time, ...)` of any batch size and length."""
-    build = Builder()
+    """Return `x -> logits, h_last` for sequences `(batch, time, ...)` of any batch size and length."""
+    build, every = Builder(), recipe.network.every_output
     batch = build.op("Gather", build.op("Shape", "x"), build.constant([0], np.int64))
-    shape = build.op("Concat", batch, build.constant([recipe.hidden_size], np.int64), axis=0)
-    zero = numpy_helper.from_array(np.zeros(1, recipe.dtype))
-    start = build.op("ConstantOfShape", shape, value=zero)
+    starts = [_zeros(build, batch, width, recipe.element_of(part)) for part, width in recipe.parts.items()]
     inner = Builder(build)
-    state = recipe.cell(inner, "x_t", "h_t")
-    inner.op("Identity", state, output="h_new")
-    inner_outputs = [_state(recipe, "h_new")]
-    if recipe.every_output:
+    state = recipe.step(inner, "x_t", {part: f"{part}_t" for part in recipe.parts})
+    for part, value in state.items():
+        inner.op("Identity", value, output=f"{part}_new")
+    inner_outputs = _state(recipe, "_new")
+    if every:
         inner.op("Identity", recipe.readout(inner, state), output="logits_t")
-        inner_outputs.append(_tensor("logits_t", recipe.element, ("batch", recipe.output_size)))
-    body = helper.make_graph(
-        inner.nodes, "step", [_state(recipe, "h_t"), _input(recipe, "x_t", "batch")], inner_outputs
-    )
-    outputs = ["h_last", "logits"] if recipe.every_output else ["h_last"]
-    axes: dict[str, Any] = {"scan_output_axes": [1]} if recipe.every_output else {}
-    build.nodes.append(
-        helper.make_node(
-            "Scan", [start, "x"], outputs, body=body, num_scan_inputs=1, scan_input_axes=[1], **axes
-        )
-    )
-    if not recipe.every_output:
-        build.op("Identity", recipe.readout(build, "h_last"), output="logits")
-    dimensions = ("batch", "time") if recipe.every_output else ("batch",)
-    return _model(
-        build,
-        name,
-        [_input(recipe, "x", "batch", "time")],
-        [_logits(recipe, *dimensions), _state(recipe, "h_last")],
-    )
+        inner_outputs.append(_tensor("logits_t", recipe.element, ("batch", recipe.network.output_size)))
+    body_inputs = [*_state(recipe, "_t"), _input(recipe, "x_t", "batch")]
+    body = helper.make_graph(inner.nodes, "step", body_inputs, inner_outputs)
+    last = {part: f"{part}_last" for part in recipe.parts}
+    axes: dict[str, Any] = {"scan_output_axes": [1]} if every else {}
+    outputs = [*last.values(), *(["logits"] if every else [])]
+    scan = {"body": body, "num_scan_inputs": 1, "scan_input_axes": [1], **axes}
+    build.nodes.append(helper.make_node("Scan", [*starts, "x"], outputs, **scan))
+    if not every:
+        build.op("Identity", recipe.readout(build, last), output="logits")
+    dimensions = ("batch", "time") if every else ("batch",)
+    read = [_logits(recipe, *dimensions), *_state(recipe, "_last")]
+    return _model(build, name, [_input(recipe, "x", "batch", "time")], read)
+
+
+def _zeros(build: Builder, batch: str, width: int, element: int) -> str:
+    shape = build.op("Concat", batch, build.constant([width], np.int64), axis=0)
+    zero = np.zeros(1, helper.tensor_dtype_to_np_dtype(element))
+    return build.op("ConstantOfShape", shape, value=numpy_helper.from_array(zero))
 
 
 def _tensor(name: str, element: int, shape: tuple[int | str, ...]) -> onnx.ValueInfoProto:
@@ -201,15 +220,17 @@ def _tensor(name: str, element: int, shape: tuple[int | str, ...]) -> onnx.Value
 
 
 def _input(recipe: Recipe, name: str, *dimensions: str) -> onnx.ValueInfoProto:
-    return _tensor(name, recipe.input_element, (*dimensions, *recipe.input_shape))
+    shape = () if recipe.network.takes_ids else (recipe.network.input_size,)
+    return _tensor(name, recipe.input_element, (*dimensions, *shape))
 
 
-def _state(recipe: Recipe, name: str) -> onnx.ValueInfoProto:
-    return _tensor(name, recipe.element, ("batch", recipe.hidden_size))
+def _state(recipe: Recipe, suffix: str = "") -> list[onnx.ValueInfoProto]:
+    parts = recipe.parts.items()
+    return [_tensor(f"{part}{suffix}", recipe.element_of(part), ("batch", width)) for part, width in parts]
 
 
 def _logits(recipe: Recipe, *dimensions: str) -> onnx.ValueInfoProto:
-    return _tensor("logits", recipe.element, (*dimensions, recipe.output_size))
+    return _tensor("logits", recipe.element, (*dimensions, recipe.network.output_size))
 
 
 def _model(
