@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from hadamrnn.quantization.calibration import calibrate as calibrate
     from hadamrnn.quantization.chain import quantize as quantize
     from hadamrnn.quantization.config import QuantizeConfig as QuantizeConfig
-    from hadamrnn.quantization.lowering import RawInputs as RawInputs
+    from hadamrnn.quantization.inputs import RawInputs as RawInputs
     from hadamrnn.quantization.lowering import lower as lower
     from hadamrnn.training.config import TrainingConfig as TrainingConfig
     from hadamrnn.training.config import make_config as make_config
@@ -89,7 +89,7 @@ _HOME = {
     "calibrate": "quantization.calibration",
     "QuantizeConfig": "quantization.chain",
     "quantize": "quantization.chain",
-    "RawInputs": "quantization.lowering",
+    "RawInputs": "quantization.inputs",
     "lower": "quantization.lowering",
     "Engine": "fixedpoint.engine",
     "encode_raw": "fixedpoint.encoding",

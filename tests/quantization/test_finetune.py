@@ -17,7 +17,8 @@ from hadamrnn.quantization.calibration import calibrate
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.finetune import RECIPE, finetune, integer_logits
-from hadamrnn.quantization.lowering import RawInputs, lower
+from hadamrnn.quantization.inputs import RawInputs
+from hadamrnn.quantization.lowering import lower
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.training.config import make_config
 from hadamrnn.training.models import build

@@ -21,7 +21,8 @@ from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.straight_through import quantization_codes
 from hadamrnn.quantization.calibration import Calibration, calibrate
-from hadamrnn.quantization.lowering import RawInputs, lower
+from hadamrnn.quantization.inputs import RawInputs
+from hadamrnn.quantization.lowering import lower
 from hadamrnn.quantization.network import IntegerNetwork
 
 LEVELS = 255
@@ -214,11 +215,8 @@ def test_raw_sensor_codes_enter_as_their_standardised_values() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_layers": 2}, "this one is 2 layers"),
-        ({"bidirectional": True}, "bidirectional"),
-        ({"leak": (2,)}, r"this one has leak \(2,\). Train it without leak"),
-        ({"readouts": ("mean",)}, "this one has readouts"),
-        ({"normalize": True}, "this one has normalize"),
+        ({"bidirectional": True}, "is bidirectional. Train it with bidirectional=False"),
+        ({"num_layers": 2}, "This calibration is of 1 layers, the network has 2"),
         ({"weight_bits": None}, "2..8"),
         ({"weight_bits": 12}, "got 12"),
     ],

@@ -12,7 +12,7 @@ from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.straight_through import quantize
-from hadamrnn.quantization.calibration import single_layer
+from hadamrnn.quantization.calibration import forward_layers
 
 
 def raw_network(
@@ -26,10 +26,10 @@ def raw_network(
 
     U v + b_i = (U / s) x + (b_i - (U / s) o)   with v = (x - o) / s        y = output * scale + offset
     """
-    single_layer(network)  # raises for a baseline
+    forward_layers(network)  # raises for a baseline
     raw = build_model(replace(config, weight_bits=None)).double()
     raw.load_state_dict(network.state_dict())
-    cell = single_layer(raw).cells[0]
+    cell = forward_layers(raw).cells[0]
     assert isinstance(cell, HadamCell) and cell.input_bias is not None and raw.readout.bias is not None
     with torch.no_grad():
         weight = quantize(cell.input_weight, config.weight_bits) / torch.from_numpy(scaling.scale)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from hadamrnn.data.splits import Split, raw_unit
 from hadamrnn.fixedpoint.integers import signed_range
-from hadamrnn.quantization.lowering import RawInputs
+from hadamrnn.quantization.inputs import RawInputs
 
 Floats = NDArray[np.float64]
 

@@ -8,6 +8,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
@@ -20,6 +23,16 @@ from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.normalization import UnitNorm
 from hadamrnn.nn.packing import check_lengths, mean_steps, reverse_input, reverse_rows
 from hadamrnn.nn.precision import admit, widen
+
+
+class LayerRun(NamedTuple):
+    """What one layer below the last has made of its input."""
+
+    states: Tensor  # h_t, (batch, time, units)
+    ends: list[Tensor]  # the last state of each direction
+    outputs: Tensor  # y_t, (batch, time, units)
+    above: Tensor  # what the next layer reads, and the lengths of its rows
+    lengths: Tensor | None
 
 
 class HadamStack(RecurrentLayer):
@@ -84,6 +97,20 @@ class HadamStack(RecurrentLayer):
         output, _ = self._run(x, None, lengths, every_output=True)
         assert output is not None
         return output
+
+    def layer_states(
+        self, x: Tensor | Tokens, lengths: Tensor | None = None
+    ) -> list[tuple[Tensor, Tensor | None]]:
+        """Return the states of every layer, the lowest first, and its y_t, which the next reads (or None)."""
+        x = self._admit(x)
+        found: list[tuple[Tensor, Tensor | None]] = []
+        with full_precision(self._weight):
+            for run in self._ascend(x, None, lengths):
+                found.append((run.states, run.outputs))
+                x, lengths = run.above, run.lengths
+            states, _ = self._run_layer(self.num_layers - 1, x, None, lengths, True)
+        assert states is not None
+        return [*found, (states, None)]
 
     def every_readout(
         self, x: Tensor | Tokens, weight: Tensor, bias: Tensor | None, lengths: Tensor | None = None
@@ -169,14 +196,20 @@ class HadamStack(RecurrentLayer):
     ) -> tuple[Tensor | Tokens, list[Tensor], Tensor | None]:
         """Run the layers below the last; return what it reads, their last states, and its lengths."""
         ends: list[Tensor] = []
-        for layer in range(self.num_layers - 1):
-            states, last = self._run_layer(layer, x, h_0, lengths, True)
-            assert states is not None
-            ends += last
-            y = self._skipped(layer, self._activated(layer, states, lengths), x)
-            y = nn.functional.dropout(y, self.dropout, self.training)
-            x, lengths = mean_steps(y, lengths, self.network.stride)
+        for run in self._ascend(x, h_0, lengths):
+            ends += run.ends
+            x, lengths = run.above, run.lengths
         return x, ends, lengths
+
+    def _ascend(self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None) -> Iterator[LayerRun]:
+        """Run the layers below the last, one after the other."""
+        for layer in range(self.num_layers - 1):
+            states, ends = self._run_layer(layer, x, h_0, lengths, True)
+            assert states is not None
+            y = self._skipped(layer, self._activated(layer, states, lengths), x)
+            dropped = nn.functional.dropout(y, self.dropout, self.training)
+            x, lengths = mean_steps(dropped, lengths, self.network.stride)
+            yield LayerRun(states, ends, y, x, lengths)
 
     def _run_layer(
         self, layer: int, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None, every_output: bool

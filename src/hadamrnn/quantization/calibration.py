@@ -1,8 +1,9 @@
-"""Calibration: how large do states and inputs get on training and validation data?
+"""Calibration: how large do states, outputs, features and inputs get on training and validation data?
 
-The integer state covers [-alpha_h, alpha_h), so alpha_h must reach max|h| over every step of every sequence.
-With a percentile below 100 it reaches the largest state of that share of the sequences, and the rest
-may saturate: a finer grid for all, at the price of the outliers.
+The integer state covers [-alpha_h, alpha_h), so alpha_h must reach max|h| over every step of every sequence;
+likewise what a layer hands to the next, and what V sees. With a percentile below 100 each range reaches the
+largest value of that share of the sequences, and the rest may saturate: a finer grid for all, at the price
+of the outliers.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from torch import Tensor
 from hadamrnn.errors import InputError
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.normalization import counted
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.quantization.config import PERCENTILE
 
@@ -23,65 +25,108 @@ STATE_BYTES = 1 << 24  # of states that are held at once; beyond, malloc returns
 
 
 @dataclass(frozen=True)
+class LayerRange:
+    """The ranges of a layer below the last."""
+
+    max_state: float  # max |h_t|
+    max_output: float  # max |y_t|, of what the layer above reads
+
+
+@dataclass(frozen=True)
 class Calibration:
     """The ranges that lowering needs, in the units of the float network."""
 
-    max_state: float  # max |h_t|
+    max_state: float  # max |h_t| of the last layer
     max_input: float  # max |x_t|: of the data, of the embedding table, 1 for one-hot inputs
     seq_length: int  # the longest sequence seen; states of longer ones may be larger
     samples: int
     percentile: float = 100.0
+    below: tuple[LayerRange, ...] = ()  # of the layers below the last, the lowest first
+    max_feature: float = 0.0  # max |2^-e f| of pooled or normalised read-outs, in which V sees features f
 
 
 @torch.no_grad()
 def calibrate(
     model: SequenceModel, batches: Iterable[tuple[Tensor, Tensor | None]], percentile: float = 100.0
 ) -> Calibration:
-    """Run `model` over batches `(x, lengths)` and return the ranges of its states and inputs.
+    """Run `model` over batches `(x, lengths)`, in evaluation mode, and return the ranges of what it computes.
 
     Args:
-        model: a `SequenceModel` over one forward `HadamRNN` layer.
+        model: a `SequenceModel` over a `HadamRNN` that reads forwards.
         batches: what the model takes; training and validation data, never the test set.
-        percentile: share of the sequences, in percent, whose states must fit.
+        percentile: share of the sequences, in percent, whose values must fit.
     """
     if percentile not in PERCENTILE:
         raise InputError(f"percentile must lie in {PERCENTILE}, got {percentile}. 100 keeps every state.")
-    recurrent = single_layer(model)
+    recurrent = forward_layers(model)
     # Numbers, not tensors: small blocks that stay would cut up the large ones that malloc could use again.
-    largest_states: list[float] = []
+    ranges = _Ranges(recurrent.num_layers)
     largest_inputs: list[float] = []
     seq_length = 0
+    was_training = model.training
+    model.eval()
     for x, lengths in batches:
         seq_length = max(seq_length, x.shape[1])
-        rows = max(1, STATE_BYTES // (4 * max(1, x.shape[1]) * recurrent.hidden_size))
+        rows = max(1, STATE_BYTES // (4 * max(1, x.shape[1]) * sum(recurrent.network.widths)))
         for part, ends in _slices(_as_model_input(model, x), lengths, rows):
-            states = recurrent.every_state(Tokens(part, model.embedding) if model.takes_ids else part, ends)
-            largest_states += _largest(states)
+            ranges.add(model, recurrent, Tokens(part, model.embedding) if model.takes_ids else part, ends)
         if not model.takes_ids:
             largest_inputs += _largest(x)
-    if not largest_states:
+    model.train(was_training)
+    *below, last = ranges.states
+    if not last:
         raise InputError("Calibration needs at least one sequence, got none.")
     return Calibration(
-        max_state=_percentile(largest_states, percentile),
+        max_state=_percentile(last, percentile),
         max_input=_max_input(model, largest_inputs, percentile),
         seq_length=seq_length,
-        samples=len(largest_states),
+        samples=len(last),
         percentile=percentile,
+        below=tuple(
+            LayerRange(_percentile(states, percentile), _percentile(outputs, percentile))
+            for states, outputs in zip(below, ranges.outputs, strict=True)
+        ),
+        max_feature=_percentile(ranges.features, percentile) if ranges.features else 0.0,
     )
 
 
-def single_layer(model: SequenceModel) -> HadamRNN:
-    """Return the model's recurrent layer if integers can run it, else raise."""
+class _Ranges:
+    """The largest magnitudes of each sequence so far."""
+
+    def __init__(self, num_layers: int) -> None:
+        self.states: list[list[float]] = [[] for _ in range(num_layers)]
+        self.outputs: list[list[float]] = [[] for _ in range(num_layers - 1)]
+        self.features: list[float] = []
+
+    def add(
+        self, model: SequenceModel, recurrent: HadamRNN, x: Tensor | Tokens, lengths: Tensor | None
+    ) -> None:
+        """Run some sequences."""
+        ends = lengths
+        for layer, (states, outputs) in enumerate(recurrent.layer_states(x, lengths)):
+            self.states[layer] += _largest(states)
+            if outputs is not None:
+                alive = 1 if ends is None else counted(outputs, ends)[:, :, None]
+                self.outputs[layer] += _largest(outputs * alive)
+                ends = None if ends is None else ends // recurrent.network.stride
+        is_scaled = recurrent.network.normalize or model.feature_scale is not None
+        if model.readouts == ("last",) and not is_scaled:
+            return  # V sees the states themselves
+        features = states.relu()
+        if not model.every_output:
+            features = recurrent.pooled_state(x, lengths, model.readouts, model.thresholds)
+        self.features += _largest(features * model.folded_readout()[0])
+
+
+def forward_layers(model: SequenceModel) -> HadamRNN:
+    """Return the model's recurrent layers if integers can run them, else raise."""
     recurrent = model.recurrent
     if not isinstance(recurrent, HadamRNN):
         raise InputError(f"Only a HadamRNN becomes integers, this model holds a {type(recurrent).__name__}.")
-    if recurrent.num_layers > 1 or recurrent.bidirectional:
-        kind = "bidirectional" if recurrent.bidirectional else f"{recurrent.num_layers} layers"
+    if recurrent.bidirectional:
         raise InputError(
-            f"An integer model has one layer that reads forwards, this one is {kind}. "
-            "Train with num_layers=1 and bidirectional=False."
+            "An integer network reads forwards, this one is bidirectional. Train it with bidirectional=False."
         )
-    model.check_paper_form()
     return recurrent
 
 

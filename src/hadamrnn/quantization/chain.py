@@ -20,7 +20,8 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.finetune import finetune
-from hadamrnn.quantization.lowering import RawInputs, lower
+from hadamrnn.quantization.inputs import RawInputs
+from hadamrnn.quantization.lowering import lower
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.training.evaluate import evaluate, is_better
 

@@ -4,7 +4,8 @@
 
 The value of y is exactly the integer network's logits, its gradient the float network's. For a linear
 recurrence that is the straight-through gradient of every rounding at every step, because rounding counts
-as the identity and W does not change. Signs are held; U, V, the biases and an embedding move.
+as the identity and W does not change. Signs are held; U, V, the biases, an embedding and what normalisation
+learns move. Its statistics are constants of the integers, so f runs in evaluation mode.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ class IntegerObjective(Objective):
         self._lower = lower
 
     def loss(self, x: Tensor, target: Tensor, lengths: Tensor | None) -> Tensor:
-        return target_loss(integer_logits(self.model, self._lower(self.model), x, lengths), target)
+        was_training = self.model.training
+        logits = integer_logits(self.model.eval(), self._lower(self.model), x, lengths)
+        self.model.train(was_training)
+        return target_loss(logits, target)
 
     def score(self, model: SequenceModel, split: Split, metric: Metric) -> float:
         return evaluate(IntegerNetwork(self._lower(model)), split, metric)

@@ -1,0 +1,112 @@
+"""What the lowest layer reads, as codes: a sensor's raw values, pixels, symbols or words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.encoding import raw_encoding
+from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.quantization.calibration import Calibration
+from hadamrnn.quantization.config import INPUT_BITS, RAW_UNIT
+
+
+@dataclass(frozen=True)
+class Coding:
+    """What the codes x mean that a layer reads: x alpha / 2^(bits - 1), for |x| <= 2^(bits - 1)."""
+
+    bits: int
+    scale: float  # alpha_i
+    is_free: bool = False  # nothing else depends on alpha_i: it may be larger
+
+    @property
+    def step(self) -> float:
+        """The value of one code."""
+        return self.scale * 2.0 ** (1 - self.bits)
+
+
+@dataclass(frozen=True)
+class RawInputs:
+    """What raw sensor codes r mean: the network's input is v = (r - offset) * scale, channel by channel.
+
+    `levels` is for codes 0, 1, ..., levels that mean r / levels (pixels: 255): they then enter exactly.
+    """
+
+    scale: Sequence[float] = ()
+    offset: Sequence[float] = ()
+    levels: int | None = None
+    unit: float = 1.0  # the sensor's value of one raw code, for the reader of the model
+
+    @classmethod
+    def standardised(cls, offset: ArrayLike, scale: ArrayLike, unit: float | None) -> RawInputs:
+        """Return the codes r of a sensor whose values r unit were standardised in training.
+
+        v = (r unit - offset) / scale = (r - offset / unit) * unit / scale
+        """
+        if unit is None:
+            raise InputError(
+                "Raw int32 codes need one unit for all channels, and these are too far apart in size: what "
+                "reaches the largest would lose the smallest. Scale the channels alike before training."
+            )
+        if unit not in RAW_UNIT:
+            raise InputError(f"raw_unit, the value of one raw code, must lie in {RAW_UNIT}, got {unit}.")
+        with np.errstate(over="ignore"):  # `raw_encoding` refuses what is not finite
+            scales, offsets = unit / np.asarray(scale, np.float64), np.asarray(offset, np.float64) / unit
+        return cls(scales.tolist(), offsets.tolist(), unit=unit)
+
+
+def input_coding(
+    model: SequenceModel,
+    calibration: Calibration,
+    activation_bits: int,
+    input_bits: int | None,
+    raw: RawInputs | None,
+) -> Coding:
+    """Return p_i and alpha_i of the lowest layer."""
+    if model.one_hot:
+        if input_bits not in (None, 2):
+            raise InputError(
+                f"One-hot inputs are exact in 2 bits, got input_bits {input_bits}. Leave it out."
+            )
+        return Coding(2, 2.0)
+    levels = None if raw is None else raw.levels
+    default = activation_bits if levels is None else levels.bit_length() + 1
+    bits = default if input_bits is None else input_bits
+    if bits not in INPUT_BITS:
+        raise InputError(f"input_bits must lie in {INPUT_BITS}, got {bits}.")
+    if levels is not None:
+        return Coding(bits, 2 ** levels.bit_length() / levels)
+    return Coding(bits, calibration.max_input or 1.0, is_free=True)
+
+
+def embedding_fields(model: SequenceModel, coding: Coding) -> dict[str, Any]:
+    """Return the codes of the embedding table, of a model that has one."""
+    if model.embedding is None:
+        return {}
+    table = model.embedding.weight.detach().double().numpy()
+    low, high = signed_range(coding.bits)
+    codes = np.clip(np.floor(table * (2 ** (coding.bits - 1) / coding.scale) + 0.5), low, high)
+    return {"embedding_int": codes.astype(np.int64)}
+
+
+def raw_fields(channels: int, raw: RawInputs | None, coding: Coding) -> dict[str, Any]:
+    """Return the encoding of raw sensor codes, where the device shall take them."""
+    if raw is None:
+        return {}
+    scale = raw.scale if raw.levels is None else [1 / raw.levels] * channels
+    offset = raw.offset if raw.levels is None else [0.0] * channels
+    if len(scale) != channels or len(offset) != channels:
+        raise InputError(
+            f"RawInputs needs a scale and an offset for each of {channels} channels, "
+            f"got {len(scale)} and {len(offset)}."
+        )
+    offsets, multipliers, shifts = raw_encoding(
+        scale, offset, input_scale=coding.scale, input_bits=coding.bits
+    )
+    return {"raw_offset": offsets, "raw_multiplier": multipliers, "raw_shift": shifts}

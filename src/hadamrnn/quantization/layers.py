@@ -1,0 +1,268 @@
+"""One layer of a float network and its ranges become an `IntegerLayer`.
+
+    x = alpha_i x_int / 2^(p_i-1)      U = alpha_U U_int / 2^(p-1)
+    h / (alpha_i alpha_U) = alpha_h h_int / 2^(p_a-1)
+    alpha_W alpha_h = 2^n_h,  n_h the smallest natural number with 2^n_h >= alpha_W max|h| / (alpha_i alpha_U)
+
+so that the codes of U and x enter the accumulator as they are. The layer above reads
+
+    y = a (h - m) + c [+ x]            y = alpha_y y_int / 2^(p_o-1)
+
+with the normalisation's a, m, c. alpha_y reaches the largest y; where x is added it is a power of two times
+alpha_i, because then x is only shifted.
+Start reading at `lower_layer`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.fixedpoint.layer import IntegerLayer, weight_frac_bits
+from hadamrnn.fixedpoint.overflow import LIMIT, AccumulatorOverflow
+from hadamrnn.network import Network
+from hadamrnn.nn.cell import HadamCell
+from hadamrnn.nn.normalization import EPSILON, UnitNorm
+from hadamrnn.nn.straight_through import quantization_codes
+from hadamrnn.quantization.inputs import Coding
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+MAX_SHIFT = 31
+MAX_GAIN_SHIFT = 30
+MAX_CODE_BITS = 16
+# How far alpha_i may be raised for the state's sake: nearer to 2 the input loses what the state gains.
+MAX_RAISE = 1.75
+
+
+@dataclass(frozen=True)
+class FloatLayer:
+    """A layer of the float network, and how large its states and outputs get."""
+
+    cell: HadamCell
+    norm: UnitNorm | None  # between it and the layer above
+    max_state: float
+    max_output: float  # of what the layer above reads; 0 of the last layer
+
+    def input_codes(self) -> tuple[Integers, float]:
+        """Return U as codes, and alpha_U."""
+        assert self.cell.weight_bits is not None
+        codes, step = quantization_codes(self.cell.input_weight.detach(), self.cell.weight_bits)
+        levels = 1 if self.cell.weight_bits == "ternary" else 1 << int(self.cell.weight_bits) - 1
+        return integers(codes), float(step) * levels
+
+    def needed_range(self, input_scale: float) -> float:
+        """Return alpha_W max|h| / (alpha_i alpha_U), which 2^n_h must reach."""
+        recurrent_scale = 2 / math.sqrt(self.cell.block_size)
+        return recurrent_scale * self.max_state / (input_scale * self.input_codes()[1])
+
+    def raised(self, coding: Coding) -> Coding:
+        """Return the coding with alpha_i raised until max|h| fills its range, where n_h is then one less.
+
+        The range of h is a power of two times alpha_i: left as it comes, up to half of it is never used.
+        Every step rounds the state, so its grid matters more than the input's.
+        """
+        needed = self.needed_range(coding.scale)
+        shift = hidden_shift(needed)
+        # Slightly more, so rounding cannot leave max|h| outside the range.
+        factor = (1 + 1e-9) * math.ldexp(needed, 1 - shift)
+        if not coding.is_free or shift == 0 or factor > MAX_RAISE:
+            return coding
+        return replace(coding, scale=coding.scale * factor)
+
+
+@dataclass(frozen=True)
+class LoweredLayer:
+    """An integer layer and what its codes mean."""
+
+    layer: IntegerLayer
+    state_step: float  # of h
+    output: Coding | None  # of what the layer above reads; None of the last layer
+
+
+def lower_layer(
+    network: Network, index: int, floats: FloatLayer, coding: Coding, above: FloatLayer | None
+) -> LoweredLayer:
+    """Return layer `index` in integers.
+
+    Args:
+        network: of the integer model: its activation_bits are set.
+        floats: the layer.
+        coding: what it reads.
+        above: the layer that reads it; None for the last one.
+    """
+    assert network.activation_bits is not None
+    cell = floats.cell
+    codes, input_range = floats.input_codes()
+    unit = coding.scale * input_range
+    shift = hidden_shift(floats.needed_range(coding.scale))
+    state_step = unit * (2**shift * math.sqrt(cell.block_size) / 2) * 2.0 ** (1 - network.activation_bits)
+    columns = cell.column_signs()
+    fields: dict[str, Any] = {
+        "network": network,
+        "index": index,
+        "input_bits": coding.bits,
+        "signs": integers(cell.signs()),
+        "column_signs": None if columns is None else integers(columns),
+        "input_weight_int": codes,
+        "hidden_shift": shift,
+        "input_bias_shift": 0,
+    }
+    output = None
+    if above is not None:
+        skips = network.skip and index_reads(network, index) == cell.hidden_size
+        output, handed_up = _handed_up(network, floats, coding if skips else None, state_step, above)
+        fields |= handed_up
+    frac_bits = max(network.activation_bits - shift, weight_frac_bits(network) + coding.bits - 1)
+    return LoweredLayer(_with_accumulator(fields, frac_bits, cell.input_bias, unit), state_step, output)
+
+
+def index_reads(network: Network, index: int) -> int | None:
+    """Return how many numbers layer `index` reads that could be added to its outputs; None for ids."""
+    return None if index == 0 and network.takes_ids else network.cell_input_sizes[index]
+
+
+def hidden_shift(scaled_state: float) -> int:
+    """Return n_h, the smallest natural number (0 included) with 2^n_h >= alpha_W max|h|.
+
+    >>> [hidden_shift(state) for state in (0.0, 1.0, 1.001, 8.0)]
+    [0, 0, 1, 3]
+    """
+    shift = 0
+    while 2.0**shift < scaled_state and shift <= MAX_SHIFT:
+        shift += 1
+    return shift
+
+
+def bias_codes(bias: NDArray[np.float64], unit: float, bits: int) -> tuple[NDArray[np.int64], int]:
+    """Return codes of `bits` bits and the smallest shift s >= 0 with bias ~ codes 2^s unit.
+
+    >>> codes, shift = bias_codes(np.array([5.0, -40.0]), unit=1.0, bits=6)
+    >>> codes.tolist(), shift
+    ([3, -20], 1)
+    """
+    low, high = signed_range(bits)
+    for shift in range(MAX_SHIFT + 1):
+        codes = np.floor(bias / (unit * 2.0**shift) + 0.5)
+        if codes.min() >= low and codes.max() <= high:
+            return codes.astype(np.int64), shift
+    raise InputError(
+        f"A bias of {np.abs(bias).max():.3g} dwarfs its unit {unit:.3g}: no shift up to {MAX_SHIFT} fits it "
+        f"into {bits} bits. Train with smaller biases or larger weights."
+    )
+
+
+def _handed_up(
+    network: Network, floats: FloatLayer, skipped: Coding | None, state_step: float, above: FloatLayer
+) -> tuple[Coding, dict[str, Any]]:
+    """Return what the layer above reads, and the fields that make it so.
+
+    The layer above reads sums of `stride` codes, and means of their values: one code of a sum is worth 1 /
+    stride of one of y.
+    """
+    assert network.activation_bits is not None
+    more_bits = (network.stride - 1).bit_length()
+    if not network.scales_layers:
+        if network.activation_bits + more_bits > MAX_CODE_BITS:
+            raise InputError(
+                f"{network.stride} states of {network.activation_bits} bits must add up to {MAX_CODE_BITS}. "
+                f"Use activation_bits {MAX_CODE_BITS - more_bits}, or train with normalize."
+            )
+        bits = network.activation_bits
+        return _summed(network.stride, bits, state_step), {"output_bits": bits}
+    bits = min(network.activation_bits, MAX_CODE_BITS - more_bits)
+    range_needed = floats.max_output or 1.0
+    fields: dict[str, Any] = {"output_bits": bits}
+    if skipped is None:
+        output = _summed(network.stride, bits, range_needed * 2.0 ** (1 - bits), is_free=True)
+        output = above.raised(output)
+    else:
+        shift = math.ceil(math.log2(range_needed / skipped.step)) - (bits - 1)
+        fields["skip_shift"] = -shift
+        output = _summed(network.stride, bits, skipped.step * 2.0**shift)
+    output_step = output.step * network.stride
+    return output, fields | _gains(floats, state_step, output_step, network.activation_bits)
+
+
+def _summed(stride: int, bits: int, step: float, *, is_free: bool = False) -> Coding:
+    """Return the coding of sums of `stride` codes of `bits` bits, of which one is worth `step`."""
+    bits += (stride - 1).bit_length()
+    return Coding(bits, step / stride * 2.0 ** (bits - 1), is_free)
+
+
+def _gains(floats: FloatLayer, state_step: float, output_step: float, bits: int) -> dict[str, Any]:
+    """Return a and c as codes: y_int = (gain h_int + (offset << offset_shift)) / 2^gain_shift.
+
+        gain / 2^gain_shift ~ a state_step / output_step
+
+    A gain's rounding counts as much as the states of its unit move: one that never moves may have any gain.
+    The offset makes up for it at their mean m.
+    """
+    scale, mean, spread, shift_up = _affine(floats)
+    wanted = scale * (state_step / output_step)
+    low, high = signed_range(bits)
+    best: tuple[float, dict[str, Any]] | None = None
+    for gain_shift in range(MAX_GAIN_SHIFT + 1):
+        gain = np.clip(np.floor(wanted * 2.0**gain_shift + 0.5), low, high)
+        error = float(np.square((gain * 2.0**-gain_shift - wanted) * spread).sum())
+        if best is not None and error >= best[0]:
+            continue
+        offset = shift_up / output_step * 2.0**gain_shift - gain * (mean / state_step)
+        codes, offset_shift = bias_codes(offset, 1.0, bits)
+        largest = np.abs(gain) * -low + np.abs(codes) * 2.0**offset_shift
+        if largest.max() + 2.0**gain_shift < LIMIT:
+            fields = {"gain_shift": gain_shift, "offset_int": codes, "offset_shift": offset_shift}
+            best = error, {"gain_int": gain.astype(np.int64), **fields}
+    if best is None:
+        raise InputError(
+            f"No gains of {bits} bits bring states up to {floats.max_state:.3g} to outputs up to "
+            f"{floats.max_output:.3g}. Train with other activation_bits."
+        )
+    return best[1]
+
+
+def _affine(floats: FloatLayer) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return a, m, s and c of y = a (h - m) + c, and of the states' spread s; without a norm y = h."""
+    ones, norm = np.ones(floats.cell.hidden_size), floats.norm
+    if norm is None:
+        return ones, 0 * ones, ones, 0 * ones
+    var = floats_of(norm.running_var)
+    scale = floats_of(norm.weight) / np.sqrt(var + EPSILON)
+    return scale, floats_of(norm.running_mean), np.sqrt(var), floats_of(norm.bias)
+
+
+def _with_accumulator(
+    fields: dict[str, Any], frac_bits: int, bias: Tensor | None, unit: float
+) -> IntegerLayer:
+    """Return the layer with the most fractional bits of the accumulator that int32 can be proven to hold."""
+    activation_bits = fields["network"].activation_bits
+    fewest = activation_bits - fields["hidden_shift"]
+    while True:
+        if bias is not None:
+            codes, fields["input_bias_shift"] = bias_codes(
+                floats_of(bias), unit * 2.0**-frac_bits, activation_bits
+            )
+            fields["input_bias_int"] = codes.astype(np.int16)
+        try:
+            return IntegerLayer(**fields, accumulator_frac_bits=frac_bits)
+        except AccumulatorOverflow:
+            if frac_bits == fewest:
+                raise
+        frac_bits -= 1
+
+
+def floats_of(values: Tensor) -> Floats:
+    return values.detach().double().numpy()
+
+
+def integers(codes: Tensor) -> Integers:
+    return codes.detach().to(torch.int64).numpy()

@@ -1,0 +1,303 @@
+"""Networks that forget, count and stack: the integer network is the float network, up to its roundings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from hadamrnn.baselines.networks import build_model
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.network import Network
+from hadamrnn.nn.cell import HadamCell
+from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.normalization import UnitNorm
+from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.quantization.calibration import Calibration, calibrate
+from hadamrnn.quantization.inputs import Coding, RawInputs
+from hadamrnn.quantization.layers import FloatLayer, LoweredLayer
+from hadamrnn.quantization.lowering import float_layers, lower, lower_layers
+from hadamrnn.quantization.network import IntegerNetwork
+from tests.family_models import family_network
+
+LEVELS = 255
+TIME = 12  # three layers of stride 3 make a step at least
+
+
+def drawn_model(network: Network, seed: int) -> tuple[SequenceModel, Tensor]:
+    """Return a float64 network as training leaves it, statistics and all, and inputs without rounding."""
+    torch.manual_seed(seed)
+    model = build_model(network).double()
+    x = drawn_inputs(network)
+    with_statistics(model, x)
+    if model.thresholds is not None:
+        model.set_thresholds(x)
+    return model, x
+
+
+def drawn_inputs(network: Network) -> Tensor:
+    if network.takes_ids:
+        return torch.randint(0, network.vocabulary_size or network.input_size, (6, TIME))
+    return torch.randint(0, LEVELS + 1, (6, TIME, network.input_size)).double() / LEVELS
+
+
+def with_statistics(model: SequenceModel, x: Tensor) -> None:
+    """Let normalisation see a batch, and give each unit a scale and a bias of its own."""
+    for module in model.modules():
+        if isinstance(module, UnitNorm):
+            nn.init.uniform_(module.weight, -0.5, 1.5)
+            nn.init.uniform_(module.bias, -0.5, 0.5)
+    model.train()
+    model(x)
+    model.eval()
+
+
+def lowered(model: SequenceModel, x: Tensor, bits: int) -> tuple[Calibration, IntegerModel]:
+    raw = None if model.takes_ids else RawInputs(levels=LEVELS)
+    calibration = calibrate(model, [(x, None)])
+    integer = lower(model, calibration, activation_bits=bits, raw=raw)
+    if integer.embedding_int is not None:  # read the table as the integers do: its rounding is not at stake
+        assert model.embedding is not None
+        step = integer.input_scale / 2 ** (integer.input_bits - 1)
+        model.embedding.weight.data = torch.from_numpy(integer.embedding_int * step)
+    return calibration, integer
+
+
+class ErrorBound:
+    """The largest error of each logit, from every rounding on its way.
+
+    Vectors are bounded in their 2-norm: W is orthogonal and leaks only shrink, sigma and sums of means are
+    1-Lipschitz, so the errors of the steps of a layer at most add up.
+    """
+
+    def __init__(self, model: SequenceModel, calibration: Calibration, integer: IntegerModel) -> None:
+        assert isinstance(model.recurrent, HadamRNN)
+        self.model, self.integer = model, integer
+        self.stack = float_layers(model.recurrent, calibration)
+        coding = Coding(integer.input_bits, integer.input_scale)
+        self.layers = lower_layers(integer.network, self.stack, coding)
+
+    def of_logits(self, x: Tensor) -> float:
+        integer, network = self.integer, self.integer.network
+        assert isinstance(self.model.recurrent, HadamRNN)
+        rows = self.model.recurrent.layer_states(Tokens(x, self.model.embedding) if network.takes_ids else x)
+        read, steps = 0.0, TIME
+        for floats, layer, (states, _) in zip(self.stack, self.layers, rows, strict=True):
+            state = steps * (self.of_step(floats, layer) + norm(floats.cell.quantized_weight()) * read)
+            if layer.output is not None:
+                read = self.of_output(floats, layer, state, read, states)
+                steps //= network.stride
+        weight = np.abs(integer.output_weight_int.astype(float)) * integer.logit_scale
+        bias = 0.5 * 2.0**integer.output_bias_shift * integer.logit_scale
+        return float((weight @ self.of_features(state, rows[-1][0])).max() + bias) * (1 + 1e-9)
+
+    def of_step(self, floats: FloatLayer, lowered_layer: LoweredLayer) -> float:
+        """Of one step of a layer: state, clipping at the very top, multiplier, leak, bias, product."""
+        layer = lowered_layer.layer
+        unit = 1 / np.sqrt(layer.block_size) / 2**layer.state_shift  # of the accumulator, in codes
+        multiplier = 2.0 ** (layer.activation_bits - 17)
+        bias = 0.5 * 2**layer.input_bias_shift * unit
+        codes = 0.5 + 1.0 + multiplier + (0.5 * unit if layer.network.leak else 0) + bias + 0.5 * unit
+        return float(np.sqrt(layer.hidden_size) * codes * lowered_layer.state_step)
+
+    def of_output(
+        self, floats: FloatLayer, lowered_layer: LoweredLayer, state: float, read: float, states: Tensor
+    ) -> float:
+        """Of what the layer above reads."""
+        layer, output = lowered_layer.layer, lowered_layer.output
+        assert output is not None
+        if layer.gain_int is None:
+            return state
+        step = output.step * layer.network.stride
+        wanted = np.ones(layer.hidden_size) if floats.norm is None else floats.norm.folded()[0].numpy()
+        mean = np.zeros(layer.hidden_size) if floats.norm is None else floats.norm.running_mean.numpy()
+        gain = layer.gain_int * 2.0**-layer.gain_shift * step / lowered_layer.state_step
+        rounded = np.abs((gain - wanted) * (np.abs(states.numpy() - mean).max((0, 1))))
+        codes = 0.5 + 1.0 + 0.5 * 2.0 ** (layer.offset_shift - layer.gain_shift)
+        skip = 0.0 if layer.skip_shift is None else np.sqrt(layer.hidden_size) * 1.5 * step + read
+        own = np.abs(gain).max() * state + np.linalg.norm(rounded)
+        return float(own + np.sqrt(layer.hidden_size) * codes * step + skip)
+
+    def of_features(self, state: float, states: Tensor) -> Any:
+        """Of each feature in codes, given the error of the last layer's states."""
+        integer, step = self.integer, self.layers[-1].state_step
+        if integer.feature_shift is None or integer.feature_multiplier is None:
+            return np.full(integer.network.num_features, state / step)
+        theta = torch.zeros(1, integer.hidden_size).double()
+        theta = theta if self.model.thresholds is None else self.model.thresholds
+        near = [((states - row).abs() <= state + 1.5 * step).double().mean(1).max(0).values for row in theta]
+        units = integer.hidden_size
+        values = {
+            "last": np.full(units, state / step),
+            "mean": np.full(units * len(theta), state / step + 1.0),  # and the threshold's rounding
+            "positive": torch.cat(near).numpy(),
+            "max": np.full(units, state / step),
+        }
+        tops = {"positive": 1.0, "mean": 2.0**integer.activation_bits}
+        codes, least = [], 2.0 ** (integer.activation_bits - 1)
+        for kind, multiplier in zip(integer.network.readouts, integer.feature_multiplier, strict=True):
+            relative = 2.0**-14  # of the multiplier and of the rate
+            codes.append((values[kind] + tops.get(kind, least) * relative) * multiplier * 2.0**15)
+        return np.concatenate(codes) * 2.0 ** -integer.feature_shift.astype(float) + 0.5
+
+
+def norm(matrix: Tensor) -> float:
+    return float(torch.linalg.matrix_norm(matrix.detach(), 2))
+
+
+@given(seed=st.integers(0, 2**31), bits=st.integers(10, 16))
+@settings(max_examples=60, deadline=None)
+def test_the_family_stays_within_the_rounding_of_every_step(seed: int, bits: int) -> None:
+    network = replace(family_network(np.random.default_rng(seed)), activation_bits=None)
+    model, x = drawn_model(network, seed)
+    try:
+        calibration, integer = lowered(model, x, bits)
+    except InputError as error:  # sums of so many states of so many bits: no other reason
+        assert "must add up to" in str(error) and not network.normalize and not network.skip
+        return
+
+    logits = IntegerNetwork(integer)(x)
+
+    with torch.no_grad():
+        difference = float((logits - model(x)).abs().max())
+        assert difference <= ErrorBound(model, calibration, integer).of_logits(x)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_more_bits_take_the_errors_away(seed: int) -> None:
+    """Six more bits: about 64 times smaller, whatever the network; but a count of states may jump."""
+    readouts = [("last",), ("mean",), ("mean", "max", "last")][seed % 3]
+    network = family_network(np.random.default_rng(seed), readouts=readouts, activation_bits=None)
+    errors = []
+    for bits in (8, 14):
+        model, x = drawn_model(network, seed)
+        _, integer = lowered(model, x, bits)
+        with torch.no_grad():
+            errors.append(float((IntegerNetwork(integer)(x) - model(x)).abs().max()))
+
+    assert errors[1] < errors[0] / 4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_layers": 2, "normalize": True, "skip": True, "leak": (1, 3)},
+        {"layer_sizes": (8, 16), "stride": 2},
+        {"num_layers": 2, "recurrence": "relu", "switches": "rows+columns"},
+    ],
+)
+@pytest.mark.parametrize("kind", ["dense", "one_hot", "embedded"])
+def test_a_network_put_together_by_hand_lowers_as_its_description_does(
+    options: dict[str, Any], kind: str
+) -> None:
+    torch.manual_seed(0)
+    recurrent = HadamRNN(3, 16, batch_first=True, num_blocks=2, **options)
+    embedding = nn.Embedding(6, 3) if kind == "embedded" else None
+    shape: dict[str, Any] = {"embedding": embedding, "one_hot": kind == "one_hot"}
+    normalize = bool(options.get("normalize"))
+    by_hand = SequenceModel(recurrent, 2, readouts=("max", "mean"), normalize=normalize, **shape).double()
+    x = torch.rand(5, TIME, 3).double() if kind == "dense" else torch.randint(0, 3, (5, TIME))
+    with_statistics(by_hand, x)
+    vocabulary = 6 if kind == "embedded" else None
+    described = build_model(
+        Network(
+            3,
+            16,
+            2,
+            num_blocks=2,
+            readouts=("max", "mean"),
+            input_kind=kind,
+            vocabulary_size=vocabulary,
+            **options,
+        )
+    ).double()
+    described.load_state_dict(by_hand.state_dict(), strict=False)  # by hand, the last layer has a norm too
+
+    integers = [lower(model, calibrate(model, [(x, None)])) for model in (by_hand, described.eval())]
+
+    assert integers[0] == integers[1]
+
+
+def test_scales_of_one_side_alone_lower_too() -> None:
+    """By hand, layers may be normalised where what V sees is not, and the other way round."""
+    for layers, features in ((True, False), (False, True)):
+        torch.manual_seed(0)
+        recurrent = HadamRNN(3, 16, 2, batch_first=True, normalize=layers)
+        model = SequenceModel(recurrent, 2, normalize=features).double()
+        x = torch.rand(5, TIME, 3).double()
+        with_statistics(model, x)
+
+        integer = lower(model, calibrate(model, [(x, None)]), activation_bits=16)
+
+        assert integer.network.normalize
+        with torch.no_grad():
+            torch.testing.assert_close(IntegerNetwork(integer)(x), model(x), rtol=0, atol=5e-3)
+
+
+@torch.no_grad()
+def test_calibration_sees_every_layer_within_its_lengths_and_leaves_the_statistics_alone() -> None:
+    network = Network(3, 8, 2, num_layers=2, normalize=True, stride=2, readouts=("mean", "max"))
+    model, x = drawn_model(network, 0)
+    recurrent, lengths = model.recurrent, torch.tensor([12, 3, 1, 0, 7, 12])
+    assert isinstance(recurrent, HadamRNN)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+
+    found = calibrate(model.train(), [(x[:4], lengths[:4]), (x[4:], lengths[4:])])
+
+    assert model.training
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    model.eval()
+    rows = [x[row : row + 1, : int(length)] for row, length in enumerate(lengths) if length > 0]
+    below = [recurrent.layer_states(row)[0] for row in rows]
+    assert found.below[0].max_state == largest([states for states, _ in below])
+    assert found.below[0].max_output == largest([y for _, y in below if y is not None])
+    rows = [row for row in rows if row.shape[1] >= 2]  # of which the upper layer makes a step
+    assert found.max_state == largest([recurrent.layer_states(row)[1][0] for row in rows])
+    scales = model.folded_readout()[0]
+    features = [recurrent.pooled_state(row, None, ("mean", "max")) * scales for row in rows]
+    assert found.max_feature == pytest.approx(largest(features), rel=1e-12)
+    assert (found.seq_length, found.samples) == (12, 6)
+
+
+def largest(parts: list[Tensor]) -> float:
+    return max(float(part.abs().max()) for part in parts)
+
+
+def test_a_unit_that_never_moves_does_not_coarsen_the_gains_of_others() -> None:
+    """Its variance is zero, so its scale is some three hundred times its weight."""
+    network = Network(3, 16, 2, num_layers=2, num_blocks=16, normalize=True, input_bias=False)
+    model, x = drawn_model(network, 0)
+    cell = model.recurrent.cells[0]  # type: ignore[index]
+    assert isinstance(cell, HadamCell)
+    cell.input_weight.data[3] = 0.0
+    with_statistics(model, x)
+
+    gains = lower(model, calibrate(model, [(x, None)])).layers[0].gain_int
+
+    assert gains is not None
+    assert np.abs(np.delete(gains, 3)).max() >= 2**10  # the others use all of their bits
+
+
+def test_states_too_wide_for_a_stride_are_refused_with_the_way_out() -> None:
+    model, x = drawn_model(Network(3, 8, 2, num_layers=2, stride=4), 0)
+
+    with pytest.raises(InputError, match=r"4 states of 15 bits .* Use activation_bits 14"):
+        lower(model, calibrate(model, [(x, None)]), activation_bits=15)
+    assert lower(model, calibrate(model, [(x, None)]), activation_bits=14).layers[1].input_bits == 16
+
+
+def test_sums_hold_as_many_steps_as_they_can() -> None:
+    model, x = drawn_model(Network(3, 8, 2, readouts=("mean",)), 0)
+    calibration = calibrate(model, [(x, None)])
+
+    assert [lower(model, calibration, activation_bits=bits).longest for bits in (12, 16)] == [65535, 32767]
+    plain, x = drawn_model(Network(3, 8, 2), 0)
+    assert lower(plain, calibrate(plain, [(x, None)])).longest == 0
