@@ -221,24 +221,28 @@ def test_without_an_input_bias_padding_leaves_the_state_at_rest(draw: Draw) -> N
     assert not end.any()
 
 
-def test_hidden_input_is_dropout_for_numbers_and_padding_for_words(digits: Splits) -> None:
-    config = make_config(task="digits", epochs=1, input_dropout=0.25)
-    trainer = Trainer(build(config, digits), digits, config)
-    numbers = torch.ones(200, 50, 1)
-    hidden = trainer._disturb(numbers)
-    words = trainer._disturb(torch.full((200, 50), 7))
+def test_the_last_weights_are_kept_where_validation_is_to_choose_nothing(draw: Draw) -> None:
+    trainer = trainer_of(draw, dataclasses.replace(SHORT, keep="last", learning_rate=1e-3))
+    trainer.step()
+    trainer.validate()
+    with torch.no_grad():
+        trainer.model.readout.weight.zero_()  # worse than any that has learnt
+    _, kept = trainer.validate()
 
-    assert hidden.unique().tolist() == pytest.approx([0.0, 4 / 3])
-    assert float((hidden == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
-    assert set(words.unique().tolist()) == {0, 7}
-    assert float((words == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
+    assert kept and not trainer.best_model().readout.weight.any()
 
 
-def test_one_hot_ids_cannot_be_hidden() -> None:
-    splits = load_task("copy", delay=1, sentence_length=1, train_size=3, validation_size=2, test_size=1)
-    config = make_config(task="copy", epochs=1, input_dropout=0.1)
-    with pytest.raises(InputError, match="one-hot"):
-        Trainer(build(config, splits), splits, config)
+def test_weight_decay_shrinks_weights_and_leaves_signs_alone(draw: Draw) -> None:
+    trainer = trainer_of(draw, dataclasses.replace(SHORT, weight_decay=10.0, sign_learning_rate=0.0))
+    signs, before = (
+        [latent.clone() for latent in trainer._signs],
+        float(trainer.model.readout.weight.norm().detach()),
+    )
+    for _ in range(5):
+        trainer.step()
+
+    assert float(trainer.model.readout.weight.norm().detach()) < 0.97 * before
+    assert all(torch.equal(now, then) for now, then in zip(trainer._signs, signs, strict=True))
 
 
 def test_the_average_is_an_exponential_average_of_the_weights(draw: Draw) -> None:

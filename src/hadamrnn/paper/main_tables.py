@@ -38,6 +38,8 @@ _TASKS = (
     Task("qqp", "QQP", 128, 256, 1, epochs=50, vocabulary_size=30_522, note=EMBEDDING_NOTE),
     Task("har2", "HAR-2", 128, 9, 1, note=HAR2_NOTE),
     Task("dsa19", "DSA-19", 125, 45, 19, note=CHOSEN_NOTE),
+    Task("har6", "UCI HAR, six activities", 128, 9, 6),
+    Task("google12", "Google-12", 99, 32, 12),
 )
 TASKS: dict[str, Task] = {task.name: task for task in _TASKS}
 

@@ -31,7 +31,7 @@ def measure_run(setup: Setup, path: Path, splits: Splits, ended: str = "finished
     rows = [asdict(row) for row in folder.rows()]
     # A run that diverged has no `Outcome` to ask.
     choose = max if splits.metric == "accuracy" else min
-    best = choose(rows, key=lambda row: row["validation_metric"])
+    best = rows[-1] if config.keep == "last" else choose(rows, key=lambda row: row["validation_metric"])
     return Result(
         experiment=setup.key,
         preset=str(config.preset),

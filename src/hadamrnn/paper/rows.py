@@ -8,13 +8,13 @@ Nothing here imports torch.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.fixedpoint.baseline_cost import baseline_size
 from hadamrnn.fixedpoint.cost import network_size
-from hadamrnn.network import Network
+from hadamrnn.network import BEYOND_PAPER, Network
 
 
 @dataclass(frozen=True)
@@ -55,22 +55,32 @@ class Setup:
 
     >>> setup("pmnist", 512, 4, num_blocks=8).key
     'pmnist-512-4bit-q8'
+    >>> setup("har6", 64, 4, 8, num_layers=2, leak=(1, 2), readouts=("mean", "max"), normalize=True).key
+    'har6-64x64-4bit-q8-k1.2-mean-max-normalize'
     """
 
     task: str
     network: Network
     learning_rate: float | None = None
+    task_options: dict[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def key(self) -> str:
         """The name of this setup in files and on the command line."""
         network, bits = self.network, self.network.weight_bits
-        parts = [self.task, *([] if network.is_hadamard else [network.model]), str(network.hidden_size)]
+        parts = [self.task, *([] if network.is_hadamard else [network.model])]
+        parts += ["x".join(map(str, network.widths))]
         parts.append(f"{bits}bit" if isinstance(bits, int) else bits or "fp")
         parts += [f"q{network.num_blocks}"] if network.num_blocks > 1 else []
         parts += [network.recurrence] if network.recurrence != "linear" else []
         parts += ["columns"] if network.column_switches else []
+        parts += ["k" + ".".join(map(str, network.leak))] if network.leak else []
+        parts += network.readouts if network.is_pooled else []
+        parts += [f"t{network.thresholds}"] if network.thresholds else []
+        parts += [name for name in ("normalize", "skip") if getattr(network, name)]
+        parts += [f"s{network.stride}"] if network.stride > 1 else []
         parts += [] if network.input_bias else ["unbiased"]
+        parts += [name if value is True else f"{name}{value}" for name, value in self.task_options.items()]
         parts += [f"lr{self.learning_rate:g}"] if self.learning_rate is not None else []
         return "-".join(parts)
 
@@ -79,11 +89,14 @@ class Setup:
         """What to change in a preset; whether b_i is learnt is left to it, unless the setup has none."""
         network = self.network
         names = ["hidden_size", "weight_bits", "model"]
-        names += ["num_blocks", "recurrence", "switches"] if network.is_hadamard else []
+        if network.is_hadamard:
+            names += ["num_blocks", "recurrence", "switches", "num_layers", *BEYOND_PAPER]
         names += [] if network.input_bias else ["input_bias"]
         settings: dict[str, Any] = {name: getattr(network, name) for name in names}
         if self.learning_rate is not None:
             settings["learning_rate"] = self.learning_rate
+        if self.task_options:
+            settings["task_options"] = self.task_options
         return settings
 
     def kilobytes(
@@ -110,11 +123,12 @@ def setup(
     num_blocks: int = 1,
     *,
     learning_rate: float | None = None,
+    task_options: dict[str, Any] | None = None,
     **fields: Any,
 ) -> Setup:
     """Return a setup by the fields of its network that the tables name."""
     network = Network(hidden_size=hidden_size, weight_bits=weight_bits, num_blocks=num_blocks, **fields)
-    return Setup(task, network, learning_rate)
+    return Setup(task, network, learning_rate, task_options or {})
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,7 @@ class TrainingConfig:
     adam_beta2: Between0And1 = option(
         0.999, "Adam's memory of squared gradients; less where the loss falls fast"
     )
+    weight_decay: NotNegative = option(0.0, "of AdamW: the share of a weight lost a step, times the rate")
     sign_learning_rate: NotNegative | None = option(None, "of the signs; none is the learning rate")
     sign_freeze_epoch: NotNegative | None = option(None, "when signs stop: 0 holds them, none never")
     negative_signs: Share | None = option(
@@ -76,6 +77,13 @@ class TrainingConfig:
         0.0, "standard deviation of what is added to numbers, anew in each step"
     )
     input_dropout: Dropout = option(0.0, "share of the input (numbers, or embedded words) that a step hides")
+    time_shift: Annotated[int, Range(0, 10**6)] = option(
+        0, "steps by which numbers come earlier or later at most, anew for each row and step"
+    )
+    time_mask: Annotated[int, Range(0, 10**6)] = option(0, "widest band of steps that is hidden")
+    channel_mask: Annotated[int, Range(0, MAX_SIZE)] = option(0, "widest band of channels that is hidden")
+    channel_gain: NotNegative = option(0.0, "standard deviation of the logarithm of each channel's gain")
+    channel_offset: NotNegative = option(0.0, "standard deviation of what each channel is moved by")
     embedding_scale: Positive = option(1.0, "standard deviation of the embedding at the start")
     gradient_clip: Positive | None = option(None, "largest norm of the gradient; none does not clip")
     weight_clip: Annotated[float, Range(1, 3e38, "(]")] | None = option(
@@ -83,6 +91,9 @@ class TrainingConfig:
     )
     weight_average: Between0And1 | None = option(
         None, "keep an exponential average of the weights with this factor a step, as 0.999"
+    )
+    keep: Literal["best", "last"] = option(
+        "best", "the weights that a run ends with: best by validation, or last"
     )
     patience: Count | None = option(
         None, "validations without progress that end the run, counted once a cosine has fallen; none never"
@@ -182,8 +193,13 @@ def _flat(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _join(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both, `above` winning; to set epochs unsets steps and the other way round."""
+    """Return both, `above` winning; to set epochs unsets steps and the other way round.
+
+    One width for all layers, or their number, takes the place of single widths.
+    """
     joined = {**below, **above}
+    if above.keys() & {"hidden_size", "num_layers"}:
+        joined["layer_sizes"] = above.get("layer_sizes", ())
     for name, other in (("epochs", "steps"), ("steps", "epochs")):
         if above.get(name) is not None and above.get(other) is None:
             joined[other] = None

@@ -77,6 +77,22 @@ BEST_IOT: Values = {
     "weight_average": 0.99,
     "input_dropout": 0.3,
 }
+# Beyond the paper: layers that forget at several paces, normalised in between, of which V sees the mean and
+# the maximum over all steps. On UCI HAR's held-out people (27 to 30) two layers of 64 units gain 2 points by
+# the maximum; a third layer, one layer of 256 units, noise and random gains and offsets gain nothing.
+STACK: Values = {
+    "num_blocks": 8,
+    "leak": (1, 2, 3, 4, 5, 6),
+    "readouts": ("mean", "max"),
+    "normalize": True,
+    "batch_size": 64,
+    "learning_rate": 3e-3,
+    "gradient_clip": 1.0,
+    "weight_average": 0.99,
+}
+STACK_HAR: Values = {**STACK, "hidden_size": 64, "num_layers": 2, "epochs": 10}
+# Words begin earlier or later in their second.
+STACK_WORDS: Values = {**STACK, "stride": 2, "time_shift": 8, "weight_average": 0.998}
 
 PRESETS: dict[str, dict[str, Values]] = {
     "paper": {
@@ -114,10 +130,10 @@ PRESETS: dict[str, dict[str, Values]] = {
         "imdb": {**BEST_IMDB, "hidden_size": 128, "epochs": 1},
         "sst2": {**BEST_GLUE, "hidden_size": 128, "epochs": 1},
         "qqp": {**BEST_GLUE, "hidden_size": 128, "num_blocks": 4, "epochs": 1},
-        "har2": {"hidden_size": 256, "num_blocks": 2, "epochs": 20},
-        "dsa19": {"hidden_size": 256, "num_blocks": 16, "epochs": 20},
-        "har6": {"hidden_size": 256, "num_blocks": 16, "epochs": 20},
-        "google12": {"hidden_size": 256, "num_blocks": 16, "epochs": 8},
+        "har2": {**STACK_HAR, "stride": 2, "epochs": 6},
+        "dsa19": {**STACK_HAR, "stride": 2, "epochs": 10},
+        "har6": {**STACK_HAR, "stride": 2, "epochs": 6},
+        "google12": {**STACK_WORDS, "hidden_size": 64, "num_layers": 2, "epochs": 6},
         "etth1": {"hidden_size": 128, "num_blocks": 16, "epochs": 5},
         "etth2": {"hidden_size": 128, "num_blocks": 16, "epochs": 5},
         "digits": {"hidden_size": 64, "epochs": 40, "batch_size": 32, "learning_rate": 3e-3},
@@ -132,10 +148,10 @@ PRESETS: dict[str, dict[str, Values]] = {
         "imdb": {**BEST_IMDB, "hidden_size": 512},
         "sst2": {**BEST_GLUE, "hidden_size": 128},
         "qqp": {**BEST_GLUE, "hidden_size": 512, "num_blocks": 4},
-        "har2": {**BEST_IOT, "num_blocks": 2},
-        "dsa19": {**BEST_IOT, "num_blocks": 16},
-        "har6": {**BEST_IOT, "num_blocks": 16},
-        "google12": {**BEST_IOT, "num_blocks": 16},
+        "har2": STACK_HAR,
+        "dsa19": {**STACK, "hidden_size": 128, "num_layers": 2, "epochs": 20},
+        "har6": STACK_HAR,
+        "google12": {**STACK_WORDS, "layer_sizes": (64, 128, 128), "epochs": 12},
         "etth1": {**BEST_IOT, "num_blocks": 16, "epochs": 10},
         "etth2": {**BEST_IOT, "num_blocks": 16, "epochs": 10},
         "digits": {"hidden_size": 128, "epochs": 100, "batch_size": 32, "learning_rate": 2e-3},

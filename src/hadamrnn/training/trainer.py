@@ -19,6 +19,7 @@ from hadamrnn.nn.normalization import RunningMoments
 from hadamrnn.nn.storage import check_finite
 from hadamrnn.training.checkpoint import Counters, adam_tensors, restore_adam
 from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.disturbance import check_disturbance, disturb
 from hadamrnn.training.draws import Draws
 from hadamrnn.training.evaluate import is_better
 from hadamrnn.training.objective import Objective
@@ -58,10 +59,7 @@ class Trainer:
     ) -> None:
         if not splits.train.labelled:
             raise InputError("Training needs labels, and this training split has none.")
-        if config.input_dropout and splits.one_hot:
-            raise InputError("input_dropout hides numbers or embedded words, and these ids are one-hot.")
-        if config.input_noise and splits.vocabulary_size is not None:
-            raise InputError(f"input_noise is added to numbers, and the task {splits.task} has ids.")
+        check_disturbance(config, splits)
         self.config = config
         self.splits = splits
         self.processes = processes or Processes()
@@ -81,8 +79,14 @@ class Trainer:
         self._model_draws = True  # until the first step shows otherwise
         learnt = {id(latent) for latent in self._signs}
         others = [parameter for parameter in model.parameters() if id(parameter) not in learnt]
-        self.optimizer = torch.optim.Adam(
-            [{"params": group} for group in (others, self._signs) if group],
+        # Decay pulls at weights alone: signs have no size.
+        decays = (config.weight_decay, 0.0)
+        self.optimizer = torch.optim.AdamW(
+            [
+                {"params": group, "weight_decay": decay}
+                for group, decay in zip((others, self._signs), decays, strict=True)
+                if group
+            ],
             lr=config.learning_rate,
             betas=(0.9, config.adam_beta2),
             fused=True,
@@ -110,7 +114,7 @@ class Trainer:
         self._draws.generator.manual_seed(self.schedule.dropout_seed(step, self.processes.rank))
         x, target, lengths = self.splits.train.batch(self._samples(step))
         assert target is not None
-        loss = self._batch_loss(self._disturb(self._cast(x)), self._cast(target), lengths)
+        loss = self._batch_loss(self._disturb(x), self._cast(target), lengths)
         value = loss.item()
         if not math.isfinite(value):
             raise Diverged(f"the loss is {value} at step {step}")
@@ -134,7 +138,7 @@ class Trainer:
         return value
 
     def validate(self) -> tuple[MetricsRow, bool]:
-        """Return the row that ends here and whether its model is the best so far, which is then kept."""
+        """Return the row that ends here and whether its model is the best so far (or any is kept)."""
         counters, schedule = self.counters, self.schedule
         try:
             check_finite(self.model)
@@ -159,7 +163,9 @@ class Trainer:
         if self.config.patience is not None and not schedule.may_stop(counters.step):
             return row, False
         self._count_idle(row)
-        better = metric is not None and is_better(self.splits.metric, metric, counters.best_metric)
+        better = metric is not None and (
+            self.config.keep == "last" or is_better(self.splits.metric, metric, counters.best_metric)
+        )
         if better:
             counters.best_metric, counters.best_step = metric, counters.step
             self.best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
@@ -268,15 +274,7 @@ class Trainer:
         return loss
 
     def _disturb(self, x: Tensor) -> Tensor:
-        """Return the input with noise and dropout; hidden words become padding."""
-        share, noise, generator = self.config.input_dropout, self.config.input_noise, self._draws.generator
-        if not x.is_floating_point():
-            return x.masked_fill(torch.rand(x.shape, generator=generator) < share, 0) if share else x
-        if noise:
-            x = x + noise * torch.randn(x.shape, generator=generator, dtype=x.dtype)
-        if share:
-            x = x * torch.empty_like(x).bernoulli_(1 - share, generator=generator).div_(1 - share)
-        return x
+        return disturb(self._cast(x), self.config, self._draws.generator)
 
     @torch.no_grad()
     def _clip_weights(self) -> None:

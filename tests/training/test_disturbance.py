@@ -1,0 +1,77 @@
+"""What training does to its inputs: each setting changes what it says, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from hadamrnn.data import Splits
+from hadamrnn.errors import InputError
+from hadamrnn.training.config import make_config
+from hadamrnn.training.disturbance import OF_NUMBERS, check_disturbance, disturb
+
+RAMP = torch.arange(1.0, 21.0)[None, :, None].repeat(300, 1, 4)  # (batch, time, channels), never zero
+
+
+def disturbed(x: Tensor, seed: int = 0, **settings: Any) -> Tensor:
+    config = make_config(task="digits", epochs=1, **settings)
+    return disturb(x, config, torch.Generator().manual_seed(seed))
+
+
+def test_without_settings_inputs_stay_as_they_are() -> None:
+    assert disturbed(RAMP) is RAMP
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_a_draw_is_a_function_of_the_generator_alone(name: str) -> None:
+    first, again, other = (disturbed(RAMP, seed, **{name: 2}) for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert first.shape == RAMP.shape and first.dtype == RAMP.dtype
+
+
+def test_a_shifted_row_is_the_row_earlier_or_later_with_its_edge_repeated() -> None:
+    shifted = disturbed(RAMP, time_shift=3)[:, :, 0]
+    shifts = 10.0 - shifted[:, 9]  # the tenth step holds 10 - s
+    assert set(shifts.tolist()) == {-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0}
+    expected = (torch.arange(1.0, 21.0) - shifts[:, None]).clamp(1, 20)
+    assert torch.equal(shifted, expected)
+
+
+@pytest.mark.parametrize(("name", "dim"), [("time_mask", 1), ("channel_mask", 2)])
+def test_a_mask_hides_one_band_of_at_most_its_width(name: str, dim: int) -> None:
+    hidden = disturbed(RAMP, **{name: 3}) == 0
+    bands = hidden.all(3 - dim)  # a band spans the other dimension
+    assert torch.equal(bands.sum() * hidden.shape[3 - dim], hidden.sum())
+    assert set(bands.sum(1).tolist()) == {0, 1, 2, 3}
+    edges = bands.long().diff(dim=1, prepend=torch.zeros(len(bands), 1, dtype=torch.int64))
+    assert (edges == 1).sum(1).max() == 1
+
+
+def test_gain_and_offset_are_one_number_for_each_row_and_channel() -> None:
+    gain = disturbed(RAMP, channel_gain=0.2) / RAMP
+    offset = disturbed(RAMP, channel_offset=0.5) - RAMP
+    for drawn in (gain, offset):
+        torch.testing.assert_close(drawn, drawn[:, :1].expand_as(drawn), rtol=0, atol=1e-5)
+    assert float(gain[:, 0].log().std()) == pytest.approx(0.2, rel=0.1)
+    assert float(offset[:, 0].std()) == pytest.approx(0.5, rel=0.1)
+
+
+def test_hidden_input_is_dropout_for_numbers_and_padding_for_words() -> None:
+    hidden = disturbed(torch.ones(200, 50, 1), input_dropout=0.25)
+    words = disturbed(torch.full((200, 50), 7), input_dropout=0.25)
+
+    assert hidden.unique().tolist() == pytest.approx([0.0, 4 / 3])
+    assert float((hidden == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
+    assert set(words.unique().tolist()) == {0, 7}
+    assert float((words == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
+
+
+@pytest.mark.parametrize("name", ("input_dropout", *OF_NUMBERS))
+def test_one_hot_ids_cannot_be_disturbed(name: str, copy_task: Splits) -> None:
+    config = make_config(task="copy", epochs=1, **{name: 0.1 if name == "input_dropout" else 1})
+    with pytest.raises(InputError, match=name):
+        check_disturbance(config, copy_task)
