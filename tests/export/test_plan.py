@@ -31,9 +31,10 @@ def test_state_and_work_buffers_take_four_bytes_an_entry_and_128(
         hidden_shift=0,
     )
     plan = make_plan(model)
+    layer = plan.layers[0]
 
-    assert plan.state_bytes + plan.work_bytes <= 4 * hidden_size + 128
-    assert prod(p.radix for p in (*plan.state, *plan.work)) * plan.last == block_size
-    if plan.cell_bits == 16:
-        in_state = prod(p.radix for p in plan.state)
+    assert plan.state_bytes + plan.work_bytes <= 4 * hidden_size + 2 * model.input_size + 128
+    assert prod(p.radix for p in (*layer.state, *layer.work)) * layer.last == block_size
+    if layer.cell_bits == 16:
+        in_state = prod(p.radix for p in layer.state)
         assert in_state << activation_bits - 1 + columns <= 1 << 15  # the sums in place fit 16 bits

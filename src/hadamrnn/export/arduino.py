@@ -11,7 +11,7 @@ import json
 import re
 from pathlib import Path
 
-from hadamrnn.export.c import render, source_files
+from hadamrnn.export.c import render, selftest_files, source_files
 from hadamrnn.export.folder import check_name, fresh_folder
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.metadata import calibrated_length, summarise
@@ -43,6 +43,7 @@ def arduino_files(
     summary, version = summarise(model), _three_numbers(package_version())
     shared = {"name": name, "model": model, "summary": summary, "golden": golden}
     sources = source_files(model, name, packed=packed, summary=summary)
+    tests = selftest_files(model, name, golden)
     manifest = {
         "name": name,
         "version": version,
@@ -60,8 +61,8 @@ def arduino_files(
         f"examples/{name}/{name}.ino": render(
             "sketch.ino.j2", **shared, calibrated_length=calibrated_length(model)
         ),
-        f"examples/{name}/test_{name}.h": render("test.c.j2", **shared),
-        f"examples/{name}/{name}_golden.h": render("golden.h.j2", **shared),
+        f"examples/{name}/test_{name}.h": tests[f"test_{name}.c"],
+        f"examples/{name}/{name}_golden.h": tests[f"{name}_golden.h"],
     }
 
 

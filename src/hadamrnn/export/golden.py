@@ -30,13 +30,18 @@ class Golden:
     codes: NDArray[Any]  # what the engine reads of them: encoded, or the same ids
     logits: NDArray[np.int32]  # (sequences, time or 1, output_size)
     classes: NDArray[np.int64]  # (sequences,), after the last step
-    states: NDArray[np.int32]  # h after the last step, (sequences, hidden_size)
+    hidden: tuple[NDArray[np.int32], ...]  # h of each layer after the last step, (sequences, units)
     saturations: NDArray[np.int64]  # (sequences,)
     raw: NDArray[np.int32]  # (samples, input_size)
     encoded: NDArray[np.int32]  # (samples, input_size)
     raw_clipped: NDArray[np.int64]  # (samples,)
     every: bool
     source: str = "given codes"  # where the inputs come from, one line
+
+    @property
+    def states(self) -> NDArray[np.int32]:
+        """h of the last layer after the last step, (sequences, hidden_size)."""
+        return self.hidden[-1]
 
     @property
     def input_type(self) -> str:
@@ -51,7 +56,8 @@ def draw_golden(
     model: IntegerModel, sequences: int = 3, time: int = 16, seed: int = 0, every: bool = True
 ) -> Golden:
     """Return golden vectors of random inputs over the whole range; fewer when they would not fit."""
-    per_sequence = time * _step_values(model, every) + model.hidden_size
+    time = min(time, model.longest or time)
+    per_sequence = time * _step_values(model, every) + sum(model.network.widths)
     sequences = max(1, min(sequences, MAX_VALUES // per_sequence))
     rng = np.random.default_rng(seed)
     inputs: NDArray[Any]
@@ -74,8 +80,9 @@ def fit_golden(
     """
     every = model.every_output
     per_step = _step_values(model, every)
-    time = min(inputs.shape[1], max(1, (most - model.hidden_size) // per_step))
-    count = max(1, min(sequences, most // (time * per_step + model.hidden_size)))
+    units = sum(model.network.widths)
+    time = min(inputs.shape[1], model.longest or inputs.shape[1], max(1, (most - units) // per_step))
+    count = max(1, min(sequences, most // (time * per_step + units)))
     golden = make_golden(model, inputs[:count, inputs.shape[1] - time :], every=every)
     return replace(golden, source=source)
 
@@ -102,7 +109,7 @@ def make_golden(
         codes=codes,
         logits=logits,
         classes=(last[:, 0] > 0).astype(np.int64) if model.output_size == 1 else last.argmax(axis=1),
-        states=np.stack([run[1] for run in runs]),
+        hidden=tuple(map(np.stack, zip(*(run[1] for run in runs), strict=True))),
         saturations=np.array([run[2] for run in runs]),
         raw=raw,
         encoded=encoded,
@@ -119,15 +126,15 @@ def _step_values(model: IntegerModel, every: bool) -> int:
 
 def _run(
     engine: Engine, sequence: NDArray[Any], every: bool
-) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
-    """Return logits, the last state and the clipped entries of one sequence."""
+) -> tuple[NDArray[np.int32], list[NDArray[np.int32]], int]:
+    """Return logits, the last states and the clipped entries of one sequence."""
     state = engine.init()
     logits = []
     for t, codes in enumerate(sequence):
         engine.step(state, codes)
         if every or t == len(sequence) - 1:
             logits.append(engine.read(state)[0])
-    return np.stack(logits), state.h[:, 0].copy(), state.saturations
+    return np.stack(logits), [h[:, 0].copy() for h in state.hidden], state.saturations
 
 
 def _raw_samples(

@@ -23,20 +23,46 @@ def summarise(model: IntegerModel) -> Summary:
     Metadata is the user's text: what would end a comment or a line is replaced.
     """
     weights = "ternary" if model.weight_bits == "ternary" else f"{model.weight_bits}-bit"
-    shifts = ", ".join(str(layer.hidden_shift) for layer in model.layers)
-    blocks = f"{model.num_blocks} blocks" if model.num_blocks > 1 else "one block"
     entries = [f"{plain(key)}: {plain(value)}" for key, value in sorted(model.metadata.items())]
+    shifts = ", ".join(str(layer.hidden_shift) for layer in model.layers)
     return Summary(
-        title=f"a Hadamard recurrent network of {model.hidden_size} units, {weights} weights",
+        title=f"a Hadamard recurrent network of {_units(model)}, {weights} weights",
         lines=(
-            f"{model.hidden_size} units in {blocks} of {model.block_size}, {model.recurrence} recurrence",
+            f"{_units(model)} in {_blocks(model)}, {model.recurrence} recurrence",
             f"{model.input_kind} input of size {model.input_size} in {model.input_bits} bits, "
             f"{model.output_size} outputs {'at every step' if model.every_output else 'after the last step'}",
             f"states in {model.activation_bits} bits, hidden shift {shifts}",
             f"scales: input {model.input_scale:.9g}, logit {model.logit_scale:.9g}",
+            *_beyond_paper(model),
             *entries,
         ),
     )
+
+
+def _units(model: IntegerModel) -> str:
+    return " + ".join(map(str, model.network.widths)) + " units"
+
+
+def _blocks(model: IntegerModel) -> str:
+    count, sizes = model.num_blocks, sorted({layer.block_size for layer in model.layers})
+    return f"{f'{count} blocks' if count > 1 else 'one block'} of {' or '.join(map(str, sizes))}"
+
+
+def _beyond_paper(model: IntegerModel) -> list[str]:
+    """Say how the network forgets, stacks and reads out, where it does more than the paper's."""
+    network, lines = model.network, []
+    if network.block_leaks:
+        leaks = ", ".join(str(k) if k else "none" for k in network.block_leaks)
+        lines.append(f"leak 1 - 2^-k, k of each block: {plain(leaks)}")
+    if len(model.layers) > 1:
+        parts = (("skip connections", network.skip), (f"stride {network.stride}", network.stride > 1))
+        extras = [text for text, wanted in parts if wanted]
+        lines.append(f"{len(model.layers)} layers{''.join(f', {text}' for text in extras)}")
+    if network.is_pooled:
+        thresholds = f", {network.thresholds} thresholds a unit" if network.thresholds else ""
+        limit = f", at most {model.longest} steps" if model.longest else ""
+        lines.append(f"reads out {', '.join(network.readouts)}{thresholds}{limit}")
+    return lines
 
 
 def calibrated_length(model: IntegerModel) -> int | None:
