@@ -105,6 +105,17 @@ def test_the_picture_of_the_recurrent_weight_is_what_its_script_draws() -> None:
     assert script["TARGET"].read_text() == script["picture"]()
 
 
+def test_a_cell_of_the_sites_tables_carries_the_head_of_its_column() -> None:
+    page = runpy.run_path(str(ROOT / "docs" / "scripts" / "cards.py"))["on_page_content"]
+    head = "<tr><th>a <em>b</em></th><th>c</th></tr>"
+    table = f"<table>{head}<tr><td>1</td><td><code>x --y-z</code></td></tr></table>"
+
+    assert page(table).endswith(
+        '<tr><td data-label="a b">1</td>'
+        '<td data-label="c"><code>x <span class="option">--y-z</span></code></td></tr></table>'
+    )
+
+
 def test_every_guarantee_of_the_readme_names_tests_that_exist() -> None:
     text = DOCUMENTS[0].read_text()
     table = text.partition("| guarantee |")[2].partition("\n\n")[0]
