@@ -15,6 +15,7 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import READOUTS, Network
 
 BLOCKS = (1, 2, 4, 8, 16, 12, 20)
+TRIES = 1000
 
 
 def family_network(rng: np.random.Generator, **fixed: Any) -> Network:
@@ -23,7 +24,7 @@ def family_network(rng: np.random.Generator, **fixed: Any) -> Network:
     def choose(*choices: Any) -> Any:
         return choices[rng.integers(len(choices))]
 
-    while True:
+    for _ in range(TRIES):
         layers, blocks = int(choose(1, 1, 2, 2, 3)), int(choose(1, 1, 2, 3))
         widths = tuple(int(choose(*BLOCKS)) * blocks for _ in range(layers))
         widths = widths[:1] * layers if rng.random() < 0.4 else widths
@@ -54,8 +55,9 @@ def family_network(rng: np.random.Generator, **fixed: Any) -> Network:
         }
         try:
             return Network(**{**fields, **fixed})
-        except InputError:
-            continue
+        except InputError as refusal:
+            error = refusal
+    raise error
 
 
 def family_model(rng: np.random.Generator, *, extreme: bool = False, **fixed: Any) -> IntegerModel:
@@ -64,14 +66,15 @@ def family_model(rng: np.random.Generator, *, extreme: bool = False, **fixed: An
     def ends(low: int, high: int, shape: Any) -> Any:
         return np.where(rng.random(shape) < 0.5, low, high)
 
-    while True:
+    for _ in range(TRIES):
         network = family_network(rng, **fixed)
         bits = int(rng.choice([2, 5, 9, 12, 16]))
         try:
             model = draw_integers(network, rng, draw=ends if extreme else None, input_bits=bits)
             return replace(model, output_bias_shift=int(rng.integers(0, 6)), metadata={"task": "random"})
-        except InputError:  # it has no provable form: draw another
-            continue
+        except InputError as refusal:  # it has no provable form: draw another
+            error = refusal
+    raise error
 
 
 def family_codes(rng: np.random.Generator, model: IntegerModel, batch: int, time: int) -> NDArray[np.int64]:

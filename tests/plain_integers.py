@@ -171,10 +171,9 @@ class PlainIntegers:
         return codes
 
     def logits(self) -> list[int]:
-        model, codes = self.model, self.features()
+        model, codes, shift = self.model, self.features(), self.model.output_bias_shift
         return [
-            self.seen(sum(int(v) * code for v, code in zip(row, codes, strict=True)))
-            + (int(bias) << model.output_bias_shift)
+            self.seen(sum(int(v) * code for v, code in zip(row, codes, strict=True)) + (int(bias) << shift))
             for row, bias in zip(model.output_weight_int, model.output_bias_int, strict=True)
         ]
 

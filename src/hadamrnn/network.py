@@ -53,7 +53,7 @@ class Network:
     hidden_size: int = option(128, "d_h")
     output_size: int = 1
     num_layers: int = option(1, "stacked recurrent layers")
-    bidirectional: bool = option(False, "read sequences backwards too")
+    bidirectional: bool = option(False, "read sequences backwards too; such a network has no integer form")
     dropout: float = option(0.0, "between stacked layers")
     num_blocks: int = option(1, "q, diagonal blocks of W")
     weight_bits: int | str | None = option(4, "of U and V: 2..16, ternary or none")
@@ -277,12 +277,19 @@ class Network:
         return tuple(width for width in self.widths for _ in range(self.directions))
 
     def __str__(self) -> str:
-        """Say what the network is, as `512 units in 8 blocks, 4-bit weights, 12-bit states`."""
+        """Say what the network is, as `512 units in 8 blocks, 4-bit weights, 12-bit states`.
+
+        >>> str(Network(layer_sizes=(128, 64), leak=(1, 2), readouts=("mean", "max")))
+        '128 + 64 units, leak 1,2, reads out mean,max, 4-bit weights, float states'
+        """
         blocks = f" in {self.num_blocks} blocks" if self.num_blocks > 1 else ""
         bits = self.weight_bits
         weights = "float" if bits is None else f"{bits}-bit" if isinstance(bits, int) else bits
         states = "float" if self.activation_bits is None else f"{self.activation_bits}-bit"
-        return f"{self.hidden_size} units{blocks}, {weights} weights, {states} states"
+        units = " + ".join(map(str, self.widths))
+        leak = f", leak {','.join(str(k or 'none') for k in self.leak)}" if any(self.leak) else ""
+        readouts = f", reads out {','.join(self.readouts)}" if self.is_pooled else ""
+        return f"{units} units{blocks}{leak}{readouts}, {weights} weights, {states} states"
 
 
 def features_per_unit(readouts: Sequence[str], thresholds: int) -> int:

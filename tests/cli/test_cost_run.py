@@ -11,6 +11,7 @@ from hadamrnn import fixedpoint
 from hadamrnn.baselines.networks import build_model
 from hadamrnn.baselines.networks import build_model as build_baseline
 from hadamrnn.cli import main
+from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
 from hadamrnn.nn.storage import save_model
 from hadamrnn.quantization.calibration import Calibration
@@ -34,6 +35,23 @@ def test_cost_of_a_quantized_run_is_measured_on_its_file(
     assert figures["file_bytes"]["total"] == (tmp_path / fixedpoint.FILE_NAME).stat().st_size
     assert round(figures["kilobytes"], 2) == 3.58
     assert "in the file      3.58 kB" in text
+
+
+def test_cost_of_a_quantized_stack_is_its_file(tmp_path: Path, command: Command) -> None:
+    stack = Network(
+        32, output_size=12, layer_sizes=(128, 64), num_blocks=4, leak=(1, 2), readouts=("mean", "last"),
+        normalize=True, activation_bits=12,
+    )  # fmt: skip
+    fixedpoint.save(draw_model(stack), tmp_path / fixedpoint.FILE_NAME)
+
+    figures = json.loads(command("cost", tmp_path, "--json").out)
+    text = command("cost", tmp_path).out
+
+    assert 8 * figures["file_bytes"]["payload"] == sum(figures["bits"].values())
+    assert text.startswith("network       128 + 64 units in 4 blocks, leak 1,2, reads out mean,last, 4-bit")
+    assert "U and V          6.75 kB: 128 x 32, 64 x 128, and 12 x 128" in text
+    sizes = ("--layer-sizes", "128,64", "--input-size", 32, "--output-size", 12)
+    assert "6.75 kB: 128 x 32" in command("cost", *sizes, "--readouts", "mean,last").out
 
 
 def test_cost_of_a_trained_run_counts_biases_in_floating_point(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import Engine, IntegerModel, SlidingWindow
+from hadamrnn.fixedpoint.drawn import draw_model
+from hadamrnn.network import Network
 from tests.family_models import family_codes, family_model
 from tests.plain_integers import run_plainly
 
@@ -62,6 +66,18 @@ def test_a_sliding_window_sees_exactly_its_window_whatever_the_stride() -> None:
             else:
                 assert logits is not None
                 assert np.array_equal(logits, engine.run(codes[None, end - window : end]).logits[0])
+
+
+def test_a_leaky_network_runs_for_ever_where_one_that_never_forgets_saturates() -> None:
+    rng = np.random.default_rng(0)
+    network = Network(2, 32, 3, num_blocks=4, leak=(1, 2, 3), activation_bits=12, input_bias=False)
+    leaky = draw_model(network)
+    (layer,) = leaky.layers
+    forgets_nothing = replace(leaky, layers=(replace(layer, network=replace(network, leak=())),))
+    noise = np.clip(rng.normal(0, 60, (1, 8_000, 2)), -256, 255).astype(np.int64)
+
+    assert Engine(leaky).run(noise).saturations == 0
+    assert Engine(forgets_nothing).run(noise).saturations > 1000
 
 
 def test_sums_hold_their_longest_sequence_and_no_longer_one() -> None:

@@ -21,6 +21,7 @@ from hadamrnn.fixedpoint import Engine, IntegerModel, file_size, load, save
 from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.fixedpoint.file import _checksum, from_bytes, to_bytes
 from hadamrnn.fixedpoint.packing import pack, packed_size, unpack
+from tests.family_models import family_codes, family_model
 from tests.integer_models import integer_model, with_layer
 
 Strategy = Callable[..., st.SearchStrategy[Any]]
@@ -99,6 +100,61 @@ def test_loading_gives_the_integers_that_were_saved(
     assert np.array_equal(Engine(again).run(codes).logits, Engine(model).run(codes).logits)
 
 
+STACK: dict[str, Any] = {
+    "layer_sizes": (8, 24),
+    "num_blocks": 2,
+    "input_size": 8,
+    "input_kind": "dense",
+    "leak": (1, 3),
+    "readouts": ("mean", "max"),
+    "thresholds": 1,
+    "skip": True,
+    "normalize": True,
+    "stride": 2,
+    "activation_bits": 12,
+    "weight_bits": 4,
+    "vocabulary_size": None,
+    "every_output": False,
+}
+
+
+def test_loading_gives_every_network_of_the_family_and_the_size_that_cost_counts() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(150):
+        model = family_model(rng)
+        data = to_bytes(model)
+        again = from_bytes(data)
+        codes = family_codes(rng, model, batch=2, time=3)
+
+        assert again == model
+        assert to_bytes(again) == data
+        assert np.array_equal(Engine(again).run(codes).logits, Engine(model).run(codes).logits)
+        tensors = safetensors_numpy.load(data)
+        size, bits = file_size(model, len(data)), network_size(model.network).bits
+        # Each tensor ends with a whole byte.
+        assert bits <= 8 * size.payload < bits + 8 * len(tensors)
+        assert size.total == len(data)
+
+
+def test_the_payload_of_a_stack_is_its_cost_to_the_byte() -> None:
+    model = family_model(np.random.default_rng(1), **(STACK | {"layer_sizes": (16, 24, 8), "output_size": 2}))
+
+    assert 8 * file_size(model, 10_000).payload == network_size(model.network).bits
+
+
+def test_a_stack_whose_leaks_contradict_its_network_is_refused() -> None:
+    data = to_bytes(family_model(np.random.default_rng(1), **STACK))
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["hadamrnn"])
+    del header["sha256"]
+    tensors = safetensors_numpy.load(data)
+    tensors["leak"] = tensors["leak"] ^ 1
+
+    text = json.dumps({**header, "sha256": _checksum(header, tensors)})
+    with pytest.raises(InputError, match="its leaks are not those of its network"):
+        from_bytes(safetensors_numpy.save(tensors, metadata={"hadamrnn": text}))
+
+
 @given(st.integers(2, 32), st.data())
 def test_unpack_is_the_inverse_of_pack(bits: int, data: st.DataObject) -> None:
     codes = data.draw(st.lists(st.integers(-(1 << bits - 1), (1 << bits - 1) - 1)))
@@ -138,7 +194,8 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 @pytest.mark.slow
 def test_ten_thousand_damaged_files_load_or_fail_with_one_clear_error() -> None:
     rng = random.Random(5)
-    models = [paper_model(16, 3, 2, bits, "dense") for bits in (2, 4, 8)]
+    models = [paper_model(16, 3, 2, bits, "dense") for bits in (2, 4)]
+    models.append(family_model(np.random.default_rng(1), **STACK))
     originals = [to_bytes(model) for model in models]
     loaded = 0
     tracemalloc.start()
@@ -157,10 +214,12 @@ def test_ten_thousand_damaged_files_load_or_fail_with_one_clear_error() -> None:
 
 
 @pytest.mark.slow
-def test_forged_fields_with_a_good_checksum_fail_clearly() -> None:
+@pytest.mark.parametrize("stacked", [False, True])
+def test_forged_fields_with_a_good_checksum_fail_clearly(stacked: bool) -> None:
     """A checksum guards against accidents only: every field is checked as if it were not there."""
     rng = random.Random(6)
-    data = to_bytes(paper_model(16, 3, 2, 4, "dense"))
+    stack = family_model(np.random.default_rng(1), **STACK)
+    data = to_bytes(stack if stacked else paper_model(16, 3, 2, 4, "dense"))
     length = struct.unpack("<Q", data[:8])[0]
     tensors = safetensors_numpy.load(data)
     header = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["hadamrnn"])
@@ -183,7 +242,7 @@ def test_forged_fields_with_a_good_checksum_fail_clearly() -> None:
         {},
         [[1]],
     ]
-    for _ in range(3_000):
+    for _ in range(2_000):
         forged = json.loads(json.dumps(header))
         field = rng.choice(list(forged["model"]))
         forged["model"][field] = rng.choice(values)

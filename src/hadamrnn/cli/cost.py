@@ -89,10 +89,10 @@ def run(args: argparse.Namespace) -> None:
         "bits": asdict(size),
         "operations_per_step": {"paper": asdict(paper), "fast_transform": asdict(fast)},
     }
-    lines = _lines(size, paper, fast)
+    lines = [f"network       {network}", *_lines(network, size, paper, fast)]
     if file is not None:
         figures["file_bytes"] = {**asdict(file), "total": file.total}
-        lines[1:1] = [
+        lines[2:2] = [
             f"  in the file {file.payload / 1024:9.2f} kB, and {file.extra / 1024:.2f} kB of tables, "
             f"{file.header} bytes of header"
         ]
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _network_of(options: CostOptions, settings: dict[str, Any]) -> Network:
     """Return the network that the options describe."""
-    names = ("hidden_size", "input_size", "output_size")
+    names = (*(() if "layer_sizes" in settings else ("hidden_size",)), "input_size", "output_size")
     given = {**{name: getattr(options, name) for name in TASK_FIELDS}, **settings}
     missing = ["--" + name.replace("_", "-") for name in names if given.get(name) is None]
     if missing:
@@ -165,14 +165,22 @@ def _print_baseline(network: Network, as_json: bool) -> None:
         print(f"  {name:11} {counted.multiplications:15,} {counted.additions:12,}")
 
 
-def _lines(size: Any, paper: Any, fast: Any) -> list[str]:
+def _shapes(network: Network) -> str:
+    """Return the shapes of all U, the lowest layer's first, and of V."""
+    pairs = zip(network.cell_sizes, network.cell_input_sizes, strict=True)
+    shapes = [f"{size} x {seen}" for size, seen in pairs]
+    return f": {', '.join(shapes)}, and {network.output_size} x {network.num_features}"
+
+
+def _lines(network: Network, size: Any, paper: Any, fast: Any) -> list[str]:
     lines = [
         f"size          {size.kilobytes:9.2f} kB",
         f"  signs       {size.signs / 8192:9.2f} kB",
-        f"  U and V     {size.weights / 8192:9.2f} kB",
+        f"  U and V     {size.weights / 8192:9.2f} kB{_shapes(network) if network.cells > 1 else ''}",
         f"  biases      {size.biases / 8192:9.2f} kB",
-        *([f"  scales      {size.scales / 8192:9.2f} kB"] if size.scales else []),
     ]
+    if size.scales:
+        lines.append(f"  scales      {size.scales / 8192:9.2f} kB, of leaks, thresholds, gains and features")
     if size.embedding:
         lines.append(f"  embedding   {size.embedding / 8192:9.2f} kB, not counted above")
     lines.append(f"{'per step':13} {'multiplications':>15} {'additions':>12} {'with the fast transform':>24}")
