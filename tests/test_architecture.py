@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "baselines": {"nn", "hadamard"},
     "data": set(),
     "training": TRAINING,
-    "fixedpoint": {"hadamard"},
+    "fixedpoint": {"hadamard", "kernels"},
     "quantization": {*TRAINING, "fixedpoint", "hadamard"},
     "export": {"fixedpoint", "hadamard", "pages"},
     "export.onnx": {"nn", "fixedpoint", "hadamard"},

@@ -19,6 +19,7 @@ from torch import Tensor
 from hadamrnn.errors import InputError
 from hadamrnn.kernels import call
 from hadamrnn.kernels import library as library_module
+from hadamrnn.kernels import slices as kernel_slices
 from hadamrnn.kernels import threads as kernel_threads
 from hadamrnn.kernels.library import LossArgs, load_library, native_kernel, native_status
 from hadamrnn.kernels.loss import cross_entropy
@@ -178,7 +179,7 @@ def test_the_status_names_the_library() -> None:
 def test_every_slice_is_taken_once_however_many_threads_ask(threads: Callable[[int], None]) -> None:
     taken: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel_threads, "range", _switching_range, raising=False)
+        patch.setattr(kernel_slices, "range", _switching_range, raising=False)
         threads(8)
         kernel_threads.run_slices(lambda _, index: taken.append(index) or 0, None, 200)  # type: ignore[func-returns-value]
 
@@ -209,7 +210,7 @@ def test_a_library_whose_structures_differ_is_refused(monkeypatch: pytest.Monkey
 
     library = load_library()
     assert library is not None
-    monkeypatch.setattr(library_module, "ScanArgs", Longer)
+    monkeypatch.setitem(library_module.MIRRORS, "scan_args", Longer)
     with pytest.raises(OSError, match=r"has scan_args of \d+ bytes, this package \d+"):
         library_module.Library(library.path, None)
 

@@ -1,4 +1,4 @@
-"""The reference engine: what an `IntegerModel` computes, bit for bit.
+"""The engine: what an `IntegerModel` computes, bit for bit.
 
 Streaming, as a device does it:              Batch, as an evaluation does it:
 
@@ -12,7 +12,8 @@ Where every block leaks, a stream may go on for ever. A linear orthogonal state 
 calibrated length it may outgrow its bits: it then saturates, and the state counts how often; and a sum over
 the steps ends at `longest`. Start a new state then, or use `windows.SlidingWindow`.
 
-`Engine` checks what it is given; `_run` computes a whole batch, and is where a faster way to do so belongs.
+`Engine` checks what it is given. It runs batches in the native library (`native.py`), or without one, and on
+request, by the arrays of `step.py` and `readout.py`, which say what is computed: the same bits, more slowly.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ from numpy.typing import ArrayLike, NDArray
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.integers import Int32, signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.native import NativeNetwork
 from hadamrnn.fixedpoint.readout import Pools, Readout
 from hadamrnn.fixedpoint.step import LayerStep
+from hadamrnn.kernels.library import load_library
 
 # Entries of the states that advance together: as int32 they about fill a core's second-level cache.
 CHUNK_ENTRIES = 512 * 256
@@ -71,10 +74,12 @@ class BatchResult:
 
 
 class Engine:
-    """Runs one `IntegerModel`."""
+    """Runs one `IntegerModel`; `native` False keeps to numpy."""
 
-    def __init__(self, model: IntegerModel) -> None:
+    def __init__(self, model: IntegerModel, *, native: bool = True) -> None:
         self.model = model
+        library = load_library() if native else None
+        self._native = None if library is None else NativeNetwork(model, library)
         self._layers = [LayerStep(layer) for layer in model.layers]
         self._readout = Readout(model)
 
@@ -124,7 +129,10 @@ class Engine:
             raise InputError(f"A batch has shape ({axes}), got {array.shape}.")
         inputs = self._checked(array)
         ends = self._checked_lengths(lengths, *inputs.shape[:2])
-        return self._run(inputs, ends, threads or os.cpu_count() or 1)
+        workers = threads or os.cpu_count() or 1
+        if self._native is not None:
+            return BatchResult(*self._native.run(inputs, ends, workers))
+        return self._run(inputs, ends, workers)
 
     def _run(self, inputs: NDArray[Any], ends: NDArray[np.int64], workers: int) -> BatchResult:
         """Run checked rows `(batch, time, ...)` from zero states, each to its end."""

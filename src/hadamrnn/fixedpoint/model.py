@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from hadamrnn.fixedpoint.file import FileSize
 
 WeightBits = int | Literal["ternary"]
+Steps = TypeVar("Steps", int, NDArray[np.int64])
 Metadata = Mapping[str, str | int | float | bool]
 
 MAX_LONGEST = 0xFFFF
@@ -192,11 +193,10 @@ class IntegerModel:
             np.zeros((1, self.hidden_size), np.int16) if self.thresholds_int is None else self.thresholds_int
         )
 
-    def top_steps(self, steps: int) -> int:
+    def top_steps(self, steps: Steps) -> Steps:
         """Return how many steps the last layer makes of so many inputs."""
-        for _ in self.layers[1:]:
-            steps //= self.network.stride
-        return steps
+        period: int = self.network.stride ** (len(self.layers) - 1)
+        return steps // min(period, 1 << 62)
 
     @property
     def vocabulary_size(self) -> int:

@@ -44,12 +44,12 @@ class Readout:
         if "max" in pools:
             np.maximum(pools["max"], h, out=pools["max"])
 
-    def logits(self, pools: Pools, h: Int32, steps: int) -> Int32:
-        """Return `(streams, output_size)` after `steps` steps of the last layer."""
+    def logits(self, pools: Pools, h: Int32, steps: int | NDArray[np.int64]) -> Int32:
+        """Return `(streams, output_size)` after `steps` steps of the last layer, of all or each."""
         product = exact_product(self._weight, self._codes(pools, h, steps))
         return np.ascontiguousarray((product + self._bias).T)
 
-    def _codes(self, pools: Pools, h: Int32, steps: int) -> NDArray[np.int64] | Int32:
+    def _codes(self, pools: Pools, h: Int32, steps: int | NDArray[np.int64]) -> NDArray[np.int64] | Int32:
         """Return what V sees, `(features, streams)`."""
         model, last = self._model, np.maximum(h, 0)
         if model.feature_shift is None or model.feature_multiplier is None or model.feature_bits is None:
@@ -57,9 +57,9 @@ class Readout:
         scaled = []
         for kind, multiplier in zip(self._kinds, model.feature_multiplier, strict=True):
             value = last if kind == "last" else pools[kind]
-            if kind == "max" and steps == 0:
-                value = np.zeros_like(value)
-            rate = (multiplier << RATE_BITS) // (max(steps, 1) if kind in COUNTED else 1)
+            if kind == "max":
+                value = np.where(np.equal(steps, 0), 0, value)
+            rate = (multiplier << RATE_BITS) // (np.maximum(steps, 1) if kind in COUNTED else 1)
             rows = math.prod(value.shape[:-1])
             scaled.append(value.reshape(rows, h.shape[1]).astype(np.int64) * rate)
         shift = model.feature_shift.astype(np.int64)[:, None]

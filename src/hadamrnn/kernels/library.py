@@ -17,11 +17,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from hadamrnn.errors import InputError
 
 LIBRARY_NAME = "hadamrnn_kernels.so"
-ABI_VERSION = 5
+ABI_VERSION = 6
 
 INPUT_DENSE, INPUT_TOKENS, INPUT_ROWS = range(3)
 STATUS_NO_MEMORY = 1
@@ -81,6 +82,40 @@ class LossArgs(ctypes.Structure):
     )
 
 
+def _fields(kind: Any, names: str) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, kind) for name in names.split())
+
+
+class IntegerLayerArgs(ctypes.Structure):
+    """`IntegerLayerArgs` of native/hadamrnn.h."""
+
+    _fields_ = (
+        *_fields(ctypes.c_int64, "hidden seen block sylvester num_factors narrow_stages state_shift"),
+        *_fields(ctypes.c_int64, "input_shift round_multiplier round_shift activation_bits relu"),
+        *_fields(ctypes.c_int64, "output_bits gain_shift has_skip skip_shift"),
+        *_fields(ctypes.c_void_p, "factor_orders factors leaks signs column_signs weight bias gain offset"),
+    )
+
+
+class IntegerArgs(ctypes.Structure):
+    """`IntegerArgs` of native/hadamrnn.h."""
+
+    _fields_ = (
+        *_fields(ctypes.c_int64, "batch time num_layers stride num_thresholds output_size"),
+        *_fields(ctypes.c_void_p, "layers x ids table lengths thresholds last mean positive max"),
+        *_fields(ctypes.c_void_p, "logits output_weight output_bias feature_shift"),
+        *_fields(ctypes.c_int64, "feature_rate feature_bits"),
+        *_fields(ctypes.c_void_p, "saturations"),
+    )
+
+
+MIRRORS: dict[str, type[ctypes.Structure]] = {
+    "scan_args": ScanArgs,
+    "pool_args": PoolArgs,
+    "loss_args": LossArgs,
+    "integer_layer_args": IntegerLayerArgs,
+    "integer_args": IntegerArgs,
+}
 _SIGNATURES = {
     "scan_forward": (ctypes.c_void_p, ctypes.c_int64),
     "scan_backward": (ctypes.c_void_p, ctypes.c_int64),
@@ -89,6 +124,8 @@ _SIGNATURES = {
     "tile_rows": (),
     "loss": (ctypes.c_void_p, ctypes.c_int64),
     "reduce": (*(ctypes.c_int64,) * 4, ctypes.c_void_p, ctypes.c_void_p),
+    "integers": (ctypes.c_void_p, ctypes.c_int64),
+    "integer_rows": (),
 }
 
 
@@ -111,7 +148,7 @@ class Library:
         version = self._handle.hadamrnn_abi_version()
         if version != ABI_VERSION:
             raise OSError(f"{path} has kernel interface {version}, this package needs {ABI_VERSION}")
-        for name, mirror in (("scan_args", ScanArgs), ("pool_args", PoolArgs), ("loss_args", LossArgs)):
+        for name, mirror in MIRRORS.items():
             size = getattr(self._handle, f"hadamrnn_{name}_size")
             size.restype = ctypes.c_int64
             if size() != ctypes.sizeof(mirror):
@@ -128,12 +165,24 @@ class Library:
         self._kernels: dict[str, Kernel] = {}
 
     def kernel(self, name: str, real: str) -> Kernel:
-        """Return the kernel `name` for `real` ("float" or "double"); it returns a status, 0 for success."""
+        """Return the kernel `name` for `real` ("float" or "double"); it returns a status, 0 for success.
+
+        Kernels of integers compute in "int32_t" or in "float".
+        """
         full_name = f"{name}_{real}"
         if full_name not in self._kernels:
-            address = self._handle.hadamrnn_kernel(self.isa.encode(), full_name.encode())
+            address = self._address(name, real)
+            assert address is not None, f"{self.isa} has no {full_name}"
             self._kernels[full_name] = ctypes.CFUNCTYPE(ctypes.c_int, *_SIGNATURES[name])(address)
         return self._kernels[full_name]
+
+    def has_kernel(self, name: str, real: str) -> bool:
+        """Whether the instruction set can compute it: integers in floats want a fused multiply-add."""
+        return self._address(name, real) is not None
+
+    def _address(self, name: str, real: str) -> int | None:
+        address: int | None = self._handle.hadamrnn_kernel(self.isa.encode(), f"{name}_{real}".encode())
+        return address
 
     def _supported_isas(self) -> list[str]:
         names: list[str] = []

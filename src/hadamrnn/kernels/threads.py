@@ -1,42 +1,23 @@
-"""Run the slices of a kernel on as many threads as torch uses.
-
-A slice is a fixed part of the work, whoever takes it, so the result does not depend on the threads.
-ctypes releases the interpreter's lock during a call: plain Python threads are enough. The calling
-thread works too, and the helpers are dropped in a forked child, where threads do not survive.
-"""
+"""Run the slices of a kernel on as many threads as torch uses, and add them up."""
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-from ctypes import Structure, byref
-from threading import Lock
+from ctypes import Structure
 
 import torch
 from torch import Tensor
 
-from hadamrnn.kernels.library import STATUS_NO_MEMORY, Kernel, native_kernel
+from hadamrnn.kernels.library import Kernel, native_kernel
+from hadamrnn.kernels.slices import run_slices_on
 
 # Sums longer than this are cut into pieces that threads share.
 _SUM_SIZE = 1 << 18
 _SUM_PIECES = 16
 
-_pool: ThreadPoolExecutor | None = None
-_pool_size = 0
-_pool_lock = Lock()
-
 
 def run_slices(kernel: Kernel, args: Structure | None, num_slices: int) -> None:
     """Call `kernel(args, slice)` for every slice."""
-    slices = _Slices(num_slices)
-    helpers = min(torch.get_num_threads(), num_slices) - 1
-    if helpers <= 0:
-        _work(kernel, args, slices)
-        return
-    jobs = [_helpers(helpers).submit(_work, kernel, args, slices) for _ in range(helpers)]
-    _work(kernel, args, slices)
-    for job in jobs:
-        job.result()
+    run_slices_on(torch.get_num_threads(), kernel, args, num_slices)
 
 
 def sum_slices(parts: Tensor) -> Tensor:
@@ -57,43 +38,3 @@ def sum_slices(parts: Tensor) -> Tensor:
 
     run_slices(add, None, len(bounds) - 1)
     return total
-
-
-class _Slices:
-    """The slices that are left, each handed out once, whoever asks at the same time."""
-
-    def __init__(self, count: int) -> None:
-        self._left = iter(range(count))
-        self._lock = Lock()  # without the interpreter's lock, threads share no iterator
-
-    def take(self) -> int | None:
-        with self._lock:
-            return next(self._left, None)
-
-
-def _work(kernel: Kernel, args: Structure | None, slices: _Slices) -> None:
-    pointer = None if args is None else byref(args)
-    while (index := slices.take()) is not None:
-        if status := kernel(pointer, index):
-            if status == STATUS_NO_MEMORY:
-                raise MemoryError("the native kernel could not allocate its work space")
-            raise ValueError(f"the native kernel refused its sizes (status {status})")
-
-
-def _helpers(count: int) -> ThreadPoolExecutor:
-    """Return the pool, grown to `count` threads where it was smaller."""
-    global _pool, _pool_size
-    with _pool_lock:
-        if _pool is None or _pool_size < count:
-            # A smaller pool may still be in use by another thread; without users it ends by itself.
-            _pool, _pool_size = ThreadPoolExecutor(count, thread_name_prefix="hadamrnn"), count
-        return _pool
-
-
-def _forget() -> None:
-    global _pool, _pool_size, _pool_lock
-    _pool, _pool_size, _pool_lock = None, 0, Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)

@@ -10,7 +10,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 /* Bumped whenever a structure or a signature changes: the loader refuses a library that is not its own. */
-#define ABI_VERSION 5
+#define ABI_VERSION 6
 
 typedef void (*Kernel)(void);
 typedef struct {
@@ -34,22 +34,42 @@ typedef struct {
     {"tile_rows_" #real, (Kernel)tile_rows_##real##_##isa},                                              \
     {"loss_" #real, (Kernel)loss_##real##_##isa},                                                        \
     {"reduce_" #real, (Kernel)reduce_##real##_##isa},
+#define DECLARE_INTEGERS(wide, isa)                                                                      \
+    int integers_##wide##_##isa(const IntegerArgs *, int64_t);                                           \
+    int integer_rows_##wide##_##isa(void);
+#define INTEGERS(wide, isa)                                                                              \
+    {"integers_" #wide, (Kernel)integers_##wide##_##isa},                                                \
+    {"integer_rows_" #wide, (Kernel)integer_rows_##wide##_##isa},
 #define INSTANCE(isa)                                                                                    \
     DECLARE(float, isa)                                                                                  \
     DECLARE(double, isa)                                                                                 \
-    static const Entry isa##_kernels[] = {ENTRIES(float, isa) ENTRIES(double, isa){NULL, NULL}};
+    DECLARE_INTEGERS(int32_t, isa)                                                                       \
+    static const Entry isa##_kernels[] = {ENTRIES(float, isa) ENTRIES(double, isa) INTEGERS(int32_t, isa) \
+                                          FUSED(isa){NULL, NULL}};
 
-INSTANCE(baseline)
+/* Integers in floats want a fused multiply-add, which x86's baseline has not. */
+#if defined(HADAMRNN_X86) || defined(__aarch64__)
+#define FUSED(isa) INTEGERS(float, isa)
 #ifdef HADAMRNN_X86
+DECLARE_INTEGERS(float, avx2)
+DECLARE_INTEGERS(float, avx512)
 INSTANCE(avx2)
 INSTANCE(avx512)
+#undef FUSED
+#define FUSED(isa)
+#else
+DECLARE_INTEGERS(float, baseline)
 #endif
+#else
+#define FUSED(isa)
+#endif
+INSTANCE(baseline)
 
 static const Entry *kernels_of(const char *isa)
 {
 #ifdef HADAMRNN_X86
     if (strcmp(isa, "avx512") == 0 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma"))
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("fma"))
         return avx512_kernels;
     if (strcmp(isa, "avx2") == 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return avx2_kernels;
@@ -63,6 +83,8 @@ EXPORT int hadamrnn_abi_version(void) { return ABI_VERSION; }
 EXPORT int64_t hadamrnn_scan_args_size(void) { return (int64_t)sizeof(ScanArgs); }
 EXPORT int64_t hadamrnn_pool_args_size(void) { return (int64_t)sizeof(PoolArgs); }
 EXPORT int64_t hadamrnn_loss_args_size(void) { return (int64_t)sizeof(LossArgs); }
+EXPORT int64_t hadamrnn_integer_args_size(void) { return (int64_t)sizeof(IntegerArgs); }
+EXPORT int64_t hadamrnn_integer_layer_args_size(void) { return (int64_t)sizeof(IntegerLayerArgs); }
 
 /* The index-th best instruction set of this library on this machine, or NULL past the last. */
 EXPORT const char *hadamrnn_isa(int index)

@@ -89,4 +89,48 @@ typedef struct {
     double scale;
 } LossArgs;
 
+/* One layer of an integer network; integers.h has the equations. WIDE is float or int32_t: see lanes.h. */
+typedef struct {
+    int64_t hidden, seen;     /* units, and codes that a step reads */
+    int64_t block, sylvester; /* order of H = F_1 kron ... kron F_r kron S, and of S */
+    int64_t num_factors;      /* r */
+    int64_t narrow_stages;    /* stages of S whose sums fit 16 bits, at most 4; 0 with column signs */
+    int64_t state_shift, input_shift; /* s1, and s2 if that is below 0: a positive one is part of `weight` */
+    int64_t round_multiplier, round_shift, activation_bits;
+    int64_t relu;
+    int64_t output_bits, gain_shift, has_skip, skip_shift; /* of what the layer above reads */
+
+    const int64_t *factor_orders; /* (r,) */
+    const int8_t *factors;        /* F_r ... F_1 one after the other */
+    const int64_t *leaks;         /* k of each block, 0: never forgets; NULL: none does */
+    const int8_t *signs;          /* u (hidden,) */
+    const int8_t *column_signs;   /* v (hidden,), NULL: ones */
+    const void *weight;           /* U << max(s2, 0) (hidden, seen), WIDE */
+    const void *bias;             /* b_i << s3 (hidden,), WIDE; floats: plus 1/2 where the multiplier is 1 */
+    const int16_t *gain;          /* (hidden,), NULL: y = max(h, 0) */
+    const int32_t *offset;        /* (hidden,), shifted */
+} IntegerLayerArgs;
+
+/* A batch of an integer network, from zero states, by tiles of `integer_rows` rows. */
+typedef struct {
+    int64_t batch, time, num_layers, stride;
+    int64_t num_thresholds, output_size;
+    const IntegerLayerArgs *layers;
+    const int16_t *x;            /* codes (batch, time, seen), NULL: ids */
+    const int32_t *ids;          /* (batch, time), rows of `table` */
+    const void *table;           /* what an id adds to the accumulators (ids, hidden), WIDE, bias included */
+    const int64_t *lengths;      /* (batch,), each 0..time */
+    const int16_t *thresholds;   /* (num_thresholds, hidden) */
+
+    int16_t *last;               /* the last layer's state at the length (batch, hidden) */
+    int32_t *mean, *positive;    /* (batch, num_thresholds, hidden); NULL: not wanted */
+    int16_t *max;                /* (batch, hidden), the least number without a step; NULL: not wanted */
+    int32_t *logits;             /* (batch, time, output_size), written up to the length; NULL: not wanted */
+    const void *output_weight;   /* V (output_size, hidden), WIDE; with logits only, like all below */
+    const int32_t *output_bias;  /* (output_size,), shifted */
+    const int64_t *feature_shift; /* (hidden,), NULL: V sees max(h, 0) */
+    int64_t feature_rate, feature_bits;
+    int64_t *saturations;        /* (tiles,): entries of states that were clipped */
+} IntegerArgs;
+
 #endif

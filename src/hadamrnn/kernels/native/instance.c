@@ -2,35 +2,20 @@
  *
  * The build compiles this file once per instruction set, with that set's flags, ISA as the suffix of the
  * names and VECTOR_BYTES as the width of a vector; `dispatch.c` chooses between them when it is asked.
- * The vectors are GCC's and Clang's extension of C, which any of their targets compiles.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "hadamrnn.h"
-
-#ifndef ISA
-#define ISA baseline
-#endif
-#ifndef VECTOR_BYTES
-#define VECTOR_BYTES 16
-#endif
+#include "template.h"
 
 #define MAX_STEPS 16 /* of a block of the scan */
-#define INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
 #if defined(__clang__) || __GNUC__ >= 12
 #define SHUFFLE(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
 #else
 #define SHUFFLE(v, ...) __builtin_shuffle(v, (INTEGER __attribute__((vector_size(sizeof(v))))){__VA_ARGS__})
 #endif
-#define JOIN_(name, real, isa) name##_##real##_##isa
-#define JOIN(name, real, isa) JOIN_(name, real, isa)
 #define NAME(name) JOIN(name, REAL, ISA)
 #define vec NAME(vector)
 #define mem NAME(memory_vector)

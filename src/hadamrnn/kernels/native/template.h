@@ -1,0 +1,22 @@
+/* What every file that is compiled once per instruction set starts from: ISA names it, VECTOR_BYTES is the
+ * width of its vectors. The vectors are GCC's and Clang's extension of C, which any of their targets compiles. */
+#ifndef TEMPLATE_H
+#define TEMPLATE_H
+
+#ifndef ISA
+#define ISA baseline
+#endif
+#ifndef VECTOR_BYTES
+#define VECTOR_BYTES 16
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+#define JOIN_(name, type, isa) name##_##type##_##isa
+#define JOIN(name, type, isa) JOIN_(name, type, isa)
+
+#endif

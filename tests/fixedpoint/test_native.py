@@ -1,0 +1,133 @@
+"""The native engine against the one on arrays of numpy: the same bits, by every instruction set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from hadamrnn.fixedpoint import Engine, IntegerModel
+from hadamrnn.fixedpoint import engine as engine_module
+from hadamrnn.fixedpoint import native as native_module
+from hadamrnn.fixedpoint.drawn import draw_integers
+from hadamrnn.kernels.library import Library, load_library
+from hadamrnn.network import Network
+from tests.family_models import family_codes, family_model
+from tests.integer_models import integer_model
+
+BATCHES = (0, 1, 7, 31, 33, 70)
+
+
+@pytest.fixture(params=["baseline", "avx2", "avx512"])
+def isa(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Let engines run on one instruction set after the other."""
+    library = load_library()
+    if library is None or request.param not in library.isas:
+        pytest.skip(f"there is no {request.param} here")
+    monkeypatch.setattr(engine_module, "load_library", lambda: Library(library.path, request.param))
+    yield request.param
+
+
+def check_bits(model: IntegerModel, rng: np.random.Generator, batch: int, time: int) -> None:
+    codes = family_codes(rng, model, batch, time)
+    lengths = None if rng.random() < 0.3 else rng.integers(0, time + 1, batch)
+    expected = Engine(model, native=False).run(codes, lengths, threads=1)
+    for threads in (1, 2, 5):
+        result = Engine(model).run(codes, lengths, threads=threads)
+        assert np.array_equal(result.logits, expected.logits)
+        assert result.saturations == expected.saturations
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_native_engine_is_the_numpy_engine_over_the_family(isa: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(40):
+        model = family_model(rng, extreme=bool(rng.random() < 0.3))
+        check_bits(model, rng, int(rng.choice(BATCHES)), int(rng.integers(0, 12)))
+
+
+WIDE = [
+    Network(1, 512, 10, activation_bits=12),
+    Network(1, 512, 10, activation_bits=12, recurrence="relu", num_blocks=8),
+    Network(3, 256, 4, activation_bits=8, leak=(1, 0), num_blocks=2),
+    Network(1, 240, 2, activation_bits=12, weight_bits=2, input_bias=False),
+    Network(2, 96, 2, activation_bits=15, num_blocks=2, switches="rows+columns"),
+    Network(1, 256, 2, activation_bits=16, weight_bits=8),
+    Network(10, 128, 9, activation_bits=12, input_kind="one_hot", every_output=True),
+]
+
+
+@pytest.mark.parametrize("floats", [True, False])
+@pytest.mark.parametrize("network", WIDE, ids=str)
+def test_wide_networks_have_the_same_bits_in_floats_and_in_words(
+    isa: str, network: Network, floats: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not floats:
+        monkeypatch.setattr(native_module, "fits_floats", lambda model: False)
+    rng = np.random.default_rng(3)
+    check_bits(draw_integers(network, rng), rng, batch=35, time=20)
+
+
+@pytest.mark.parametrize("block_size", [1, 2, 4, 8, 12, 16, 20])
+@pytest.mark.parametrize("activation_bits", [8, 12, 15])
+def test_every_sum_rounds_alike(isa: str, block_size: int, activation_bits: int) -> None:
+    model = integer_model(
+        hidden_size=block_size,
+        input_size=1,
+        output_size=1,
+        input_bits=16,
+        weight_bits=2,
+        activation_bits=activation_bits,
+        signs=np.ones(block_size, int),
+        input_weight_int=np.ones((block_size, 1), int),
+        output_weight_int=np.ones((1, block_size), int),
+        output_bias_int=np.zeros(1, int),
+        hidden_shift=0,
+        accumulator_frac_bits=16,  # acc is the code itself
+        input_bias_shift=0,
+        output_bias_shift=0,
+        input_scale=1.0,
+        logit_scale=1.0,
+    )
+    codes = np.arange(-(1 << 15), 1 << 15).reshape(-1, 1, 1)
+
+    result, expected = (Engine(model, native=native).run(codes, threads=1) for native in (True, False))
+
+    assert np.array_equal(result.logits, expected.logits)
+    assert result.saturations == expected.saturations
+
+
+def test_the_papers_networks_run_in_floats_and_those_that_do_not_fit_do_not() -> None:
+    rng = np.random.default_rng(0)
+    for network in (WIDE[0], WIDE[6], Network(1, 5120, 10, activation_bits=12, weight_bits=2)):
+        assert native_module.fits_floats(draw_integers(network, rng))
+    for bits, hidden in ((16, 512), (12, 1 << 15)):
+        network = Network(1, hidden, 10, activation_bits=bits)
+        assert not native_module.fits_floats(draw_integers(network, rng))
+
+
+def test_without_the_native_library_the_engine_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    model = draw_integers(Network(2, 24, 3, activation_bits=12, num_layers=2, stride=2), rng)
+    codes = family_codes(rng, model, 40, 9)
+    expected = Engine(model).run(codes)
+    monkeypatch.setattr(engine_module, "load_library", lambda: None)
+
+    result = Engine(model).run(codes)
+
+    assert np.array_equal(result.logits, expected.logits)
+    assert result.saturations == expected.saturations
+
+
+def test_rows_at_a_time_do_not_change_the_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    model = family_model(rng, readouts=("mean", "max"), every_output=False)
+    codes, lengths = family_codes(rng, model, 200, 5), rng.integers(0, 6, 200)
+    expected = Engine(model).run(codes, lengths)
+    monkeypatch.setattr(native_module, "CHUNK_ENTRIES", 1)
+
+    result = Engine(model).run(codes, lengths, threads=1)
+
+    assert np.array_equal(result.logits, expected.logits)
+    assert result.saturations == expected.saturations
