@@ -297,16 +297,6 @@ def features_per_unit(readouts: Sequence[str], thresholds: int) -> int:
     return sum(max(thresholds, 1) if kind in COUNTED else 1 for kind in readouts)
 
 
-def check_paper_form(network: Network) -> None:
-    """Refuse a network that forgets, counts or stacks, where integers or an export cannot run it yet."""
-    for name in BEYOND_PAPER:
-        if getattr(network, name) != getattr(Network, name):
-            raise InputError(
-                f"Integers and exports know the paper's network alone, this one has {name} "
-                f"{short(getattr(network, name))}. Train it without {name} to quantize or export it."
-            )
-
-
 NETWORK_FIELDS = tuple(each.name for each in dataclasses.fields(Network))
 
 

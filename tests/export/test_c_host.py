@@ -126,10 +126,10 @@ def test_every_pass_is_exact_when_all_states_are_at_their_bounds(columns: bool, 
                 biased=True,
                 recurrence="linear",
             )
-            signs = model.only_layer.column_signs
+            signs = model.layers[0].column_signs
             pattern = hadamard_matrix(64)[row] * (1 if signs is None else signs)
             low, high = signed_range(bits)
-            shift = model.only_layer.state_shift + 4  # far above what activation_bits hold after rounding
+            shift = model.layers[0].state_shift + 4  # far above what activation_bits hold after rounding
             bias = np.where(pattern * rng.choice([-1, 1]) < 0, low, high).astype(np.int16)
             models.append(with_layer(model, input_bias_int=bias, input_bias_shift=shift))
     main = write_program(tmp_path, models, packed=[True] * len(models), time=4)

@@ -169,6 +169,19 @@ def test_impossible_sizes_are_refused(fields: dict[str, Any], message: str) -> N
         Network(**{"hidden_size": 8, **fields})
 
 
+def test_a_layer_above_a_stride_is_counted_as_often_as_it_steps() -> None:
+    fields = {"num_layers": 2, "num_blocks": 2, "leak": (1,), "normalize": True}
+    whole = fast_step_cost(network(64, 4, 3, **fields))
+    strided = fast_step_cost(network(64, 4, 3, stride=4, **fields))
+
+    # U, then U'; W h in five rounds and the leak; a gain and an offset below, and there a sum for the stride.
+    assert whole.input == Operations(64 * 4 + 64 * 64, 64 * 4 + 64 * 64)
+    assert strided.input == Operations(64 * 4 + 64 * 16, 64 * 4 + 64 * 16)
+    assert whole.recurrent == Operations(64, 2 * 64 * 6 + 64)
+    assert strided.recurrent == Operations(64, 64 * 6 + 64 + 64 + 16 * 6)
+    assert strided.output == Operations(48, 48)
+
+
 def test_everything_that_a_stack_stores_is_counted() -> None:
     stack = Network(
         32, output_size=12, layer_sizes=(128, 64), num_blocks=4, leak=(1, 2), readouts=("mean", "last"),

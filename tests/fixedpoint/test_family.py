@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import Engine, IntegerModel, SlidingWindow
 from hadamrnn.fixedpoint.drawn import draw_model
+from hadamrnn.kernels.library import load_library
 from hadamrnn.network import Network
 from tests.family_models import family_codes, family_model
 from tests.plain_integers import run_plainly
@@ -21,12 +23,12 @@ def check_engine(model: IntegerModel, rng: np.random.Generator) -> None:
     lengths = rng.integers(0, codes.shape[1] + 1, 3)
     lengths[0] = codes.shape[1]
     engine = Engine(model)
-
-    result = engine.run(codes, lengths, threads=1)
-
     plain = [run_plainly(model, row, int(end)) for row, end in zip(codes, lengths, strict=True)]
-    assert result.logits.tolist() == [logits for logits, _ in plain]
-    assert result.saturations == sum(stream.saturations for _, stream in plain)
+
+    for each in (engine, Engine(model, native=False)):
+        result = each.run(codes, lengths, threads=1)
+        assert result.logits.tolist() == [logits for logits, _ in plain]
+        assert result.saturations == sum(stream.saturations for _, stream in plain)
     assert max(stream.largest for _, stream in plain) < 2**31
     state = engine.init(3)
     for t in range(codes.shape[1]):
@@ -68,16 +70,28 @@ def test_a_sliding_window_sees_exactly_its_window_whatever_the_stride() -> None:
                 assert np.array_equal(logits, engine.run(codes[None, end - window : end]).logits[0])
 
 
-def test_a_leaky_network_runs_for_ever_where_one_that_never_forgets_saturates() -> None:
-    rng = np.random.default_rng(0)
-    network = Network(2, 32, 3, num_blocks=4, leak=(1, 2, 3), activation_bits=12, input_bias=False)
-    leaky = draw_model(network)
-    (layer,) = leaky.layers
-    forgets_nothing = replace(leaky, layers=(replace(layer, network=replace(network, leak=())),))
-    noise = np.clip(rng.normal(0, 60, (1, 8_000, 2)), -256, 255).astype(np.int64)
+def noisy(steps: int) -> NDArray[np.int16]:
+    return np.random.default_rng(0).integers(-180, 181, (1, steps, 2), dtype=np.int16)
 
-    assert Engine(leaky).run(noise).saturations == 0
-    assert Engine(forgets_nothing).run(noise).saturations > 1000
+
+def leaky_model() -> IntegerModel:
+    network = Network(2, 32, 3, num_blocks=4, leak=(1, 2, 3), activation_bits=12, input_bias=False)
+    return draw_model(network)
+
+
+def test_a_leaky_network_runs_for_ever_where_one_that_never_forgets_saturates() -> None:
+    leaky = leaky_model()
+    (layer,) = leaky.layers
+    forgets_nothing = replace(leaky, layers=(replace(layer, network=replace(layer.network, leak=())),))
+
+    assert Engine(leaky).run(noisy(8_000)).saturations == 0
+    assert Engine(forgets_nothing).run(noisy(8_000)).saturations > 1000
+
+
+@pytest.mark.edge  # takes half a minute
+@pytest.mark.skipif(load_library() is None, reason="ten million steps need the native library")
+def test_ten_million_noisy_steps_do_not_saturate_a_leaky_network() -> None:
+    assert Engine(leaky_model()).run(noisy(10_000_000)).saturations == 0
 
 
 def test_sums_hold_their_longest_sequence_and_no_longer_one() -> None:

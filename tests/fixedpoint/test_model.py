@@ -104,8 +104,8 @@ def test_an_accumulator_that_could_leave_int32_is_refused_with_its_knob() -> Non
     with pytest.raises(InputError, match=r"below 2\^31, it could reach .*Lower accumulator_frac_bits"):
         wide(16, 22)
 
-    assert sum(recurrence_bound(wide(16, 19).only_layer)) < 2**31  # U x shifted right with rounding
-    assert wide(16, 19).only_layer.input_shift == -3
+    assert sum(recurrence_bound(wide(16, 19).layers[0])) < 2**31  # U x shifted right with rounding
+    assert wide(16, 19).layers[0].input_shift == -3
 
 
 def test_refusals_name_the_term_that_dominates() -> None:
@@ -131,10 +131,10 @@ def test_every_model_that_is_built_is_within_its_bounds(
 ) -> None:
     built = data.draw(integer_models())
 
-    assert sum(recurrence_bound(built.only_layer)) < 2**31
+    assert sum(recurrence_bound(built.layers[0])) < 2**31
     assert sum(readout_bound(built)) < 2**31
     assert replace(built) == built
-    assert with_layer(built, signs=-built.only_layer.signs) != built
+    assert with_layer(built, signs=-built.layers[0].signs) != built
 
 
 @given(st.lists(st.integers(0, 255), min_size=1, max_size=20))

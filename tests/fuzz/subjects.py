@@ -14,6 +14,8 @@ from hadamrnn import fixedpoint
 from hadamrnn.baselines.networks import load_model
 from hadamrnn.data import load_task
 from hadamrnn.data.npz import load_npz
+from hadamrnn.fixedpoint.drawn import draw_model
+from hadamrnn.network import Network
 from hadamrnn.paper.results import IntegerFigures, Result, read_result, write_result
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
@@ -25,6 +27,10 @@ from hadamrnn.training.run import train
 from tests.fuzz.damage import Damaged, lying_header, lying_json, lying_npz, lying_yaml, worn
 
 Reader = Callable[[Path], str]
+STACK = Network(
+    8, 8, 2, 2, num_blocks=2, leak=(1, 3), readouts=("mean", "max"), thresholds=1, normalize=True, skip=True,
+    stride=2, activation_bits=12,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,8 @@ def make_subjects(folder: Path) -> list[Subject]:
     integer, _ = quantize(outcome.model, splits, QuantizeConfig())
     fixedpoint.save(integer, run / fixedpoint.FILE_NAME)
     rng = np.random.default_rng(0)
+    stack = folder / "stack.int.safetensors"
+    fixedpoint.save(draw_model(STACK), stack)
     np.savez(folder / "x.npz", x=rng.normal(size=(30, 6, 2)).astype(np.float32), y=np.arange(30) % 3)
     counters = read_checkpoint(run / "resume.safetensors")[1]
 
@@ -88,6 +96,7 @@ def make_subjects(folder: Path) -> list[Subject]:
     return [
         Subject(run / "model.safetensors", read_model, lying_header, checked=True),
         Subject(run / fixedpoint.FILE_NAME, read_integer, lying_header, checked=True),
+        Subject(stack, read_integer, lying_header, checked=True),
         Subject(run / "resume.safetensors", read_resume, lying_header, checked=True),
         Subject(run / "metrics.jsonl", read_metrics, lying_rows, checked=True),
         Subject(run / "run.json", read_run, _lying_text),

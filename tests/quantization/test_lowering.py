@@ -104,11 +104,11 @@ def test_integers_stay_within_the_rounding_of_every_step(
 def logit_error_bound(model: SequenceModel, integer: Any, time: int) -> float:
     """Return the largest possible error of a logit, from the roundings of `time` steps."""
     top = 1 << integer.activation_bits - 1
-    acc_to_state = 1 / math.sqrt(integer.block_size) / 2**integer.only_layer.state_shift
+    acc_to_state = 1 / math.sqrt(integer.block_size) / 2 ** integer.layers[0].state_shift
     rounding = 0.5 + top * 2.0**-16  # of a state, and of the 16-bit multiplier
     clipping = 1.0  # of a state at the very top of its range
-    bias = 0.5 * 2**integer.only_layer.input_bias_shift * acc_to_state
-    product = 0.5 * acc_to_state if integer.only_layer.input_shift < 0 else 0.0
+    bias = 0.5 * 2 ** integer.layers[0].input_bias_shift * acc_to_state
+    product = 0.5 * acc_to_state if integer.layers[0].input_shift < 0 else 0.0
     per_step = math.sqrt(integer.hidden_size) * (rounding + clipping + bias + product)
     read = float(np.linalg.norm(integer.output_weight_int.astype(float), axis=1).max())
     codes = time * per_step * read + 0.5 * 2**integer.output_bias_shift
@@ -184,8 +184,8 @@ def test_a_wide_accumulator_gives_up_fractional_bits_before_it_is_refused() -> N
 
     integer = lower(model, calibration, activation_bits=16, input_bits=16)
 
-    assert integer.only_layer.input_shift < 0
-    assert sum(recurrence_bound(integer.only_layer)) < 2**31
+    assert integer.layers[0].input_shift < 0
+    assert sum(recurrence_bound(integer.layers[0])) < 2**31
 
 
 def test_pixels_enter_exactly_and_raw() -> None:
@@ -253,4 +253,4 @@ def test_the_largest_state_uses_most_of_its_range(max_state: float, seed: int, k
     used = max_state / (step * 2**11)
     assert 2.0 <= integer.input_scale <= 1.75001 * 2.0
     assert used <= 1
-    assert integer.only_layer.hidden_shift == 0 or used > 0.87
+    assert integer.layers[0].hidden_shift == 0 or used > 0.87

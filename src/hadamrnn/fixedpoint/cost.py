@@ -48,6 +48,10 @@ class Operations:
     def times(self, count: int) -> Operations:
         return Operations(count * self.multiplications, count * self.additions)
 
+    def every(self, steps: int) -> Operations:
+        """Return the mean of a step, rounded up, where only one of so many steps takes these operations."""
+        return Operations(-(-self.multiplications // steps), -(-self.additions // steps))
+
 
 def add_up(parts: Sequence[Operations]) -> Operations:
     return Operations(sum(part.multiplications for part in parts), sum(part.additions for part in parts))
@@ -102,10 +106,15 @@ def _scale_bits(network: Network, bias_bits: int) -> int:
     integer = network.activation_bits is not None
     leaks = EXPONENT_BITS * len(network.block_leaks)
     thresholds = bias_bits * network.thresholds * network.state_size
-    gains = network.scales_layers if integer else network.normalize
-    below = network.directions * sum(network.widths[:-1]) if gains else 0
     features = network.num_features if (network.scales_features if integer else network.normalize) else 0
-    return leaks + thresholds + 2 * bias_bits * below + EXPONENT_BITS * features
+    return leaks + thresholds + 2 * bias_bits * _gains(network) + EXPONENT_BITS * features
+
+
+def _gains(network: Network) -> int:
+    """Return the number of units with a gain and an offset of their own."""
+    integer = network.activation_bits is not None
+    scaled = network.scales_layers if integer else network.normalize
+    return network.directions * sum(network.widths[:-1]) if scaled else 0
 
 
 def paper_step_cost(network: Network) -> StepCost:
@@ -130,24 +139,30 @@ def matrix_product(entries: int, bits: int) -> Operations:
 
 
 def _step_cost(network: Network, additions: list[int]) -> StepCost:
-    """Return the sums over all cells, each with so many additions a unit for W h, in a step of them all.
+    """Return the sums over all cells, each with so many additions a unit for W h, in a step of the input.
 
-    A leak takes one subtraction a unit, a normalised unit one multiplication and one addition, a pooled
-    feature one addition (V then comes in once a sequence, and is counted all the same).
+    A leak takes one subtraction a unit, a gain one multiplication and one addition, a pooled feature one
+    addition (V then comes in once a sequence, and is counted all the same). With a stride s, layer l makes
+    one step in s^l, of which the mean is counted, and one addition a unit for the layer above.
     """
     bits, directions = stored_bits(network.weight_bits), network.directions
-    inputs = []
+    inputs, recurrent = [], []
     for cell, (size, seen) in enumerate(zip(network.cell_sizes, network.cell_input_sizes, strict=True)):
+        layer = cell // directions
         # A one-hot input picks one column of U.
-        one_hot = network.input_kind == "one_hot" and cell < directions
-        inputs.append(Operations(0, size) if one_hot else matrix_product(size * seen, bits))
-    leaks = sum(network.cell_sizes) if network.decays else 0
-    normalized = directions * sum(network.widths[:-1]) if network.normalize else 0
-    recurrent = sum(size * count for size, count in zip(network.cell_sizes, additions, strict=True))
+        one_hot = network.input_kind == "one_hot" and layer == 0
+        product = Operations(0, size) if one_hot else matrix_product(size * seen, bits)
+        leak = size if network.block_leaks else 0
+        gain = size if _gains(network) and layer < network.num_layers - 1 else 0
+        sums = size if network.stride > 1 and layer < network.num_layers - 1 else 0
+        period = network.stride**layer
+        inputs.append(product.every(period))
+        recurrent.append(Operations(gain, size * additions[cell] + leak + gain + sums).every(period))
     output = matrix_product(network.num_features * network.output_size, bits)
     pools = network.num_features if network.is_pooled else 0
+    top = network.stride ** (network.num_layers - 1)
     return StepCost(
         input=add_up(inputs),
-        recurrent=Operations(normalized, recurrent + leaks + normalized),
-        output=Operations(output.multiplications, output.additions + pools),
+        recurrent=add_up(recurrent),
+        output=Operations(output.multiplications, output.additions + pools).every(top),
     )

@@ -40,7 +40,7 @@ from hadamrnn.fixedpoint.validation import (
     freeze_array,
     same_fields,
 )
-from hadamrnn.network import Network, check_paper_form
+from hadamrnn.network import Network
 
 if TYPE_CHECKING:
     from hadamrnn.fixedpoint.file import FileSize
@@ -117,16 +117,6 @@ class IntegerModel:
     def network(self) -> Network:
         """Sizes, bits and kind."""
         return self.layers[0].network
-
-    @property
-    def only_layer(self) -> IntegerLayer:
-        """The one layer of the paper's network; any other network is refused."""
-        if len(self.layers) > 1:
-            raise InputError(
-                f"This knows networks of one layer, got one of {len(self.layers)}. Train with num_layers=1."
-            )
-        check_paper_form(self.network)
-        return self.layers[0]
 
     @property
     def input_bits(self) -> int:

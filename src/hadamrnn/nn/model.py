@@ -9,15 +9,13 @@ A `Network` says everything that `build_model` needs; `hadamrnn.nn.storage` writ
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError
-from hadamrnn.network import HADAMRNN, Network, check_paper_form, features_per_unit
+from hadamrnn.network import HADAMRNN, Network, features_per_unit
 from hadamrnn.nn.inputs import Tokens, check_ids
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.linear import QuantizedLinear
@@ -173,13 +171,6 @@ class SequenceModel(nn.Module):
             return torch.ones_like(weight[0]), weight, bias
         scale, mean = self.feature_scale.folded()
         return scale, weight, bias - weight @ (scale * mean)
-
-    def check_paper_form(self) -> None:
-        """Refuse a model that integers and exports cannot run yet."""
-        if isinstance(self.recurrent, HadamRNN):
-            layer = self.recurrent.network
-            normalize = layer.normalize or self.feature_scale is not None
-            check_paper_form(replace(layer, readouts=self.readouts, normalize=normalize))
 
     def _every_logits(self, recurrent: RecurrentLayer, x: Tensor, lengths: Tensor | None) -> Tensor:
         """Return the logits of all steps, by the fused read-out where nothing lies before V."""

@@ -70,7 +70,7 @@ def integer_figures(
         activation_bits=ACTIVATION_BITS,
         test=evaluate(network, splits.test, splits.metric) if splits.test.labelled else None,
         kilobytes=round(network_size(integer.network).kilobytes, 4),
-        hidden_shift=integer.only_layer.hidden_shift,
+        hidden_shift=integer.layers[0].hidden_shift,
         saturations=network.saturations,
     )
 

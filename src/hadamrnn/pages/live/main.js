@@ -2,9 +2,4 @@
 import { Widget } from "./widget.js";
 
 const data = JSON.parse(document.getElementById("live-data").textContent);
-const live = [...document.querySelectorAll("[data-live]")].map((root) => new Widget(root, data[root.dataset.live]));
-for (const widget of live) {
-  const { together } = widget.data;
-  widget.peers = live.filter((other) => together && other !== widget && other.data.together === together);
-}
-window.live = live;
+window.live = [...document.querySelectorAll("[data-live]")].map((root) => new Widget(root, data[root.dataset.live]));
