@@ -167,7 +167,7 @@ def test_a_hostile_command_line_ends_with_0_or_with_one_line_and_2(
         ((*QUANTIZE, "--raw-unit", "1e300"), "--raw-unit must lie in (0, 3e+38], got '1e300'"),
         ((*QUANTIZE, "--raw-unit", "nan"), "--raw-unit must lie in (0, 3e+38], got 'nan'"),
         ((*QUANTIZE, "--raw-unit", "0"), "--raw-unit must lie in (0, 3e+38], got '0'"),
-        (("export", "RUN", "--to", "pdf"), "--to must be one of c, arduino, onnx, got 'pdf'"),
+        (("export", "RUN", "--to", "pdf"), "--to must be one of c, arduino, js, page, onnx, got 'pdf'"),
         (("bench", "estimators", "--seeds", "0"), "--seeds must lie in 1..1000"),
     ],
 )
