@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from hadamrnn.paper.results import write_result
 from hadamrnn.training.progress import Watcher
 from tests.pages.browser import open_browser
 from tests.paper.conftest import made_up_result
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +43,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     write_report(folder / "results", folder)
     search = ("search", "digits", "--max-bytes", "200", "--epochs", "1", "--trials", "2", "--quiet")
     assert main([*search, "--out", str(folder / "search")]) == 0
+    playground = runpy.run_path(str(ROOT / "docs" / "scripts" / "playground.py"))
+    (folder / "live.html").write_text(playground["page"](), encoding="utf-8")
     return {
+        "playground": folder / "live.html",
         "demo": write_page(result, reading, folder / "demo"),
         "page": folder / "page" / "digits.html",
         "report": folder / "RESULTS.html",

@@ -16,6 +16,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from hadamrnn.data.mnist import pixel_permutation
 from hadamrnn.export.page import Stored, export_page
 from hadamrnn.fixedpoint import Engine, IntegerModel, load
 from hadamrnn.models import find
@@ -31,8 +32,19 @@ def opened(browser: Chrome, page: Path) -> None:
     Select(part(browser, "speed")).select_by_value("full")
 
 
-def part(browser: Chrome, name: str) -> Any:
-    return browser.find_element(By.CSS_SELECTOR, f"[data-part={name}]")
+def part(browser: Chrome, name: str, live: str = "") -> Any:
+    """Return a part of a network of the page, of the first by default."""
+    network = f"[data-live={live}] " if live else ""
+    return browser.find_element(By.CSS_SELECTOR, f"{network}[data-part={name}]")
+
+
+def draw(browser: Chrome) -> None:
+    """Draw a seven with synthetic pointer events."""
+    pen = ActionChains(browser, duration=20).move_to_element_with_offset(part(browser, "pad"), *STROKE[0])
+    pen = pen.click_and_hold()
+    for (x0, y0), (x1, y1) in pairwise(STROKE):
+        pen = pen.move_by_offset(x1 - x0, y1 - y0)
+    pen.release().perform()
 
 
 def wait(browser: Chrome, condition: str) -> None:
@@ -61,11 +73,7 @@ def test_a_drawn_digit_is_answered_as_python_does(
     pages: dict[str, Path], digits: IntegerModel, browser: Chrome
 ) -> None:
     opened(browser, pages["demo"])
-    pen = ActionChains(browser, duration=20).move_to_element_with_offset(part(browser, "pad"), *STROKE[0])
-    pen = pen.click_and_hold()
-    for (x0, y0), (x1, y1) in pairwise(STROKE):
-        pen = pen.move_by_offset(x1 - x0, y1 - y0)
-    pen.release().perform()
+    draw(browser)
     wait(browser, "live[0].done && live[0].labels === null && live[0].sequence.length")
     codes, logits = seen(browser)
 
@@ -159,10 +167,40 @@ def test_a_click_on_a_sign_flips_it(pages: dict[str, Path], digits: IntegerModel
     assert browser.execute_script("return live[0].flips") == []
 
 
-@pytest.mark.parametrize("name", ["demo", "page"])
+def test_a_typed_word_comes_back_after_a_thousand_steps(pages: dict[str, Path], browser: Chrome) -> None:
+    model = find("copy-128-3bit").load()
+    opened(browser, pages["playground"])
+    Select(part(browser, "speed", "copy")).select_by_value("full")
+    for word in ("zebra", "ox"):
+        field = part(browser, "word", "copy")
+        field.clear()
+        field.send_keys(word, Keys.ENTER)
+        wait(browser, "live[2].done")
+        assert part(browser, "answer", "copy").text == f"After 1,000 steps the network says: {word}"
+        ids, logits = browser.execute_script("return [live[2].sequence, [...live[2].logits]]")
+        assert len(ids) == 1020 and not any(ids[10:1010])
+        assert logits == Engine(model).run(np.array([ids])).logits[0, -1].tolist()
+
+
+def test_two_networks_read_one_drawing_each_in_its_own_order(pages: dict[str, Path], browser: Chrome) -> None:
+    opened(browser, pages["playground"])
+    Select(part(browser, "speed", "pmnist")).select_by_value("full")
+    draw(browser)
+    wait(browser, "live[0].done && live[1].done && live[1].labels === null && live[1].sequence.length")
+    script = "return live.slice(0, 2).map(w => [w.sequence.map(codes => codes[0]), [...w.logits]])"
+    (rows, row_logits), (permuted, permuted_logits) = browser.execute_script(script)
+
+    assert permuted == np.array(rows)[pixel_permutation()].tolist()
+    for name, codes, logits in (("smnist", rows, row_logits), ("pmnist", permuted, permuted_logits)):
+        model = find(f"{name}-512-4bit").load()
+        assert logits == engine_logits(model, np.array(codes)[:, None])
+        assert int(np.argmax(logits)) == 7
+
+
+@pytest.mark.parametrize("name", ["demo", "page", "playground"])
 def test_no_request_leaves_a_live_page(name: str, pages: dict[str, Path], browser: Chrome) -> None:
     opened(browser, pages[name])
-    wait(browser, "live[0].counting.done")
+    wait(browser, "live[live.length - 1].counting.done")
     loaded = "return performance.getEntriesByType('resource').map(entry => entry.name)"
 
     assert browser.execute_script(loaded) == []
@@ -198,7 +236,7 @@ def test_an_image_of_784_pixels_is_read_by_512_units_in_less_than_two_seconds(
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("name", ["demo", "page", "report"])
+@pytest.mark.parametrize("name", ["demo", "page", "playground", "report"])
 def test_axe_finds_no_serious_fault(name: str, dark: bool, pages: dict[str, Path], browser: Chrome) -> None:
     if not AXE.exists():
         reason = "no axe-core: make test-pages installs it"

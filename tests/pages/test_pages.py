@@ -20,7 +20,7 @@ pytestmark = pytest.mark.pages
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [PHONE, TABLET, DESK])
-@pytest.mark.parametrize("name", ["demo", "page", "report", "search"])
+@pytest.mark.parametrize("name", ["demo", "page", "playground", "report", "search"])
 def test_a_page_opens_without_faults(
     name: str, width: int, dark: bool, pages: dict[str, Path], browser: Chrome
 ) -> None:

@@ -82,7 +82,7 @@ def _load(task: str, data_dir: str | Path | None, order: NDArray[np.int64]) -> S
         input_size=1,
         output_size=10,
         class_names=tuple("0123456789"),
-        image=Image(28, 17.5, 1.25, None if task == "smnist" else order),
+        image=Image(28, 17.5, 1.25, by_mass=True, order=None if task == "smnist" else order),
     )
 
 

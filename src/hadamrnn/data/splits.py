@@ -82,12 +82,14 @@ class Image:
         side: in pixels.
         box: the larger side of a drawing's lines, from centre to centre, in pixels.
         pen: radius of its lines.
+        by_mass: whether the middle of an image is its centre of mass, else that of its frame.
         order: the pixel that each step reads; None for row by row.
     """
 
     side: int
     box: float
     pen: float
+    by_mass: bool = False
     order: NDArray[np.int64] | None = None
 
 

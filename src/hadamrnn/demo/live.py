@@ -27,4 +27,4 @@ def drawing_pad(model: IntegerModel, splits: Splits) -> DrawingPad | None:
         return None
     pixels = torch.arange(levels + 1).reshape(-1, 1, 1) / levels
     codes = input_codes(model, pixels)[0].reshape(-1)
-    return DrawingPad(image.side, codes, image.box, image.pen, image.order)
+    return DrawingPad(image.side, codes, image.box, image.pen, image.by_mass, image.order)

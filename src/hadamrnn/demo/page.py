@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hadamrnn.demo.chain import DemoResult, Reading, headline, table
+from hadamrnn.demo.chain import BOARD, DemoResult, Reading, headline, table
 from hadamrnn.export.page import live_network, live_part
 from hadamrnn.files import write_atomically
 from hadamrnn.pages.document import BLUE, ORANGE, Cell, Document, Grid, Link, Part, Picture, Section, to_html
@@ -32,6 +32,8 @@ def build_page(result: DemoResult, reading: Reading, out: Path) -> Document:
     """Return the page; its links are relative to `out`."""
     lead = headline(result)
     folder = Path(result.c_folder).relative_to(out).as_posix()
+    counted = result.instructions_per_step
+    board = () if counted is None else ((f"on a {BOARD}", f"{counted:,} instructions a step"),)
     lines = tuple((Cell(label), Cell(value)) for label, value in table(result))
     return Document(
         "HadamRNN reads digits",
@@ -58,6 +60,7 @@ def build_page(result: DemoResult, reading: Reading, out: Path) -> Document:
                 reading.stored,
                 paragraphs=ABOUT,
                 pad=reading.pad,
+                figures=board,
             )
         ),
     )

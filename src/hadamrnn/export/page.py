@@ -5,7 +5,8 @@ The page needs nothing else: the runtime of `export --to js`, the network and st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ class DrawingPad:
         codes: the input code of each level 0, 1, ..., `len(codes) - 1` of a pixel.
         box: the height of a drawing once it is fitted, in pixels.
         radius: of the pen, in pixels.
+        by_mass: whether a drawing's centre of mass is put in the middle, else that of its frame.
         order: the pixel that each step reads; None for row by row.
     """
 
@@ -56,7 +58,27 @@ class DrawingPad:
     codes: NDArray[Any]
     box: float
     radius: float
+    by_mass: bool = False
     order: NDArray[Any] | None = None
+
+
+@dataclass(frozen=True)
+class CopiedWord:
+    """The copy task as a word that is typed: two symbols a letter, a wait, a marker, the symbols again.
+
+    Args:
+        example: the word at the start.
+        symbols: of a sentence, an even number.
+        delay: steps of the wait.
+        marker: the id that asks for the sentence.
+        base: how many different symbols there are, 1 to `base`.
+    """
+
+    example: str
+    symbols: int
+    delay: int
+    marker: int
+    base: int = 8
 
 
 def stored_rows(model: IntegerModel, total: int, time: int) -> NDArray[np.int64]:
@@ -74,16 +96,25 @@ def live_network(
     stored: Stored,
     *,
     paragraphs: tuple[str, ...] = (),
+    classes: Sequence[str] = (),
     pad: DrawingPad | None = None,
-    word: dict[str, Any] | None = None,
+    word: CopiedWord | None = None,
+    together: str = "",
     figures: tuple[tuple[str, str], ...] = (),
 ) -> Live:
-    """Return the network for a page; `figures` are labels and values beside those that the model has."""
+    """Return the network for a page.
+
+    Args:
+        classes: their names; by default the model's own, else numbers.
+        pad, word: what takes the place of stored sequences as input.
+        together: networks of one page that share this name read the same drawing, side by side.
+        figures: labels and values beside those that the model has.
+    """
     dense = model.input_kind == "dense"
     size, cost = network_size(model.network), fast_step_cost(model.network)
     data = {
         "model": js_model(model),
-        "classes": class_names(model) or [str(k) for k in range(max(model.output_size, 2))],
+        "classes": [*classes] or class_names(model) or [str(k) for k in range(max(model.output_size, 2))],
         "stored": {
             "packed": packed(stored.codes, _code_bits(model)),
             "steps": stored.codes.shape[1],
@@ -92,7 +123,8 @@ def live_network(
             "labels": stored.labels.tolist(),
         },
         "pad": None if pad is None else _pad(pad),
-        "word": word,
+        "word": None if word is None else asdict(word),
+        "together": together,
         "figures": [
             ("weights", f"{-(-size.bits // 8):,} bytes"),
             ("additions for W h", f"{cost.recurrent.additions:,} a step"),
@@ -147,5 +179,6 @@ def _pad(pad: DrawingPad) -> dict[str, Any]:
         "codes": pad.codes.tolist(),
         "box": pad.box,
         "radius": pad.radius,
+        "byMass": pad.by_mass,
         "order": None if pad.order is None else pad.order.tolist(),
     }

@@ -2,4 +2,9 @@
 import { Widget } from "./widget.js";
 
 const data = JSON.parse(document.getElementById("live-data").textContent);
-window.live = [...document.querySelectorAll("[data-live]")].map((root) => new Widget(root, data[root.dataset.live]));
+const live = [...document.querySelectorAll("[data-live]")].map((root) => new Widget(root, data[root.dataset.live]));
+for (const widget of live) {
+  const { together } = widget.data;
+  widget.peers = live.filter((other) => together && other !== widget && other.data.together === together);
+}
+window.live = live;

@@ -27,6 +27,18 @@ export function fitted(strokes, side, box) {
   return strokes.map((stroke) => stroke.map(moved));
 }
 
+/** Return strokes moved so that the centre of mass of their ink is the middle of the pad. */
+export function centred(strokes, side, radius) {
+  const sums = [0, 0, 0];
+  inked(strokes, side, radius, FINE * FINE).forEach((level, i) => {
+    sums[0] += level;
+    sums[1] += level * ((i % side) + 0.5);
+    sums[2] += level * (Math.floor(i / side) + 0.5);
+  });
+  const [dx, dy] = [side / 2 - sums[1] / sums[0], side / 2 - sums[2] / sums[0]];
+  return strokes.map((stroke) => stroke.map(([x, y]) => [x + dx, y + dy]));
+}
+
 /** Return the levels 0 ... top of side x side pixels under strokes of this radius. */
 export function inked(strokes, side, radius, top) {
   const levels = new Array(side * side).fill(0);
@@ -43,8 +55,8 @@ export function inked(strokes, side, radius, top) {
 
 export class Pad {
   /** `changed(levels)` is called whenever the drawing is to be read. */
-  constructor(canvas, { side, top, box, radius }, changed) {
-    Object.assign(this, { canvas, side, top, box, radius, changed, strokes: [], cursor: null, reading: -1 });
+  constructor(canvas, { side, top, box, radius, byMass }, changed) {
+    Object.assign(this, { canvas, side, top, box, radius, byMass, changed, strokes: [], cursor: null, reading: -1 });
     this.levels = new Array(side * side).fill(0);
     canvas.addEventListener("pointerdown", (event) => this.start(event));
     canvas.addEventListener("pointermove", (event) => this.move(event));
@@ -81,7 +93,8 @@ export class Pad {
   finish() {
     if (!this.drawing) return;
     this.drawing = false;
-    this.ink(fitted(this.strokes, this.side, this.box));
+    const strokes = fitted(this.strokes, this.side, this.box);
+    this.ink(this.byMass ? centred(strokes, this.side, this.radius) : strokes);
     this.changed(this.levels);
   }
 

@@ -32,7 +32,7 @@ function storedSequences({ packed, steps, width, lengths, labels }, dense) {
 
 export class Widget {
   constructor(root, data) {
-    Object.assign(this, { root, data, flips: [], layer: 0, shown: 0, label: null });
+    Object.assign(this, { root, data, peers: [], flips: [], layer: 0, shown: 0 });
     this.part = Object.fromEntries(
       [...root.querySelectorAll("[data-part]")].map((element) => [element.dataset.part, element]),
     );
@@ -81,7 +81,7 @@ export class Widget {
   }
 
   /** Read one of the stored sequences. */
-  readStored(index) {
+  readStored(index, alone = false) {
     const { stored, data } = this;
     this.shown = (index + stored.length) % stored.length;
     const { inputs, labels } = stored[this.shown];
@@ -91,6 +91,7 @@ export class Widget {
       this.pad.set(levels);
     }
     this.read(inputs, labels);
+    if (!alone) this.peers.forEach((peer) => peer.readStored(index, true));
   }
 
   /** Return the pixel that step t reads. */
@@ -98,13 +99,16 @@ export class Widget {
     return this.data.pad.order ? this.data.pad.order[t] : t;
   }
 
-  readDrawing(levels) {
+  readDrawing(levels, alone = false) {
     this.read(levels.map((_, t) => [this.data.pad.codes[levels[this.pixel(t)]]]), null);
+    if (!alone) this.peers.forEach((peer) => peer.readDrawing(levels, true, peer.pad.set(levels)));
   }
 
-  clear() {
+  clear(alone = false) {
     this.pad.clear();
     this.read([], null);
+    if (alone) return;
+    this.peers.forEach((peer) => peer.clear(true));
     this.pad.canvas.focus();
   }
 
@@ -225,12 +229,13 @@ export class Widget {
     this.showHistory();
     if (this.pad) this.pad.show((this.pad.reading = this.done ? -1 : this.pixel(this.step)));
     else if (this.sequence.length) drawSequence(this.part.sequence, this.sequence, this.step);
-    this.part.progress.textContent = `step ${number(this.step)} of ${number(this.sequence.length)}`;
+    const saying = this.word ? this.word.stage(this.step, this.said) : "";
+    this.part.progress.textContent = `step ${number(this.step)} of ${number(this.sequence.length)}${saying}`;
   }
 
   showBars() {
     const most = this.logits.reduce((largest, logit) => Math.max(largest, Math.abs(logit)), 1);
-    const best = this.logits.length > 1 ? this.network.classify(this.logits) : 0;
+    const best = this.network.classify(this.logits) - Number(this.logits.length === 1); // a lone logit is class 1's
     this.bars.forEach(({ line, bar, value }, k) => {
       const width = (50 * this.logits[k]) / most;
       Object.assign(bar.style, { left: `${50 + Math.min(0, width)}%`, width: `${Math.abs(width)}%` });

@@ -26,8 +26,15 @@ export class Word {
   /** Return the word that the last answers spell. */
   spelt(said) {
     const codes = said.slice(-this.symbols);
-    const letters = codes.map((code, i) => (i % 2 ? "" : LETTERS[(code - 1) * this.base + codes[i + 1] - 1] ?? "?"));
-    return letters.join("").trim();
+    const pairs = Array.from({ length: Math.floor(codes.length / 2) }, (_, i) => codes.slice(2 * i, 2 * i + 2));
+    return pairs.map(([high, low]) => LETTERS[(high - 1) * this.base + low - 1] ?? "?").join("").trim();
+  }
+
+  /** Return what happens at a step, for the line that shows progress. */
+  stage(step, said) {
+    if (step <= this.symbols) return ", reading the word";
+    if (step <= this.symbols + this.delay) return ", waiting";
+    return `, saying ${this.spelt(said.slice(this.symbols + this.delay))}`;
   }
 
   answer(said) {

@@ -1,0 +1,127 @@
+"""The playground: shipped networks at work in one page, on test data stored beside this script.
+
+    python docs/scripts/playground.py PAGE.html          write the page
+    python docs/scripts/playground.py --draw             take the stored sequences from the data sets anew
+
+MNIST is by LeCun, Cortes and Burges (CC BY-SA 3.0), UCI HAR by Reyes-Ortiz et al. (CC BY 4.0).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hadamrnn.data import load_task
+from hadamrnn.data.mnist import pixel_permutation
+from hadamrnn.export.page import CopiedWord, DrawingPad, Stored, live_network, live_part
+from hadamrnn.models import find
+from hadamrnn.pages.document import Document, to_html
+from hadamrnn.pages.live import Live
+from hadamrnn.quantization.network import input_codes
+
+STORED = Path(__file__).with_name("playground.npz")
+EACH, WINDOWS, SENTENCES = 6, 16, 4
+PERSON = 302  # windows of the first person of UCI HAR's test set
+SIDE, LEVELS, BOX, PEN = 28, 255, 17.5, 1.25
+MOTION = ("standing, walking or downstairs", "sitting, laying or upstairs")
+LEAD = (
+    "Networks that ship with the package, at work in this page: the very integers of the exported C. "
+    "It needs no server and sends no request."
+)
+
+
+def draw() -> None:
+    """Store the first test digits of each class, and windows of the first person of the test set."""
+    digits, motion = load_task("smnist"), load_task("har2")
+    assert digits.test.y is not None and motion.test.y is not None
+    first = [torch.nonzero(digits.test.y == digit)[:EACH, 0] for digit in range(10)]
+    chosen = torch.cat(first).sort().values
+    rows = slice(0, PERSON // WINDOWS * WINDOWS, PERSON // WINDOWS)
+    codes, _ = input_codes(find("har2-2048-2bit-q16-unbiased").load(), motion.test.batch(rows)[0])
+    np.savez_compressed(
+        STORED,
+        digits=digits.test.x[chosen, :, 0].numpy(),
+        labels=digits.test.y[chosen].numpy(),
+        motion=codes.astype(np.int16),
+        motion_labels=motion.test.y[rows].numpy(),
+    )
+
+
+def page() -> str:
+    """Return the page."""
+    with np.load(STORED) as stored:
+        arrays = dict(stored)
+    networks = (
+        digits("smnist", "Row by row", arrays, None),
+        digits("pmnist", "In a fixed random order", arrays, pixel_permutation()),
+        word(),
+        motion(arrays),
+    )
+    return to_html(Document("Playground", (LEAD,), live=live_part(*networks)))
+
+
+def digits(task: str, title: str, arrays: dict[str, NDArray[Any]], order: NDArray[Any] | None) -> Live:
+    model = find(f"{task}-512-4bit").load()
+    pixels = torch.arange(LEVELS + 1).reshape(-1, 1, 1) / LEVELS
+    codes = input_codes(model, pixels)[0].reshape(-1)
+    images = arrays["digits"] if order is None else arrays["digits"][:, order]
+    about = (
+        "Draw a digit: both networks read it, a pixel a step. Row by row, what is to be recognised comes in "
+        "pieces that belong together.",
+        "The same pixels in an order that was drawn once. Neighbours come hundreds of steps apart: the "
+        "network has to remember all of them.",
+    )
+    return live_network(
+        model,
+        task,
+        title,
+        Stored(codes[images][:, :, None], arrays["labels"]),
+        paragraphs=(about[task == "pmnist"],),
+        pad=DrawingPad(SIDE, codes, BOX, PEN, by_mass=True, order=order),
+        together="digits",
+    )
+
+
+def word() -> Live:
+    splits = load_task("copy", train_size=1, validation_size=1, test_size=SENTENCES)
+    x, y, _ = splits.test.batch(slice(None))
+    assert y is not None
+    return live_network(
+        find("copy-128-3bit").load(),
+        "copy",
+        "A word, a thousand steps later",
+        Stored(x.numpy(), y.numpy()),
+        paragraphs=(
+            "Type a word. Each letter becomes two of eight symbols; then come a thousand empty steps, and a "
+            "marker that asks for the word. The state carries it all that time: flip one sign of u and "
+            "see.",
+        ),
+        classes=("none", *(f"{k}" for k in range(1, 9))),
+        word=CopiedWord("hello", symbols=10, delay=1000, marker=9),
+    )
+
+
+def motion(arrays: dict[str, NDArray[Any]]) -> Live:
+    return live_network(
+        find("har2-2048-2bit-q16-unbiased").load(),
+        "motion",
+        "A recording of a person who moves",
+        Stored(arrays["motion"], arrays["motion_labels"]),
+        paragraphs=(
+            "Windows of 2.56 s of one person with a phone at the waist: nine channels of acceleration and "
+            "rotation, 50 steps a second. The network tells two groups of activities apart.",
+        ),
+        classes=MOTION,
+    )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--draw"]:
+        draw()
+    else:
+        Path(sys.argv[1]).write_text(page(), encoding="utf-8")
