@@ -12,6 +12,7 @@ from markupsafe import Markup
 from hadamrnn.pages.live import LivePart
 
 Mark = Literal["", "better", "worse", "missing", "published", "code"]
+SLIM = 4  # columns that fit a narrow screen
 MARKS = {"better": "▲ ", "worse": "▼ "}
 
 # The colours of figures, which colour-blind readers can tell apart.
@@ -45,6 +46,16 @@ class Grid:
 
     header: tuple[str, ...]
     lines: tuple[tuple[Cell, ...], ...]
+
+    @property
+    def slim(self) -> bool:
+        """Whether the table fits a narrow screen as it is: few columns, and no commands.
+
+        >>> Grid(("a", "b"), ((Cell("1"), Cell("2")),)).slim, Grid(("a",), ((Cell("ls", "code"),),)).slim
+        (True, False)
+        """
+        commands = any(cell.mark == "code" for line in self.lines for cell in line)
+        return len(self.header) <= SLIM and not commands
 
     def without_empty_columns(self) -> Grid:
         """Return the grid without the columns that are empty in every line.

@@ -43,19 +43,23 @@ class Comparison:
         return statistics.fmean(self.values) if self.values else None
 
     @property
+    def validation(self) -> float:
+        """The mean of the validation figures, which alone choose between networks."""
+        return statistics.fmean(result.validation for result in self.results)
+
+    @property
     def compared(self) -> bool:
         """Whether the data was the paper's; if not, the data set has a note that says so."""
         return not any(result.note for result in self.results)
 
     def measured(self) -> Cell:
+        """Return the mean over the seeds, with its spread and the number of seeds where there are several."""
         if self.value is None:
-            validation = statistics.fmean(result.validation for result in self.results)
-            return Cell(f"labels private; validation {show(self.task.metric, validation)}")
-        text = show(self.task.metric, self.value)
-        if len(self.row.seeds) > 1:
-            spread = 100 * statistics.stdev(self.values) if len(self.values) > 1 else 0.0
-            text += f" ± {spread:.2f}" if len(self.values) > 1 else ""
-            text += f" ({len(self.values)} of {len(self.row.seeds)} seeds)"
+            return Cell(f"labels private; validation {show(self.task.metric, self.validation)}")
+        count, wanted = len(self.values), len(self.row.seeds)
+        text = show(self.task.metric, self.value) + spread(self.task.metric, self.values)
+        if max(count, wanted) > 1:
+            text += f" ({count} of {wanted} seeds)" if count < wanted else f" ({count} seeds)"
         return Cell(text)
 
     def difference(self) -> Cell:
@@ -98,19 +102,17 @@ class Comparison:
 
 
 def measurements(row: Row, task: Task, results: Iterable[Result]) -> list[Comparison]:
-    """Return what was measured for a row, one comparison for each preset."""
+    """Return what was measured for a row, one comparison for each preset; all its seeds count."""
     if row.setup is None:
         return []
     mine = [result for result in results if result.experiment == row.setup.key]
-    # Another seed counts if the row lists it, or if the row's own seed has no result.
     found = []
     for preset in PRESETS:
         runs = [result for result in mine if result.preset == preset]
-        chosen = [result for result in runs if result.seed in row.seeds] or runs[:1]
         if row.activation_bits is not None:
-            chosen = [result for result in chosen if result.integer is not None]
-        if chosen:
-            found.append(Comparison(row, task, preset, tuple(sorted(chosen, key=lambda each: each.seed))))
+            runs = [result for result in runs if result.integer is not None]
+        if runs:
+            found.append(Comparison(row, task, preset, tuple(sorted(runs, key=lambda each: each.seed))))
     return found
 
 
@@ -144,13 +146,32 @@ def show(metric: str, value: float) -> str:
     return f"{100 * value:.2f}" if metric == "accuracy" else f"{value:.1e}"
 
 
-def result_command(result: Result) -> str:
-    """Return the command that repeats a result, through the first table that has its experiment."""
+def spread(metric: str, values: Sequence[float]) -> str:
+    """Return how far the seeds differ: a standard deviation of accuracies, a range of cross-entropies.
+
+    >>> spread("accuracy", [0.95, 0.96]), spread("cross_entropy", [2e-8, 1e-9]), spread("accuracy", [0.95])
+    (' ± 0.71', ', 1.0e-09 to 2.0e-08', '')
+    """
+    if len(values) < 2:
+        return ""
+    if metric == "accuracy":
+        return f" ± {100 * statistics.stdev(values):.2f}"
+    return f", {show(metric, min(values))} to {show(metric, max(values))}"
+
+
+def home(experiment: str) -> tuple[str, Row]:
+    """Return the first table that has an experiment, and its row there."""
     for table in TABLES.values():
         for row in table.rows:
-            if row.setup is not None and row.setup.key == result.experiment:
-                return Comparison(row, TASKS[row.task], result.preset, (result,)).command(table.name)
-    raise InputError(f"No table has {result.experiment}, so no command repeats it.")
+            if row.setup is not None and row.setup.key == experiment:
+                return table.name, row
+    raise InputError(f"No table has {experiment}, so no command repeats it.")
+
+
+def result_command(result: Result) -> str:
+    """Return the command that repeats a result, through the first table that has its experiment."""
+    table, row = home(result.experiment)
+    return Comparison(row, TASKS[row.task], result.preset, (result,)).command(table)
 
 
 def train_command(result: Result) -> str:

@@ -1,20 +1,25 @@
-"""Our networks beside the paper's, by size and performance."""
+"""Our networks beside the paper's, by size and performance.
+
+A network is a setup under a preset; its figures are means over its seeds. Start at `standings`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from hadamrnn.pages.document import Cell, Grid, Part, Picture, Section
 from hadamrnn.pages.drawing import Point
-from hadamrnn.paper.compare import figure, lead, result_command, show
+from hadamrnn.paper.compare import Comparison, home, lead, measurements, show, spread
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.results import Result
-from hadamrnn.paper.rows import Row
+from hadamrnn.paper.rows import Row, Task
 from hadamrnn.paper.selection import setups
 
 # The tasks for which the paper's data is available.
 JUDGED = ("pmnist", "smnist", "copy", "imdb", "har2", "sst2")
 INTEGER_BITS = 12
+SEEDS = 5  # a network that stands for a task has been trained so often
 ROUNDING = 0.01  # printed sizes have two digits
 
 
@@ -31,75 +36,135 @@ def _published(row: Row) -> Point:
     return Point(float(row.kilobytes), value, f"{row.model} {row.hidden_size or ''}{bits}", row.model)
 
 
-def measured_points(task: str, results: Iterable[Result]) -> list[tuple[Point, Result]]:
+def measured_points(task: str, results: Sequence[Result]) -> list[tuple[Point, Comparison]]:
     """Return our networks on a task: one point with float activations, another in integers."""
-    known = setups("all")
     points = []
-    for result in results:
-        if result.config["task"] != task or result.experiment not in known or result.note:
+    for setup, _ in setups("all").values():
+        if setup.task != task or not setup.network.is_hadamard:
             continue
-        setup = known[result.experiment][0]
-        if not setup.network.is_hadamard:
-            continue
+        _, row = home(setup.key)
         for bits in (None, INTEGER_BITS):
-            value = figure(result, bits)
-            if value is not None:
-                size = setup.kilobytes(TASKS[task], bits, result.config)
-                label = f"{result.experiment} {result.preset}, seed {result.seed}"
-                label += ", ReLU recurrence" if setup.network.recurrence == "relu" else ""
-                family = "integers" if bits else "float"
-                points.append((Point(size, value, label, family, result.validation), result))
+            for found in measurements(replace(row, activation_bits=bits), TASKS[task], results):
+                if found.value is not None and found.compared:
+                    size = setup.kilobytes(TASKS[task], bits, found.results[0].config)
+                    family = "integers" if bits else "float"
+                    points.append((Point(size, found.value, setup.title, family, found.validation), found))
     return points
 
 
-def standing_section(results: Sequence[Result], pictures: tuple[Picture, ...] = ()) -> Section:
-    """Return the paper's best HadamRNN for each task, and the best of ours that is no larger."""
-    header = (
-        *("task", "paper's best", "at kB", "ours, no larger", "at kB", "difference", "network"),
-        *("matches on validation from kB", "test there", "command"),
-    )
-    lines = tuple(_standing(name, results) for name in JUDGED)
-    return Section(
-        "standing",
-        "Where this stands",
-        (
-            "For each task the paper's best HadamRNN or Block-HadamRNN, and of the networks measured here "
-            "that take no more bytes the one that is best on validation data, whatever its preset and seed. "
-            "Then the size of the smallest of ours whose validation figure reaches the paper's best, and its "
-            "test figure. All other figures are of the test set, which chooses nothing. The command repeats "
-            "the very run of the network that is named.",
-        ),
-        (Part(grid=Grid(header, lines)),),
-        pictures,
-    )
+@dataclass(frozen=True)
+class Standing:
+    """The paper's best on a task, and two of our networks, chosen by their mean on validation data.
+
+    Args:
+        best: the best that is no larger than the paper's; None if nothing is measured.
+        least: the smallest whose validation figure reaches the paper's best; None if there is none.
+    """
+
+    task: Task
+    paper: Point
+    best: tuple[Point, Comparison] | None
+    least: tuple[Point, Comparison] | None
+
+    @property
+    def ours(self) -> str:
+        """The test figure of `best` with its spread."""
+        if self.best is None:
+            return ""
+        point, found = self.best
+        return show(self.task.metric, point.value) + spread(self.task.metric, found.values)
 
 
-def _standing(name: str, results: Sequence[Result]) -> tuple[Cell, ...]:
-    task = TASKS[name]
+def standings(results: Sequence[Result]) -> tuple[Standing, ...]:
+    """Return where each task stands. Networks of fewer seeds count only where none has `SEEDS` of them."""
+    return tuple(_standing(TASKS[name], results) for name in JUDGED)
+
+
+def _standing(task: Task, results: Sequence[Result]) -> Standing:
     sign = -1 if task.metric == "cross_entropy" else 1
-    published = [point for point in published_points(name) if "Hadam" in point.family]
+    published = [point for point in published_points(task.name) if "Hadam" in point.family]
     paper = max(published, key=lambda point: sign * point.value)
-    ours = measured_points(name, results)
-    first = (Cell(task.title), Cell(show(task.metric, paper.value)), Cell(f"{paper.size:g}"))
+    every = measured_points(task.name, results)
+    ours = [pair for pair in every if len(pair[1].results) >= SEEDS] or every
     small = [pair for pair in ours if pair[0].size <= paper.size + _slack(paper)]
-    if not small:
-        return (*first, Cell("missing", "missing"), *[Cell()] * 6)
-    # A network's float and integer forms share a validation figure; the smaller one is taken.
-    best, result = max(small, key=lambda pair: (sign * pair[0].validation, -pair[0].size))
-    matching = [point for point, _ in ours if sign * point.validation >= sign * paper.value]
-    least = min(matching, key=lambda point: (point.size, -sign * point.validation), default=None)
-    return (
-        *first,
-        Cell(show(task.metric, best.value)),
-        Cell(f"{best.size:.2f}"),
-        lead(task.metric, best.value, paper.value),
-        Cell(f"{best.label}, {best.family}"),
-        Cell("none yet" if least is None else f"{least.size:.2f}"),
-        Cell("" if least is None else show(task.metric, least.value)),
-        Cell(result_command(result), "code"),
+    matching = [pair for pair in ours if sign * pair[0].validation >= sign * paper.value]
+    return Standing(
+        task,
+        paper,
+        # A network's float and integer forms share a validation figure; the smaller one is taken.
+        max(small, key=lambda pair: (sign * pair[0].validation, -pair[0].size), default=None),
+        min(matching, key=lambda pair: (pair[0].size, -sign * pair[0].validation), default=None),
     )
 
 
 def _slack(point: Point) -> float:
     """Return by how much a printed size may be too low. For GLUE the paper prints whole kilobytes."""
     return 0.5 if point.size == int(point.size) else ROUNDING
+
+
+def standing_section(results: Sequence[Result], pictures: tuple[Picture, ...] = ()) -> Section:
+    """Return the paper's best HadamRNN for each task, and the best of ours that is no larger."""
+    header = ("task", "paper's best", "ours, no larger", "difference")
+    lines = []
+    for each in standings(results):
+        paper = f"{show(each.task.metric, each.paper.value)} in {each.paper.size:g} kB"
+        first = (Cell(each.task.title), Cell(paper))
+        if each.best is None:
+            lines.append((*first, Cell("missing", "missing"), Cell()))
+            continue
+        point, _ = each.best
+        ours = Cell(f"{each.ours} in {point.size:.2f} kB")
+        lines.append((*first, ours, lead(each.task.metric, point.value, each.paper.value)))
+    text = (
+        "Test accuracy in percent, for the copy task cross-entropy: the paper's best HadamRNN or "
+        "Block-HadamRNN, and ours. ▲ is ahead of the paper, ▼ behind it."
+    )
+    grid = Grid(header, tuple(lines))
+    return Section("standing", "Where this stands", (text,), (Part(grid=grid),), pictures)
+
+
+def networks_section(results: Sequence[Result], pictures: tuple[Picture, ...] = ()) -> Section:
+    """Return the networks behind `standing_section`, and the smallest that match the paper."""
+    header = ("task", "network", "runs", "matches on validation from kB", "test there", "command")
+    lines = []
+    for each in standings(results):
+        if each.best is None:
+            lines.append((Cell(each.task.title), *[Cell()] * 5))
+            continue
+        point, found = each.best
+        lines.append(
+            (
+                Cell(each.task.title),
+                Cell(f"{point.label}, {point.family}"),
+                Cell(_runs(found)),
+                *_matching(each),
+                Cell(found.command(home(found.results[0].experiment)[0]), "code"),
+            )
+        )
+    text = (
+        "For each task the network of the table above, which is the best on validation data of those that "
+        "take no more bytes than the paper's best; then the size of the smallest whose validation figure "
+        "reaches the paper's best, and its test figure. Figures are means over the seeds, with the standard "
+        f"deviation, and for the copy task the range. Networks with fewer than {SEEDS} seeds count only "
+        "where none has more; the test set chooses nothing. The command repeats the runs."
+    )
+    return Section("networks", "The networks behind it", (text,), (Part(grid=Grid(header, tuple(lines))),), pictures)
+
+
+def _runs(found: Comparison) -> str:
+    """Return the preset and the seeds.
+
+    >>> from types import SimpleNamespace as Runs
+    >>> _runs(Runs(preset="best", results=[Runs(seed=2)]))
+    'best, seed 2'
+    """
+    seeds = [str(result.seed) for result in found.results]
+    return f"{found.preset}, seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}"
+
+
+def _matching(standing: Standing) -> tuple[Cell, Cell]:
+    if standing.least is None:
+        return Cell("none yet"), Cell()
+    point, found = standing.least
+    metric = standing.task.metric
+    return Cell(f"{point.size:.2f}"), Cell(show(metric, point.value) + spread(metric, found.values))

@@ -12,7 +12,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.files import write_atomically
 from hadamrnn.pages.document import Document, Picture, Section, to_html, to_markdown
 from hadamrnn.paper.compare import measurements
-from hadamrnn.paper.front import standing_section
+from hadamrnn.paper.front import networks_section, standing_section
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.memorization import Memorization, read_memorization
 from hadamrnn.paper.report_tables import (
@@ -60,11 +60,12 @@ def _is_report(path: Path) -> bool:
 
 def build_document(results: Sequence[Result], memorization: Memorization | None) -> Document:
     """Return the report: the standing with its pictures, how to read the rest, every table."""
-    from hadamrnn.paper.report_figures import size_accuracy
+    from hadamrnn.paper.report_figures import size_accuracy, standing_picture
 
     others = others_section(results)
     sections = (
-        standing_section(results, (size_accuracy("pmnist", results), size_accuracy("smnist", results))),
+        standing_section(results, standing_picture(results)),
+        networks_section(results, (size_accuracy("pmnist", results), size_accuracy("smnist", results))),
         Section("reading", "How to read the tables", _legend(results)),
         _figures_section(results, memorization),
         *(table_section(table, results) for table in TABLES.values()),
@@ -95,8 +96,9 @@ def _legend(results: Sequence[Result]) -> tuple[str, ...]:
     machines = dict.fromkeys(f"{result.cpu} ({result.versions.get('torch') or '?'})" for result in results)
     return (
         "▲ is at or ahead of the paper, ▼ behind it: points of accuracy, or for the copy task the ratio "
-        "of cross-entropies. Accuracies are of the test set at the best validation epoch, in percent; "
-        "activations of 12 bits are the integer network's. A kB is 1024 bytes and counts biases. Preset "
+        "of cross-entropies. Accuracies are of the test set at the best validation epoch, in percent; several "
+        "seeds are a mean with its standard deviation, or for the copy task a mean with its range. "
+        "Activations of 12 bits are the integer network's. A kB is 1024 bytes and counts biases. Preset "
         "paper is the paper's recipe, best the best found here; a run says beside it how long it was.",
         "The command beside a row repeats it, bit for bit on the same processor and versions. hadamrnn "
         "report writes this page from the JSON files in results/, where nothing is written by hand.",

@@ -6,13 +6,14 @@ colour-blind readers, and markers differ too, for grey prints.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.pages.document import BLUE, GREEN, GREY, ORANGE, SOFT, Picture
 from hadamrnn.pages.drawing import Axes, Canvas, FuncFormatter, Point, draw_front, front, scatter, styled, svg
 from hadamrnn.paper.compare import figure
-from hadamrnn.paper.front import measured_points, published_points
+from hadamrnn.paper.front import measured_points, published_points, standings
 from hadamrnn.paper.main_tables import BLOCKS, TASKS
 from hadamrnn.paper.memorization import Memorization
 from hadamrnn.paper.printed import SCALES
@@ -22,6 +23,36 @@ WIDTH, HEIGHT = 4.4, 3.5
 MARGIN = 0.02  # accuracy below the worst published network; points below are left out
 PAPER, OURS, OTHERS, SECOND = BLUE, ORANGE, GREY, GREEN
 CURVES = {"paper": (PAPER, "-"), "best": (OURS, "--"), "quick": (SECOND, ":")}
+
+
+def standing_picture(results: Sequence[Result]) -> tuple[Picture, ...]:
+    """How far the best of ours is from the paper's best, in points; no picture before anything is measured."""
+    judged = [each for each in standings(results) if each.best and each.task.metric == "accuracy"]
+    if not judged:
+        return ()
+    with styled():
+        canvas = Canvas(figsize=(WIDTH, 0.6 + 0.4 * len(judged)))
+        axes = canvas.subplots()
+        for place, each in enumerate(reversed(judged)):
+            assert each.best is not None
+            point, found = each.best
+            points = 100 * (point.value - each.paper.value)
+            error = 100 * statistics.stdev(found.values) if len(found.values) > 1 else None
+            axes.barh(place, points, 0.55, color=OURS if points >= 0 else OTHERS, xerr=error, ecolor=SOFT)
+            text = f"{point.size:.3g} kB, paper {each.paper.size:.3g}"
+            beside = {"ha": "right", "x": -0.06} if points >= 0 else {"ha": "left", "x": 0.06}
+            axes.text(y=place, s=text, va="center", fontsize=8, color=SOFT, **beside)
+        axes.set_yticks(range(len(judged)), [each.task.title for each in reversed(judged)])
+        axes.axvline(0, color=PAPER)
+        axes.grid(False, axis="y")
+        reach = max(map(abs, axes.get_xlim()))
+        axes.set_xlim(-max(reach, 1.5), max(reach, 1.5))
+        axes.set_xlabel("points of test accuracy ahead of the paper's best")
+        caption = (
+            "Ours against the paper's best, the blue line: a bar to the right is ahead, with the size of both. "
+            "Thin lines are the standard deviation over the seeds."
+        )
+        return (Picture("standing", svg(canvas, "standing"), caption),)
 
 
 def size_accuracy(task: str, results: Sequence[Result]) -> Picture:

@@ -85,6 +85,29 @@ class Setup:
         return "-".join(parts)
 
     @property
+    def title(self) -> str:
+        """The network in words.
+
+        >>> setup("har6", 64, 4, 8, num_layers=2, leak=(1, 2), readouts=("mean", "max"), normalize=True).title
+        '2 layers of 64 units that forget, 4 bits'
+        >>> setup("imdb", 512, 4, recurrence="relu", input_bias=False).title
+        '512 units, 4 bits, ReLU recurrence, without b_i'
+        """
+        network, bits = self.network, self.network.weight_bits
+        widths = network.widths[:1] if len(set(network.widths)) == 1 else network.widths
+        layers = f"{network.num_layers} layers of " if network.num_layers > 1 else ""
+        units = f"{layers}{', '.join(map(str, widths))} units{' that forget' if network.leak else ''}"
+        parts = [units if network.is_hadamard else f"{network.model} of {units}"]
+        parts.append(f"{bits} bits" if isinstance(bits, int) else bits or "float")
+        parts += [f"{network.num_blocks} blocks"] if network.num_blocks > 1 and not network.leak else []
+        parts += ["ReLU recurrence"] if network.recurrence == "relu" else []
+        parts += ["row and column switches"] if network.column_switches else []
+        parts += [] if network.input_bias else ["without b_i"]
+        parts += [name if value is True else f"{name} {value}" for name, value in self.task_options.items()]
+        parts += [f"rate {self.learning_rate:g}"] if self.learning_rate is not None else []
+        return ", ".join(parts)
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What to change in a preset; whether b_i is learnt is left to it, unless the setup has none."""
         network = self.network
