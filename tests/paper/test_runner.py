@@ -309,7 +309,25 @@ def test_the_command_runs_lists_and_skips(
     assert [row["preset"] for row in every] == ["paper", "best", "quick"]
     assert first.status == 0 and "begins: 2 epochs" in first.err and "1 measured" in first.out
     assert second["skipped"] == [job.name] and second["measured"] == []
-    assert "measured" in command(*common, "--list").out
+
+
+def test_the_list_says_which_presets_have_a_result_and_counts_what_has_none(
+    command: Command, tmp_path: Path, result: Result
+) -> None:
+    for each in (result, replace(result, preset="paper")):
+        write_result(tmp_path, each)
+    options = ("reproduce", "results", "--rows", "pmnist-512-[24]bit", "--results", tmp_path, "--list")
+    every, best = command(*options), command(*options, "--preset", "quick")
+
+    assert every.out.splitlines() == [
+        "pmnist-512-2bit  seed 0  missing",
+        "pmnist-512-4bit  seed 0  paper, best",
+        "1 of 2 runs have a result by preset paper or best or quick; 1 missing",
+    ]
+    assert best.out.splitlines()[-1] == "0 of 2 runs have a result by preset quick; 2 missing"
+    (tmp_path / f"{result.name}.json").write_text("{")
+    damaged = command(*options)
+    assert damaged.status == 2 and damaged.err.count("\n") == 1 and result.name in damaged.err
 
 
 def test_again_trains_anew_into_another_folder_and_shows_three_figures(

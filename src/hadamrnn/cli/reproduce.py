@@ -59,7 +59,7 @@ class ReproduceOptions(DataOptions, JsonOption):
     again: Path | None = option(
         None, "folder: train also rows that have a result, from the start, into it; what is stored stays"
     )
-    list: bool = option(False, "show the rows and which presets have a result; run nothing")
+    list: bool = option(False, "show the rows and the presets that have a result; run nothing")
     results: Path = option(Path("results"), "folder of the results (default results)")
     runs: Path = option(Path("runs"), "run folders (default runs)")
     quiet: bool = option(False, "show no progress")
@@ -125,23 +125,30 @@ def _list(args: ReproduceOptions, places: Places) -> None:
     from hadamrnn.paper.selection import select
 
     presets = PRESETS if args.preset is None else (args.preset,)
-    rows = [
-        {"key": setup.key, "preset": preset, "seed": seed, "measured": places.result(job).is_file()}
+    jobs = [
+        Job(setup, preset, seed)
         for setup, seeds in select(args.table or "all", args.rows)
         for seed in args.seed or seeds
         for preset in presets
-        for job in [Job(setup, preset, seed)]
     ]
+    measured = _read(jobs, places)
     if args.json:
-        print(json.dumps(rows))
+        fields = ("key", "preset", "seed", "measured")
+        values = ((job.setup.key, job.preset, job.seed, job.name in measured) for job in jobs)
+        print(json.dumps([dict(zip(fields, each, strict=True)) for each in values]))
         return
-    for first in range(0, len(rows), len(presets)):
-        row = rows[first]
-        states = (
-            f"{each['preset']} {'measured' if each['measured'] else 'missing':10}"
-            for each in rows[first : first + len(presets)]
-        )
-        print(f"{row['key']:34} seed {row['seed']}  {'  '.join(states).rstrip()}")
+    lines: dict[tuple[str, int], list[str]] = {}
+    for job in jobs:
+        found = lines.setdefault((job.setup.key, job.seed), [])
+        found += [job.preset] if job.name in measured else []
+    width = max(len(key) for key, _ in lines)
+    for (key, seed), found in lines.items():
+        print(f"{key:{width}}  seed {seed}  {', '.join(found) or 'missing'}")
+    missing = sum(not found for found in lines.values())
+    print(
+        f"{len(lines) - missing} of {len(lines)} runs have a result by preset {' or '.join(presets)}; "
+        f"{missing} missing"
+    )
 
 
 def _read(jobs: list[Job], places: Places) -> Results:
