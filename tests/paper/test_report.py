@@ -337,9 +337,7 @@ def test_where_we_stand_is_chosen_on_validation_data(result: Result) -> None:
 
 def test_where_we_stand_is_a_mean_over_the_seeds_of_one_network(result: Result) -> None:
     assert result.integer is not None
-    lucky = replace(
-        result, seed=1, validation=0.99, test=0.97, integer=replace(result.integer, test=0.9694)
-    )
+    lucky = replace(result, seed=1, validation=0.99, test=0.97, integer=replace(result.integer, test=0.9694))
     found = standing("pmnist", result, lucky)
 
     assert found.best is not None and found.best[0].validation == pytest.approx((0.9512 + 0.99) / 2)

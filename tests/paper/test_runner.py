@@ -59,6 +59,15 @@ def test_a_result_says_what_was_run_and_what_came_out(job: Job, places: Places) 
     assert list(map(len, result.curve.values())) == [2, 2, 2, 2]
 
 
+def test_layers_that_forget_are_measured_in_integers_too(places: Places) -> None:
+    stack = setup("digits", 8, num_layers=2, leak=(1, 2), readouts=("mean", "max"), normalize=True)
+    run_jobs([Job(stack, "quick", 0, SMALL)], places)
+
+    (result,) = read_results(places.results)
+    assert result.integer is not None and result.integer.test is not None
+    assert result.kilobytes is not None and result.integer.kilobytes < result.kilobytes
+
+
 def test_a_result_names_no_host_no_path_and_no_date(job: Job, places: Places) -> None:
     run_jobs([job], places)
 

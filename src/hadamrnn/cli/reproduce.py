@@ -170,12 +170,14 @@ def _print(tally: Tally, stored: Results, new: Results, as_json: bool) -> None:
         }
         print(json.dumps(figures))
         return
-    print(f"{'row':52}{'paper':>10}{'stored':>10}{'new':>10}")
+    lines = [("row", ["paper", "stored", "new"])]
     for known in {**stored, **new}.values():
         for bits in (None, *([known.integer.activation_bits] if known.integer else [])):
             texts = _texts(known.experiment, bits, stored.get(known.name), new.get(known.name))
-            name = known.name if bits is None else f"{known.name}, {bits} bits"
-            print(f"{name:52}" + "".join(f"{text or '-':>10}" for text in texts))
+            lines.append((known.name if bits is None else f"{known.name}, {bits} bits", texts))
+    width = max(len(name) for name, _ in lines)
+    for name, texts in lines:
+        print(f"{name:{width}}" + "".join(f"{text or '-':>10}" for text in texts))
     print(
         f"{len(tally.measured)} measured, {len(tally.skipped)} had a result, "
         f"{len(tally.elsewhere)} run elsewhere, {len(tally.failed)} failed"

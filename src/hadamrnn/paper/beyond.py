@@ -23,8 +23,11 @@ def _stack(task: str, task_options: dict[str, Any] | None = None, **settings: An
     """Return the network of the task's preset `best`, or one that differs from it by `settings`."""
     network = resolve_config(task, preset="best", overrides=settings).network
     name = f"{network.num_layers} layers that forget, {' and '.join(network.readouts)}"
-    row = hadam(Setup(task, network, task_options=task_options or {}), model=name)
-    return replace(row, seeds=FAMILY_SEEDS)
+    name += ", skips" if network.skip else ""
+    name += "" if network.input_bias else ", without b_i"
+    name += ", people swapped" if task_options else ""
+    chosen = Setup(task, network, task_options=task_options or {})
+    return hadam(chosen, "", ACTIVATION_BITS, model=name, seeds=FAMILY_SEEDS)
 
 
 def _published(task: str, published: str, kilobytes: str) -> Row:

@@ -148,7 +148,9 @@ def networks_section(results: Sequence[Result], pictures: tuple[Picture, ...] = 
         f"deviation, and for the copy task the range. Networks with fewer than {SEEDS} seeds count only "
         "where none has more; the test set chooses nothing. The command repeats the runs."
     )
-    return Section("networks", "The networks behind it", (text,), (Part(grid=Grid(header, tuple(lines))),), pictures)
+    return Section(
+        "networks", "The networks behind it", (text,), (Part(grid=Grid(header, tuple(lines))),), pictures
+    )
 
 
 def _runs(found: Comparison) -> str:

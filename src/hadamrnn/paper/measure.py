@@ -76,9 +76,9 @@ def integer_figures(
 
 
 def has_integer_form(model: SequenceModel) -> bool:
-    """Whether `quantize` takes this network: one unidirectional HadamRNN layer of at most 8 bits."""
+    """Whether `quantize` takes this network: HadamRNN layers that read forwards, of at most 8 bits."""
     recurrent = model.recurrent
-    if not isinstance(recurrent, HadamRNN) or recurrent.num_layers > 1 or recurrent.bidirectional:
+    if not isinstance(recurrent, HadamRNN) or recurrent.bidirectional:
         return False
     bits = model.readout.weight_bits
     return bits == "ternary" or (isinstance(bits, int) and bits <= 8)

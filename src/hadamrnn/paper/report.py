@@ -96,8 +96,8 @@ def _legend(results: Sequence[Result]) -> tuple[str, ...]:
     machines = dict.fromkeys(f"{result.cpu} ({result.versions.get('torch') or '?'})" for result in results)
     return (
         "▲ is at or ahead of the paper, ▼ behind it: points of accuracy, or for the copy task the ratio "
-        "of cross-entropies. Accuracies are of the test set at the best validation epoch, in percent; several "
-        "seeds are a mean with its standard deviation, or for the copy task a mean with its range. "
+        "of cross-entropies. Accuracies are of the test set at the best validation epoch, in percent; "
+        "several seeds are a mean with its standard deviation, or for the copy task a mean with its range. "
         "Activations of 12 bits are the integer network's. A kB is 1024 bytes and counts biases. Preset "
         "paper is the paper's recipe, best the best found here; a run says beside it how long it was.",
         "The command beside a row repeats it, bit for bit on the same processor and versions. hadamrnn "

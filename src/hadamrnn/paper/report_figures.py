@@ -26,7 +26,7 @@ CURVES = {"paper": (PAPER, "-"), "best": (OURS, "--"), "quick": (SECOND, ":")}
 
 
 def standing_picture(results: Sequence[Result]) -> tuple[Picture, ...]:
-    """How far the best of ours is from the paper's best, in points; no picture before anything is measured."""
+    """How far the best of ours is from the paper's best, in points; nothing if nothing is measured."""
     judged = [each for each in standings(results) if each.best and each.task.metric == "accuracy"]
     if not judged:
         return ()
@@ -40,8 +40,8 @@ def standing_picture(results: Sequence[Result]) -> tuple[Picture, ...]:
             error = 100 * statistics.stdev(found.values) if len(found.values) > 1 else None
             axes.barh(place, points, 0.55, color=OURS if points >= 0 else OTHERS, xerr=error, ecolor=SOFT)
             text = f"{point.size:.3g} kB, paper {each.paper.size:.3g}"
-            beside = {"ha": "right", "x": -0.06} if points >= 0 else {"ha": "left", "x": 0.06}
-            axes.text(y=place, s=text, va="center", fontsize=8, color=SOFT, **beside)
+            side, gap = ("right", -0.06) if points >= 0 else ("left", 0.06)
+            axes.text(gap, place, text, va="center", ha=side, fontsize=8, color=SOFT)
         axes.set_yticks(range(len(judged)), [each.task.title for each in reversed(judged)])
         axes.axvline(0, color=PAPER)
         axes.grid(False, axis="y")
@@ -49,7 +49,7 @@ def standing_picture(results: Sequence[Result]) -> tuple[Picture, ...]:
         axes.set_xlim(-max(reach, 1.5), max(reach, 1.5))
         axes.set_xlabel("points of test accuracy ahead of the paper's best")
         caption = (
-            "Ours against the paper's best, the blue line: a bar to the right is ahead, with the size of both. "
+            "Ours against the paper's best, the blue line: a bar to the right is ahead, with both sizes. "
             "Thin lines are the standard deviation over the seeds."
         )
         return (Picture("standing", svg(canvas, "standing"), caption),)

@@ -68,10 +68,11 @@ def _published(row: Row) -> Line:
     rate = "" if setup is None or setup.learning_rate is None else f"{setup.learning_rate:g}"
     blocks = "" if setup is None or not setup.network.is_hadamard else str(setup.network.num_blocks)
     name = f"{row.model} ({row.source})" if row.source else row.model
+    units = str(row.hidden_size or "") if setup is None else ", ".join(map(str, setup.network.widths))
     deviation = f" ± {row.deviation}" if row.deviation else ""
     additions = "" if row.additions is None else f"{row.additions:,}"
     texts = (
-        *(name, str(row.hidden_size or ""), blocks, row.recurrent_bits, row.weight_bits, row.activations),
+        *(name, units, blocks, row.recurrent_bits, row.weight_bits, row.activations),
         *(rate, additions, row.published + deviation),
     )
     return tuple(map(Cell, texts))
