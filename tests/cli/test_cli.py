@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from hadamrnn.cli import COMMANDS, main
+from hadamrnn.cli import COMMANDS, build_parser, main
 
+BENCHES = ("training", "inference", "edge", "estimators")
 COST = ["cost", "--hidden-size", "512", "--input-size", "1", "--output-size", "10"]
 
 
@@ -21,13 +23,22 @@ def test_python_m_hadamrnn_help_names_every_command() -> None:
     assert all(command in result.stdout for command in COMMANDS)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", [*COMMANDS, *(f"bench {bench}" for bench in BENCHES)])
+def test_help_fits_the_screen_and_ends_with_examples_that_the_command_takes(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as caught:
-        main([command, "--help"])
+        main([*command.split(), "--help"])
+    text, _, examples = capsys.readouterr().out.partition("examples:\n")
+    lines = [line.strip() for line in examples.splitlines()]
 
     assert caught.value.code == 0
-    assert f"hadamrnn {command}" in capsys.readouterr().out.partition("example")[2]
+    assert max(map(len, text.splitlines())) <= 80
+    assert lines and any(line.startswith(f"hadamrnn {command}") for line in lines)
+    for line in lines:
+        words = shlex.split(line.replace("-m hadamrnn", "hadamrnn"))
+        assert build_parser().parse_args(words[words.index("hadamrnn") + 1 :]).run
 
 
 def test_cost_prints_the_papers_size_and_both_counts(capsys: pytest.CaptureFixture[str]) -> None:

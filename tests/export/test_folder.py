@@ -175,7 +175,7 @@ def test_golden_vectors_are_random_without_data_and_a_line_says_so(
     refused = command("export", bare, "--out", tmp_path / "d", "--data-dir", empty, "--golden", "data")
 
     assert answer.status == 0
-    assert "golden vectors: random codes, for the test set is not at hand: train" in answer.out
+    assert "golden vectors: random codes (no test data: train" in answer.out
     assert refused.status == 2 and "downloads are off here" in refused.err
     assert not (tmp_path / "d").exists()
 
@@ -209,7 +209,7 @@ def test_long_sequences_keep_their_last_steps(time: int, most: int, kept: int) -
         (["{run}", "--out", "{tmp}/x", "--name", "two words"], "C identifier"),
         (["{run}", "--out", "{run}"], "exists"),
         (["{run}/" + FILE_NAME, "--out", "{run}/" + FILE_NAME], "is a file"),
-        (["{run}/" + FILE_NAME, "--out", "{tmp}/x", "--golden", "data"], "belongs to a run folder"),
+        (["{run}/" + FILE_NAME, "--out", "{tmp}/x", "--golden", "data"], "must be a run folder"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(

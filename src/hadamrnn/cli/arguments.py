@@ -1,15 +1,18 @@
 """Options of commands, derived from dataclasses: a field is an option, its type and range are checked.
 
 A command declares a frozen dataclass and calls `add_command`; its `run` gets an instance. Fields from
-`positional` have no dashes; a tuple takes several values; a bool is a switch.
+`positional` have no dashes; a tuple takes several values; a bool is a switch. A command that also takes the
+settings of a run calls `new_parser`, `add_options` and `add_settings` itself.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import shutil
+import textwrap
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -60,15 +63,17 @@ class JsonOption:
 class RecordingOptions:
     """How recordings are read; see `data.recordings.Reading`."""
 
-    label: str | None = option(None, "of recordings: a column, file (the name up to its first _) or folder")
+    label: str | None = option(
+        None, "of recordings: where labels are: a column, file (its name up to the first _) or folder"
+    )
     group: str | None = option(
-        None, "of recordings: a column, file or folder, none of which is in two parts; or time"
+        None, "of recordings: what stays in one part: a column's values, file or folder; or time"
     )
     window: Count | None = option(None, "of recordings: rows of a window (default 128)")
     hop: Count | None = option(
         None, "of recordings: rows from one window to the next (default half a window)"
     )
-    columns: tuple[str, ...] = option((), "of recordings: the channels (default all numbers, clocks aside)")
+    columns: tuple[str, ...] = option((), "of recordings: the channels (default all numbers but clocks)")
 
     def given(self) -> dict[str, Any]:
         """Return those that were given, as options of the task."""
@@ -91,47 +96,71 @@ class DataOptions(DataFolder):
     threads: Threads | None = option(None, "CPU threads; default torch's choice")
 
 
-def add_command(parser: argparse.ArgumentParser, options: type[T], run: Callable[[T], int | None]) -> None:
-    """Give `parser` the options that the dataclass `options` declares; its command is `run`."""
-    add_options(parser, dataclasses.fields(options), field_types(options))
+def new_parser(
+    subparsers: Any, name: str, *, help: str, description: str, examples: Sequence[str]
+) -> argparse.ArgumentParser:
+    """Return the parser of the command `name`; its help wraps the description and ends with the examples."""
+    width = shutil.get_terminal_size().columns - 2  # as argparse wraps the rest
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        name,
+        help=help,
+        description=textwrap.fill(description, width),
+        epilog="\n  ".join(("examples:", *examples)),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return parser
+
+
+def add_command(
+    subparsers: Any,
+    name: str,
+    options: type[T],
+    run: Callable[[T], int | None],
+    *,
+    help: str,
+    description: str,
+    examples: Sequence[str],
+) -> None:
+    """Add the command `name`: it calls `run` with the `options` that the command line gives."""
+    parser = new_parser(subparsers, name, help=help, description=description, examples=examples)
+    add_options(parser, options)
     parser.set_defaults(run=lambda args: run(read_options(args, options)))
 
 
-def add_options(
+def add_options(parser: Any, options: type[T]) -> None:
+    """Add an option for each field of a dataclass; `read_options` reads them back."""
+    _add_fields(parser, dataclasses.fields(options), field_types(options))
+
+
+def _add_fields(
     parser: Any, fields: Iterable[dataclasses.Field[Any]], types: dict[str, Any], both_ways: bool = False
 ) -> None:
     """Add an option for each field; `both_ways` gives a bool --no-NAME too. What is not given is not set."""
     for each in fields:
-        metavar, help = each.metadata.get("metavar"), each.metadata["help"]
-        flag = "--" + each.name.replace("_", "-")
-        several = typing.get_origin(types[each.name]) is tuple
-        if metavar is not None:
-            nargs = None if each.default is dataclasses.MISSING else "?"
-            parser.add_argument(each.name, metavar=metavar, nargs=nargs, help=help, default=argparse.SUPPRESS)
-        elif types[each.name] is bool:
-            action: Any = argparse.BooleanOptionalAction if both_ways else "store_true"
-            parser.add_argument(flag, action=action, help=help, default=argparse.SUPPRESS)
+        name, hint = "--" + each.name.replace("_", "-"), types[each.name]
+        needed = each.default is dataclasses.MISSING
+        form: dict[str, Any]
+        if "metavar" in each.metadata:
+            name, form = each.name, {"metavar": each.metadata["metavar"], "nargs": None if needed else "?"}
+        elif hint is bool:
+            form = {"action": argparse.BooleanOptionalAction if both_ways else "store_true"}
         elif "repeat" in each.metadata:
-            shown = each.metadata["repeat"]
-            parser.add_argument(flag, metavar=shown, action="append", help=help, default=argparse.SUPPRESS)
-        elif several:
-            parser.add_argument(
-                flag, metavar="X", nargs="+", action="extend", help=help, default=argparse.SUPPRESS
-            )
+            form = {"metavar": each.metadata["repeat"], "action": "append"}
+        elif typing.get_origin(hint) is tuple:
+            form = {"metavar": "X", "nargs": "+", "action": "extend"}
         else:
-            needed = each.default is dataclasses.MISSING
-            kind = _metavar(types[each.name])
-            parser.add_argument(flag, metavar=kind, required=needed, help=help, default=argparse.SUPPRESS)
+            form = {"metavar": _metavar(hint), "required": needed}
+        parser.add_argument(name, help=each.metadata["help"], default=argparse.SUPPRESS, **form)
 
 
 def add_settings(group: Any, names: Iterable[str]) -> None:
     """Make an option of each of these settings of a run; `read_settings` reads them back."""
-    add_options(group, [OPTIONS[name] for name in names], SETTING_TYPES, both_ways=True)
+    _add_fields(group, [OPTIONS[name] for name in names], SETTING_TYPES, both_ways=True)
 
 
 def read_settings(args: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
     """Return those of the settings that were given, as values of their type."""
-    return given_options(args, [OPTIONS[name] for name in names], SETTING_TYPES)
+    return _given(args, [OPTIONS[name] for name in names], SETTING_TYPES)
 
 
 def _metavar(hint: Any) -> str:
@@ -147,10 +176,10 @@ def _metavar(hint: Any) -> str:
 
 def read_options(args: argparse.Namespace, options: type[T]) -> T:
     """Return the dataclass that a command line fills in."""
-    return options(**given_options(args, dataclasses.fields(options), field_types(options)))
+    return options(**_given(args, dataclasses.fields(options), field_types(options)))
 
 
-def given_options(
+def _given(
     args: argparse.Namespace, fields: Iterable[dataclasses.Field[Any]], types: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the values of the options that were given, read by their types."""
@@ -230,6 +259,7 @@ def split_options(flag: str, texts: Iterable[str]) -> dict[str, str]:
 
 
 def set_threads(threads: int | None) -> None:
+    """Set torch's threads, where a number is given."""
     if threads is not None:
         import torch
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hadamrnn.cli.arguments import JsonOption, Rounds, add_command
+from hadamrnn.cli.arguments import JsonOption, Rounds, add_command, new_parser
 from hadamrnn.cli.bench_estimators import add_estimators
 from hadamrnn.cli.bench_inference import add_edge, add_inference
 from hadamrnn.network import MAX_SIZE
@@ -19,11 +18,12 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = new_parser(
+        subparsers,
         "bench",
         help="measure training, inference, devices or estimators",
         description="Measure what the library claims, on this machine.",
-        epilog="example:  hadamrnn bench training --shapes mnist copy --json",
+        examples=("hadamrnn bench training --shapes mnist copy --json",),
     )
     benches = parser.add_subparsers(dest="bench", metavar="WHAT", required=True)
     add_training(benches)
@@ -33,17 +33,18 @@ def add_parser(subparsers: Any) -> None:
 
 
 def add_training(benches: Any) -> None:
-    parser: argparse.ArgumentParser = benches.add_parser(
+    add_command(
+        benches,
         "training",
+        TrainingOptions,
+        run,
         help="forward, backward and Adam, against a dense loop",
         description="Time a training step of the engine and of the plain dense loop, in turns.",
-        epilog=(
-            "examples:  hadamrnn bench training --shapes mnist copy --rounds 5 --json\n"
-            "           hadamrnn bench training --model all --hidden-size 128"
+        examples=(
+            "hadamrnn bench training --shapes mnist copy --rounds 5 --json",
+            "hadamrnn bench training --model all --hidden-size 128",
         ),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_command(parser, TrainingOptions, run)
 
 
 @dataclass(frozen=True, kw_only=True)

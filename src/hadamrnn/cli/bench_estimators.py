@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -12,14 +11,16 @@ from hadamrnn.settings import Range, option
 
 
 def add_estimators(benches: Any) -> None:
-    parser: argparse.ArgumentParser = benches.add_parser(
+    add_command(
+        benches,
         "estimators",
+        EstimatorsOptions,
+        run,
         help="the scikit-learn classifier beside others",
         description="Fit HadamRNNClassifier, a GRU, MiniRocket and logistic regression to the sets of real "
         "series that sktime carries.",
-        epilog="example:  hadamrnn bench estimators --seeds 5 --out docs/estimators.md",
+        examples=("hadamrnn bench estimators --seeds 5 --out docs/estimators.md",),
     )
-    add_command(parser, EstimatorsOptions, run)
 
 
 @dataclass(frozen=True, kw_only=True)

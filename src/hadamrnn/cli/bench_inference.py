@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,13 +13,15 @@ from hadamrnn.settings import option
 
 
 def add_inference(benches: Any) -> None:
-    parser: argparse.ArgumentParser = benches.add_parser(
+    add_command(
+        benches,
         "inference",
-        help="sequences a second: C, numpy, onnxruntime, torch",
+        InferenceOptions,
+        run_inference,
+        help="sequences per second: C, numpy, onnxruntime, torch",
         description="Run the same network by everything that can run it here, on one thread, in turns.",
-        epilog="example:  hadamrnn bench inference --shapes mnist --json",
+        examples=("hadamrnn bench inference --shapes mnist --json",),
     )
-    add_command(parser, InferenceOptions, run_inference)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +46,15 @@ def run_inference(args: InferenceOptions) -> None:
 
 
 def add_edge(benches: Any) -> None:
-    parser: argparse.ArgumentParser = benches.add_parser(
+    add_command(
+        benches,
         "edge",
+        PageOptions,
+        run_edge,
         help="flash, RAM and cost of a step on microcontrollers",
         description="Measure networks on every target whose tools are installed, beside two rivals.",
-        epilog="example:  hadamrnn bench edge --out docs/edge.md",
+        examples=("hadamrnn bench edge --out docs/edge.md",),
     )
-    add_command(parser, PageOptions, run_edge)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from hadamrnn.cli.arguments import (
     JsonOption,
     add_options,
     add_settings,
+    new_parser,
     parse_options,
     positional,
     read_options,
@@ -22,7 +23,7 @@ from hadamrnn.cli.arguments import (
 )
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network
-from hadamrnn.settings import field_types, option
+from hadamrnn.settings import option
 from hadamrnn.training.config import OPTIONS
 from hadamrnn.training.presets import model_values
 
@@ -32,20 +33,22 @@ if TYPE_CHECKING:
 TASK_FIELDS = ("input_size", "output_size", "activation_bits", "vocabulary_size")
 NO_COST = ("dropout", "recurrence")  # these change no byte and no operation
 
-EXAMPLE = """examples:
-  hadamrnn cost --hidden-size 512 --input-size 1 --output-size 10 --activation-bits 12
-  hadamrnn cost --model lstm --hidden-size 170 --input-size 1 --output-size 10"""
+EXAMPLES = (
+    "hadamrnn cost --hidden-size 512 --input-size 1 --output-size 10 --activation-bits 12",
+    "hadamrnn cost --model lstm --hidden-size 170 --input-size 1 --output-size 10",
+    "hadamrnn cost runs/pmnist",
+)
 
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = new_parser(
+        subparsers,
         "cost",
         help="bytes and operations of a network",
         description="Print what a network costs to store and to run for one time step.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
-    add_options(parser, fields(CostOptions), field_types(CostOptions))
+    add_options(parser, CostOptions)
     add_settings(parser, network_options())
     parser.set_defaults(run=run)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from dataclasses import asdict, dataclass
@@ -14,19 +13,21 @@ from hadamrnn.errors import InputError
 from hadamrnn.settings import Range, Seed, option
 
 if TYPE_CHECKING:
-    from hadamrnn.demo.chain import DemoResult, Reading
+    from hadamrnn.demo.chain import DemoResult, PageContent
 
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    add_command(
+        subparsers,
         "demo",
+        DemoOptions,
+        run,
         help="handwritten digits from data to C",
         description="Train a network on scikit-learn's handwritten digits, read pixel by pixel; quantize it, "
         "export it as C, compile that, read the test digits with it, and check it bit for bit. Ends with a "
         "table and a page, OUT/demo.html.",
-        epilog="example:  hadamrnn demo --epochs 10 --out demo",
+        examples=("hadamrnn demo --epochs 10 --out demo",),
     )
-    add_command(parser, DemoOptions, run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +48,8 @@ def run(args: DemoOptions) -> int:
         if not quiet:
             print(line, file=sys.stderr, flush=True)
 
-    result, reading = run_demo(args.out, choose_watcher(quiet), epochs=args.epochs, seed=args.seed, say=say)
-    page = _write_page(result, reading, args.out)
+    result, content = run_demo(args.out, choose_watcher(quiet), epochs=args.epochs, seed=args.seed, say=say)
+    page = _write_page(result, content, args.out)
     if args.json:
         print(json.dumps({**asdict(result), "page": page}))
     else:
@@ -58,11 +59,11 @@ def run(args: DemoOptions) -> int:
     return 1 if result.c_test is False else 0
 
 
-def _write_page(result: DemoResult, reading: Reading, out: Path) -> str:
+def _write_page(result: DemoResult, content: PageContent, out: Path) -> str:
     """Return where the page is, or why there is none."""
     try:
         from hadamrnn.demo.page import write_page
 
-        return str(write_page(result, reading, out))
+        return str(write_page(result, content, out))
     except InputError as error:  # no matplotlib
         return f"not written. {error}"

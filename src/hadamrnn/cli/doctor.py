@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
 from importlib import metadata
@@ -15,13 +14,15 @@ PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn", "onnxruntime")
 
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    add_command(
+        subparsers,
         "doctor",
+        JsonOption,
+        run,
         help="versions, the kernel backend, where data is looked for",
         description="Print what this installation consists of; put it into a bug report.",
-        epilog="example:  hadamrnn doctor --json",
+        examples=("hadamrnn doctor --json",),
     )
-    add_command(parser, JsonOption, run)
 
 
 def run(args: JsonOption) -> None:

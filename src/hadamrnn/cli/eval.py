@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hadamrnn.cli.arguments import DataOptions, JsonOption, add_command, positional, set_threads
+from hadamrnn.cli.export import load_quantized
 from hadamrnn.errors import InputError
 from hadamrnn.settings import option
 
@@ -26,17 +26,20 @@ LAYOUT_HELP = "axes of x: time-first (n, time, channels) or channels-first (n, c
 
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    add_command(
+        subparsers,
         "eval",
+        EvalOptions,
+        run,
         help="the task's metric of a trained model",
         description="Print the metric of a run's best model over a split of its task, or over arrays x and y "
         "or recordings of your own; of a classifier also the confusion matrix and the recall of every class.",
-        epilog="examples:  hadamrnn eval runs/pmnist --split test\n"
-        "           hadamrnn eval runs/mine new.npz --integer\n"
-        "           hadamrnn eval runs/log new.csv --page errors.html",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=(
+            "hadamrnn eval runs/pmnist --split test",
+            "hadamrnn eval runs/mine new.npz --integer",
+            "hadamrnn eval runs/log new.csv --page errors.html",
+        ),
     )
-    add_command(parser, EvalOptions, run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,13 +173,9 @@ def _write_page(path: Path, figures: dict[str, Any]) -> Path:
 
 def load_integer(folder: Path, threads: int | None) -> IntegerNetwork:
     """Return the integer network of a run."""
-    from hadamrnn import fixedpoint
     from hadamrnn.quantization.network import IntegerNetwork
 
-    path = folder / fixedpoint.FILE_NAME
-    if not path.is_file():
-        raise InputError(f"{folder} holds no integer network yet. Make one with: hadamrnn quantize {folder}.")
-    return IntegerNetwork(fixedpoint.load(path), threads)
+    return IntegerNetwork(load_quantized(folder), threads)
 
 
 def write_glue(path: Path, labels: Tensor) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,17 +20,21 @@ if TYPE_CHECKING:
 FLOAT_FILE_NAME = "model.safetensors"
 GOLDEN_SEQUENCES = 3
 BOARD_VALUES = 2_000  # golden numbers in an Arduino sketch: up to four bytes each, beside the network
-EXAMPLE = "example:  hadamrnn export runs/har --to c --out har_c --name har && make -C har_c test"
 
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    add_command(
+        subparsers,
         "export",
+        ExportOptions,
+        run,
         help="a quantized run as C, Arduino library, JavaScript, live page or ONNX",
         description="Write a folder that builds and tests itself, or report what it takes on devices.",
-        epilog=EXAMPLE,
+        examples=(
+            "hadamrnn export runs/har --to c --out har_c --name har",
+            "hadamrnn export runs/har --report",
+        ),
     )
-    add_command(parser, ExportOptions, run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +48,8 @@ class ExportOptions(DataFolder, JsonOption):
     unpacked: bool = option(False, "weights a byte each: larger, faster")
     golden: Literal["data", "random"] | None = option(
         None,
-        "what the self-test replays: data (sequences of the run's test set; the default where it is at "
-        "hand) or random codes",
+        "what the self-test replays: data (sequences of the run's test set; the default where it is "
+        "found) or random codes",
     )
     force: bool = option(False, "replace an earlier export")
     report: bool = option(False, "flash, RAM, stack and steps on every target with tools installed")
@@ -89,10 +92,7 @@ def load_quantized(path: Path) -> IntegerModel:
     if not path.exists():
         raise InputError(f"RUN must be a run folder or an integer model file, there is no {path}.")
     if not file.exists():
-        raise InputError(
-            f"An export needs a quantized run, {path} holds no {FILE_NAME}. "
-            f"Run first: hadamrnn quantize {path}"
-        )
+        raise InputError(f"{path} holds no integer network yet. Make one with: hadamrnn quantize {path}")
     return load(file)
 
 
@@ -110,7 +110,7 @@ def _write(model: IntegerModel, args: ExportOptions, out: Path) -> dict[str, Any
 
 
 def _golden(model: IntegerModel, args: ExportOptions) -> tuple[Golden | None, str]:
-    """Return golden vectors of the run's test set, or None (for random ones) and why."""
+    """Return golden vectors of the run's test set, or None (for random ones) and the reason."""
     if args.golden == "random":
         return None, ""
     try:
@@ -118,7 +118,7 @@ def _golden(model: IntegerModel, args: ExportOptions) -> tuple[Golden | None, st
     except (InputError, ImportError) as error:  # an integer model needs no torch, a data set does
         if args.golden == "data":
             raise
-        return None, f", for the test set is not at hand: {error}"
+        return None, f" (no test data: {error})"
 
 
 def real_golden(model: IntegerModel, path: Path, data_dir: Path | None, small: bool) -> Golden:
@@ -138,7 +138,9 @@ def real_golden(model: IntegerModel, path: Path, data_dir: Path | None, small: b
 def _splits(path: Path, data_dir: Path | None) -> Splits:
     """Return the data of a run folder; nothing is downloaded for it."""
     if not path.is_dir():
-        raise InputError(f"A test set belongs to a run folder, {path} is a file. Use --golden random.")
+        raise InputError(
+            f"RUN must be a run folder, which names its test set, got the file {path}. Use --golden random."
+        )
     from hadamrnn.data.files import offline
     from hadamrnn.training.folder import RunFolder
     from hadamrnn.training.run import load_splits
@@ -148,7 +150,7 @@ def _splits(path: Path, data_dir: Path | None) -> Splits:
 
 
 def _write_page(model: IntegerModel, args: ExportOptions, out: Path) -> Path:
-    """Write a page that plays sequences of the run's test set; images get a pad to draw on."""
+    """Write a page that replays sequences of the run's test set; images get a pad to draw on."""
     from hadamrnn.demo.live import drawing_pad, stored_sequences
     from hadamrnn.export.page import export_page
 

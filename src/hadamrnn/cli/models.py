@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,22 +11,24 @@ from hadamrnn.cli.arguments import JsonOption, add_command, positional
 from hadamrnn.errors import InputError
 from hadamrnn.settings import option
 
-EXAMPLE = """examples:
-  hadamrnn models
-  hadamrnn models pmnist-512-4bit --out models
-  hadamrnn models --add results/pmnist-512-4bit.best.seed0.json --runs runs --out src/hadamrnn/models"""
+EXAMPLES = (
+    "hadamrnn models",
+    "hadamrnn models pmnist-512-4bit --out models",
+    "hadamrnn models --add results/pmnist-512-4bit.best.seed0.json --runs runs --out src/hadamrnn/models",
+)
 
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    add_command(
+        subparsers,
         "models",
+        ModelsOptions,
+        run,
         help="list and copy trained integer models",
         description="List the integer models that ship with the package, each with the command that made it, "
         "or copy one.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
-    add_command(parser, ModelsOptions, run)
 
 
 @dataclass(frozen=True, kw_only=True)

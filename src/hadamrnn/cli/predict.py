@@ -1,8 +1,7 @@
-"""`hadamrnn predict`: labels or values for a user's own arrays."""
+"""`hadamrnn predict`: labels or values for a user's own arrays or recordings."""
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import json
@@ -16,22 +15,23 @@ from hadamrnn.cli.eval import LAYOUT_HELP, load_integer
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Threads, option
 
-DESCRIPTION = """Print what a run's best model says about recordings, window by window as the run's own were
-cut, or about the arrays of an npz file: x, (n, time, channels) or (n, time), in the units of the
-training data (raw sensor values where the task standardises; whole numbers 0..255 or real ones 0..1
-for MNIST, for pmnist in its permuted order; ids for text), and optionally lengths, (n,)."""
-
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    add_command(
+        subparsers,
         "predict",
-        help="labels or values for your own arrays",
-        description=DESCRIPTION,
-        epilog="examples:  hadamrnn predict runs/mine data.npz --out predictions.npz\n"
-        "           hadamrnn predict runs/log new.csv --integer --out predictions.csv",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        PredictOptions,
+        run,
+        help="labels or values for your own arrays or recordings",
+        description="Print what a run's best model predicts for recordings, cut into windows as the run's "
+        "own were, or for the arrays of an npz file: x, (n, time, channels) or (n, time), in the units of "
+        "the training data (raw sensor values where the task standardises; whole numbers 0..255 or real "
+        "ones 0..1 for MNIST, for pmnist in its permuted order; ids for text), and optionally lengths, (n,).",
+        examples=(
+            "hadamrnn predict runs/mine data.npz --out predictions.npz",
+            "hadamrnn predict runs/log new.csv --integer --out predictions.csv",
+        ),
     )
-    add_command(parser, PredictOptions, run)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +12,16 @@ from hadamrnn.settings import option
 
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    add_command(
+        subparsers,
         "report",
+        ReportOptions,
+        run,
         help="published beside measured, as Markdown and HTML",
         description="Write RESULTS.md, RESULTS.html and figures/ from the JSON files of hadamrnn reproduce. "
         "The same results give the same bytes.",
-        epilog="example:  hadamrnn report --results results --out report",
+        examples=("hadamrnn report --results results --out report",),
     )
-    add_command(parser, ReportOptions, run)
 
 
 @dataclass(frozen=True, kw_only=True)

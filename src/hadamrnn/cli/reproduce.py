@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from dataclasses import dataclass
@@ -19,25 +18,27 @@ if TYPE_CHECKING:
 
     Results = dict[str, Result]  # by name
 
-EXAMPLE = """examples:
-  hadamrnn reproduce --list
-  hadamrnn reproduce results --rows 'pmnist-*' --preset best --budget 30
-  hadamrnn reproduce variability --seed 0 --seed 1
-  hadamrnn reproduce results --rows pmnist-512-4bit --preset best --again checked
-  hadamrnn reproduce memorization"""
+EXAMPLES = (
+    "hadamrnn reproduce --list",
+    "hadamrnn reproduce results --rows 'pmnist-*' --preset best --budget 30",
+    "hadamrnn reproduce variability --seed 0 --seed 1",
+    "hadamrnn reproduce results --rows pmnist-512-4bit --preset best --again checked",
+    "hadamrnn reproduce memorization",
+)
 
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    add_command(
+        subparsers,
         "reproduce",
+        ReproduceOptions,
+        run,
         help="run the paper's rows",
         description="Run the rows of a table that have no result yet. Stop and start it at will, and "
         "start it several times, also on several machines over a shared folder: every row is run once. "
         "The row of a process that was killed is free again after two minutes.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
-    add_command(parser, ReproduceOptions, run)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
@@ -29,26 +28,28 @@ from hadamrnn.settings import Count, Range, Seed, option
 if TYPE_CHECKING:
     from hadamrnn.search.trials import Search, Stop
 
-EXAMPLE = """examples:
-  hadamrnn search digits --max-bytes 512 --trials 30 --out searches/digits
-  hadamrnn search har2 --max-bytes 4096 --max-instructions 20000 --minutes 60 --out searches/har
-  hadamrnn search pmnist --max-bytes 4096 --storage /shared/pmnist.journal --worker   on every other machine
-
-A search that was stopped goes on when its command is repeated. --trials counts those of all workers."""
+EXAMPLES = (
+    "hadamrnn search digits --max-bytes 512 --trials 30 --out searches/digits",
+    "hadamrnn search har2 --max-bytes 4096 --max-instructions 20000 --minutes 60 --out searches/har",
+    "hadamrnn search pmnist --max-bytes 4096 --storage /shared/pmnist.journal --worker",
+)
 
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    add_command(
+        subparsers,
         "search",
+        SearchOptions,
+        run,
         help="the best network within a budget",
         description="Try hidden sizes, blocks, bits and learning rates for the best validation metric of the "
         "integer network; what does not fit the budget is never trained. Bytes are the weights in the "
         "integer file, without an embedding table; instructions are those of a step on a Cortex-M4, counted "
-        "in an emulator where the tools are installed, else estimated to about a tenth.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "in an emulator where the tools are installed, else estimated to about a tenth. Repeat the command "
+        "to continue a search that was stopped. Several machines search together with --storage: all but "
+        "one with --worker.",
+        examples=EXAMPLES,
     )
-    add_command(parser, SearchOptions, run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ class SearchOptions(DataOptions, JsonOption):
     task: str = positional("TASK", TASK_HELP)
     max_bytes: Count = required("of weights")
     max_instructions: Count | None = option(None, "of a step, on a Cortex-M4")
-    trials: Annotated[int, Range(1, 10**6)] = option(30, "in all (default 30)")
+    trials: Annotated[int, Range(1, 10**6)] = option(30, "of all workers together (default 30)")
     minutes: Minutes | None = option(None, "for trials; the final training comes after")
     preset: str | None = option(None, "the recipe to start from (default quick)")
     epochs: Annotated[int, Range(1, 10**6)] | None = option(None, "of a trial; default the preset's")
@@ -67,7 +68,7 @@ class SearchOptions(DataOptions, JsonOption):
         None, "a journal file, or a URL as sqlite:///x.db; default OUT/study.journal"
     )
     study: str | None = option(None, "its name in the storage; default the task's name")
-    worker: bool = option(False, "make trials only; another process finishes")
+    worker: bool = option(False, "run trials only; another process finishes the search")
     task_option: tuple[str, ...] = repeated(PAIR, TASK_OPTION_HELP)
     quiet: bool = option(False, "show no progress")
 

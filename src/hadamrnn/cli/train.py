@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +15,12 @@ from hadamrnn.cli.arguments import (
     PAIR,
     TASK_HELP,
     TASK_OPTION_HELP,
+    DataFolder,
     JsonOption,
     RecordingOptions,
     add_options,
     add_settings,
+    new_parser,
     parse_options,
     parse_task,
     positional,
@@ -28,40 +30,40 @@ from hadamrnn.cli.arguments import (
 )
 from hadamrnn.errors import InputError
 from hadamrnn.interrupts import REPEAT, stopped_by_signals
-from hadamrnn.settings import NotNegative, field_types, option
+from hadamrnn.settings import NotNegative, option
 from hadamrnn.training.config import OPTIONS, TrainingConfig, resolve_config
 
 if TYPE_CHECKING:
     from hadamrnn.training.loop import Outcome
 
-EXAMPLE = """examples:
-  hadamrnn train digits --out runs/digits
-  hadamrnn train pmnist --preset best --hidden-size 512 --weight-bits 4 --out runs/pmnist
-  hadamrnn train har2 --model fastgrnn --hidden-size 80 --model-option recurrent_rank=20 --out runs/fastgrnn
-  hadamrnn train data.npz --epochs 50 --out runs/mine
-  hadamrnn train log.csv --label activity --group person --window 128 --out runs/log
-  hadamrnn train --resume runs/pmnist
-  torchrun --nproc-per-node 2 -m hadamrnn train pmnist --threads 1 --out runs/two"""
+EXAMPLES = (
+    "hadamrnn train digits --out runs/digits",
+    "hadamrnn train pmnist --preset best --hidden-size 512 --weight-bits 4 --out runs/pmnist",
+    "hadamrnn train har2 --model fastgrnn --hidden-size 80 --model-option recurrent_rank=20 --out runs/fast",
+    "hadamrnn train data.npz --epochs 50 --out runs/mine",
+    "hadamrnn train log.csv --label activity --group person --window 128 --out runs/log",
+    "hadamrnn train --resume runs/pmnist",
+    "torchrun --nproc-per-node 2 -m hadamrnn train pmnist --threads 1 --out runs/two",
+)
 
 SETTINGS = [name for name in OPTIONS if name != "preset"]
 
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = new_parser(
+        subparsers,
         "train",
         help="train a network, or resume a run",
         description="Train a network. Settings come from the preset, then --config, then the options.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
-    add_options(parser, dataclasses.fields(TrainOptions), field_types(TrainOptions))
-    settings = parser.add_argument_group("settings")
-    add_settings(settings, SETTINGS)
+    add_options(parser, TrainOptions)
+    add_settings(parser.add_argument_group("settings"), SETTINGS)
     parser.set_defaults(run=run)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(RecordingOptions, JsonOption):
+class TrainOptions(RecordingOptions, DataFolder, JsonOption):
     task: str | None = positional("TASK", TASK_HELP, default=None)
     out: Path | None = option(None, "the run folder, new or empty")
     resume: Path | None = option(None, "go on with this run; takes no other settings")
@@ -69,7 +71,6 @@ class TrainOptions(RecordingOptions, JsonOption):
     config: Path | None = option(None, "YAML file of settings, as RUN/config.yaml")
     task_option: tuple[str, ...] = repeated(PAIR, TASK_OPTION_HELP)
     model_option: tuple[str, ...] = repeated(PAIR, MODEL_OPTION_HELP)
-    data_dir: Path | None = option(None, "where data sets are; default HADAMRNN_DATA, else the user's cache")
     quiet: bool = option(False, "show no progress")
     checkpoint_seconds: NotNegative = option(30.0, "time between checkpoints")
 
@@ -102,7 +103,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _note_changes(path: Path) -> None:
-    """Say what is no longer as it was when the run began."""
+    """Say which versions have changed since the run began."""
     from hadamrnn.training.folder import RunFolder
 
     changes = RunFolder.open(path).version_changes()
@@ -125,8 +126,6 @@ def config_of(args: argparse.Namespace) -> TrainingConfig:
 
 def _report(path: Path, outcome: Outcome, as_json: bool) -> None:
     """Print the result, from the first process alone."""
-    import os
-
     if int(os.environ.get("RANK", "0")) > 0:
         return
     from hadamrnn.training.folder import RunFolder

@@ -99,7 +99,7 @@ def _count(instructions: int) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class PageContent:
     """The integer network, the test digits that the page plays, and the training curve."""
 
     model: IntegerModel
@@ -115,7 +115,7 @@ def run_demo(
     epochs: int | None = None,
     seed: int = 0,
     say: Callable[[str], None] = lambda line: None,
-) -> tuple[DemoResult, Reading]:
+) -> tuple[DemoResult, PageContent]:
     """Train, quantize, export and check; leave the run in `out`/run and the C in `out`/c."""
     if out.exists() and any(out.iterdir()):
         raise InputError(f"The demo needs a new or empty folder, got {out}. Choose another --out.")
@@ -129,7 +129,7 @@ def run_demo(
     integer, _ = quantize(outcome.model, splits, QuantizeConfig())
     size = fixedpoint.save(integer, out / "run" / fixedpoint.FILE_NAME)
     curve = tuple(RunFolder.open(out / "run").rows())
-    reading = Reading(integer, stored_sequences(integer, splits), drawing_pad(integer, splits), curve)
+    content = PageContent(integer, stored_sequences(integer, splits), drawing_pad(integer, splits), curve)
     say("3/4  exporting C, compiling it and reading the test digits with it")
     export_digits(integer, splits, out / "c")
     c_accuracy, c_test, missing = check_c(integer, splits, out / "c")
@@ -151,7 +151,7 @@ def run_demo(
         c_folder=str(out / "c"),
         missing=missing | ({"instructions_per_step": reason} if reason else {}),
     )
-    return result, reading
+    return result, content
 
 
 def export_digits(integer: IntegerModel, splits: Splits, folder: Path) -> None:

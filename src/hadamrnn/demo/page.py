@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hadamrnn.demo.chain import BOARD, DemoResult, Reading, headline, table
+from hadamrnn.demo.chain import BOARD, DemoResult, PageContent, headline, table
 from hadamrnn.export.page import live_network, live_part
 from hadamrnn.files import write_atomically
 from hadamrnn.pages.document import BLUE, ORANGE, Cell, Document, Grid, Link, Part, Picture, Section, to_html
@@ -21,14 +21,14 @@ ABOUT = (
 )
 
 
-def write_page(result: DemoResult, reading: Reading, out: Path) -> Path:
+def write_page(result: DemoResult, content: PageContent, out: Path) -> Path:
     """Write the page into the demo's folder and return its path."""
     path = out / FILE_NAME
-    write_atomically(path, to_html(build_page(result, reading, out)).encode())
+    write_atomically(path, to_html(build_page(result, content, out)).encode())
     return path
 
 
-def build_page(result: DemoResult, reading: Reading, out: Path) -> Document:
+def build_page(result: DemoResult, content: PageContent, out: Path) -> Document:
     """Return the page; its links are relative to `out`."""
     lead = headline(result)
     folder = Path(result.c_folder).relative_to(out).as_posix()
@@ -40,7 +40,7 @@ def build_page(result: DemoResult, reading: Reading, out: Path) -> Document:
         (f"{lead[0].upper()}{lead[1:]}.",),
         (
             Section("figures", "Figures", parts=(Part(grid=Grid(("what", "figure"), lines)),)),
-            Section("learning", "Learning", pictures=(training_curves(reading),)),
+            Section("learning", "Learning", pictures=(training_curves(content),)),
             Section(
                 "c",
                 "The C",
@@ -54,27 +54,27 @@ def build_page(result: DemoResult, reading: Reading, out: Path) -> Document:
         ),
         live_part(
             live_network(
-                reading.model,
+                content.model,
                 "digits",
                 "Draw a digit",
-                reading.stored,
+                content.stored,
                 paragraphs=ABOUT,
-                pad=reading.pad,
+                pad=content.pad,
                 figures=board,
             )
         ),
     )
 
 
-def training_curves(reading: Reading) -> Picture:
+def training_curves(content: PageContent) -> Picture:
     """Loss and validation accuracy by epoch."""
     with styled():
         canvas = Canvas(figsize=(WIDTH, 3.8))
         top, bottom = canvas.subplots(2, 1, sharex=True)
-        epochs = [row.epoch for row in reading.curve]
-        accuracies = [100 * (row.validation_metric or 0.0) for row in reading.curve]
+        epochs = [row.epoch for row in content.curve]
+        accuracies = [100 * (row.validation_metric or 0.0) for row in content.curve]
         top.plot(epochs, accuracies, "o-", color=BLUE, markersize=2)
-        bottom.plot(epochs, [row.loss for row in reading.curve], "o-", color=ORANGE, markersize=2)
+        bottom.plot(epochs, [row.loss for row in content.curve], "o-", color=ORANGE, markersize=2)
         bottom.set_yscale("log")
         top.set_ylabel("validation\naccuracy in %")
         bottom.set_ylabel("training loss")
