@@ -30,8 +30,9 @@ METADATA_CLASSES = 3000  # characters of class names that an integer model's met
 class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     """A classifier of series that fits in kilobytes, trained by softmax cross-entropy.
 
-    X is `(n, time, channels)`, a list of `(time, channels)` arrays of different length, or `(n, features)`,
-    read as series of one channel. Inputs are standardised here, and in the integer network too.
+    X is `(n, time, channels)`, a list of `(time, channels)` arrays of different length, a frame with a column
+    for each channel, or `(n, features)`, read as series of one channel. Inputs are standardised here, and in
+    the integer network too.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         labels = self._labels(y)
         warm = self.warm_start and hasattr(self, "network_")
         series = read_series(self, X, reset=not warm)
-        check_consistent_length(X, labels)
+        check_consistent_length(series, labels)
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(

@@ -56,7 +56,7 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
         warm = self.warm_start and hasattr(self, "network_")
         series = read_series(self, X, reset=not warm)
         targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        check_consistent_length(X, targets)
+        check_consistent_length(series, targets)
         if targets.ndim > 2:
             raise ValueError(f"y must have shape (n,) or (n, targets), got {targets.shape}.")
         columns = targets.reshape(len(targets), -1)

@@ -12,10 +12,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_array, validate_data
 
 from hadamrnn.data.splits import Split, raw_unit
+from hadamrnn.estimators.frames import rows_of_frame
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.quantization.inputs import RawInputs
 
 Floats = NDArray[np.float64]
+TURN = "It looks like (n, channels, time): pass X.transpose(0, 2, 1)."
+TURN_ROWS = "They look like (channels, time): pass [series.T for series in X]."
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,26 +46,41 @@ class Series:
 def read_series(estimator: Any, X: Any, *, reset: bool) -> Series:
     """Return X as series; `reset` sets the estimator's `n_features_in_`, else X must agree with it.
 
-    `(n, features)` is one channel of `features` steps, and every later X must have as many. For
-    `(n, time, channels)` and lists of `(time, channels)` arrays, only the channels must agree.
+    `(n, features)`, an array or a wide frame, is one channel of `features` steps, and every later X must have
+    as many. Of `(n, time, channels)`, of a list of `(time, channels)` arrays and of frames with a column for
+    each channel, only the channels must agree. An array with more channels than steps could as well be
+    `(n, channels, time)`: a first X like that is refused. A list says which it is.
     """
-    rows = _as_rows(X)
+    frame = rows_of_frame(X)
+    rows = _as_rows(X) if frame is None else frame
     rank = 3 if rows is not None else getattr(X, "ndim", 2)  # a list that is not of rows becomes a table
     if rank != 3:
-        if not reset and not estimator.reads_features_:
-            raise ValueError(
-                f"Expected 3D array, got {rank}D array instead: {type(estimator).__name__} was fitted "
-                "to series of shape (time, channels). Reshape your data using array[:, :, None] if they have "
-                "one channel."
-            )
-        minimum = 2 if reset else 1
-        array = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_min_samples=minimum)
-        if reset:
-            estimator.reads_features_ = True
-        return Series(array[:, :, None])
-    series = _from_rows(rows) if rows is not None else Series(_checked(X, allow_nd=True))
-    _check_channels(estimator, series, reset)
+        series = _from_table(estimator, X, rank, reset)
+    else:
+        series = _from_rows(rows) if rows is not None else Series(_checked(X, allow_nd=True))
+        if rows is None and reset:
+            _refuse_channels_first(series)
+        _check_channels(estimator, series, reset)
+        if frame is not None:  # the names of its columns, which are channels
+            validate_data(estimator, X, reset=reset, skip_check_array=True)
+    _check_finite(series)
     return series
+
+
+def _from_table(estimator: Any, X: Any, rank: int, reset: bool) -> Series:
+    if not reset and not estimator.reads_features_:
+        raise ValueError(
+            f"Expected 3D array, got {rank}D array instead: {type(estimator).__name__} was fitted "
+            "to series of shape (time, channels). Reshape your data using array[:, :, None] if they have "
+            "one channel."
+        )
+    minimum = 2 if reset else 1
+    array = validate_data(
+        estimator, X, reset=reset, dtype=np.float64, ensure_min_samples=minimum, ensure_all_finite=False
+    )
+    if reset:
+        estimator.reads_features_ = True
+    return Series(array[:, :, None])
 
 
 def _as_rows(X: Any) -> list[Any] | None:
@@ -85,7 +103,11 @@ def _from_rows(rows: list[Any]) -> Series:
     arrays = [array[:, None] if array.ndim == 1 else array for array in arrays]
     channels = {array.shape[1] for array in arrays}
     if len(channels) > 1:
-        raise ValueError(f"All series must have the same number of channels, got {sorted(channels)}.")
+        turned = len({len(array) for array in arrays}) == 1
+        raise ValueError(
+            f"All series must have the same number of channels, got {sorted(channels)}."
+            + (f" {TURN_ROWS}" if turned else "")
+        )
     lengths = np.array([len(array) for array in arrays])
     values = np.zeros((len(arrays), lengths.max(), channels.pop()))
     for target, array in zip(values, arrays, strict=True):
@@ -94,12 +116,36 @@ def _from_rows(rows: list[Any]) -> Series:
 
 
 def _checked(values: Any, input_name: str = "X", **options: Any) -> Floats:
-    array: Floats = check_array(values, dtype=np.float64, input_name=input_name, **options)
+    array: Floats = check_array(
+        values, dtype=np.float64, input_name=input_name, ensure_all_finite=False, **options
+    )
     if 0 in array.shape:
         raise ValueError(
             f"Found array with 0 feature(s) (shape={array.shape}) while a minimum of 1 is required."
         )
     return array
+
+
+def _refuse_channels_first(series: Series) -> None:
+    samples, steps, channels = series.values.shape
+    if channels > steps:
+        raise ValueError(
+            f"X must be (n, time, channels), and {(samples, steps, channels)} may be (n, channels, time). "
+            "If so, pass X.transpose(0, 2, 1); if series have more channels than steps, pass list(X)."
+        )
+
+
+def _check_finite(series: Series) -> None:
+    """Refuse a value that is no number, and say where it is."""
+    wrong = np.argwhere(~np.isfinite(series.values))
+    if len(wrong):
+        sample, step, channel = wrong[0]
+        found = "NaN" if np.isnan(series.values[sample, step, channel]) else "infinity"
+        raise ValueError(
+            f"Input X contains {found} in sample {sample}, step {step}, channel {channel}; {len(wrong):,} "
+            f"of its {series.values.size:,} values are no number. Fill the gaps, or leave these samples out; "
+            "pass series that end early as a list of arrays of different length."
+        )
 
 
 def _check_channels(estimator: Any, series: Series, reset: bool) -> None:
@@ -116,8 +162,10 @@ def _check_channels(estimator: Any, series: Series, reset: bool) -> None:
         return
     expected = 1 if estimator.reads_features_ else estimator.n_features_in_
     if series.channels != expected:
+        turned = series.lengths is None and series.values.shape[1] == expected
         raise ValueError(
             f"X has {series.channels} channels, but {name} is expecting {expected} channels as input."
+            + (f" {TURN}" if turned else "")
         )
 
 

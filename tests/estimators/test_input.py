@@ -1,0 +1,130 @@
+"""X in every form that people hold it is the same series, and what could be read in two ways is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor
+from hadamrnn.estimators.series import Series, read_series
+
+Floats = NDArray[np.float64]
+Y = np.array(["down", "up"])[np.arange(8) % 2]
+
+
+@pytest.fixture
+def X() -> Floats:
+    return np.random.default_rng(0).normal(size=(8, 12, 3))
+
+
+def read(X: Any, reset: bool = True, estimator: Any = None) -> Series:
+    return read_series(HadamRNNClassifier() if estimator is None else estimator, X, reset=reset)
+
+
+def nested(rows: Any) -> Any:
+    """Return sktime's `nested_univ`: a row a sample, a column a channel, a cell its series."""
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame({f"c{c}": [pandas.Series(row[:, c]) for row in rows] for c in range(3)})
+
+
+def stacked(rows: Any) -> Any:
+    """Return sktime's `pd-multiindex`: a row a step, the index (sample, time)."""
+    pandas = pytest.importorskip("pandas")
+    places = [(f"s{i}", step) for i, row in enumerate(rows) for step in range(len(row))]
+    index = pandas.MultiIndex.from_tuples(places, names=["sample", "time"])
+    return pandas.DataFrame(np.concatenate(list(rows)), index=index, columns=["c0", "c1", "c2"])
+
+
+@pytest.mark.parametrize("form", [nested, stacked, list, tuple])
+@pytest.mark.parametrize("shortest", [5, 12])
+def test_every_form_gives_the_same_series(form: Any, shortest: int, X: Floats) -> None:
+    rows = [row[: shortest + i % (13 - shortest)] for i, row in enumerate(X)]
+    series = read(form(rows))
+
+    expected = np.zeros_like(X)
+    for target, row in zip(expected, rows, strict=True):
+        target[: len(row)] = row
+    np.testing.assert_array_equal(series.values, expected[:, : series.values.shape[1]])
+    lengths = [len(row) for row in rows]
+    found = [series.values.shape[1]] * 8 if series.lengths is None else series.lengths.tolist()
+    assert found == lengths
+
+
+@pytest.mark.parametrize("form", [nested, stacked])
+@pytest.mark.parametrize("kind", [HadamRNNClassifier, HadamRNNRegressor])
+def test_a_fit_to_a_frame_is_the_fit_to_its_array(form: Any, kind: Any, X: Floats) -> None:
+    y = Y if kind is HadamRNNClassifier else np.arange(8.0)
+    frame, array = (kind(16, max_steps=3, random_state=0).fit(data, y) for data in (form(X), X))
+
+    assert frame.n_features_in_ == 3 and frame.feature_names_in_.tolist() == ["c0", "c1", "c2"]
+    np.testing.assert_array_equal(frame.predict(form(X)), array.predict(X))
+    assert not hasattr(frame.fit(X, y), "feature_names_in_")
+
+
+@pytest.mark.parametrize("form", [nested, stacked])
+def test_channels_of_another_order_are_refused(form: Any, X: Floats) -> None:
+    estimator = HadamRNNClassifier()
+    read(form(X), estimator=estimator)
+
+    with pytest.raises(ValueError, match="feature names should match"):
+        read(form(X)[["c1", "c0", "c2"]], reset=False, estimator=estimator)
+
+
+def test_steps_are_read_in_the_order_of_their_time(X: Floats) -> None:
+    frame = stacked(X)
+    later_first = frame.iloc[::-1]
+
+    np.testing.assert_array_equal(read(later_first).values, X[::-1])
+
+
+def test_a_wide_frame_is_a_table(X: Floats) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X[:, :, 0], columns=[f"t{step}" for step in range(12)])
+
+    np.testing.assert_array_equal(read(frame).values, X[:, :, :1])
+
+
+def test_more_channels_than_steps_are_refused_but_in_a_list(X: Floats) -> None:
+    turned = X.transpose(0, 2, 1)
+    with pytest.raises(ValueError, match=r"\(8, 3, 12\) may be .*X\.transpose\(0, 2, 1\); .* pass list\(X\)"):
+        read(turned)
+
+    assert read(list(turned)).values.shape == (8, 3, 12)
+    assert read(X[:, :3]).channels == 3  # as many of both: nothing speaks against it
+
+
+def test_a_fitted_estimator_knows_its_channels(X: Floats) -> None:
+    estimator = HadamRNNClassifier()
+    read(list(X.transpose(0, 2, 1)), estimator=estimator)  # three steps of twelve channels
+
+    assert read(X.transpose(0, 2, 1), reset=False, estimator=estimator).channels == 12
+    with pytest.raises(ValueError, match=r"X has 3 channels, .* expecting 12 .*pass X\.transpose\(0, 2, 1\)"):
+        read(X, reset=False, estimator=estimator)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X: [row[: 6 + i].T for i, row in enumerate(X[:3])], r"pass \[series\.T for series in X\]"),
+        (lambda X: [X[0], X[1, :, :2], X[2, :5]], r"same number of channels, got \[2, 3\]\.$"),
+        (lambda X: nested(X).assign(c1=[[0.0]] * 8), r"must have one length, got \[1, 12\] in row 0 of X"),
+        (lambda X: nested(X).assign(c1=[1.0] * 8), "numeric|float|sequence"),
+        (lambda X: stacked(X).iloc[:12], "1 sample"),
+    ],
+)
+def test_frames_and_lists_that_fit_nothing_are_refused(change: Any, message: str, X: Floats) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        read(change(X))
+
+
+@pytest.mark.parametrize("form", [nested, stacked, list, np.asarray])
+def test_a_gap_is_refused_with_its_place(form: Any, X: Floats) -> None:
+    X[5, 7, 2] = np.nan
+    said = "contains NaN in sample 5, step 7, channel 2; 1 of its 288 values .* Fill the gaps"
+    with pytest.raises(ValueError, match=said) as error:
+        read(form(X))
+
+    assert "\n" not in str(error.value)
