@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.c' -o -name '*.h' 2>/dev/null) $(wildcard CMakeLists.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-edge test-pages check results docs sanitize fuzz clean
+.PHONY: help setup demo test test-edge test-pages test-aeon check results docs sanitize fuzz clean
 
 help:
 	@echo "make demo        handwritten digits from data to C"
 	@echo "make test        run every test that a host compiler can run"
 	@echo "make test-edge   run exported C in emulators of Cortex-M, RV32 and AVR"
 	@echo "make test-pages  open the pages in a headless browser"
+	@echo "make test-aeon   run aeon's own checks in an environment of its own"
 	@echo "make check       lint and type-check"
 	@echo "make results     write RESULTS.md and the page from results/"
 	@echo "make docs        build the documentation into site/"
@@ -36,7 +37,7 @@ test: setup
 	command -v node >/dev/null || test "$$(id -u)" != 0 || \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs; }
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not edge and not pages"
-	@echo "Left out: exported C in emulators (make test-edge), pages in a browser (make test-pages)."
+	@echo "Left out: exported C in emulators (make test-edge), pages in a browser (make test-pages), aeon (make test-aeon)."
 
 # The cross-compilers and emulators are Debian packages; installing them needs root.
 EDGE_PACKAGES := clang libclang-rt-14-dev gcc-arm-none-eabi picolibc-arm-none-eabi qemu-system-arm \
@@ -57,6 +58,20 @@ test-pages: setup
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends npm; \
 	  npm install --silent --no-save --prefix build/axe axe-core@4; }
 	HADAMRNN_PAGES=1 $(BIN)/python -m pytest -m pages
+
+# aeon needs an older numpy: its environment holds what aeon wants and looks for the rest in .venv.
+AEON := .venv-aeon
+SITE := import sysconfig; print(sysconfig.get_path("purelib"))
+
+$(AEON)/installed: $(VENV)/installed
+	$(BIN)/python -m venv $(AEON)
+	echo "import site; site.addsitedir('$$($(BIN)/python -c '$(SITE)')')" \
+	  > "$$($(AEON)/bin/python -c '$(SITE)')/beneath.pth"
+	$(AEON)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'aeon>=1.6'
+	touch $@
+
+test-aeon: $(AEON)/installed
+	OMP_NUM_THREADS=1 $(AEON)/bin/python -m pytest tests/estimators/test_adapters.py -k aeon
 
 check: setup
 	$(BIN)/ruff check .
@@ -92,4 +107,4 @@ fuzz: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz
 
 clean:
-	rm -rf $(VENV) build dist demo site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(AEON) build dist demo site .mypy_cache .pytest_cache .ruff_cache .hypothesis
