@@ -105,8 +105,32 @@ def test_glues_qqp_is_preferred_to_the_subset(folder: Path, monkeypatch: pytest.
     write_qqp(folder)
 
     assert [len(part) for part in (subset.train, subset.validation, subset.test)] == [2, 1, 1]
-    assert "subset" in subset.note
+    assert "a subset of 4 question pairs" in subset.note
     assert load_task("qqp", folder).note == ""
+
+
+def test_more_pairs_of_the_subset_are_trained_on_and_counted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = "why\tfilm\t1\n"
+    for name, path, text in (
+        (
+            "QQP_SUBSET",
+            "qqp_subset.tsv.gz",
+            "".join(f"{split}\t{pairs}" for split in ("train", "dev", "test")),
+        ),
+        ("QQP_MORE", "qqp_train_extra.tsv.gz", "7\tgood\tgood\t0\n"),
+    ):
+        monkeypatch.setattr(glue, name, replace(getattr(glue, name), sha256=None))
+        first = "split" if name == "QQP_SUBSET" else "id"
+        rows = f"{first}\tquestion1\tquestion2\tis_duplicate\n{text}"
+        (folder / "qqp_subset").mkdir(exist_ok=True)
+        (folder / "qqp_subset" / path).write_bytes(gzip.compress(rows.encode()))
+    splits = load_task("qqp", folder)
+
+    assert [len(part) for part in (splits.train, splits.validation, splits.test)] == [2, 1, 1]
+    assert splits.train.y is not None and splits.train.y.tolist() == [1, 0]
+    assert "a subset of 4 question pairs" in splits.note
 
 
 @given(st.integers(0, 20), st.integers(0, 20), st.integers(6, 24))
@@ -201,12 +225,12 @@ def test_the_qqp_subset_has_its_counts(
         pytest.skip("the full QQP is at hand, not the subset")
     parts = [splits.train, splits.validation, splits.test]
 
-    assert [tuple(part.x.shape) for part in parts] == [(19_222, 128), (9_917, 128), (9_928, 128)]
+    assert [tuple(part.x.shape) for part in parts] == [(28_265, 128), (9_917, 128), (9_928, 128)]
     balance = [part.y.bincount().tolist() for part in parts if part.y is not None]
-    assert balance == [[12_146, 7_076], [4_944, 4_973], [4_948, 4_980]]
+    assert balance == [[17_883, 10_382], [4_944, 4_973], [4_948, 4_980]]
     assert ((parts[0].x == 102).sum(1) == 3).all()
     assert [fingerprint(part) for part in parts] == [
-        "41de2fc6b1f99a38",
+        "3c0e129c1f194330",
         "b73aa2236a2c646c",
         "6d59424362c4e457",
     ]

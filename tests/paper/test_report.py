@@ -23,6 +23,7 @@ from hadamrnn.paper.compare import Comparison, measurements, show, train_command
 from hadamrnn.paper.front import Standing, networks_section, standings
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.memorization import run_memorization, write_memorization
+from hadamrnn.paper.recipe import recipe_section
 from hadamrnn.paper.report import build_document, write_report
 from hadamrnn.paper.results import Result, read_results, write_result
 from hadamrnn.paper.rows import Row, setup
@@ -399,3 +400,15 @@ def test_the_table_of_the_readme_is_where_we_stand() -> None:
         assert all(number in row for number in numbers), (numbers, row)
         assert f"| {len(runs.results)} |" in row
         assert ("ReLU" in row) == ("ReLU" in point.label)
+
+
+def test_the_recipe_of_the_paper_says_when_it_was_best_and_how_long_the_signs_rested(result: Result) -> None:
+    curve: dict[str, list[float]] = {**result.curve, "epoch": [6.0, 12.0], "flips": [3, 0]}
+    paper = replace(result, preset="paper", test=0.9412, best_step=4686, curve=curve)
+    (part,) = recipe_section([result, paper]).parts
+    assert part.grid is not None
+    texts = [[cell.text for cell in line] for line in part.grid.lines]
+
+    assert texts[0][3:] == ["94.88", "94.12", "-0.76", "6 of 12", "6", "95.01"]
+    assert [line[2] for line in texts] == ["FP", "12"]  # once each, though four tables have the row
+    assert recipe_section([result]).parts == ()

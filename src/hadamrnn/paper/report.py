@@ -15,6 +15,7 @@ from hadamrnn.paper.compare import measurements
 from hadamrnn.paper.front import networks_section, standing_section
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.memorization import Memorization, read_memorization
+from hadamrnn.paper.recipe import recipe_section
 from hadamrnn.paper.report_tables import (
     complexity_section,
     others_section,
@@ -67,6 +68,7 @@ def build_document(results: Sequence[Result], memorization: Memorization | None)
         standing_section(results, standing_picture(results)),
         networks_section(results, (size_accuracy("pmnist", results), size_accuracy("smnist", results))),
         Section("reading", "How to read the tables", _legend(results)),
+        recipe_section(results),
         _figures_section(results, memorization),
         *(table_section(table, results) for table in TABLES.values()),
         times_section(results),
