@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.drawn import draw_integers
+from hadamrnn.fixedpoint.drawn import draw_integers, draw_model
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import READOUTS, Network
@@ -86,3 +86,14 @@ def family_codes(rng: np.random.Generator, model: IntegerModel, batch: int, time
     if batch:
         codes[0] = rng.choice([low, high], codes[0].shape)
     return codes
+
+
+def noisy(steps: int) -> NDArray[np.int16]:
+    """Return one endless stream's beginning for `leaky_model`, `(1, steps, 2)`."""
+    return np.random.default_rng(0).integers(-180, 181, (1, steps, 2), dtype=np.int16)
+
+
+def leaky_model() -> IntegerModel:
+    """Return a network that forgets, and whose states stay within their bits for ever on `noisy` inputs."""
+    network = Network(2, 32, 3, num_blocks=4, leak=(1, 2, 3), activation_bits=12, input_bias=False)
+    return draw_model(network)

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from hadamrnn.export.c import c_files
+from hadamrnn.export.c import selftest_files, source_files
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.fixedpoint.model import IntegerModel
 
@@ -39,9 +39,9 @@ def write_program(
     for i, (model, small) in enumerate(zip(models, packed, strict=True)):
         name = f"m{i}"
         vectors = golden or draw_golden(model, sequences=sequences, time=time, seed=i)
-        for file, text in c_files(model, name, packed=small, golden=vectors).items():
-            if file.endswith((".c", ".h")):
-                (folder / file).write_text(text)
+        files = {**source_files(model, name, packed=small), **selftest_files(model, name, vectors)}
+        for file, text in files.items():
+            (folder / file).write_text(text)
         includes.append(f'#include "{name}.c"\n#include "test_{name}.c"\n')
         calls.append(f"    {{ static {name}_state s; bad += report({i}, {name}_test(&s)); }}\n")
     main = folder / "all.c"

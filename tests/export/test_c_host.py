@@ -164,7 +164,7 @@ def test_the_folder_survives_a_stranger(tmp_path: Path) -> None:
 def test_the_self_test_can_fail(tmp_path: Path) -> None:
     model = random_model(np.random.default_rng(5), input_kind="dense", reads=True)
     folder = export_c(model, tmp_path / "net", "net")
-    golden = folder / "net_golden.h"
+    golden = folder / "test" / "net_golden.h"
     text = golden.read_text()
     head, tail = text.split("net_golden_classes[", 1)
     golden.write_text(head + "net_golden_classes[" + tail.replace("    ", "    1", 1))
@@ -304,7 +304,9 @@ def test_the_default_name_builds_with_every_option(option: str, tmp_path: Path) 
     folder = export_c(model, tmp_path / "out")
 
     assert "passed" in compile_and_run(
-        "cc", folder / "test_hadamrnn.c", ("-O1", f"-DHADAMRNN_{option}", str(folder / "hadamrnn.c"))
+        "cc",
+        folder / "test" / "test_hadamrnn.c",
+        ("-O1", f"-DHADAMRNN_{option}", f"-I{folder}", str(folder / "hadamrnn.c")),
     )
 
 

@@ -151,7 +151,7 @@ def test_golden_vectors_are_sequences_of_the_runs_test_set(
 ) -> None:
     answer = command("export", digits_run, "--out", tmp_path / "c", "--name", "digits")
 
-    golden = (tmp_path / "c" / "digits_golden.h").read_text()
+    golden = (tmp_path / "c" / "test" / "digits_golden.h").read_text()
     model = load(digits_run / FILE_NAME)
     codes, _ = encode_values(model, load_task("digits").test.batch(slice(3))[0].numpy())
     numbers = golden.split("digits_golden_inputs[", 1)[1].split("{", 1)[1].split("}", 1)[0].split(",")
@@ -240,11 +240,10 @@ def build_sketch(library: Path, folder: Path, stub: str, loops: int) -> Path:
         f'{stub}#include "{library}/examples/net/net.ino"\n'
         f"int main() {{ setup(); for (long i = 0; i < {loops}; i++) loop(); }}\n"
     )
-    subprocess.run(
-        ["cc", "-std=c99", "-O2", "-c", f"{library}/src/net.c", "-o", folder / "net.o"], check=True
-    )
+    sources = sorted(str(path) for path in (library / "src").glob("*.c"))
+    subprocess.run(["cc", "-std=c99", "-O2", "-c", *sources], check=True, cwd=folder)
     command = ["c++", "-Wall", "-Wextra", "-Werror", "-O1", f"-I{library}/src", str(folder / "main.cpp")]
-    subprocess.run([*command, folder / "net.o", "-o", folder / "sketch"], check=True)
+    subprocess.run([*command, *folder.glob("*.o"), "-o", folder / "sketch"], check=True)
     return folder / "sketch"
 
 
@@ -256,7 +255,7 @@ def test_the_arduino_library_compiles_and_its_sketch_passes(kind: str, tmp_path:
     properties = dict(
         line.split("=", 1) for line in (library / "library.properties").read_text().splitlines()
     )
-    assert properties["includes"] == "net.h" and properties["architectures"] == "*"
+    assert properties["includes"] == "net.h,net_window.h" and properties["architectures"] == "*"
     assert json.loads((library / "library.json").read_text())["name"] == "net"
     sketch = build_sketch(library, tmp_path, ARDUINO_STUB, loops=1)
 
@@ -309,6 +308,8 @@ def test_equal_models_give_equal_folders(tmp_path: Path) -> None:
 
     first, second = export_c(model(), tmp_path / "a", "net"), export_c(model(), tmp_path / "b", "net")
 
-    assert {p.name: p.read_text() for p in first.iterdir()} == {
-        p.name: p.read_text() for p in second.iterdir()
-    }
+    def texts(folder: Path) -> dict[str, str]:
+        return {str(p.relative_to(folder)): p.read_text() for p in folder.rglob("*") if p.is_file()}
+
+    assert texts(first) == texts(second)
+    assert {"net.c", "test/test_net.c", "zephyr/module.yml"} <= texts(first).keys()

@@ -24,7 +24,7 @@ from tests.family_models import family_model
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="no node installed (Debian: nodejs)")
-MODELS = 300
+MODELS = 500  # of each kind
 ROWS, STEPS, WINDOW, HOP = 2, 8, 4, 2
 
 

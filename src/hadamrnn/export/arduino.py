@@ -1,23 +1,21 @@
 """An Arduino library of an integer model, which PlatformIO takes as well.
 
 library.properties, library.json    what the two package managers read
-src/                                NAME.h, NAME.c, NAME_weights.h
-examples/NAME/NAME.ino              the self-test over Serial, then a step for every reading
+src/                                NAME.h, NAME.c, NAME_weights.h, NAME_window.h, NAME_window.c
+examples/NAME/NAME.ino              the self-test over Serial, then a class for every window of readings
 """
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 
 from hadamrnn.export.c import render, selftest_files, source_files
 from hadamrnn.export.folder import check_name, fresh_folder
 from hadamrnn.export.golden import Golden, draw_golden
-from hadamrnn.export.metadata import calibrated_length, summarise
+from hadamrnn.export.libraries import manager_files
+from hadamrnn.export.metadata import calibrated_length, class_symbols, summarise
 from hadamrnn.export.plan import make_plan
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.version import package_version
 
 
 def export_arduino(
@@ -40,37 +38,20 @@ def arduino_files(
 ) -> dict[str, str]:
     """Return the files of the library, path -> text."""
     golden = golden or draw_golden(model, sequences=2, time=8)
-    summary, version = summarise(model), _three_numbers(package_version())
+    summary = summarise(model)
     shared = {"name": name, "model": model, "summary": summary, "golden": golden}
     sources = source_files(model, name, packed=packed, summary=summary)
     tests = selftest_files(model, name, golden)
-    manifest = {
-        "name": name,
-        "version": version,
-        "description": summary.title,
-        "keywords": ["neural network", "classification", "tinyml"],
-        "frameworks": "*",
-        "platforms": "*",
-        "headers": f"{name}.h",
-    }
     return {
         **{f"src/{file}": text for file, text in sources.items()},
-        "library.properties": render("library.properties.j2", **shared, three_numbers=version),
-        "library.json": json.dumps(manifest, indent=2) + "\n",
+        **manager_files(name, summary),
         "README.md": render("README.md.j2", **shared, plan=make_plan(model), packed=packed, arduino=True),
         f"examples/{name}/{name}.ino": render(
-            "sketch.ino.j2", **shared, calibrated_length=calibrated_length(model)
+            "sketch.ino.j2",
+            **shared,
+            calibrated_length=calibrated_length(model),
+            classes=class_symbols(model),
         ),
         f"examples/{name}/test_{name}.h": tests[f"test_{name}.c"],
         f"examples/{name}/{name}_golden.h": tests[f"{name}_golden.h"],
     }
-
-
-def _three_numbers(version: str) -> str:
-    """Return the x.y.z that library managers insist on.
-
-    >>> _three_numbers("0.1.0.dev3"), _three_numbers("unknown")
-    ('0.1.0', '0.0.0')
-    """
-    match = re.match(r"\d+\.\d+\.\d+", version)
-    return match.group() if match else "0.0.0"

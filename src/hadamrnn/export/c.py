@@ -3,8 +3,10 @@
     NAME.h            the summary, the sizes, the functions
     NAME.c            the step and the read-out; start reading there
     NAME_weights.h    the weights, constants in flash
-    test_NAME.c       a main that replays NAME_golden.h, made by the reference engine, bit for bit
-    Makefile, README.md
+    NAME_window.h,    sliding windows over an endless stream: raw codes in, a class out every hop
+    NAME_window.c
+    test/             a main that replays golden vectors of the reference engine, bit for bit
+    Makefile, README.md, and what makes the folder a library of several build systems (`libraries.py`)
 
 `plan.py` decides how the step computes, `layer_code.py` has the expressions of a layer; the templates in
 `runtime/` print both.
@@ -32,6 +34,7 @@ from hadamrnn.export.layer_code import (
     read_value,
     times_power,
 )
+from hadamrnn.export.libraries import component_files, manager_files, version_numbers
 from hadamrnn.export.metadata import Summary, calibrated_length, class_symbols, plain, summarise
 from hadamrnn.export.plan import Plan, has_input, make_plan, saturated_codes
 from hadamrnn.fixedpoint.encoding import input_meaning
@@ -82,10 +85,15 @@ def c_files(
     golden = golden or draw_golden(model)
     summary = summarise(model)
     shared: dict[str, Any] = {"name": name, "model": model, "summary": summary, "golden": golden}
+    tests = selftest_files(model, name, golden)
     return {
         **source_files(model, name, packed=packed, summary=summary),
-        **selftest_files(model, name, golden),
-        "Makefile": render("Makefile.j2", **shared),
+        **{f"test/{file}": text for file, text in tests.items()},
+        **manager_files(name, summary),
+        **component_files(name, summary),
+        "CMakeLists.txt": render("CMakeLists.txt.j2", name=name, three_numbers=version_numbers()),
+        "zephyr/CMakeLists.txt": render("zephyr.cmake.j2", name=name),
+        "Makefile": render("Makefile.j2", name=name),
         "README.md": render("README.md.j2", **shared, plan=make_plan(model), packed=packed, arduino=False),
     }
 
@@ -93,7 +101,7 @@ def c_files(
 def source_files(
     model: IntegerModel, name: str, *, packed: bool = True, summary: Summary | None = None
 ) -> dict[str, str]:
-    """Return the three files that a firmware needs, name -> text."""
+    """Return what a firmware needs, name -> text: the network, and windows over it."""
     plan, codes = make_plan(model), Codes(model.weight_storage_bits, packed)
     layers = tuple(
         LayerCode(layer, planned, codes, name)
@@ -109,10 +117,13 @@ def source_files(
         "packed": packed,
         "summary": summary or summarise(model),
     }
+    header, code = _h_terms(model, name), _c_terms(model, layers)
     return {
-        f"{name}.h": render("model.h.j2", **shared, **_h_terms(model, name)),
-        f"{name}.c": render("model.c.j2", **shared, **_c_terms(model, layers)),
+        f"{name}.h": render("model.h.j2", **shared, **header),
+        f"{name}.c": render("model.c.j2", **shared, **code),
         f"{name}_weights.h": render("weights.h.j2", **shared, arrays=arrays, total=total),
+        f"{name}_window.h": render("window.h.j2", **shared, **header),
+        f"{name}_window.c": render("window.c.j2", **shared, **code),
     }
 
 
@@ -168,7 +179,7 @@ def _h_terms(model: IntegerModel, name: str) -> dict[str, Any]:
     """Return what the template of NAME.h fills in beyond the model itself."""
     meaning = input_meaning(model)
     return {
-        "guard": f"{macro_prefix(name)}_{zlib.crc32(name.encode()):08X}_H",
+        "guard": f"{macro_prefix(name)}_{zlib.crc32(name.encode()):08X}",
         "input_range": signed_range(model.input_bits),
         "raw_meaning": meaning[0].upper() + meaning[1:],
         "classes": class_symbols(model),
@@ -199,6 +210,7 @@ def _c_terms(model: IntegerModel, layers: tuple[LayerCode, ...]) -> dict[str, An
         "saturated_codes": copied,
         "saturates": copied > 0 or alone,
         "kinds": network.readouts,
+        "forgets": network.forgets,
         "blocks": list(zip(network.readouts, multipliers, groups, strict=True)),
         "feature_groups": sum(groups),
         "threshold_rows": rows,

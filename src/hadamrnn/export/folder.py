@@ -28,10 +28,11 @@ _KEYWORDS = frozenset(
     " switch template this thread_local throw true try typedef typeid typename typeof union unsigned using"
     " virtual void volatile wchar_t while xor xor_eq".split()
 )
-# NAME.h must not hide a header of the C library.
+# NAME.h must not hide a header of the C library, nor a target one that every build has.
 _HEADERS = frozenset(
     "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdarg stdbool"
-    " stddef stdint stdio stdlib string tgmath time wchar wctype main test arduino".split()
+    " stddef stdint stdio stdlib string tgmath time wchar wctype main test arduino"
+    " all clean help install".split()
 )
 
 

@@ -96,6 +96,7 @@ def js_model(model: IntegerModel) -> dict[str, Any]:
         "inputScale": model.input_scale,
         "logitScale": model.logit_scale,
         "longest": model.longest,
+        "forgets": network.forgets,
         "stride": network.stride,
         "readouts": network.readouts,
         "layers": [_layer(layer) for layer in model.layers],

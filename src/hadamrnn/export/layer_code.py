@@ -64,7 +64,7 @@ class Codes:
     def read(self, name: str, pointer: str, i: int) -> str:
         """Return code i of the group of eight at `pointer`."""
         if not self.small:
-            return f"(int32_t){name}_small({pointer} + {i})"
+            return f"(int32_t){name}_small({pointer}{f' + {i}' if i else ''})"
         byte, bit = divmod(self.bits * i, 8)
         where = f"{pointer} + {byte}" if byte else pointer
         if bit + self.bits <= 8:

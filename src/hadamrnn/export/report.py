@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from hadamrnn.errors import InputError
-from hadamrnn.export.c import c_files, render
+from hadamrnn.export.c import render, selftest_files, source_files
 from hadamrnn.export.golden import draw_golden
 from hadamrnn.export.plan import make_plan
 from hadamrnn.export.targets import (
@@ -40,7 +40,8 @@ def measure(
     plan = make_plan(model)
     with tempfile.TemporaryDirectory(prefix="hadamrnn-") as scratch:
         folder = Path(scratch)
-        for file, text in c_files(model, name, packed=packed, golden=golden).items():
+        sources = source_files(model, name, packed=packed)
+        for file, text in {**sources, **selftest_files(model, name, golden)}.items():
             (folder / file).write_text(text)
         device = folder / "device.c"
         device.write_text(render("device.c.j2", name=name, model=model))

@@ -19,7 +19,7 @@ request, by the arrays of `step.py` and `readout.py`, which say what is computed
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +48,7 @@ class State:
     sums: list[Int32]  # of each layer but the last, the codes that the layer above will read, as wide
     pools: Pools  # what the read-outs keep of the last layer's steps so far
     steps: int = 0
+    pooled_from: int = 0  # the step at which the pools began
     saturations: int = 0  # entries of states clipped so far, over all layers and streams
 
     @property
@@ -62,7 +63,16 @@ class State:
             [codes[:, streams].copy() for codes in self.sums],
             {kind: pool[..., streams].copy() for kind, pool in self.pools.items()},
             self.steps,
+            self.pooled_from,
         )
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """What the read-outs kept of so many steps of the last layer."""
+
+    pools: Pools
+    steps: int
 
 
 @dataclass(frozen=True)
@@ -101,13 +111,28 @@ class Engine:
             raise InputError(
                 f"One step of {streams} streams has shape {(streams, *self._input_shape)}, got {array.shape}."
             )
-        self._check_longest(state.steps + 1)
+        self._check_longest(state.steps - state.pooled_from + 1)
         inputs = self._input_codes(self._checked(array))
         self._advance(state, inputs, self._layers[0].drive(inputs))
 
     def read(self, state: State) -> Int32:
         """Return the logits after the steps so far, shape `(streams, output_size)`."""
-        return self._readout.logits(state.pools, state.h, self.model.top_steps(state.steps))
+        return self._readout.logits(state.pools, state.h, self._pooled_steps(state))
+
+    def take_pools(self, state: State) -> Pooled:
+        """Return what the read-outs kept, and let them begin anew; the states go on."""
+        taken = Pooled(state.pools, self._pooled_steps(state))
+        state.pools, state.pooled_from = self._readout.start(state.h.shape[1]), state.steps
+        return taken
+
+    def read_pools(self, state: State, parts: Sequence[Pooled]) -> Int32:
+        """Return the logits of the state and of what `take_pools` gave at several times, as one."""
+        pools = self._readout.merged([part.pools for part in parts])
+        return self._readout.logits(pools, state.h, sum(part.steps for part in parts))
+
+    def _pooled_steps(self, state: State) -> int:
+        """Return how many steps of the last layer the pools have seen."""
+        return self.model.top_steps(state.steps) - self.model.top_steps(state.pooled_from)
 
     def run(
         self, codes: ArrayLike, lengths: ArrayLike | None = None, threads: int | None = None

@@ -1,23 +1,29 @@
-"""Endless streams: a read-out every `hop` steps that has seen exactly the last `window` inputs.
+"""Endless streams: a read-out every `hop` steps over the last `window` inputs.
 
-A linear orthogonal state keeps all it ever saw, so a stream longer than the calibrated length would end
-in saturation; and sums over the steps have a longest sequence. `SlidingWindow` runs window / hop staggered
-states and restarts the oldest after its read-out.
+Where every block leaks, old inputs fade by themselves: one state reads the stream, once, and is never started
+anew; sums, counters and maxima are kept for each hop, and those of the last window / hop hops count. States
+then remember a little from before the window, as they do in a stream.
+
+A linear orthogonal state keeps all it ever saw, and would outgrow its bits. So window / hop staggered states
+read the stream, and the oldest starts anew after its read-out: it has seen exactly the window.
 """
 
 from __future__ import annotations
 
+from collections import deque
+
 from numpy.typing import ArrayLike
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.engine import Engine
+from hadamrnn.fixedpoint.engine import Engine, Pooled
 from hadamrnn.fixedpoint.integers import Int32
 
 
 class SlidingWindow:
     """Push inputs one by one; every `hop` inputs, `push` returns the logits of the last `window` ones.
 
-    Memory and time are those of window / hop streams.
+    A network that forgets takes the memory and time of one stream, and pools for each hop; any other one
+    those of window / hop streams.
     """
 
     def __init__(self, engine: Engine, window: int, hop: int) -> None:
@@ -29,7 +35,10 @@ class SlidingWindow:
         self._engine = engine
         self._window = window
         self._hop = hop
-        self._states = [engine.init() for _ in range(window // hop)]  # each with its own place in its strides
+        self._forgets = engine.model.network.forgets
+        # Each state has its own place in its strides.
+        self._states = [engine.init() for _ in range(1 if self._forgets else window // hop)]
+        self._kept: deque[Pooled] = deque(maxlen=window // hop)  # of each hop, where the state goes on
         self._finished = 0  # clipped entries of states that were restarted
         self._pushed = 0
 
@@ -46,9 +55,21 @@ class SlidingWindow:
         self._pushed += 1
         if self._pushed % self._hop:
             return None
+        logits = self._read_on() if self._forgets else self._read_oldest()
+        return logits if self._pushed >= self._window else None
+
+    def _read_on(self) -> Int32:
+        """Return the logits of the one state and of what its hops kept."""
+        (state,) = self._states
+        self._kept.append(self._engine.take_pools(state))
+        logits: Int32 = self._engine.read_pools(state, self._kept)[0]
+        return logits
+
+    def _read_oldest(self) -> Int32:
+        """Return the logits of the oldest state, and start it anew."""
         oldest = self._pushed // self._hop % len(self._states)
         state = self._states[oldest]
         logits: Int32 = self._engine.read(state)[0]
         self._finished += state.saturations
         self._states[oldest] = self._engine.init()
-        return logits if self._pushed >= self._window else None
+        return logits

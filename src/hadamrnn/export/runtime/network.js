@@ -134,18 +134,51 @@ class Layer {
   }
 }
 
+/** What the read-outs of a network keep of the steps of its last layer: sums, counters and maxima. */
+class Pools {
+  constructor(network) {
+    const { units } = network.layers[network.layers.length - 1];
+    this.inputs = 0; // steps of the network since these began
+    this.steps = 0; // steps of the last layer among them
+    for (const kind of network.readouts) {
+      const rows = kind === "mean" || kind === "positive" ? network.thresholds.length / units : 1;
+      if (kind !== "last") this[kind] = new Int32Array(rows * units);
+    }
+  }
+
+  /** Add one step, the state h of the last layer. */
+  add(h, thresholds) {
+    const { mean, positive, max } = this;
+    const rows = (mean || positive || h).length;
+    for (let at = 0, i = 0; at < rows; at += 1, i = at % h.length) {
+      const above = h[i] - thresholds[at];
+      if (mean && above > 0) mean[at] += above;
+      if (positive && above > 0) positive[at] += 1;
+    }
+    for (let i = 0; max && i < h.length; i += 1) max[i] = this.steps === 0 ? h[i] : Math.max(max[i], h[i]);
+    this.steps += 1;
+  }
+
+  /** Add the steps of other pools. */
+  merge(part) {
+    const { mean, positive, max } = this;
+    for (let at = 0; mean && at < mean.length; at += 1) mean[at] += part.mean[at];
+    for (let at = 0; positive && at < positive.length; at += 1) positive[at] += part.positive[at];
+    for (let i = 0; max && part.steps > 0 && i < max.length; i += 1) {
+      max[i] = this.steps === 0 ? part.max[i] : Math.max(max[i], part.max[i]);
+    }
+    this.inputs += part.inputs;
+    this.steps += part.steps;
+  }
+}
+
 /** What a stream keeps between steps. */
 class State {
   constructor(network) {
-    const last = network.layers[network.layers.length - 1];
     this.h = network.layers.map((layer) => new Int32Array(layer.units)); // lowest layer first
     this.groups = network.layers.slice(1).map((layer) => new Int32Array(layer.seen)); // sums of a stride
-    this.counts = new Int32Array(network.layers.length); // steps that each layer made
-    this.pools = {};
-    for (const kind of network.readouts) {
-      const rows = kind === "mean" || kind === "positive" ? network.thresholds.length / last.units : 1;
-      if (kind !== "last") this.pools[kind] = new Int32Array(rows * last.units);
-    }
+    this.counts = new Float64Array(network.layers.length); // steps that each layer made
+    this.pools = new Pools(network);
     this.saturations = 0; // entries of h clipped so far
   }
 
@@ -180,7 +213,7 @@ export class Network {
    * stays as it is: an id is outside the vocabulary, or the sums of a pooled network have seen `longest` steps.
    */
   step(state, input) {
-    if (this.longest > 0 && state.steps >= this.longest) return false;
+    if (this.longest > 0 && state.pools.inputs >= this.longest) return false;
     let x = null;
     let hot = -1;
     if (this.inputKind === "dense") {
@@ -193,6 +226,7 @@ export class Network {
       hot = input;
     }
     const relu = this.recurrence === "relu";
+    state.pools.inputs += 1;
     for (let l = 0; l < this.layers.length; l += 1) {
       const layer = this.layers[l];
       state.saturations += layer.step(state.h[l], x, hot, this.stateBits, relu);
@@ -206,36 +240,21 @@ export class Network {
       hot = -1;
       group.fill(0);
     }
-    this.pool(state);
+    state.pools.add(state.h[state.h.length - 1], this.thresholds);
     return true;
   }
 
-  /** Add the last layer's state to the sums, counters and maxima of a pooled network. */
-  pool(state) {
-    const h = state.h[state.h.length - 1];
-    const { mean, positive, max } = state.pools;
-    const rows = (mean || positive || h).length;
-    for (let at = 0, i = 0; at < rows; at += 1, i = at % h.length) {
-      const above = h[i] - this.thresholds[at];
-      if (mean && above > 0) mean[at] += above;
-      if (positive && above > 0) positive[at] += 1;
-    }
-    const first = state.counts[state.counts.length - 1] === 1;
-    for (let i = 0; max && i < h.length; i += 1) max[i] = first ? h[i] : Math.max(max[i], h[i]);
-  }
-
   /** Return the codes that the read-out sees: the last state, or the pools at their scales. */
-  features(state) {
+  features(state, pools) {
     const h = state.h[state.h.length - 1];
-    const made = state.counts[state.counts.length - 1];
-    const parts = this.readouts.map((kind) => state.pools[kind] ?? h.map((code) => Math.max(code, 0)));
+    const parts = this.readouts.map((kind) => pools[kind] ?? h.map((code) => Math.max(code, 0)));
     if (!this.featureShift) return parts[0];
     const codes = new Int32Array(this.featureShift.length);
     let at = 0;
     parts.forEach((values, index) => {
       const kind = this.readouts[index];
       const whole = this.featureMultiplier[index] * 2 ** 15;
-      const rate = kind === "mean" || kind === "positive" ? Math.floor(whole / Math.max(made, 1)) : whole;
+      const rate = kind === "mean" || kind === "positive" ? Math.floor(whole / Math.max(pools.steps, 1)) : whole;
       for (const value of values) {
         codes[at] = saturated(shifted(value * rate, -this.featureShift[at]), this.featureBits);
         at += 1;
@@ -244,9 +263,12 @@ export class Network {
     return codes;
   }
 
-  /** Return the logits V features + b, an Int32Array; times `logitScale` they are real numbers. */
-  read(state) {
-    const features = this.features(state);
+  /**
+   * Return the logits V features + b, an Int32Array; times `logitScale` they are real numbers. They are of the steps
+   * so far, or of those that other `pools` have seen.
+   */
+  read(state, pools = state.pools) {
+    const features = this.features(state, pools);
     const logits = new Int32Array(this.outputSize);
     for (let k = 0; k < this.outputSize; k += 1) {
       let sum = this.outputBias[k] * 2 ** this.outputBiasShift;
@@ -306,24 +328,47 @@ export class Network {
   }
 }
 
-/** Every `hop` inputs, the logits of the last `size` ones: size / hop states take turns, and start anew once read. */
+/**
+ * Every `hop` inputs, the logits of the last `size` ones. Where every block leaks, one state reads the stream and is
+ * never started anew: the pools of the last size / hop hops count. Elsewhere size / hop states take turns, and start
+ * anew once read.
+ */
 export class SlidingWindow {
   constructor(network, size, hop) {
     if (!(Number.isInteger(hop) && hop > 0 && Number.isInteger(size) && size > 0 && size % hop === 0)) {
       throw new RangeError(`A window must be a positive multiple of its hop, got ${size} and ${hop}.`);
     }
-    Object.assign(this, { network, size, hop, pushed: 0 });
-    this.states = Array.from({ length: size / hop }, () => network.init());
+    if (network.longest > 0 && size > network.longest) {
+      throw new RangeError(`The sums of this network hold ${network.longest} steps, got a window of ${size}.`);
+    }
+    Object.assign(this, { network, size, hop, pushed: 0, kept: [] });
+    this.states = Array.from({ length: network.forgets ? 1 : size / hop }, () => network.init());
   }
 
-  /** Take one input; return the logits of the last `size` ones where a hop ends, else null. */
+  /** Take one input; return the logits of the last `size` ones where a hop ends, else null; an unknown id does not count. */
   push(input) {
     // The state whose turn is later reads from the start of its own window on.
-    this.states.forEach((state, turn) => {
-      if (this.pushed >= turn * this.hop) this.network.step(state, input);
-    });
+    const begun = this.states.filter((_, turn) => this.pushed >= turn * this.hop);
+    if (!begun.map((state) => this.network.step(state, input))[0]) return null;
     this.pushed += 1;
-    if (this.pushed < this.size || this.pushed % this.hop) return null;
+    if (this.pushed % this.hop) return null;
+    if (this.network.forgets) return this.readOn();
+    return this.pushed < this.size ? null : this.readOldest();
+  }
+
+  readOn() {
+    const { network, kept } = this;
+    const [state] = this.states;
+    kept.push(state.pools);
+    state.pools = new Pools(network);
+    if (kept.length < this.size / this.hop) return null;
+    const whole = new Pools(network);
+    kept.forEach((pools) => whole.merge(pools));
+    kept.shift();
+    return network.read(state, whole);
+  }
+
+  readOldest() {
     const oldest = (this.pushed / this.hop) % this.states.length;
     const logits = this.network.read(this.states[oldest]);
     this.states[oldest] = this.network.init();

@@ -1,0 +1,228 @@
+"""Windows in C: the bits of `SlidingWindow`, from raw codes to the class, whatever the window and the hop."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hadamrnn.export.c import source_files, wrapped
+from hadamrnn.export.host import NAME
+from hadamrnn.fixedpoint import Engine, IntegerModel, SlidingWindow
+from hadamrnn.fixedpoint.drawn import draw_model
+from hadamrnn.fixedpoint.encoding import encode_raw
+from hadamrnn.kernels.library import load_library
+from hadamrnn.network import Network
+from tests.export.programs import SANITIZED, compile_and_run
+from tests.export.random_models import random_model
+from tests.family_models import family_codes, family_model, leaky_model, noisy
+
+needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler installed")
+COMPILERS = [
+    pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"no {name} installed"))
+    for name in ("gcc", "clang")
+]
+STEPS = 24
+# Prints the step, the class and the logits of every window that is ready.
+STREAM = """
+static const {type} {name}_stream[] = {{
+{values}
+}};
+static void {name}_windows(void)
+{{
+    static {name}_window window;
+    static {name}_slot slots[{slots}];
+    if ({name}_window_init(&window, {given}, {size}, {hop}) != 0u) {{
+        puts("refused");
+    }}
+    for (unsigned t = 0; t < {steps}; t++) {{
+        if ({name}_window_push(&window, {input}) == {prefix}_READY) {{
+            printf("%u %u", t + 1, (unsigned){name}_window_class(&window));
+            for (unsigned k = 0; k < {prefix}_OUTPUT_SIZE; k++) {{
+                printf(" %ld", (long)window.logits[k]);
+            }}
+            puts("");
+        }}
+    }}
+    puts("end");
+    (void)slots;
+}}
+"""
+
+
+def write_streams(folder: Path, cases: list[tuple[IntegerModel, Any, int, int]]) -> Path:
+    """Write a program that pushes each case's inputs through its windows; return the main."""
+    parts, calls = ["#include <stdio.h>\n"], []
+    for i, (model, stream, size, hop) in enumerate(cases):
+        name, dense = f"m{i}", model.input_kind == "dense"
+        for file, text in source_files(model, name).items():
+            (folder / file).write_text(text)
+        code = STREAM.format(
+            name=name,
+            prefix=name.upper(),
+            type="int32_t" if dense else "uint32_t",
+            values="\n".join(wrapped(stream)),
+            slots=max(size // hop - 1, 1),
+            given="NULL" if size == hop else "slots",
+            size=size,
+            hop=hop,
+            steps=len(stream),
+            input=f"{name}_stream + t * {model.input_size}u" if dense else f"{name}_stream[t]",
+        )
+        parts.append(f'#include "{name}.c"\n#include "{name}_window.c"\n{code}')
+        calls.append(f"    {name}_windows();\n")
+    main = folder / "windows.c"
+    main.write_text("".join(parts) + f"int main(void)\n{{\n{''.join(calls)}    return 0;\n}}\n")
+    return main
+
+
+def expected_lines(model: IntegerModel, stream: NDArray[Any], size: int, hop: int) -> list[str]:
+    sliding, lines = SlidingWindow(Engine(model), size, hop), []
+    for t, raw in enumerate(stream, start=1):
+        logits = sliding.push(encode_raw(model, raw)[0] if model.input_kind == "dense" else raw)
+        if logits is not None:
+            label = int(logits.argmax()) if len(logits) > 1 else int(logits[0] > 0)
+            lines.append(" ".join(map(str, [t, label, *logits.tolist()])))
+    return [*lines, "end"]
+
+
+def drawn_case(rng: np.random.Generator, number: int) -> tuple[IntegerModel, NDArray[Any], int, int]:
+    """Return a network that forgets, or one that does not, its inputs, and a window."""
+    leak = ((), (1, 0), (2,), (3, 1))[number % 4]
+    model = family_model(rng, leak=leak) if number % 5 else random_model(rng)
+    hop = int(rng.integers(1, 5))
+    return model, family_codes(rng, model, 1, STEPS)[0], hop * int(rng.integers(1, 5)), hop
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_windows_in_c_are_those_of_python(compiler: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    cases = [drawn_case(rng, number) for number in range(60)]
+
+    printed = compile_and_run(compiler, write_streams(tmp_path, cases), SANITIZED).splitlines()
+
+    assert printed == [line for case in cases for line in expected_lines(*case)]
+
+
+REFUSED = """
+#include <stdio.h>
+#include "net.c"
+#include "net_window.c"
+int main(void)
+{
+    static net_window window;
+    static net_slot slots[4];
+    static const uint16_t cases[][2] = {{0, 0}, {4, 0}, {0, 4}, {4, 3}, {3, 4}, {NET_LONGEST + 1, 1}};
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const unsigned status = net_window_init(&window, slots, cases[i][0], cases[i][1]);
+        printf("%u%u ", status, (unsigned)net_window_push(&window, 0));
+    }
+    printf("%u ", (unsigned)net_window_init(&window, NULL, 4, 2));
+    printf("%u ", (unsigned)net_window_init(&window, slots, 2, 1));
+    printf("%u ", (unsigned)net_window_push(&window, NET_VOCABULARY_SIZE));
+    printf("%u ", (unsigned)net_window_push(&window, 0));
+    printf("%u ", (unsigned)net_window_push(&window, UINT32_MAX));
+    printf("%u\\n", (unsigned)net_window_push(&window, 0));
+    return 0;
+}
+"""
+
+
+@needs_cc
+@pytest.mark.parametrize("leak", [(), (1,)])
+def test_a_window_that_cannot_be_is_refused_and_an_unknown_id_does_not_count(
+    leak: tuple[int, ...], tmp_path: Path
+) -> None:
+    model = family_model(
+        np.random.default_rng(4), leak=leak, readouts=("mean",), input_kind="one_hot", input_size=3
+    )
+    for file, text in source_files(model, NAME).items():
+        (tmp_path / file).write_text(text)
+    main = tmp_path / "main.c"
+    main.write_text(REFUSED)
+
+    assert compile_and_run("cc", main, SANITIZED) == "44 44 44 44 44 44 4 0 1 0 1 3\n"
+
+
+SIZES = """
+#include <stdio.h>
+#include "leaky.c"
+#include "leaky_window.c"
+#include "linear.c"
+#include "linear_window.c"
+int main(void)
+{
+    for (unsigned hops = 1; hops <= 4; hops++) {
+        printf("%lu %lu\\n", (unsigned long)(sizeof(leaky_window) + (hops - 1) * sizeof(leaky_slot)),
+               (unsigned long)(sizeof(linear_window) + (hops - 1) * sizeof(linear_slot)));
+    }
+    return 0;
+}
+"""
+
+
+@needs_cc
+@pytest.mark.parametrize("readouts", [("last",), ("mean",), ("max", "positive", "last")])
+def test_an_endless_stream_takes_no_more_memory_than_windows_of_a_network_that_never_forgets(
+    readouts: tuple[str, ...], tmp_path: Path
+) -> None:
+    network = Network(3, 64, 4, num_blocks=4, readouts=readouts, activation_bits=12)
+    for name, leak in (("leaky", (1, 2, 3, 4)), ("linear", ())):
+        model = draw_model(Network(**{**vars(network), "leak": leak}))
+        for file, text in source_files(model, name).items():
+            (tmp_path / file).write_text(text)
+    main = tmp_path / "main.c"
+    main.write_text(SIZES)
+
+    for line in compile_and_run("cc", main, ("-O1",)).splitlines():
+        leaky, linear = map(int, line.split())
+        assert leaky <= linear
+
+
+ENDLESS = """
+#include <stdio.h>
+#include "net.h"
+int main(void)
+{
+    static net_state state;
+    int16_t x[NET_INPUT_SIZE];
+    net_init(&state);
+    for (unsigned long t = 1; fread(x, sizeof x, 1, stdin) == 1; t++) {
+        (void)net_step(&state, x);
+        if (t % 100000 == 0) {
+            int32_t logits[NET_OUTPUT_SIZE];
+            net_logits(&state, logits);
+            printf("%ld %ld %ld %lu\\n", (long)logits[0], (long)logits[1], (long)logits[2],
+                   (unsigned long)state.saturations);
+        }
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.edge  # takes half a minute
+@needs_cc
+@pytest.mark.skipif(load_library() is None, reason="ten million steps need the native library")
+def test_ten_million_noisy_steps_in_c_are_those_of_python_and_saturate_nothing(tmp_path: Path) -> None:
+    model, stream = leaky_model(), noisy(10_000_000)
+    (layer,) = model.layers
+    every = replace(model, layers=(replace(layer, network=replace(layer.network, every_output=True)),))
+    for file, text in source_files(model, NAME).items():
+        (tmp_path / file).write_text(text)
+    (tmp_path / "main.c").write_text(ENDLESS)
+    subprocess.run(["cc", "-O2", "net.c", "main.c", "-o", "endless"], cwd=tmp_path, check=True)
+
+    command = [tmp_path / "endless"]
+    printed = subprocess.run(command, input=stream.tobytes(), capture_output=True, check=True).stdout.decode()
+    result = Engine(every).run(stream, threads=1)
+
+    found = np.array([line.split() for line in printed.splitlines()], np.int64)
+    assert np.array_equal(found[:, :3], result.logits[0, 99_999::100_000])
+    assert found[-1, 3] == result.saturations == 0
