@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.data import load_task
 from hadamrnn.data.mnist import pixel_permutation
-from hadamrnn.export.page import CopiedWord, DrawingPad, Stored, live_network, live_part
+from hadamrnn.export.page import CopiedWord, DrawingPad, MotionSensor, Stored, live_network, live_part
 from hadamrnn.models import find
 from hadamrnn.pages.document import Document, to_html
 from hadamrnn.pages.live import Live
@@ -28,6 +28,7 @@ STORED = Path(__file__).with_name("playground.npz")
 EACH, WINDOWS, SENTENCES = 6, 16, 4
 PERSON = 302  # windows of the first person of UCI HAR's test set
 SIDE, LEVELS, BOX, PEN = 28, 255, 17.5, 1.25
+RATE = 50  # readings a second of UCI HAR
 MOTION = ("standing, walking or downstairs", "sitting, laying or upstairs")
 LEAD = (
     "Networks that ship with the package, at work in this page: the very integers of the exported C. "
@@ -49,6 +50,8 @@ def draw() -> None:
         labels=digits.test.y[chosen].numpy(),
         motion=codes.astype(np.int16),
         motion_labels=motion.test.y[rows].numpy(),
+        motion_offset=motion.offset,
+        motion_scale=motion.scale,
     )
 
 
@@ -114,9 +117,14 @@ def motion(arrays: dict[str, NDArray[Any]]) -> Live:
         Stored(arrays["motion"], arrays["motion_labels"]),
         paragraphs=(
             "Windows of 2.56 s of one person with a phone at the waist: nine channels of acceleration and "
-            "rotation, 50 steps a second. The network tells two groups of activities apart.",
+            f"rotation, {RATE} steps a second. The network tells two groups of activities apart.",
+            "A phone can take the recording's place where its browser gives the sensor to the page: wear it "
+            "at the waist, as those people did.",
         ),
         classes=MOTION,
+        sensor=MotionSensor(
+            tuple(arrays["motion_offset"].tolist()), tuple(arrays["motion_scale"].tolist()), RATE
+        ),
     )
 
 

@@ -149,6 +149,8 @@ def test_fewer_bits_and_flipped_signs_are_what_python_makes_of_them(
     assert logits == engine_logits(changed, codes)
     assert browser.execute_script("return live[0].counting.right") == int((answers == labels).sum())
     assert part(browser, "flipped").text == "1 flipped" and "as trained" in part(browser, "accuracy").text
+    trained = int(np.argmax(engine_logits(digits, codes)))
+    assert part(browser, "answer").text.endswith(f"As trained: {trained}.")
     part(browser, "restore").click()
     wait(browser, "live[0].done")
     assert seen(browser)[1] == engine_logits(digits, codes)
@@ -176,10 +178,99 @@ def test_a_typed_word_comes_back_after_a_thousand_steps(pages: dict[str, Path], 
         field.clear()
         field.send_keys(word, Keys.ENTER)
         wait(browser, "live[2].done")
-        assert part(browser, "answer", "copy").text == f"After 1,000 steps the network says: {word}"
+        assert part(browser, "answer", "copy").text == f"The network says: {word}."
+        assert part(browser, "says", "copy").text == part(browser, "reads", "copy").text == word
+        assert part(browser, "waited", "copy").text == "1,000 of 1,000 steps"
         ids, logits = browser.execute_script("return [live[2].sequence, [...live[2].logits]]")
         assert len(ids) == 1020 and not any(ids[10:1010])
         assert logits == Engine(model).run(np.array([ids])).logits[0, -1].tolist()
+
+
+def test_the_button_for_mistakes_shows_what_is_answered_wrongly(
+    pages: dict[str, Path], digits: IntegerModel, browser: Chrome
+) -> None:
+    opened(browser, pages["demo"])
+    wait(browser, "live[0].counting.done && live[0].done")
+    codes, logits = seen(browser)
+    (label,) = browser.execute_script("return live[0].labels")
+    assert np.argmax(logits) == label  # it starts with one that is right
+    for _ in range(3):
+        part(browser, "mistake").click()
+        wait(browser, "live[0].done")
+        codes, logits = seen(browser)
+        (label,) = browser.execute_script("return live[0].labels")
+        assert logits == engine_logits(digits, codes)
+        assert np.argmax(logits) != label
+
+
+def test_an_empty_pad_has_nothing_to_read(pages: dict[str, Path], browser: Chrome) -> None:
+    opened(browser, pages["demo"])
+    for button in ("clear", "step", "play", "flip"):
+        part(browser, button).click()
+
+    assert part(browser, "progress").text == "step 0 of 0" and part(browser, "answer").text == ""
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_networks_that_read_together_are_paused_and_stepped_together(
+    pages: dict[str, Path], browser: Chrome
+) -> None:
+    opened(browser, pages["playground"])
+    Select(part(browser, "speed", "pmnist")).select_by_value("slow")
+    part(browser, "next", "pmnist").click()
+    part(browser, "play", "pmnist").click()
+    browser.execute_script("live[0].step = live[1].step")  # frames of both need not start at once
+    part(browser, "step", "pmnist").click()
+
+    playing, shown, steps, speeds = browser.execute_script(
+        "const two = live.slice(0, 2); return [two.map(w => w.playing), two.map(w => w.shown),"
+        " two.map(w => w.step), two.map(w => w.part.speed.value)]"
+    )
+    assert playing == [False, False] and shown == [1, 1] and speeds == ["slow", "slow"]
+    assert steps[0] == steps[1] < 784
+
+
+# What a phone sends: the values of a recording, in the browser's units, 60 times a second.
+SENSOR = """
+  const [rows] = arguments, g = 9.80665, degrees = 180 / Math.PI;
+  const xyz = ([x, y, z], unit) => ({x: x * unit, y: y * unit, z: z * unit});
+  rows.forEach((row, t) => {
+    const [alpha, beta, gamma] = row.slice(3, 6).map(each => each * degrees);
+    const event = new DeviceMotionEvent("devicemotion", {
+      acceleration: xyz(row.slice(0, 3), g), rotationRate: {alpha, beta, gamma},
+      accelerationIncludingGravity: xyz(row.slice(6), g), interval: 1000 / 60,
+    });
+    Object.defineProperty(event, "timeStamp", {value: 1000 + t * 1000 / 60});
+    dispatchEvent(event);
+  });
+  return [live[3].sequence.map(codes => [...codes]), [...live[3].logits], live[3].step];
+"""
+
+
+def test_a_phones_sensor_takes_the_place_of_the_recording(pages: dict[str, Path], browser: Chrome) -> None:
+    model = find("har2-2048-2bit-q16-unbiased").load()
+    touch = {"features": [{"name": "pointer", "value": "coarse"}]}
+    values = np.random.default_rng(0).normal(0, 0.3, (154, 9))
+    assert faults(browser, pages["playground"]) == []
+    assert not part(browser, "sensor", "motion").is_displayed()  # a desk does not move
+    browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", touch)
+    browser.get(pages["playground"].as_uri())
+    try:
+        part(browser, "sensor", "motion").click()
+        codes, logits, steps = browser.execute_script(SENSOR, values.tolist())
+    finally:
+        browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
+
+    offset, scale = browser.execute_script("return [live[3].data.sensor.offset, live[3].data.sensor.scale]")
+    factor = 2 ** (model.input_bits - 1) / model.input_scale
+    every = np.floor((values - offset) / scale * factor + 0.5)
+    expected = np.clip(every, -(2 ** (model.input_bits - 1)), 2 ** (model.input_bits - 1) - 1)
+    kept = [t for t in range(154) if t % 6 != 1]  # 50 of 60 readings
+    assert steps == len(codes) == 128
+    assert codes == expected[kept].tolist()
+    assert logits == engine_logits(model, codes)
+    assert "The network says: " in part(browser, "answer", "motion").text
 
 
 def test_two_networks_read_one_drawing_each_in_its_own_order(pages: dict[str, Path], browser: Chrome) -> None:

@@ -33,7 +33,7 @@ def build_page(result: DemoResult, content: PageContent, out: Path) -> Document:
     lead = headline(result)
     folder = Path(result.c_folder).relative_to(out).as_posix()
     counted = result.instructions_per_step
-    board = () if counted is None else ((f"on a {BOARD}", f"{counted:,} instructions a step"),)
+    board = () if counted is None else ((f"on a {BOARD.title()}", f"{counted:,} instructions a step"),)
     lines = tuple((Cell(label), Cell(value)) for label, value in table(result))
     return Document(
         "HadamRNN reads digits",

@@ -81,6 +81,20 @@ class CopiedWord:
     base: int = 8
 
 
+@dataclass(frozen=True)
+class MotionSensor:
+    """A phone's own sensor in place of a recording: nine channels as in UCI HAR.
+
+    Args:
+        offset, scale: of each channel; the network reads (value - offset) / scale.
+        rate: readings a second.
+    """
+
+    offset: tuple[float, ...]
+    scale: tuple[float, ...]
+    rate: float
+
+
 def stored_rows(model: IntegerModel, total: int, time: int) -> NDArray[np.int64]:
     """Return which of `total` test sequences of `time` steps a page holds: evenly spaced, as many as fit."""
     width = model.input_size if model.input_kind == "dense" else 1
@@ -99,6 +113,7 @@ def live_network(
     classes: Sequence[str] = (),
     pad: DrawingPad | None = None,
     word: CopiedWord | None = None,
+    sensor: MotionSensor | None = None,
     together: str = "",
     figures: tuple[tuple[str, str], ...] = (),
 ) -> Live:
@@ -124,6 +139,7 @@ def live_network(
         },
         "pad": None if pad is None else _pad(pad),
         "word": None if word is None else asdict(word),
+        "sensor": None if sensor is None else asdict(sensor),
         "together": together,
         "figures": [
             ("weights", f"{-(-size.bits // 8):,} bytes"),

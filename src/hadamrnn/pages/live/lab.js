@@ -28,7 +28,7 @@ export function answers(network, inputs) {
 export class Count {
   constructor(network, stored, classes, report) {
     this.counts = Array.from({ length: classes }, () => new Array(classes).fill(0));
-    Object.assign(this, { network, stored, report, next: 0, right: 0, asked: 0, steps: 0, seconds: 0 });
+    Object.assign(this, { network, stored, report, next: 0, right: 0, asked: 0, steps: 0, seconds: 0, wrong: [] });
     this.timer = setTimeout(() => this.slice());
   }
 
@@ -55,6 +55,7 @@ export class Count {
       this.right += Number(said[i] === label);
       this.asked += 1;
     });
+    if (labels.some((label, i) => said[i] !== label)) this.wrong.push(this.next);
     this.steps += inputs.length;
     this.next += 1;
   }

@@ -81,27 +81,36 @@ export class Pad {
     this.cursor = null;
     this.drawing = true;
     this.strokes.push([this.point(event)]);
-    this.ink(this.strokes);
+    this.sketch();
   }
 
   move(event) {
     if (!this.drawing) return;
-    this.strokes[this.strokes.length - 1].push(this.point(event));
-    this.ink(this.strokes);
+    this.strokes.at(-1).push(this.point(event));
+    this.sketch();
   }
 
   finish() {
     if (!this.drawing) return;
     this.drawing = false;
     const strokes = fitted(this.strokes, this.side, this.box);
-    this.ink(this.byMass ? centred(strokes, this.side, this.radius) : strokes);
+    const placed = this.byMass ? centred(strokes, this.side, this.radius) : strokes;
+    this.levels = inked(placed, this.side, this.radius, this.top);
     this.changed(this.levels);
   }
 
-  ink(strokes) {
-    this.levels = inked(strokes, this.side, this.radius, this.top);
-    this.reading = -1;
-    this.show();
+  /** Show the strokes as lines while the pen is down. */
+  sketch() {
+    const { canvas } = this;
+    const scale = (canvas.width = canvas.height = canvas.clientWidth * devicePixelRatio) / this.side;
+    const context = canvas.getContext("2d");
+    Object.assign(context, { lineWidth: 2 * this.radius * scale, lineCap: "round", lineJoin: "round" });
+    context.strokeStyle = `rgb(${colour("ink")})`;
+    for (const stroke of this.strokes) {
+      context.beginPath();
+      [stroke[0], ...stroke].forEach(([x, y]) => context.lineTo(x * scale, y * scale));
+      context.stroke();
+    }
   }
 
   /** Arrow keys move, space inks or clears the pixel, Enter reads, Delete clears all. */

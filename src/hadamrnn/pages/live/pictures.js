@@ -19,9 +19,31 @@ export function paint(canvas, columns, rows, shade) {
   context.putImageData(image, 0, 0);
 }
 
-/** Return the columns of the nearly square grid, a power of two wide, that shows so many units. */
-export function gridColumns(units) {
-  return Math.min(units, 2 ** Math.ceil(Math.log2(Math.max(1, units)) / 2));
+/** Return columns and rows of the nearly square grid, a power of two wide, that shows so many units. */
+export function gridShape(units) {
+  const columns = Math.min(units, 2 ** Math.ceil(Math.log2(Math.max(1, units)) / 2));
+  return [columns, Math.ceil(units / columns)];
+}
+
+/** Draw a state, a square a unit; `largest` is the most that any unit had. */
+export function drawUnits(canvas, h, largest) {
+  const [up, down] = [colour("blue"), colour("orange")];
+  paint(canvas, ...gridShape(h.length), (i) => [h[i] > 0 ? up : down, Math.abs(h[i] ?? 0) / largest]);
+}
+
+/** Draw signs, those that are not as trained in a colour of their own. */
+export function drawSigns(canvas, signs, trained) {
+  const [plus, minus, flipped] = [colour("line"), colour("grey"), colour("orange")];
+  paint(canvas, ...gridShape(signs.length), (i) => {
+    const shade = signs[i] !== trained[i] ? flipped : signs[i] > 0 ? plus : minus;
+    return [shade, Number(i < signs.length)];
+  });
+}
+
+/** Draw how sure each class was after each step, a row a class, time to the right. */
+export function drawShares(canvas, history, steps, classes) {
+  const ink = colour("blue");
+  paint(canvas, steps, classes, (i) => [ink, history[i % steps]?.[Math.floor(i / steps)] ?? 0]);
 }
 
 /** Return the index of the grid's cell under a pointer. */

@@ -1,13 +1,14 @@
 /* A network at work: it reads a sequence step by step, and every part of the widget shows what it does. */
 import { unpack } from "./network.js";
-import { Count, changed } from "./lab.js";
+import { Count, answers, changed } from "./lab.js";
 import { Pad } from "./pad.js";
-import { cellAt, colour, drawSequence, gridColumns, paint } from "./pictures.js";
+import { cellAt, drawSequence, drawShares, drawSigns, drawUnits, gridShape } from "./pictures.js";
+import { Sensor, hasSensor } from "./sensor.js";
 import { Word } from "./word.js";
 
 const FRAME = 10; // milliseconds of steps in a frame at full speed
 const number = (value) => value.toLocaleString("en");
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const percent = (share) => `${(100 * share).toFixed(1)}\u00a0%`;
 
 /** Return exp(l_k) / sum_j exp(l_j) of real logits; a single one tells two classes apart. */
 function shares(logits, scale) {
@@ -39,16 +40,20 @@ export class Widget {
     this.names = data.classes;
     this.stored = storedSequences(data.stored, data.model.inputKind === "dense");
     this.bits = data.model.weightBits;
-    this.network = changed(data.model, this.bits, []);
+    this.trained = changed(data.model, this.bits, []);
+    this.network = this.trained;
     this.sequence = [];
     this.addBars();
     this.connect();
-    if (data.pad) this.pad = new Pad(this.part.pad, data.pad, (levels) => this.readDrawing(levels));
+    if (data.pad) {
+      this.pad = new Pad(this.part.pad, data.pad, (levels) => this.together((widget) => widget.readDrawing(levels)));
+    }
     if (data.word) this.word = new Word(data.word, this.part, (inputs) => this.read(inputs, null));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.show());
     addEventListener("resize", () => this.show());
+    if (data.sensor && hasSensor()) this.offerSensor();
     if (this.word) this.word.start();
-    else this.readStored(0);
+    else this.readStored(data.together ? 0 : this.firstRight);
     this.count();
   }
 
@@ -56,17 +61,21 @@ export class Widget {
   connect() {
     const { part } = this;
     const on = (name, event, act) => part[name]?.addEventListener(event, act);
-    on("play", "click", () => (this.done ? this.restart() : this.pause(this.playing)));
-    on("step", "click", () => this.stepOnce());
-    on("next", "click", () => this.readStored(this.shown + 1));
-    on("previous", "click", () => this.readStored(this.shown - 1));
-    on("clear", "click", () => this.clear());
+    on("play", "click", () => this.play());
+    on("step", "click", () => this.together((widget) => widget.stepOnce()));
+    on("speed", "change", () => this.together((widget) => (widget.part.speed.value = part.speed.value)));
+    on("next", "click", () => this.goTo(this.shown + 1));
+    on("previous", "click", () => this.goTo(this.shown - 1));
+    on("mistake", "click", () => this.goTo(this.nextMistake));
+    on("clear", "click", () => {
+      this.together((widget) => widget.clear());
+      part.pad.focus();
+    });
     on("bits", "change", () => this.change());
     on("layer", "change", () => this.show((this.layer = Number(part.layer.value))));
     on("flip", "click", () => this.flip(Number(part.unit.value)));
     on("signs", "click", (event) => {
-      const columns = gridColumns(this.signs.length);
-      this.flip(cellAt(part.signs, event, columns, Math.ceil(this.signs.length / columns)));
+      this.flip(cellAt(part.signs, event, ...gridShape(this.signs.length)));
     });
     on("restore", "click", () => this.restore());
     if (matchMedia("(prefers-reduced-motion: reduce)").matches) part.speed.value = "full";
@@ -80,18 +89,48 @@ export class Widget {
     return this.step >= this.sequence.length;
   }
 
-  /** Read one of the stored sequences. */
-  readStored(index, alone = false) {
-    const { stored, data } = this;
-    this.shown = (index + stored.length) % stored.length;
-    const { inputs, labels } = stored[this.shown];
+  /** The first stored sequence that is answered rightly: mistakes have a button of their own. */
+  get firstRight() {
+    const right = ({ inputs, labels }) => answers(this.network, inputs).every((said, t) => said === labels[t]);
+    return Math.max(0, this.stored.findIndex(right));
+  }
+
+  /** The stored sequence after the one shown that is answered wrongly, undefined if none is. */
+  get nextMistake() {
+    const { wrong } = this.counting;
+    return wrong.find((index) => index > this.shown) ?? wrong[0];
+  }
+
+  get isChanged() {
+    return this.flips.length > 0 || this.bits !== this.data.model.weightBits;
+  }
+
+  /** Do it to this widget and to those that read with it. */
+  together(act) {
+    [this, ...this.peers].forEach(act);
+  }
+
+  play() {
+    const [again, stop] = [this.done, this.playing];
+    this.together((widget) => (again ? widget.restart() : widget.pause(stop)));
+  }
+
+  /** Read one of the stored sequences, counted from 0 and around. */
+  goTo(index) {
+    this.together((widget) => widget.readStored((index + this.stored.length) % this.stored.length));
+  }
+
+  readStored(index) {
+    const { inputs, labels } = this.stored[index];
+    this.shown = index;
     if (this.pad) {
       const levels = new Array(inputs.length).fill(0);
-      inputs.forEach((codes, t) => (levels[this.pixel(t)] = Math.max(0, data.pad.codes.indexOf(codes[0]))));
+      const { codes } = this.data.pad;
+      inputs.forEach(([code], t) => (levels[this.pixel(t)] = Math.max(0, codes.indexOf(code))));
       this.pad.set(levels);
     }
+    this.part.stored.textContent = `stored ${index + 1} of ${this.stored.length}`;
     this.read(inputs, labels);
-    if (!alone) this.peers.forEach((peer) => peer.readStored(index, true));
   }
 
   /** Return the pixel that step t reads. */
@@ -99,36 +138,56 @@ export class Widget {
     return this.data.pad.order ? this.data.pad.order[t] : t;
   }
 
-  readDrawing(levels, alone = false) {
+  readDrawing(levels) {
+    if (levels !== this.pad.levels) this.pad.set(levels);
+    this.part.stored.textContent = "drawn";
     this.read(levels.map((_, t) => [this.data.pad.codes[levels[this.pixel(t)]]]), null);
-    if (!alone) this.peers.forEach((peer) => peer.readDrawing(levels, true, peer.pad.set(levels)));
   }
 
-  clear(alone = false) {
+  clear() {
     this.pad.clear();
+    this.part.stored.textContent = "";
     this.read([], null);
-    if (alone) return;
-    this.peers.forEach((peer) => peer.clear(true));
-    this.pad.canvas.focus();
+  }
+
+  offerSensor() {
+    const [push, fail] = [(values) => this.readMoment(values), (reason) => (this.part.answer.textContent = reason)];
+    this.sensor = new Sensor(this.data.sensor, push, fail);
+    this.part.sensor.hidden = false;
+    this.part.sensor.addEventListener("click", () => {
+      this.part.stored.textContent = "from the sensor";
+      this.read([], null);
+      this.sensor.start();
+    });
+  }
+
+  /** Read a step as it comes; a window that is full is answered, and the next one begins. */
+  readMoment(values) {
+    const { steps } = this.data.stored;
+    if (this.step === steps) this.begin([], null);
+    this.sequence.push(this.network.encodeValues(values));
+    this.advance();
+    this.show();
+    if (this.step === steps) this.finish();
   }
 
   /** Read a sequence from its start; labels are what it stands for, null where nobody knows. */
   read(inputs, labels) {
-    this.sequence = inputs;
-    this.labels = labels;
-    this.restart();
+    this.sensor?.stop();
+    this.begin(inputs, labels);
+    this.part.answer.textContent = "";
+    this.pause(false);
+    if (!inputs.length) this.show();
+  }
+
+  begin(inputs, labels) {
+    const state = this.network.init();
+    const logits = this.network.read(state);
+    Object.assign(this, { sequence: inputs, labels, state, logits, step: 0, largest: 1, said: [], history: [] });
   }
 
   restart() {
-    this.state = this.network.init();
-    this.step = 0;
-    this.largest = 1;
-    this.logits = this.network.read(this.state);
-    this.said = [];
-    this.history = [];
-    this.part.answer.textContent = "";
-    this.pause(false);
-    if (!this.sequence.length) this.show();
+    this.read(this.sequence, this.labels);
   }
 
   pause(stop) {
@@ -140,6 +199,7 @@ export class Widget {
   }
 
   stepOnce() {
+    if (!this.sequence.length) return;
     if (this.done) this.restart();
     this.pause(true);
     this.advance();
@@ -170,18 +230,18 @@ export class Widget {
 
   finish() {
     this.pause(true);
-    const { answer } = this.part;
-    const last = this.said[this.said.length - 1];
-    if (this.word) {
-      answer.textContent = this.word.answer(this.said);
-    } else if (this.network.everyOutput) {
-      const right = this.said.filter((said, t) => said === this.labels[t]).length;
-      answer.textContent = `${right} of ${this.said.length} steps are answered rightly.`;
-    } else {
-      const sure = Math.round(100 * this.history[this.history.length - 1][last]);
-      const truth = this.labels ? ` It is: ${this.names[this.labels[0]]}.` : "";
-      answer.textContent = `The network says: ${this.names[last]}, ${sure} % sure.${truth}`;
-    }
+    const told = this.tell(this.said);
+    const truth = this.labels && !this.network.everyOutput ? ` It is: ${this.names[this.labels[0]]}.` : "";
+    const before = this.isChanged ? ` As trained: ${this.tell(answers(this.trained, this.sequence))}.` : "";
+    const sure = this.network.everyOutput ? "" : `, ${Math.round(100 * this.history.at(-1)[this.said.at(-1)])} % sure`;
+    this.part.answer.textContent = `The network says: ${told}${sure}.${truth}${before}`;
+  }
+
+  /** Return answers in words: the word that they spell, how many are right, or the class. */
+  tell(said) {
+    if (this.word) return this.word.spelt(said);
+    if (!this.network.everyOutput) return this.names[said.at(-1)];
+    return `${said.filter((each, t) => each === this.labels[t]).length} of ${said.length} steps right`;
   }
 
   /** Count the stored sequences anew, with the network as it is now. */
@@ -226,11 +286,11 @@ export class Widget {
   show() {
     this.showBars();
     this.showState();
-    this.showHistory();
+    drawShares(this.part.history, this.history, Math.max(1, this.sequence.length), this.names.length);
     if (this.pad) this.pad.show((this.pad.reading = this.done ? -1 : this.pixel(this.step)));
-    else if (this.sequence.length) drawSequence(this.part.sequence, this.sequence, this.step);
-    const saying = this.word ? this.word.stage(this.step, this.said) : "";
-    this.part.progress.textContent = `step ${number(this.step)} of ${number(this.sequence.length)}${saying}`;
+    else if (this.part.sequence && this.sequence.length) drawSequence(this.part.sequence, this.sequence, this.step);
+    this.word?.show(this.step, this.said);
+    this.part.progress.textContent = `step ${number(this.step)} of ${number(this.sequence.length)}`;
   }
 
   showBars() {
@@ -246,36 +306,19 @@ export class Widget {
 
   showState() {
     const h = this.state.h[this.layer];
-    const columns = gridColumns(h.length);
-    const rows = Math.ceil(h.length / columns);
-    const [up, down] = [colour("blue"), colour("orange")];
     this.largest = h.reduce((most, code) => Math.max(most, Math.abs(code)), this.largest);
-    paint(this.part.state, columns, rows, (i) => [h[i] > 0 ? up : down, Math.abs(h[i] ?? 0) / this.largest]);
-    const flipped = new Set(this.flips.filter(([layer]) => layer === this.layer).map(([, unit]) => unit));
-    const [plus, minus, changed] = [colour("line"), colour("grey"), colour("orange")];
-    paint(this.part.signs, columns, rows, (i) => {
-      if (i >= h.length) return [plus, 0];
-      return [flipped.has(i) ? changed : this.signs[i] > 0 ? plus : minus, 1];
-    });
+    drawUnits(this.part.state, h, this.largest);
+    drawSigns(this.part.signs, this.signs, this.trained.layers[this.layer].signs);
     this.part.flipped.textContent = this.flips.length ? `${this.flips.length} flipped` : "as trained";
   }
 
-  /** Show how sure each class was after each step, time to the right. */
-  showHistory() {
-    const { history, names } = this;
-    const columns = Math.max(1, this.sequence.length);
-    const ink = colour("blue");
-    paint(this.part.history, columns, names.length, (i) => [
-      ink,
-      history[i % columns]?.[Math.floor(i / columns)] ?? 0,
-    ]);
-  }
-
   showCount(count) {
-    if (!this.flips.length && this.bits === this.data.model.weightBits) this.trained = count.right / count.asked;
-    const before = this.trained === undefined ? "" : `, as trained ${percent(this.trained)}`;
-    this.part.accuracy.textContent =
-      `${percent(count.right / count.asked)} of ${number(count.asked)} answers are right${count.done ? before : ", counting"}`;
+    const share = count.right / count.asked;
+    if (!this.isChanged) this.before = share;
+    const before = this.isChanged && this.before !== undefined ? `, as trained ${percent(this.before)}` : "";
+    this.part.accuracy.textContent = `${percent(share)}${count.done ? before : ", counting"}`;
+    this.part.meter.value = share;
+    if (this.part.mistake) this.part.mistake.disabled = !count.wrong.length;
     if (count.done) this.part.pace.textContent = `${((1e6 * count.seconds) / count.steps).toFixed(1)} µs a step`;
     this.part.confusion?.querySelectorAll("td").forEach((cell, i) => {
       const [label, said] = [Math.floor(i / this.names.length), i % this.names.length];

@@ -11,8 +11,8 @@ export class Word {
   }
 
   start() {
-    this.said = this.part.word.value.toLowerCase().replace(/[^a-z]/g, " ").slice(0, this.symbols / 2);
-    this.changed(this.inputs(this.said));
+    this.typed = this.part.word.value.toLowerCase().replace(/[^a-z]/g, " ").slice(0, this.symbols / 2);
+    this.changed(this.inputs(this.typed));
   }
 
   /** Return the sequence: the symbols, the wait, the marker that asks for them, and time to answer. */
@@ -30,14 +30,13 @@ export class Word {
     return pairs.map(([high, low]) => LETTERS[(high - 1) * this.base + low - 1] ?? "?").join("").trim();
   }
 
-  /** Return what happens at a step, for the line that shows progress. */
-  stage(step, said) {
-    if (step <= this.symbols) return ", reading the word";
-    if (step <= this.symbols + this.delay) return ", waiting";
-    return `, saying ${this.spelt(said.slice(this.symbols + this.delay))}`;
-  }
-
-  answer(said) {
-    return `After ${this.delay.toLocaleString("en")} steps the network says: ${this.spelt(said)}`;
+  /** Show what has been read, how long it waits, and what has been said, after so many steps. */
+  show(step, said) {
+    const { part, symbols, delay } = this;
+    const waited = Math.min(delay, Math.max(0, step - symbols));
+    part.reads.textContent = this.typed.slice(0, Math.floor(step / 2));
+    part.wait.value = waited;
+    part.waited.textContent = `${waited.toLocaleString("en")} of ${delay.toLocaleString("en")} steps`;
+    part.says.textContent = this.spelt(said.slice(symbols + delay));
   }
 }

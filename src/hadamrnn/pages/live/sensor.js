@@ -1,0 +1,47 @@
+/* A phone's own sensors as input: acceleration and rotation, at the rate and in the units of the recordings. */
+
+const GRAVITY = 9.80665; // m/s^2
+const RADIANS = Math.PI / 180;
+
+/** Return the nine channels of UCI HAR: the body's acceleration in g, rotation in rad/s, all acceleration in g. */
+export function channels({ acceleration, rotationRate, accelerationIncludingGravity }) {
+  const { alpha, beta, gamma } = rotationRate;
+  const g = ({ x, y, z }) => [x, y, z].map((each) => each / GRAVITY);
+  return [...g(acceleration), ...[alpha, beta, gamma].map((each) => each * RADIANS), ...g(accelerationIncludingGravity)];
+}
+
+/** Whether this looks like a device that moves; a desk's browser knows the event but never sends it. */
+export function hasSensor() {
+  return "DeviceMotionEvent" in window && matchMedia("(pointer: coarse)").matches;
+}
+
+export class Sensor {
+  /** `push(values)` gets each step, standardised as in training; `fail(reason)` is told why there is none. */
+  constructor({ offset, scale, rate }, push, fail) {
+    Object.assign(this, { offset, scale, pause: 1000 / rate, push, fail });
+    this.listen = (event) => this.take(event);
+  }
+
+  async start() {
+    const asked = await window.DeviceMotionEvent.requestPermission?.().catch(() => "denied");
+    if (asked === "denied") return this.fail("The browser does not give the sensor to this page.");
+    this.due = null;
+    this.timer = setTimeout(() => this.fail("No reading came from a sensor."), 2000);
+    return addEventListener("devicemotion", this.listen);
+  }
+
+  stop() {
+    clearTimeout(this.timer);
+    removeEventListener("devicemotion", this.listen);
+  }
+
+  /** Take a reading, unless it comes before its time: browsers send 60 a second. */
+  take(event) {
+    if (event.acceleration?.x == null || event.rotationRate?.alpha == null) return;
+    this.due ??= event.timeStamp;
+    if (event.timeStamp < this.due) return;
+    clearTimeout(this.timer);
+    this.due = Math.max(this.due, event.timeStamp - this.pause) + this.pause;
+    this.push(channels(event).map((value, j) => (value - this.offset[j]) / this.scale[j]));
+  }
+}
