@@ -1,8 +1,9 @@
 """What a network is: one frozen description, in the header of every file and in every configuration.
 
 `Network` holds no weights and imports no torch. Training, cost, search, the estimators, the paper's rows and
-the benchmarks all take one; `nn.model.build_model` makes a torch module of it and `quantization.lowering` an
-integer network. A new kind of network is a field here and the module that computes it.
+the benchmarks all take one. `baselines.networks.build_model` makes a torch module of it, and
+`quantization.lowering` an integer network. A new kind of network is a field here and the module that computes
+it.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ MAX_STRIDE = 1 << 10
 class Network:
     """The shape of a network: of the paper's, or of a baseline of `hadamrnn.baselines.networks`.
 
-    Fields without a line of help are not a user's choice: the task says them. `input_size` is the number of
-    channels, of one-hot symbols, or the width of the embedding; id `padding_id` embeds to zero.
-    `activation_bits` None stands for floating point. `model_options` are what one kind alone knows.
-    The paper's network has no leak, reads out the last state and stacks nothing: the defaults. With
-    `layer_sizes`, `hidden_size` is the last of them and `num_layers` their number.
+    The defaults are the paper's: no leak, one layer, only the last state is read out. Fields without a line
+    of help are not a user's choice: the task sets them. `input_size` is the number of channels, of one-hot
+    symbols, or the width of the embedding; id `padding_id` embeds to zero. `activation_bits` None stands for
+    floating point. `model_options` belong to one kind of network only. With `layer_sizes`, `hidden_size` is
+    the last of them and `num_layers` their number.
 
     >>> Network(input_size=1, hidden_size=512, output_size=10, num_blocks=8).block_size
     64
@@ -61,14 +62,16 @@ class Network:
     switches: str = option("rows", "rows or rows+columns")
     input_bias: bool = option(True, "learn b_i; without it padding leaves the state at rest")
     leak: tuple[int, ...] = option(
-        (), "k of lambda = 1 - 2^-k, a block after the other, as 1,2,3,none; none never forgets"
+        (), "k of lambda = 1 - 2^-k for each block in turn, as 1,2,3,none; none never forgets"
     )
-    readouts: tuple[str, ...] = option(("last",), "what V sees, of last, mean, positive, max, as mean,max")
+    readouts: tuple[str, ...] = option(
+        ("last",), "what V sees, of last, mean, positive and max, as mean,max"
+    )
     thresholds: int = option(0, "per unit, for mean and positive: quantiles of its states; 0 is one at zero")
     layer_sizes: tuple[int, ...] = option((), "widths of stacked layers, in place of hidden_size, num_layers")
     normalize: bool = option(False, "normalise each unit between layers, and the scale of what V sees")
-    skip: bool = option(False, "add a layer's input to its output where both are as wide")
-    stride: int = option(1, "a layer reads means of as many steps of the layer below")
+    skip: bool = option(False, "add a layer's input to its output where they have the same width")
+    stride: int = option(1, "a layer reads means of this many steps of the layer below")
     input_kind: str = "dense"
     vocabulary_size: int | None = None
     padding_id: int | None = None
@@ -114,7 +117,7 @@ class Network:
         self._check_readouts()
 
     def _settle_tuples(self) -> None:
-        """Turn lists, as JSON and YAML have them, into tuples; let `layer_sizes` say width and depth."""
+        """Turn lists, as JSON and YAML have them, into tuples; let `layer_sizes` set width and depth."""
         for name in ("leak", "readouts", "layer_sizes"):
             value = getattr(self, name)
             if not isinstance(value, (list, tuple)):
@@ -211,12 +214,13 @@ class Network:
 
     @property
     def counts_steps(self) -> bool:
-        """Whether a read-out sums over the steps, so that in integers a sequence may be too long."""
+        """Whether a read-out sums over the steps: in integers the length of a sequence is then bounded."""
         return any(kind in COUNTED for kind in self.readouts)
 
     def has_skip(self, layer: int) -> bool:
-        """Whether a layer of a network that reads forwards adds what it reads to what it gives."""
-        same_width = self.widths[layer] == self.cell_input_sizes[layer]
+        """Whether a layer adds what it reads to what the next layer reads; ids cannot be added."""
+        size_read = self.cell_input_sizes[layer * self.directions]
+        same_width = size_read == self.directions * self.widths[layer]
         return self.skip and same_width and layer < self.num_layers - 1 and (layer > 0 or not self.takes_ids)
 
     @property
@@ -263,7 +267,7 @@ class Network:
 
     @property
     def cell_input_sizes(self) -> tuple[int, ...]:
-        """What each cell reads, the lowest layer first.
+        """How many numbers each cell reads, the lowest layer first.
 
         >>> Network(9, 128, num_layers=3, bidirectional=True).cell_input_sizes
         (9, 9, 256, 256, 256, 256)
@@ -293,7 +297,7 @@ class Network:
 
 
 def features_per_unit(readouts: Sequence[str], thresholds: int) -> int:
-    """Return how many numbers the read-outs make of a unit's states: mean and positive one a threshold."""
+    """Return how many numbers V sees of each unit: mean and positive give one for each threshold."""
     return sum(max(thresholds, 1) if kind in COUNTED else 1 for kind in readouts)
 
 
@@ -306,7 +310,7 @@ def network_values(network: Network) -> dict[str, Any]:
 
 
 def read_network(values: object) -> Network:
-    """Return the network that `network_values` described, in this version or the one before.
+    """Return the network that `network_values` described, in this version of the format or the one before.
 
     >>> read_network({"input_size": 10, "hidden_size": 8, "output_size": 9, "one_hot": True}).input_kind
     'one_hot'
@@ -320,7 +324,7 @@ def read_network(values: object) -> Network:
         fields["input_kind"] = "embedded"
     missing = [name for name in ("input_size", "hidden_size", "output_size") if name not in fields]
     if missing:
-        raise InputError(f"The description of a network must say its {', '.join(missing)}.")
+        raise InputError(f"The description of a network must have {', '.join(missing)}.")
     for name in fields:
         check_name("A field of a network", name, NETWORK_FIELDS)
     if not isinstance(fields.get("model_options", {}), Mapping):

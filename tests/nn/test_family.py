@@ -241,6 +241,23 @@ def test_streaming_a_stack_step_by_step_is_forward(network: Network, unbatched: 
         torch.testing.assert_close(logits, expected[0, t] if unbatched else expected[:, t])
 
 
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_streaming_ids_is_forward_where_the_layers_above_skip(by_hand: bool) -> None:
+    torch.manual_seed(0)
+    shape = Network(
+        8, 8, 2, num_layers=3, skip=True, input_kind="embedded", vocabulary_size=20, every_output=True
+    )
+    model = build_model(shape)
+    if by_hand:
+        layers = HadamRNN(8, 8, num_layers=3, skip=True, batch_first=True)
+        model = SequenceModel(layers, 2, embedding=nn.Embedding(20, 8), every_output=True)
+    ids = torch.randint(20, (BATCH, TIME))
+    h: Tensor | None = None
+    for t, expected in enumerate(model(ids).unbind(1)):
+        logits, h = model.step(ids[:, t], h)
+        torch.testing.assert_close(logits, expected)
+
+
 def test_padding_moves_neither_statistics_nor_answers() -> None:
     torch.manual_seed(0)
     network = Network(INPUT_SIZE, 8, CLASSES, num_layers=2, normalize=True, readouts=("mean", "last"))

@@ -190,7 +190,7 @@ def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="must be a hadamrnn of version 2, got format None"):
         load_model(path)
     save_file({"w": torch.zeros(2)}, path, {"format": "hadamrnn", "version": "1", "config": "{}"})
-    with pytest.raises(InputError, match="must say its input_size"):
+    with pytest.raises(InputError, match="must have input_size"):
         load_model(path)
     config = '{"input_size": 1, "hidden_size": 4, "output_size": 1}'
     save_file({"w": torch.zeros(2)}, path, {"format": "hadamrnn", "version": "1", "config": config})

@@ -7,10 +7,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from hadamrnn.bits import WeightBits
 from hadamrnn.kernels.plain import fast_product
 from hadamrnn.kernels.pooling import pooled
 from hadamrnn.kernels.recurrence import Recurrence
+from hadamrnn.network import Network
 from hadamrnn.nn.inputs import Tokens, project_tokens
 from hadamrnn.nn.linear import initialize_projection
 from hadamrnn.nn.precision import widen
@@ -22,8 +22,10 @@ class HadamCell(nn.Module):
     """One layer, one direction: h_t = lambda W(u) h_(t-1) + q(U) x_t + b_i.
 
     Args:
-        decays: lambda of each block; empty where no block forgets, as in the paper.
+        input_size, hidden_size: of this cell; the layers of a network may differ.
+        network: says the rest: blocks, bits, recurrence, switches, leak, bias.
         train_signs: whether the latent signs ask for a gradient.
+        evaluator: how the recurrence is computed; see `hadamrnn.nn.recurrence`.
     """
 
     decay: Tensor | None
@@ -32,36 +34,32 @@ class HadamCell(nn.Module):
         self,
         input_size: int,
         hidden_size: int,
-        bias: bool,
+        network: Network,
         *,
-        num_blocks: int,
-        weight_bits: WeightBits,
-        recurrence: str,
-        switches: str,
-        decays: tuple[float, ...] = (),
-        train_signs: bool = True,
+        train_signs: bool,
         evaluator: str,
         device: torch.device | str | None,
         dtype: torch.dtype | None,
     ) -> None:
         super().__init__()
         self.hidden_size = hidden_size
-        self.block_size = hidden_size // num_blocks
-        self.weight_bits = weight_bits
-        self.recurrence = recurrence
+        self.block_size = hidden_size // network.num_blocks
+        self.weight_bits = network.weight_bits
+        self.recurrence = network.recurrence
         self.evaluator = evaluator
 
         def parameter(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(*shape, device=device, dtype=dtype))
 
         self.input_weight = parameter(hidden_size, input_size)
-        self.input_bias = parameter(hidden_size) if bias else None
+        self.input_bias = parameter(hidden_size) if network.input_bias else None
         self.latent_signs = parameter(hidden_size)
-        self.latent_column_signs = parameter(hidden_size) if switches == "rows+columns" else None
+        self.latent_column_signs = parameter(hidden_size) if network.column_switches else None
         for latent in self._latents():
             latent.requires_grad_(train_signs)
-        decay = torch.tensor(decays, device=device, dtype=dtype).repeat_interleave(self.block_size)
-        self.register_buffer("decay", decay if decays else None, persistent=False)  # the network knows it
+        decay = torch.tensor(network.decays, device=device, dtype=dtype).repeat_interleave(self.block_size)
+        # Not in the state_dict: the network's leak says it.
+        self.register_buffer("decay", decay if network.decays else None, persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -86,6 +84,7 @@ class HadamCell(nn.Module):
             latent[torch.randperm(self.hidden_size, device=latent.device)[:count]] *= -1
 
     def _latents(self) -> list[nn.Parameter]:
+        """Return the latent signs of rows and, where they are switched, of columns."""
         latents = (self.latent_signs, self.latent_column_signs)
         return [latent for latent in latents if latent is not None]
 
@@ -123,6 +122,7 @@ class HadamCell(nn.Module):
     def run(
         self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None, every_output: bool
     ) -> tuple[Tensor | None, Tensor]:
+        """Return h_t of all steps, None unless wanted, and the state at each row's end."""
         recurrence = self.describe(x, h_0, lengths)
         return run(replace(recurrence, every_output=every_output), self.evaluator)
 
@@ -143,8 +143,8 @@ class HadamCell(nn.Module):
         features, _ = pooled(self.describe(x, None, lengths), kinds, thresholds)
         return features
 
-    def step(self, x_t: Tensor, h: Tensor) -> Tensor:
-        """Return h_t from x_t `(batch, input_size)` and h_(t-1) `(batch, hidden_size)`."""
+    def step(self, x_t: Tensor | Tokens, h: Tensor) -> Tensor:
+        """Return h_t from x_t `(batch, input_size)`, or ids `(batch,)`, and h_(t-1) `(batch, units)`."""
         recurrence = self.describe(x_t, h, None)
         carried = fast_product(recurrence)(h)
         carried = carried if recurrence.decay is None else carried * recurrence.decay

@@ -1,6 +1,6 @@
 """SequenceModel: [embedding] -> recurrent layer -> sigma -> quantized V.
 
-    many to one:   y   = V sigma(h_T) + b_o, or of other features than the last state: V f + b_o
+    many to one:   y   = V sigma(h_T) + b_o, or V f + b_o with other features f than the last state
     many to many:  y_t = V sigma(h_t) + b_o
 
 sigma is ReLU after a linear recurrence and the identity otherwise (the nonlinearity is inside).
@@ -23,8 +23,7 @@ from hadamrnn.nn.loss import target_loss
 from hadamrnn.nn.normalization import FeatureScale, valid_rows
 from hadamrnn.nn.rnn import HadamRNN
 
-# Steps, of those at hand, that quantiles are taken of.
-QUANTILE_ROWS = 4096
+QUANTILE_ROWS = 4096  # steps that the quantiles of states are taken over, evenly spread
 
 
 def hadamard_layer(network: Network, evaluator: str = "auto") -> HadamRNN:
@@ -67,7 +66,7 @@ class SequenceModel(nn.Module):
         every_output: read out after every step, not only after the last.
         weight_bits: of V.
         readouts: what V sees of a HadamRNN, some of last, mean, positive and max.
-        thresholds: how many a unit for mean and positive; `set_thresholds` chooses them by data.
+        thresholds: how many per unit for mean and positive; `set_thresholds` chooses them by data.
         normalize: centre what V sees and scale it by powers of two; see `FeatureScale`.
     """
 
@@ -111,6 +110,10 @@ class SequenceModel(nn.Module):
         """Whether the input is integer ids rather than dense vectors."""
         return self.one_hot or self.embedding is not None
 
+    def layer_input(self, x: Tensor) -> Tensor | Tokens:
+        """Return what the recurrent layer reads: dense vectors as they are, ids with their embedding."""
+        return Tokens(x, self.embedding) if self.takes_ids else x
+
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return logits: `(batch, output_size)`, or `(batch, time, output_size)` if `every_output`.
 
@@ -119,10 +122,9 @@ class SequenceModel(nn.Module):
             lengths: int64 `(batch,)`, how many steps of each row count; all by default.
         """
         self._check_input(x)
-        logits: Tensor
         if self.every_output and isinstance(self.recurrent, RecurrentLayer):
             return self._every_logits(self.recurrent, x, lengths)
-        logits = self.readout(self._scaled(self._features(x, lengths)))
+        logits: Tensor = self.readout(self._scaled(self._features(x, lengths)))
         return logits
 
     def loss(self, x: Tensor, target: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -137,12 +139,15 @@ class SequenceModel(nn.Module):
             h: the state that the last call returned; None starts a new sequence.
         """
         if not isinstance(self.recurrent, HadamRNN):
-            raise InputError(f"step needs a HadamRNN, this model holds a {type(self.recurrent).__name__}.")
+            raise InputError(
+                f"step needs a HadamRNN, this model holds a {type(self.recurrent).__name__}. Call the model."
+            )
         if self.readouts != ("last",):
             raise InputError(
-                f"step answers from the state alone, and this model reads out {', '.join(self.readouts)}."
+                f"step reads out the last state only, and this model reads out {', '.join(self.readouts)}. "
+                "Call the model on the whole sequence."
             )
-        output, state = self.recurrent.step(self._dense(x_t) if self.takes_ids else x_t, h)
+        output, state = self.recurrent.step(self.layer_input(x_t), h)
         features = output if self.feature_scale is None else self.feature_scale.step(output)
         logits: Tensor = self.readout(features)
         return logits, state
@@ -152,9 +157,8 @@ class SequenceModel(nn.Module):
         """Set the thresholds of each unit to quantiles of its states over x, evenly spread."""
         if self.thresholds is None or not isinstance(self.recurrent, HadamRNN):
             raise InputError("This model has no thresholds. Build it with thresholds=1 or more.")
-        rows = Tokens(x, self.embedding) if self.takes_ids else x
-        states, lengths = self.recurrent.every_state(rows, lengths), self.recurrent.top_lengths(lengths)
-        seen = valid_rows(states, lengths)
+        states = self.recurrent.every_state(self.layer_input(x), lengths)
+        seen = valid_rows(states, self.recurrent.top_lengths(lengths))
         seen = seen[:: max(1, len(seen) // QUANTILE_ROWS)]
         count = len(self.thresholds)
         levels = torch.arange(1, count + 1, dtype=seen.dtype, device=seen.device) / (count + 1)
@@ -174,7 +178,7 @@ class SequenceModel(nn.Module):
 
     def _every_logits(self, recurrent: RecurrentLayer, x: Tensor, lengths: Tensor | None) -> Tensor:
         """Return the logits of all steps, by the fused read-out where nothing lies before V."""
-        rows = Tokens(x, self.embedding) if self.takes_ids else x
+        rows = self.layer_input(x)
         if self.feature_scale is None:
             weight = self.readout.quantized_weight()
             return recurrent.every_readout(rows, weight, self.readout.bias, lengths)
@@ -190,7 +194,7 @@ class SequenceModel(nn.Module):
         """Return what V sees: sigma(h_T) or pooled states; of a torch layer every h_t if `every_output`."""
         if not isinstance(self.recurrent, RecurrentLayer):
             return self._foreign_states(self._dense(x) if self.takes_ids else x, lengths)
-        rows = Tokens(x, self.embedding) if self.takes_ids else x
+        rows = self.layer_input(x)
         if self.readouts != ("last",):
             assert isinstance(self.recurrent, HadamRNN)
             return self.recurrent.pooled_state(rows, lengths, self.readouts, self.thresholds)

@@ -1,7 +1,7 @@
 """HadamRNN: an orthogonal recurrent layer in d_h bits, shaped like torch.nn.RNN.
 
-One layer and direction is a `HadamCell`; a `HadamStack` runs them, and `HadamRNN` speaks torch.nn.RNN's
-language.
+One layer and direction is a `HadamCell`; a `HadamStack` runs them, and `HadamRNN` gives the stack the
+interface of torch.nn.RNN.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class HadamRNN(HadamStack):
         weight_bits: of U: None (full precision), 2..16 or "ternary".
         recurrence: "linear" (the paper's) or "relu".
         switches: "rows" (the paper's) or "rows+columns": W(u, v) = W(u) diag(v).
-        leak: k of lambda = 1 - 2^-k for each block in turn; 0 never forgets. None (the paper's) by default.
-        layer_sizes: widths of the stacked layers in place of `hidden_size` and `num_layers`. States are as
-            wide as the widest; what a narrower layer leaves is zero.
+        leak: k of lambda = 1 - 2^-k for each block in turn; 0 never forgets. Empty (the paper's): none does.
+        layer_sizes: widths of the stacked layers, in place of `hidden_size` and `num_layers`. States are as
+            wide as the widest layer, zero beyond the units of a narrower one.
         normalize: y_t = sigma(a norm(h_t) + c), normalised over batch and time in training, by running
-            statistics in evaluation and in `step`. Give stacks this.
-        skip: add a layer's input to its output below the last layer, where both are as wide.
-        stride: a layer reads means of as many steps of the one below; a rest of fewer is dropped.
-        train_signs: let the signs learn, as in the paper. A flip changes every power of W at once: by default
-            they stay as drawn, and U and what follows learn.
+            statistics in evaluation and in `step`. Recommended for stacks.
+        skip: add a layer's input to its output below the last layer, where they have the same width.
+        stride: a layer reads means of this many steps of the one below; fewer at the end are dropped.
+        train_signs: let the signs learn, as in the paper. By default they stay as drawn, because a flip
+            changes every power of W at once; U and the layers that follow learn.
         evaluator: how the recurrence is computed; "auto" chooses by cost. The result is the same.
 
     >>> rnn = HadamRNN(3, 8, batch_first=True)
@@ -160,11 +160,11 @@ class HadamRNN(HadamStack):
             x = x if self.batch_first else x.transpose(0, 1)
         return self._run(x, h_0, lengths, every_output=False)[1]
 
-    def step(self, x_t: Tensor, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def step(self, x_t: Tensor | Tokens, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Read one time step: return the output at t and the new state, for streaming.
 
         Args:
-            x_t: `(batch, input_size)` or `(input_size,)`.
+            x_t: `(batch, input_size)` or `(input_size,)`, or `Tokens` of ids `(batch,)`.
             h: the state that the last call returned; None starts a new sequence.
         """
         if self.bidirectional:
@@ -172,15 +172,17 @@ class HadamRNN(HadamStack):
                 "step reads a sequence forwards, but this layer is bidirectional. "
                 "Build it with bidirectional=False to stream."
             )
-        if x_t.shape[-1] != self.input_size or x_t.dim() not in (1, 2):
+        if isinstance(x_t, Tensor) and (x_t.shape[-1] != self.input_size or x_t.dim() not in (1, 2)):
             raise InputError(
                 f"step expects (batch, {self.input_size}) or ({self.input_size},), got {tuple(x_t.shape)}."
             )
         if self.network.stride > 1 and self.num_layers > 1:
             raise InputError("step gives every layer every step, and this stack has a stride. Use stride=1.")
-        shape = (self.num_layers, *x_t.shape[:-1], self.state_width)
-        value = admit("The input", x_t, self._weight)
-        previous = value.new_zeros(shape) if h is None else admit("The state", h, self._weight)
+        batch = x_t.ids.shape if isinstance(x_t, Tokens) else x_t.shape[:-1]
+        shape = (self.num_layers, *batch, self.state_width)
+        value = self._admit(x_t)
+        start = self._weight.new_zeros(shape) if h is None else h
+        previous = admit("The state", start, self._weight)
         if tuple(previous.shape) != shape:
             raise InputError(f"The state must have shape {shape}, got {tuple(previous.shape)}.")
         states = []
@@ -190,8 +192,8 @@ class HadamRNN(HadamStack):
                 states.append(self._padded(state))
                 y = state.relu() if layer >= len(self.norms) else self._norm(layer).step(state).relu()
                 value = self._skipped(layer, y, value)
-            dtype = self._weight.dtype
-            return value.to(dtype), torch.stack(states).to(dtype)
+        dtype = self._weight.dtype
+        return y.to(dtype), torch.stack(states).to(dtype)
 
     def _check_input(self, x: Tensor) -> None:
         if x.dim() not in (2, 3):

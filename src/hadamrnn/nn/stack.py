@@ -31,15 +31,15 @@ class LayerRun(NamedTuple):
     states: Tensor  # h_t, (batch, time, units)
     ends: list[Tensor]  # the last state of each direction
     outputs: Tensor  # y_t, (batch, time, units)
-    above: Tensor  # what the next layer reads, and the lengths of its rows
-    lengths: Tensor | None
+    above: Tensor  # what the next layer reads
+    lengths: Tensor | None  # of the rows of `above`
 
 
 class HadamStack(RecurrentLayer):
     """The cells of a network and what lies between them; without embedding and read-out.
 
     Args:
-        network: sizes, blocks, leak and the rest; what it says of input and output is left to the caller.
+        network: sizes, blocks, leak and the rest; embedding and read-out are left to the caller.
         train_signs: whether the signs ask for a gradient.
         normalized_output: whether `network.normalize` includes the last layer.
         evaluator: how the recurrences are computed; see `hadamrnn.nn.recurrence`.
@@ -75,12 +75,7 @@ class HadamStack(RecurrentLayer):
             HadamCell(
                 seen,
                 units,
-                network.input_bias,
-                num_blocks=network.num_blocks,
-                weight_bits=network.weight_bits,
-                recurrence=network.recurrence,
-                switches=network.switches,
-                decays=network.decays,
+                network,
                 train_signs=train_signs,
                 evaluator=evaluator,
                 device=device,
@@ -101,7 +96,7 @@ class HadamStack(RecurrentLayer):
     def layer_states(
         self, x: Tensor | Tokens, lengths: Tensor | None = None
     ) -> list[tuple[Tensor, Tensor | None]]:
-        """Return the states of every layer, the lowest first, and its y_t, which the next reads (or None)."""
+        """Return the states of every layer, the lowest first, with its y_t (of the last layer: None)."""
         x = self._admit(x)
         found: list[tuple[Tensor, Tensor | None]] = []
         with full_precision(self._weight):
@@ -117,8 +112,7 @@ class HadamStack(RecurrentLayer):
     ) -> Tensor:
         if self.num_layers > 1 or self.bidirectional:
             return super().every_readout(x, weight, bias, lengths)
-        batch, time = x.ids.shape if isinstance(x, Tokens) else x.shape[:2]
-        check_lengths(lengths, batch, time)
+        check_lengths(lengths, *_batch_and_time(x))
         x, weight = self._admit(x), admit("The read-out's weight", weight, self._weight)
         bias = None if bias is None else admit("The read-out's bias", bias, self._weight)
         with full_precision(self._weight):
@@ -142,8 +136,7 @@ class HadamStack(RecurrentLayer):
             kinds: some of last, mean, positive and max; see `hadamrnn.kernels.pooling`.
             thresholds: `(count, output_size)` for mean and positive; None for one row of zeros.
         """
-        batch, time = x.ids.shape if isinstance(x, Tokens) else x.shape[:2]
-        check_lengths(lengths, batch, time)
+        check_lengths(lengths, *_batch_and_time(x))
         x = self._admit(x)
         with full_precision(self._weight):
             top, _, lengths = self._climb(x, None, lengths)
@@ -156,7 +149,7 @@ class HadamStack(RecurrentLayer):
         return torch.cat(features, dim=-1).to(self._weight.dtype)
 
     def top_lengths(self, lengths: Tensor | None) -> Tensor | None:
-        """Return how many steps the last layer makes of rows of these lengths."""
+        """Return how many steps of rows of these lengths reach the last layer."""
         for _ in range(self.num_layers - 1):
             lengths = None if lengths is None else lengths // self.network.stride
         return lengths
@@ -175,7 +168,7 @@ class HadamStack(RecurrentLayer):
         self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None, *, every_output: bool
     ) -> tuple[Tensor | None, Tensor]:
         """Run all layers on batch-first input; the last layer keeps its states only if asked to."""
-        batch, time = x.ids.shape if isinstance(x, Tokens) else x.shape[:2]
+        batch, time = _batch_and_time(x)
         self._check_state(h_0, batch)
         check_lengths(lengths, batch, time)
         x, h_0 = self._admit(x), (None if h_0 is None else admit("h_0", h_0, self._weight))
@@ -235,10 +228,8 @@ class HadamStack(RecurrentLayer):
         return (states if layer >= len(self.norms) else self._norm(layer)(states, lengths)).relu()
 
     def _skipped(self, layer: int, y: Tensor, x: Tensor | Tokens) -> Tensor:
-        """Return y + x where a layer below the last has a skip."""
-        if not self.network.skip or layer == self.num_layers - 1 or not isinstance(x, Tensor):
-            return y
-        return y + x if x.shape[-1] == y.shape[-1] else y
+        """Return y + x where the layer has a skip."""
+        return y + x if isinstance(x, Tensor) and self.network.has_skip(layer) else y
 
     def _padded(self, state: Tensor) -> Tensor:
         """Return a state as wide as the widest layer's."""
@@ -274,3 +265,8 @@ class HadamStack(RecurrentLayer):
             raise InputError(
                 f"h_0 must have shape {shape} (unbatched: without the 2nd), got {tuple(h_0.shape)}."
             )
+
+
+def _batch_and_time(x: Tensor | Tokens) -> tuple[int, int]:
+    batch, time = (x.ids if isinstance(x, Tokens) else x).shape[:2]
+    return batch, time

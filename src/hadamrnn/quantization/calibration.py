@@ -69,7 +69,7 @@ def calibrate(
         seq_length = max(seq_length, x.shape[1])
         rows = max(1, STATE_BYTES // (4 * max(1, x.shape[1]) * sum(recurrent.network.widths)))
         for part, ends in _slices(_as_model_input(model, x), lengths, rows):
-            ranges.add(model, recurrent, Tokens(part, model.embedding) if model.takes_ids else part, ends)
+            ranges.add(model, recurrent, model.layer_input(part), ends)
         if not model.takes_ids:
             largest_inputs += _largest(x)
     model.train(was_training)

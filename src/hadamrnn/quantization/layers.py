@@ -119,16 +119,11 @@ def lower_layer(
     }
     output = None
     if above is not None:
-        skips = network.skip and index_reads(network, index) == cell.hidden_size
-        output, handed_up = _handed_up(network, floats, coding if skips else None, state_step, above)
+        skipped = coding if network.has_skip(index) else None
+        output, handed_up = _handed_up(network, floats, skipped, state_step, above)
         fields |= handed_up
     frac_bits = max(network.activation_bits - shift, weight_frac_bits(network) + coding.bits - 1)
     return LoweredLayer(_with_accumulator(fields, frac_bits, cell.input_bias, unit), state_step, output)
-
-
-def index_reads(network: Network, index: int) -> int | None:
-    """Return how many numbers layer `index` reads that could be added to its outputs; None for ids."""
-    return None if index == 0 and network.takes_ids else network.cell_input_sizes[index]
 
 
 def hidden_shift(scaled_state: float) -> int:
