@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from html import escape
 from typing import Literal
 
 import jinja2
@@ -54,8 +56,7 @@ class Grid:
         >>> Grid(("a", "b"), ((Cell("1"), Cell("2")),)).slim, Grid(("a",), ((Cell("ls", "code"),),)).slim
         (True, False)
         """
-        commands = any(cell.mark == "code" for line in self.lines for cell in line)
-        return len(self.header) <= SLIM and not commands
+        return len(self.header) <= SLIM and not self.commands
 
     def without_empty_columns(self) -> Grid:
         """Return the grid without the columns that are empty in every line.
@@ -63,10 +64,27 @@ class Grid:
         >>> Grid(("a", "b"), ((Cell("1"), Cell()),)).without_empty_columns().header
         ('a',)
         """
-        kept = [i for i in range(len(self.header)) if any(line[i].text for line in self.lines)]
-        return Grid(
-            tuple(self.header[i] for i in kept), tuple(tuple(line[i] for i in kept) for line in self.lines)
+        return self._columns(i for i in range(len(self.header)) if any(line[i].text for line in self.lines))
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands of all lines, each once."""
+        return list(dict.fromkeys(cell.text for line in self.lines for cell in line if cell.mark == "code"))
+
+    def without_commands(self) -> Grid:
+        """Return the grid without the columns that hold commands.
+
+        >>> Grid(("a", "b"), ((Cell("1"), Cell("ls", "code")),)).without_commands().header
+        ('a',)
+        """
+        return self._columns(
+            i for i in range(len(self.header)) if all(line[i].mark != "code" for line in self.lines)
         )
+
+    def _columns(self, kept: Iterable[int]) -> Grid:
+        columns = list(kept)
+        lines = tuple(tuple(line[i] for i in columns) for line in self.lines)
+        return Grid(tuple(self.header[i] for i in columns), lines)
 
 
 @dataclass(frozen=True)
@@ -138,9 +156,18 @@ def to_markdown(document: Document, figures: str) -> str:
         for part in section.parts:
             blocks += [f"### {part.title}"] if part.title else []
             blocks += part.paragraphs
-            blocks += [grid_markdown(part.grid)] if part.grid is not None else []
+            if part.grid is not None:
+                blocks += [grid_markdown(part.grid.without_commands()), *_commands_markdown(part.grid)]
         blocks += [f"![{picture.caption}]({figures}/{picture.name}.svg)" for picture in section.pictures]
     return "\n\n".join(blocks) + "\n"
+
+
+def _commands_markdown(grid: Grid) -> list[str]:
+    """Return a list to unfold: in a column of its own a command would be far to the right of any screen."""
+    if not grid.commands:
+        return []
+    items = [f"<li><code>{escape(command)}</code></li>" for command in grid.commands]
+    return ["\n".join(["<details><summary>Commands</summary><ul>", *items, "</ul></details>"])]
 
 
 def grid_markdown(grid: Grid, numbers: int = 0) -> str:

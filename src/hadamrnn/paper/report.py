@@ -102,7 +102,7 @@ def _legend(results: Sequence[Result]) -> tuple[str, ...]:
         "several seeds are a mean with its standard deviation, or for the copy task a mean with its range. "
         "Activations of 12 bits are the integer network's. A kB is 1024 bytes and counts biases. Preset "
         "paper is the paper's recipe, best the best found here; a run says beside it how long it was.",
-        "The command beside a row repeats it, bit for bit on the same processor and versions. hadamrnn "
+        "A row's command repeats it, bit for bit on the same processor and versions. hadamrnn "
         "report writes this page from the JSON files in results/, where nothing is written by hand.",
         *([f"Processors (torch): {'; '.join(machines)}."] if machines else []),
     )
