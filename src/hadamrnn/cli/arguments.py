@@ -61,7 +61,7 @@ class JsonOption:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingOptions:
-    """How recordings are read; see `data.recordings.Reading`."""
+    """How recordings are read; see `data.reading.Reading`."""
 
     label: str | None = option(
         None, "of recordings: where labels are: a column, file (its name up to the first _) or folder"

@@ -1,4 +1,4 @@
-"""`hadamrnn export`: a quantized run as C, Arduino library, JavaScript, live page or ONNX; device figures."""
+"""`hadamrnn export`: a run as C, Arduino library, JavaScript, live page or ONNX; device figures."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def add_parser(subparsers: Any) -> None:
         "export",
         ExportOptions,
         run,
-        help="a quantized run as C, Arduino library, JavaScript, live page or ONNX",
-        description="Write a folder that builds and tests itself, or report what it takes on devices.",
+        help="a run as C, Arduino library, JavaScript, live page or ONNX",
+        description="Write a folder that builds and tests itself, or report what it takes on devices. A run "
+        "without an integer network is quantized first, as `hadamrnn quantize RUN` does.",
         examples=(
             "hadamrnn export runs/har --to c --out har_c --name har",
             "hadamrnn export runs/har --report",
@@ -58,7 +59,7 @@ class ExportOptions(DataFolder, JsonOption):
 def run(args: ExportOptions) -> None:
     if args.out is None and not args.report:
         raise InputError("An export needs --out DIR (a new folder), or --report for figures alone.")
-    figures: dict[str, Any] = {}
+    figures: dict[str, Any] = _quantize_first(args)
     if args.out is not None and args.to == "onnx":
         figures["folder"] = str(_write_onnx(args, args.out))
     elif args.out is not None and args.to == "page":
@@ -82,6 +83,24 @@ def run(args: ExportOptions) -> None:
             print(f"golden vectors: {figures['golden']}")
     if args.report:
         print_report(rows, skipped)
+
+
+def _quantize_first(args: ExportOptions) -> dict[str, Any]:
+    """Give a trained run that has none its integer network, as `hadamrnn quantize` does, and say so.
+
+    ONNX takes what a run holds: its float network needs no data.
+    """
+    from hadamrnn.fixedpoint import FILE_NAME
+
+    trained = (args.path / FLOAT_FILE_NAME).exists() and not (args.path / FILE_NAME).exists()
+    if not trained or (args.to == "onnx" and not args.report):
+        return {}
+    from hadamrnn.cli.quantize import QuantizeOptions, lines, quantize_run
+
+    figures = quantize_run(QuantizeOptions(run_folder=args.path, data_dir=args.data_dir))
+    if not args.json:
+        print("\n".join(lines(figures)))
+    return {"quantized": figures}
 
 
 def load_quantized(path: Path) -> IntegerModel:

@@ -42,14 +42,20 @@ class QuantizeOptions(Precision, DataOptions, JsonOption):
 
 
 def run(args: QuantizeOptions) -> None:
+    figures = quantize_run(args)
+    print(json.dumps(figures) if args.json else "\n".join(lines(figures)))
+
+
+def quantize_run(args: QuantizeOptions) -> dict[str, Any]:
+    """Write the integer network of a run and return the figures of both."""
     from hadamrnn.locks import held
     from hadamrnn.training.folder import RunFolder
 
     with held(RunFolder.open(args.run_folder).path):
-        _quantize(args)
+        return _quantize(args)
 
 
-def _quantize(args: QuantizeOptions) -> None:
+def _quantize(args: QuantizeOptions) -> dict[str, Any]:
     from hadamrnn.fixedpoint.encoding import input_meaning
     from hadamrnn.quantization.chain import quantize
     from hadamrnn.quantization.finetune import RECIPE
@@ -77,8 +83,7 @@ def _quantize(args: QuantizeOptions) -> None:
         figures["input_saturations"] = network.input_saturations
     names = json.dumps(splits.class_names)
     named = {"class_names": names} if splits.class_names and len(names) <= MAX_NAMES else {}
-    figures |= save(integer, folder.path, {**figures, **named})
-    print(json.dumps(figures) if args.json else "\n".join(_lines(figures)))
+    return figures | save(integer, folder.path, {**figures, **named})
 
 
 def save(integer: IntegerModel, folder: Path, figures: dict[str, Any]) -> dict[str, Any]:
@@ -100,12 +105,13 @@ def save(integer: IntegerModel, folder: Path, figures: dict[str, Any]) -> dict[s
     }
 
 
-def _lines(figures: dict[str, Any]) -> list[str]:
+def lines(figures: dict[str, Any]) -> list[str]:
+    """Return the figures as they are printed."""
     from hadamrnn.training.progress import show_metric
 
-    lines = []
+    metrics = []
     if "float" in figures:
-        lines += [
+        metrics = [
             f"float     {show_metric(figures['metric'], figures['float'])} over {figures['split']}",
             f"integer   {show_metric(figures['metric'], figures['integer'])}, "
             f"{figures['saturations']} states and {figures['input_saturations']} inputs saturated",
@@ -113,7 +119,7 @@ def _lines(figures: dict[str, Any]) -> list[str]:
         ]
     extra = f", {figures['extra_bytes'] / 1024:.2f} kB of tables beside it" if figures["extra_bytes"] else ""
     return [
-        *lines,
+        *metrics,
         f"weights   {figures['kilobytes']:.2f} kB (the paper's formula: {figures['paper_kilobytes']:.2f} kB)"
         f"{extra}, header {figures['header_bytes']} bytes",
         f"inputs    {figures['inputs']}",

@@ -215,7 +215,8 @@ def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tu
         raise InputError(f"{path} must hold an array x, got {_names(arrays)}.")
     x = arrays["x"]
     if x.ndim not in (2, 3) or 0 in x.shape:
-        raise InputError(f"x must have shape (n, time, channels) or (n, time), got {x.shape} in {path}.")
+        cut = " Add --window N to cut one long recording." if x.ndim == 1 and len(x) else ""
+        raise InputError(f"x must have shape (n, time, channels) or (n, time), got {x.shape} in {path}.{cut}")
     if x.dtype.kind not in "fiub":
         raise InputError(f"x must hold real numbers, got {x.dtype} in {path}.")
     with np.errstate(over="ignore"):  # what overflows float32 is reported just below
@@ -243,8 +244,9 @@ def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tu
 def check_targets(y: NDArray[np.generic], count: int, path: str | Path) -> tuple[Tensor, tuple[str, ...]]:
     """Return y and the class names: labels `(n,)`, or float32 targets `(n, targets)` and no names."""
     if y.ndim == 0 or len(y) != count:
+        cut = " Save one recording as x[0], and add --window N to cut it." if count == 1 else ""
         raise InputError(
-            f"y must have one row for each of the {count} samples of x, got {y.shape} in {path}."
+            f"y must have one row for each of the {count} samples of x, got {y.shape} in {path}.{cut}"
         )
     if y.dtype.kind == "f":
         return check_regression(y, path), ()

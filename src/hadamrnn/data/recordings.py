@@ -1,11 +1,10 @@
 """Recordings with labels: long tables of sensor values, cut into windows that training can take.
 
-A run of rows with one label and one group is a segment, and a window lies inside one segment. Parts are cut
-either by group (nobody is in two parts) or in time (of each class the first 70 % of the rows are for
-training, the next 15 % for validation, the last for test); windows are cut after that, so no two parts share
-a row.
+Parts are cut either by group (nobody is in two parts) or in time (of each class the first 70 % of the rows
+are for training, the next 15 % for validation, the last for test); windows are cut after that, so no two
+parts share a row.
 
-What the caller leaves open is decided by the rules below, said in `Splits.assumptions` and kept in
+What the caller leaves open is decided in `reading.py`, said in `Splits.assumptions` and kept in
 `Splits.options`. Start at `load_recordings`; `read_recordings` gives the windows alone.
 """
 
@@ -14,68 +13,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from hadamrnn.data.reading import OF_FILE, Reading, Segment, Steps, class_names, complete, segments, why_not
 from hadamrnn.data.samples import HELD_OUT, group_parts
 from hadamrnn.data.splits import Splits, standardised
 from hadamrnn.data.tables import Recording, listed, read_tables
 from hadamrnn.errors import InputError, short
-from hadamrnn.settings import Range, Seed, coerce
-
-LABELS = ("label", "labels", "activity", "class")
-GROUPS = ("group", "groups", "person", "subject", "user", "participant")
-CLOCKS = ("time", "timestamp", "datetime", "date", "index", "")
-STEPS = 128  # of a window that nobody has chosen
-CLOCK_ROWS = 16  # a column that rises in each of so many rows is a clock
-LEAST_GROUPS = 3  # that a class must be in, for files to be the groups
-OF_FILE = ("file", "folder")  # what a label or a group can be beside a column
-Steps = Annotated[int, Range(1, 1 << 20)]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How recordings are read; what is None or empty is decided by `complete`.
-
-    Args:
-        label: a column, `file` (the file's name up to its first "_") or `folder` (the folder's name).
-        group: a column, `file`, `folder`, or `time` for parts in time.
-        window: steps of a window.
-        hop: steps from one window to the next; half a window if left out.
-        columns: the channels; every column of numbers if left out, clocks aside.
-    """
-
-    label: str | None = None
-    group: str | None = None
-    window: Steps | None = None
-    hop: Steps | None = None
-    columns: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name, hint in (("window", Steps | None), ("hop", Steps | None), ("columns", tuple[str, ...])):
-            object.__setattr__(self, name, coerce(name, getattr(self, name), hint))
-
-    def steps(self) -> tuple[int, int]:
-        """Return the steps of a window and of a hop.
-
-        >>> Reading().steps(), Reading(window=50).steps(), Reading(window=50, hop=10).steps()
-        ((128, 64), (50, 25), (50, 10))
-        """
-        window = self.window or STEPS
-        return window, self.hop or max(window // 2, 1)
-
-
-class Segment(NamedTuple):
-    """Rows of one recording with one label and one group: values `(time, channels)`, and where they begin."""
-
-    values: NDArray[np.float32]
-    label: str
-    group: str
-    file: str
-    start: int
+from hadamrnn.settings import Seed
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,124 +124,6 @@ def load_recordings(
     )
 
 
-def complete(given: Reading, tables: list[Recording], labelled: bool = True) -> Reading:
-    """Return `given` with what it leaves open decided; refuse names that the recordings do not have."""
-    first = tables[0]
-    label = (given.label or _assumed_label(tables)) if labelled else given.label
-    group = given.group or _named(GROUPS, first)
-    taken = {name for name in (label, group) if name in first.columns and name != "time"}
-    columns = given.columns or tuple(
-        name for name in first.columns if name not in taken and not _why_not(first, name)
-    )
-    if not columns:
-        raise InputError(
-            f"A recording needs a column of numbers, {first.path} has {listed(first.columns)}. "
-            "Name it with --columns."
-        )
-    both = taken.intersection(columns)
-    if both:
-        raise InputError(
-            f"A column is a channel or the label or the group, got {both.pop()!r} for two of them."
-        )
-    window, hop = given.steps()
-    reading = Reading(label, group, window, hop, columns)
-    return reading if group else replace(reading, group=_assumed_group(tables, reading))
-
-
-def _assumed_label(tables: list[Recording]) -> str:
-    """Return a column of a usual name, `y` of arrays, or `folder` where files lie in several folders."""
-    first = tables[0]
-    arrays = ("y",) if first.path.suffix == ".npz" else ()
-    found = _named((*LABELS, *arrays), first)
-    if found is None and len({table.path.parent for table in tables}) > 1:
-        return "folder"
-    if found is None:
-        raise InputError(
-            f"Recordings need labels: name a column with --label ({listed(first.columns)} in {first.path}), "
-            "or say --label file (the name up to its first _) or --label folder."
-        )
-    return found
-
-
-def _assumed_group(tables: list[Recording], reading: Reading) -> str:
-    """Return `file` if every class is in three files or more, else `time`."""
-    files: dict[str, set[str]] = {}
-    for table in tables:
-        for label in np.unique(_labels(table, reading.label)):
-            files.setdefault(str(label), set()).add(str(table.path))
-    return "file" if min(map(len, files.values())) >= LEAST_GROUPS else "time"
-
-
-def _named(usual: tuple[str, ...], table: Recording) -> str | None:
-    return next((name for name in table.columns if name.lower() in usual), None)
-
-
-def _why_not(table: Recording, name: str) -> str:
-    """Return why a column is no channel; empty if it is one."""
-    if name.lower() in CLOCKS:
-        return "a clock"
-    if not table.starts_with_a_number(name):
-        return "text"
-    values = table.numbers(name)
-    return "a clock, it always rises" if len(values) >= CLOCK_ROWS and (np.diff(values) > 0).all() else ""
-
-
-def _labels(table: Recording, source: str | None) -> NDArray[np.str_]:
-    """Return the label of every row: a column, or what the file's place says; empty without a source."""
-    if source in table.columns:
-        return table.texts(str(source))
-    path = table.path.resolve()
-    of_file = {None: "", "file": path.stem.partition("_")[0], "folder": path.parent.name}
-    return np.full(len(table), of_file[source]) if source in of_file else table.texts(str(source))
-
-
-def _groups(table: Recording, source: str | None) -> NDArray[np.str_]:
-    """Return the group of every row: a column, the folder, or the file, which also stands for time."""
-    if source != "time" and (source in table.columns or source not in OF_FILE):
-        return table.texts(str(source))
-    return np.full(len(table), str(table.path.parent if source == "folder" else table.path))
-
-
-def segments(tables: list[Recording], reading: Reading) -> list[Segment]:
-    """Return the runs of rows with one label and one group, file by file."""
-    runs = []
-    for table in tables:
-        values = np.stack([table.numbers(name) for name in reading.columns], axis=1).astype(np.float32)
-        labels, groups = _labels(table, reading.label), _groups(table, reading.group)
-        changes = np.flatnonzero((labels[1:] != labels[:-1]) | (groups[1:] != groups[:-1])) + 1
-        for start, end in zip([0, *changes], [*changes, len(table)], strict=True):
-            run = (values[start:end], str(labels[start]), str(groups[start]), str(table.path), int(start))
-            runs.append(Segment(*run))
-    longest = max(len(run.values) for run in runs)
-    if reading.window is not None and longest < reading.window:
-        raise InputError(
-            f"A window must fit into rows of one label and group, the longest run has {longest}, got "
-            f"--window {reading.window}. Choose a shorter one."
-        )
-    return runs
-
-
-def class_names(labels: set[str], path: Path) -> tuple[str, ...]:
-    """Return the classes in order: by number where all are whole numbers, else by name."""
-    fractions = sorted(label for label in labels if _fraction(label))
-    if fractions:
-        raise InputError(
-            f"Labels are classes, got the number {fractions[0]} in {path}. To predict values, use "
-            "HadamRNNRegressor, or an npz file with float y."
-        )
-    if len(labels) < 2:
-        raise InputError(f"Classification needs two classes or more, got {min(labels)!r} alone in {path}.")
-    whole = all(label.lstrip("+-").isdecimal() for label in labels)
-    return tuple(sorted(labels, key=(lambda label: (int(label), label)) if whole else None))
-
-
-def _fraction(label: str) -> bool:
-    try:
-        return not float(label).is_integer()
-    except (ValueError, OverflowError):
-        return False
-
-
 def time_blocks(runs: list[Segment]) -> tuple[list[Segment], list[Segment], list[Segment]]:
     """Return the segments of three parts: of each class the first rows, the next 15 % and the last 15 %."""
     parts: tuple[list[Segment], list[Segment], list[Segment]] = ([], [], [])
@@ -362,7 +193,7 @@ def _assumptions(
     used = {*reading.columns, reading.label, reading.group if reading.group != "time" else None}
     others = [name for name in first.columns if name not in used]
     reasons = [
-        f"{name or 'a column without a name'} ({_why_not(first, name) or 'not asked for'})" for name in others
+        f"{name or 'a column without a name'} ({why_not(first, name) or 'not asked for'})" for name in others
     ]
     group = "in time, within every class" if reading.group == "time" else f"by {reading.group}"
     sizes = " / ".join(f"{len(part.x):,}" for part in parts)
