@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hadamrnn.baselines.naive_binary import NaiveBinaryRNN
 from hadamrnn.baselines.networks import KINDS
-from hadamrnn.baselines.normalized_lstm import NormalizedLSTM, glorot_width
+from hadamrnn.baselines.normalized_lstm import NormalizedLSTM, binary_lstm, glorot_width
 from hadamrnn.baselines.ornn import MAPS, ORNN
 from hadamrnn.baselines.qornn import QORNN
 from hadamrnn.baselines.quantized_lstm import QuantizedLSTM
@@ -111,6 +111,15 @@ def test_binary_and_ternary_lstms_hold_only_their_values(
             assert {round(code, 5) for code in codes.unique().tolist()} <= allowed
     latent = recurrent.recurrent_weight
     assert float(latent.detach().abs().max()) <= glorot_width(latent) * (1 + 1e-6)
+
+
+def test_inputs_that_begin_alike_leave_the_gradients_of_a_normalised_lstm_finite() -> None:
+    """As the black pixels do with which every image begins."""
+    layer = binary_lstm(1, 16)
+    x = torch.cat([torch.zeros(32, 150, 1), torch.rand(32, 20, 1)], dim=1)
+    layer.states(x, None)[:, -1].sum().backward()
+
+    assert all(float(p.grad.abs().max()) < 1e3 for p in layer.parameters() if p.grad is not None)
 
 
 @pytest.mark.parametrize(("bits", "most"), [(1, 2), (2, 4), (4, 16)])

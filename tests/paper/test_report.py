@@ -95,7 +95,7 @@ def test_a_measured_row_stands_beside_the_published_one(result: Result, tmp_path
         "| 95.01 |",
         "| ▲ +0.13 |",
         "| best |",
-        "12 of the paper's 200 epochs, 5.2 min",
+        "12 of 200 epochs, 5.2 min",
     ):
         assert cell in line
     (integers,) = (each for each in lines if "| 12 |" in each)

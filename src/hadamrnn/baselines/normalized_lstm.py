@@ -21,6 +21,9 @@ from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.interface import Constrained
 
 GAIN_AT_START = 0.1  # keeps sigmoid and tanh from saturating (Cooijmans et al. 2017)
+# In training the first state is noise of this width (Cooijmans et al. 2017). Images begin with black pixels:
+# from a state of 0 all rows of a batch stay equal, their variance is 0, and gradients grow at every step.
+NOISE_AT_START = 0.1
 MOMENTUM = 0.1
 EPSILON = 1e-5
 
@@ -92,6 +95,8 @@ class NormalizedLSTM(BaselineLayer, Constrained):
         flat = None if valid is None else valid.flatten()
         z = self.input_norm(z.flatten(0, 1), 0, flat).view_as(z) + self.bias
         h = cell = z.new_zeros(z.shape[0], self.hidden_size)
+        if self.training:
+            h = NOISE_AT_START * torch.randn_like(h)
         states = []
         for t, z_t in enumerate(z.unbind(1)):
             product = self.recurrent_norm(h @ recurrent_weight.T, t, None if valid is None else valid[:, t])

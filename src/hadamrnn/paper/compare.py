@@ -82,7 +82,7 @@ class Comparison:
         length = " to ".join(
             f"{value:.3g}" for value in (epochs if len(epochs) < 2 else (epochs[0], epochs[-1]))
         )
-        paper = f" of the paper's {self.task.epochs}" if self.task.epochs not in (None, *epochs) else ""
+        paper = f" of {self.task.epochs}" if self.task.epochs not in (None, *epochs) else ""
         minutes = statistics.fmean(result.seconds for result in self.results) / 60
         diverged = [result.steps for result in self.results if result.ended == "diverged"]
         end = f"; diverged after step {diverged[0]}, best kept" if diverged else ""

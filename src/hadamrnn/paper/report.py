@@ -101,7 +101,8 @@ def _legend(results: Sequence[Result]) -> tuple[str, ...]:
         "of cross-entropies. Accuracies are of the test set at the best validation epoch, in percent; "
         "several seeds are a mean with its standard deviation, or for the copy task a mean with its range. "
         "Activations of 12 bits are the integer network's. A kB is 1024 bytes and counts biases. Preset "
-        "paper is the paper's recipe, best the best found here; a run says beside it how long it was.",
+        "paper is the paper's recipe, best the best found here; a run says how many of the paper's epochs it "
+        "took.",
         "A row's command repeats it, bit for bit on the same processor and versions. hadamrnn "
         "report writes this page from the JSON files in results/, where nothing is written by hand.",
         *([f"Processors (torch): {'; '.join(machines)}."] if machines else []),

@@ -192,10 +192,11 @@ def bits_values(preset: str, weight_bits: object) -> Values:
     return {} if preset == "paper" else FEW_BITS.get(str(weight_bits), {})
 
 
-# The recipes are HadamRNN's. A baseline has no signs, no blocks and its own weight bits, and since a step
-# costs d_h^2, a smaller state by default.
+# The recipes are HadamRNN's. A baseline has one layer, no signs, no blocks and its own weight bits, and since
+# a step costs d_h^2, a smaller state by default.
 BASELINE: Values = {
     "hidden_size": 128,
+    "num_layers": 1,
     "num_blocks": 1,
     "switches": "rows",
     "negative_signs": None,
