@@ -91,6 +91,13 @@ def test_the_first_screen_of_the_readme_has_a_python_block_of_about_ten_lines() 
     assert len([line for line in first.splitlines() if line.strip()]) <= 12
 
 
+def test_the_first_screen_of_the_readme_has_a_small_picture_before_its_first_block() -> None:
+    first = DOCUMENTS[0].read_text().partition("```")[0]
+    (picture,) = re.findall(r"!\[[^]]+\]\((\S+)\)", first)
+
+    assert (ROOT / picture).stat().st_size < 200_000
+
+
 def test_the_api_page_has_every_public_name_once() -> None:
     page = (ROOT / "docs" / "api.md").read_text()
 

@@ -57,18 +57,22 @@ def draw() -> None:
 
 def page() -> str:
     """Return the page."""
-    with np.load(STORED) as stored:
-        arrays = dict(stored)
     networks = (
-        digits("smnist", "Row by row", arrays, None),
-        digits("pmnist", "In a fixed random order", arrays, pixel_permutation()),
+        digits("smnist", "Row by row", None),
+        digits("pmnist", "In a fixed random order", pixel_permutation()),
         word(),
-        motion(arrays),
+        motion(),
     )
     return to_html(Document("Playground", (LEAD,), live=live_part(*networks)))
 
 
-def digits(task: str, title: str, arrays: dict[str, NDArray[Any]], order: NDArray[Any] | None) -> Live:
+def stored() -> dict[str, NDArray[Any]]:
+    with np.load(STORED) as arrays:
+        return dict(arrays)
+
+
+def digits(task: str, title: str, order: NDArray[Any] | None) -> Live:
+    arrays = stored()
     model = find(f"{task}-512-4bit").load()
     pixels = torch.arange(LEVELS + 1).reshape(-1, 1, 1) / LEVELS
     codes = input_codes(model, pixels)[0].reshape(-1)
@@ -109,7 +113,8 @@ def word() -> Live:
     )
 
 
-def motion(arrays: dict[str, NDArray[Any]]) -> Live:
+def motion() -> Live:
+    arrays = stored()
     return live_network(
         find("har2-2048-2bit-q16-unbiased").load(),
         "motion",

@@ -64,9 +64,7 @@ class Network:
     leak: tuple[int, ...] = option(
         (), "k of lambda = 1 - 2^-k for each block in turn, as 1,2,3,none; none never forgets"
     )
-    readouts: tuple[str, ...] = option(
-        ("last",), "what V sees, of last, mean, positive and max, as mean,max"
-    )
+    readouts: tuple[str, ...] = option(("last",), "what V sees, of last, mean, positive and max, as mean,max")
     thresholds: int = option(0, "per unit, for mean and positive: quantiles of its states; 0 is one at zero")
     layer_sizes: tuple[int, ...] = option((), "widths of stacked layers, in place of hidden_size, num_layers")
     normalize: bool = option(False, "normalise each unit between layers, and the scale of what V sees")

@@ -5,10 +5,15 @@ They skip where no browser is installed; under `make test-pages` (HADAMRNN_PAGES
 
 from __future__ import annotations
 
+import io
+import runpy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
+from PIL import Image, ImageSequence
 from selenium.webdriver import Chrome
 
 from hadamrnn.pages.document import Document, Picture, Section, to_html
@@ -16,6 +21,7 @@ from hadamrnn.pages.drawing import Canvas, styled, svg
 from tests.pages.browser import DESK, PHONE, TABLET, faults, ground, open_browser
 
 pytestmark = pytest.mark.pages
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -83,3 +89,21 @@ def test_a_missing_browser_skips_unless_it_is_required(
 
     with pytest.raises(outcome.Exception, match="make test-pages installs"), open_browser():
         pass
+
+
+def test_the_picture_of_the_readme_is_what_its_script_draws() -> None:
+    """Up to fonts: as many frames, as large, and the same digit after the same steps."""
+    script = runpy.run_path(str(ROOT / "docs" / "scripts" / "draw_live.py"))
+    (stored, stored_frames), (drawn, drawn_frames) = map(
+        last_frame, (script["TARGET"].read_bytes(), script["animation"]())
+    )
+
+    assert stored.shape == drawn.shape and stored_frames == drawn_frames
+    assert np.mean(np.abs(stored - drawn) > 32) < 0.02
+
+
+def last_frame(gif: bytes) -> tuple[NDArray[np.float64], int]:
+    """Return the last picture of an animation, and how many there are."""
+    with Image.open(io.BytesIO(gif)) as image:
+        *_, last = ImageSequence.Iterator(image)
+        return np.asarray(last.convert("RGB"), float), last.tell() + 1

@@ -119,7 +119,8 @@ def run_demo(
     """Train, quantize, export and check; leave the run in `out`/run and the C in `out`/c."""
     if out.exists() and any(out.iterdir()):
         raise InputError(f"The demo needs a new or empty folder, got {out}. Choose another --out.")
-    overrides = {"seed": seed} if epochs is None else {"seed": seed, "epochs": epochs}
+    # One thread: the network is small, and two that wait for each other crawl on a busy machine.
+    overrides = {"seed": seed, "threads": 1} | ({} if epochs is None else {"epochs": epochs})
     say("1/4  training on scikit-learn's digits, one pixel a step")
     outcome = train(
         resolve_config("digits", preset="best", overrides=overrides), out / "run", RunOptions(watcher=watcher)
