@@ -61,6 +61,16 @@ def check_array(name: str, tensor: Tensor, dtype: torch.dtype, shape: tuple[int,
         raise InputError(f"{name} must be dense and on the CPU, got {tensor.layout} on {tensor.device}.")
 
 
+def check_range(name: str, values: Tensor, limit: int) -> None:
+    """Refuse integers outside 0..limit - 1, with which C would read out of bounds."""
+    if values.numel() == 0:
+        return
+    numbers = values.numpy()  # torch would wake its threads for this
+    lowest, highest = int(numbers.min()), int(numbers.max())
+    if lowest < 0 or highest >= limit:
+        raise InputError(f"{name} must lie in 0..{limit - 1}, got {lowest if lowest < 0 else highest}.")
+
+
 def _has_tangent(tensor: Tensor | None) -> bool:
     if forward_ad._current_level < 0:  # no forward-mode derivative is at work: most calls end here
         return False

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import factor_matrix, order_factors
-from hadamrnn.kernels.backend import NATIVE_DTYPES, check_array
+from hadamrnn.kernels.backend import NATIVE_DTYPES, check_array, check_range
 from hadamrnn.kernels.library import INPUT_DENSE, INPUT_ROWS, INPUT_TOKENS, ScanArgs, native_kernel
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE, Recurrence
 from hadamrnn.kernels.threads import run_slices, sum_slices
@@ -317,16 +317,7 @@ def check(recurrence: Recurrence) -> None:
         Call(recurrence, 1)
     if ids is not None and weight is not None:
         check_array("ids", ids, torch.int64, (recurrence.batch, recurrence.time))
-        _check_range("ids", ids, weight.shape[0])
+        check_range("ids", ids, weight.shape[0])
     if recurrence.lengths is not None:
         check_array("lengths", recurrence.lengths, torch.int64, (recurrence.batch,))
-        _check_range("lengths", recurrence.lengths, recurrence.time + 1)
-
-
-def _check_range(name: str, values: Tensor, limit: int) -> None:
-    if values.numel() == 0:
-        return
-    numbers = values.numpy()  # torch would wake its threads for this
-    lowest, highest = int(numbers.min()), int(numbers.max())
-    if lowest < 0 or highest >= limit:
-        raise InputError(f"{name} must lie in 0..{limit - 1}, got {lowest if lowest < 0 else highest}.")
+        check_range("lengths", recurrence.lengths, recurrence.time + 1)

@@ -22,7 +22,7 @@ from typing import Any
 from hadamrnn.errors import InputError
 
 LIBRARY_NAME = "hadamrnn_kernels.so"
-ABI_VERSION = 6
+ABI_VERSION = 7
 
 INPUT_DENSE, INPUT_TOKENS, INPUT_ROWS = range(3)
 STATUS_NO_MEMORY = 1
@@ -82,6 +82,16 @@ class LossArgs(ctypes.Structure):
     )
 
 
+class NormArgs(ctypes.Structure):
+    """`NormArgs` of native/hadamrnn.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("batch", "time", "size", "num_slices")),
+        *((name, ctypes.c_void_p) for name in ("lengths", "h", "skip", "scale", "shift", "sums", "y")),
+        *((name, ctypes.c_void_p) for name in ("grad_y", "mean", "slope", "offset", "grad_h")),
+    )
+
+
 def _fields(kind: Any, names: str) -> tuple[tuple[str, Any], ...]:
     return tuple((name, kind) for name in names.split())
 
@@ -112,6 +122,7 @@ class IntegerArgs(ctypes.Structure):
 MIRRORS: dict[str, type[ctypes.Structure]] = {
     "scan_args": ScanArgs,
     "pool_args": PoolArgs,
+    "norm_args": NormArgs,
     "loss_args": LossArgs,
     "integer_layer_args": IntegerLayerArgs,
     "integer_args": IntegerArgs,
@@ -122,6 +133,10 @@ _SIGNATURES = {
     "pool_forward": (ctypes.c_void_p, ctypes.c_int64),
     "pool_backward": (ctypes.c_void_p, ctypes.c_int64),
     "tile_rows": (),
+    "norm_moments": (ctypes.c_void_p, ctypes.c_int64),
+    "norm_forward": (ctypes.c_void_p, ctypes.c_int64),
+    "norm_sums": (ctypes.c_void_p, ctypes.c_int64),
+    "norm_backward": (ctypes.c_void_p, ctypes.c_int64),
     "loss": (ctypes.c_void_p, ctypes.c_int64),
     "reduce": (*(ctypes.c_int64,) * 4, ctypes.c_void_p, ctypes.c_void_p),
     "integers": (ctypes.c_void_p, ctypes.c_int64),

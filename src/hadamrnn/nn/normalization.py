@@ -10,6 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from hadamrnn.bits import EXPONENT_BITS
+from hadamrnn.kernels.norm import counted as counted
+from hadamrnn.kernels.norm import normalized
+from hadamrnn.kernels.norm import valid_rows as valid_rows
 from hadamrnn.nn.precision import widen
 
 EPSILON = 1e-5
@@ -66,18 +69,16 @@ class UnitNorm(RunningMoments):
         scale, bias = self.folded()
         return h * scale + bias
 
-    def forward(self, h: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Normalise states `(batch, time, size)`; what lies past a row's length becomes zero."""
-        if not self.training:
-            y = self.step(h)
-            return y if lengths is None else y * counted(h, lengths)[:, :, None]
-        rows = valid_rows(h, lengths)
-        if rows.shape[0] == 0:
-            return h
-        weight, bias = widen(self.weight), widen(self.bias)
-        y, mean, inverse = torch.native_batch_norm(rows, weight, bias, None, None, True, 0.0, EPSILON)
-        self.track(mean.detach(), (inverse.detach() ** -2 - EPSILON).clamp(min=0))
-        return y.reshape(h.shape) if lengths is None else _put_back(y, h, lengths)
+    def forward(self, h: Tensor, lengths: Tensor | None = None, skip: Tensor | None = None) -> Tensor:
+        """Return ReLU(y) + skip of states `(batch, time, size)`; past a row's length the skip alone."""
+        if self.training and h.numel() and (lengths is None or bool(lengths.any())):
+            weight, bias = widen(self.weight), widen(self.bias)
+            y, mean, var = normalized(h, weight, bias, lengths, skip, EPSILON)
+            self.track(mean, var)
+            return y
+        y = h if self.training else self.step(h)
+        y = y.relu() if lengths is None else y.relu() * counted(h, lengths)[:, :, None]
+        return y if skip is None else y + skip
 
 
 class FeatureScale(RunningMoments):
@@ -124,20 +125,3 @@ class FeatureScale(RunningMoments):
         off = ((wanted - self.exponents).abs() > HYSTERESIS) | ~self.exponents.any()
         exponents = torch.where(off, wanted.round(), self.exponents)
         self.exponents.copy_(exponents.clamp(min=float(exponents.max()) - (2**EXPONENT_BITS - 1)))
-
-
-def counted(rows: Tensor, lengths: Tensor) -> Tensor:
-    """Return which steps of `(batch, time, ...)` lie within the lengths, `(batch, time)`."""
-    return torch.arange(rows.shape[1], device=rows.device) < lengths[:, None]
-
-
-def valid_rows(values: Tensor, lengths: Tensor | None) -> Tensor:
-    """Return all `(..., size)` values as rows `(n, size)`, without those past a row's length."""
-    if lengths is None:
-        return values.reshape(-1, values.shape[-1])
-    return values[counted(values, lengths)]
-
-
-def _put_back(rows: Tensor, like: Tensor, lengths: Tensor) -> Tensor:
-    """Undo `valid_rows`: zeros past each row's length."""
-    return torch.zeros_like(like).masked_scatter(counted(like, lengths)[:, :, None], rows)

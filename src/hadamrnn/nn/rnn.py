@@ -191,7 +191,7 @@ class HadamRNN(HadamStack):
                 state = self._cell(layer).step(value, previous[layer, ..., :width])
                 states.append(self._padded(state))
                 y = state.relu() if layer >= len(self.norms) else self._norm(layer).step(state).relu()
-                value = self._skipped(layer, y, value)
+                value = y + value if isinstance(value, Tensor) and self.network.has_skip(layer) else y
         dtype = self._weight.dtype
         return y.to(dtype), torch.stack(states).to(dtype)
 

@@ -199,7 +199,7 @@ class HadamStack(RecurrentLayer):
         for layer in range(self.num_layers - 1):
             states, ends = self._run_layer(layer, x, h_0, lengths, True)
             assert states is not None
-            y = self._skipped(layer, self._activated(layer, states, lengths), x)
+            y = self._activated(layer, states, lengths, x)
             dropped = nn.functional.dropout(y, self.dropout, self.training)
             x, lengths = mean_steps(dropped, lengths, self.network.stride)
             yield LayerRun(states, ends, y, x, lengths)
@@ -223,13 +223,15 @@ class HadamStack(RecurrentLayer):
         """Return the rows as each direction reads them."""
         return [x, reverse_input(x, lengths)] if self.bidirectional else [x]
 
-    def _activated(self, layer: int, states: Tensor, lengths: Tensor | None) -> Tensor:
-        """Return y_t = sigma(a norm(h_t) + c), without normalisation sigma(h_t)."""
-        return (states if layer >= len(self.norms) else self._norm(layer)(states, lengths)).relu()
-
-    def _skipped(self, layer: int, y: Tensor, x: Tensor | Tokens) -> Tensor:
-        """Return y + x where the layer has a skip."""
-        return y + x if isinstance(x, Tensor) and self.network.has_skip(layer) else y
+    def _activated(
+        self, layer: int, states: Tensor, lengths: Tensor | None, x: Tensor | Tokens | None = None
+    ) -> Tensor:
+        """Return y_t = sigma(a norm(h_t) + c) [+ x_t], without normalisation sigma(h_t) [+ x_t]."""
+        skip = x if isinstance(x, Tensor) and self.network.has_skip(layer) else None
+        if layer < len(self.norms):
+            y: Tensor = self._norm(layer)(states, lengths, skip)
+            return y
+        return states.relu() if skip is None else states.relu() + skip
 
     def _padded(self, state: Tensor) -> Tensor:
         """Return a state as wide as the widest layer's."""

@@ -79,6 +79,18 @@ typedef struct {
     void *grad_thresholds;             /* (num_slices, num_thresholds, hidden), NULL: not wanted */
 } PoolArgs;
 
+/* What lies between two layers; see norm.h. Vectors (size,), the rest (batch, time, size) but for the sums. */
+typedef struct {
+    int64_t batch, time, size, num_slices;
+    const int64_t *lengths;           /* (batch,), each 0..time, NULL: all `time` */
+    const void *h, *skip;             /* NULL: no skip */
+    const void *scale, *shift;
+    void *sums;                       /* (num_slices, 2, size) */
+    void *y;
+    const void *grad_y, *mean, *slope, *offset; /* the backward pass */
+    void *grad_h;
+} NormArgs;
+
 /* Mean cross-entropy of (positions, classes) logits; see loss.h. */
 typedef struct {
     int64_t positions, classes, ignore_index, num_slices;

@@ -6,4 +6,5 @@
 #include "tiles.h"
 #include "pooled.h"
 #include "pooled_adjoint.h"
+#include "norm.h"
 #include "loss.h"
