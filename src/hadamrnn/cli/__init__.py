@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from hadamrnn.cli.memory import keep_freed_memory
 from hadamrnn.errors import InputError
 from hadamrnn.interrupts import Interrupted
 
@@ -31,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = build_parser().parse_args(argv)
         name = f"hadamrnn {args.command}"
+        keep_freed_memory()
         status: int | None = args.run(args)
     except KeyboardInterrupt as error:
         interrupted = error if isinstance(error, Interrupted) else Interrupted()
