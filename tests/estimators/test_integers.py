@@ -131,10 +131,11 @@ def test_onnx_takes_and_gives_the_users_units(
     np.testing.assert_allclose((values - regressor.predict(X)) / y.std(0), 0, atol=0.02)
 
 
-def test_the_cost_is_that_of_the_network(classifier: HadamRNNClassifier, digits: tuple[Any, Any]) -> None:
+def test_the_cost_is_that_of_the_network(digits: tuple[Any, Any]) -> None:
     gru = HadamRNNClassifier(8, model="gru", max_steps=5, random_state=0).fit(*digits)
+    last = HadamRNNClassifier(64, max_steps=5, random_state=0).fit(*digits)
 
-    assert classifier.cost_.bytes == (64 + 4 * 64 * 5 + 12 * 68 + 7) // 8
+    assert last.cost_.bytes == (64 + 4 * 64 * 5 + 12 * 68 + 7) // 8
     assert gru.cost_.bytes == 4 * (3 * 8 * 9 + 4 * 8 + 8 * 4 + 4)
     with pytest.raises(InputError, match="Only a hadamrnn has an integer form"):
         gru.quantize()

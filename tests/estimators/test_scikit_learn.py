@@ -293,4 +293,4 @@ def test_bad_parameters_raise_one_line(waves: Waves, parameters: dict[str, Any],
 def test_a_rate_that_is_too_large_is_named() -> None:
     X, y = load_digits(return_X_y=True)
     with pytest.raises(InputError, match=r"Training diverged: .* smaller learning_rate"):
-        HadamRNNRegressor(learning_rate=1e30, random_state=0).fit(X, y)
+        HadamRNNRegressor(solver="gradient", learning_rate=1e30, random_state=0).fit(X, y)

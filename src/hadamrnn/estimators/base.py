@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import copy
 import operator
+import sys
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,18 +17,20 @@ from typing import Any
 import numpy as np
 import torch
 from joblib import effective_n_jobs
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from hadamrnn.baselines.networks import KINDS, NEUTRAL, build_model
-from hadamrnn.data.splits import Split, Splits
-from hadamrnn.errors import InputError
+from hadamrnn.data.splits import Split
+from hadamrnn.errors import InputError, check_choice
+from hadamrnn.estimators.choice import Wanted
+from hadamrnn.estimators.closed_form import fit_closed_form
 from hadamrnn.estimators.cost import ACTIVATION_BITS, Cost, network_cost
-from hadamrnn.estimators.fitting import Curve, Loss, SeriesObjective, threads
+from hadamrnn.estimators.fitting import threads
 from hadamrnn.estimators.folding import raw_network
+from hadamrnn.estimators.goals import Goal
+from hadamrnn.estimators.gradient import recipe, train
 from hadamrnn.estimators.series import Floats, Scaling, Series, raw_codes, read_series
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
@@ -37,25 +41,27 @@ from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.chain import ROWS_AT_ONCE
 from hadamrnn.quantization.lowering import lower
-from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.draws import Draws
 from hadamrnn.training.evaluate import predict_logits
-from hadamrnn.training.loop import fit
-from hadamrnn.training.presets import model_values
-from hadamrnn.training.progress import choose_watcher
 
 CALIBRATION_SAMPLES = 10_000
-PASSES, FEWEST_STEPS, MOST_STEPS = 30, 300, 10_000  # of max_steps="auto"
-LOOK_STEPS = 20  # least steps between two looks at the loss; a pass through the data if that is longer
+SOLVERS = ("auto", "ridge", "gradient")
+DEFAULT_BYTES, DEFAULT_OUTPUTS = 4096, 10  # max_bytes up to so many outputs; beyond, in proportion
+GRADIENT_UNITS = 256  # hidden_size of a network that gradients train
 
 
 @dataclass(eq=False, repr=False)
 class SeriesEstimator(BaseEstimator):
     """Everything but the meaning of y; the parameters are documented with `HadamRNNClassifier`."""
 
-    hidden_size: int = 256
+    hidden_size: int | None = None
     _: KW_ONLY
-    num_blocks: int = 1
+    solver: str = "auto"
+    max_bytes: int | None = None
+    num_blocks: int | None = None
+    leak: Sequence[int] | None = None
+    readouts: Sequence[str] | None = None
+    thresholds: int | None = None
     weight_bits: int | str | None = 4
     recurrence: str = "linear"
     model: str = HADAMRNN
@@ -186,97 +192,103 @@ class SeriesEstimator(BaseEstimator):
             outputs: Floats = predict_logits(self.network_, self.scaling_.split(series, np.float64)).numpy()
         return outputs
 
-    def _train(
-        self, series: Series, target: torch.Tensor, output_size: int, loss: Loss, strata: NDArray[Any] | None
-    ) -> None:
-        """Fit the network to targets; a warm start continues with the present one."""
+    def _fit_goal(self, series: Series, goal: Goal, weights: Floats | None) -> None:
+        """Fit the network to the goal; `weights` of the samples enter the standardisation.
+
+        A warm start continues with the present network.
+        """
         seed = int(check_random_state(self.random_state).randint(2**31))
+        outputs = goal.targets.shape[1]
+        if self._solver() == "ridge":
+            networks = self._wanted(series.channels, outputs).networks(search=True)
+            self._fit_ridge(series, goal, weights, networks, seed)
+        else:
+            self._fit_gradient(series, goal, weights, seed)
+
+    def _solver(self) -> str:
+        """Return "ridge" or "gradient"."""
+        check_choice("solver", self.solver, SOLVERS)
+        if self.solver == "auto":
+            asks_for_steps = self.max_steps != "auto" or self.early_stopping or self.warm_start
+            return "gradient" if self.model != HADAMRNN or asks_for_steps else "ridge"
+        if self.solver == "ridge" and self.model != HADAMRNN:
+            raise InputError(f"Only a {HADAMRNN} is fitted by ridge, got model {self.model!r}.")
+        return self.solver
+
+    def _fit_ridge(
+        self, series: Series, goal: Goal, weights: Floats | None, networks: list[Network], seed: int
+    ) -> None:
+        recipe(self, len(series), seed)  # raises for parameters that a fit by gradients would refuse
+        scaling = Scaling.of(series, weights)
+        samples = scaling.split(series, np.float64)
+        with threads(effective_n_jobs(self.n_jobs)):
+            fitted = fit_closed_form(samples, goal, networks, seed, self._say)
+        self._keep(fitted.model, fitted.network, scaling, samples)
+        self.penalty_ = fitted.solution.penalty
+
+    def _fit_gradient(self, series: Series, goal: Goal, weights: Floats | None, seed: int) -> None:
         warm = self.warm_start and hasattr(self, "network_")
-        config = self._model_config(series.channels, output_size)
+        config = self._model_config(series.channels, goal.targets.shape[1])
         if warm and self.config_ != config:
             raise InputError(
                 "A warm start needs a network of the same shape, got "
                 f"{config} after {self.config_}. Set warm_start=False."
             )
-        scaling = self.scaling_ if warm else Scaling.of(series)
-        samples = scaling.split(series, np.float32, target)
-        splits = self._splits(samples, config, strata, seed)
-        recipe = self._recipe(len(series), seed)
+        scaling = self.scaling_ if warm else Scaling.of(series, weights)
+        samples = scaling.split(series, np.float32)
         with Draws(seed):
             network = copy.deepcopy(self.network_).float() if warm else build_model(config)
-        curve = Curve(choose_watcher(quiet=not self.verbose))
         with threads(effective_n_jobs(self.n_jobs)):
-            objective = SeriesObjective(network, loss)
-            outcome = fit(network, splits, recipe, objective=objective, watcher=curve)
+            trained = train(self, network, samples, goal, seed)
         # Answers in float64 do not depend on how samples are batched.
-        self.network_ = outcome.model.double()
+        self._keep(trained.model.double(), config, scaling, samples)
+        self.n_iter_ = trained.steps
+        self.loss_curve_ = trained.losses
+
+    def _keep(self, network: SequenceModel, config: Network, scaling: Scaling, samples: Split) -> None:
+        self.network_ = network
         self.config_ = config
         self.scaling_ = scaling
-        self.n_iter_ = outcome.step
-        self.loss_curve_ = curve.losses
-        self.calibration_ = _calibrate(self.network_, samples)
+        self.calibration_ = _calibrate(network, samples)
+
+    def _say(self, line: str) -> None:
+        if self.verbose:
+            print(f"{type(self).__name__}: {line}", file=sys.stderr)
+
+    def _wanted(self, channels: int, outputs: int) -> Wanted:
+        """Return what the parameters say of a network that is fitted in closed form."""
+
+        def whole(value: Any) -> int | None:
+            return None if value is None else operator.index(value)
+
+        max_bytes = whole(self.max_bytes)
+        return Wanted(
+            Network(channels, 1, outputs, weight_bits=self.weight_bits, recurrence=self.recurrence),
+            DEFAULT_BYTES * max(DEFAULT_OUTPUTS, outputs) // DEFAULT_OUTPUTS
+            if max_bytes is None
+            else max_bytes,
+            hidden_size=whole(self.hidden_size),
+            num_blocks=whole(self.num_blocks),
+            leak=None if self.leak is None else tuple(self.leak),
+            readouts=None if self.readouts is None else tuple(self.readouts),
+            thresholds=whole(self.thresholds),
+        )
 
     def _model_config(self, channels: int, output_size: int) -> Network:
-        """Return the network; a baseline gets only the settings it has."""
+        """Return the network that gradients train; a baseline gets only the settings it has."""
         given: dict[str, Any] = {
-            "num_blocks": operator.index(self.num_blocks),
+            "num_blocks": 1 if self.num_blocks is None else operator.index(self.num_blocks),
             "weight_bits": self.weight_bits,
             "recurrence": self.recurrence,
         }
+        for name in ("leak", "readouts", "thresholds"):
+            if getattr(self, name) is not None:
+                given[name] = getattr(self, name)
         if self.model in KINDS:
             given = {name: value for name, value in given.items() if name in KINDS[self.model].reads}
             given.setdefault("weight_bits", NEUTRAL["weight_bits"])
-        return Network(channels, operator.index(self.hidden_size), output_size, model=self.model, **given)
-
-    def _recipe(self, samples: int, seed: int) -> TrainingConfig:
-        """Return the recipe for this number of samples."""
-        batch_size = operator.index(self.batch_size)
-        if isinstance(self.max_steps, str):
-            if self.max_steps != "auto":
-                raise InputError(f"max_steps must be a number or 'auto', got {self.max_steps!r}.")
-            steps = min(max(FEWEST_STEPS, PASSES * samples // max(1, batch_size)), MOST_STEPS)
-        else:
-            steps = operator.index(self.max_steps)
-        return TrainingConfig(
-            task=type(self).__name__,
-            steps=steps,
-            evaluate_every=max(LOOK_STEPS, samples // max(1, batch_size)),
-            batch_size=batch_size,
-            learning_rate=float(self.learning_rate),
-            gradient_clip=model_values(self.model).get("gradient_clip"),
-            sign_freeze_epoch=0,
-            input_noise=float(self.input_noise),
-            patience=operator.index(self.n_iter_no_change) if self.early_stopping else None,
-            tolerance=float(self.tol),
-            seed=seed,
-        )
-
-    def _splits(self, samples: Split, config: Network, strata: NDArray[Any] | None, seed: int) -> Splits:
-        """Return the samples as a task, with the held-out ones as validation data."""
-        if self.early_stopping not in (True, False):
-            raise InputError(f"early_stopping must be True or False, got {self.early_stopping!r}.")
-        kept, held = np.arange(len(samples)), np.arange(0)
-        if self.early_stopping:
-            if strata is not None and np.unique(strata, return_counts=True)[1].min() < 2:
-                strata = None  # a class with one sample cannot be split
-            kept, held = train_test_split(
-                kept, test_size=self.validation_fraction, stratify=strata, random_state=seed
-            )
-        train, validation = _rows(samples, np.sort(kept)), _rows(samples, np.sort(held))
-        return Splits(
-            type(self).__name__,
-            train,
-            validation,
-            validation,
-            samples.x.shape[1],
-            config.input_size,
-            config.output_size,
-            metric="mse" if samples.y is not None and samples.y.is_floating_point() else "cross_entropy",
-        )
-
-
-def _rows(samples: Split, index: NDArray[np.int64]) -> Split:
-    return Split(*samples.batch(torch.from_numpy(index)))
+        units = GRADIENT_UNITS if self.hidden_size is None else operator.index(self.hidden_size)
+        return Network(channels, units, output_size, model=self.model, **given)
 
 
 def _calibrate(network: SequenceModel, samples: Split) -> Calibration | None:

@@ -13,22 +13,20 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
-from torch import Tensor
-from torch.nn.functional import cross_entropy, softmax
+from torch.nn.functional import one_hot, softmax
 
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
-from hadamrnn.estimators.fitting import Loss
-from hadamrnn.estimators.series import Floats, read_series
+from hadamrnn.estimators.goals import Labels
+from hadamrnn.estimators.series import Floats, counted_samples, read_series
 from hadamrnn.fixedpoint.model import Metadata
-from hadamrnn.nn.loss import target_loss
 
 METADATA_CLASSES = 3000  # characters of class names that an integer model's metadata keeps
 
 
 @dataclass(eq=False, repr=False)
 class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
-    """A classifier of series that fits in kilobytes, trained by softmax cross-entropy.
+    """A classifier of series that fits in kilobytes, in closed form or trained by gradients.
 
     X is `(n, time, channels)`, a list of `(time, channels)` arrays of different length, a frame with a column
     for each channel, or `(n, features)`, read as series of one channel. Inputs are standardised here, and in
@@ -36,10 +34,20 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
 
     Parameters
     ----------
-    hidden_size : int
-        Units, a multiple of `num_blocks`.
-    num_blocks : int
-        Diagonal blocks of the recurrent weight; `hidden_size / num_blocks` must be a Hadamard order.
+    hidden_size : int or None
+        Units, a multiple of `num_blocks`; None takes as many as `max_bytes` hold (256 by gradients).
+    solver : "auto", "ridge" or "gradient"
+        "ridge" draws recurrent and input weights at random and solves for the read-out: seconds, and best on
+        small sets. Networks are compared by their leave-one-out error. "gradient" trains all weights.
+        "auto" is "ridge", but "gradient" for a baseline and where `max_steps`, `early_stopping` or
+        `warm_start` ask for it.
+    max_bytes : int or None
+        Of the weights, for "ridge"; None is 4096 up to ten classes, beyond that 409 a class.
+    num_blocks : int or None
+        Diagonal blocks of the recurrent weight; `hidden_size / num_blocks` must be a Hadamard order. None is
+        chosen by "ridge", one by gradients.
+    leak, readouts, thresholds : tuple of int, tuple of str, int, or None
+        As fields of `hadamrnn.Network`. None is chosen by "ridge", and the paper's by gradients.
     weight_bits : int, "ternary" or None
         Of the input and output weights. The recurrent weight takes one bit a unit.
     recurrence : "linear" or "relu"
@@ -52,7 +60,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     input_noise : float
         Standard deviation of the noise added to the standardised inputs in training.
     class_weight : dict, "balanced" or None
-        Factors of the classes in the loss.
+        Factors of the classes in the loss, or of their rows in the regression.
     early_stopping : bool
         False trains on all samples for `max_steps` and keeps the last weights. True holds out a
         `validation_fraction`, keeps the weights with the lowest loss on it and stops when it no longer falls.
@@ -66,7 +74,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     n_jobs : int or None
         Threads; None is one, which is fastest for short series, and -1 is all.
     verbose : bool
-        Whether to show the progress of `fit`: a bar on a terminal, lines elsewhere.
+        Whether to say what "ridge" chose, or to show the progress of "gradient".
     random_state : int, RandomState or None
         The seed of all random draws. torch's own generator is not used, so `fit` may run in threads.
 
@@ -78,8 +86,10 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         Features of `(n, features)`, else channels.
     feature_names_in_ : ndarray of str
         Names of the features where X had them.
-    n_iter_ : int, the steps made
-    loss_curve_ : list of float, the loss of each step
+    config_ : Network, the one chosen or asked for
+    penalty_ : float, of the ridge regression
+    n_iter_ : int, the steps made, by gradients
+    loss_curve_ : list of float, the loss of each step, by gradients
     cost_ : Cost, bytes of weights and operations of one step
 
     Examples
@@ -87,28 +97,28 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> classifier = HadamRNNClassifier(hidden_size=32, random_state=0).fit(X, y)
-    >>> classifier.score(X, y) > 0.9, classifier.cost_.bytes
-    (True, 121)
+    >>> classifier.score(X, y) > 0.9, classifier.cost_.bytes < 1000
+    (True, True)
     """
 
     class_weight: dict[Any, float] | str | None = field(default=None, kw_only=True)
     classes_: NDArray[Any] = field(init=False)
 
-    def fit(self, X: Any, y: Any) -> HadamRNNClassifier:
-        """Fit the network to series X and their labels y `(n,)`."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HadamRNNClassifier:
+        """Fit the network to series X and their labels y `(n,)`; a sample of weight 2 is the sample twice."""
         labels = self._labels(y)
         warm = self.warm_start and hasattr(self, "network_")
         series = read_series(self, X, reset=not warm)
         check_consistent_length(series, labels)
-        classes, codes = np.unique(labels, return_inverse=True)
+        classes = np.unique(labels)
         if len(classes) < 2:
             raise ValueError(
                 f"The number of classes has to be greater than one; got {len(classes)} class: {classes}."
             )
         if warm and not np.array_equal(classes, self.classes_):
             raise InputError(f"A warm start keeps its classes {self.classes_}, got {classes} in y.")
-        loss = self._loss(classes, labels)
-        self._train(series, torch.from_numpy(codes), len(classes), loss, codes)
+        counted, weights = counted_samples(sample_weight, series)
+        self._fit_goal(series.at(counted), self._goal(classes, labels[counted], weights), weights)
         self.classes_ = classes
         return self
 
@@ -144,17 +154,19 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         check_classification_targets(labels)
         return labels
 
-    def _loss(self, classes: NDArray[Any], labels: NDArray[Any]) -> Loss:
-        """Return the mean of w_y (log-sum-exp(logits) - logit_y); w has mean 1 over the samples."""
+    def _goal(self, classes: NDArray[Any], labels: NDArray[Any], weights: Floats | None) -> Labels:
+        """Return the targets; the weight of a class multiplies those of its samples."""
+        codes = torch.from_numpy(np.searchsorted(classes, labels))
+        targets = 2.0 * one_hot(codes, len(classes)).double() - 1.0
+        counts = (
+            torch.ones(len(labels), dtype=torch.float64) if weights is None else torch.from_numpy(weights)
+        )
         if self.class_weight is None:
-            return target_loss
-        weights = compute_class_weight(self.class_weight, classes=classes, y=labels)
-        mean = np.mean(weights[np.searchsorted(classes, labels)])
-        if not mean > 0:
+            return Labels(targets, counts, counts.clamp(max=1.0))
+        given = compute_class_weight(
+            self.class_weight, classes=classes, y=labels, sample_weight=counts.numpy()
+        )
+        factors = torch.from_numpy(given)[codes]
+        if not factors.sum() > 0:
             raise InputError(f"class_weight must be positive for a class in y, got {self.class_weight}.")
-        factors = torch.from_numpy((weights / mean).astype(np.float32))
-
-        def loss(logits: Tensor, target: Tensor) -> Tensor:
-            return (factors[target] * cross_entropy(logits, target, reduction="none")).mean()
-
-        return loss
+        return Labels(targets, counts * factors, counts.clamp(max=1.0) * factors)

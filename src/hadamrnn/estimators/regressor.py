@@ -12,15 +12,15 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
-from hadamrnn.estimators.series import Floats, read_series
+from hadamrnn.estimators.goals import Values
+from hadamrnn.estimators.series import Floats, counted_samples, read_series
 from hadamrnn.fixedpoint.model import Metadata
-from hadamrnn.nn.loss import target_loss
 
 METADATA_TARGETS = 50  # outputs whose units an integer model's metadata holds
 
 
 class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
-    """A regressor of series that fits in kilobytes, trained by squared error.
+    """A regressor of series that fits in kilobytes, by squared error.
 
     X, the parameters and the other attributes are those of `HadamRNNClassifier`, without `class_weight`.
     y is `(n,)` or `(n, targets)`; it is standardised here, and predictions come back in its units.
@@ -34,8 +34,10 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
         Features of `(n, features)`, else channels.
     feature_names_in_ : ndarray of str
         Names of the features where X had them.
-    n_iter_ : int, the steps made
-    loss_curve_ : list of float, the loss of each step, of standardised targets
+    config_ : Network, the one chosen or asked for
+    penalty_ : float, of the ridge regression
+    n_iter_ : int, the steps made, by gradients
+    loss_curve_ : list of float, the loss of each step, of standardised targets, by gradients
     cost_ : Cost, bytes of weights and operations of one step
 
     Examples
@@ -49,8 +51,11 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
     target_offset_: Floats
     target_scale_: Floats
 
-    def fit(self, X: Any, y: Any) -> HadamRNNRegressor:
-        """Fit the network to series X and their targets y, `(n,)` or `(n, targets)`."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HadamRNNRegressor:
+        """Fit the network to series X and their targets y, `(n,)` or `(n, targets)`.
+
+        A sample of weight 2 is the sample twice.
+        """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         warm = self.warm_start and hasattr(self, "network_")
@@ -64,13 +69,19 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
             raise InputError(
                 f"A warm start keeps its {len(self.target_scale_)} targets, got {columns.shape[1]} in y."
             )
+        counted, weights = counted_samples(sample_weight, series)
+        columns = columns[counted]
         if not warm:
-            scaler = StandardScaler().fit(columns)
+            scaler = StandardScaler().fit(columns, sample_weight=weights)
             self.target_offset_, self.target_scale_ = scaler.mean_, scaler.scale_
         self.single_target_ = targets.ndim == 1
-        standard = ((columns - self.target_offset_) / self.target_scale_).astype(np.float32)
-        self._train(series, torch.from_numpy(standard), columns.shape[1], target_loss, None)
+        self._fit_goal(series.at(counted), self._goal(columns, weights), weights)
         return self
+
+    def _goal(self, columns: Floats, weights: Floats | None) -> Values:
+        standard = torch.from_numpy((columns - self.target_offset_) / self.target_scale_)
+        counts = standard.new_ones(len(columns)) if weights is None else torch.from_numpy(weights)
+        return Values(standard, counts, counts.clamp(max=1.0))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

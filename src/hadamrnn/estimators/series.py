@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from hadamrnn.data.splits import Split, raw_unit
 from hadamrnn.estimators.frames import rows_of_frame
@@ -34,6 +34,14 @@ class Series:
     @property
     def channels(self) -> int:
         return int(self.values.shape[2])
+
+    def at(self, index: NDArray[Any]) -> Series:
+        """Return some of the series."""
+        return Series(self.values[index], None if self.lengths is None else self.lengths[index])
+
+    def steps_each(self) -> NDArray[np.int64]:
+        """Return how many steps of each series count, `(n,)`."""
+        return np.full(len(self), self.values.shape[1]) if self.lengths is None else self.lengths
 
     def steps(self) -> Floats:
         """Return the steps that count, `(steps, channels)`."""
@@ -65,6 +73,17 @@ def read_series(estimator: Any, X: Any, *, reset: bool) -> Series:
             validate_data(estimator, X, reset=reset, skip_check_array=True)
     _check_finite(series)
     return series
+
+
+def counted_samples(sample_weight: Any, series: Series) -> tuple[NDArray[np.int64], Floats | None]:
+    """Return the samples of positive weight, and their weights; None without any."""
+    if sample_weight is None:
+        return np.arange(len(series)), None
+    weights = _check_sample_weight(sample_weight, series.values, dtype=np.float64, ensure_non_negative=True)
+    counted = np.flatnonzero(weights)
+    if len(counted) == 0:
+        raise ValueError("sample_weight must be positive for at least one sample, got zeros only.")
+    return counted, weights[counted]
 
 
 def _from_table(estimator: Any, X: Any, rank: int, reset: bool) -> Series:
@@ -182,9 +201,11 @@ class Scaling:
     unit: float | None
 
     @classmethod
-    def of(cls, series: Series) -> Scaling:
+    def of(cls, series: Series, weights: Floats | None = None) -> Scaling:
+        """Return the standardisation of these series; `weights` `(n,)` says how often each counts."""
         steps = series.steps()
-        scaler = StandardScaler().fit(steps)
+        counts = None if weights is None else np.repeat(weights, series.steps_each())
+        scaler = StandardScaler().fit(steps, sample_weight=counts)
         unit = raw_unit(torch.tensor(steps))  # a copy: the caller may have given read-only memory
         offset = scaler.mean_ if unit is None else np.rint(scaler.mean_ / unit) * unit
         return cls(offset, scaler.scale_, unit)

@@ -124,7 +124,7 @@ class SequenceModel(nn.Module):
         self._check_input(x)
         if self.every_output and isinstance(self.recurrent, RecurrentLayer):
             return self._every_logits(self.recurrent, x, lengths)
-        logits: Tensor = self.readout(self._scaled(self._features(x, lengths)))
+        logits: Tensor = self.readout(self._scaled(self.features(x, lengths)))
         return logits
 
     def loss(self, x: Tensor, target: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -190,7 +190,7 @@ class SequenceModel(nn.Module):
     def _scaled(self, features: Tensor) -> Tensor:
         return features if self.feature_scale is None else torch.as_tensor(self.feature_scale(features))
 
-    def _features(self, x: Tensor, lengths: Tensor | None) -> Tensor:
+    def features(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return what V sees: sigma(h_T) or pooled states; of a torch layer every h_t if `every_output`."""
         if not isinstance(self.recurrent, RecurrentLayer):
             return self._foreign_states(self._dense(x) if self.takes_ids else x, lengths)

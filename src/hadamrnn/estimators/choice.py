@@ -1,0 +1,216 @@
+"""Which random network suits the data: block size, leak, read-outs, thresholds, as many units as fit.
+
+Each block size and leak is drawn once, as wide as any choice needs, and run once with all read-outs; the
+read-outs and the units that fit into the bytes are then columns of the same features. The leave-one-out error
+of a ridge regression on them decides. Start reading at `choose`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from hadamrnn.data.splits import Split
+from hadamrnn.errors import InputError
+from hadamrnn.estimators.cost import network_cost
+from hadamrnn.estimators.features import draw_network, features_of, narrowed, place_thresholds, spread_out
+from hadamrnn.estimators.goals import Goal
+from hadamrnn.estimators.ridge import solve
+from hadamrnn.network import COUNTED, READOUTS, Network
+from hadamrnn.nn.model import SequenceModel
+
+# (block size, leak): short filters, long ones, and blocks that never forget.
+DYNAMICS = (
+    (8, (1, 2, 3, 4)),
+    (8, (2, 3, 4, 5)),
+    (32, (1, 2, 3, 4)),
+    (32, (4, 5, 6, 7)),
+    (32, (0,)),
+    (128, (2, 3, 4, 5)),
+)
+# (read-outs, thresholds a unit); the first is what `partial_fit` takes.
+LOOKS = (
+    (("mean", "positive", "max"), 1),
+    (("mean",), 3),
+    (("mean", "positive"), 3),
+    (("positive",), 3),
+    (("last", "mean", "positive", "max"), 3),
+    (("positive",), 7),
+    (("last",), 0),
+)
+MOST_UNITS = 512
+SEARCH_SERIES = 600  # that networks are compared on
+NESTED = (1, 3, 7)  # thresholds at quantiles of which the fewer are some of the more
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the parameters say of the network; None is left to the choice.
+
+    Args:
+        base: sizes of input and output, weight_bits, recurrence.
+        max_bytes: of the integer network's weights, where no `hidden_size` is given.
+    """
+
+    base: Network
+    max_bytes: int
+    hidden_size: int | None = None
+    num_blocks: int | None = None
+    leak: tuple[int, ...] | None = None
+    readouts: tuple[str, ...] | None = None
+    thresholds: int | None = None
+
+    def networks(self, *, search: bool) -> list[Network]:
+        """Return the networks to compare, those of one block size and leak together; one without `search`."""
+        found = [
+            network
+            for block_size, leak in self._dynamics()
+            for readouts, thresholds in self._looks()
+            if (network := self._widest(block_size, leak, readouts, thresholds)) is not None
+        ]
+        if not found:
+            smallest = self._network(1, 8, DYNAMICS[0][1], *LOOKS[-1])
+            raise InputError(
+                f"max_bytes must hold a network of 8 units, {network_cost(smallest).bytes} bytes here, got "
+                f"{self.max_bytes}."
+            )
+        return found if search else found[:1]
+
+    def _dynamics(self) -> list[tuple[int, tuple[int, ...]]]:
+        if self.num_blocks is not None and self.hidden_size is None:
+            raise InputError(f"num_blocks needs a hidden_size, got {self.num_blocks} and none.")
+        found = [
+            (self._block_size(block_size), leak if self.leak is None else self.leak)
+            for block_size, leak in DYNAMICS
+        ]
+        return list(dict.fromkeys(found))
+
+    def _block_size(self, suggested: int) -> int:
+        """Return the block size that the parameters fix, or the suggested one where it divides the units."""
+        if self.hidden_size is None:
+            return suggested
+        if self.num_blocks is not None:
+            return self.hidden_size // max(1, self.num_blocks)
+        return suggested if self.hidden_size % suggested == 0 else self.hidden_size
+
+    def _looks(self) -> list[tuple[tuple[str, ...], int]]:
+        found = []
+        for readouts, thresholds in LOOKS:
+            kinds = readouts if self.readouts is None else self.readouts
+            counts = any(kind in COUNTED for kind in kinds)
+            wanted = thresholds if self.thresholds is None else self.thresholds
+            found.append((kinds, wanted if counts or self.readouts is not None else 0))
+        return list(dict.fromkeys(found))
+
+    def _widest(
+        self, block_size: int, leak: tuple[int, ...], readouts: tuple[str, ...], thresholds: int
+    ) -> Network | None:
+        """Return the network of the most units that the bytes allow; None where not even a block fits."""
+        if self.hidden_size is not None:
+            blocks = self.num_blocks or self.hidden_size // block_size
+            return self._network(blocks, self.hidden_size, leak, readouts, thresholds)
+
+        def cost(blocks: int) -> int:
+            return network_cost(self._network(blocks, blocks * block_size, leak, readouts, thresholds)).bytes
+
+        blocks = bisect_right(range(1, MOST_UNITS // block_size + 1), self.max_bytes, key=cost)
+        if blocks == 0:
+            return None
+        return self._network(blocks, blocks * block_size, leak, readouts, thresholds)
+
+    def _network(
+        self, blocks: int, units: int, leak: tuple[int, ...], readouts: tuple[str, ...], thresholds: int
+    ) -> Network:
+        return replace(
+            self.base,
+            hidden_size=units,
+            num_blocks=blocks,
+            leak=leak,
+            readouts=readouts,
+            thresholds=thresholds,
+            normalize=True,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The chosen network with its random weights, and how many were compared."""
+
+    model: SequenceModel
+    network: Network
+    compared: int
+
+
+def choose(samples: Split, goal: Goal, networks: list[Network], seed: int) -> Choice:
+    """Return the network with the least leave-one-out error, its signs, U, b_i and thresholds set.
+
+    Args:
+        samples: standardised series; of many, evenly spread ones are looked at.
+        goal: their targets.
+        networks: to compare; those that share a block size and a leak are drawn and run together.
+        seed: of the random weights.
+    """
+    index = spread_out(goal.weights, SEARCH_SERIES)
+    some, some_goal = Split(*samples.batch(index)), goal.at(index)
+    best: tuple[float, SequenceModel, Network] | None = None
+    for pool in _pools(networks):
+        model = draw_network(pool.network, seed)
+        place_thresholds(model, some, some_goal.weights)
+        if len(networks) == 1:
+            return Choice(narrowed(model, networks[0], pool.levels(networks[0])), networks[0], 1)
+        features = features_of(model, some)
+        for network in pool.members:
+            rows = some_goal.rows(features[:, pool.columns(network)])
+            error = solve(rows, some_goal.error).error
+            if best is None or error < best[0]:
+                best = error, narrowed(model, network, pool.levels(network)), network
+    assert best is not None
+    return Choice(best[1], best[2], len(networks))
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """Networks of one block size and leak, and the one whose features hold those of all."""
+
+    network: Network
+    members: list[Network]
+
+    def levels(self, member: Network) -> Tensor:
+        """Return which thresholds of the pool the member has."""
+        each = (self.network.thresholds + 1) // (member.thresholds + 1)
+        return torch.arange(1, member.thresholds + 1) * each - 1
+
+    def columns(self, member: Network) -> Tensor:
+        """Return which features of the pool are those of the member, in its order."""
+        wide, units = self.network.hidden_size, torch.arange(member.hidden_size)
+        levels = self.levels(member).tolist() if member.thresholds else [0]
+        groups = [
+            (kind, row)
+            for kind in self.network.readouts
+            for row in range(max(1, self.network.thresholds) if kind in COUNTED else 1)
+        ]
+        seen = [(kind, row) for kind in member.readouts for row in (levels if kind in COUNTED else [0])]
+        return torch.cat([groups.index(group) * wide + units for group in seen])
+
+
+def _pools(networks: list[Network]) -> Iterator[_Pool]:
+    """Put networks together that differ in units, read-outs and nested thresholds only."""
+    groups: dict[tuple[int, tuple[int, ...], int], list[Network]] = {}
+    for network in networks:
+        nested = network.thresholds in NESTED or not network.counts_steps
+        key = network.block_size, network.leak, NESTED[-1] if nested else network.thresholds
+        groups.setdefault(key, []).append(network)
+    for (block_size, _, _), members in groups.items():
+        units = max(member.hidden_size for member in members)
+        wide = replace(
+            members[0],
+            hidden_size=units,
+            num_blocks=units // block_size,
+            readouts=tuple(kind for kind in READOUTS if any(kind in member.readouts for member in members)),
+            thresholds=max(member.thresholds for member in members),
+        )
+        yield _Pool(wide, members)

@@ -1,0 +1,102 @@
+"""Features of series: networks with random weights that are never trained, run by the native kernels.
+
+Start reading at `draw_network`.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hadamrnn.baselines.networks import build_model
+from hadamrnn.data.splits import Split
+from hadamrnn.network import Network
+from hadamrnn.nn.cell import HadamCell
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.quantization.calibration import forward_layers
+from hadamrnn.training.draws import Draws
+
+THRESHOLD_SERIES = 256  # whose states the thresholds are quantiles of; fewer series count all
+THRESHOLD_STEPS = 8  # of each of them, evenly spread
+ROW_BYTES = 1 << 25  # of inputs or states that are held at once
+LANES = 16  # rows that the kernels run together
+
+
+def draw_network(network: Network, seed: int) -> SequenceModel:
+    """Return the network with random weights, in evaluation."""
+    with Draws(seed):
+        return build_model(network).eval()
+
+
+@torch.no_grad()
+def features_of(model: SequenceModel, samples: Split) -> Tensor:
+    """Return what V sees of each sample, before its scale: float64 `(n, features)`."""
+    parts = _parts(model, samples)
+    return torch.cat([model.features(x, lengths).double() for x, _, lengths in parts])
+
+
+@torch.no_grad()
+def place_thresholds(model: SequenceModel, samples: Split, weights: Tensor) -> None:
+    """Set the thresholds of each unit to evenly spread quantiles of its states.
+
+    A series of weight 2 counts twice.
+    """
+    if model.thresholds is None:
+        return
+    index = spread_out(weights, THRESHOLD_SERIES)
+    chosen = Split(*samples.batch(index))
+    states = torch.cat([_some_states(model, x, lengths) for x, _, lengths in _parts(model, chosen)])
+    steps = states.shape[1]
+    order = states.flatten(0, 1).argsort(dim=0, stable=True)
+    shares = weights[index].repeat_interleave(steps)[order].cumsum(0)
+    for row in range(len(model.thresholds)):
+        level = (row + 1) / (len(model.thresholds) + 1) * shares[-1]
+        place = (shares >= level).to(torch.uint8).argmax(0)
+        units = torch.arange(order.shape[1])
+        model.thresholds[row] = states.flatten(0, 1)[order[place, units], units]
+
+
+def narrowed(model: SequenceModel, network: Network, levels: Tensor) -> SequenceModel:
+    """Return a network of the first units of a wider one; `levels` are the thresholds it keeps."""
+    narrow = draw_network(network, 0)
+    source, target = forward_layers(model).cells[0], forward_layers(narrow).cells[0]
+    assert isinstance(source, HadamCell) and isinstance(target, HadamCell)
+    units = network.hidden_size
+    with torch.no_grad():
+        for name, values in target.named_parameters():
+            values.copy_(source.get_parameter(name)[:units])
+        if narrow.thresholds is not None:
+            assert model.thresholds is not None
+            narrow.thresholds.copy_(model.thresholds[levels, :units])
+    return narrow
+
+
+def spread_out(weights: Tensor, most: int) -> Tensor:
+    """Return at most so many indices, evenly spread over the total weight.
+
+    >>> spread_out(torch.tensor([1.0, 1.0, 4.0, 1.0, 1.0]), 4).tolist()
+    [0, 2, 4]
+    """
+    if len(weights) <= most:
+        return torch.arange(len(weights))
+    ends = weights.cumsum(0)
+    places = (torch.arange(most, dtype=ends.dtype) + 0.5) / most * ends[-1]
+    index: Tensor = torch.unique(torch.searchsorted(ends, places))
+    return index
+
+
+def _parts(model: SequenceModel, samples: Split) -> list[tuple[Tensor, Tensor | None, Tensor | None]]:
+    """Return the samples in parts of limited size, in the type of the model."""
+    width = max(samples.x.shape[2], forward_layers(model).output_size)
+    rows = max(1, ROW_BYTES // (8 * LANES * max(1, samples.x.shape[1]) * width)) * LANES
+    parts = [samples.batch(index) for index in torch.arange(len(samples)).split(rows)]
+    return [(x.to(model.readout.weight.dtype), y, lengths) for x, y, lengths in parts]
+
+
+def _some_states(model: SequenceModel, x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Return states of `THRESHOLD_STEPS` steps of each row, `(rows, steps, units)`."""
+    states = forward_layers(model).every_state(x, lengths)
+    ends = torch.full((len(x),), x.shape[1]) if lengths is None else lengths
+    count = min(THRESHOLD_STEPS, int(ends.max()))
+    steps = ((torch.arange(count) + 0.5) / count * ends[:, None]).long()
+    return states.gather(1, steps[:, :, None].expand(-1, -1, states.shape[2]))

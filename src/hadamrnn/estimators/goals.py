@@ -1,0 +1,121 @@
+"""What a closed-form fit aims at: labels or values, how left-out answers are judged, and their scale."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from hadamrnn.estimators.ridge import Rows
+
+SCALES = 1e-2, 1e3  # of the answers, that a temperature may give
+NEWTON_STEPS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Goal(ABC):
+    """Targets `(n, outputs)`, the weight of every sample and how much of it is left out at once."""
+
+    targets: Tensor
+    weights: Tensor
+    left_out: Tensor
+
+    @abstractmethod
+    def loss(self, outputs: Tensor, index: Tensor) -> Tensor:
+        """Return the mean loss of a network's outputs for the samples `index`, each with its weight."""
+
+    @abstractmethod
+    def error(self, answers: Tensor) -> float:
+        """Return the error of answers to left-out samples, to be made small."""
+
+    @abstractmethod
+    def scale(self, answers: Tensor) -> float:
+        """Return what answers are multiplied by, chosen by those to left-out samples."""
+
+    @abstractmethod
+    def describe(self, answers: Tensor) -> str:
+        """Say how good answers to left-out samples are."""
+
+    def rows(self, features: Tensor) -> Rows:
+        return Rows(features, self.targets, self.weights, self.left_out)
+
+    def at(self, index: Tensor) -> Self:
+        """Return the goal of some samples."""
+        return replace(
+            self, targets=self.targets[index], weights=self.weights[index], left_out=self.left_out[index]
+        )
+
+    def mean(self, values: Tensor) -> float:
+        return float(self.weights @ values / self.weights.sum())
+
+    def factors(self, index: Tensor, like: Tensor) -> Tensor:
+        """Return the weights of samples about their mean."""
+        return (self.weights[index] / self.weights.mean()).to(like.dtype)
+
+
+class Values(Goal):
+    """Standardised values: the mean squared error."""
+
+    def loss(self, outputs: Tensor, index: Tensor) -> Tensor:
+        off = (outputs - self.targets[index].to(outputs.dtype)).square().mean(1)
+        return (self.factors(index, off) * off).mean()
+
+    def error(self, answers: Tensor) -> float:
+        return self.mean((self.targets - answers).square().mean(1))
+
+    def scale(self, answers: Tensor) -> float:
+        return 1.0
+
+    def describe(self, answers: Tensor) -> str:
+        return f"left-out R2 {1 - self.error(answers) / self._spread():.3f}"
+
+    def _spread(self) -> float:
+        centre = self.weights @ self.targets / self.weights.sum()
+        return max(self.mean((self.targets - centre).square().mean(1)), 1e-300)
+
+
+class Labels(Goal):
+    """One class each, targets 1 for it and -1 for the others.
+
+    The error is cross-entropy at the best temperature times the squared error: the first sees which answers
+    are right, the second still tells networks apart where all are. As in Platt's calibration a label counts
+    as slightly uncertain, so a separable set has a finite temperature.
+    """
+
+    def loss(self, outputs: Tensor, index: Tensor) -> Tensor:
+        each = cross_entropy(outputs, self.targets[index].argmax(1), reduction="none")
+        return (self.factors(index, each) * each).mean()
+
+    def error(self, answers: Tensor) -> float:
+        squared = self.mean((self.targets - answers).square().mean(1))
+        return self._cross_entropy(answers, self.scale(answers)) * squared
+
+    def scale(self, answers: Tensor) -> float:
+        """Return the scale with the least cross-entropy, which is convex in it: Newton's steps, bounded."""
+        wanted, scale = self._wanted(), 1.0
+        for _ in range(NEWTON_STEPS):
+            chances = torch.softmax(scale * answers, dim=1)
+            expected = (chances * answers).sum(1)
+            slope = self.mean(expected - (wanted * answers).sum(1))
+            bend = self.mean((chances * answers.square()).sum(1) - expected.square())
+            before, scale = scale, min(max(scale - slope / max(bend, 1e-12), scale / 4), scale * 4)
+            scale = min(max(scale, SCALES[0]), SCALES[1])
+            if abs(scale / before - 1) < 1e-3:
+                break
+        return scale
+
+    def describe(self, answers: Tensor) -> str:
+        right = answers.argmax(1) == self.targets.argmax(1)
+        return f"left-out accuracy {self.mean(right.to(answers.dtype)):.1%}"
+
+    def _cross_entropy(self, answers: Tensor, scale: float) -> float:
+        return self.mean(-(self._wanted() * torch.log_softmax(scale * answers, dim=1)).sum(1))
+
+    def _wanted(self) -> Tensor:
+        """Return the chance that a label is right, and what is left for the others."""
+        doubt = 1 / (float(self.weights.sum()) + 2)
+        return torch.where(self.targets > 0, 1 - doubt, doubt / (self.targets.shape[1] - 1))

@@ -1,0 +1,105 @@
+"""The fit by gradients: the one trainer, with the recipe of an estimator's parameters. Start at `train`."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+from hadamrnn.data.splits import Split, Splits
+from hadamrnn.errors import InputError
+from hadamrnn.estimators.fitting import Curve, SeriesObjective
+from hadamrnn.estimators.goals import Goal, Labels
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.loop import fit
+from hadamrnn.training.presets import model_values
+from hadamrnn.training.progress import choose_watcher
+
+PASSES, FEWEST_STEPS, MOST_STEPS = 30, 300, 10_000  # of max_steps="auto"
+LOOK_STEPS = 20  # least steps between two looks at the loss; a pass through the data if that is longer
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The network, the steps made and the loss of each."""
+
+    model: SequenceModel
+    steps: int
+    losses: list[float]
+
+
+def train(estimator: Any, network: SequenceModel, samples: Split, goal: Goal, seed: int) -> Trained:
+    """Return the network trained by the parameters of `estimator`.
+
+    Args:
+        network: with the weights to start from; it is changed.
+        samples: standardised series.
+        goal: what the outputs shall be.
+        seed: of the order of samples and of the noise.
+    """
+    indexed = Split(samples.x, torch.arange(len(samples)), samples.lengths)
+    splits = _splits(estimator, indexed, goal, seed)
+    curve = Curve(choose_watcher(quiet=not estimator.verbose))
+    objective = SeriesObjective(network, goal.loss)
+    outcome = fit(network, splits, recipe(estimator, len(samples), seed), objective=objective, watcher=curve)
+    return Trained(outcome.model, outcome.step, curve.losses)
+
+
+def recipe(estimator: Any, samples: int, seed: int) -> TrainingConfig:
+    """Return the recipe for this number of samples."""
+    batch_size = operator.index(estimator.batch_size)
+    if isinstance(estimator.max_steps, str):
+        if estimator.max_steps != "auto":
+            raise InputError(f"max_steps must be a number or 'auto', got {estimator.max_steps!r}.")
+        steps = min(max(FEWEST_STEPS, PASSES * samples // max(1, batch_size)), MOST_STEPS)
+    else:
+        steps = operator.index(estimator.max_steps)
+    return TrainingConfig(
+        task=type(estimator).__name__,
+        steps=steps,
+        evaluate_every=max(LOOK_STEPS, samples // max(1, batch_size)),
+        batch_size=batch_size,
+        learning_rate=float(estimator.learning_rate),
+        gradient_clip=model_values(estimator.model).get("gradient_clip"),
+        sign_freeze_epoch=0,
+        input_noise=float(estimator.input_noise),
+        patience=operator.index(estimator.n_iter_no_change) if estimator.early_stopping else None,
+        tolerance=float(estimator.tol),
+        seed=seed,
+    )
+
+
+def _splits(estimator: Any, samples: Split, goal: Goal, seed: int) -> Splits:
+    """Return the samples as a task, with the held-out ones as validation data."""
+    if estimator.early_stopping not in (True, False):
+        raise InputError(f"early_stopping must be True or False, got {estimator.early_stopping!r}.")
+    kept, held = np.arange(len(samples)), np.arange(0)
+    is_labelled = isinstance(goal, Labels)
+    if estimator.early_stopping:
+        strata = goal.targets.argmax(1).numpy() if is_labelled else None
+        if strata is not None and np.unique(strata, return_counts=True)[1].min() < 2:
+            strata = None  # a class with one sample cannot be split
+        kept, held = train_test_split(
+            kept, test_size=estimator.validation_fraction, stratify=strata, random_state=seed
+        )
+    train_part, validation = _rows(samples, np.sort(kept)), _rows(samples, np.sort(held))
+    return Splits(
+        type(estimator).__name__,
+        train_part,
+        validation,
+        validation,
+        samples.x.shape[1],
+        samples.x.shape[2],
+        goal.targets.shape[1],
+        metric="cross_entropy" if is_labelled else "mse",
+    )
+
+
+def _rows(samples: Split, index: NDArray[np.int64]) -> Split:
+    return Split(*samples.batch(torch.from_numpy(index)))
