@@ -33,7 +33,7 @@ def test_nested_fields_lists_and_none_are_read() -> None:
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ([], "must hold names with values"),
+        ([], "must hold names and values"),
         ({}, "it has no inner"),
         ({"inner": 3}, "inner must be"),
         ({"inner": {"size": True}}, "size must be int, got True"),

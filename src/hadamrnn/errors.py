@@ -41,7 +41,7 @@ def check_name(kind: str, name: str, known: Iterable[str]) -> None:
 
 
 def short(value: object) -> str:
-    """Return a value as an error shows it: on one line, cut where it is long."""
+    """Return a value as an error shows it: on one line, cut if it is long."""
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # an int of too many digits to print

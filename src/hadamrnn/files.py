@@ -1,7 +1,7 @@
 """Files that are written whole or not at all, and read with distrust.
 
-A reader here takes regular files of a bounded size alone, and whatever is wrong with one is an `InputError`
-of one line with the file's name. Start at `write_atomically` and `read_regular`.
+Readers take only regular files of a bounded size. Whatever is wrong with a file is an `InputError` of one
+line that names it. Start at `write_atomically` and `read_regular`.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ def check_regular(path: str | Path, limit: int) -> None:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"{path} cannot be read: {reason}. Check the path.") from error
     if not stat.S_ISREG(status.st_mode):
-        raise InputError(f"{path} must be a regular file, got a folder, pipe or device.")
+        raise InputError(f"{path} must be a regular file, got a folder, pipe or device. Name another.")
     if status.st_size > limit:
         raise InputError(f"{path} may take at most {limit:,} bytes, got {status.st_size:,}.")
 
 
 def read_json(path: str | Path, kind: str, version: int, advice: str) -> dict[str, Any]:
-    """Return the fields of a JSON file of ours, its format checked and taken off."""
+    """Return the fields of a JSON file that this package wrote, less its format, which is checked."""
     values = parse_json(read_regular(path), path)
     if not isinstance(values, dict):
-        raise InputError(f"{path} is damaged: it must hold names with values. {advice}")
+        raise InputError(f"{path} is damaged: it must hold names and values. {advice}")
     check_format(values, path, kind, (version,), advice)
     return {name: value for name, value in values.items() if name not in ("format", "version")}
 
@@ -132,7 +132,7 @@ def read_sealed(
 
 
 def one_line(error: object) -> str:
-    """Return the text of an error, on one line and not too long."""
+    """Return the text of an error on one line, cut if it is long."""
     return " ".join(str(error).split())[:200]
 
 
@@ -144,7 +144,7 @@ def _split(content: bytes, source: str | Path) -> tuple[dict[str, Any], bytes]:
     header = parse_json(content[8 : 8 + length], source)
     metadata = header.setdefault("__metadata__", {}) if isinstance(header, dict) else None
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise InputError(f"{source} is damaged: its header is none of a safetensors file.")
+        raise InputError(f"{source} is damaged: its header is not that of a safetensors file.")
     return header, content[8 + length :]
 
 

@@ -38,7 +38,7 @@ class Interrupted(KeyboardInterrupt):
 def raise_on_signals() -> None:
     """Let the first signal raise `Interrupted`, so that clean-up runs; the second ends the process at once.
 
-    So does a signal during an import: C modules turn an exception there into a traceback of their own.
+    A signal during an import ends it at once too: there C modules turn an exception into a traceback.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -58,7 +58,7 @@ def raise_on_signals() -> None:
 
 
 def restore_defaults() -> None:
-    """Let a signal kill the process, as the system has it: nothing is left to clean up."""
+    """Let a signal kill the process, as is the system's default: nothing is left to clean up."""
     for each in SIGNALS:
         signal.signal(each, signal.SIG_DFL)
 

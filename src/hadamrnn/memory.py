@@ -1,4 +1,4 @@
-"""How much memory there is, and a refusal in one line before a program asks for more."""
+"""How much memory there is, and a check before a program asks for more."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def check_memory(needed: int, what: str, way_out: str) -> None:
     present = memory_bytes()
     if needed > present:
         raise InputError(
-            f"{what} must fit into {present / 2**30:.1f} GB of memory, it needs about "
+            f"{what} must fit into {present / 2**30:.1f} GB of memory, but it needs about "
             f"{needed / 2**30:,.1f} GB. {way_out}"
         )

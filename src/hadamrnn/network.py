@@ -314,7 +314,7 @@ def read_network(values: object) -> Network:
     'one_hot'
     """
     if not isinstance(values, Mapping):
-        raise InputError(f"A network is described by names with values, got {short(values)}.")
+        raise InputError(f"A network is described by names and values, got {short(values)}.")
     fields = dict(values)
     if fields.pop("one_hot", False):
         fields["input_kind"] = "one_hot"
@@ -326,5 +326,5 @@ def read_network(values: object) -> Network:
     for name in fields:
         check_name("A field of a network", name, NETWORK_FIELDS)
     if not isinstance(fields.get("model_options", {}), Mapping):
-        raise InputError(f"model_options must be names with values, got {short(fields['model_options'])}.")
+        raise InputError(f"model_options must be names and values, got {short(fields['model_options'])}.")
     return Network(**fields)

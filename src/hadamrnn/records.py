@@ -1,7 +1,4 @@
-"""Dataclasses out of JSON: every field is there, no other is, and each has its type.
-
-Start at `from_json`.
-"""
+"""Dataclasses from JSON: every field must be there, no other, and each of its type. Start at `from_json`."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ def from_json(kind: type[T], values: object, source: str | Path) -> T:
     Point(at=(1.0, 2.5))
     """
     if not isinstance(values, dict):
-        raise InputError(f"{source} is damaged: it must hold names with values, got {short(values)}.")
+        raise InputError(f"{source} is damaged: it must hold names and values, got {short(values)}.")
     known = {each.name: each for each in dataclasses.fields(typing.cast(Any, kind))}
     for name in values.keys() - known.keys():
         raise InputError(f"{source} is damaged: it holds {short(name)}, which is not one of its fields.")

@@ -2,7 +2,7 @@
 
     epochs: Annotated[int, Range(1, 10**6)] | None = option(None, "passes through the training set")
 
-`coerce` holds a value to such a declaration, whether it comes from a file, a caller or the command
+`coerce` checks a value against such a declaration, whether it comes from a file, a caller or the command
 line; `read_text` first turns the text of a command line into a value. A refusal is one line.
 """
 
@@ -62,7 +62,7 @@ def field_types(owner: Any) -> dict[str, Any]:
 
 
 def hold_fields(instance: Any) -> None:
-    """Hold every field of a frozen dataclass to its declaration; for `__post_init__`."""
+    """Check and convert every field of a frozen dataclass by its declaration; for `__post_init__`."""
     types = field_types(type(instance))
     for each in dataclasses.fields(instance):
         value = coerce(each.name, getattr(instance, each.name), types[each.name])
@@ -136,7 +136,7 @@ def read_scalar(text: str) -> int | float | bool | str | None:
 
 
 def _coerce_items(name: str, value: object, item: Any) -> tuple[Any, ...]:
-    """Return the items of a list; a single value is a list of one, none an empty one, among numbers 0."""
+    """Return the items of a list. A single value is a list of one, none an empty list; an int none is 0."""
     items = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
     return tuple(0 if part is None and item is int else coerce(name, part, item) for part in items)
 

@@ -104,7 +104,7 @@ def test_a_corrupt_file_is_refused_with_both_checksums(public: DataFile, tmp_pat
     (tmp_path / "set.bin").write_bytes(b"other bytes")
     found = hashlib.sha256(b"other bytes").hexdigest()
 
-    with pytest.raises(InputError, match=f"set.bin is not.*{SHA256} expected, {found} found"):
+    with pytest.raises(InputError, match=f"set.bin must have .*{SHA256}, got {found}"):
         present(public, tmp_path)
 
 
@@ -141,7 +141,7 @@ def test_offline_the_error_names_file_checksum_home_and_place(public: DataFile, 
 
 
 def test_a_form_that_is_not_on_offer_says_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="not on offer"):
+    with pytest.raises(InputError, match="not offered"):
         fetch(DataFile(("compact.npz",), "https://home.example", sha256=SHA256), tmp_path)
 
 
@@ -179,7 +179,7 @@ def test_an_archive_in_the_data_folder_is_verified_then_unpacked(
     (cache / "set/Inner Folder/a.txt").unlink()
     (cache / "set/Inner Folder").rmdir()
     (tmp_path / "home/pack.zip").write_bytes(b"damaged")
-    with pytest.raises(InputError, match="expected"):
+    with pytest.raises(InputError, match="must have the published SHA-256"):
         fetch(file, tmp_path / "home")
 
 

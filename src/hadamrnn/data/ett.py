@@ -59,8 +59,7 @@ def load_etth2(data_dir: str | Path | None = None, *, look_back: Hours = 336, ho
 
 
 def _load(name: str, data_dir: str | Path | None, look_back: int, horizon: int) -> Splits:
-    path = present(COMPACT[name], data_dir) or fetch(ORIGINAL[name], data_dir)
-    raw = torch.from_numpy(read_table(path))
+    raw = torch.from_numpy(read_ett(name, data_dir))
     offset, scale = standardise(raw[None, : ENDS[0]])
     hours = (raw - offset) / scale
     starts = (0, ENDS[0] - look_back, ENDS[1] - look_back)
@@ -80,6 +79,11 @@ def _load(name: str, data_dir: str | Path | None, look_back: int, horizon: int) 
         scale=scale,
         raw_unit=raw_unit(raw[None, : ENDS[0]]),
     )
+
+
+def read_ett(name: str, data_dir: str | Path | None = None) -> NDArray[np.float32]:
+    """Return ETTh1 or ETTh2 as recorded, `(17420, 7)`: an hour a row, a channel of `CHANNELS` a column."""
+    return read_table(present(COMPACT[name], data_dir) or fetch(ORIGINAL[name], data_dir))
 
 
 def windows(hours: Tensor, look_back: int, horizon: int) -> Split:

@@ -22,7 +22,7 @@ from hadamrnn.errors import InputError
 
 TIMEOUT_SECONDS = 60
 _OFFLINE = ContextVar("offline", default=False)
-pooch.get_logger().setLevel("WARNING")  # what it would say of a download is said here, in one line
+pooch.get_logger().setLevel("WARNING")  # `download` prints one line itself
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def search_folders(data_dir: str | Path | None) -> list[Path]:
 
 
 def present(file: DataFile, data_dir: str | Path | None) -> Path | None:
-    """Return where `file` lies, verified, or None. A zip at hand is unpacked into the cache."""
+    """Return where `file` lies, verified, or None. A zip that is found is unpacked into the cache."""
     folders = search_folders(data_dir)
     for place in (folder / path for folder in folders for path in file.paths):
         if place.exists():
@@ -87,7 +87,7 @@ def present(file: DataFile, data_dir: str | Path | None) -> Path | None:
 
 @contextmanager
 def offline() -> Iterator[None]:
-    """Within this, a file that is not at hand is an error, not a download."""
+    """Make a missing file an error within this block, not a download."""
     token = _OFFLINE.set(True)
     try:
         yield
@@ -119,7 +119,7 @@ def fetch(file: DataFile, data_dir: str | Path | None) -> Path:
 def download(file: DataFile, target: Path) -> None:
     """Write the bytes at `file.url` to `target`: all of them, verified, or none."""
     if file.url is None:
-        raise FileNotFoundError("it is not on offer for download")
+        raise FileNotFoundError("it is not offered for download")
     if _OFFLINE.get():
         raise FileNotFoundError("downloads are off here")
     print(f"Downloading {file.name} from {file.url}", file=sys.stderr)
@@ -138,8 +138,8 @@ def verify(path: Path, file: DataFile) -> None:
     found = pooch.file_hash(path) if file.sha256 else None
     if found != file.sha256:
         raise InputError(
-            f"{path} is not the published file: SHA-256 {file.sha256} expected, {found} found. "
-            f"Replace it by the one from {file.home}."
+            f"{path} must have the published SHA-256 {file.sha256}, got {found}. "
+            f"Replace it with the file from {file.home}."
         )
 
 

@@ -3,7 +3,7 @@
     sst2   [PAD] ... [CLS] sentence [SEP]
     qqp    [PAD] ... [CLS] question [SEP] [SEP] question [SEP]
 
-128 pieces: the longer of two questions is cut first, [PAD] (id 0) fills up on the left; no `lengths`.
+128 pieces: the longer of two questions is cut first, [PAD] (id 0) fills the row on the left; no `lengths`.
 """
 
 from __future__ import annotations

@@ -105,7 +105,10 @@ def read_original(folder: Path) -> tuple[Windows, Windows]:
         tables = [read_numbers(signals / f"{channel}_{name}.txt") for channel in CHANNELS]
         counts = {len(table) for table in tables}
         if len(counts) > 1 or any(table.shape[1] != STEPS for table in tables):
-            raise InputError(f"The files in {signals} must have as many lines each, of {STEPS} numbers.")
+            raise InputError(
+                f"The files in {signals} must all have the same number of lines, of {STEPS} numbers each. "
+                "Unpack the published archive again."
+            )
         activity = read_numbers(folder / name / f"y_{name}.txt").astype(np.int64)
         subject = read_numbers(folder / name / f"subject_{name}.txt").astype(np.int64)
         return _checked(folder / name, np.stack(tables, axis=-1), activity.ravel(), subject.ravel())

@@ -21,7 +21,7 @@ Metric = Literal["accuracy", "cross_entropy", "mse"]
 CONSTANT = 1e-9
 RAW_LIMIT = (1 << 31) - 1
 UNIT_BITS = 12  # a raw unit is this many powers of two below the least deviation of a channel
-LEAST_BITS = 6  # and never fewer
+LEAST_BITS = 6  # or at least this many, where int32 could not reach the largest value otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ def rows(stored: Tensor, index: Tensor | slice) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """The square that a sequence of pixels is, and how to draw one like it.
+    """The square image behind a sequence of pixels, and how to draw one like it.
 
     Args:
         side: in pixels.

@@ -1,9 +1,8 @@
 """Calibration: how large do states, outputs, features and inputs get on training and validation data?
 
-The integer state covers [-alpha_h, alpha_h), so alpha_h must reach max|h| over every step of every sequence;
-likewise what a layer hands to the next, and what V sees. With a percentile below 100 each range reaches the
-largest value of that share of the sequences, and the rest may saturate: a finer grid for all, at the price
-of the outliers.
+The integer state covers [-alpha_h, alpha_h), so alpha_h must reach max|h| over every step of every sequence.
+The same holds for what the next layer reads, and for what V sees. With a percentile below 100 each range
+reaches the largest value of that share of the sequences; the others may saturate, and all get a finer grid.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from hadamrnn.nn.normalization import counted
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.quantization.config import PERCENTILE
 
-STATE_BYTES = 1 << 24  # of states that are held at once; beyond, malloc returns pages to the system
+STATE_BYTES = 1 << 24  # of states at once; above this, malloc returns pages to the system each time
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@
 
 The value of y is exactly the integer network's logits, its gradient the float network's. For a linear
 recurrence that is the straight-through gradient of every rounding at every step, because rounding counts
-as the identity and W does not change. Signs are held; U, V, the biases, an embedding and what normalisation
-learns move. Its statistics are constants of the integers, so f runs in evaluation mode.
+as the identity and W does not change. Signs are held; U, V, the biases, an embedding and the gains and
+offsets of normalisation learn. Its statistics are constants of the integers, so f runs in evaluation mode.
 """
 
 from __future__ import annotations

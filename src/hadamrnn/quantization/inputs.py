@@ -96,7 +96,7 @@ def embedding_fields(model: SequenceModel, coding: Coding) -> dict[str, Any]:
 
 
 def raw_fields(channels: int, raw: RawInputs | None, coding: Coding) -> dict[str, Any]:
-    """Return the encoding of raw sensor codes, where the device shall take them."""
+    """Return the encoding of raw sensor codes, where the device is to take them."""
     if raw is None:
         return {}
     scale = raw.scale if raw.levels is None else [1 / raw.levels] * channels

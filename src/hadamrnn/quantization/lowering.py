@@ -2,8 +2,8 @@
 
 The network (W, lambda b_i, lambda U, V / lambda, b_o) has the same outputs for every lambda > 0, layer by
 layer; each layer takes the lambda with which its codes need no multiplication (`layers`). alpha_i reaches the
-largest input, and a little further where max|h| then fills its range. Statistics of normalisation fold into
-gains and offsets between layers, into shifts and the bias before V (`readout`).
+largest input, and a little further where max|h| then fills its range. The statistics of normalisation become
+gains and offsets between layers, and shifts and a bias before V (`readout`).
 Start reading at `lower`.
 """
 
@@ -41,7 +41,7 @@ def lower(
         calibration: the ranges that `calibrate` found on training and validation data.
         activation_bits: p_a, of states and biases, 6..16.
         input_bits: p_i; by default exact for one-hot inputs (2) and levels (pixels: 9), else p_a.
-        raw: what raw sensor codes mean, if the device shall take them.
+        raw: what raw sensor codes mean, if the device is to take them.
         metadata: what else to keep with the model.
     """
     if activation_bits not in ACTIVATION_BITS:
@@ -67,7 +67,7 @@ def lower(
 
 
 def described(model: SequenceModel, recurrent: HadamRNN) -> Network:
-    """Return the description of a model, also of one that was put together by hand."""
+    """Return the description of a model, also of one that `build_model` did not make."""
     if model.network is not None:
         return model.network
     return replace(

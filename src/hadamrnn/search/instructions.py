@@ -37,7 +37,7 @@ def estimate(network: Network) -> int:
 
 
 def count(network: Network, model: IntegerModel | None = None) -> int | str:
-    """Return the counted instructions of a step, or why not; by default of a drawn model."""
+    """Return the counted instructions of a step, or why there is no count; by default of a drawn model."""
     found = try_measure(model or draw_model(network), target_named(BOARD))
     if isinstance(found, str):
         return found

@@ -34,7 +34,7 @@ __all__ = [
 
 Study = optuna.study.Study
 TERMS = "terms"  # the settings that all workers on a study share
-STARTUP_TRIALS = 5  # are not pruned
+STARTUP_TRIALS = 5  # that are never pruned
 WARMUP_PERCENT = 20  # of a training, before a trial may be pruned
 MASK = "***"
 # In a URL: the value of an option named like a password, and the text between the user and the last @.

@@ -57,7 +57,7 @@ class TrainingConfig:
     epochs: Annotated[int, Range(1, 10**6)] | None = option(None, "passes through the training set")
     steps: Count | None = option(None, "optimizer steps, in place of epochs")
     evaluate_every: Count | None = option(None, "steps between validations; none is once an epoch")
-    batch_size: Annotated[int, Range(1, 2**20)] = option(64, "samples a step and process")
+    batch_size: Annotated[int, Range(1, 2**20)] = option(64, "samples per step and process")
     balanced: bool = option(False, "draw every class equally often")
     learning_rate: Positive = option(1e-3, "of Adam, at the start")
     decay: Literal["none", "exponential", "cosine"] = option(
@@ -67,18 +67,22 @@ class TrainingConfig:
     adam_beta2: Between0And1 = option(
         0.999, "Adam's memory of squared gradients; less where the loss falls fast"
     )
-    weight_decay: NotNegative = option(0.0, "of AdamW: the share of a weight lost a step, times the rate")
+    weight_decay: NotNegative = option(
+        0.0, "of AdamW: the share of a weight that a step removes, times the rate"
+    )
     sign_learning_rate: NotNegative | None = option(None, "of the signs; none is the learning rate")
-    sign_freeze_epoch: NotNegative | None = option(None, "when signs stop: 0 holds them, none never")
+    sign_freeze_epoch: NotNegative | None = option(
+        None, "epoch at which signs stop learning: 0 holds them, none never"
+    )
     negative_signs: Share | None = option(
-        None, "share of the signs that start at -1; none draws every one. 0 makes W its own inverse"
+        None, "share of the signs that start at -1; none draws each sign. 0 makes W its own inverse"
     )
     input_noise: NotNegative = option(
-        0.0, "standard deviation of what is added to numbers, anew in each step"
+        0.0, "standard deviation of the noise added to inputs that are numbers, drawn for each step"
     )
     input_dropout: Dropout = option(0.0, "share of the input (numbers, or embedded words) that a step hides")
     time_shift: Annotated[int, Range(0, 10**6)] = option(
-        0, "steps by which numbers come earlier or later at most, anew for each row and step"
+        0, "most steps by which numbers come earlier or later, drawn for each row and step"
     )
     time_mask: Annotated[int, Range(0, 10**6)] = option(0, "widest band of steps that is hidden")
     channel_mask: Annotated[int, Range(0, MAX_SIZE)] = option(0, "widest band of channels that is hidden")
@@ -90,13 +94,14 @@ class TrainingConfig:
         None, "largest entry of U and of V, in root mean squares of its matrix; none does not clip"
     )
     weight_average: Between0And1 | None = option(
-        None, "keep an exponential average of the weights with this factor a step, as 0.999"
+        None, "keep an exponential average of the weights with this factor per step, as 0.999"
     )
     keep: Literal["best", "last"] = option(
         "best", "the weights that a run ends with: best by validation, or last"
     )
     patience: Count | None = option(
-        None, "validations without progress that end the run, counted once a cosine has fallen; none never"
+        None,
+        "validations without progress that end the run; with a cosine they count near its end. none never",
     )
     tolerance: NotNegative = option(0.0, "what the validation metric must gain to count as progress")
     seed: Seed = option(0, "of initial weights, order of samples and dropout")
@@ -184,18 +189,18 @@ def resolve_config(
 
 
 def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a file side by side; what the task says of the network is left to the task."""
+    """Return the settings of a file side by side; the network's inputs and outputs are left to the task."""
     network = values.get("network") or {}
     if not isinstance(network, Mapping):
-        raise InputError(f"network must be names with values, got {network!r}.")
+        raise InputError(f"network must be names and values, got {network!r}.")
     others = {name: value for name, value in values.items() if name != "network"}
     return {**{name: network[name] for name in NETWORK_NAMES if name in network}, **others}
 
 
 def _join(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both, `above` winning; to set epochs unsets steps and the other way round.
+    """Return both, `above` winning. Setting epochs unsets steps, and the other way round.
 
-    One width for all layers, or their number, takes the place of single widths.
+    One width for all layers, or their number, replaces the widths of single layers.
     """
     joined = {**below, **above}
     if above.keys() & {"hidden_size", "num_layers"}:
@@ -206,7 +211,7 @@ def _join(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("task_options", "model_options"):
         options = [layer.get(name) or {} for layer in (below, above)]
         if not all(isinstance(layer, Mapping) for layer in options):
-            raise InputError(f"{name} must be names with values, got {above[name]!r}.")
+            raise InputError(f"{name} must be names and values, got {above[name]!r}.")
         joined[name] = {**options[0], **options[1]}
     return joined
 
@@ -217,12 +222,12 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise InputError(f"{path} must hold names with values, as in `epochs: 10`, got {values!r:.60}.")
+        raise InputError(f"{path} must hold names and values, as in `epochs: 10`, got {values!r:.60}.")
     return {str(name): value for name, value in values.items()}
 
 
 def read_config(path: str | Path) -> TrainingConfig:
-    """Return the configuration that `write_config` wrote."""
+    """Return the configuration that `config_yaml` wrote."""
     values = read_yaml(path)
     check_names(values)
     if "task" not in values:
@@ -239,7 +244,7 @@ def config_yaml(config: TrainingConfig) -> bytes:
 
 
 def check_names(values: Mapping[str, object]) -> None:
-    """Refuse names that are no setting."""
+    """Refuse names that are not settings."""
     for name in values:
         if name != "network" and name not in SETTINGS:
             nearest = get_close_matches(str(name), SETTINGS, n=1, cutoff=0.0)[0]

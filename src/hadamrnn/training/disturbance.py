@@ -1,7 +1,7 @@
-"""What training does to its inputs so that a network does not learn them by heart. Start at `disturb`.
+"""Random changes of the training inputs, so that a network does not learn them by heart. Start at `disturb`.
 
 Every draw comes from the generator of the step, so a resumed run sees the same inputs. Validation and test
-see theirs as they are.
+inputs are never changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ OF_NUMBERS = ("input_noise", "time_shift", "time_mask", "channel_mask", "channel
 def check_disturbance(config: TrainingConfig, splits: Splits) -> None:
     """Refuse settings that do not suit the task's inputs."""
     if config.input_dropout and splits.one_hot:
-        raise InputError("input_dropout hides numbers or embedded words, and these ids are one-hot.")
+        raise InputError(
+            f"input_dropout hides numbers or embedded words, and the ids of {splits.task} are one-hot. "
+            "Leave it out."
+        )
     for name in OF_NUMBERS:
         if getattr(config, name) and splits.vocabulary_size is not None:
             raise InputError(f"{name} changes numbers, and the task {splits.task} has ids. Leave it out.")

@@ -1,8 +1,8 @@
 """Random draws from a generator of the run's own.
 
-torch's modules draw their weights, and dropout its masks, from one generator that all threads share.
+torch draws the weights of modules, and the masks of dropout, from one generator that all threads share.
 `Draws` gives them another one. It acts only on the thread that enters it, so runs in several threads do not
-disturb each other, and the caller's random stream is left alone.
+disturb each other, and the caller's random stream stays as it was.
 """
 
 from __future__ import annotations

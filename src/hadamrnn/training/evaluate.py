@@ -1,7 +1,7 @@
 """Metrics of a model over a split.
 
 accuracy        share of samples whose largest logit (binary: its sign) is the label's
-cross_entropy   mean over samples and steps, in float64: in float32 a gap of 17 already gives 0
+cross_entropy   mean over samples and steps, in float64: in float32 a gap of 17 between logits gives 0
 mse             mean squared error over samples and targets
 """
 
@@ -43,7 +43,7 @@ def evaluate(model: Predictor, split: Split, metric: Metric) -> float:
             total += float((logits.double() - target.reshape(logits.shape)).square().sum())
             count += logits.numel()
     if count == 0:
-        raise InputError("A metric needs at least one sample, this split is empty.")
+        raise InputError("A metric needs at least one sample, and this split is empty.")
     return total / count
 
 

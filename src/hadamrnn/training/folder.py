@@ -58,7 +58,7 @@ class TaskFacts:
         sizes = {len(each) for each in (self.offset, self.scale) if each is not None}
         finite = all(math.isfinite(value) for value in (*(self.offset or ()), *(self.scale or ())))
         if len(sizes) > 1 or not finite or 0 in (self.scale or ()):
-            raise InputError("offset and scale must be as many finite numbers each, no scale of them 0.")
+            raise InputError("offset and scale must be the same number of finite values, no scale of them 0.")
 
     @staticmethod
     def of(splits: Splits) -> TaskFacts:
@@ -121,7 +121,9 @@ class RunFolder:
         """Return the run at `path`."""
         path = Path(path)
         if not (path / "config.yaml").is_file() or not (path / "run.json").is_file():
-            raise InputError(f"{path} must be a run folder, with config.yaml and run.json in it.")
+            raise InputError(
+                f"{path} must be a run folder, with config.yaml and run.json in it. hadamrnn train makes one."
+            )
         advice = "Use the release of hadamrnn that wrote it."
         values = read_json(path / "run.json", FORMAT, FORMAT_VERSION, advice)
         record = from_json(Record, values, path / "run.json")
@@ -184,7 +186,7 @@ class RunFolder:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Turn a full disk into one line that says which checkpoint is intact."""
+        """Turn an error of the disk, such as a full one, into a line that says which checkpoint is intact."""
         try:
             yield
         except OSError as error:

@@ -37,7 +37,7 @@ def read_arrays(path: Path, folder: RunFolder, labelled: bool) -> dict[str, NDAr
     }
     if not labelled:
         reading |= {"label": None}
-    if reading.get("group") not in ("file", "folder"):  # who was recorded matters only where parts are cut
+    if reading.get("group") not in ("file", "folder"):  # groups in a column matter only for training's parts
         reading |= {"group": "file"}
     windows = read_recordings(path, **reading, labelled=labelled)
     arrays: dict[str, NDArray[np.generic]] = {"x": windows.x, "file": windows.files, "row": windows.starts}

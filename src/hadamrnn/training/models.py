@@ -18,8 +18,7 @@ from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.draws import Draws
 
-# Samples of the training part whose states thresholds are quantiles of.
-THRESHOLD_SAMPLES = 64
+THRESHOLD_SAMPLES = 64  # of the training part; thresholds are quantiles of their states
 
 
 def task_network(config: TrainingConfig, splits: Splits) -> Network:

@@ -24,8 +24,8 @@ HELD: Values = {"sign_freeze_epoch": 0.0}
 # The paper's way: signs learn with the rest, all the time.
 LEARNT: Values = {"sign_freeze_epoch": None}
 # For tasks in which words matter more than their positions: without negative signs W^2 = I, so half of the
-# states sum words at any position. Words begin near zero, so that rare ones add no noise; some are hidden. A
-# bias would add up over the padding, by less than half a code per step, which an integer network rounds away.
+# states sum words at any position. Embeddings start near zero, so that rare words add no noise; some words
+# are hidden. A bias would add up over the padding, by less than half a code per step: integers round it away.
 BAG: Values = {"negative_signs": 0.0, "input_bias": False, "embedding_scale": 0.02, "input_dropout": 0.3}
 
 PAPER_MNIST: Values = {
@@ -77,9 +77,9 @@ BEST_IOT: Values = {
     "weight_average": 0.99,
     "input_dropout": 0.3,
 }
-# Beyond the paper: layers that forget at several paces, normalised in between, of which V sees the mean and
-# the maximum over all steps. On UCI HAR's held-out people (27 to 30) two layers of 64 units gain 2 points by
-# the maximum; a third layer, one layer of 256 units, noise and random gains and offsets gain nothing.
+# Beyond the paper: layers that forget at several rates, normalised in between; V sees the mean and the
+# maximum over all steps. On UCI HAR's held-out people (27 to 30) the maximum gains two layers of 64 units 2
+# points; a third layer, one layer of 256 units, noise, and random gains and offsets gain nothing.
 STACK: Values = {
     "num_blocks": 8,
     "leak": (1, 2, 3, 4, 5, 6),

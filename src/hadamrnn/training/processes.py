@@ -36,7 +36,7 @@ class Processes:
         return value
 
     def agree(self, wish: bool, step: int) -> bool:
-        """Return whether any process has the wish after `step` steps; all get the same answer."""
+        """Return whether any process wishes it after `step` steps; all get the same answer."""
         return wish
 
 

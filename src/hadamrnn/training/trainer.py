@@ -27,7 +27,7 @@ from hadamrnn.training.processes import Processes
 from hadamrnn.training.progress import MetricsRow
 from hadamrnn.training.schedule import Schedule, epoch_order
 
-STATISTICS_BATCHES = 8  # that statistics are taken of before a validation
+STATISTICS_BATCHES = 8  # over which the statistics of a validation are computed
 
 Groups = dict[str, dict[str, Tensor]]
 
@@ -138,7 +138,7 @@ class Trainer:
         return value
 
     def validate(self) -> tuple[MetricsRow, bool]:
-        """Return the row that ends here and whether its model is the best so far (or any is kept)."""
+        """Return the row that ends here, and whether its model is kept, as the best or the last so far."""
         counters, schedule = self.counters, self.schedule
         try:
             check_finite(self.model)
@@ -218,10 +218,10 @@ class Trainer:
 
     @torch.no_grad()
     def _refresh_statistics(self, model: SequenceModel) -> None:
-        """Take the running statistics of a normalised model anew, of its weights as they are now.
+        """Compute the running statistics of a normalised model again, for its weights as they are now.
 
-        A feature's mean may be many times its spread: after one more step of the optimizer, or in an average
-        of the weights, statistics of the weights before are wrong.
+        A feature's mean may be many times its spread. So the statistics of earlier weights are wrong after
+        one more step of the optimizer, or for an average of the weights.
         """
         moments = [module for module in model.modules() if isinstance(module, RunningMoments)]
         if not moments:
