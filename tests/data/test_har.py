@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from hadamrnn.data import Splits, load_task
-from hadamrnn.data.har import CHANNELS, VALIDATION_SUBJECTS, read_compact, read_original
+from hadamrnn.data.har import CHANNELS, PEOPLE, read_compact, read_original
 from hadamrnn.errors import InputError
 
 ACTIVITY = {"train": [1, 2, 3, 4, 5, 6], "test": [6, 5]}
@@ -113,7 +113,7 @@ def test_uci_hars_compact_form_has_its_bytes(real_data: str) -> None:
 
     assert np.bincount(train.activity).tolist() == [0, 1226, 1073, 986, 1286, 1374, 1407]
     assert np.bincount(test.activity).tolist() == [0, 496, 471, 420, 491, 532, 537]
-    assert set(VALIDATION_SUBJECTS) < set(train.subject.tolist())
+    assert sorted(sum(PEOPLE, ())) == sorted(set(train.subject.tolist()))
     assert not set(train.subject.tolist()) & set(test.subject.tolist())
     digests = [
         hashlib.sha256(part.x.tobytes() + part.activity.tobytes() + part.subject.tobytes()).hexdigest()[:16]
@@ -132,3 +132,18 @@ def test_har6_has_the_published_counts_and_no_person_twice(real_splits: Callable
     assert counts[2].tolist() == [496, 471, 420, 491, 532, 537]
     two = real_splits("har2")
     assert torch.equal(two.train.x, splits.train.x) and len(splits.class_names) == splits.output_size == 6
+
+
+def test_every_group_of_people_can_be_left_out_and_none_trains_on_all(tmp_path: Path) -> None:
+    write_original(tmp_path / "UCI HAR Dataset")
+
+    sizes = [
+        (len(splits.train), len(splits.validation))
+        for splits in (load_task("har6", tmp_path, left_out=left_out) for left_out in (1, 5, None))
+    ]
+
+    assert sizes == [(3, 3), (3, 3), (6, 3)]
+    with pytest.raises(InputError, match=r"people \(7, 8, 11, 14\) and others"):
+        load_task("har6", tmp_path, left_out=2)
+    with pytest.raises(InputError, match=r"left_out must lie in 1\.\.5"):
+        load_task("har6", tmp_path, left_out=6)

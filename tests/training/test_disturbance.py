@@ -8,17 +8,26 @@ import pytest
 import torch
 from torch import Tensor
 
-from hadamrnn.data import Splits
+from hadamrnn.data.splits import Split, Splits
 from hadamrnn.errors import InputError
 from hadamrnn.training.config import make_config
 from hadamrnn.training.disturbance import OF_NUMBERS, check_disturbance, disturb
 
-RAMP = torch.arange(1.0, 21.0)[None, :, None].repeat(300, 1, 4)  # (batch, time, channels), never zero
+RAMP = torch.arange(1.0, 21.0)[None, :, None].repeat(300, 1, 6)  # (batch, time, channels), never zero
+OFFSET, SCALE = torch.linspace(-1.0, 1.0, 6), torch.linspace(0.5, 2.0, 6)
+
+
+def sensors(device_channels: int = 3) -> Splits:
+    """Return a task of six standardised channels."""
+    none = Split(RAMP[:0], None)
+    return Splits(
+        "digits", none, none, none, 20, 6, 1, offset=OFFSET, scale=SCALE, device_channels=device_channels
+    )
 
 
 def disturbed(x: Tensor, seed: int = 0, **settings: Any) -> Tensor:
     config = make_config(task="digits", epochs=1, **settings)
-    return disturb(x, config, torch.Generator().manual_seed(seed))
+    return disturb(x, config, sensors(), torch.Generator().manual_seed(seed))
 
 
 def test_without_settings_inputs_stay_as_they_are() -> None:
@@ -75,3 +84,42 @@ def test_one_hot_ids_cannot_be_disturbed(name: str, copy_task: Splits) -> None:
     config = make_config(task="copy", epochs=1, **{name: 0.1 if name == "input_dropout" else 1})
     with pytest.raises(InputError, match=name):
         check_disturbance(config, copy_task)
+
+
+def test_a_rotation_turns_all_vectors_of_a_device_alike_and_keeps_their_lengths() -> None:
+    config = make_config(task="digits", epochs=1, rotation=40)
+    raw = torch.randn(2000, 5, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    x = (raw - OFFSET.double()) / SCALE.double()
+
+    def turned(device_channels: int) -> Tensor:
+        y = disturb(x, config, sensors(device_channels), torch.Generator().manual_seed(1))
+        return (y * SCALE.double() + OFFSET.double()).reshape(2000, 5, 2, 3)
+
+    vectors = raw.reshape(2000, 5, 2, 3)
+    one, two = turned(6), turned(3)
+    for after in (one, two):
+        torch.testing.assert_close(after.norm(dim=-1), vectors.norm(dim=-1))
+        products = (after[:, 0] * after[:, 1]).sum(-1)
+        torch.testing.assert_close(products, (vectors[:, 0] * vectors[:, 1]).sum(-1))
+    dots = [
+        (vectors[:, :, 0] * vectors[:, :, 1]).sum(-1),
+        *((y[:, :, 0] * y[:, :, 1]).sum(-1) for y in (one, two)),
+    ]
+    torch.testing.assert_close(dots[0], dots[1])
+    assert not torch.allclose(dots[0], dots[2])
+
+
+def test_the_angle_of_a_rotation_has_its_standard_deviation() -> None:
+    config = make_config(task="digits", epochs=1, rotation=10)
+    raw = torch.eye(3)[None, :, :].repeat(4000, 1, 2)
+    y = disturb((raw - OFFSET) / SCALE, config, sensors(6), torch.Generator().manual_seed(1))
+    turns = (y * SCALE + OFFSET)[:, :, :3]
+    cosine = (turns.diagonal(dim1=1, dim2=2).sum(-1) - 1) / 2
+
+    assert float(cosine.clamp(-1, 1).acos().rad2deg().square().mean().sqrt()) == pytest.approx(10, rel=0.05)
+
+
+def test_a_rotation_is_refused_where_channels_are_no_axes() -> None:
+    config = make_config(task="digits", epochs=1, rotation=10)
+    with pytest.raises(InputError, match="does not say which channels are the axes of one"):
+        check_disturbance(config, sensors(0))

@@ -17,7 +17,7 @@ from hadamrnn.data.splits import Splits, standardised
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range
 
-STEPS, CHANNELS = 125, 45
+STEPS, CHANNELS, DEVICES = 125, 45, 5  # a device has an accelerometer, a gyroscope and a magnetometer
 PEOPLE = (1, 2, 3, 4, 5, 6, 7, 8)
 HALF = 4
 ACTIVITIES = (
@@ -89,7 +89,8 @@ def load_dsa19(
         f"{_listed(others)} test: the paper does not name its split"
     )
     read = _reader(data_dir)
-    return standardised("dsa19", (read(training), read((held,)), read(others)), ACTIVITIES, note=note)
+    parts = (read(training), read((held,)), read(others))
+    return standardised("dsa19", parts, ACTIVITIES, device_channels=CHANNELS // DEVICES, note=note)
 
 
 def _listed(people: tuple[int, ...]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -15,13 +15,16 @@ from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.samples import read_numbers
 from hadamrnn.data.splits import Splits, standardised
 from hadamrnn.errors import InputError
+from hadamrnn.settings import Range
 
 CHANNELS = tuple(f"{kind}_{axis}" for kind in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")
 STEPS = 128
 ACTIVITIES = ("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "laying")  # 1 to 6
 GROUP = (2, 4, 6)  # of HAR-2
-# Windows overlap by half, so validation holds out people: the last four of the 21 for training.
-VALIDATION_SUBJECTS = (27, 28, 29, 30)
+# Windows overlap by half, so validation holds out people: one of these groups of the 21 for training.
+PEOPLE = ((1, 3, 5, 6), (7, 8, 11, 14), (15, 16, 17, 19), (21, 22, 23, 25, 26), (27, 28, 29, 30))
+LAST_PEOPLE = len(PEOPLE)
+LeftOut = Annotated[int, Range(1, LAST_PEOPLE)] | None
 
 ORIGINAL = DataFile(
     paths=("uci_har/UCI HAR Dataset", "UCI HAR Dataset"),
@@ -45,36 +48,56 @@ class Windows(NamedTuple):
     subject: NDArray[np.int64]
 
 
-def load_har2(data_dir: str | Path | None = None) -> Splits:
+def load_har2(data_dir: str | Path | None = None, *, left_out: LeftOut = LAST_PEOPLE) -> Splits:
     """Return HAR-2, channels standardised with the statistics of the training part.
 
-    Label 1: sitting, laying or walking upstairs. Test is UCI's (nine people), validation four of the
-    people in UCI's training part.
+    Label 1: sitting, laying or walking upstairs. Test is UCI's (nine people).
+
+    Args:
+        left_out: which of the five groups `PEOPLE` is kept for validation. None trains on all; the last
+            group is then validated on though it was trained on, so its figure chooses nothing.
     """
     names = ("standing, walking or downstairs", "sitting, laying or upstairs")
-    parts = _parts(data_dir, lambda activity: np.isin(activity, GROUP).astype(np.int64))
-    return standardised("har2", parts, names, output_size=1)
+    parts = _parts(data_dir, left_out, lambda activity: np.isin(activity, GROUP).astype(np.int64))
+    return standardised(
+        "har2", parts, names, output_size=1, device_channels=len(CHANNELS), note=_note(left_out)
+    )
 
 
-def load_har6(data_dir: str | Path | None = None) -> Splits:
-    """Return UCI HAR with its six activities; parts and channels as in HAR-2."""
-    return standardised("har6", _parts(data_dir, lambda activity: activity - 1), ACTIVITIES)
+def load_har6(data_dir: str | Path | None = None, *, left_out: LeftOut = LAST_PEOPLE) -> Splits:
+    """Return UCI HAR with its six activities; parts, channels and `left_out` as in HAR-2."""
+    parts = _parts(data_dir, left_out, lambda activity: activity - 1)
+    return standardised("har6", parts, ACTIVITIES, device_channels=len(CHANNELS), note=_note(left_out))
 
 
 def _parts(
-    data_dir: str | Path | None, label: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    data_dir: str | Path | None, left_out: int | None, label: Callable[[NDArray[np.int64]], NDArray[np.int64]]
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Return raw signals and labels of training, validation and test."""
     train, test = read_har(data_dir)
-    held_out = np.isin(train.subject, VALIDATION_SUBJECTS)
+    people = PEOPLE[(left_out or LAST_PEOPLE) - 1]
+    held_out = np.isin(train.subject, people)
     if held_out.all() or not held_out.any():
-        raise InputError(f"UCI HAR's training part must hold people {VALIDATION_SUBJECTS} and others.")
+        raise InputError(f"UCI HAR's training part must hold people {people} and others.")
 
     def part(windows: Windows, rows: NDArray[np.bool_]) -> tuple[Tensor, Tensor]:
         return torch.from_numpy(windows.x[rows]), torch.from_numpy(label(windows.activity[rows]))
 
+    kept = np.ones_like(held_out) if left_out is None else ~held_out
     everybody = np.ones(len(test.x), np.bool_)
-    return part(train, ~held_out), part(train, held_out), part(test, everybody)
+    return part(train, kept), part(train, held_out), part(test, everybody)
+
+
+def _note(left_out: int | None) -> str:
+    """Say where validation is not the usual one.
+
+    >>> _note(2), _note(LAST_PEOPLE)
+    ('people 7, 8, 11, 14 validation', '')
+    """
+    if left_out is None:
+        return "all of UCI's training people train, the validation people among them"
+    people = ", ".join(map(str, PEOPLE[left_out - 1]))
+    return "" if left_out == LAST_PEOPLE else f"people {people} validation"
 
 
 def read_har(data_dir: str | Path | None = None) -> tuple[Windows, Windows]:

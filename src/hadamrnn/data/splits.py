@@ -111,6 +111,8 @@ class Splits:
         offset, scale: `(input_size,)` where inputs were standardised: x = (value - offset) / scale,
             kept so that an integer network can take raw sensor values.
         raw_unit: the value of one raw code r of the sensor, value = r raw_unit; see `raw_unit`.
+        device_channels: channels of one motion sensor, vectors x, y, z one after the other; 0 where inputs
+            are no such vectors.
         note: what a report must say beside a figure, empty if nothing.
         options: the loader's options with what it decided filled in; a run keeps them in place of its own.
         assumptions: lines on what was read and decided, for people.
@@ -132,6 +134,7 @@ class Splits:
     offset: Tensor | None = None
     scale: Tensor | None = None
     raw_unit: float | None = None
+    device_channels: int = 0
     note: str = ""
     options: dict[str, object] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
@@ -173,6 +176,7 @@ def standardised(
     class_names: tuple[str, ...],
     *,
     output_size: int | None = None,
+    device_channels: int = 0,
     note: str = "",
 ) -> Splits:
     """Return labelled recordings, channels standardised with the statistics of the training part.
@@ -196,6 +200,7 @@ def standardised(
         offset=offset,
         scale=scale,
         raw_unit=raw_unit(raw),
+        device_channels=device_channels,
         note=note,
     )
 

@@ -88,6 +88,9 @@ class TrainingConfig:
     channel_mask: Annotated[int, Range(0, MAX_SIZE)] = option(0, "widest band of channels that is hidden")
     channel_gain: NotNegative = option(0.0, "standard deviation of the logarithm of each channel's gain")
     channel_offset: NotNegative = option(0.0, "standard deviation of what each channel is moved by")
+    rotation: NotNegative = option(
+        0.0, "standard deviation, in degrees, of how every sensor is turned about an axis drawn anew"
+    )
     embedding_scale: Positive = option(1.0, "standard deviation of the embedding at the start")
     gradient_clip: Positive | None = option(None, "largest norm of the gradient; none does not clip")
     weight_clip: Annotated[float, Range(1, 3e38, "(]")] | None = option(

@@ -6,15 +6,25 @@ inputs are never changed.
 
 from __future__ import annotations
 
+import math
+
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
 from hadamrnn.training.config import TrainingConfig
 
 # Settings that change numbers and mean nothing for ids.
-OF_NUMBERS = ("input_noise", "time_shift", "time_mask", "channel_mask", "channel_gain", "channel_offset")
+OF_NUMBERS = (
+    "input_noise",
+    "time_shift",
+    "time_mask",
+    "channel_mask",
+    "channel_gain",
+    "channel_offset",
+    "rotation",
+)
 
 
 def check_disturbance(config: TrainingConfig, splits: Splits) -> None:
@@ -27,19 +37,28 @@ def check_disturbance(config: TrainingConfig, splits: Splits) -> None:
     for name in OF_NUMBERS:
         if getattr(config, name) and splits.vocabulary_size is not None:
             raise InputError(f"{name} changes numbers, and the task {splits.task} has ids. Leave it out.")
+    if config.rotation and not splits.device_channels:
+        raise InputError(
+            f"rotation turns sensors, and the task {splits.task} does not say which channels are the axes of "
+            "one. Leave it out."
+        )
 
 
-def disturb(x: Tensor, config: TrainingConfig, generator: Generator) -> Tensor:
+def disturb(x: Tensor, config: TrainingConfig, splits: Splits, generator: Generator) -> Tensor:
     """Return a batch `(batch, time, channels)` of numbers, or ids `(batch, time)`, as a step sees it.
 
     Hidden words become padding. Of numbers, each row by its own draw:
 
         x_t,c -> gain_c x_(t-s),c + offset_c + noise_t,c,   then 0 in a band of steps and one of channels
+
+    A rotation comes before: it turns every device about an axis of its own.
     """
     share = config.input_dropout
     if not x.is_floating_point():
         return x.masked_fill(torch.rand(x.shape, generator=generator) < share, 0) if share else x
     rows, _, channels = x.shape
+    if config.rotation:
+        x = _turned(x, config.rotation, splits, generator)
     if config.time_shift:
         x = _shifted(x, config.time_shift, generator)
     if config.channel_gain:
@@ -59,6 +78,25 @@ def disturb(x: Tensor, config: TrainingConfig, generator: Generator) -> Tensor:
 
 def _normal(shape: tuple[int, ...], like: Tensor, generator: Generator) -> Tensor:
     return torch.randn(shape, generator=generator, dtype=like.dtype)
+
+
+def _turned(x: Tensor, degrees: float, splits: Splits, generator: Generator) -> Tensor:
+    """Return rows whose devices were worn differently: all vectors of a device turn alike.
+
+        v -> exp(angle [axis]_x) v,   the angle normal with this standard deviation, the axis uniform
+
+    Vectors are triples of channels in the sensor's own units, so standardised inputs are taken back first.
+    """
+    assert splits.offset is not None and splits.scale is not None
+    offset, scale = splits.offset.to(x), splits.scale.to(x)
+    devices = x.shape[-1] // splits.device_channels
+    axis = nn.functional.normalize(_normal((len(x), devices, 3), x, generator), dim=-1)
+    angle = math.radians(degrees) * _normal((len(x), devices, 1), x, generator)
+    basis = torch.eye(3, dtype=x.dtype).expand(len(x), devices, 3, 3)
+    turns = torch.linalg.matrix_exp(torch.linalg.cross((angle * axis)[:, :, None, :].expand_as(basis), basis))
+    vectors = (x * scale + offset).reshape(*x.shape[:2], devices, -1, 3)
+    turned = torch.einsum("ntdvi,ndij->ntdvj", vectors, turns)
+    return (turned.reshape(x.shape) - offset) / scale
 
 
 def _shifted(x: Tensor, largest: int, generator: Generator) -> Tensor:

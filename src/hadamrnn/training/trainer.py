@@ -274,7 +274,7 @@ class Trainer:
         return loss
 
     def _disturb(self, x: Tensor) -> Tensor:
-        return disturb(self._cast(x), self.config, self._draws.generator)
+        return disturb(self._cast(x), self.config, self.splits, self._draws.generator)
 
     @torch.no_grad()
     def _clip_weights(self) -> None:
