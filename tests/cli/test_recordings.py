@@ -19,7 +19,7 @@ from hadamrnn.data.har import ACTIVITIES, CHANNELS, read_har
 from tests.conftest import Command
 
 PEOPLE, WINDOWS = 8, 16  # and so many windows of each activity
-SMALL = ("--epochs", 15, "--hidden-size", 64, "--learning-rate", "3e-3", "--threads", 1)
+SMALL = ("--epochs", 8, "--threads", 1)
 
 
 read_once = functools.cache(read_har)

@@ -137,8 +137,8 @@ PRESETS: dict[str, dict[str, Values]] = {
         "etth1": {"hidden_size": 128, "num_blocks": 16, "epochs": 5},
         "etth2": {"hidden_size": 128, "num_blocks": 16, "epochs": 5},
         "digits": {"hidden_size": 64, "epochs": 40, "batch_size": 32, "learning_rate": 3e-3},
-        "npz": {"hidden_size": 64, "epochs": 20, "batch_size": 32, "learning_rate": 3e-3},
-        "recordings": {"hidden_size": 256, "num_blocks": 16, "epochs": 20},
+        "npz": {**STACK_HAR, "batch_size": 32, "epochs": 20},
+        "recordings": {**STACK_HAR, "stride": 2, "batch_size": 32},
     },
     "best": {
         "*": {"decay": "cosine", "learning_rate": 1e-3, **HELD},
@@ -155,8 +155,8 @@ PRESETS: dict[str, dict[str, Values]] = {
         "etth1": {**BEST_IOT, "num_blocks": 16, "epochs": 10},
         "etth2": {**BEST_IOT, "num_blocks": 16, "epochs": 10},
         "digits": {"hidden_size": 128, "epochs": 100, "batch_size": 32, "learning_rate": 2e-3},
-        "npz": {"hidden_size": 128, "epochs": 60, "batch_size": 32},
-        "recordings": {**BEST_IOT, "num_blocks": 16},
+        "npz": {**STACK_HAR, "batch_size": 32, "epochs": 40},
+        "recordings": {**STACK_HAR, "batch_size": 32, "epochs": 20},
     },
 }
 
