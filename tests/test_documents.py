@@ -123,6 +123,21 @@ def test_a_cell_of_the_sites_tables_carries_the_head_of_its_column() -> None:
     )
 
 
+def test_the_figures_that_speak_against_this_are_of_the_results() -> None:
+    rows = (ROOT / "RESULTS.md").read_text().splitlines()
+    measured = [
+        (accuracy, size)
+        for accuracy, size, source in re.findall(
+            r"(\d+\.\d+) % in ([\d.]+) kB( \(published)?", (ROOT / "docs" / "when-not.md").read_text()
+        )
+        if not source
+    ]
+
+    assert len(measured) >= 4
+    for accuracy, size in measured:
+        assert any(accuracy in row and size in row for row in rows), (accuracy, size)
+
+
 def test_every_guarantee_of_the_readme_names_tests_that_exist() -> None:
     text = DOCUMENTS[0].read_text()
     table = text.partition("| guarantee |")[2].partition("\n\n")[0]

@@ -40,13 +40,14 @@ RIVAL_SIZES = (128, 512)
 INTRODUCTION = """\
 # On microcontrollers
 
-Written by `hadamrnn bench edge --out docs/edge.md`; do not edit. 4-bit weights, packed; 12-bit states;
-`gcc -O2`. Flash is the bytes of code and constants of the network's object, RAM its state struct and work
-buffers, stack that of a step. A step is counted without its read-out: executed instructions in QEMU
-(they are not cycles), cycles of the ATmega328P in simavr. Every HadamRNN row passed its self-test on
-the target, bit for bit. The dense binary product holds hidden size squared bits and makes as many
-additions; it and the GRU cell leave out the read-out, the former its input as well.
+4-bit weights, packed; 12-bit states; `gcc -O2`. Flash is the bytes of code and constants of the
+network's object, RAM its state struct and work buffers, stack that of a step. A step is counted without
+its read-out: executed instructions in QEMU (they are not cycles), cycles of the ATmega328P in simavr.
+Every HadamRNN row passed its self-test on the target, bit for bit. The dense binary product holds hidden
+size squared bits and makes as many additions; it and the GRU cell leave out the read-out, the former its
+input as well.
 """
+ORIGIN = "Written by `hadamrnn bench edge --out docs/edge.md`; do not edit."
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def edge_page(rows: list[EdgeRow], left_out: list[str]) -> str:
         lines += [f"## {target.name}", "", grid_markdown(grid, numbers=6), ""]
     if left_out:
         lines += ["## Left out", "", *(f"- {line}" for line in left_out), ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, ORIGIN, ""])
 
 
 def _cells(row: EdgeRow) -> tuple[Cell, ...]:

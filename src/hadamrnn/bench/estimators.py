@@ -38,18 +38,18 @@ HADAMRNN = "HadamRNN 256"
 INTRODUCTION = """\
 # The estimators on small sets of real series
 
-Written by `hadamrnn bench estimators --out docs/estimators.md`; do not edit. `HadamRNNClassifier()` with
-default settings (256 units, 4-bit weights) beside a float32 GRU of 32 units, trained by the same loop,
-sktime's MiniRocket with its ridge classifier, and logistic regression on the values of a series, on the
-published training and test parts. Accuracies are means over {seeds} seeds, with the worst and the best.
-Integer is the network of 12-bit states that C runs, on raw inputs. Bytes are those of the weights: biases
-of 12 bits for HadamRNN, 32 bits for everything else; MiniRocket's features are computed, not stored.
-Training is the mean CPU time of `fit`, on one thread. Majority is the accuracy of always answering the most
-frequent class of the training part. MiniRocket and logistic regression read shorter series with zeros at
-their end.
+`HadamRNNClassifier()` with default settings (256 units, 4-bit weights) beside a float32 GRU of 32 units,
+trained by the same loop, sktime's MiniRocket with its ridge classifier, and logistic regression on the
+values of a series, on the published training and test parts. Accuracies are means over {seeds} seeds,
+with the worst and the best. Integer is the network of 12-bit states that C runs, on raw inputs. Bytes
+are those of the weights: biases of 12 bits for HadamRNN, 32 bits for everything else; MiniRocket's
+features are computed, not stored. Training is the mean CPU time of `fit`, on one thread. Majority is the
+accuracy of always answering the most frequent class of the training part. MiniRocket and logistic
+regression read shorter series with zeros at their end.
 
 {verdict}
 """
+ORIGIN = "Written by `hadamrnn bench estimators --out docs/estimators.md`; do not edit."
 
 Series = list[NDArray[np.float64]]
 Part = tuple[Series, NDArray[Any]]
@@ -183,7 +183,8 @@ def estimators_page(rows: list[EstimatorRow], seeds: int, left_out: list[str]) -
     header = ("set", "classifier", "accuracy", "worst to best", "integer", "majority", "bytes", "training")
     grid = Grid(header, tuple(tuple(map(Cell, _texts(row))) for row in rows))
     findings = "\n".join([verdict(rows), *(f"\nLeft out: {line}." for line in left_out)])
-    return "\n".join([INTRODUCTION.format(seeds=seeds, verdict=findings), grid_markdown(grid, numbers=6), ""])
+    introduction = INTRODUCTION.format(seeds=seeds, verdict=findings)
+    return "\n".join([introduction, grid_markdown(grid, numbers=6), "", ORIGIN, ""])
 
 
 def verdict(rows: list[EstimatorRow]) -> str:

@@ -1,0 +1,50 @@
+"""The documentation site from the disk: no fault on a phone, and a search that finds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from tests.pages.browser import DESK, PHONE, faults
+
+pytest.importorskip("mkdocs", reason="make docs installs mkdocs")
+pytestmark = pytest.mark.pages
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+    return folder
+
+
+def test_no_page_is_wider_than_a_phone_or_fetches_anything(site: Path, browser: Chrome) -> None:
+    pages = sorted(page for page in site.glob("*.html") if page.name not in ("404.html", "live.html"))
+
+    assert len(pages) > 10
+    for page in pages:
+        assert faults(browser, page, width=PHONE) == [], page.name
+        loaded = browser.execute_script(
+            "return performance.getEntriesByType('resource').map(entry => entry.name)"
+        )
+        assert [name for name in loaded if not name.startswith("file:")] == [], page.name
+
+
+def test_the_search_finds_from_the_disk(site: Path, browser: Chrome) -> None:
+    assert faults(browser, site / "index.html", width=DESK) == []
+    query = browser.find_element(By.CSS_SELECTOR, "[data-md-component=search-query]")
+    query.click()
+    query.send_keys("FastGRNN")
+    found = "return [...document.querySelectorAll('.md-search-result__item a')].map(link => link.pathname)"
+
+    results = WebDriverWait(browser, 20).until(lambda b: b.execute_script(found))
+    assert any(path.endswith("/when-not.html") for path in results)
