@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.pages.document import BLUE, GREEN, GREY, ORANGE, SOFT, Picture
 from hadamrnn.pages.drawing import Axes, Canvas, FuncFormatter, Point, draw_front, front, scatter, styled, svg
-from hadamrnn.paper.compare import figure
+from hadamrnn.paper.compare import measurements
 from hadamrnn.paper.front import measured_points, published_points, standings
 from hadamrnn.paper.main_tables import BLOCKS, TASKS
 from hadamrnn.paper.memorization import Memorization
@@ -105,12 +105,11 @@ def additions_cross_entropy(results: Sequence[Result]) -> Picture:
             counted, fast = [], []
             for row in rows:
                 assert row.setup is not None
-                for result in results:
-                    value = figure(result, None)
-                    if (result.experiment, result.preset) == (row.setup.key, preset) and value:
-                        counted.append((row.additions, value))
+                for found in measurements(row, TASKS["copy"], results):
+                    if found.preset == preset and found.value:
+                        counted.append((row.additions, found.value))
                         cost = fast_step_cost(TASKS["copy"].network(row.setup.network))
-                        fast.append((cost.recurrent.additions, value))
+                        fast.append((cost.recurrent.additions, found.value))
             if counted:
                 drawn = True
                 axes.plot(*zip(*counted, strict=True), f"{marker}-", color=OURS, label=f"measured, {preset}")
