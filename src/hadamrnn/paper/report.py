@@ -91,9 +91,9 @@ def _lead(results: Sequence[Result]) -> str:
         measured = [row for row in rows if measurements(row, TASKS[row.task], results)]
         counts[ours] = f"{len(measured)} of {len(rows)} rows"
     return (
-        f"{len(results)} runs measure {counts[True]} of HadamRNN and Block-HadamRNN, the rest of which is said "
-        f"to be missing, and {counts[False]} of other networks in the paper's tables, at the printed size; the "
-        "others are published only."
+        f"{len(results)} runs measure {counts[True]} of HadamRNN and Block-HadamRNN, the rest of which is "
+        f"said to be missing, and {counts[False]} of other networks in the paper's tables, at the printed "
+        "size; the others are published only."
     )
 
 
