@@ -10,7 +10,7 @@ SOURCES := $(shell find src -name '*.c' -o -name '*.h' 2>/dev/null) $(wildcard C
 help:
 	@echo "make demo        handwritten digits from data to C"
 	@echo "make test        run every test that a host compiler can run"
-	@echo "make test-edge   run exported C in emulators of Cortex-M, RV32 and AVR"
+	@echo "make test-edge   run exported C in emulators of Cortex-M, RV32 and AVR, and prove it"
 	@echo "make test-pages  open the pages in a headless browser"
 	@echo "make test-aeon   run aeon's own checks in an environment of its own"
 	@echo "make check       lint and type-check"
@@ -39,8 +39,9 @@ test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not edge and not pages"
 	@echo "Left out: exported C in emulators (make test-edge), pages in a browser (make test-pages), aeon (make test-aeon)."
 
-# The cross-compilers and emulators are Debian packages; installing them needs root.
-EDGE_PACKAGES := clang libclang-rt-14-dev gcc-arm-none-eabi picolibc-arm-none-eabi qemu-system-arm \
+# The cross-compilers and emulators are Debian packages; installing them needs root. Where cbmc or frama-c is
+# installed as well (Debian: frama-c-base, 862 MB), it proves the generated C of small networks of each kind.
+EDGE_PACKAGES := clang libclang-rt-14-dev cppcheck gcc-arm-none-eabi picolibc-arm-none-eabi qemu-system-arm \
   gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc gcc-avr avr-libc simavr
 
 test-edge: setup

@@ -22,7 +22,8 @@ from tests.edge_targets import installed
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    shape = inference.InferenceWork("small", Network(2, 16, 3, activation_bits=12), batch=4, time=5)
+    network = Network(2, 16, 3, activation_bits=12)
+    shape = inference.InferenceWork("small", network, batch=40, time=5, numpy_rows=8, rows=4, rival_units=6)
     monkeypatch.setattr(inference, "SHAPES", {"small": shape})
 
 
@@ -37,21 +38,26 @@ def test_every_engine_is_measured_against_the_plain_loop(
 
     figures = json.loads(capsys.readouterr().out)
     measured = {row["engine"] for row in figures["rows"]}
-    assert {"numpy", "torch", "plain"} <= measured
-    assert len(measured) + 2 * len(figures["left_out"]) >= 5
+    assert {"native", "numpy", "torch", "plain"} <= measured
+    assert len(measured) + 4 * len(figures["left_out"]) >= 9
+    assert {row["numpy_ratio"] for row in figures["rows"] if row["engine"] == "numpy"} == {1.0}
+    shares = [row["limit_share"] for row in figures["rows"] if row["limit_share"] is not None]
+    assert all(0 < share < 1 for share in shares) and len(shares) == ("c" in measured)
     assert {row["ratio"] for row in figures["rows"] if row["engine"] == "plain"} == {1.0}
 
 
 def test_the_plain_loop_is_the_layer(small: None) -> None:
     for kind in ("dense", "one_hot"):
         network = Network(3, 16, 2, input_kind=kind)
-        model, x = inference._float_network(inference.InferenceWork("net", network, batch=3, time=7))
+        model, x = inference._float_network(
+            inference.InferenceWork("net", network, batch=3, time=7, numpy_rows=3, rows=3)
+        )
 
         torch.testing.assert_close(inference.plain_forward(model, x), model(x))
 
 
 def test_an_unknown_shape_is_refused() -> None:
-    with pytest.raises(InputError, match="A shape must be one of mnist, har, copy"):
+    with pytest.raises(InputError, match="A shape must be one of mnist, mnist5120, har, copy"):
         inference.run_inference(["cifar"])
 
 

@@ -26,7 +26,7 @@ def add_inference(benches: Any) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class InferenceOptions(JsonOption):
-    shapes: tuple[str, ...] = option((), "mnist, har, copy (default: all)")
+    shapes: tuple[str, ...] = option((), "mnist, mnist5120, har, copy (default: all)")
     rounds: Rounds = option(3, "the median counts (default 3)")
 
 
@@ -37,10 +37,13 @@ def run_inference(args: InferenceOptions) -> None:
     if args.json:
         print(json.dumps({"rows": [asdict(row) for row in rows], "left_out": left_out}))
         return
-    print(f"{'shape':8}{'engine':24}{'sequences/s':>14}{'steps/s':>14}{'ratio':>9}")
+    ratios = f"{'x plain':>9}{'x numpy':>9}{'limit':>7}"
+    print(f"{'shape':10}{'engine':24}{'sequences/s':>13}{'ns a step':>11}{ratios}")
     for row in rows:
-        figures = f"{row.sequences_per_second:>14,.1f}{row.steps_per_second:>14,.0f}{row.ratio:>9.2f}"
-        print(f"{row.shape:8}{row.engine:24}{figures}")
+        plain = "-" if row.ratio is None else f"{row.ratio:,.2f}"
+        share = "" if row.limit_share is None else f"{row.limit_share:.0%}"
+        figures = f"{row.sequences_per_second:>13,.1f}{row.nanoseconds_per_step:>11,.0f}{plain:>9}"
+        print(f"{row.shape:10}{row.engine:24}{figures}{row.numpy_ratio:>9.2f}{share:>7}")
     for line in left_out:
         print(f"left out: {line}")
 

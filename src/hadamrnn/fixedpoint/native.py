@@ -41,7 +41,7 @@ class NativeNetwork:
         self.lanes = "float" if floats else "int32_t"
         self._dtype: type = np.float32 if floats else np.int32
         self._kernel = library.kernel("integers", self.lanes)
-        self._tile = library.kernel("integer_rows", self.lanes)()
+        self.tile_rows = library.kernel("integer_rows", self.lanes)()
         self._lowest = LayerStep(model.layers[0])
         self._readout = Readout(model)
         self._kept: list[NDArray[Any]] = []  # what the structures point at
@@ -56,8 +56,8 @@ class NativeNetwork:
             inputs, table = self._drives(inputs)
         answers = time if self._model.every_output else 1
         entries = self._model.network.num_features + answers * self._model.output_size
-        share = -(-CHUNK_ENTRIES // entries // self._tile) * self._tile
-        rows_at_once = max(share, self._tile * threads)
+        share = -(-CHUNK_ENTRIES // entries // self.tile_rows) * self.tile_rows
+        rows_at_once = max(share, self.tile_rows * threads)
         # Rows of a tile take the steps of the longest of them.
         order = (
             np.argsort(-lengths, kind="stable") if lengths.size and lengths.min() < lengths.max() else None
@@ -120,7 +120,7 @@ class NativeNetwork:
 
     def _results(self, batch: int, time: int) -> dict[str, NDArray[Any]]:
         """Return the arrays that the kernel fills."""
-        model, tiles = self._model, -(-batch // self._tile)
+        model, tiles = self._model, -(-batch // self.tile_rows)
         found: dict[str, NDArray[Any]] = {
             "last": np.empty((batch, model.hidden_size), np.int16),
             "saturations": np.zeros(tiles, np.int64),

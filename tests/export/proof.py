@@ -1,0 +1,184 @@
+"""A program for model checkers: a step and a window of an exported network, from any state with any input.
+
+It states what a proof by induction needs. A state within its bits, sums within the longest sequence: from any
+such state, with any input at all, no signed sum overflows, no access leaves its array, and the next state is
+such a state again. `CHECK` divides by what must hold, an error that every checker reports. CBMC and Frama-C's
+Eva read it.
+"""
+
+from __future__ import annotations
+
+from hadamrnn.export.plan import make_plan
+from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.fixedpoint.model import IntegerModel
+
+PRELUDE = """
+#include "net.c"
+#include "net_window.c"
+
+#ifdef __FRAMAC__
+#include "__fc_builtin.h"
+static int32_t any(int32_t low, int32_t high)
+{
+    return (int32_t)Frama_C_long_interval(low, high);
+}
+#else
+int32_t nondet_int32(void);
+static int32_t any(int32_t low, int32_t high)
+{
+    const int32_t value = nondet_int32();
+    __CPROVER_assume((low <= value) && (value <= high));
+    return value;
+}
+#endif
+
+static volatile int checked; /* a division whose result nobody reads would be left out */
+#define CHECK(holds) (checked = 1 / ((holds) ? 1 : 0))
+"""
+WINDOW = """
+static void prove_window(void)
+{{
+    static net_window window;
+    static net_slot slots[2];
+    CHECK(net_window_init(&window, slots, 3 * {hop}, {hop}) == NET_OK);
+    for (int t = 0; t < {pushes}; t++) {{
+{push}
+        CHECK(status <= NET_BAD_WINDOW);
+    }}
+    CHECK(net_window_class(&window) < {classes}u);
+}}
+"""
+
+
+def proof_program(model: IntegerModel) -> str:
+    """Return the text of a program beside the export of `model` under the name `net`."""
+    steps = "".join(f"    prove_step({', '.join(map(str, phases))});\n" for phases in _phases(model))
+    parameters = ", ".join(f"uint16_t phase{i}" for i in range(_strided_layers(model))) or "void"
+    body = [
+        "    static net_state state;",
+        *_state(model),
+        *_input(model, "    "),
+        "    (void)net_step(&state, input);",
+        *_after(model),
+        "    int32_t logits[NET_OUTPUT_SIZE];",
+        "    net_logits(&state, logits);",
+        f"    CHECK(net_classify(&state) < {max(model.output_size, 2)}u);",
+        *_full(model),
+    ]
+    return (
+        f"{PRELUDE}\nstatic void prove_step({parameters})\n{{\n"
+        + "\n".join(body)
+        + f"\n}}\n{_window(model)}\nint main(void)\n{{\n{steps}    prove_window();\n    return 0;\n}}\n"
+    )
+
+
+def _phases(model: IntegerModel) -> list[tuple[int, ...]]:
+    """Return where the layers of a stride may stand; () where they keep no sums."""
+    found: list[tuple[int, ...]] = [()]
+    for _ in range(_strided_layers(model)):
+        found = [(*phases, phase) for phases in found for phase in range(model.network.stride)]
+    return found
+
+
+def _strided_layers(model: IntegerModel) -> int:
+    return len(model.layers) - 1 if make_plan(model).strided else 0
+
+
+def _suffix(model: IntegerModel, index: int) -> str:
+    return str(index) if len(model.layers) > 1 else ""
+
+
+def _bounds(model: IntegerModel) -> tuple[int, int]:
+    low, high = signed_range(model.activation_bits)
+    return (0 if model.recurrence == "relu" else low), high
+
+
+def _each(count: int, what: str) -> str:
+    return f"    for (int i = 0; i < {count}; i++) {{ {what} }}"
+
+
+def _state(model: IntegerModel) -> list[str]:
+    """Fill in any state that may be reached."""
+    plan, (low, high) = make_plan(model), _bounds(model)
+    lines = ["    (void)memset(&state, 0, sizeof state);"]
+    for index, layer in enumerate(model.layers):
+        h = f"state.h{_suffix(model, index)}[i]"
+        lines.append(
+            _each(layer.hidden_size, f"{h} = (int{plan.layers[index].cell_bits}_t)any({low}, {high});")
+        )
+    for index in range(_strided_layers(model)):
+        lines.append(f"    state.phase{index} = phase{index};")
+        most = 1 << (model.layers[index].output_bits or 1) - 1
+        value = f"(int16_t)(any({-most}, {most - 1}) * (int32_t)phase{index})"
+        lines.append(_each(model.layers[index].hidden_size, f"state.sums{index}[i] = {value};"))
+    if plan.pool_bytes:
+        lines += _pool(model)
+    if plan.limited:
+        lines.append(f"    state.inputs = (uint16_t)any(0, {model.longest - 1});")
+    return [*lines, "    state.saturations = (uint32_t)any(0, INT32_MAX);"]
+
+
+def _pool(model: IntegerModel) -> list[str]:
+    """Fill in what read-outs may keep before one more step."""
+    kinds, rows = model.network.readouts, max(model.network.thresholds, 1) * make_plan(model).layers[-1].rows
+    before, (low, high) = max(model.longest - 1, 0), signed_range(model.activation_bits)
+    lines = []
+    if "mean" in kinds:
+        lines.append(_each(rows, f"state.pool.sums[i] = any(0, {before << model.activation_bits});"))
+    if "positive" in kinds:
+        lines.append(_each(rows, f"state.pool.counts[i] = (uint32_t)any(0, {before});"))
+    if "max" in kinds:
+        lines.append(_each(model.hidden_size, f"state.pool.greatest[i] = (int16_t)any({low}, {high});"))
+    return [*lines, f"    state.pool.steps = (uint16_t)any(0, {before or 65535});"]
+
+
+def _input(model: IntegerModel, indent: str) -> list[str]:
+    """Fill in any input whatever, in or out of its range."""
+    if model.input_kind != "dense":
+        return [f"{indent}const uint32_t input = (uint32_t)any(INT32_MIN, INT32_MAX);"]
+    return [
+        f"{indent}int32_t raw[NET_INPUT_SIZE];",
+        f"{indent}int16_t input[NET_INPUT_SIZE];",
+        f"{indent}for (int j = 0; j < {model.input_size}; j++) {{ raw[j] = any(INT32_MIN, INT32_MAX); }}",
+        f"{indent}(void)net_encode(raw, input);",
+        f"{indent}for (int j = 0; j < {model.input_size}; j++) {{ input[j] = (int16_t)any(-32768, 32767); }}",
+    ]
+
+
+def _after(model: IntegerModel) -> list[str]:
+    """Check that the next state is one of those that the proof began with."""
+    low, high = _bounds(model)
+    lines = []
+    for index, layer in enumerate(model.layers):
+        h = f"state.h{_suffix(model, index)}[i]"
+        lines.append(_each(layer.hidden_size, f"CHECK(({low} <= {h}) && ({h} <= {high}));"))
+    for index in range(_strided_layers(model)):
+        most = 1 << (model.layers[index].output_bits or 1) - 1
+        lines.append(f"    CHECK(state.phase{index} < NET_STRIDE);")
+        total, reach = f"(int32_t)state.sums{index}[i]", f"{most} * (int32_t)state.phase{index}"
+        lines.append(
+            _each(model.layers[index].hidden_size, f"CHECK((-({reach}) <= {total}) && ({total} <= {reach}));")
+        )
+    if "mean" in model.network.readouts:
+        bound = model.longest << model.activation_bits
+        lines.append(
+            _each(model.hidden_size, f"CHECK((0 <= state.pool.sums[i]) && (state.pool.sums[i] <= {bound}));")
+        )
+    return lines
+
+
+def _full(model: IntegerModel) -> list[str]:
+    """Check what a step does once the sums hold no more."""
+    if not make_plan(model).limited:
+        return []
+    known = "input" if model.input_kind == "dense" else "0"
+    return ["    state.inputs = NET_LONGEST;", f"    CHECK(net_step(&state, {known}) == NET_FULL);"]
+
+
+def _window(model: IntegerModel) -> str:
+    """Push any inputs through a window of three hops."""
+    indent = " " * 8
+    push = _input(model, indent)
+    argument = "raw" if model.input_kind == "dense" else "input"
+    push.append(f"{indent}const uint8_t status = net_window_push(&window, {argument});")
+    return WINDOW.format(push="\n".join(push), hop=1, pushes=5, classes=max(model.output_size, 2))
