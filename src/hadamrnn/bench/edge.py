@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from hadamrnn.errors import InputError
 from hadamrnn.export.report import measure
@@ -28,24 +29,39 @@ from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
 from hadamrnn.pages.document import Cell, Grid, grid_markdown
 
+# Normalised layers that forget, read out by mean and maximum, as in the recipes for sensors and keywords.
+STACK: dict[str, Any] = {
+    "num_blocks": 8,
+    "leak": (1, 2, 3, 4, 5, 6),
+    "readouts": ("mean", "max"),
+    "normalize": True,
+    "activation_bits": 12,
+}
 NETWORKS = {
     "copy 128": Network(10, 128, 9, input_kind="one_hot", activation_bits=12),
     "128, one channel": Network(1, 128, 10, activation_bits=12),
     "HAR 128, nine channels": Network(9, 128, 2, activation_bits=12),
     "pMNIST 512": Network(1, 512, 10, activation_bits=12),
     "1024 in two blocks": Network(1, 1024, 10, num_blocks=2, activation_bits=12),
+    "HAR-2, 2 x 64": Network(9, layer_sizes=(64, 64), output_size=1, **STACK),
+    "Google-12, 3 x 128": Network(32, layer_sizes=(128, 128, 128), output_size=12, stride=2, **STACK),
 }
 RIVALS = {"binary": "dense binary product", "gru": "8-bit GRU cell"}
 RIVAL_SIZES = (128, 512)
+KILOHERTZ, AVR_KILOHERTZ = 64_000, 16_000
 INTRODUCTION = """\
 # On microcontrollers
 
 4-bit weights, packed; 12-bit states; `gcc -O2`. Flash is the bytes of code and constants of the
 network's object, RAM its state struct and work buffers, stack that of a step. A step is counted without
-its read-out: executed instructions in QEMU (they are not cycles), cycles of the ATmega328P in simavr.
-Every HadamRNN row passed its self-test on the target, bit for bit. The dense binary product holds hidden
-size squared bits and makes as many additions; it and the GRU cell leave out the read-out, the former its
-input as well.
+its read-out: executed instructions in QEMU (they are not cycles), cycles of the ATmega328P in simavr. Its
+time is that at 64 MHz if an instruction took a cycle, for the ATmega328P at 16 MHz. Every HadamRNN row
+passed its self-test on the target, bit for bit.
+
+The two stacks forget (leak 1 to 6 in eight blocks) and read out mean and maximum. The layers of Google-12
+step half as often as the one below, and its step is the mean over eight. The dense binary product holds
+hidden size squared bits and makes as many additions; it and the GRU cell leave out the read-out, the former
+its input as well.
 """
 ORIGIN = "Written by `hadamrnn bench edge --out docs/edge.md`; do not edit."
 
@@ -130,9 +146,10 @@ def edge_page(rows: list[EdgeRow], left_out: list[str]) -> str:
         if not mine:
             continue
         unit = target.unit
-        header = ("network", "flash", "code", "RAM", "stack", f"step, {unit}", f"read-out, {unit}")
+        sizes = ("flash", "code", "RAM", "stack")
+        header = ("network", *sizes, f"step, {unit}", f"read-out, {unit}", "step, ms")
         grid = Grid(header, tuple(map(_cells, mine)))
-        lines += [f"## {target.name}", "", grid_markdown(grid, numbers=6), ""]
+        lines += [f"## {target.name}", "", grid_markdown(grid, numbers=7), ""]
     if left_out:
         lines += ["## Left out", "", *(f"- {line}" for line in left_out), ""]
     return "\n".join([*lines, ORIGIN, ""])
@@ -140,7 +157,9 @@ def edge_page(rows: list[EdgeRow], left_out: list[str]) -> str:
 
 def _cells(row: EdgeRow) -> tuple[Cell, ...]:
     figures = (row.flash, row.code, row.ram, row.stack, row.step, row.readout)
-    return Cell(row.network), *(Cell("-" if figure is None else f"{figure:,}") for figure in figures)
+    counts = ("-" if figure is None else f"{figure:,}" for figure in figures)
+    milliseconds = row.step / (AVR_KILOHERTZ if row.unit == "cycles" else KILOHERTZ)
+    return Cell(row.network), *map(Cell, counts), Cell(f"{milliseconds:.2f}")
 
 
 def _reason(error: InputError) -> str:
