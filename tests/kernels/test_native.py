@@ -224,7 +224,7 @@ def test_the_loss_of_no_classes_is_refused_in_c_too() -> None:
 
 def test_ids_are_looked_at_once_at_the_door_in_a_training_step(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    monkeypatch.setattr(call, "_check_range", lambda name, *_: looked.append(name))
+    monkeypatch.setattr(call, "check_range", lambda name, *_: looked.append(name))
     gradients(make_case(8, 8, kind="tokens", with_lengths=True))
 
     assert sorted(looked) == ["ids", "lengths"]
