@@ -13,7 +13,7 @@ a gateway would: one frame, one step of the integer engine, a decision every 1.2
        ...
       61.44 s  laying      laying
     3,072 samples, 0 bytes skipped; clipped: 0 inputs, 0 states
-    39 of 47 decisions are the activity of their last sample
+    38 of 47 decisions are the activity of their last sample
 
 the decision, then what the person did: this one sits in a way that the network takes for standing.
 

@@ -15,7 +15,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
 from hadamrnn.search.instructions import BOARD, count, estimate
-from hadamrnn.search.space import CHOICES, Budget, Space, every_candidate, payload_bytes
+from hadamrnn.search.space import CHOICES, HIDDEN_SIZES, Budget, Space, every_candidate, payload_bytes
 from hadamrnn.training.config import resolve_config
 from tests.edge_targets import installed
 
@@ -81,6 +81,31 @@ def test_the_first_guess_is_the_preset_where_it_fits() -> None:
 
     assert space(DIGITS, Budget(1 << 16)).guess(preset) == candidate_of(DIGITS, 64, 1, 4, 12)
     assert space(DIGITS, Budget(300)).guess(preset).hidden_size < 64
+
+
+def test_stacks_of_several_widths_are_searched_with_one() -> None:
+    wide = Network(32, 8, 12, layer_sizes=(64, 128, 128), num_blocks=8)
+
+    found = every_candidate(wide)
+
+    assert {candidate.num_layers for candidate in found} == {3}
+    assert {candidate.widths for candidate in found} == {(size,) * 3 for size in HIDDEN_SIZES}
+
+
+@pytest.mark.edge
+@pytest.mark.parametrize("leak", [(), (3,), (1, 2, 3, 4, 5, 6)])
+@pytest.mark.parametrize("readouts", [("last",), ("mean", "max")])
+@pytest.mark.parametrize(
+    ("layers", "choices"), [(1, (96, 3, 8, 8)), (2, (64, 8, 4, 12)), (3, (32, 2, "ternary", 10))]
+)
+def test_the_estimate_knows_networks_that_forget_count_and_stack(
+    leak: tuple[int, ...], readouts: tuple[str, ...], layers: int, choices: tuple[int | str, ...]
+) -> None:
+    installed(BOARD)
+    network = Network(9, 8, 6, num_layers=layers, leak=leak, readouts=readouts, normalize=True, stride=2)
+    candidate = candidate_of(network, *choices)
+
+    assert estimate(candidate) == pytest.approx(count(candidate), rel=0.1 if layers < 3 else 0.15)
 
 
 @pytest.mark.edge

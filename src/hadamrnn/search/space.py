@@ -118,7 +118,8 @@ class Space:
 
 
 def every_candidate(network: Network) -> list[Network]:
-    """Return the whole family, whatever the budget."""
+    """Return the whole family, whatever the budget; all layers of a stack have the same width."""
+    network = replace(network, layer_sizes=())
     return [
         replace(network, hidden_size=size, num_blocks=blocks, weight_bits=bits, activation_bits=states)
         for bits in WEIGHT_BITS
