@@ -299,31 +299,39 @@ def test_no_request_leaves_a_live_page(name: str, pages: dict[str, Path], browse
     assert pages[name].stat().st_size < 400_000
 
 
-def test_an_image_of_784_pixels_is_read_by_512_units_in_less_than_two_seconds(
+# Read a stored sequence to its end; return its milliseconds, those that each frame works, and the logits.
+TIMED = """
+  const [speed, done] = arguments, widget = live[0], start = performance.now(), work = [];
+  const frame = widget.frame.bind(widget);
+  widget.part.speed.value = speed;
+  widget.frame = now => {
+    const before = performance.now();
+    frame(now);
+    document.body.getBoundingClientRect();  // the layout too
+    work.push(performance.now() - before);
+    if (widget.done) {
+      delete widget.frame;
+      done([performance.now() - start, work, [...widget.logits]]);
+    }
+  };
+  widget.readStored(1);
+"""
+
+
+def test_an_image_of_784_pixels_is_read_by_512_units_in_two_seconds_at_thirty_frames_a_second(
     browser: Chrome, tmp_path: Path
 ) -> None:
     model = find("smnist-512-4bit").load()
-    rng = np.random.default_rng(0)
-    codes = rng.integers(0, 256, (2, 784, 1))
+    codes = np.random.default_rng(0).integers(0, 256, (2, 784, 1))
     page = export_page(model, tmp_path / "page", "net", Stored(codes, np.zeros(2, np.int64))) / "net.html"
     opened(browser, page)
     wait(browser, "live[0].counting.done")
-    timed = """
-      const [done] = arguments, start = performance.now(), widget = live[0], frames = [];
-      const frame = widget.frame.bind(widget);
-      widget.frame = now => {
-        const before = performance.now();
-        frame(now);
-        frames.push(performance.now() - before);
-        if (widget.done) done([performance.now() - start, frames, [...widget.logits]]);
-      };
-      widget.readStored(1);
-    """
-    milliseconds, frames, logits = browser.execute_async_script(timed)
+    full, _, logits = browser.execute_async_script(TIMED, "full")
+    _, work, slower = browser.execute_async_script(TIMED, "watch")
 
-    assert logits == engine_logits(model, codes[1])
-    assert milliseconds < 2000
-    assert np.median(frames) < 1000 / 30  # the state is drawn 30 times a second or more
+    assert full < 2000
+    assert len(work) > 30 and np.median(work) < 1000 / 30
+    assert logits == slower == engine_logits(model, codes[1])
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -6,17 +6,31 @@ export function colour(name) {
   return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
 }
 
-/** Paint a grid, the pixel at `i` with `shade(i)`: a colour and how opaque it is, 0 to 1. */
-export function paint(canvas, columns, rows, shade) {
-  if (canvas.width !== columns || canvas.height !== rows) Object.assign(canvas, { width: columns, height: rows });
+/** Give a canvas so many pixels; return whether that changed, and so cleared, it. */
+function resize(canvas, width, height) {
+  if (canvas.width === width && canvas.height === height) return false;
+  Object.assign(canvas, { width, height });
+  return true;
+}
+
+/** Paint a grid from column `left` on, the pixel at `i` with `shade(i)`: a colour and how opaque it is, 0 to 1. */
+function put(canvas, left, columns, rows, shade) {
   const context = canvas.getContext("2d");
   const image = context.createImageData(columns, rows);
   for (let i = 0; i < columns * rows; i += 1) {
-    const [rgb, alpha] = shade(i);
-    image.data.set(rgb, 4 * i);
+    const [[red, green, blue], alpha] = shade(i);
+    image.data[4 * i] = red;
+    image.data[4 * i + 1] = green;
+    image.data[4 * i + 2] = blue;
     image.data[4 * i + 3] = 255 * Math.min(1, alpha);
   }
-  context.putImageData(image, 0, 0);
+  context.putImageData(image, left, 0);
+}
+
+/** Paint a whole canvas, a pixel a number. */
+export function paint(canvas, columns, rows, shade) {
+  resize(canvas, columns, rows);
+  put(canvas, 0, columns, rows, shade);
 }
 
 /** Return columns and rows of the nearly square grid, a power of two wide, that shows so many units. */
@@ -40,10 +54,13 @@ export function drawSigns(canvas, signs, trained) {
   });
 }
 
-/** Draw how sure each class was after each step, a row a class, time to the right. */
-export function drawShares(canvas, history, steps, classes) {
+/** Draw how sure each class was after each step, a row a class, time to the right; `painted` steps are drawn. */
+export function drawShares(canvas, history, steps, classes, painted) {
+  const from = resize(canvas, steps, classes) ? 0 : painted;
   const ink = colour("blue");
-  paint(canvas, steps, classes, (i) => [ink, history[i % steps]?.[Math.floor(i / steps)] ?? 0]);
+  const width = history.length - from;
+  if (from === 0) canvas.getContext("2d").clearRect(0, 0, steps, classes);
+  if (width > 0) put(canvas, from, width, classes, (i) => [ink, history[from + (i % width)][Math.floor(i / width)]]);
 }
 
 /** Return the index of the grid's cell under a pointer. */
@@ -54,25 +71,33 @@ export function cellAt(canvas, event, columns, rows) {
   return Math.min(Math.max(y, 0), rows - 1) * columns + Math.min(Math.max(x, 0), columns - 1);
 }
 
-/** Draw a sequence, a line a channel, and where the network reads. */
-export function drawSequence(canvas, inputs, step) {
+/** Return the picture of a sequence, a line a channel, as large as the canvas that is to show it. */
+export function sequenceLines(canvas, inputs) {
   const [width, height] = [Math.max(1, canvas.clientWidth), Math.max(1, canvas.clientHeight)];
-  Object.assign(canvas, { width, height });
-  const context = canvas.getContext("2d");
-  const channels = typeof inputs[0] === "number" ? 1 : inputs[0].length;
-  const value = (t, c) => (typeof inputs[t] === "number" ? inputs[t] : inputs[t][c]);
-  const all = inputs.flatMap((input) => (typeof input === "number" ? [input] : [...input]));
-  const low = all.reduce((least, one) => Math.min(least, one), 0);
-  const high = all.reduce((most, one) => Math.max(most, one), 1);
-  const x = (t) => ((t + 0.5) / inputs.length) * width;
-  const y = (code) => height - 4 - ((code - low) / (high - low)) * (height - 8);
+  const picture = Object.assign(document.createElement("canvas"), { width, height });
+  const context = picture.getContext("2d");
+  const rows = inputs.map((input) => (typeof input === "number" ? [input] : input));
+  const range = (least, most, code) => [Math.min(least, code), Math.max(most, code)];
+  const [low, high] = rows.reduce((ends, row) => row.reduce(([a, b], code) => range(a, b, code), ends), [0, 1]);
   const names = ["blue", "orange", "green", "grey"];
-  for (let c = 0; c < channels; c += 1) {
-    context.strokeStyle = `rgb(${colour(names[c % names.length])})`;
+  for (let channel = 0; channel < rows[0].length; channel += 1) {
+    context.strokeStyle = `rgb(${colour(names[channel % names.length])})`;
     context.beginPath();
-    inputs.forEach((_, t) => context[t ? "lineTo" : "moveTo"](x(t), y(value(t, c))));
+    rows.forEach((row, t) => {
+      const y = height - 4 - ((row[channel] - low) / (high - low)) * (height - 8);
+      context.lineTo(((t + 0.5) / rows.length) * width, y);
+    });
     context.stroke();
   }
+  return picture;
+}
+
+/** Draw the lines of a sequence, and where the network reads: `at` is the share that it has read. */
+export function drawSequence(canvas, lines, at) {
+  const { width, height } = lines;
+  const context = canvas.getContext("2d");
+  if (!resize(canvas, width, height)) context.clearRect(0, 0, width, height);
+  context.drawImage(lines, 0, 0);
   context.fillStyle = `rgba(${colour("ink")}, 0.25)`;
-  context.fillRect(x(step - 1) - 1, 0, 3, height);
+  context.fillRect(at * width - 2, 0, 3, height);
 }

@@ -2,12 +2,12 @@
 import { unpack } from "./network.js";
 import { Count, answers, changed } from "./lab.js";
 import { Pad } from "./pad.js";
-import { cellAt, drawSequence, drawShares, drawSigns, drawUnits, gridShape } from "./pictures.js";
+import { cellAt, drawSequence, drawShares, drawSigns, drawUnits, gridShape, sequenceLines } from "./pictures.js";
 import { Sensor, hasSensor } from "./sensor.js";
 import { Word } from "./word.js";
 
 const FRAME = 10; // milliseconds of steps in a frame at full speed
-const number = (value) => value.toLocaleString("en");
+const { format: number } = new Intl.NumberFormat("en");
 const percent = (share) => `${(100 * share).toFixed(1)}\u00a0%`;
 
 /** Return exp(l_k) / sum_j exp(l_j) of real logits; a single one tells two classes apart. */
@@ -49,8 +49,8 @@ export class Widget {
       this.pad = new Pad(this.part.pad, data.pad, (levels) => this.together((widget) => widget.readDrawing(levels)));
     }
     if (data.word) this.word = new Word(data.word, this.part, (inputs) => this.read(inputs, null));
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.show());
-    addEventListener("resize", () => this.show());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
+    addEventListener("resize", () => this.redraw());
     if (data.sensor && hasSensor()) this.offerSensor();
     if (this.word) this.word.start();
     else this.readStored(data.together ? 0 : this.firstRight);
@@ -166,6 +166,7 @@ export class Widget {
     const { steps } = this.data.stored;
     if (this.step === steps) this.begin([], null);
     this.sequence.push(this.network.encodeValues(values));
+    this.lines = null;
     this.advance();
     this.show();
     if (this.step === steps) this.finish();
@@ -184,6 +185,17 @@ export class Widget {
     const state = this.network.init();
     const logits = this.network.read(state);
     Object.assign(this, { sequence: inputs, labels, state, logits, step: 0, largest: 1, said: [], history: [] });
+    this.forget();
+  }
+
+  /** Draw anew what is drawn once a sequence. */
+  forget() {
+    Object.assign(this, { lines: null, painted: 0 });
+  }
+
+  redraw() {
+    this.forget();
+    this.show();
   }
 
   restart() {
@@ -286,9 +298,13 @@ export class Widget {
   show() {
     this.showBars();
     this.showState();
-    drawShares(this.part.history, this.history, Math.max(1, this.sequence.length), this.names.length);
+    drawShares(this.part.history, this.history, Math.max(1, this.sequence.length), this.names.length, this.painted);
+    this.painted = this.history.length;
     if (this.pad) this.pad.show((this.pad.reading = this.done ? -1 : this.pixel(this.step)));
-    else if (this.part.sequence && this.sequence.length) drawSequence(this.part.sequence, this.sequence, this.step);
+    else if (this.part.sequence && this.sequence.length) {
+      this.lines ??= sequenceLines(this.part.sequence, this.sequence);
+      drawSequence(this.part.sequence, this.lines, this.step / this.sequence.length);
+    }
     this.word?.show(this.step, this.said);
     this.part.progress.textContent = `step ${number(this.step)} of ${number(this.sequence.length)}`;
   }
@@ -297,8 +313,7 @@ export class Widget {
     const most = this.logits.reduce((largest, logit) => Math.max(largest, Math.abs(logit)), 1);
     const best = this.network.classify(this.logits) - Number(this.logits.length === 1); // a lone logit is class 1's
     this.bars.forEach(({ line, bar, value }, k) => {
-      const width = (50 * this.logits[k]) / most;
-      Object.assign(bar.style, { left: `${50 + Math.min(0, width)}%`, width: `${Math.abs(width)}%` });
+      bar.style.transform = `scaleX(${this.logits[k] / most})`; // a negative one turns to the left
       line.classList.toggle("best", k === best && this.step > 0);
       value.textContent = number(this.logits[k]);
     });
