@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hadamrnn.data.tasks import load_task as load_task
     from hadamrnn.errors import InputError as InputError
     from hadamrnn.estimators.classifier import HadamRNNClassifier as HadamRNNClassifier
+    from hadamrnn.estimators.forecaster import HadamRNNForecaster as HadamRNNForecaster
     from hadamrnn.estimators.regressor import HadamRNNRegressor as HadamRNNRegressor
     from hadamrnn.export.arduino import export_arduino as export_arduino
     from hadamrnn.export.c import export_c as export_c
@@ -62,6 +63,7 @@ _HOME = {
     "read_recordings": "data.recordings",
     "RecordedWindows": "data.recordings",
     "HadamRNNClassifier": "estimators.classifier",
+    "HadamRNNForecaster": "estimators.forecaster",
     "HadamRNNRegressor": "estimators.regressor",
     "export_arduino": "export.arduino",
     "export_c": "export.c",

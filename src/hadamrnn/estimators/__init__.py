@@ -1,8 +1,9 @@
-"""scikit-learn estimators of series: `HadamRNNClassifier` and `HadamRNNRegressor`.
+"""scikit-learn estimators of series: `HadamRNNClassifier`, `HadamRNNRegressor` and `HadamRNNForecaster`.
 
 Arrays `(n, time, channels)`, lists of series of different length, or scikit-learn's `(n, features)`, read
 as series of one channel. Start at `classifier.py`; `base.py` holds what both share.
 """
 
 from hadamrnn.estimators.classifier import HadamRNNClassifier as HadamRNNClassifier
+from hadamrnn.estimators.forecaster import HadamRNNForecaster as HadamRNNForecaster
 from hadamrnn.estimators.regressor import HadamRNNRegressor as HadamRNNRegressor

@@ -13,21 +13,21 @@ ACTIVATION_BITS = 12
 
 @dataclass(frozen=True)
 class Cost:
-    """Bytes of weights (biases of 12 bits; a baseline's in full) and operations of one time step."""
+    """Bytes of weights (biases in integers; a baseline's in full) and operations of one time step."""
 
     bytes: int
     multiplications: int
     additions: int
 
 
-def network_cost(network: Network) -> Cost:
+def network_cost(network: Network, activation_bits: int = ACTIVATION_BITS) -> Cost:
     """Return the cost of a network.
 
     >>> network_cost(Network(input_size=1, hidden_size=256, output_size=2))
     Cost(bytes=803, multiplications=768, additions=2816)
     """
     if network.is_hadamard:
-        stored = network_size(replace(network, activation_bits=ACTIVATION_BITS)).bits
+        stored = network_size(replace(network, activation_bits=activation_bits)).bits
         step = fast_step_cost(network)
     else:
         stored, step = baseline_size(network).stored_bits, baseline_step_cost(network)

@@ -1,0 +1,324 @@
+"""`HadamRNNForecaster`: the next steps of a multivariate series.
+
+One network reads every channel on its own, in units of the channel's deviation and relative to the last
+value of the window, and answers with the rise until each of the next steps. Signs and U are random and held;
+V comes from ridge regression. Start reading at `HadamRNNForecaster.fit`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from hadamrnn.data.splits import Split
+from hadamrnn.errors import InputError, check_int
+from hadamrnn.estimators.closed_form import set_readout
+from hadamrnn.estimators.cost import Cost, network_cost
+from hadamrnn.estimators.features import draw_network, features_of
+from hadamrnn.estimators.fitting import threads
+from hadamrnn.estimators.goals import Values
+from hadamrnn.estimators.ridge import PENALTIES, Moments, Rows, Solution, solve, squared_error
+from hadamrnn.estimators.series import Floats
+from hadamrnn.fixedpoint.encoding import encode_raw
+from hadamrnn.fixedpoint.engine import Engine
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.network import MAX_LEAK, Network
+from hadamrnn.nn.cell import HadamCell
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.weight import recurrent_weight
+from hadamrnn.quantization.calibration import Calibration, calibrate, forward_layers
+from hadamrnn.quantization.inputs import RawInputs
+from hadamrnn.quantization.lowering import lower
+from hadamrnn.training.evaluate import predict_logits
+
+MOST_WINDOWS = 1 << 16  # that V is fitted to, evenly spread
+COMPARED_WINDOWS = 1 << 13  # by which networks are compared
+CALIBRATION_WINDOWS = 10_000
+HELD_OUT = 0.2  # of the series, its end, by which network and penalty are chosen
+ACTIVATION_BITS = 14  # half of a state's range is left to the offset that keeps it positive
+RAW_UNIT = 2.0**-10  # of a raw code, in deviations of its channel
+
+
+class Windows(NamedTuple):
+    """Windows of one channel each, in the order of time."""
+
+    past: Tensor  # (n, lookback, 1)
+    future: Tensor  # (n, horizon)
+    starts: Tensor  # (n,), their first steps
+
+    def at_most(self, count: int) -> Windows:
+        """Return so many of them, evenly spread."""
+        hop = -(-len(self.past) // count)
+        return Windows(self.past[::hop], self.future[::hop], self.starts[::hop])
+
+
+class Trial(NamedTuple):
+    error: float
+    penalty: float
+    model: SequenceModel
+
+
+@dataclass(eq=False, repr=False)
+class HadamRNNForecaster(BaseEstimator):
+    """A forecaster of series that fits in kilobytes, fitted in closed form.
+
+    Parameters
+    ----------
+    horizon : int
+        Steps to forecast.
+    lookback : int
+        Steps that a forecast is made from.
+    hidden_size : int
+        Units, a multiple of `num_blocks`.
+    num_blocks : int
+        Diagonal blocks of the recurrent weight; `hidden_size / num_blocks` must be a Hadamard order.
+    leak : sequence of int
+        k of lambda = 1 - 2^-k for each block in turn: a block remembers about 2^k steps.
+    weight_bits : int or "ternary"
+        Of the input and output weights. The recurrent weight takes one bit a unit.
+    draws : int
+        Networks with random weights to compare, by their error over the last fifth of a series whose first
+        four fifths they are fitted to. The best is then fitted to all of it.
+    penalty : float or "auto"
+        Of the ridge regression; "auto" is chosen in the same way.
+    n_jobs : int or None
+        Threads; None is one, and -1 is all.
+    random_state : int, RandomState or None
+        The seed of the random weights.
+
+    Attributes
+    ----------
+    network_ : SequenceModel, float64
+    scale_ : ndarray `(channels,)`, the deviations of the channels
+    penalty_ : float, the ridge penalty
+    n_features_in_ : int, the channels
+    cost_ : Cost, bytes of weights and operations of one step of one channel
+
+    Examples
+    --------
+    >>> time = np.arange(600)
+    >>> X = np.stack([np.sin(time / 4), 100 * np.sin(time / 7)], axis=1)
+    >>> forecaster = HadamRNNForecaster(horizon=12, random_state=0).fit(X[:500])
+    >>> bool(np.abs(forecaster.predict() - X[500:512]).max(0)[1] < 10)
+    True
+    """
+
+    horizon: int = 24
+    _: KW_ONLY
+    lookback: int = 96
+    hidden_size: int = 64
+    num_blocks: int = 1
+    leak: Sequence[int] = (5,)
+    weight_bits: int | str = 6
+    draws: int = 8
+    penalty: float | str = "auto"
+    n_jobs: int | None = None
+    random_state: Any = None
+
+    network_: SequenceModel = field(init=False)
+    calibration_: Calibration = field(init=False)
+    scale_: Floats = field(init=False)
+
+    def fit(self, X: Any, y: Any = None) -> HadamRNNForecaster:
+        """Fit the network to a series X `(time, channels)`, or `(time,)` for one channel."""
+        series = _columns(check_array(X, dtype=np.float64, ensure_2d=False, allow_nd=True))
+        network = self._network()
+        least = self.lookback + self.horizon + 1
+        if len(series) < least:
+            raise InputError(
+                f"A fit needs lookback + horizon + 1 = {least} steps, got {len(series)}. Choose shorter ones."
+            )
+        deviation = series.std(0)
+        self.scale_ = np.where(deviation > 0, deviation, 1.0)
+        self.n_features_in_ = series.shape[1]
+        windows = _cut(series / self.scale_, self.lookback, self.horizon).at_most(MOST_WINDOWS)
+        seeds = check_random_state(self.random_state).randint(2**31, size=operator.index(self.draws))
+        with threads(effective_n_jobs(self.n_jobs)):
+            compared = windows.at_most(COMPARED_WINDOWS)
+            tried = [self._try(draw_network(network, int(seed)), compared, len(series)) for seed in seeds]
+            best = min(tried, key=lambda trial: trial.error)
+            solution = _fit_readout(best.model, windows, (best.penalty,))
+            some = windows.at_most(CALIBRATION_WINDOWS).past
+            self.calibration_ = calibrate(best.model, [(some, None)])
+        self.network_, self.config_, self.penalty_ = best.model, network, solution.penalty
+        self.latest_ = series[-self.lookback :].copy()
+        return self
+
+    def predict(self, X: Any = None) -> Floats:
+        """Return the next steps, `(horizon, channels)`, in the units of the series.
+
+        Args:
+            X: what came before, `(time, channels)`, of which the last `lookback` steps count; the series of
+                `fit` by default. Several of them, `(n, time, channels)`, give `(n, horizon, channels)`.
+        """
+        check_is_fitted(self)
+        values = self._read(X)
+        with threads(effective_n_jobs(self.n_jobs)):
+            split = Split(torch.from_numpy(self._relative(values)), None)
+            rises = predict_logits(self.network_, split).numpy()
+        return self._answer(values, rises, X)
+
+    def predict_integer(self, X: Any = None, model: IntegerModel | None = None) -> Floats:
+        """Return the forecast of the integer network: bit for bit what the exported C computes.
+
+        Args:
+            X: as for `predict`.
+            model: from `quantize`; by default quantized again.
+        """
+        check_is_fitted(self)
+        integer = self.quantize() if model is None else model
+        values = self._read(X)
+        raw = np.rint(self._relative(values) / float(integer.metadata["raw_unit"])).astype(np.int64)
+        logits = Engine(integer).run(encode_raw(integer, raw)[0]).logits
+        return self._answer(values, logits.astype(np.float64) * integer.logit_scale, X)
+
+    def quantize(self, activation_bits: int = ACTIVATION_BITS) -> IntegerModel:
+        """Return the integer network of one channel.
+
+        It takes the window relative to its last value, in codes of (value - last) / (scale_ * raw_unit), and
+        answers with the rise until each step, of which one code is worth scale_ * logit_scale.
+
+        Args:
+            activation_bits: of states and biases, 6..16.
+        """
+        check_is_fitted(self)
+        return lower(
+            self.network_,
+            self.calibration_,
+            activation_bits=activation_bits,
+            raw=RawInputs.standardised([0.0], [1.0], RAW_UNIT),
+            metadata={"estimator": type(self).__name__, "lookback": self.lookback, "horizon": self.horizon},
+        )
+
+    def to_c(
+        self,
+        out: str | Path,
+        name: str = "hadamrnn",
+        *,
+        model: IntegerModel | None = None,
+        force: bool = False,
+    ) -> Path:
+        """Write C of the integer network, with its own build and test, to the new folder `out`."""
+        from hadamrnn.export.c import export_c
+
+        return export_c(self.quantize() if model is None else model, out, name, force=force)
+
+    @property
+    def cost_(self) -> Cost:
+        """Bytes of weights and operations of one step of one channel."""
+        check_is_fitted(self)
+        return network_cost(self.config_, ACTIVATION_BITS)
+
+    def _network(self) -> Network:
+        for name in ("horizon", "lookback", "draws"):
+            check_int(name, operator.index(getattr(self, name)), 1, 1 << 14)
+        for k in self.leak:
+            check_int("Every k of leak", operator.index(k), 1, MAX_LEAK)
+        return Network(
+            1,
+            operator.index(self.hidden_size),
+            operator.index(self.horizon),
+            num_blocks=operator.index(self.num_blocks),
+            leak=tuple(map(operator.index, self.leak)),
+            weight_bits=self.weight_bits,
+            normalize=True,
+        )
+
+    def _try(self, model: SequenceModel, windows: Windows, steps: int) -> Trial:
+        """Return the error of a network, and its best penalty, for steps that the fit has not seen."""
+        penalties = PENALTIES if self.penalty == "auto" else (float(self.penalty),)
+        keep_linear(model.double(), windows.past)
+        rows = Rows.of(features_of(model, Split(windows.past, None)), windows.future)
+        cut = steps - int(HELD_OUT * steps)
+        seen = windows.starts + self.lookback + self.horizon <= cut
+        held = windows.starts + self.lookback >= cut
+        if not seen.any() or not held.any():  # a short series: each window in turn is left out
+            solution = solve(rows, squared_error(rows), penalties)
+            return Trial(solution.error, solution.penalty, model)
+        moments = Moments.of(Rows.of(rows.features[seen], rows.targets[seen]))
+        few = Rows.of(rows.features[:1], rows.targets[:1])  # left-out answers decide nothing here
+        fits = [solve(few, squared_error(few), (penalty,), moments=moments) for penalty in penalties]
+        errors = [
+            float((fit.predict(rows.features[held]) - rows.targets[held]).square().mean()) for fit in fits
+        ]
+        best = int(np.argmin(errors))
+        return Trial(errors[best], penalties[best], model)
+
+    def _read(self, X: Any) -> Floats:
+        """Return the windows to forecast from, `(n, lookback, channels)`."""
+        if X is None:
+            return self.latest_[None]
+        values = check_array(X, dtype=np.float64, ensure_2d=False, allow_nd=True)
+        values = values if values.ndim == 3 else _columns(values)[None]
+        if values.shape[1] < self.lookback or values.shape[2] != self.n_features_in_:
+            raise InputError(
+                f"A forecast needs {self.lookback} steps or more of {self.n_features_in_} channels, got "
+                f"{values.shape[1]} of {values.shape[2]}."
+            )
+        return np.asarray(values[:, -self.lookback :])
+
+    def _relative(self, values: Floats) -> Floats:
+        """Return what the network reads: a row `(lookback, 1)` for each window and channel."""
+        relative = (values - values[:, -1:]) / self.scale_
+        return np.ascontiguousarray(relative.transpose(0, 2, 1).reshape(-1, self.lookback, 1))
+
+    def _answer(self, values: Floats, rises: Floats, X: Any) -> Floats:
+        rows = rises.reshape(len(values), self.n_features_in_, self.horizon).transpose(0, 2, 1)
+        forecasts: Floats = values[:, -1:] + rows * self.scale_
+        return forecasts if np.ndim(X) == 3 else forecasts[0]
+
+
+def _fit_readout(model: SequenceModel, windows: Windows, penalties: Sequence[float]) -> Solution:
+    """Fit V to all windows and round it."""
+    keep_linear(model, windows.past)
+    rows = Rows.of(features_of(model, Split(windows.past, None)), windows.future)
+    solution = solve(rows, squared_error(rows), penalties)
+    set_readout(model, solution, Values(rows.targets, rows.weights, rows.left_out), Moments.of(rows))
+    return solution
+
+
+@torch.no_grad()
+def keep_linear(model: SequenceModel, x: Tensor) -> None:
+    """Set b_i so that no state is negative at the end of windows x: the read-out's ReLU then changes nothing.
+
+    h_T = sum_t A^(T-t) (U x_t + b_i),      A = lambda W,      b_i = (sum_(k < T) A^k)^-1 max|h_T|
+    """
+    cell = forward_layers(model).cells[0]
+    assert isinstance(cell, HadamCell) and cell.input_bias is not None and cell.decay is not None
+    cell.input_bias.zero_()
+    largest = torch.zeros_like(cell.input_bias)
+    for part in x.split(1 << 12):
+        largest = torch.maximum(largest, forward_layers(model).end_state(part, None).abs().amax(0))
+    units = torch.eye(cell.hidden_size, dtype=largest.dtype)
+    step = recurrent_weight(cell.signs(), cell.block_size) * cell.decay[:, None]
+    total = units
+    for _ in range(x.shape[1] - 1):
+        total = units + step @ total
+    cell.input_bias.copy_(torch.linalg.solve(total, largest))
+
+
+def _columns(series: Floats) -> Floats:
+    if series.ndim not in (1, 2):
+        raise InputError(f"A series is (time, channels) or (time,), got {series.shape}.")
+    return series.reshape(len(series), -1)
+
+
+def _cut(series: Floats, lookback: int, horizon: int) -> Windows:
+    """Return every window of every channel, relative to its last value."""
+    cut = np.lib.stride_tricks.sliding_window_view(series, lookback + horizon, axis=0)
+    rows = cut.reshape(-1, lookback + horizon)
+    rows = rows - rows[:, lookback - 1 : lookback]
+    past, future = rows[:, :lookback, None].copy(), rows[:, lookback:].copy()
+    starts = torch.arange(cut.shape[0]).repeat_interleave(cut.shape[1])
+    return Windows(torch.from_numpy(past), torch.from_numpy(future), starts)
