@@ -90,7 +90,12 @@ STACK: Values = {
     "gradient_clip": 1.0,
     "weight_average": 0.99,
 }
-STACK_HAR: Values = {**STACK, "hidden_size": 64, "num_layers": 2, "epochs": 10}
+STACK_SMALL: Values = {**STACK, "hidden_size": 64, "num_layers": 2, "epochs": 10}
+# People wear a sensor differently: turned at random, it shows a network more people than there are. Of two
+# held-out people of DSA-19 in turn this gets 90.4 %, and 79.2 % without; of three groups of UCI HAR's people
+# 91.1 and 89.1 %. In the end everybody trains, and the last weights count: nobody is left to choose by.
+EVERYBODY: Values = {"task_options": {"left_out": None}, "keep": "last"}
+STACK_HAR: Values = {**STACK_SMALL, "rotation": 30.0, "epochs": 16}
 # Words begin earlier or later in their second.
 STACK_WORDS: Values = {**STACK, "stride": 2, "time_shift": 8, "weight_average": 0.998}
 
@@ -130,15 +135,15 @@ PRESETS: dict[str, dict[str, Values]] = {
         "imdb": {**BEST_IMDB, "hidden_size": 128, "epochs": 1},
         "sst2": {**BEST_GLUE, "hidden_size": 128, "epochs": 1},
         "qqp": {**BEST_GLUE, "hidden_size": 128, "num_blocks": 4, "epochs": 1},
-        "har2": {**STACK_HAR, "stride": 2, "epochs": 6},
+        "har2": {**STACK_HAR, "stride": 2, "epochs": 8},
         "dsa19": {**STACK_HAR, "stride": 2, "epochs": 10},
-        "har6": {**STACK_HAR, "stride": 2, "epochs": 6},
+        "har6": {**STACK_HAR, "stride": 2, "epochs": 8},
         "google12": {**STACK_WORDS, "hidden_size": 64, "num_layers": 2, "epochs": 6},
         "etth1": {"hidden_size": 128, "num_blocks": 16, "epochs": 5},
         "etth2": {"hidden_size": 128, "num_blocks": 16, "epochs": 5},
         "digits": {"hidden_size": 64, "epochs": 40, "batch_size": 32, "learning_rate": 3e-3},
-        "npz": {**STACK_HAR, "batch_size": 32, "epochs": 20},
-        "recordings": {**STACK_HAR, "stride": 2, "batch_size": 32},
+        "npz": {**STACK_SMALL, "batch_size": 32, "epochs": 20},
+        "recordings": {**STACK_SMALL, "stride": 2, "batch_size": 32},
     },
     "best": {
         "*": {"decay": "cosine", "learning_rate": 1e-3, **HELD},
@@ -148,15 +153,15 @@ PRESETS: dict[str, dict[str, Values]] = {
         "imdb": {**BEST_IMDB, "hidden_size": 512},
         "sst2": {**BEST_GLUE, "hidden_size": 128},
         "qqp": {**BEST_GLUE, "hidden_size": 512, "num_blocks": 4},
-        "har2": STACK_HAR,
-        "dsa19": {**STACK, "hidden_size": 128, "num_layers": 2, "epochs": 20},
-        "har6": STACK_HAR,
+        "har2": {**STACK_HAR, **EVERYBODY},
+        "dsa19": {**STACK_HAR, **EVERYBODY, "hidden_size": 128, "epochs": 20},
+        "har6": {**STACK_HAR, **EVERYBODY},
         "google12": {**STACK_WORDS, "layer_sizes": (64, 128, 128), "epochs": 12},
         "etth1": {**BEST_IOT, "num_blocks": 16, "epochs": 10},
         "etth2": {**BEST_IOT, "num_blocks": 16, "epochs": 10},
         "digits": {"hidden_size": 128, "epochs": 100, "batch_size": 32, "learning_rate": 2e-3},
-        "npz": {**STACK_HAR, "batch_size": 32, "epochs": 40},
-        "recordings": {**STACK_HAR, "batch_size": 32, "epochs": 20},
+        "npz": {**STACK_SMALL, "batch_size": 32, "epochs": 40},
+        "recordings": {**STACK_SMALL, "batch_size": 32, "epochs": 20},
     },
 }
 
