@@ -91,11 +91,13 @@ STACK: Values = {
     "weight_average": 0.99,
 }
 STACK_SMALL: Values = {**STACK, "hidden_size": 64, "num_layers": 2, "epochs": 10}
-# People wear a sensor differently: turned at random, it shows a network more people than there are. Of two
-# held-out people of DSA-19 in turn this gets 90.4 %, and 79.2 % without; of three groups of UCI HAR's people
-# 91.1 and 89.1 %. In the end everybody trains, and the last weights count: nobody is left to choose by.
+# People wear a sensor differently: turned at random, it shows a network more people than there are. Of
+# DSA-19's people 3 and 4, left out in turn, it then knows 90.4 % (turns of 30 degrees) in place of 79.2 %; of
+# three groups of UCI HAR's people 91.7 % (15 degrees), 91.1 % (30) and 89.1 % (none). 96 units gain nothing
+# there. In the end everybody trains, and the last weights count: nobody is left to choose by.
 EVERYBODY: Values = {"task_options": {"left_out": None}, "keep": "last"}
-STACK_HAR: Values = {**STACK_SMALL, "rotation": 30.0, "epochs": 16}
+STACK_HAR: Values = {**STACK_SMALL, "rotation": 15.0, "epochs": 16}
+STACK_DSA: Values = {**STACK_SMALL, "rotation": 30.0}
 # Words begin earlier or later in their second.
 STACK_WORDS: Values = {**STACK, "stride": 2, "time_shift": 8, "weight_average": 0.998}
 
@@ -136,7 +138,7 @@ PRESETS: dict[str, dict[str, Values]] = {
         "sst2": {**BEST_GLUE, "hidden_size": 128, "epochs": 1},
         "qqp": {**BEST_GLUE, "hidden_size": 128, "num_blocks": 4, "epochs": 1},
         "har2": {**STACK_HAR, "stride": 2, "epochs": 8},
-        "dsa19": {**STACK_HAR, "stride": 2, "epochs": 10},
+        "dsa19": {**STACK_DSA, "stride": 2},
         "har6": {**STACK_HAR, "stride": 2, "epochs": 8},
         "google12": {**STACK_WORDS, "hidden_size": 64, "num_layers": 2, "epochs": 6},
         "etth1": {"hidden_size": 128, "num_blocks": 16, "epochs": 5},
@@ -154,7 +156,7 @@ PRESETS: dict[str, dict[str, Values]] = {
         "sst2": {**BEST_GLUE, "hidden_size": 128},
         "qqp": {**BEST_GLUE, "hidden_size": 512, "num_blocks": 4},
         "har2": {**STACK_HAR, **EVERYBODY},
-        "dsa19": {**STACK_HAR, **EVERYBODY, "hidden_size": 128, "epochs": 20},
+        "dsa19": {**STACK_DSA, **EVERYBODY, "hidden_size": 128, "epochs": 20},
         "har6": {**STACK_HAR, **EVERYBODY},
         "google12": {**STACK_WORDS, "layer_sizes": (64, 128, 128), "epochs": 12},
         "etth1": {**BEST_IOT, "num_blocks": 16, "epochs": 10},
