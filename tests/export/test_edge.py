@@ -13,11 +13,14 @@ import numpy as np
 import pytest
 
 from hadamrnn.bench.edge import NETWORKS
+from hadamrnn.errors import InputError
 from hadamrnn.export.c import source_files
+from hadamrnn.export.plan import make_plan
 from hadamrnn.export.report import measure
 from hadamrnn.export.targets import TARGETS, compile_object, link, run, section_sizes
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.network import Network
 from tests.edge_targets import installed
 from tests.export.programs import STRICT, write_program
 from tests.export.random_models import random_model
@@ -50,24 +53,27 @@ def paper_model(hidden_size: int, **fixed: object) -> IntegerModel:
     return random_model(np.random.default_rng(hidden_size), **{**shape, **fixed})
 
 
+BATCHES, BATCH = 4, 25  # a hundred networks on every target
+
+
 @pytest.mark.parametrize(
-    ("name", "flags"),
+    ("name", "flags", "batch"),
     [
-        *((target.name, ("-O2",)) for target in TARGETS if target.name != "atmega328p"),
-        ("cortex-m4", ("-O2", "-DHADAMRNN_PLAIN_C")),
-        ("cortex-m0", ("-Os",)),
+        *((t.name, ("-O2",), batch) for t in TARGETS if t.name != "atmega328p" for batch in range(BATCHES)),
+        ("cortex-m4", ("-O2", "-DHADAMRNN_PLAIN_C"), 0),
+        ("cortex-m0", ("-Os",), 0),
     ],
 )
-def test_c_is_the_engine_on_the_target(name: str, flags: tuple[str, ...], tmp_path: Path) -> None:
+def test_c_is_the_engine_on_the_target(name: str, flags: tuple[str, ...], batch: int, tmp_path: Path) -> None:
     target = installed(name)
-    rng = np.random.default_rng(42)
-    models = [random_model(rng) for _ in range(12)]
-    models += [family_model(rng, extreme=i % 4 == 0) for i in range(12)]
-    main = write_program(tmp_path, models, packed=[i % 3 > 0 for i in range(24)], sequences=1, time=6)
+    rng = np.random.default_rng(42 + batch)
+    models = [random_model(rng) for _ in range(5)]
+    models += [family_model(rng, extreme=i % 4 == 0) for i in range(BATCH - 5)]
+    main = write_program(tmp_path, models, packed=[i % 3 > 0 for i in range(BATCH)], sequences=1, time=6)
 
     program = link(target, [compile_object(target, main, (*flags, *STRICT))], tmp_path / "all.elf")
 
-    assert "24 models, 0 bad" in run(target, program)
+    assert f"{BATCH} models, 0 bad" in run(target, program)
 
 
 @pytest.mark.parametrize("hidden_size", [128, 512])
@@ -143,9 +149,20 @@ def test_the_copy_network_fits_an_atmega328p() -> None:
     assert measured.flash <= 32 * KILOBYTE
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_small_random_models_are_bit_exact_on_avr(seed: int) -> None:
+def small_model(seed: int) -> IntegerModel:
+    """Return a network whose state leaves room for a stack in 2 kB."""
     rng = np.random.default_rng(seed)
-    model = random_model(rng, block_size=(8, 32, 12, 2)[seed]) if seed < 4 else family_model(rng)
+    while True:
+        model = random_model(rng, block_size=8) if seed % 5 == 0 else family_model(rng, extreme=seed % 4 == 0)
+        if make_plan(model).state_bytes <= KILOBYTE:
+            return model
 
-    assert measure(model, installed("atmega328p")).differences == 0
+
+@pytest.mark.parametrize("seed", range(BATCHES * BATCH))
+def test_small_random_models_are_bit_exact_on_avr(seed: int) -> None:
+    assert measure(small_model(seed), installed("atmega328p")).differences == 0
+
+
+def test_a_network_whose_stack_would_meet_its_state_does_not_fit() -> None:
+    with pytest.raises(InputError, match="too large for its 2048 bytes of RAM"):
+        measure(draw_model(Network(1, 960, 2, num_blocks=15, activation_bits=12)), installed("atmega328p"))

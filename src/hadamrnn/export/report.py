@@ -49,6 +49,11 @@ def measure(
         program = link(target, [compile_object(target, device, flags), network], folder / "device.elf")
         code, flash, mutable = section_sizes(target, network)
         stack = _step_stack(stack_usage(network), name)
+        if plan.state_bytes + stack > target.ram:  # no linker knows of the stack
+            raise InputError(
+                f"{target.name}: state and stack take {plan.state_bytes + stack} bytes, "
+                f"too large for its {target.ram} bytes of RAM."
+            )
         differences, step, readout, base = numbers(run(target, program))
     if mutable:
         raise InputError(f"An export keeps no mutable data, {target.name} found {mutable} bytes.")

@@ -38,6 +38,7 @@ class Target:
     emulator: tuple[str, ...]
     unit: str  # of a step: instructions, or cycles where the emulator counts them
     packages: tuple[str, ...]
+    ram: int  # bytes
 
     @property
     def missing_tools(self) -> tuple[str, ...]:
@@ -71,6 +72,7 @@ def _arm(name: str, machine: str, flash: int, ram: int) -> Target:
         ("qemu-system-arm", "-M", machine, *_QEMU),
         "instructions",
         ("gcc-arm-none-eabi", "picolibc-arm-none-eabi", "qemu-system-arm"),
+        ram,
     )
 
 
@@ -90,6 +92,7 @@ TARGETS = (
         ("qemu-system-riscv32", "-M", "virt", "-bios", "none", *_QEMU),
         "instructions",
         ("gcc-riscv64-unknown-elf", "picolibc-riscv64-unknown-elf", "qemu-system-misc"),
+        0x400000,
     ),
     Target(
         "atmega328p",
@@ -99,6 +102,7 @@ TARGETS = (
         ("simavr", "-m", "atmega328p", "-f", "16000000"),
         "cycles",
         ("gcc-avr", "avr-libc", "simavr"),
+        2048,
     ),
 )
 
