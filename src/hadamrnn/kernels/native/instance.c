@@ -13,9 +13,20 @@
 #define MAX_STEPS 16 /* of a block of the scan */
 #if defined(__clang__) || __GNUC__ >= 12
 #define SHUFFLE(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
+#define SHUFFLE_TWO(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
 #define SHUFFLE(v, ...) __builtin_shuffle(v, (INTEGER __attribute__((vector_size(sizeof(v))))){__VA_ARGS__})
+#define SHUFFLE_TWO(a, b, ...) __builtin_shuffle(a, b, (INTEGER __attribute__((vector_size(sizeof(a))))){__VA_ARGS__})
 #endif
+/* A list with an entry for each lane: pick(0, s), pick(1, s), ... */
+#define LIST_2(pick, s) pick(0, s), pick(1, s)
+#define LIST_4(pick, s) LIST_2(pick, s), pick(2, s), pick(3, s)
+#define LIST_8(pick, s) LIST_4(pick, s), pick(4, s), pick(5, s), pick(6, s), pick(7, s)
+#define LIST_16(pick, s) \
+    LIST_8(pick, s), pick(8, s), pick(9, s), pick(10, s), pick(11, s), pick(12, s), pick(13, s), pick(14, s), pick(15, s)
+/* Lane i of two vectors a and b: a[i] and b[i - s] where bit s of i is set; or a[i + s] and there b[i]. */
+#define LOW_OF_TWO(i, s) ((i) & (s) ? LANES + ((i) ^ (s)) : (i))
+#define HIGH_OF_TWO(i, s) ((i) & (s) ? LANES + (i) : (i) ^ (s))
 #define NAME(name) JOIN(name, REAL, ISA)
 #define vec NAME(vector)
 #define mem NAME(memory_vector)

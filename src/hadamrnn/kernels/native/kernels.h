@@ -1,5 +1,6 @@
 /* All templates, for the REAL and LANES that are defined; `instance.c` includes it once per type. */
 #include "transform.h"
+#include "shuffles.h"
 #include "readout.h"
 #include "scan.h"
 #include "adjoint.h"

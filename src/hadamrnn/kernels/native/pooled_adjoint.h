@@ -185,7 +185,7 @@ static void NAME(pool_adjoint_tile)(const PoolArgs *args, const NAME(TileScratch
             NAME(replay_tile)(args, scratch, &tile, start, end);
         t0 = end - start > scratch->steps ? end - scratch->steps : start;
         if (scan->replay) states = scratch->segment + (t0 - start) * size; /* of h_{t0} before its step, then after */
-        NAME(load_inputs)(scan, scratch, &tile, t0, end - t0);
+        if (scan->grad_weight || scan->grad_signs) NAME(load_inputs)(scan, scratch, &tile, t0, end - t0);
         for (int64_t t = end - t0 - 1; t >= 0; t--)
             NAME(adjoint_step)(args, scratch, &tile, t0 + t, states ? states + t * size : NULL,
                                states ? states + (t + 1) * size : NULL, scratch->adjoints + t * size);

@@ -5,27 +5,6 @@
  */
 #define TILE 4
 
-/* Lane i gets v[i] + v[i ^ s], s = LANES / 2, ..., 2, 1: in the end each lane holds the sum of all. */
-INLINE REAL NAME(sum_lanes)(vec v)
-{
-#if LANES >= 16
-    v += SHUFFLE(v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
-    v += SHUFFLE(v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
-    v += SHUFFLE(v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
-    v += SHUFFLE(v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
-#elif LANES == 8
-    v += SHUFFLE(v, 4, 5, 6, 7, 0, 1, 2, 3);
-    v += SHUFFLE(v, 2, 3, 0, 1, 6, 7, 4, 5);
-    v += SHUFFLE(v, 1, 0, 3, 2, 5, 4, 7, 6);
-#elif LANES == 4
-    v += SHUFFLE(v, 2, 3, 0, 1);
-    v += SHUFFLE(v, 1, 0, 3, 2);
-#else
-    v += SHUFFLE(v, 1, 0);
-#endif
-    return v[0];
-}
-
 /* v where the state is positive, else 0. */
 INLINE vec NAME(keep_positive)(vec state, vec v)
 {

@@ -74,16 +74,30 @@ static NAME(Tile) NAME(tile_at)(const ScanArgs *args, int64_t index)
 /* to[i][lane] = from[lane][i], i < size, where rows of `from` are `stride` apart; lanes without a row are 0. */
 static void NAME(rows_to_tile)(const NAME(Tile) *tile, int64_t size, int64_t stride, const REAL *from, REAL *to)
 {
+    int64_t first = 0; /* of those that are not done by whole squares */
     if (tile->rows < LANES || !from) memset(to, 0, (size_t)(size * LANES) * sizeof(REAL));
+    for (; from && tile->rows == LANES && first + LANES <= size; first += LANES) {
+        vec v[LANES];
+        UNROLL for (int lane = 0; lane < LANES; lane++) v[lane] = load(from + lane * stride + first);
+        NAME(transpose)(v);
+        UNROLL for (int i = 0; i < LANES; i++) store(to + (first + i) * LANES, v[i]);
+    }
     for (int64_t lane = 0; from && lane < tile->rows; lane++)
-        for (int64_t i = 0; i < size; i++) to[i * LANES + lane] = from[lane * stride + i];
+        for (int64_t i = first; i < size; i++) to[i * LANES + lane] = from[lane * stride + i];
 }
 
 /* The way back: to[lane][i] = from[i][lane]. */
 static void NAME(tile_to_rows)(const NAME(Tile) *tile, int64_t size, int64_t stride, const REAL *from, REAL *to)
 {
+    int64_t first = 0;
+    for (; tile->rows == LANES && first + LANES <= size; first += LANES) {
+        vec v[LANES];
+        UNROLL for (int i = 0; i < LANES; i++) v[i] = load(from + (first + i) * LANES);
+        NAME(transpose)(v);
+        UNROLL for (int lane = 0; lane < LANES; lane++) store(to + lane * stride + first, v[lane]);
+    }
     for (int64_t lane = 0; lane < tile->rows; lane++)
-        for (int64_t i = 0; i < size; i++) to[lane * stride + i] = from[i * LANES + lane];
+        for (int64_t i = first; i < size; i++) to[lane * stride + i] = from[i * LANES + lane];
 }
 
 /* The inputs of the steps t0 .. t0 + count - 1 to scratch->x. */
