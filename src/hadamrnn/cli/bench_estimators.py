@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from hadamrnn.cli.arguments import add_command
@@ -27,14 +28,20 @@ def add_estimators(benches: Any) -> None:
 class EstimatorsOptions(PageOptions):
     sets: tuple[str, ...] = option(
         (),
-        "ACSF1, ArrowHead, BasicMotions, GunPoint, ItalyPowerDemand, JapaneseVowels, OSULeaf, PLAID "
-        "(default: all)",
+        "ACSF1, ArrowHead, BasicMotions, GunPoint, ItalyPowerDemand, JapaneseVowels, OSULeaf, PLAID, "
+        "UCI HAR (default: all)",
     )
-    seeds: Annotated[int, Range(1, 1000)] = option(5, "fits of each network (default 5)")
+    classifiers: tuple[str, ...] = option(
+        (), "HadamRNN, HadamRNN 16 kB, GRU 32, MiniRocket, logistic regression (default: all)"
+    )
+    seeds: Annotated[int, Range(1, 1000)] = option(5, "fits of each classifier (default 5); one of a GRU")
+    keep: Path | None = option(None, "a file of rows: those in it are not measured again, new ones join it")
 
 
 def run(args: EstimatorsOptions) -> None:
     from hadamrnn.bench import estimators
 
-    rows, left_out = estimators.run_estimators(list(args.sets or estimators.LOADERS), seeds=args.seeds)
+    rows, left_out = estimators.run_estimators(
+        list(args.sets or estimators.SETS), classifiers=args.classifiers, seeds=args.seeds, keep=args.keep
+    )
     publish(args, rows, left_out, estimators.estimators_page(rows, args.seeds, left_out))

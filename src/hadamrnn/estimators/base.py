@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from joblib import effective_n_jobs
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -26,12 +27,13 @@ from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError, check_choice
 from hadamrnn.estimators.choice import Wanted
 from hadamrnn.estimators.closed_form import fit_closed_form
-from hadamrnn.estimators.cost import ACTIVATION_BITS, Cost, network_cost
+from hadamrnn.estimators.cost import Cost, network_cost, state_bits
 from hadamrnn.estimators.fitting import threads
 from hadamrnn.estimators.folding import raw_network
 from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.gradient import recipe, train
-from hadamrnn.estimators.series import Floats, Scaling, Series, raw_codes, read_series
+from hadamrnn.estimators.series import Floats, Scaling, Series, counted_samples, raw_codes, read_series
+from hadamrnn.estimators.stream import Part, Stream, refit
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata
@@ -84,6 +86,10 @@ class SeriesEstimator(BaseEstimator):
     calibration_: Calibration | None = field(init=False)
 
     @abstractmethod
+    def _goal(self, known: NDArray[Any], weights: Floats | None, *, reset: bool) -> Goal:
+        """Return what the outputs shall be for labels or values; `reset` fits the units of values first."""
+
+    @abstractmethod
     def _answer(self, outputs: Floats) -> Any:
         """Return labels or values from the network's outputs `(n, output_size)`."""
 
@@ -115,14 +121,14 @@ class SeriesEstimator(BaseEstimator):
 
     def quantize(
         self,
-        activation_bits: int = ACTIVATION_BITS,
+        activation_bits: int | None = None,
         input_bits: int | None = None,
         raw_unit: float | None = None,
     ) -> IntegerModel:
         """Return the integer network; it takes raw inputs and standardises them itself.
 
         Args:
-            activation_bits: of states and biases, 6..16.
+            activation_bits: of states and biases, 6..16; by default 16 where read-outs count steps, else 12.
             input_bits: of standardised inputs; `activation_bits` by default.
             raw_unit: the value of one raw code. By default 1 if the training data are whole numbers, else
                 a power of two well below their deviation; the model's metadata holds it.
@@ -133,7 +139,7 @@ class SeriesEstimator(BaseEstimator):
         integer = lower(
             self.network_,
             self.calibration_,
-            activation_bits=activation_bits,
+            activation_bits=state_bits(self.config_) if activation_bits is None else activation_bits,
             input_bits=input_bits,
             raw=self.scaling_.raw_inputs(raw_unit),
         )
@@ -197,6 +203,8 @@ class SeriesEstimator(BaseEstimator):
 
         A warm start continues with the present network.
         """
+        if hasattr(self, "_stream"):
+            del self._stream
         seed = int(check_random_state(self.random_state).randint(2**31))
         outputs = goal.targets.shape[1]
         if self._solver() == "ridge":
@@ -204,6 +212,30 @@ class SeriesEstimator(BaseEstimator):
             self._fit_ridge(series, goal, weights, networks, seed)
         else:
             self._fit_gradient(series, goal, weights, seed)
+
+    def _fit_part(self, series: Series, known: NDArray[Any], sample_weight: Any) -> None:
+        """Fit the network to one more part of a stream; `known` holds its labels or values."""
+        if self._solver() != "ridge":
+            raise InputError('partial_fit adds up a ridge regression: use solver="ridge" and a hadamrnn.')
+        if not hasattr(self, "_stream"):
+            self._stream = Stream(int(check_random_state(self.random_state).randint(2**31)))
+        counted, weights = counted_samples(sample_weight, series)
+        part = Part(series, known, np.ones(len(series)) if weights is None else weights).at(counted)
+        was_kept = 0 if self._stream.kept is None else len(self._stream.kept)
+        rest = self._stream.add(part)
+        kept = self._stream.kept
+        assert kept is not None
+        if len(kept) > was_kept:
+            goal = self._goal(kept.known, kept.weights, reset=True)
+            networks = self._wanted(series.channels, goal.targets.shape[1]).networks(search=False)
+            self._fit_ridge(kept.series, goal, kept.weights, networks, self._stream.seed)
+        if len(rest):
+            goals = (self._goal(each.known, each.weights, reset=False) for each in (kept, rest))
+            with threads(effective_n_jobs(self.n_jobs)):
+                self.penalty_ = refit(
+                    self.network_, self.scaling_, self._stream, next(goals), rest, next(goals)
+                )
+            self.calibration_ = _calibrate(self.network_, self.scaling_.split(kept.series, np.float64))
 
     def _solver(self) -> str:
         """Return "ridge" or "gradient"."""

@@ -117,9 +117,38 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
             )
         if warm and not np.array_equal(classes, self.classes_):
             raise InputError(f"A warm start keeps its classes {self.classes_}, got {classes} in y.")
-        counted, weights = counted_samples(sample_weight, series)
-        self._fit_goal(series.at(counted), self._goal(classes, labels[counted], weights), weights)
         self.classes_ = classes
+        counted, weights = counted_samples(sample_weight, series)
+        self._fit_goal(series.at(counted), self._goal(labels[counted], weights, reset=True), weights)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> HadamRNNClassifier:
+        """Fit the network to one more part of the data; the parts add up to what `fit` does with all of them.
+
+        The network is the one that the parameters say, without a search. The first 2000 series fix how inputs
+        are standardised, the thresholds, penalty and temperature: up to there the parts equal one `fit` of a
+        network whose parameters are all given. Later series count in the regression.
+
+        Args:
+            X, y, sample_weight: as for `fit`.
+            classes: all labels; needed in the first call.
+        """
+        labels = self._labels(y)
+        first = not hasattr(self, "_stream")
+        if self.class_weight == "balanced":
+            raise InputError("A part does not know the balance of all: pass class_weight as a dict.")
+        if first and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        series = read_series(self, X, reset=first)
+        check_consistent_length(series, labels)
+        if first:
+            self.classes_ = np.unique(classes)
+        unseen = sorted(set(labels.tolist()) - set(self.classes_.tolist()), key=str)
+        if unseen:
+            raise ValueError(f"y contains labels that are not in classes: {unseen}")
+        self._fit_part(series, labels, sample_weight)
         return self
 
     def predict_proba(self, X: Any) -> Floats:
@@ -154,8 +183,9 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         check_classification_targets(labels)
         return labels
 
-    def _goal(self, classes: NDArray[Any], labels: NDArray[Any], weights: Floats | None) -> Labels:
+    def _goal(self, known: NDArray[Any], weights: Floats | None, *, reset: bool) -> Labels:
         """Return the targets; the weight of a class multiplies those of its samples."""
+        classes, labels = self.classes_, known
         codes = torch.from_numpy(np.searchsorted(classes, labels))
         targets = 2.0 * one_hot(codes, len(classes)).double() - 1.0
         counts = (

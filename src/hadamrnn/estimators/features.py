@@ -18,6 +18,9 @@ from hadamrnn.training.draws import Draws
 
 THRESHOLD_SERIES = 256  # whose states the thresholds are quantiles of; fewer series count all
 THRESHOLD_STEPS = 8  # of each of them, evenly spread
+# Of a unit's spread, that a threshold lies above the quantile. States at rest have one value for long, and
+# rounding alone must not decide on which side of the threshold it is.
+MARGIN = 0.002
 ROW_BYTES = 1 << 25  # of inputs or states that are held at once
 LANES = 16  # rows that the kernels run together
 
@@ -37,7 +40,7 @@ def features_of(model: SequenceModel, samples: Split) -> Tensor:
 
 @torch.no_grad()
 def place_thresholds(model: SequenceModel, samples: Split, weights: Tensor) -> None:
-    """Set the thresholds of each unit to evenly spread quantiles of its states.
+    """Set the thresholds of each unit slightly above evenly spread quantiles of its states.
 
     A series of weight 2 counts twice.
     """
@@ -46,14 +49,17 @@ def place_thresholds(model: SequenceModel, samples: Split, weights: Tensor) -> N
     index = spread_out(weights, THRESHOLD_SERIES)
     chosen = Split(*samples.batch(index))
     states = torch.cat([_some_states(model, x, lengths) for x, _, lengths in _parts(model, chosen)])
-    steps = states.shape[1]
-    order = states.flatten(0, 1).argsort(dim=0, stable=True)
-    shares = weights[index].repeat_interleave(steps)[order].cumsum(0)
+    counts = weights[index].repeat_interleave(states.shape[1])
+    states = states.flatten(0, 1)
+    mean = (counts @ states.double()) / counts.sum()
+    margin = MARGIN * (counts @ (states - mean).square() / counts.sum()).sqrt()
+    order = states.argsort(dim=0, stable=True)
+    shares = counts[order].cumsum(0)
+    units = torch.arange(states.shape[1])
     for row in range(len(model.thresholds)):
         level = (row + 1) / (len(model.thresholds) + 1) * shares[-1]
         place = (shares >= level).to(torch.uint8).argmax(0)
-        units = torch.arange(order.shape[1])
-        model.thresholds[row] = states.flatten(0, 1)[order[place, units], units]
+        model.thresholds[row] = states[order[place, units], units] + margin
 
 
 def narrowed(model: SequenceModel, network: Network, levels: Tensor) -> SequenceModel:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_array, check_consistent_length
@@ -13,7 +14,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
 from hadamrnn.estimators.goals import Values
-from hadamrnn.estimators.series import Floats, counted_samples, read_series
+from hadamrnn.estimators.series import Floats, Series, counted_samples, read_series
 from hadamrnn.fixedpoint.model import Metadata
 
 METADATA_TARGETS = 50  # outputs whose units an integer model's metadata holds
@@ -56,31 +57,40 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
 
         A sample of weight 2 is the sample twice.
         """
+        warm = self.warm_start and hasattr(self, "network_")
+        series, columns = self._read(X, y, reset=not warm)
+        counted, weights = counted_samples(sample_weight, series)
+        self._fit_goal(series.at(counted), self._goal(columns[counted], weights, reset=not warm), weights)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> HadamRNNRegressor:
+        """Fit the network to one more part of the data; see `HadamRNNClassifier.partial_fit`."""
+        series, columns = self._read(X, y, reset=not hasattr(self, "_stream"))
+        self._fit_part(series, columns, sample_weight)
+        return self
+
+    def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Series, Floats]:
+        """Return the series and the targets `(n, targets)`, as many as before unless `reset`."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        warm = self.warm_start and hasattr(self, "network_")
-        series = read_series(self, X, reset=not warm)
+        series = read_series(self, X, reset=reset)
         targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(series, targets)
         if targets.ndim > 2:
             raise ValueError(f"y must have shape (n,) or (n, targets), got {targets.shape}.")
         columns = targets.reshape(len(targets), -1)
-        if warm and columns.shape[1] != len(self.target_scale_):
-            raise InputError(
-                f"A warm start keeps its {len(self.target_scale_)} targets, got {columns.shape[1]} in y."
-            )
-        counted, weights = counted_samples(sample_weight, series)
-        columns = columns[counted]
-        if not warm:
-            scaler = StandardScaler().fit(columns, sample_weight=weights)
-            self.target_offset_, self.target_scale_ = scaler.mean_, scaler.scale_
+        if not reset and columns.shape[1] != len(self.target_scale_):
+            count = len(self.target_scale_)
+            raise InputError(f"A fit that goes on keeps its {count} targets, got {columns.shape[1]} in y.")
         self.single_target_ = targets.ndim == 1
-        self._fit_goal(series.at(counted), self._goal(columns, weights), weights)
-        return self
+        return series, columns
 
-    def _goal(self, columns: Floats, weights: Floats | None) -> Values:
-        standard = torch.from_numpy((columns - self.target_offset_) / self.target_scale_)
-        counts = standard.new_ones(len(columns)) if weights is None else torch.from_numpy(weights)
+    def _goal(self, known: NDArray[Any], weights: Floats | None, *, reset: bool) -> Values:
+        if reset:
+            scaler = StandardScaler().fit(known, sample_weight=weights)
+            self.target_offset_, self.target_scale_ = scaler.mean_, scaler.scale_
+        standard = torch.from_numpy((known - self.target_offset_) / self.target_scale_)
+        counts = standard.new_ones(len(known)) if weights is None else torch.from_numpy(weights)
         return Values(standard, counts, counts.clamp(max=1.0))
 
     def __sklearn_tags__(self) -> Any:
