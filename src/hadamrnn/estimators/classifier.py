@@ -133,13 +133,16 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
 
         Args:
             X, y, sample_weight: as for `fit`.
-            classes: all labels; needed in the first call.
+            classes: all labels; needed in the first call unless `fit` has seen them. `fit` and the first call
+                after it start anew.
         """
         labels = self._labels(y)
         first = not hasattr(self, "_stream")
         if self.class_weight == "balanced":
             raise InputError("A part does not know the balance of all: pass class_weight as a dict.")
         if first and classes is None:
+            classes = getattr(self, "classes_", None)
+        if classes is None and first:
             raise ValueError("classes must be passed on the first call to partial_fit.")
         series = read_series(self, X, reset=first)
         check_consistent_length(series, labels)

@@ -14,6 +14,7 @@ from hadamrnn.estimators.ridge import Rows
 
 SCALES = 1e-2, 1e3  # of the answers, that a temperature may give
 NEWTON_STEPS = 20
+LEAST_ERROR = 1e-6  # of labels; below it all is right and sure, and a larger penalty is as good
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,7 @@ class Labels(Goal):
 
     def error(self, answers: Tensor) -> float:
         squared = self.mean((self.targets - answers).square().mean(1))
-        return self._cross_entropy(answers, self.scale(answers)) * squared
+        return max(self._cross_entropy(answers, self.scale(answers)) * squared, LEAST_ERROR)
 
     def scale(self, answers: Tensor) -> float:
         """Return the scale with the least cross-entropy, which is convex in it: Newton's steps, bounded."""
