@@ -19,14 +19,21 @@ from hadamrnn.data.har import ACTIVITIES, CHANNELS, read_har
 from tests.conftest import Command
 
 PEOPLE, WINDOWS = 8, 16  # and so many windows of each activity
+GRID = 2.0**-10  # of what the sensor can tell apart
 SMALL = ("--epochs", 8, "--threads", 1)
 
 
 read_once = functools.cache(read_har)
 
 
-def recorded(person: int) -> tuple[NDArray[np.float32], list[str]]:
-    """Return a person's rows `(time, 9)` and activities: UCI HAR where it is at hand, else waves like it."""
+def recorded(person: int) -> tuple[NDArray[np.float64], list[str]]:
+    """Return a person's rows `(time, 9)`, as a sensor gives them, on a grid, and the activities."""
+    values, activities = measured(person)
+    return np.rint(values.astype(np.float64) / GRID) * GRID, activities
+
+
+def measured(person: int) -> tuple[NDArray[np.float32], list[str]]:
+    """Return UCI HAR where it is at hand, else waves like it."""
     if "HADAMRNN_DATA" in os.environ:
         train, _ = read_once()
         subject = np.unique(train.subject)[person]
@@ -57,7 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             writer = csv.writer(file)
             writer.writerow(["time", *CHANNELS, "activity"])
             for step, (row, activity) in enumerate(zip(values, activities, strict=True)):
-                writer.writerow([step / 50, *(f"{value:.5f}" for value in row), activity])
+                writer.writerow([step / 50, *(f"{value:.12f}" for value in row), activity])
     return place
 
 
@@ -88,7 +95,8 @@ def test_a_recording_of_each_person_becomes_c_in_two_commands(
     # The integers read raw values: what C is given, without the standardisation of the run.
     model = fixedpoint.load(Path("run") / fixedpoint.FILE_NAME)
     values, _ = recorded(PEOPLE)
-    raw = np.rint(np.round(values, 5) / float(str(model.metadata["raw_unit"])))
+    raw = values / float(str(model.metadata["raw_unit"]))
+    assert np.array_equal(raw, np.rint(raw))  # the sensor's grid is whole codes
     starts = [int(row["row"]) for row in said]
     codes, _ = encode_raw(model, np.stack([raw[start : start + 128] for start in starts]).astype(np.int64))
     names = json.loads(str(model.metadata["class_names"]))

@@ -7,9 +7,11 @@ Peak memory is taken in a process of its own per side. Start at `run_shapes`.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import multiprocessing
 import resource
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -215,9 +217,17 @@ def _measure_peak(name: str, side: str, threads: int, data_dir: str | None) -> f
 def extra_megabytes(work: Callable[[], object]) -> float:
     """Return by how much this process grows, at most, while `work` runs."""
     gc.collect()  # garbage of earlier work, freed meanwhile, would hide the growth
+    _return_freed_memory()
     start = _reset_peak()
     work()
     return (_peak() - start) / 2**20
+
+
+def _return_freed_memory() -> None:
+    """Give what this process has freed, and commands keep, back to the system (glibc can)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
+    if trim is not None:
+        trim(0)
 
 
 def _reset_peak() -> int:

@@ -81,7 +81,7 @@ def spread_out(weights: Tensor, most: int) -> Tensor:
     """Return at most so many indices, evenly spread over the total weight.
 
     >>> spread_out(torch.tensor([1.0, 1.0, 4.0, 1.0, 1.0]), 4).tolist()
-    [0, 2, 4]
+    [0, 2, 3]
     """
     if len(weights) <= most:
         return torch.arange(len(weights))
