@@ -50,7 +50,7 @@ class Comparison:
     @property
     def compared(self) -> bool:
         """Whether the data was the paper's; if not, the data set has a note that says so."""
-        return not any(result.note for result in self.results)
+        return self.task.own_split or not any(result.note for result in self.results)
 
     def measured(self) -> Cell:
         """Return the mean over the seeds, with its spread and the number of seeds where there are several."""

@@ -40,8 +40,8 @@ def measured_points(task: str, results: Sequence[Result]) -> list[tuple[Point, C
     """Return our networks on a task: one point with float activations, another in integers."""
     points = []
     for setup, _ in setups("all").values():
-        if setup.task != task or not setup.network.is_hadamard:
-            continue
+        if setup.task != task or not setup.network.is_hadamard or setup.task_options:
+            continue  # task options make another split of it
         _, row = home(setup.key)
         for bits in (None, INTEGER_BITS):
             for found in measurements(replace(row, activation_bits=bits), TASKS[task], results):

@@ -20,13 +20,20 @@ SST2_NOTE = (
     "with the public treebank's labels."
 )
 CHOSEN_NOTE = "Published without hyper-parameters: preset paper is our choice of them."
+DSA19_NOTE = (
+    f"{CHOSEN_NOTE} Nor does the paper name its split. Ours is by person, four against four, in both "
+    "directions. The recipe of the networks that forget was chosen by leaving people 3 and 4 out in turn: "
+    "90.4 % with sensors turned at random in training, 79.2 % without. Then all four train, so validation "
+    "chooses nothing."
+)
 HAR2_NOTE = (
     f"{CHOSEN_NOTE} Ours stays behind; validation holds out four people, and the nine of the test set are "
     "harder. Tried by validation: learnt signs, for the whole run and for half of it; 8, 32 and 128 blocks; "
     "a ReLU recurrence; fewer negative signs; 0, 30 and 60 % of the samples hidden; random offsets, scales "
     "and shifts of the channels, and rotations; clipped weights; ten seeds, which differ by five points. "
     "2048 units at 2 bits (Past the paper) are better on average and differ by one, but four people are too "
-    "few to choose them. FastGRNN, trained here by the same rule, stays behind its published figure too."
+    "few to choose them. Two layers of 64 units that forget are best on validation, at half the bytes, not "
+    "on the test's people. FastGRNN, trained here by the same rule, stays behind its published figure too."
 )
 _TASKS = (
     Task("copy", "Copy task", 1020, 10, 9, "cross_entropy", epochs=10, baseline=0.021, note=COPY_NOTE),
@@ -36,7 +43,7 @@ _TASKS = (
     Task("sst2", "SST-2", 128, 256, 1, epochs=60, vocabulary_size=30_522, note=SST2_NOTE),
     Task("qqp", "QQP", 128, 256, 1, epochs=50, vocabulary_size=30_522, note=EMBEDDING_NOTE),
     Task("har2", "HAR-2", 128, 9, 1, note=HAR2_NOTE),
-    Task("dsa19", "DSA-19", 125, 45, 19, note=CHOSEN_NOTE),
+    Task("dsa19", "DSA-19", 125, 45, 19, note=DSA19_NOTE, own_split=True),
     Task("har6", "UCI HAR, six activities", 128, 9, 6),
     Task("google12", "Google-12", 99, 32, 12),
 )

@@ -25,6 +25,7 @@ class Task:
         epochs: of the paper's training; None where it gives no number.
         baseline: cross-entropy of guessing, at and above which a row is "BL".
         note: shown with every table of this task.
+        own_split: the paper does not name its split; ours is named beside its figures, which are compared.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Task:
     baseline: float | None = None
     vocabulary_size: int | None = None
     note: str = ""
+    own_split: bool = False
 
     def network(self, network: Network) -> Network:
         """Return the network with this task's inputs and outputs."""
