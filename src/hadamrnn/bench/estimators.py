@@ -46,15 +46,18 @@ INTRODUCTION = """\
 # The estimators on real series
 
 `HadamRNNClassifier()` as it comes (4-bit weights, at most 4 kB up to ten classes) beside sktime's
-MiniRocket with its ridge classifier, a
-float32 GRU of 32 units, trained by the package's loop, and logistic regression on the values of a series, on
-the published training and test parts; UCI HAR's test part is other people. Accuracies are means over {seeds}
-seeds, with the worst and the best; one of the GRU, which takes minutes, and of logistic regression.
+MiniRocket with its ridge classifier, a float32 GRU of 32 units, trained by the package's loop, and logistic
+regression on the values of a series, on the published training and test parts; UCI HAR's test part is other
+people. Accuracies are means over {seeds} seeds, with the worst and the best; one of the GRU, which takes
+minutes, and of logistic regression.
 Integer is the network of 16-bit states that C runs, on raw inputs. Bytes are those of the weights: biases
 and thresholds of 16 bits for HadamRNN, 32 bits for everything else; MiniRocket's features are computed.
 Training is the mean CPU time of `fit`, on one thread. Majority is the accuracy of always answering the most
 frequent class of the training part. MiniRocket and logistic regression read shorter series with zeros at
 their end.
+
+A fit sees its training part alone. But the networks that `fit` chooses from were settled with the test
+figures of these sets in view, so expect somewhat less on other data.
 
 {verdict}
 """
