@@ -52,7 +52,14 @@ def test_what_ships_loads_and_is_what_its_metadata_says() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif("HADAMRNN_DATA" not in os.environ, reason="HADAMRNN_DATA names the folder of real data")
-@pytest.mark.parametrize("name", ["har2-2048-2bit-q16-unbiased", "pmnist-512-4bit"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "google12-64x128x128-4bit-q8-k1.2.3.4.5.6-mean-max-normalize-s2",
+        "har2-2048-2bit-q16-unbiased",
+        "pmnist-512-4bit",
+    ],
+)
 def test_what_ships_decides_as_its_metadata_says(name: str) -> None:
     """To the last decision over the whole test set: integers do not depend on the machine."""
     model = models.find(name)
