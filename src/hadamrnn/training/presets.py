@@ -214,9 +214,13 @@ BASELINE: Values = {
     "weight_clip": None,
     "gradient_clip": 1.0,
 }
+# A learnt W is raised to the power T - 1, so it wants small steps: pMNIST, ORNN of 170 units, preset best,
+# validation after 8 epochs: 88.0 % at rate 1e-3, 89.0 % at 3e-4, 86.4 % at 1e-4.
+ORTHOGONAL: Values = {**BASELINE, "learning_rate": 3e-4}
 MODEL_VALUES: dict[str, Values] = {
-    **dict.fromkeys(("lstm", "gru", "rnn", "ornn", "binary_lstm", "ternary_lstm"), BASELINE),
-    "qornn": {**BASELINE, "weight_bits": 8},
+    **dict.fromkeys(("lstm", "gru", "rnn", "binary_lstm", "ternary_lstm"), BASELINE),
+    "ornn": ORTHOGONAL,
+    "qornn": {**ORTHOGONAL, "weight_bits": 8},
     "fastgrnn": {**BASELINE, "weight_bits": 8},
     "quantized_lstm": {**BASELINE, "weight_bits": 4},
     "naive_binary_rnn": {**BASELINE, "weight_bits": 4},
