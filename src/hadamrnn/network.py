@@ -278,6 +278,21 @@ class Network:
         """The units of each cell, the lowest layer first."""
         return tuple(width for width in self.widths for _ in range(self.directions))
 
+    @property
+    def num_weights(self) -> int:
+        """The entries of all U and of V.
+
+        >>> Network(input_size=9, hidden_size=8, output_size=2, num_layers=2).num_weights
+        152
+        """
+        inputs = sum(size * seen for size, seen in zip(self.cell_sizes, self.cell_input_sizes, strict=True))
+        return inputs + self.num_features * self.output_size
+
+    @property
+    def num_biases(self) -> int:
+        """The entries of all b_i and of b_o."""
+        return sum(self.cell_sizes) * self.input_bias + self.output_size
+
     def __str__(self) -> str:
         """Say what the network is, as `512 units in 8 blocks, 4-bit weights, 12-bit states`.
 

@@ -86,13 +86,10 @@ def network_size(network: Network) -> Size:
     3.58
     """
     bias_bits = FLOAT_BITS if network.activation_bits is None else network.activation_bits
-    units = sum(network.cell_sizes)
-    pairs = zip(network.cell_sizes, network.cell_input_sizes, strict=True)
-    codes = sum(size * seen for size, seen in pairs) + network.num_features * network.output_size
     return Size(
-        signs=units * (2 if network.column_switches else 1),
-        weights=stored_bits(network.weight_bits) * codes,
-        biases=bias_bits * (units * network.input_bias + network.output_size),
+        signs=sum(network.cell_sizes) * (2 if network.column_switches else 1),
+        weights=stored_bits(network.weight_bits) * network.num_weights,
+        biases=bias_bits * network.num_biases,
         embedding=bias_bits * network.input_size * (network.vocabulary_size or 0),
         scales=_scale_bits(network, bias_bits),
     )
