@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from hadamrnn.data.tasks import load_task
+from hadamrnn.nn.normalization import FeatureScale, fresh_statistics
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.training.config import make_config
 from hadamrnn.training.models import build
@@ -27,3 +28,23 @@ def test_a_validation_has_the_statistics_of_the_weights_that_it_judges() -> None
     with torch.no_grad():
         expected = model.recurrent.pooled_state(x, lengths, ("mean",)).mean(0)
     torch.testing.assert_close(model.feature_scale.running_mean, expected, rtol=1e-2, atol=1e-2)
+
+
+def test_fresh_statistics_are_those_of_all_batches_alike_and_leave_the_exponents_of_features() -> None:
+    generator = torch.Generator().manual_seed(0)
+    scale = FeatureScale(3).train()
+    scale(torch.randn(64, 3, generator=generator))
+    exponents = scale.exponents.clone()
+
+    batches = torch.randn(40, 8, 3, generator=generator) * torch.tensor([1.0, 8.0, 0.1])
+    with fresh_statistics(scale) as has_statistics:
+        assert has_statistics
+        for batch in batches:
+            scale(batch)
+
+    torch.testing.assert_close(scale.running_mean, batches.mean((0, 1)))
+    torch.testing.assert_close(scale.running_var, batches.var(1, correction=0).mean(0))
+    assert torch.equal(scale.exponents, exponents)  # V was learnt with them
+
+    scale(batches[0])  # training goes on, and they follow again
+    assert not torch.equal(scale.exponents, exponents)

@@ -6,6 +6,9 @@ constants, and `folded()` returns what is left of them. Steps past a row's lengt
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 
@@ -35,18 +38,34 @@ class RunningMoments(nn.Module):
         self.register_buffer("running_mean", torch.zeros(size, device=device, dtype=dtype))
         self.register_buffer("running_var", torch.ones(size, device=device, dtype=dtype))
         self.register_buffer("batches", torch.zeros((), device=device, dtype=torch.int64))
+        self.settling = False  # see `fresh_statistics`
 
     @torch.no_grad()
     def track(self, mean: Tensor, var: Tensor) -> None:
         """Take the mean and the variance of one more batch into account."""
-        share = torch.clamp(1 / (self.batches + 1), min=MOMENTUM).to(mean.dtype)
+        least = 0.0 if self.settling else MOMENTUM
+        share = torch.clamp(1 / (self.batches + 1), min=least).to(mean.dtype)
         for running, new in ((self.running_mean, mean), (self.running_var, var)):
             running.copy_(torch.lerp(running.to(new.dtype), new, share))
         self.batches += 1
 
-    def forget(self) -> None:
-        """Let the next batch count whole again."""
-        self.batches.zero_()
+
+@contextmanager
+def fresh_statistics(model: nn.Module) -> Iterator[bool]:
+    """Replace the running statistics by those of the batches that the model reads here, in training mode.
+
+    All batches count alike. The exponents of features stay: V was learnt with them. Yields whether the model
+    has statistics at all.
+    """
+    moments = [module for module in model.modules() if isinstance(module, RunningMoments)]
+    for module in moments:
+        module.batches.zero_()
+        module.settling = True
+    try:
+        yield bool(moments)
+    finally:
+        for module in moments:
+            module.settling = False
 
 
 class UnitNorm(RunningMoments):
@@ -112,7 +131,8 @@ class FeatureScale(RunningMoments):
             return features
         var, mean = torch.var_mean(rows, 0, correction=0)
         self.track(mean.detach(), var.detach())
-        self._follow()
+        if not self.settling:
+            self._follow()
         return (features - mean) * self.folded()[0].to(features.dtype)
 
     @torch.no_grad()

@@ -18,7 +18,6 @@ from hadamrnn.paper.selection import setups
 
 # The paper's tasks whose data is at hand: of QQP only a subset is.
 JUDGED = ("pmnist", "smnist", "copy", "imdb", "har2", "dsa19", "sst2")
-INTEGER_BITS = 12
 SEEDS = 5  # a network that stands for a task has been trained so often
 ROUNDING = 0.01  # printed sizes have two digits
 
@@ -43,7 +42,7 @@ def measured_points(task: str, results: Sequence[Result]) -> list[tuple[Point, C
         if setup.task != task or not setup.network.is_hadamard or setup.task_options:
             continue  # task options make another split of it
         _, row = home(setup.key)
-        for bits in (None, INTEGER_BITS):
+        for bits in (None, setup.integer_bits):
             for found in measurements(replace(row, activation_bits=bits), TASKS[task], results):
                 if found.value is not None and found.compared:
                     size = setup.kilobytes(TASKS[task], bits, found.results[0].config)

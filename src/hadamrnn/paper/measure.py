@@ -21,8 +21,6 @@ from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.run import load_run
 
-ACTIVATION_BITS = 12
-
 
 def measure_run(setup: Setup, path: Path, splits: Splits, ended: str = "finished") -> Result:
     """Return the figures of the run at `path`, and write its integer network into the folder."""
@@ -58,16 +56,16 @@ def measure_run(setup: Setup, path: Path, splits: Splits, ended: str = "finished
 def integer_figures(
     setup: Setup, model: SequenceModel, splits: Splits, folder: RunFolder
 ) -> IntegerFigures | None:
-    """Quantize to 12-bit activations, save, and return the figures; None without an integer form."""
+    """Quantize to the setup's activations, save, and return the figures; None without an integer form."""
     if not has_integer_form(model):
         return None
-    integer, _ = quantize(model, splits, QuantizeConfig(activation_bits=ACTIVATION_BITS))
+    integer, _ = quantize(model, splits, QuantizeConfig(activation_bits=setup.integer_bits))
     metadata = {"task": splits.task, "metric": splits.metric, "experiment": setup.key}
     integer = replace(integer, metadata={**integer.metadata, **metadata})
     fixedpoint.save(integer, folder.path / fixedpoint.FILE_NAME)
     network = IntegerNetwork(integer, folder.record.threads)
     return IntegerFigures(
-        activation_bits=ACTIVATION_BITS,
+        activation_bits=setup.integer_bits,
         test=evaluate(network, splits.test, splits.metric) if splits.test.labelled else None,
         kilobytes=round(network_size(integer.network).kilobytes, 4),
         hidden_shift=integer.layers[0].hidden_shift,

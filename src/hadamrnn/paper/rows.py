@@ -16,6 +16,8 @@ from hadamrnn.fixedpoint.baseline_cost import baseline_size
 from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.network import BEYOND_PAPER, Network
 
+INTEGER_BITS = 12  # of a setup's integer network, unless its network says otherwise
+
 
 @dataclass(frozen=True)
 class Task:
@@ -110,6 +112,11 @@ class Setup:
         return ", ".join(parts)
 
     @property
+    def integer_bits(self) -> int:
+        """The bits of states and biases in the integer network that is measured."""
+        return self.network.activation_bits or INTEGER_BITS
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What to change in a preset; whether b_i is learnt is left to it, unless the setup has none."""
         network = self.network
@@ -165,7 +172,7 @@ class Row:
         model: as the paper calls it.
         published: performance: accuracy in percent, cross-entropy, or BL (failed to learn).
         setup: what to run; None for a row that is published only.
-        activation_bits: 12 where the measured figure is that of the integer network; None for floats.
+        activation_bits: of the integer network whose figure is measured, mostly 12; None for floats.
         hidden_size, recurrent_bits, weight_bits, activations, kilobytes: the row's other cells.
         additions: of W h, a step.
         minutes: of the paper's training, where its table has them.

@@ -15,7 +15,7 @@ from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.interface import Constrained
 from hadamrnn.nn.linear import QuantizedLinear
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.nn.normalization import RunningMoments
+from hadamrnn.nn.normalization import fresh_statistics
 from hadamrnn.nn.storage import check_finite
 from hadamrnn.training.checkpoint import Counters, adam_tensors, restore_adam
 from hadamrnn.training.config import TrainingConfig
@@ -27,7 +27,7 @@ from hadamrnn.training.processes import Processes
 from hadamrnn.training.progress import MetricsRow
 from hadamrnn.training.schedule import Schedule, epoch_order
 
-STATISTICS_BATCHES = 8  # over which the statistics of a validation are computed
+STATISTICS_SAMPLES = 2048  # of which the statistics of a validation are computed
 
 Groups = dict[str, dict[str, Tensor]]
 
@@ -223,16 +223,13 @@ class Trainer:
         A feature's mean may be many times its spread. So the statistics of earlier weights are wrong after
         one more step of the optimizer, or for an average of the weights.
         """
-        moments = [module for module in model.modules() if isinstance(module, RunningMoments)]
-        if not moments:
-            return
-        for module in moments:
-            module.forget()
-        count = min(len(self.splits.train), STATISTICS_BATCHES * self.config.batch_size)
-        samples = torch.arange(count) * len(self.splits.train) // count  # spread over all of them
-        batches = -(-count // self.config.batch_size)
-        model.train()
-        with self._draws:
+        with fresh_statistics(model) as has_statistics, self._draws:
+            if not has_statistics:
+                return
+            count = min(len(self.splits.train), STATISTICS_SAMPLES)
+            samples = torch.arange(count) * len(self.splits.train) // count  # spread over all of them
+            batches = -(-count // self.config.batch_size)
+            model.train()
             for batch in range(batches):
                 x, _, lengths = self.splits.train.batch(samples[batch::batches])
                 model(self._cast(x), lengths)
