@@ -18,6 +18,7 @@ from pathlib import Path
 from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.ui import WebDriverWait
 
 from hadamrnn.files import write_atomically
 from hadamrnn.pages.document import Document, to_html
@@ -115,6 +116,7 @@ def frames(page: Path) -> Iterator[tuple[bytes, int]]:
     try:
         browser.set_window_size(WIDTH, 1000)
         browser.get(page.as_uri())
+        WebDriverWait(browser, 60).until(lambda b: b.execute_script("return Boolean(window.live)"))
         browser.execute_script(PREPARE, STYLE)
         for shown in range(1, PEN + 1):
             browser.execute_script(SKETCH, [STROKE[: 1 + shown * (len(STROKE) - 1) // PEN]])

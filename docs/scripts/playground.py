@@ -1,9 +1,7 @@
 """The playground: shipped networks at work in one page, on test data stored beside this script.
 
-    python docs/scripts/playground.py PAGE.html          write the page
-    python docs/scripts/playground.py --draw             take the stored sequences from the data sets anew
-
-MNIST is by LeCun, Cortes and Burges (CC BY-SA 3.0), UCI HAR by Reyes-Ortiz et al. (CC BY 4.0).
+python docs/scripts/playground.py PAGE.html          write the page
+python docs/scripts/playground.py --draw             take the stored sequences from the data sets anew
 """
 
 from __future__ import annotations
@@ -18,32 +16,43 @@ from numpy.typing import NDArray
 
 from hadamrnn.data import load_task
 from hadamrnn.data.mnist import pixel_permutation
+from hadamrnn.data.speech import WORDS
 from hadamrnn.export.page import CopiedWord, DrawingPad, MotionSensor, Stored, live_network, live_part
+from hadamrnn.fixedpoint.encoding import raw_from_values
 from hadamrnn.models import find
-from hadamrnn.pages.document import Document, to_html
+from hadamrnn.pages.document import Document, Section, to_html
 from hadamrnn.pages.live import Live
 from hadamrnn.quantization.network import input_codes
 
 STORED = Path(__file__).with_name("playground.npz")
-EACH, WINDOWS, SENTENCES = 6, 16, 4
+EACH, WINDOWS, SENTENCES, CLIPS = 6, 16, 4, 3
 PERSON = 302  # windows of the first person of UCI HAR's test set
 SIDE, LEVELS, BOX, PEN = 28, 255, 17.5, 1.25
 RATE = 50  # readings a second of UCI HAR
+MOTION_NETWORK = "har2-2048-2bit-q16-unbiased"
+KEYWORD_NETWORK = "google12-64x128x128-4bit-q8-k1.2.3.4.5.6-mean-max-normalize-s2"
 MOTION = ("standing, walking or downstairs", "sitting, laying or upstairs")
 LEAD = (
     "Networks that ship with the package, at work in this page: the very integers of the exported C. "
     "It needs no server and sends no request."
 )
+SOURCES = (
+    "Digits: MNIST by LeCun, Cortes and Burges (CC BY-SA 3.0). Motion: UCI HAR by Reyes-Ortiz et al. (CC BY "
+    "4.0). Words: Speech Commands by Warden (CC BY 4.0), as filterbanks. All are of test sets."
+)
 
 
 def draw() -> None:
-    """Store the first test digits of each class, and windows of the first person of the test set."""
-    digits, motion = load_task("smnist"), load_task("har2")
-    assert digits.test.y is not None and motion.test.y is not None
+    """Store the first test digits and clips of each class, and windows of the first test person."""
+    digits, motion, keywords = load_task("smnist"), load_task("har2"), load_task("google12")
+    assert digits.test.y is not None and motion.test.y is not None and keywords.test.y is not None
     first = [torch.nonzero(digits.test.y == digit)[:EACH, 0] for digit in range(10)]
     chosen = torch.cat(first).sort().values
     rows = slice(0, PERSON // WINDOWS * WINDOWS, PERSON // WINDOWS)
-    codes, _ = input_codes(find("har2-2048-2bit-q16-unbiased").load(), motion.test.batch(rows)[0])
+    codes, _ = input_codes(find(MOTION_NETWORK).load(), motion.test.batch(rows)[0])
+    spoken = [torch.nonzero(keywords.test.y == word)[:CLIPS, 0] for word in (*range(2, len(WORDS)), 1, 0)]
+    clips = torch.stack(spoken, dim=1).flatten()  # every word once, then every word again
+    readings = raw_from_values(find(KEYWORD_NETWORK).load(), keywords.test.x[clips].numpy())
     np.savez_compressed(
         STORED,
         digits=digits.test.x[chosen, :, 0].numpy(),
@@ -52,6 +61,8 @@ def draw() -> None:
         motion_labels=motion.test.y[rows].numpy(),
         motion_offset=motion.offset,
         motion_scale=motion.scale,
+        keywords=readings.astype(np.int16),
+        keyword_labels=keywords.test.y[clips].numpy(),
     )
 
 
@@ -62,8 +73,10 @@ def page() -> str:
         digits("pmnist", "In a fixed random order", pixel_permutation()),
         word(),
         motion(),
+        keywords(),
     )
-    return to_html(Document("Playground", (LEAD,), live=live_part(*networks)))
+    sources = Section("sources", "Where the data is from", (SOURCES,))
+    return to_html(Document("Playground", (LEAD,), (sources,), live=live_part(*networks)))
 
 
 def stored() -> dict[str, NDArray[Any]]:
@@ -116,7 +129,7 @@ def word() -> Live:
 def motion() -> Live:
     arrays = stored()
     return live_network(
-        find("har2-2048-2bit-q16-unbiased").load(),
+        find(MOTION_NETWORK).load(),
         "motion",
         "A recording of a person who moves",
         Stored(arrays["motion"], arrays["motion_labels"]),
@@ -130,6 +143,25 @@ def motion() -> Live:
         sensor=MotionSensor(
             tuple(arrays["motion_offset"].tolist()), tuple(arrays["motion_scale"].tolist()), RATE
         ),
+    )
+
+
+def keywords() -> Live:
+    arrays = stored()
+    return live_network(
+        find(KEYWORD_NETWORK).load(),
+        "keywords",
+        "A spoken word",
+        Stored(arrays["keywords"], arrays["keyword_labels"], raw=True),
+        paragraphs=(
+            "Clips of one second by people whom the network has never heard: ten words, other words "
+            "(unknown) and silence. A step is 10 ms of sound as 32 log filterbanks, which the picture shows, "
+            "low tones below. Three layers forget at different rates.",
+            "The clips are replayed from their stored filterbanks. The microphone is not used: the sound "
+            "from which the filterbanks were computed is not at hand, so no front end here could be shown "
+            "to be exact.",
+        ),
+        classes=WORDS,
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.ui import WebDriverWait
 
 PHONE, TABLET, DESK = 390, 820, 1400
 
@@ -85,7 +86,7 @@ def faults(browser: webdriver.Chrome, page: Path, *, width: int = DESK, dark: bo
     screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width <= PHONE}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
     browser.get_log("browser")  # what earlier pages said
-    browser.get(page.as_uri())
+    open_page(browser, page)
     entries: list[dict[str, Any]] = browser.get_log("browser")
     found = [f"console: {entry['message']}" for entry in entries if entry["level"] == "SEVERE"]
     found += browser.execute_script(EMPTY_PLOTS)
@@ -94,6 +95,13 @@ def faults(browser: webdriver.Chrome, page: Path, *, width: int = DESK, dark: bo
         found.append(f"{wide} pixels wide on a screen of {width}")
     found += browser.execute_script(CUT)
     return found
+
+
+def open_page(browser: webdriver.Chrome, page: Path) -> None:
+    """Open a page, and wait until its networks have unpacked their sequences."""
+    browser.get(page.as_uri())
+    started = "return !document.getElementById('live-data') || Boolean(window.live)"
+    WebDriverWait(browser, 60).until(lambda b: b.execute_script(started))
 
 
 def ground(browser: webdriver.Chrome) -> str:

@@ -31,7 +31,7 @@ def browser() -> Iterator[Chrome]:
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The demo's page after two epochs, its network's own, the report's on a made-up result, a search's."""
+    """Pages of the demo (two epochs), its network, a search, and of the report on made-up and on real results."""
     folder = tmp_path_factory.mktemp("pages")
     result, reading = run_demo(folder / "demo", Watcher(), epochs=2)
     page = ("export", str(folder / "demo" / "run"), "--to", "page", "--name", "digits")
@@ -50,5 +50,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "demo": write_page(result, reading, folder / "demo"),
         "page": folder / "page" / "digits.html",
         "report": folder / "RESULTS.html",
+        "results": ROOT / "RESULTS.html",
         "search": folder / "search" / "search.html",
     }

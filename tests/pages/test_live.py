@@ -17,13 +17,16 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from hadamrnn.data.mnist import pixel_permutation
+from hadamrnn.data.speech import WORDS
 from hadamrnn.export.page import Stored, export_page
-from hadamrnn.fixedpoint import Engine, IntegerModel, load
+from hadamrnn.fixedpoint import Engine, IntegerModel, encode_raw, load
 from hadamrnn.models import find
-from tests.pages.browser import DESK, PHONE, faults
+from tests.pages.browser import DESK, PHONE, faults, open_page
 
 pytestmark = pytest.mark.pages
-AXE = Path(__file__).parents[2] / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+ROOT = Path(__file__).parents[2]
+AXE = ROOT / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+KEYWORDS = "google12-64x128x128-4bit-q8-k1.2.3.4.5.6-mean-max-normalize-s2"
 STROKE = [(-60, -60), (60, -60), (0, 90)]  # a seven, from the middle of the pad
 
 
@@ -99,19 +102,22 @@ def test_a_digit_drawn_with_the_keyboard_is_read(
     assert part(browser, "answer").get_attribute("role") == "status"
 
 
+# Read the first stored sequences of a network; return the codes and the logits of each.
+REPLAY = """
+  const [network, count] = arguments, widget = live[network];
+  return Array.from({length: count}, (_, index) => {
+    widget.readStored(index);
+    while (!widget.done) widget.advance();
+    return [widget.sequence.map(codes => [...codes]), [...widget.logits]];
+  });
+"""
+
+
 def test_a_hundred_stored_digits_give_the_logits_of_python(
     pages: dict[str, Path], digits: IntegerModel, browser: Chrome
 ) -> None:
     opened(browser, pages["page"])
-    replay = """
-      const widget = live[0];
-      return Array.from({length: 100}, (_, index) => {
-        widget.readStored(index);
-        while (!widget.done) widget.advance();
-        return [widget.sequence.map(codes => [...codes]), [...widget.logits]];
-      });
-    """
-    rows = browser.execute_script(replay)
+    rows = browser.execute_script(REPLAY, 0, 100)
 
     expected = Engine(digits).run(np.array([codes for codes, _ in rows])).logits
     assert [logits for _, logits in rows] == expected.tolist()
@@ -230,6 +236,53 @@ def test_networks_that_read_together_are_paused_and_stepped_together(
     assert steps[0] == steps[1] < 784
 
 
+def test_every_stored_clip_of_a_keyword_gives_the_logits_of_python(
+    pages: dict[str, Path], browser: Chrome
+) -> None:
+    model = find(KEYWORDS).load()
+    with np.load(ROOT / "docs" / "scripts" / "playground.npz") as arrays:
+        readings, labels = arrays["keywords"].astype(np.int32), arrays["keyword_labels"]
+    expected, _ = encode_raw(model, readings)
+    opened(browser, pages["playground"])
+    rows = browser.execute_script(REPLAY, 4, len(readings))
+
+    assert np.bincount(labels).tolist() == [3] * len(WORDS)
+    assert np.array_equal([codes for codes, _ in rows], expected)
+    logits = Engine(model).run(expected).logits
+    assert np.array_equal([found for _, found in rows], logits)
+    wait(browser, "live[4].counting.done")
+    assert browser.execute_script("return live[4].counting.right") == (logits.argmax(1) == labels).sum()
+
+
+def test_the_decision_on_a_keyword_is_named_as_it_runs(pages: dict[str, Path], browser: Chrome) -> None:
+    model = find(KEYWORDS).load()
+    opened(browser, pages["playground"])
+    part(browser, "play", "keywords").click()
+    browser.execute_script("live[4].goTo(7); live[4].pause(true)")
+    for _ in range(60):
+        browser.execute_script("live[4].stepOnce()")
+    codes = browser.execute_script("return live[4].sequence.slice(0, 60).map(codes => [...codes])")
+    said = WORDS[int(np.argmax(engine_logits(model, codes)))]
+
+    assert part(browser, "progress", "keywords").text == f"step 60 of 99, so far: {said}"
+    best = "return document.querySelector('[data-live=keywords] .best').firstChild.textContent"
+    assert browser.execute_script(best) == said
+    Select(part(browser, "speed", "keywords")).select_by_value("full")
+    part(browser, "play", "keywords").click()
+    wait(browser, "live[4].done")
+    assert part(browser, "answer", "keywords").text.endswith(f"It is: {WORDS[9]}.")
+
+
+def test_every_layer_shows_its_own_units_and_signs(pages: dict[str, Path], browser: Chrome) -> None:
+    model = find(KEYWORDS).load()
+    opened(browser, pages["playground"])
+    for layer in (0, 1, 2):
+        Select(part(browser, "layer", "keywords")).select_by_value(str(layer))
+        last = str(model.layers[layer].hidden_size - 1)
+        assert part(browser, "unit", "keywords").get_attribute("max") == last
+        assert browser.execute_script("return [...live[4].signs]") == model.layers[layer].signs.tolist()
+
+
 # What a phone sends: the values of a recording, in the browser's units, 60 times a second.
 SENSOR = """
   const [rows] = arguments, g = 9.80665, degrees = 180 / Math.PI;
@@ -255,7 +308,7 @@ def test_a_phones_sensor_takes_the_place_of_the_recording(pages: dict[str, Path]
     assert not part(browser, "sensor", "motion").is_displayed()  # a desk does not move
     browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", touch)
-    browser.get(pages["playground"].as_uri())
+    open_page(browser, pages["playground"])
     try:
         part(browser, "sensor", "motion").click()
         codes, logits, steps = browser.execute_script(SENSOR, values.tolist())
@@ -335,7 +388,7 @@ def test_an_image_of_784_pixels_is_read_by_512_units_in_two_seconds_at_thirty_fr
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("name", ["demo", "page", "playground", "report"])
+@pytest.mark.parametrize("name", ["demo", "page", "playground", "report", "results"])
 def test_axe_finds_no_serious_fault(name: str, dark: bool, pages: dict[str, Path], browser: Chrome) -> None:
     if not AXE.exists():
         reason = "no axe-core: make test-pages installs it"

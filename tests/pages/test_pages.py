@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [PHONE, TABLET, DESK])
-@pytest.mark.parametrize("name", ["demo", "page", "playground", "report", "search"])
+@pytest.mark.parametrize("name", ["demo", "page", "playground", "report", "results", "search"])
 def test_a_page_opens_without_faults(
     name: str, width: int, dark: bool, pages: dict[str, Path], browser: Chrome
 ) -> None:

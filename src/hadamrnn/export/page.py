@@ -5,6 +5,8 @@ The page needs nothing else: the runtime of `export --to js`, the network and st
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.export.folder import check_name, fresh_folder
-from hadamrnn.export.js import js_model, packed, runtime_text
+from hadamrnn.export.js import js_model, runtime_text
 from hadamrnn.export.metadata import class_names, summarise
 from hadamrnn.fixedpoint.cost import fast_step_cost, network_size
 from hadamrnn.fixedpoint.model import IntegerModel
@@ -32,6 +34,7 @@ class Stored:
 
     Args:
         codes: `(n, time, input_size)` codes or `(n, time)` ids, as the engine takes them.
+        raw: whether `codes` are raw readings instead, which the page encodes as a device does.
         labels: `(n,)`, or `(n, time)` where every output counts.
         lengths: `(n,)` valid steps, None for all.
     """
@@ -39,6 +42,7 @@ class Stored:
     codes: NDArray[Any]
     labels: NDArray[Any]
     lengths: NDArray[Any] | None = None
+    raw: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +135,8 @@ def live_network(
         "model": js_model(model),
         "classes": [*classes] or class_names(model) or [str(k) for k in range(max(model.output_size, 2))],
         "stored": {
-            "packed": packed(stored.codes, _code_bits(model)),
+            "deflated": _deflated(stored.codes),
+            "raw": stored.raw,
             "steps": stored.codes.shape[1],
             "width": model.input_size if dense else 1,
             "lengths": None if stored.lengths is None else stored.lengths.tolist(),
@@ -186,6 +191,12 @@ def live_part(*networks: Live) -> LivePart:
 def _code_bits(model: IntegerModel) -> int:
     """Return the bits that a stored input takes; ids get a sign bit that they do not need."""
     return model.input_bits if model.input_kind == "dense" else model.vocabulary_size.bit_length() + 1
+
+
+def _deflated(codes: NDArray[Any]) -> str:
+    """Return int32 codes, deflated, in base64. All lowest bytes come first: the high ones repeat."""
+    planes = codes.astype("<i4").reshape(-1, 1).view(np.uint8).T
+    return base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode()
 
 
 def _pad(pad: DrawingPad) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-SCRIPTS = ("pictures.js", "pad.js", "lab.js", "word.js", "sensor.js", "widget.js", "main.js")
+SCRIPTS = ("pictures.js", "pad.js", "lab.js", "word.js", "sensor.js", "stored.js", "widget.js", "main.js")
 _IMPORT = re.compile(r"^import .*;\n", flags=re.MULTILINE)
 
 

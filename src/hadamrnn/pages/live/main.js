@@ -1,8 +1,13 @@
 /* Starts every widget of the page. `live` is at hand in the browser's console. */
+import { storedSequences } from "./stored.js";
 import { Widget } from "./widget.js";
 
 const data = JSON.parse(document.getElementById("live-data").textContent);
-const live = [...document.querySelectorAll("[data-live]")].map((root) => new Widget(root, data[root.dataset.live]));
+const roots = [...document.querySelectorAll("[data-live]")];
+const sequences = await Promise.all(
+  roots.map((root) => storedSequences(data[root.dataset.live].stored, data[root.dataset.live].model)),
+);
+const live = roots.map((root, i) => new Widget(root, data[root.dataset.live], sequences[i]));
 for (const widget of live) {
   const { together } = widget.data;
   widget.peers = live.filter((other) => together && other !== widget && other.data.together === together);

@@ -71,33 +71,59 @@ export function cellAt(canvas, event, columns, rows) {
   return Math.min(Math.max(y, 0), rows - 1) * columns + Math.min(Math.max(x, 0), columns - 1);
 }
 
-/** Return the picture of a sequence, a line a channel, as large as the canvas that is to show it. */
-export function sequenceLines(canvas, inputs) {
-  const [width, height] = [Math.max(1, canvas.clientWidth), Math.max(1, canvas.clientHeight)];
+const MOST_LINES = 12; // channels that can be told apart as lines
+
+/** Return the picture of a sequence, as large as the canvas that is to show it. */
+export function sequencePicture(canvas, inputs) {
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((side) => Math.max(1, side * devicePixelRatio));
   const picture = Object.assign(document.createElement("canvas"), { width, height });
-  const context = picture.getContext("2d");
   const rows = inputs.map((input) => (typeof input === "number" ? [input] : input));
   const range = (least, most, code) => [Math.min(least, code), Math.max(most, code)];
-  const [low, high] = rows.reduce((ends, row) => row.reduce(([a, b], code) => range(a, b, code), ends), [0, 1]);
+  const ends = rows.reduce((all, row) => row.reduce(([a, b], code) => range(a, b, code), all), [0, 1]);
+  if (rows[0].length > MOST_LINES) drawRows(picture, rows, ends);
+  else drawLines(picture, rows, ends);
+  return picture;
+}
+
+/** Draw a line a channel. */
+function drawLines(picture, rows, [low, high]) {
+  const { width, height } = picture;
+  const context = picture.getContext("2d");
+  const margin = 4 * devicePixelRatio;
   const names = ["blue", "orange", "green", "grey"];
+  context.lineWidth = devicePixelRatio;
   for (let channel = 0; channel < rows[0].length; channel += 1) {
     context.strokeStyle = `rgb(${colour(names[channel % names.length])})`;
     context.beginPath();
     rows.forEach((row, t) => {
-      const y = height - 4 - ((row[channel] - low) / (high - low)) * (height - 8);
+      const y = height - margin - ((row[channel] - low) / (high - low)) * (height - 2 * margin);
       context.lineTo(((t + 0.5) / rows.length) * width, y);
     });
     context.stroke();
   }
-  return picture;
 }
 
-/** Draw the lines of a sequence, and where the network reads: `at` is the share that it has read. */
-export function drawSequence(canvas, lines, at) {
-  const { width, height } = lines;
+/** Draw a row a channel, the first one below, the darker the higher its code: of filterbanks, a spectrogram. */
+function drawRows(picture, rows, [low, high]) {
+  const small = document.createElement("canvas");
+  const channels = rows[0].length;
+  const ink = colour("blue");
+  paint(small, rows.length, channels, (i) => {
+    const channel = channels - 1 - Math.floor(i / rows.length);
+    return [ink, ((rows[i % rows.length][channel] - low) / (high - low)) ** 2];
+  });
+  const context = picture.getContext("2d");
+  context.imageSmoothingEnabled = false;
+  context.drawImage(small, 0, 0, picture.width, picture.height);
+}
+
+/** Draw the picture of a sequence, and where the network reads: `at` is the share that it has read. */
+export function drawSequence(canvas, picture, at) {
+  const { width, height } = picture;
   const context = canvas.getContext("2d");
   if (!resize(canvas, width, height)) context.clearRect(0, 0, width, height);
-  context.drawImage(lines, 0, 0);
-  context.fillStyle = `rgba(${colour("ink")}, 0.25)`;
-  context.fillRect(at * width - 2, 0, 3, height);
+  context.drawImage(picture, 0, 0);
+  const mark = 3 * devicePixelRatio;
+  context.fillStyle = `rgba(${colour("ink")}, 0.5)`;
+  context.fillRect(Math.min(at * width, width - mark), 0, mark, height);
 }

@@ -1,8 +1,7 @@
 /* A network at work: it reads a sequence step by step, and every part of the widget shows what it does. */
-import { unpack } from "./network.js";
 import { Count, answers, changed } from "./lab.js";
 import { Pad } from "./pad.js";
-import { cellAt, drawSequence, drawShares, drawSigns, drawUnits, gridShape, sequenceLines } from "./pictures.js";
+import { cellAt, drawSequence, drawShares, drawSigns, drawUnits, gridShape, sequencePicture } from "./pictures.js";
 import { Sensor, hasSensor } from "./sensor.js";
 import { Word } from "./word.js";
 
@@ -19,26 +18,14 @@ function shares(logits, scale) {
   return powers.map((power) => power / sum);
 }
 
-/** Return the stored sequences as [{inputs, labels}]. */
-function storedSequences({ packed, steps, width, lengths, labels }, dense) {
-  const codes = unpack(packed);
-  return labels.map((label, row) => {
-    const at = row * steps * width;
-    const inputs = Array.from({ length: lengths ? lengths[row] : steps }, (_, t) =>
-      dense ? codes.subarray(at + t * width, at + (t + 1) * width) : codes[at + t],
-    );
-    return { inputs, labels: [label].flat().slice(0, inputs.length) };
-  });
-}
-
 export class Widget {
-  constructor(root, data) {
-    Object.assign(this, { root, data, peers: [], flips: [], layer: 0, shown: 0 });
+  /** `stored` are the sequences that it plays and counts, each {inputs, labels}. */
+  constructor(root, data, stored) {
+    Object.assign(this, { root, data, stored, peers: [], flips: [], layer: 0, shown: 0 });
     this.part = Object.fromEntries(
       [...root.querySelectorAll("[data-part]")].map((element) => [element.dataset.part, element]),
     );
     this.names = data.classes;
-    this.stored = storedSequences(data.stored, data.model.inputKind === "dense");
     this.bits = data.model.weightBits;
     this.trained = changed(data.model, this.bits, []);
     this.network = this.trained;
@@ -72,7 +59,7 @@ export class Widget {
       part.pad.focus();
     });
     on("bits", "change", () => this.change());
-    on("layer", "change", () => this.show((this.layer = Number(part.layer.value))));
+    on("layer", "change", () => this.showLayer(Number(part.layer.value)));
     on("flip", "click", () => this.flip(Number(part.unit.value)));
     on("signs", "click", (event) => {
       this.flip(cellAt(part.signs, event, ...gridShape(this.signs.length)));
@@ -166,7 +153,7 @@ export class Widget {
     const { steps } = this.data.stored;
     if (this.step === steps) this.begin([], null);
     this.sequence.push(this.network.encodeValues(values));
-    this.lines = null;
+    this.picture = null;
     this.advance();
     this.show();
     if (this.step === steps) this.finish();
@@ -190,7 +177,7 @@ export class Widget {
 
   /** Draw anew what is drawn once a sequence. */
   forget() {
-    Object.assign(this, { lines: null, painted: 0 });
+    Object.assign(this, { picture: null, painted: 0 });
   }
 
   redraw() {
@@ -302,11 +289,19 @@ export class Widget {
     this.painted = this.history.length;
     if (this.pad) this.pad.show((this.pad.reading = this.done ? -1 : this.pixel(this.step)));
     else if (this.part.sequence && this.sequence.length) {
-      this.lines ??= sequenceLines(this.part.sequence, this.sequence);
-      drawSequence(this.part.sequence, this.lines, this.step / this.sequence.length);
+      this.picture ??= sequencePicture(this.part.sequence, this.sequence);
+      drawSequence(this.part.sequence, this.picture, this.step / this.sequence.length);
     }
     this.word?.show(this.step, this.said);
-    this.part.progress.textContent = `step ${number(this.step)} of ${number(this.sequence.length)}`;
+    const decided = this.step > 0 && !this.done && !this.network.everyOutput;
+    const soFar = decided ? `, so far: ${this.names[this.network.classify(this.logits)]}` : "";
+    this.part.progress.textContent = `step ${number(this.step)} of ${number(this.sequence.length)}${soFar}`;
+  }
+
+  showLayer(layer) {
+    this.layer = layer;
+    this.part.unit.max = this.signs.length - 1;
+    this.show();
   }
 
   showBars() {
