@@ -31,7 +31,7 @@ def browser() -> Iterator[Chrome]:
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Pages of the demo (two epochs), its network, a search, and of the report on made-up and on real results."""
+    """Pages of the demo (two epochs), its network, a search, the report on made-up and on real results."""
     folder = tmp_path_factory.mktemp("pages")
     result, reading = run_demo(folder / "demo", Watcher(), epochs=2)
     page = ("export", str(folder / "demo" / "run"), "--to", "page", "--name", "digits")
