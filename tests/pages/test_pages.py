@@ -48,6 +48,27 @@ def plot(values: list[float], *, bars: bool = False) -> str:
     return to_html(Document("A page", (), (Section("plot", "Plot", pictures=(picture,)),)))
 
 
+# The commands of a page, and which of them stand beyond its edge or break an option's name.
+COMMANDS = """
+  const codes = [...document.querySelectorAll("td code")], wide = document.documentElement.clientWidth;
+  const cut = codes.filter(code => code.getBoundingClientRect().right > wide);
+  const options = codes.flatMap(code => [...code.querySelectorAll("span")]);
+  const broken = options.filter(option => option.getClientRects().length > 1);
+  return [codes.length, options.length, cut.length, broken.length];
+"""
+
+
+@pytest.mark.parametrize("width", [PHONE, TABLET, DESK])
+def test_the_commands_of_the_results_are_in_sight_and_no_option_is_broken(
+    width: int, pages: dict[str, Path], browser: Chrome
+) -> None:
+    assert faults(browser, pages["results"], width=width) == []
+    commands, options, cut, broken = browser.execute_script(COMMANDS)
+
+    assert options > commands > 100
+    assert (cut, broken) == (0, 0)
+
+
 NAN = float("nan")
 
 

@@ -21,7 +21,7 @@ from hadamrnn.cli.reproduce import ReproduceOptions, _jobs
 from hadamrnn.pages.document import Cell, Document, Grid, to_markdown
 from hadamrnn.pages.drawing import Point, front
 from hadamrnn.paper.compare import Comparison, measurements, show, train_command
-from hadamrnn.paper.front import Standing, networks_section, standings
+from hadamrnn.paper.front import Standing, networks_section, standing_section, standings
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.memorization import run_memorization, write_memorization
 from hadamrnn.paper.recipe import recipe_section
@@ -384,7 +384,30 @@ def test_the_page_opens_with_a_table_that_fits_a_phone_and_one_picture(result: R
     first = build_document([result], None).sections[0]
 
     assert [part.grid.slim for part in first.parts if part.grid] == [True] and len(first.pictures) == 1
+    assert first.beside
     assert build_document([], None).sections[0].pictures == ()
+
+
+def test_the_page_opens_with_the_tasks_on_which_we_are_ahead(result: Result) -> None:
+    ahead = replace(result, preset="paper", validation=0.99, integer=None, test=0.9999)
+
+    assert build_document([], None).paragraphs == ("Nothing has been measured here yet.",)
+    assert build_document([result], None).paragraphs[0].startswith("On 0 of 1 tasks")
+    assert build_document([result, ahead], None).paragraphs[0].startswith("On 1 of 1 tasks")
+
+
+def test_the_opening_table_names_seeds_and_a_relu_recurrence(result: Result) -> None:
+    config = {**result.config, "recurrence": "relu"}
+    relu = [
+        replace(result, experiment="pmnist-512-4bit-relu", seed=seed, config={**config, "seed": seed})
+        for seed in (0, 1)
+    ]
+
+    def ours(*results: Result) -> str:
+        return standing_section(results).parts[0].grid.lines[0][2].text.replace("\u00a0", " ")  # type: ignore[union-attr]
+
+    assert ours(result) == "94.94 in 3.58 kB, 1 seed"
+    assert ours(*relu) == "94.94 ± 0.00 in 3.58 kB, 2 seeds, ReLU recurrence"
 
 
 def test_the_table_of_the_readme_is_where_we_stand() -> None:

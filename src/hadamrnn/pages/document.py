@@ -124,6 +124,12 @@ class Section:
     pictures: tuple[Picture, ...] = ()
     links: tuple[Link, ...] = ()
 
+    @property
+    def beside(self) -> bool:
+        """Whether its one table and its one picture fit side by side."""
+        slim = len(self.parts) == 1 and self.parts[0].grid is not None and self.parts[0].grid.slim
+        return slim and len(self.pictures) == 1
+
 
 @dataclass(frozen=True)
 class Document:

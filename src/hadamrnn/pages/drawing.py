@@ -23,7 +23,7 @@ try:
     from matplotlib.axes import Axes
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
     from matplotlib.figure import Figure as Canvas
-    from matplotlib.ticker import FuncFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 except ModuleNotFoundError as error:
     raise InputError(f"Plots need {error.name}: pip install 'hadamrnn[report]'.") from error
 
@@ -31,6 +31,7 @@ __all__ = [
     "Axes",
     "Canvas",
     "FuncFormatter",
+    "MaxNLocator",
     "Point",
     "draw_front",
     "front",

@@ -12,7 +12,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.files import write_atomically
 from hadamrnn.pages.document import Document, Picture, Section, to_html, to_markdown
 from hadamrnn.paper.compare import measurements
-from hadamrnn.paper.front import networks_section, standing_section
+from hadamrnn.paper.front import networks_section, standing_section, standings
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.memorization import Memorization, read_memorization
 from hadamrnn.paper.recipe import recipe_section
@@ -80,6 +80,19 @@ def build_document(results: Sequence[Result], memorization: Memorization | None)
 
 
 def _lead(results: Sequence[Result]) -> str:
+    """Return the page in one sentence."""
+    judged = [(each, each.best[0]) for each in standings(results) if each.best]
+    if not judged:
+        return "Nothing has been measured here yet."
+    signs = {"accuracy": 1, "cross_entropy": -1}
+    ahead = [each for each, ours in judged if signs[each.task.metric] * (ours.value - each.paper.value) >= 0]
+    return (
+        f"On {len(ahead)} of {len(judged)} tasks a network trained here is at or ahead of the best that the "
+        "paper has, in no more memory."
+    )
+
+
+def _coverage(results: Sequence[Result]) -> str:
     counts = {}
     for ours in (True, False):
         rows = [
@@ -106,6 +119,7 @@ def _legend(results: Sequence[Result]) -> tuple[str, ...]:
         "Activations of 12 bits are the integer network's. A kB is 1024 bytes and counts biases. Preset "
         "paper is the paper's recipe, best the best found here; a run says how many of the paper's epochs it "
         "took.",
+        _coverage(results),
         "A row's command repeats it, bit for bit on the same processor and versions. hadamrnn "
         "report writes this page from the JSON files in results/, where nothing is written by hand.",
         *([f"Processors (torch): {'; '.join(machines)}."] if machines else []),

@@ -11,7 +11,18 @@ from collections.abc import Sequence
 
 from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.pages.document import BLUE, GREEN, GREY, ORANGE, SOFT, Picture
-from hadamrnn.pages.drawing import Axes, Canvas, FuncFormatter, Point, draw_front, front, scatter, styled, svg
+from hadamrnn.pages.drawing import (
+    Axes,
+    Canvas,
+    FuncFormatter,
+    MaxNLocator,
+    Point,
+    draw_front,
+    front,
+    scatter,
+    styled,
+    svg,
+)
 from hadamrnn.paper.compare import measurements
 from hadamrnn.paper.front import measured_points, published_points, standings
 from hadamrnn.paper.main_tables import BLOCKS, TASKS
@@ -40,8 +51,15 @@ def standing_picture(results: Sequence[Result]) -> tuple[Picture, ...]:
             error = 100 * statistics.stdev(found.values) if len(found.values) > 1 else None
             axes.barh(place, points, 0.55, color=OURS if points >= 0 else OTHERS, xerr=error, ecolor=SOFT)
             text = f"{point.size:.3g} kB, paper {each.paper.size:.3g}"
-            side, gap = ("right", -0.06) if points >= 0 else ("left", 0.06)
-            axes.text(gap, place, text, va="center", ha=side, fontsize=8, color=SOFT)
+            side, gap = ("right", -4) if points >= 0 else ("left", 4)
+            axes.annotate(
+                *(text, (0, place), (gap, 0)),
+                textcoords="offset points",
+                va="center",
+                ha=side,
+                fontsize=8,
+                color=SOFT,
+            )
         axes.set_yticks(range(len(judged)), [each.task.title for each in reversed(judged)])
         axes.axvline(0, color=PAPER)
         axes.grid(False, axis="y")
@@ -192,7 +210,9 @@ def _curves(task: str, key: str, runs: Sequence[Result]) -> Picture:
         top.set_ylabel("validation accuracy in %" if accuracy else "validation cross-entropy")
         (below or [top])[-1].set_xlabel("epoch")
         top.set_title(f"{TASKS[task].title}, 4 bits")
-        top.legend(loc="best")
+        if max(max(run.curve["epoch"]) for run in runs) > 2:
+            (below or [top])[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+        canvas.legend(loc="outside lower center", ncols=2)
         flips = ", and signs of u that flipped since the point before" if most else "; no sign of u flipped"
         caption = f"{TASKS[task].title}: validation by epoch{flips}."
         return Picture(f"curves-{key}", svg(canvas, f"curves-{key}"), caption)
