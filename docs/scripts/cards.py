@@ -12,10 +12,12 @@ from typing import Any
 TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
 HEADER = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
 ROW = re.compile(r"<tr>.*?</tr>", re.DOTALL)
-CELL = re.compile(r"<td\b")
+CELL = re.compile(r"<td\b([^>]*)>(.*?)</td>", re.DOTALL)
 CODE = re.compile(r"<code>[^<]*</code>")
 OPTION = re.compile(r"--[a-z][a-z-]*")
 TAG = re.compile(r"<[^>]+>")
+SLIM, COLUMNS = 90, 4  # letters in the longest cells, and columns, that a narrow screen shows as a table
+LONG = {12: "two", 26: "all"}  # letters beyond which a cell takes two columns of a card, or all
 
 
 def on_page_content(html: str, **_: Any) -> str:
@@ -25,15 +27,29 @@ def on_page_content(html: str, **_: Any) -> str:
 
 
 def label_cells(table: str) -> str:
-    """Return a table whose cells carry the heads of their columns.
+    """Return a table whose cells carry the heads of their columns, and which says whether it is slim.
 
     >>> label_cells("<table><tr><th>a <em>b</em></th></tr><tr><td>1</td></tr></table>")
-    '<table><tr><th>a <em>b</em></th></tr><tr><td data-label="a b">1</td></tr></table>'
+    '<table data-slim><tr><th>a <em>b</em></th></tr><tr><td data-label="a b">1</td></tr></table>'
     """
-    labels = [escape(unescape(TAG.sub("", head)).strip()) for head in HEADER.findall(table)]
+    labels = [text(head) for head in HEADER.findall(table)]
+    widths = [0] * len(labels)
 
     def labelled(row: re.Match[str]) -> str:
-        heads = iter(labels)
-        return CELL.sub(lambda cell: f'{cell[0]} data-label="{next(heads, "")}"', row[0])
+        columns = iter(range(len(labels)))
 
-    return ROW.sub(labelled, table)
+        def cell(found: re.Match[str]) -> str:
+            column, length = next(columns), len(text(found[2]))
+            widths[column] = max(widths[column], length)
+            *_, long = "", *(f' data-long="{name}"' for least, name in LONG.items() if length > least)
+            return f'<td{found[1]} data-label="{escape(labels[column])}"{long}>{found[2]}</td>'
+
+        return CELL.sub(cell, row[0])
+
+    cells = ROW.sub(labelled, table)
+    slim = len(labels) <= COLUMNS and sum(widths) <= SLIM
+    return cells.replace("<table>", "<table data-slim>") if slim else cells
+
+
+def text(html: str) -> str:
+    return unescape(TAG.sub("", html)).strip()

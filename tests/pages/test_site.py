@@ -12,7 +12,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.pages.browser import DESK, PHONE, faults
+from tests.pages.browser import DESK, PHONE, faults, ground
 
 pytest.importorskip("mkdocs", reason="make docs installs mkdocs")
 pytestmark = pytest.mark.pages
@@ -37,6 +37,15 @@ def test_no_page_is_wider_than_a_phone_or_fetches_anything(site: Path, browser: 
             "return performance.getEntriesByType('resource').map(entry => entry.name)"
         )
         assert [name for name in loaded if not name.startswith("file:")] == [], page.name
+
+
+def test_the_site_is_light_or_dark_as_the_system_is_at_any_time(site: Path, browser: Chrome) -> None:
+    grounds = []
+    for dark in (False, True, False):
+        assert faults(browser, site / "index.html", dark=dark) == []
+        grounds.append(ground(browser))
+
+    assert grounds[0] == grounds[2] == "rgb(255, 255, 255)" != grounds[1]
 
 
 def test_the_search_finds_from_the_disk(site: Path, browser: Chrome) -> None:
