@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from hadamrnn.data import Splits, load_task
-from hadamrnn.data.har import CHANNELS, PEOPLE, read_compact, read_original
+from hadamrnn.data.har import CHANNELS, PEOPLE, SLOW, STILL, read_compact, read_original
 from hadamrnn.errors import InputError
 
 ACTIVITY = {"train": [1, 2, 3, 4, 5, 6], "test": [6, 5]}
@@ -147,3 +147,20 @@ def test_every_group_of_people_can_be_left_out_and_none_trains_on_all(tmp_path: 
         load_task("har6", tmp_path, left_out=2)
     with pytest.raises(InputError, match=r"left_out must lie in 1\.\.5"):
         load_task("har6", tmp_path, left_out=6)
+
+
+@pytest.mark.parametrize("task", ["har2", "har6"])
+def test_fine_channels_are_the_movements_and_their_changes_clipped(task: str, tmp_path: Path) -> None:
+    signals = write_original(tmp_path / "UCI HAR Dataset")
+
+    splits = load_task(task, tmp_path, fine=True)
+
+    assert splits.offset is not None and splits.scale is not None
+    assert splits.input_size == splits.device_channels == 21
+    x = signals["test"]
+    movement, change = x[:, :, :6], np.diff(x[:, :, :6], axis=1, prepend=x[:, :1, :6])
+    wanted = [x, np.clip(movement, np.negative(STILL), STILL), np.clip(change, np.negative(SLOW), SLOW)]
+    raw = splits.test.x * splits.scale + splits.offset
+    torch.testing.assert_close(
+        raw, torch.from_numpy(np.concatenate(wanted, -1)).float(), atol=1e-5, rtol=1e-5
+    )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
+from hadamrnn.data.fine import with_fine
 from hadamrnn.data.samples import read_numbers
 from hadamrnn.data.splits import Splits, standardised
 from hadamrnn.errors import InputError
@@ -21,6 +22,9 @@ CHANNELS = tuple(f"{kind}_{axis}" for kind in ("body_acc", "body_gyro", "total_a
 STEPS = 128
 ACTIVITIES = ("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "laying")  # 1 to 6
 GROUP = (2, 4, 6)  # of HAR-2
+# How far those who sit or stand still move, and by how much from step to step, in g and in rad/s.
+STILL = (0.006,) * 3 + (0.018,) * 3
+SLOW = (0.002,) * 3 + (0.006,) * 3
 # Windows overlap by half, so validation holds out people: one of these groups of the 21 for training.
 PEOPLE = ((1, 3, 5, 6), (7, 8, 11, 14), (15, 16, 17, 19), (21, 22, 23, 25, 26), (27, 28, 29, 30))
 LAST_PEOPLE = len(PEOPLE)
@@ -48,7 +52,9 @@ class Windows(NamedTuple):
     subject: NDArray[np.int64]
 
 
-def load_har2(data_dir: str | Path | None = None, *, left_out: LeftOut = LAST_PEOPLE) -> Splits:
+def load_har2(
+    data_dir: str | Path | None = None, *, left_out: LeftOut = LAST_PEOPLE, fine: bool = False
+) -> Splits:
     """Return HAR-2, channels standardised with the statistics of the training part.
 
     Label 1: sitting, laying or walking upstairs. Test is UCI's (nine people).
@@ -56,22 +62,29 @@ def load_har2(data_dir: str | Path | None = None, *, left_out: LeftOut = LAST_PE
     Args:
         left_out: which of the five groups `PEOPLE` is kept for validation. None trains on all; the last
             group is then validated on though it was trained on, so its figure chooses nothing.
+        fine: give the six channels of movement once more, clipped to +-`STILL`, and their changes, clipped to
+            +-`SLOW` (see `with_fine`): 21 channels. A device does the same with its raw codes.
     """
     names = ("standing, walking or downstairs", "sitting, laying or upstairs")
-    parts = _parts(data_dir, left_out, lambda activity: np.isin(activity, GROUP).astype(np.int64))
-    return standardised(
-        "har2", parts, names, output_size=1, device_channels=len(CHANNELS), note=_note(left_out)
-    )
+    parts = _parts(data_dir, left_out, fine, lambda activity: np.isin(activity, GROUP).astype(np.int64))
+    channels = parts[0][0].shape[-1]
+    return standardised("har2", parts, names, output_size=1, device_channels=channels, note=_note(left_out))
 
 
-def load_har6(data_dir: str | Path | None = None, *, left_out: LeftOut = LAST_PEOPLE) -> Splits:
-    """Return UCI HAR with its six activities; parts, channels and `left_out` as in HAR-2."""
-    parts = _parts(data_dir, left_out, lambda activity: activity - 1)
-    return standardised("har6", parts, ACTIVITIES, device_channels=len(CHANNELS), note=_note(left_out))
+def load_har6(
+    data_dir: str | Path | None = None, *, left_out: LeftOut = LAST_PEOPLE, fine: bool = False
+) -> Splits:
+    """Return UCI HAR with its six activities; parts, channels and options as in HAR-2."""
+    parts = _parts(data_dir, left_out, fine, lambda activity: activity - 1)
+    channels = parts[0][0].shape[-1]
+    return standardised("har6", parts, ACTIVITIES, device_channels=channels, note=_note(left_out))
 
 
 def _parts(
-    data_dir: str | Path | None, left_out: int | None, label: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    data_dir: str | Path | None,
+    left_out: int | None,
+    fine: bool,
+    label: Callable[[NDArray[np.int64]], NDArray[np.int64]],
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Return raw signals and labels of training, validation and test."""
     train, test = read_har(data_dir)
@@ -81,7 +94,8 @@ def _parts(
         raise InputError(f"UCI HAR's training part must hold people {people} and others.")
 
     def part(windows: Windows, rows: NDArray[np.bool_]) -> tuple[Tensor, Tensor]:
-        return torch.from_numpy(windows.x[rows]), torch.from_numpy(label(windows.activity[rows]))
+        x = torch.from_numpy(windows.x[rows])
+        return with_fine(x, STILL, SLOW) if fine else x, torch.from_numpy(label(windows.activity[rows]))
 
     kept = np.ones_like(held_out) if left_out is None else ~held_out
     everybody = np.ones(len(test.x), np.bool_)

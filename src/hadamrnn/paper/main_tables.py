@@ -42,9 +42,9 @@ _TASKS = (
     Task("imdb", "IMDB", 500, 512, 1, epochs=30, vocabulary_size=10_000, note=EMBEDDING_NOTE),
     Task("sst2", "SST-2", 128, 256, 1, epochs=60, vocabulary_size=30_522, note=SST2_NOTE),
     Task("qqp", "QQP", 128, 256, 1, epochs=50, vocabulary_size=30_522, note=EMBEDDING_NOTE),
-    Task("har2", "HAR-2", 128, 9, 1, note=HAR2_NOTE),
+    Task("har2", "HAR-2", 128, 9, 1, note=HAR2_NOTE, option_inputs={"fine": 12}),
     Task("dsa19", "DSA-19", 125, 45, 19, note=DSA19_NOTE, own_split=True),
-    Task("har6", "UCI HAR, six activities", 128, 9, 6),
+    Task("har6", "UCI HAR, six activities", 128, 9, 6, option_inputs={"fine": 12}),
     Task("google12", "Google-12", 99, 32, 12),
 )
 TASKS: dict[str, Task] = {task.name: task for task in _TASKS}

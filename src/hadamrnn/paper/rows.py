@@ -28,6 +28,7 @@ class Task:
         baseline: cross-entropy of guessing, at and above which a row is "BL".
         note: shown with every table of this task.
         own_split: the paper does not name its split; ours is named beside its figures, which are compared.
+        option_inputs: channels that options of the task add.
     """
 
     name: str
@@ -41,12 +42,14 @@ class Task:
     vocabulary_size: int | None = None
     note: str = ""
     own_split: bool = False
+    option_inputs: dict[str, int] = field(default_factory=dict, hash=False)
 
-    def network(self, network: Network) -> Network:
-        """Return the network with this task's inputs and outputs."""
+    def network(self, network: Network, options: Mapping[str, Any] | None = None) -> Network:
+        """Return the network with the inputs and outputs that this task has with these options."""
+        added = sum(count for name, count in self.option_inputs.items() if (options or {}).get(name))
         return replace(
             network,
-            input_size=self.input_size,
+            input_size=self.input_size + added,
             output_size=self.output_size,
             vocabulary_size=self.vocabulary_size,
             input_kind="dense" if self.vocabulary_size is None else "embedded",
@@ -137,9 +140,11 @@ class Setup:
         """Return the size by the rule that the paper's tables follow for this kind of network.
 
         Args:
-            config: of a run; says whether b_i was learnt. The paper's networks learn it.
+            config: of a run; says which options the task had, and whether b_i was learnt: the paper's
+                networks learn it.
         """
-        network = task.network(self.network)
+        options = self.task_options if config is None else config.get("task_options", {})
+        network = task.network(self.network, options)
         if not network.is_hadamard:
             return baseline_size(network).kilobytes
         input_bias = network.input_bias if config is None else config.get("input_bias", True)

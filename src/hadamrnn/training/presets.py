@@ -96,7 +96,13 @@ STACK_SMALL: Values = {**STACK, "hidden_size": 64, "num_layers": 2, "epochs": 10
 # degrees and at 75.1 % without. Of UCI HAR's people, left out by fifths, smaller turns did better. Where
 # everybody trains in the end, the last weights count: nobody is left to choose by.
 EVERYBODY: Values = {"task_options": {"left_out": None}, "keep": "last"}
-STACK_HAR: Values = {**STACK_SMALL, "rotation": 15.0, "epochs": 16}
+# Sitting and standing differ by tremor. Of UCI HAR's people, left out by fifths, two layers of 64 units know
+# 92.3 % of six activities (sitting and standing 83.2 %), with small movements clipped as channels of their
+# own 94.0 % (89.1 %), with their changes too 95.3 % (91.4 %). Layers of 64 and 128 units in integers: 96.4 %
+# (92.6 %), 8 epochs each. HAR-2 by two layers of 64 units: 95.1 % in integers. Its people for validation stay
+# out of training, as for its other networks.
+STACK_HAR: Values = {**STACK_SMALL, "rotation": 15.0, "epochs": 8, "task_options": {"fine": True}}
+BEST_HAR: Values = {**STACK_HAR, "layer_sizes": (64, 128)}
 STACK_DSA: Values = {**STACK_SMALL, "rotation": 30.0}
 # Words begin earlier or later in their second.
 STACK_WORDS: Values = {**STACK, "stride": 2, "time_shift": 8, "weight_average": 0.998}
@@ -137,9 +143,9 @@ PRESETS: dict[str, dict[str, Values]] = {
         "imdb": {**BEST_IMDB, "hidden_size": 128, "epochs": 1},
         "sst2": {**BEST_GLUE, "hidden_size": 128, "epochs": 1},
         "qqp": {**BEST_GLUE, "hidden_size": 128, "num_blocks": 4, "epochs": 1},
-        "har2": {**STACK_HAR, "stride": 2, "epochs": 8},
+        "har2": {**STACK_HAR, "stride": 2},
         "dsa19": {**STACK_DSA, "stride": 2},
-        "har6": {**STACK_HAR, "stride": 2, "epochs": 8},
+        "har6": {**STACK_HAR, "stride": 2},
         "google12": {**STACK_WORDS, "hidden_size": 64, "num_layers": 2, "epochs": 6},
         "etth1": {"hidden_size": 128, "num_blocks": 16, "epochs": 5},
         "etth2": {"hidden_size": 128, "num_blocks": 16, "epochs": 5},
@@ -155,9 +161,9 @@ PRESETS: dict[str, dict[str, Values]] = {
         "imdb": {**BEST_IMDB, "hidden_size": 512},
         "sst2": {**BEST_GLUE, "hidden_size": 128},
         "qqp": {**BEST_GLUE, "hidden_size": 512, "num_blocks": 4},
-        "har2": {**STACK_HAR, "epochs": 10},
+        "har2": BEST_HAR,
         "dsa19": {**STACK_DSA, **EVERYBODY, "hidden_size": 128, "epochs": 20},
-        "har6": {**STACK_HAR, **EVERYBODY},
+        "har6": {**BEST_HAR, "task_options": {"left_out": None, "fine": True}, "keep": "last"},
         "google12": {**STACK_WORDS, "layer_sizes": (64, 128, 128), "epochs": 12},
         "etth1": {**BEST_IOT, "num_blocks": 16, "epochs": 10},
         "etth2": {**BEST_IOT, "num_blocks": 16, "epochs": 10},

@@ -1,0 +1,34 @@
+"""Small movements beside large ones: channels once more, clipped. Start at `with_fine`.
+
+A channel's scale is that of its largest movements. Who sits or stands still moves by a hundredth of what a
+walker does, which few bits lose. Clipped, the same channel has a scale of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def with_fine(x: Tensor, values: Sequence[float], changes: Sequence[float]) -> Tensor:
+    """Return series with two more copies of their first channels: values and changes, both clipped.
+
+        v_t,c = clip(x_t,c, +-values_c)        d_t,c = clip(x_t,c - x_(t-1),c, +-changes_c),   d_0 = 0
+
+    Args:
+        x: `(n, time, channels)`, in the sensor's units.
+        values, changes: the limits of the first channels, as many of one as of the other.
+
+    Returns:
+        `(n, time, channels + 2 len(values))`: x, v, d.
+
+    >>> with_fine(torch.tensor([[[0.1, 7.0], [0.4, 7.0]]]), values=[0.2], changes=[0.5])[0]
+    tensor([[0.1000, 7.0000, 0.1000, 0.0000],
+            [0.4000, 7.0000, 0.2000, 0.3000]])
+    """
+    still, slow = (torch.tensor(limits, dtype=x.dtype, device=x.device) for limits in (values, changes))
+    copied = x[..., : len(still)]
+    change = torch.diff(copied, dim=1, prepend=copied[:, :1])
+    return torch.cat([x, copied.clamp(-still, still), change.clamp(-slow, slow)], -1)
