@@ -10,7 +10,7 @@ from hadamrnn.fixedpoint.cost import paper_step_cost
 from hadamrnn.network import Network
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.printed import COMPLEXITY, SCALES, TRAINING_TIMES
-from hadamrnn.paper.rows import Row
+from hadamrnn.paper.rows import Row, Setup
 from hadamrnn.paper.runner import Job
 from hadamrnn.paper.selection import parse_settings, select, setups
 
@@ -56,6 +56,16 @@ def test_printed_sizes_are_those_of_cost_but_for_the_one_misprint(row: Row) -> N
 
     assert (f"{size:.{digits}f}" == row.kilobytes) is not row.misprint
     assert not row.misprint or (name(row), f"{size:.2f}") == ("copy-128-2bit-FP", "1.14")
+
+
+def test_channels_that_a_tasks_option_adds_are_counted() -> None:
+    """Twelve columns of U, of 64 weights of 4 bits."""
+    network = Setup("har6", Network(hidden_size=64))
+    plain, fine = (
+        network.kilobytes(TASKS["har6"], config={"task_options": {"fine": fine}}) for fine in (False, True)
+    )
+
+    assert fine - plain == 12 * 64 * 4 / 8 / 1024
 
 
 @pytest.mark.parametrize("row", [row for row in HADAM if row.additions], ids=name)
