@@ -68,6 +68,15 @@ def test_channels_that_a_tasks_option_adds_are_counted() -> None:
     assert fine - plain == 12 * 64 * 4 / 8 / 1024
 
 
+@pytest.mark.parametrize("preset", ["paper", "best"])
+def test_a_network_of_the_paper_reads_the_papers_channels_under_every_preset(preset: str) -> None:
+    rows = [row.setup for table, row in ROWS if table == "iot" and row.setup and row.task == "har2"]
+
+    assert rows
+    for each in rows:
+        assert not Job(each, preset).config.task_options.get("fine")
+
+
 @pytest.mark.parametrize("row", [row for row in HADAM if row.additions], ids=name)
 def test_printed_additions_are_those_of_cost(row: Row) -> None:
     assert row.setup is not None

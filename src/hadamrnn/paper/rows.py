@@ -17,6 +17,8 @@ from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.network import BEYOND_PAPER, Network
 
 INTEGER_BITS = 12  # of a setup's integer network, unless its network says otherwise
+# Options by which a task has more channels than in the paper, and how many; presets may set them.
+ADDED_CHANNELS = {"har2": {"fine": 12}, "har6": {"fine": 12}}
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,6 @@ class Task:
         baseline: cross-entropy of guessing, at and above which a row is "BL".
         note: shown with every table of this task.
         own_split: the paper does not name its split; ours is named beside its figures, which are compared.
-        option_inputs: channels that options of the task add.
     """
 
     name: str
@@ -42,11 +43,11 @@ class Task:
     vocabulary_size: int | None = None
     note: str = ""
     own_split: bool = False
-    option_inputs: dict[str, int] = field(default_factory=dict, hash=False)
 
     def network(self, network: Network, options: Mapping[str, Any] | None = None) -> Network:
         """Return the network with the inputs and outputs that this task has with these options."""
-        added = sum(count for name, count in self.option_inputs.items() if (options or {}).get(name))
+        channels = ADDED_CHANNELS.get(self.name, {})
+        added = sum(count for name, count in channels.items() if (options or {}).get(name))
         return replace(
             network,
             input_size=self.input_size + added,
@@ -60,6 +61,10 @@ class Task:
 class Setup:
     """A network on a task; a preset supplies the rest.
 
+    Args:
+        inputs: options of `ADDED_CHANNELS` that the network reads; without them it reads what the paper's do,
+            whatever the preset says.
+
     >>> setup("pmnist", 512, 4, num_blocks=8).key
     'pmnist-512-4bit-q8'
     >>> setup("har6", 64, 4, 8, num_layers=2, leak=(1, 2), readouts=("mean", "max"), normalize=True).key
@@ -70,6 +75,7 @@ class Setup:
     network: Network
     learning_rate: float | None = None
     task_options: dict[str, Any] = field(default_factory=dict, hash=False)
+    inputs: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -130,9 +136,15 @@ class Setup:
         settings: dict[str, Any] = {name: getattr(network, name) for name in names}
         if self.learning_rate is not None:
             settings["learning_rate"] = self.learning_rate
-        if self.task_options:
-            settings["task_options"] = self.task_options
+        if self.options:
+            settings["task_options"] = self.options
         return settings
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The task's options, of which inputs are said either way."""
+        inputs = {name: name in self.inputs for name in ADDED_CHANNELS.get(self.task, {})}
+        return {**inputs, **self.task_options}
 
     def kilobytes(
         self, task: Task, activation_bits: int | None = None, config: Mapping[str, Any] | None = None
@@ -143,7 +155,7 @@ class Setup:
             config: of a run; says which options the task had, and whether b_i was learnt: the paper's
                 networks learn it.
         """
-        options = self.task_options if config is None else config.get("task_options", {})
+        options = self.options if config is None else config.get("task_options", {})
         network = task.network(self.network, options)
         if not network.is_hadamard:
             return baseline_size(network).kilobytes
