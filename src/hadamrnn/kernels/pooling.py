@@ -22,6 +22,7 @@ from hadamrnn.kernels.backend import full_precision, runs_natively
 from hadamrnn.kernels.operators import define_operator
 from hadamrnn.kernels.plain import about_root, as_leaves, gradients_again, plain_scan
 from hadamrnn.kernels.pool_call import POOLS, Pools, empty_pools, pool_backward, pool_forward
+from hadamrnn.kernels.projection import with_rows
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurrence
 from hadamrnn.kernels.scan import scan
 
@@ -70,7 +71,7 @@ def _as_tiles(recurrence: Recurrence) -> Recurrence:
     )
     segment = about_root(recurrence.time) if wants_states else max(recurrence.time, 1)
     if recurrence.ids is not None or recurrence.is_wide:
-        recurrence = recurrence.with_rows()
+        recurrence = with_rows(recurrence)
     return replace(recurrence, segment=segment, every_output=False, output_weight=None, output_bias=None)
 
 

@@ -10,7 +10,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 /* Bumped whenever a structure or a signature changes: the loader refuses a library that is not its own. */
-#define ABI_VERSION 7
+#define ABI_VERSION 8
 
 typedef void (*Kernel)(void);
 typedef struct {
@@ -24,6 +24,8 @@ typedef struct {
     int pool_forward_##real##_##isa(const PoolArgs *, int64_t);                                          \
     int pool_backward_##real##_##isa(const PoolArgs *, int64_t);                                         \
     int tile_rows_##real##_##isa(void);                                                                  \
+    int project_forward_##real##_##isa(const ProjectArgs *, int64_t);                                    \
+    int project_backward_##real##_##isa(const ProjectArgs *, int64_t);                                   \
     int norm_moments_##real##_##isa(const NormArgs *, int64_t);                                          \
     int norm_forward_##real##_##isa(const NormArgs *, int64_t);                                          \
     int norm_sums_##real##_##isa(const NormArgs *, int64_t);                                             \
@@ -36,6 +38,8 @@ typedef struct {
     {"pool_forward_" #real, (Kernel)pool_forward_##real##_##isa},                                        \
     {"pool_backward_" #real, (Kernel)pool_backward_##real##_##isa},                                      \
     {"tile_rows_" #real, (Kernel)tile_rows_##real##_##isa},                                              \
+    {"project_forward_" #real, (Kernel)project_forward_##real##_##isa},                                  \
+    {"project_backward_" #real, (Kernel)project_backward_##real##_##isa},                                \
     {"norm_moments_" #real, (Kernel)norm_moments_##real##_##isa},                                        \
     {"norm_forward_" #real, (Kernel)norm_forward_##real##_##isa},                                        \
     {"norm_sums_" #real, (Kernel)norm_sums_##real##_##isa},                                              \
@@ -90,6 +94,7 @@ EXPORT int hadamrnn_abi_version(void) { return ABI_VERSION; }
 /* The sizes of the argument structures, which the caller's mirror of them must have. */
 EXPORT int64_t hadamrnn_scan_args_size(void) { return (int64_t)sizeof(ScanArgs); }
 EXPORT int64_t hadamrnn_pool_args_size(void) { return (int64_t)sizeof(PoolArgs); }
+EXPORT int64_t hadamrnn_project_args_size(void) { return (int64_t)sizeof(ProjectArgs); }
 EXPORT int64_t hadamrnn_norm_args_size(void) { return (int64_t)sizeof(NormArgs); }
 EXPORT int64_t hadamrnn_loss_args_size(void) { return (int64_t)sizeof(LossArgs); }
 EXPORT int64_t hadamrnn_integer_args_size(void) { return (int64_t)sizeof(IntegerArgs); }
