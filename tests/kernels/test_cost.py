@@ -18,7 +18,7 @@ torch.set_num_threads(1)
 from hadamrnn.bench.training import extra_megabytes
 from hadamrnn.baselines.networks import build_model
 from hadamrnn.network import Network
-model = build_model(Network(input_size=1, hidden_size=128, output_size=10))
+model = build_model(Network(input_size=1, hidden_size=128, output_size=10, readouts=(sys.argv[2],)))
 optimizer = torch.optim.Adam(model.parameters())
 def step(x):
     optimizer.zero_grad()
@@ -31,18 +31,28 @@ print(extra_megabytes(lambda: step(x)))
 pytestmark = pytest.mark.usefixtures("native")
 
 
-def extra_megabytes_of_a_step(steps: int) -> float:
-    run = subprocess.run([sys.executable, "-c", STEP, str(steps)], capture_output=True, text=True, check=True)
-    return float(run.stdout)
+def extra_megabytes_of_a_step(steps: int, readout: str) -> float:
+    command = [sys.executable, "-c", STEP, str(steps), readout]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is reset through /proc")
 def test_training_memory_does_not_grow_with_length() -> None:
-    short, long, longest = (extra_megabytes_of_a_step(steps) for steps in (10_000, 100_000, 1_000_000))
+    lengths = (10_000, 100_000, 1_000_000)
+    short, long, longest = (extra_megabytes_of_a_step(steps, "last") for steps in lengths)
 
     assert longest < 100
     assert long <= 1.1 * short
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is reset through /proc")
+def test_training_memory_of_a_pooled_network_grows_like_a_root_at_most() -> None:
+    long, longest = (extra_megabytes_of_a_step(steps, "mean") for steps in (100_000, 1_000_000))
+
+    assert longest < 50  # the marks of all steps would take 260
+    assert longest < 4 * long
 
 
 def cpu_seconds_of_a_step(hidden_size: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hadamrnn.errors import InputError
+from hadamrnn.kernels import pool_call
 from hadamrnn.kernels.plain import plain_scan
 from hadamrnn.kernels.pooling import KINDS, plain_pooled, pool_operator, pooled
 from hadamrnn.kernels.recurrence import Recurrence
@@ -34,9 +36,10 @@ def gradients(case: Recurrence, results: tuple[Tensor, Tensor], theta: Tensor) -
     count=st.integers(1, 3),
     rows=st.integers(0, 20),
     held=st.booleans(),
+    kept=st.booleans(),
 )
 def test_the_native_pools_are_the_plain_ones(
-    case: Recurrence, kinds: list[str], count: int, rows: int, held: bool
+    case: Recurrence, kinds: list[str], count: int, rows: int, held: bool, kept: bool
 ) -> None:
     generator = torch.Generator().manual_seed(count)
     repeated: dict[str, Any] = {  # more rows than a vector has lanes, too
@@ -49,7 +52,8 @@ def test_the_native_pools_are_the_plain_ones(
         case = replace(case, signs=case.signs.detach())
     theta = torch.randn(count, case.hidden_size, dtype=torch.float64, generator=generator).requires_grad_()
     expected = plain_pooled(case, tuple(kinds), theta)
-    found = pooled(case, tuple(kinds), theta)
+    with patch.object(pool_call, "BITS_BYTES", pool_call.BITS_BYTES if kept else 0):
+        found = pooled(case, tuple(kinds), theta)
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(gradients(case, found, theta), gradients(case, expected, theta))
 
@@ -143,7 +147,8 @@ def test_the_slope_of_positive_is_that_of_a_ramp() -> None:
 def test_the_pools_pass_opcheck(relu: bool) -> None:
     case = make_case(12, 12, relu=relu, leak=True, columns=True, with_h_0=True, with_lengths=True)
     theta = torch.randn(2, 12, dtype=torch.float64, requires_grad=True)
-    torch.library.opcheck(pool_operator, (*case.arguments(), theta, [True, True, True]))
+    for keep in (True, False):
+        torch.library.opcheck(pool_operator, (*case.arguments(), theta, [True, True, True], keep))
 
 
 @pytest.mark.usefixtures("native")

@@ -21,6 +21,8 @@ from hadamrnn.kernels.threads import run_slices, sum_slices
 from hadamrnn.tracing import constant_when_traced
 
 POOLS = ("mean", "positive", "max")
+# Of the bits that are kept for a tile of rows: 16,384 steps of 128 units.
+BITS_BYTES = 4 << 20
 
 
 class Pools(NamedTuple):
@@ -36,14 +38,21 @@ class Pools(NamedTuple):
     checkpoints: Tensor
 
 
+def bits_are_kept(recurrence: Recurrence, thresholds: Tensor, wanted: Sequence[bool]) -> bool:
+    """Whether the bits of all steps of a tile fit into `BITS_BYTES`; else the backward pass makes them again."""
+    words = -(-recurrence.hidden_size // (8 * thresholds.element_size()))
+    step = words * tile_rows(thresholds.dtype) * thresholds.numel() // recurrence.hidden_size
+    return recurrence.time * step * thresholds.element_size() * sum(wanted[:2]) <= BITS_BYTES
+
+
 @constant_when_traced
 def tile_rows(dtype: torch.dtype) -> int:
     """Return how many rows of the batch lie in the lanes of a vector."""
     return native_kernel("tile_rows", dtype)()
 
 
-def empty_pools(recurrence: Recurrence, thresholds: Tensor, wanted: Sequence[bool]) -> Pools:
-    """Return the results, to be filled in."""
+def empty_pools(recurrence: Recurrence, thresholds: Tensor, wanted: Sequence[bool], keep: bool) -> Pools:
+    """Return the results, to be filled in; with the bits of all steps if they are to be kept."""
     batch, hidden, count = recurrence.batch, recurrence.hidden_size, thresholds.shape[0]
     new, dtype = recurrence.signs.new_empty, recurrence.signs.dtype
     lanes = tile_rows(dtype)
@@ -53,7 +62,9 @@ def empty_pools(recurrence: Recurrence, thresholds: Tensor, wanted: Sequence[boo
 
     # What lies in tiles is flat: a dimension of one tile would tie a traced batch to the size of a tile.
     def marks(is_wanted: bool) -> Tensor:
-        return new(tiles * recurrence.time * count * words * lanes if is_wanted else 0, dtype=integer)
+        return new(
+            tiles * recurrence.time * count * words * lanes if is_wanted and keep else 0, dtype=integer
+        )
 
     return Pools(
         new((batch, count, hidden) if mean else (0,)),
@@ -67,9 +78,9 @@ def empty_pools(recurrence: Recurrence, thresholds: Tensor, wanted: Sequence[boo
     )
 
 
-def pool_forward(recurrence: Recurrence, thresholds: Tensor, wanted: Sequence[bool]) -> Pools:
+def pool_forward(recurrence: Recurrence, thresholds: Tensor, wanted: Sequence[bool], keep: bool) -> Pools:
     check(recurrence)
-    pools = empty_pools(recurrence, thresholds, wanted)
+    pools = empty_pools(recurrence, thresholds, wanted, keep)
     if recurrence.lengths is not None:  # rows that end early leave these as they are
         for left in (pools.mean_bits, pools.positive_bits, pools.checkpoints):
             left.zero_()
@@ -89,13 +100,14 @@ def pool_backward(
     gradients: Sequence[Tensor | None],
     grad_last: Tensor | None,
     pools: Pools,
+    keep: bool,
     wanted: Sequence[str],
 ) -> dict[str, Tensor]:
     """Return the gradients of the fields `wanted`, "thresholds" among them, from those of the pools."""
     call = _PoolCall(recurrence, thresholds, backward_slices(recurrence))
     call.point("grad_last", grad_last)
     call.point_tiles(pools)
-    call.args.replay = recurrence.relu or "signs" in wanted or "column_signs" in wanted
+    call.args.replay = not keep or recurrence.relu or "signs" in wanted or "column_signs" in wanted
     for name, gradient in zip(POOLS, gradients, strict=True):
         call.point_pool(f"grad_{name}", gradient)
     grad_thresholds = thresholds.new_empty(call.num_slices, *thresholds.shape)

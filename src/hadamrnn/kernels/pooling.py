@@ -21,7 +21,14 @@ from hadamrnn.errors import InputError
 from hadamrnn.kernels.backend import full_precision, runs_natively
 from hadamrnn.kernels.operators import define_operator
 from hadamrnn.kernels.plain import about_root, as_leaves, gradients_again, plain_scan
-from hadamrnn.kernels.pool_call import POOLS, Pools, empty_pools, pool_backward, pool_forward
+from hadamrnn.kernels.pool_call import (
+    POOLS,
+    Pools,
+    bits_are_kept,
+    empty_pools,
+    pool_backward,
+    pool_forward,
+)
 from hadamrnn.kernels.projection import with_rows
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurrence
 from hadamrnn.kernels.scan import scan
@@ -55,7 +62,10 @@ def pooled(
     if not runs_natively(recurrence.signs, theta, *(getattr(recurrence, name) for name in DIFFERENTIABLE)):
         return plain_pooled(recurrence, kinds, theta)
     flags = [kind in kinds for kind in POOLS]
-    mean, positive, most, last, *_ = pool_operator(*_as_tiles(recurrence).arguments(), theta, flags)
+    # While exporting the length may be open: it cannot be compared.
+    keep = torch.compiler.is_exporting() or bits_are_kept(recurrence, theta, flags)
+    tiles = _as_tiles(recurrence, keep)
+    mean, positive, most, last, *_ = pool_operator(*tiles.arguments(), theta, flags, keep)
     parts = {"last": _activated(recurrence, last), "mean": mean, "positive": positive, "max": most}
     return torch.cat([parts[kind].flatten(1) for kind in kinds], dim=1), last
 
@@ -64,10 +74,14 @@ def _activated(recurrence: Recurrence, last: Tensor) -> Tensor:
     return last if recurrence.relu else last.relu()
 
 
-def _as_tiles(recurrence: Recurrence) -> Recurrence:
+def _as_tiles(recurrence: Recurrence, keep: bool) -> Recurrence:
     """Return the recurrence as the native code takes it: tokens and wide inputs projected."""
-    wants_states = recurrence.relu or any(
-        signs is not None and signs.requires_grad for signs in (recurrence.signs, recurrence.column_signs)
+    wants_states = (
+        not keep
+        or recurrence.relu
+        or any(
+            signs is not None and signs.requires_grad for signs in (recurrence.signs, recurrence.column_signs)
+        )
     )
     segment = about_root(recurrence.time) if wants_states else max(recurrence.time, 1)
     if recurrence.ids is not None or recurrence.is_wide:
@@ -116,29 +130,32 @@ def _check(recurrence: Recurrence, kinds: tuple[str, ...], thresholds: Tensor | 
 
 
 def _forward(*arguments: Any) -> Pools:
-    """Run a recurrence in C and pool its states; `kinds` says which of `POOLS` are wanted."""
-    *fields, thresholds, kinds = arguments
+    """Run a recurrence in C and pool its states.
+
+    `kinds` says which of `POOLS` are wanted, `keep` whether the bits of all steps are kept.
+    """
+    *fields, thresholds, kinds, keep = arguments
     recurrence = Recurrence(*fields)
     with full_precision(recurrence.signs):
-        return pool_forward(recurrence, thresholds, kinds)
+        return pool_forward(recurrence, thresholds, kinds, keep)
 
 
 def _backward(*arguments: Any) -> list[Tensor]:
     """Return the gradients of the recurrence's tensors and of the thresholds, `(0,)` where not wanted."""
-    *fields, thresholds, gradients, grad_last, pools, wanted = arguments
-    recurrence = Recurrence(*fields)
+    *fields, thresholds, gradients, grad_last, pools, keep, wanted = arguments
+    recurrence, saved, names = Recurrence(*fields), Pools(*pools), _names(wanted)
     with full_precision(recurrence.signs):
-        found = pool_backward(recurrence, thresholds, gradients, grad_last, Pools(*pools), _names(wanted))
+        found = pool_backward(recurrence, thresholds, gradients, grad_last, saved, keep, names)
     return [found.get(name, thresholds.new_empty(0)) for name in _DIFFERENTIABLE]
 
 
 def _forward_shapes(*arguments: Any) -> Pools:
-    *fields, thresholds, kinds = arguments
-    return empty_pools(Recurrence(*fields), thresholds, kinds)
+    *fields, thresholds, kinds, keep = arguments
+    return empty_pools(Recurrence(*fields), thresholds, kinds, keep)
 
 
 def _backward_shapes(*arguments: Any) -> list[Tensor]:
-    *fields, thresholds, _, _, _, wanted = arguments
+    *fields, thresholds, _, _, _, _, wanted = arguments
     tensors = dict(zip(FIELDS, fields, strict=True)) | {"thresholds": thresholds}
     return [
         torch.empty_like(tensors[name], memory_format=torch.contiguous_format)
@@ -164,18 +181,18 @@ def _differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, 
     count = len(Pools._fields)
     saved, pools = iter(ctx.saved_tensors[:-count]), list(ctx.saved_tensors[-count:])
     pairs = zip(ctx.is_tensor, ctx.rest, strict=True)
-    *fields, thresholds, kinds = (next(saved) if is_tensor else value for is_tensor, value in pairs)
+    *fields, thresholds, kinds, keep = (next(saved) if is_tensor else value for is_tensor, value in pairs)
     needed = dict(zip((*FIELDS, "thresholds"), ctx.needs_input_grad, strict=False))
     wanted = [bool(needed[name]) for name in _DIFFERENTIABLE]
     if torch.is_grad_enabled():  # create_graph=True
         found = _gradients_again(Recurrence(*fields), thresholds, kinds, gradients[:4], _names(wanted))
     else:
         results = pool_backward_operator(
-            *fields, thresholds, list(gradients[:3]), gradients[3], pools, wanted
+            *fields, thresholds, list(gradients[:3]), gradients[3], pools, keep, wanted
         )
         found = dict(zip(_DIFFERENTIABLE, results, strict=True))
     names = (*FIELDS, "thresholds")
-    return (*(found[name] if needed[name] and name in found else None for name in names), None)
+    return (*(found[name] if needed[name] and name in found else None for name in names), None, None)
 
 
 def _gradients_again(
@@ -204,7 +221,7 @@ def _gradients_again(
 
 pool_operator = define_operator(
     "hadamrnn::pool",
-    f"({SCHEMA}, Tensor thresholds, bool[] kinds) -> ({', '.join(['Tensor'] * len(Pools._fields))})",
+    f"({SCHEMA}, Tensor thresholds, bool[] kinds, bool keep) -> ({', '.join(['Tensor'] * len(Pools._fields))})",
     _forward,
     _forward_shapes,
     _save,
@@ -213,7 +230,7 @@ pool_operator = define_operator(
 pool_backward_operator = define_operator(
     "hadamrnn::pool_backward",
     f"({SCHEMA}, Tensor thresholds, Tensor?[] gradients, Tensor? grad_last, Tensor[] pools, "
-    "bool[] wanted) -> Tensor[]",
+    "bool keep, bool[] wanted) -> Tensor[]",
     _backward,
     _backward_shapes,
 )

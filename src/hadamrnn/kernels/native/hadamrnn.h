@@ -75,7 +75,8 @@ typedef struct {
     int64_t num_thresholds;
     const void *thresholds;            /* (num_thresholds, hidden) */
     void *mean, *positive, *max;       /* (batch, num_thresholds, hidden) twice and (batch, hidden); NULL: not wanted */
-    void *mean_bits, *positive_bits;   /* (tiles, time, num_thresholds, words, lanes) integers */
+    void *mean_bits, *positive_bits;   /* (tiles, time, num_thresholds, words, lanes) integers; NULL: not kept, and
+                                        * the backward pass, which replays, makes those of a segment again */
     void *max_steps;                   /* (tiles, hidden, lanes) integers: the step, -1 by the caller */
     const void *grad_mean, *grad_positive, *grad_max; /* NULL: zero */
     void *grad_thresholds;             /* (num_slices, num_thresholds, hidden), NULL: not wanted */

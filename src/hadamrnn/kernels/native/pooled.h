@@ -9,12 +9,18 @@
  * the same with other bits. The maximum keeps its step. Only ReLU and the gradients of the signs want states;
  * they are run again from a checkpoint. Start reading at `pool_forward` and `pool_backward`.
  */
+#define WORD_BITS ((int64_t)(8 * sizeof(REAL)))
+
+INLINE int64_t NAME(word_count)(const PoolArgs *args) { return (args->scan.hidden + WORD_BITS - 1) / WORD_BITS; }
+
 static int64_t NAME(pool_lay_out)(const PoolArgs *args, NAME(TileScratch) *scratch, int backward, REAL *base)
 {
     const ScanArgs *scan = &args->scan;
     int64_t used = 0, hidden = scan->hidden, tile = hidden * LANES, steps = scratch->steps;
     int64_t rows = scan->input_kind == INPUT_ROWS, size = rows ? hidden : scan->input_size;
-    int64_t sums = args->num_thresholds * tile;
+    int64_t sums = args->num_thresholds * tile, has_mean = args->mean || args->grad_mean;
+    int64_t marks = scan->segment * args->num_thresholds * NAME(word_count)(args) * LANES;
+    int64_t has_positive = args->positive || args->grad_positive;
     scratch->post = NAME(take)(base, &used, hidden);
     scratch->pre = NAME(take)(base, &used, scan->column_signs ? tile : 0);
     scratch->plan.work = NAME(take)(base, &used, tile);
@@ -23,8 +29,10 @@ static int64_t NAME(pool_lay_out)(const PoolArgs *args, NAME(TileScratch) *scrat
     scratch->work = NAME(take)(base, &used, tile);
     scratch->segment = NAME(take)(base, &used, backward && scan->replay ? (scan->segment + 1) * tile : 0);
     scratch->adjoints = NAME(take)(base, &used, backward ? steps * tile : 0);
-    scratch->mean = NAME(take)(base, &used, args->mean || args->grad_mean ? sums : 0);
-    scratch->positive = NAME(take)(base, &used, args->positive || args->grad_positive ? sums : 0);
+    scratch->mean = NAME(take)(base, &used, has_mean ? sums : 0);
+    scratch->positive = NAME(take)(base, &used, has_positive ? sums : 0);
+    scratch->mean_bits = (INTEGER *)NAME(take)(base, &used, has_mean && !args->mean_bits ? marks : 0);
+    scratch->positive_bits = (INTEGER *)NAME(take)(base, &used, has_positive && !args->positive_bits ? marks : 0);
     scratch->most = NAME(take)(base, &used, args->max || args->grad_max ? tile : 0);
     scratch->grad_weight = NAME(take)(base, &used, scan->grad_weight ? size * tile : 0);
     scratch->grad_bias = NAME(take)(base, &used, scan->grad_bias ? tile : 0);
@@ -53,13 +61,12 @@ static int NAME(pool_prepare)(const PoolArgs *args, int backward, NAME(TileScrat
     return STATUS_OK;
 }
 
-#define WORD_BITS ((int64_t)(8 * sizeof(REAL)))
-
-/* The bits of step t and threshold k: (words, LANES), a word for WORD_BITS units. */
-INLINE INTEGER *NAME(words_at)(const PoolArgs *args, void *words, int64_t tile, int64_t t, int64_t k)
+/* The bits of step t and threshold k: (words, LANES), a word for WORD_BITS units. They lie in `kept` for all steps
+ * or, without it, in `own` for the steps of a segment. */
+INLINE INTEGER *NAME(words_at)(const PoolArgs *args, void *kept, INTEGER *own, int64_t tile, int64_t t, int64_t k)
 {
-    int64_t count = (args->scan.hidden + WORD_BITS - 1) / WORD_BITS;
-    return (INTEGER *)words + ((tile * args->scan.time + t) * args->num_thresholds + k) * count * LANES;
+    int64_t step = args->num_thresholds * NAME(word_count)(args) * LANES, at = k * NAME(word_count)(args) * LANES;
+    return kept ? (INTEGER *)kept + (tile * args->scan.time + t) * step + at : own + t % args->scan.segment * step + at;
 }
 
 INLINE REAL *NAME(tile_checkpoint)(const ScanArgs *args, int64_t tile, int64_t index)
@@ -120,10 +127,10 @@ static void NAME(pool_step)(const PoolArgs *args, const NAME(TileScratch) *scrat
     for (int64_t k = 0; k < args->num_thresholds; k++, theta += hidden) {
         if (args->mean)
             NAME(pool_mean)(hidden, h, theta, alive, scratch->mean + k * size,
-                            NAME(words_at)(args, args->mean_bits, tile->index, t, k));
+                            NAME(words_at)(args, args->mean_bits, scratch->mean_bits, tile->index, t, k));
         if (args->positive)
             NAME(pool_positive)(hidden, h, theta, alive, scratch->positive + k * size,
-                                NAME(words_at)(args, args->positive_bits, tile->index, t, k));
+                                NAME(words_at)(args, args->positive_bits, scratch->positive_bits, tile->index, t, k));
     }
     if (args->max)
         NAME(pool_max)(hidden, h, alive, (INTEGER)t, scratch->most, (INTEGER *)args->max_steps + tile->index * size);

@@ -20,9 +20,11 @@ static void NAME(add_pool_gradients)(const PoolArgs *args, const NAME(TileScratc
     REAL *adjoint = scratch->state;
     for (int64_t k = 0; k < args->num_thresholds; k++) {
         if (args->grad_mean)
-            NAME(add_marked)(hidden, scratch->mean + k * size, NAME(words_at)(args, args->mean_bits, tile, t, k), adjoint);
+            NAME(add_marked)(hidden, scratch->mean + k * size,
+                             NAME(words_at)(args, args->mean_bits, scratch->mean_bits, tile, t, k), adjoint);
         if (args->grad_positive)
-            NAME(add_marked)(hidden, scratch->positive + k * size, NAME(words_at)(args, args->positive_bits, tile, t, k), adjoint);
+            NAME(add_marked)(hidden, scratch->positive + k * size,
+                             NAME(words_at)(args, args->positive_bits, scratch->positive_bits, tile, t, k), adjoint);
     }
     const INTEGER *steps = (const INTEGER *)args->max_steps + tile * size;
     for (int64_t i = 0; args->grad_max && i < size; i += LANES) {
@@ -118,6 +120,23 @@ static void NAME(store_grad_x)(const PoolArgs *args, const NAME(TileScratch) *sc
     NAME(tile_to_rows)(tile, count * size, stride, scratch->x, to);
 }
 
+/* The bits of h_t again, where they were not kept; the sums beside them are of no use. */
+static void NAME(mark_again)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t,
+                             const REAL *h)
+{
+    int64_t hidden = args->scan.hidden;
+    const REAL *theta = args->thresholds;
+    bits alive = (bits)(tile->lengths > (INTEGER)t);
+    for (int64_t k = 0; k < args->num_thresholds; k++, theta += hidden) {
+        if (args->grad_mean && !args->mean_bits)
+            NAME(pool_mean)(hidden, h, theta, alive, scratch->work,
+                            NAME(words_at)(args, NULL, scratch->mean_bits, tile->index, t, k));
+        if (args->grad_positive && !args->positive_bits)
+            NAME(pool_positive)(hidden, h, theta, alive, scratch->work,
+                                NAME(words_at)(args, NULL, scratch->positive_bits, tile->index, t, k));
+    }
+}
+
 /* The states of the segment that starts at `start` again, h_start first, to scratch->segment. */
 static void NAME(replay_tile)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t start,
                               int64_t end)
@@ -135,6 +154,7 @@ static void NAME(replay_tile)(const PoolArgs *args, const NAME(TileScratch) *scr
         for (int64_t t = t0; t < t0 + count; t++) {
             REAL *before = scratch->segment + (t - start) * size;
             NAME(tile_step)(scan, scratch, tile, t, NAME(input_of)(scan, scratch, t - t0), before, before + size);
+            NAME(mark_again)(args, scratch, tile, t, before + size);
         }
     }
 }
@@ -153,9 +173,9 @@ static void NAME(load_pool_gradients)(const PoolArgs *args, const NAME(TileScrat
     }
 }
 
-/* dL/dtheta = -sum_t of what the pools send back: the set bits, counted. */
-static void NAME(threshold_gradients)(const PoolArgs *args, const NAME(Tile) *tile, const REAL *gradient, void *words,
-                                      REAL *sum)
+/* dL/dtheta = -sum_t of what the pools send back: the bits set in the steps start .. end - 1, counted. */
+static void NAME(count_bits)(const PoolArgs *args, const NAME(Tile) *tile, int64_t start, int64_t end, const REAL *gradient,
+                             void *kept, INTEGER *own, REAL *sum)
 {
     int64_t hidden = args->scan.hidden;
     const vec one = (vec){0} + 1;
@@ -163,12 +183,21 @@ static void NAME(threshold_gradients)(const PoolArgs *args, const NAME(Tile) *ti
         int64_t k = at / hidden, i = at % hidden;
         INTEGER bit = (INTEGER)((uint64_t)1 << i % WORD_BITS);
         vec count = {0};
-        for (int64_t t = 0; t < tile->longest; t++) {
-            const INTEGER *word = NAME(words_at)(args, words, tile->index, t, k) + i / WORD_BITS * LANES;
+        for (int64_t t = start; t < end; t++) {
+            const INTEGER *word = NAME(words_at)(args, kept, own, tile->index, t, k) + i / WORD_BITS * LANES;
             count += NAME(only)((bits)((NAME(load_bits)(word) & bit) != 0), one);
         }
         sum[at] -= NAME(sum_lanes)(count * load(gradient + at * LANES));
     }
+}
+
+static void NAME(threshold_gradients)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile,
+                                      int64_t start, int64_t end, REAL *sum)
+{
+    if (args->grad_mean)
+        NAME(count_bits)(args, tile, start, end, scratch->mean, args->mean_bits, scratch->mean_bits, sum);
+    if (args->grad_positive)
+        NAME(count_bits)(args, tile, start, end, scratch->positive, args->positive_bits, scratch->positive_bits, sum);
 }
 
 static void NAME(pool_adjoint_tile)(const PoolArgs *args, const NAME(TileScratch) *scratch, int64_t index, REAL *grad_thresholds)
@@ -181,8 +210,10 @@ static void NAME(pool_adjoint_tile)(const PoolArgs *args, const NAME(TileScratch
     NAME(load_pool_gradients)(args, scratch, &tile);
     for (int64_t end = tile.longest, t0; end > 0; end = t0) {
         int64_t start = (end - 1) / segment * segment;
-        if (scan->replay && (end == tile.longest || end % segment == 0))
-            NAME(replay_tile)(args, scratch, &tile, start, end);
+        if (end == tile.longest || end % segment == 0) {
+            if (scan->replay) NAME(replay_tile)(args, scratch, &tile, start, end);
+            if (grad_thresholds) NAME(threshold_gradients)(args, scratch, &tile, start, end, grad_thresholds);
+        }
         t0 = end - start > scratch->steps ? end - scratch->steps : start;
         if (scan->replay) states = scratch->segment + (t0 - start) * size; /* of h_{t0} before its step, then after */
         if (scan->grad_weight || scan->grad_signs) NAME(load_inputs)(scan, scratch, &tile, t0, end - t0);
@@ -197,10 +228,6 @@ static void NAME(pool_adjoint_tile)(const PoolArgs *args, const NAME(TileScratch
     for (int64_t row = tile.first; scan->grad_x && row < tile.first + tile.rows; row++)
         memset((REAL *)scan->grad_x + (row * scan->time + tile.longest) * width, 0,
                (size_t)((scan->time - tile.longest) * width) * sizeof(REAL));
-    if (!grad_thresholds) return;
-    if (args->grad_mean) NAME(threshold_gradients)(args, &tile, scratch->mean, args->mean_bits, grad_thresholds);
-    if (args->grad_positive)
-        NAME(threshold_gradients)(args, &tile, scratch->positive, args->positive_bits, grad_thresholds);
 }
 
 /* The slice's share of a summed gradient: its lanes added up. */

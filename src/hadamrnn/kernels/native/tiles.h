@@ -25,6 +25,7 @@ typedef struct {
     REAL *segment;               /* (segment + 1, hidden, LANES), replay only */
     REAL *adjoints;              /* (steps, hidden, LANES), backwards only */
     REAL *mean, *positive;       /* (thresholds, hidden, LANES): sums, or the gradients that come in */
+    INTEGER *mean_bits, *positive_bits; /* (segment, thresholds, words, LANES), where they are not kept */
     REAL *most;                  /* (hidden, LANES): the maximum, or its gradient */
     REAL *grad_weight;           /* (channels, hidden, LANES), and (hidden, LANES) of the others: sums */
     REAL *grad_bias, *grad_signs, *grad_column_signs;
