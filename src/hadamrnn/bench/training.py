@@ -55,9 +55,9 @@ SHAPES = {
     shape.name: shape
     for shape in (
         Workload("mnist", 64, 784, MNIST, 150),
-        Workload("copy", 128, 1020, COPY, 12),
-        Workload("imdb", 100, 500, IMDB, 6),
-        Workload("relu", 64, 784, Network(1, 512, 10, recurrence="relu"), 6),
+        Workload("copy", 128, 1020, COPY, 18),
+        Workload("imdb", 100, 500, IMDB, 10),
+        Workload("relu", 64, 784, Network(1, 512, 10, recurrence="relu"), 20),
         Workload("block", 64, 784, Network(1, 512, 10, num_blocks=32), 150),
         Workload("pooled", 64, 784, Network(1, 512, 10, readouts=("mean",)), 20),
         Workload("leaky", 64, 784, Network(1, 512, 10, num_blocks=8, leak=SPECTRUM), 20),

@@ -39,7 +39,7 @@ class Pools(NamedTuple):
 
 
 def bits_are_kept(recurrence: Recurrence, thresholds: Tensor, wanted: Sequence[bool]) -> bool:
-    """Whether the bits of all steps of a tile fit into `BITS_BYTES`; else the backward pass makes them again."""
+    """Whether the bits of all steps of a tile fit into `BITS_BYTES`; else they are made again."""
     words = -(-recurrence.hidden_size // (8 * thresholds.element_size()))
     step = words * tile_rows(thresholds.dtype) * thresholds.numel() // recurrence.hidden_size
     return recurrence.time * step * thresholds.element_size() * sum(wanted[:2]) <= BITS_BYTES

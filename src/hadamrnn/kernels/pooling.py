@@ -221,7 +221,8 @@ def _gradients_again(
 
 pool_operator = define_operator(
     "hadamrnn::pool",
-    f"({SCHEMA}, Tensor thresholds, bool[] kinds, bool keep) -> ({', '.join(['Tensor'] * len(Pools._fields))})",
+    f"({SCHEMA}, Tensor thresholds, bool[] kinds, bool keep) "
+    f"-> ({', '.join(['Tensor'] * len(Pools._fields))})",
     _forward,
     _forward_shapes,
     _save,
