@@ -99,4 +99,5 @@ def _raw(rng: np.random.Generator, inputs: int, input_bits: int) -> dict[str, An
         input_scale=1.0,
         input_bits=input_bits,
     )
-    return {"raw_offset": offset, "raw_multiplier": multiplier, "raw_shift": shift}
+    knee = rng.integers(0, 31, inputs) if rng.random() < 0.5 else None
+    return {"raw_offset": offset, "raw_multiplier": multiplier, "raw_shift": shift, "raw_knee": knee}

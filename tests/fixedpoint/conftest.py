@@ -81,6 +81,7 @@ def _integer_models(draw: st.DrawFn, /, **fixed: Any) -> IntegerModel:
         arguments["raw_offset"] = random_codes(rng, *signed_range(32), inputs, draw(EDGES))
         arguments["raw_multiplier"] = random_codes(rng, -0xFFFF, 0xFFFF, inputs, draw(EDGES))
         arguments["raw_shift"] = random_codes(rng, 0, 46, inputs, draw(EDGES))
+        arguments["raw_knee"] = random_codes(rng, 0, 30, inputs, draw(EDGES)) if draw(st.booleans()) else None
     return _lowered_until_proven({**arguments, **fixed})
 
 

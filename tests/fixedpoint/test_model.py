@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import IntegerModel, encode_raw, encode_values, raw_encoding
+from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, compress, compressed_codes, expand
 from hadamrnn.fixedpoint.overflow import readout_bound, recurrence_bound
 from tests.integer_models import integer_model, with_layer
 
@@ -153,6 +154,25 @@ def test_pixels_are_exact_in_nine_bits(pixels: list[int]) -> None:
     assert encode_values(exact, column / 255)[0].tolist() == column.tolist()
 
 
+def _octaves(raw: int, knee: int) -> int:
+    """Return the octaves that 1 + |raw| / 2^knee spans, in units of 2^-16."""
+    if knee == 0:
+        return raw
+    above = abs(raw) + 2**knee
+    octave = above.bit_length() - 1
+    size = (octave - knee) * 2**16 + (above - 2**octave) * 2**16 // 2**octave
+    return size if raw >= 0 else -size
+
+
+@given(raw=st.integers(-(2**31), 2**31 - 1), knee=st.integers(1, 30))
+def test_compressed_codes_are_the_compressed_values_and_expand_to_them(raw: int, knee: int) -> None:
+    octaves = compress([float(raw)], 2.0**knee)
+
+    codes = compressed_codes(np.array([raw]), np.array([knee], np.int32))
+    assert abs(codes[0] - octaves[0] * 2.0**OCTAVE_BITS) <= 1
+    np.testing.assert_allclose(expand(octaves, 2.0**knee), raw, rtol=1e-12, atol=1e-12 * 2.0**knee)
+
+
 @given(data=st.data())
 @settings(max_examples=300, deadline=None)
 def test_raw_codes_become_inputs_as_unbounded_integers_say(
@@ -168,10 +188,11 @@ def test_raw_codes_become_inputs_as_unbounded_integers_say(
     codes, saturated = encode_raw(built, raw)
 
     top = 1 << built.input_bits - 1
+    knees = np.zeros_like(built.raw_shift) if built.raw_knee is None else built.raw_knee
     exact = [
-        (value - int(offset)) * int(multiplier) + ((1 << int(shift)) >> 1) >> int(shift)
-        for value, offset, multiplier, shift in zip(
-            raw[0], built.raw_offset, built.raw_multiplier, built.raw_shift, strict=True
+        (_octaves(value, int(knee)) - int(offset)) * int(multiplier) + ((1 << int(shift)) >> 1) >> int(shift)
+        for value, offset, multiplier, shift, knee in zip(
+            raw[0], built.raw_offset, built.raw_multiplier, built.raw_shift, knees, strict=True
         )
     ]
     assert codes[0].tolist() == [min(max(value, -top), top - 1) for value in exact]

@@ -205,11 +205,12 @@ def standardised(
     )
 
 
-def raw_unit(x: Tensor, valid: Tensor | None = None) -> float | None:
+def raw_unit(x: Tensor, valid: Tensor | None = None, details: Tensor | None = None) -> float | None:
     """Return the value of one raw code of the sensor behind `x`, as an int32 holds it.
 
     1 where x holds whole numbers: the codes are those of the training file. Else a power of two, `UNIT_BITS`
-    below the least deviation of a channel. None where no unit resolves one channel and reaches another.
+    below the least deviation of a channel, or below the least of `details`, the sizes that matter in each.
+    None where no unit resolves one channel and reaches another.
 
     >>> raw_unit(torch.tensor([[[3.0], [-7.0]]])), raw_unit(torch.tensor([[[0.5], [2.5]]]))
     (1.0, 0.000244140625)
@@ -219,7 +220,7 @@ def raw_unit(x: Tensor, valid: Tensor | None = None) -> float | None:
     steps = (x.reshape(-1, x.shape[-1]) if valid is None else x[valid]).double()
     if _whole(steps):
         return 1.0
-    deviations = (steps - steps.mean(0)).square().mean(0).sqrt()
+    deviations = (steps - steps.mean(0)).square().mean(0).sqrt() if details is None else details
     varying = deviations[deviations > CONSTANT * steps.mean(0).abs()]
     least = float(varying.min()) if len(varying) else 1.0
     fine = math.frexp(least)[1] - 1 - UNIT_BITS

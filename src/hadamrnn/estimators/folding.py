@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 
 from hadamrnn.baselines.networks import build_model
+from hadamrnn.errors import InputError
 from hadamrnn.estimators.series import Floats, Scaling
 from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
@@ -27,6 +28,11 @@ def raw_network(
     U v + b_i = (U / s) x + (b_i - (U / s) o)   with v = (x - o) / s        y = output * scale + offset
     """
     forward_layers(network)  # raises for a baseline
+    if scaling.knee is not None:
+        raise InputError(
+            "A float graph takes X as it is, and this network reads compressed values: the series differ in "
+            "size by orders of magnitude. Fit it to their logarithm, or use to_c."
+        )
     raw = build_model(replace(config, weight_bits=None)).double()
     raw.load_state_dict(network.state_dict())
     cell = forward_layers(raw).cells[0]

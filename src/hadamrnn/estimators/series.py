@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +14,14 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 
 from hadamrnn.data.splits import Split, raw_unit
 from hadamrnn.estimators.frames import rows_of_frame
+from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, compress
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.quantization.inputs import RawInputs
 
 Floats = NDArray[np.float64]
 TURN = "It looks like (n, channels, time): pass X.transpose(0, 2, 1)."
+APART = 2.5  # how far below the deviation of all the median series lies, where a channel is compressed
+REACH = 2.0**24  # from the knee to the largest value: an int32 reaches it and still resolves the knee
 TURN_ROWS = "They look like (channels, time): pass [series.T for series in X]."
 
 
@@ -192,6 +196,7 @@ def _check_channels(estimator: Any, series: Series, reset: bool) -> None:
 class Scaling:
     """The network's input is v = (x - offset) / scale, channel by channel.
 
+    A channel with a `knee` enters as `compress(x, knee)` in place of x.
     A device reads raw codes r with x = r `unit`, chosen by `raw_unit`; None if no unit suits every channel.
     `offset` is a whole number of units, so the integer network subtracts exactly what the float one does.
     """
@@ -199,6 +204,7 @@ class Scaling:
     offset: Floats
     scale: Floats
     unit: float | None
+    knee: Floats | None = None  # (channels,), 0 where a channel is not compressed; None: nowhere
 
     @classmethod
     def of(cls, series: Series, weights: Floats | None = None) -> Scaling:
@@ -206,20 +212,60 @@ class Scaling:
         steps = series.steps()
         counts = None if weights is None else np.repeat(weights, series.steps_each())
         scaler = StandardScaler().fit(steps, sample_weight=counts)
-        unit = raw_unit(torch.tensor(steps))  # a copy: the caller may have given read-only memory
-        offset = scaler.mean_ if unit is None else np.rint(scaler.mean_ / unit) * unit
-        return cls(offset, scaler.scale_, unit)
+        knee = _knees(series, np.ones(len(series)) if weights is None else weights, scaler.var_)
+        details = np.where(knee > 0, knee, np.sqrt(scaler.var_))
+        unit = raw_unit(torch.tensor(steps), details=torch.from_numpy(details))
+        if not knee.any():
+            offset = scaler.mean_ if unit is None else np.rint(scaler.mean_ / unit) * unit
+            return cls(offset, scaler.scale_, unit)
+        scaler.fit(_compressed(steps, knee), sample_weight=counts)
+        step = np.where(knee > 0, 2.0**-OCTAVE_BITS, unit or 1.0)
+        return cls(np.rint(scaler.mean_ / step) * step, scaler.scale_, unit, knee)
 
     def split(self, series: Series, dtype: Any, target: torch.Tensor | None = None) -> Split:
         """Return the network's inputs, with the targets if there are any."""
         with np.errstate(over="ignore"):  # values beyond float32 are far from all training data
-            x = ((series.values - self.offset) / self.scale).astype(dtype)
+            values = series.values if self.knee is None else _compressed(series.values, self.knee)
+            x = ((values - self.offset) / self.scale).astype(dtype)
         lengths = None if series.lengths is None else torch.from_numpy(series.lengths)
         return Split(torch.from_numpy(x), target, lengths)
 
     def raw_inputs(self, unit: float | None = None) -> RawInputs:
         """Return the meaning of raw codes of `unit`, by default the data's own."""
-        return RawInputs.standardised(self.offset, self.scale, self.unit if unit is None else unit)
+        return RawInputs.standardised(self.offset, self.scale, self.unit if unit is None else unit, self.knee)
+
+
+def _knees(series: Series, weights: Floats, variance: Floats) -> Floats:
+    """Return the knee of each channel that is to be compressed, a power of two; 0 for the others.
+
+    Those are channels whose series differ in size by orders of magnitude: at a scale that fits the largest,
+    the median one would be at rest, in integers for good. The knee lies where the smallest series are.
+    """
+    steps = np.maximum(series.steps_each(), 1)[:, None]
+    sizes = np.sqrt(np.square(series.values).sum(1) / steps)  # padding is zero
+    knees = np.zeros(series.channels)
+    for channel, deviation in enumerate(np.sqrt(variance)):
+        alive = sizes[:, channel] > 0
+        if alive.any() and deviation > 0:
+            smallest, median = _quantiles(sizes[alive, channel], weights[alive], (0.1, 0.5))
+            if median < deviation / APART:
+                largest = np.abs(series.values[:, :, channel]).max()
+                knees[channel] = np.exp2(np.ceil(np.log2(max(smallest, largest / REACH))))
+    return knees
+
+
+def _quantiles(values: Floats, weights: Floats, levels: Sequence[float]) -> Floats:
+    """Return the least values that such shares of the weight do not exceed."""
+    order = np.argsort(values, kind="stable")
+    shares = np.cumsum(weights[order])
+    places = np.searchsorted(shares, np.array(levels) * shares[-1])
+    found: Floats = values[order[np.minimum(places, len(order) - 1)]]
+    return found
+
+
+def _compressed(values: Floats, knee: Floats) -> Floats:
+    """Return the values, channels last, with those of channels that have a knee compressed."""
+    return np.where(knee > 0, compress(values, np.where(knee > 0, knee, 1.0)), values)
 
 
 def raw_codes(series: Series, unit: float) -> NDArray[np.int64]:

@@ -147,6 +147,8 @@ def weight_arrays(model: IntegerModel, plan: Plan, layers: tuple[LayerCode, ...]
         arrays.append(CArray("raw_offset", "int32_t", "x = (raw - offset)", model.raw_offset))
         arrays.append(CArray("raw_multiplier", "int32_t", "* multiplier", model.raw_multiplier))
         arrays.append(CArray("raw_shift", "uint8_t", "/ 2^shift", model.raw_shift))
+    if model.raw_knee is not None:
+        arrays.append(CArray("raw_knee", "uint8_t", "2^knee, where raw is compressed", model.raw_knee))
     for factor in plan.factors:
         comment = f"what generates the Hadamard matrix of order {factor.order}, a bit each"
         signs = pack_signs(np.array(factor.signs))

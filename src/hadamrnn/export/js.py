@@ -146,13 +146,14 @@ def packed(codes: NDArray[Any] | None, bits: int) -> tuple[int, int, str] | None
     return int(codes.size), bits, base64.b64encode(np.ascontiguousarray(data).tobytes()).decode()
 
 
-def _raw(model: IntegerModel) -> dict[str, list[int]] | None:
+def _raw(model: IntegerModel) -> dict[str, list[int] | None] | None:
     if model.raw_offset is None or model.raw_multiplier is None or model.raw_shift is None:
         return None
     return {
         "offset": model.raw_offset.tolist(),
         "multiplier": model.raw_multiplier.tolist(),
         "shift": model.raw_shift.tolist(),
+        "knee": None if model.raw_knee is None else model.raw_knee.tolist(),
     }
 
 

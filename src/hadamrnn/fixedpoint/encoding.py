@@ -4,6 +4,7 @@
     real values  x = saturate(round(v * 2^(input_bits - 1) / input_scale))               off the device
 
 Both round ties towards +infinity and saturate to input_bits. Shapes pass through, channels last.
+A sensor whose values span many powers of two is compressed first: `compressed_codes` takes the place of r.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from hadamrnn.fixedpoint.integers import saturate, signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
 
 Codes = NDArray[np.int32]
+
+OCTAVE_BITS = 16  # of compressed codes below the point
 
 
 def encode_raw(model: IntegerModel, raw: ArrayLike) -> tuple[Codes, int]:
@@ -34,9 +37,50 @@ def encode_raw(model: IntegerModel, raw: ArrayLike) -> tuple[Codes, int]:
     values = array.astype(np.int64)
     if model.raw_offset is not None and model.raw_multiplier is not None and model.raw_shift is not None:
         shift = model.raw_shift.astype(np.int64)
+        if model.raw_knee is not None:
+            values = compressed_codes(values, model.raw_knee)
         values = (values - model.raw_offset) * model.raw_multiplier + ((np.int64(1) << shift) >> 1) >> shift
     clipped, count = saturate(values, model.input_bits)
     return clipped.astype(np.int32), count
+
+
+def compressed_codes(raw: NDArray[np.int64], knee: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return `compress(raw, 2^knee)` in units of 2^-16, rounded towards zero; raw itself where knee is 0.
+
+    a = |raw| + 2^knee lies e octaves above 1. What a device does is a count of leading zeros and a shift.
+
+    >>> compressed_codes(np.array([0, 16, -48, 5]), np.array([4, 4, 4, 0])).tolist()
+    [0, 65536, -131072, 5]
+    """
+    above = np.abs(raw) + (np.int64(1) << knee.astype(np.int64))
+    octave = np.frexp(above.astype(np.float64))[1].astype(np.int64) - 1
+    rest = (above - (np.int64(1) << octave) << OCTAVE_BITS) >> octave
+    return np.where(knee > 0, np.sign(raw) * ((octave - knee << OCTAVE_BITS) + rest), raw)
+
+
+def compress(values: ArrayLike, knee: ArrayLike) -> NDArray[np.float64]:
+    """Return how many octaves 1 + |value| / knee spans, with the value's sign, linear within an octave.
+
+        sign(v) (e + a / 2^e - 1)        a = 1 + |v| / knee, 2^e <= a < 2^(e + 1)
+
+    Values well below the knee stay proportional: v / knee.
+
+    >>> compress([0.0, 0.5, 1.0, -3.0, 1023.0], 1.0).tolist()
+    [0.0, 0.5, 1.0, -2.0, 10.0]
+    """
+    fractions, exponents = np.frexp(1 + np.abs(values) / np.asarray(knee))
+    return np.asarray(np.sign(values) * (exponents + 2 * fractions - 2))
+
+
+def expand(octaves: ArrayLike, knee: ArrayLike) -> NDArray[np.float64]:
+    """Return the values that `compress` made these of.
+
+    >>> expand(compress([0.1, -7.0, 300.0], 0.5), 0.5).round(9).tolist()
+    [0.1, -7.0, 300.0]
+    """
+    rest, whole = np.modf(np.abs(octaves))
+    with np.errstate(over="ignore"):
+        return np.asarray(np.sign(octaves) * (np.exp2(whole) * (1 + rest) - 1) * knee)
 
 
 def encode_values(model: IntegerModel, values: ArrayLike) -> tuple[Codes, int]:
@@ -76,6 +120,9 @@ def raw_from_values(model: IntegerModel, values: ArrayLike) -> Codes:
         factors = np.ldexp(model.raw_multiplier.astype(np.float64), -model.raw_shift)
         steps = np.divide(scaled, factors, out=np.zeros_like(scaled), where=factors != 0)
         scaled = steps + model.raw_offset.astype(np.float64)
+        if model.raw_knee is not None:
+            expanded = expand(np.ldexp(scaled, -OCTAVE_BITS), np.exp2(model.raw_knee))
+            scaled = np.where(model.raw_knee > 0, expanded, scaled)
     return np.clip(np.rint(scaled), *signed_range(32)).astype(np.int32)
 
 

@@ -52,7 +52,8 @@ _VERSION_1 = (
     *("hidden_size", "block_size", "input_size", "output_size", "weight_bits", "activation_bits"),
     *("recurrence", "every_output", "input_kind", "embedding_rows"),
 )
-_EXTRAS = ("embedding_int", "raw_offset", "raw_multiplier", "raw_shift")  # not in the paper's formula
+_RAW = ("raw_offset", "raw_multiplier", "raw_shift", "raw_knee")
+_EXTRAS = ("embedding_int", *_RAW)  # not in the paper's formula
 _UNSIGNED = ("leak", "feature_shift")  # the latter less feature_shift_base
 
 
@@ -224,8 +225,7 @@ def _assemble(header: dict[str, Any], tensors: dict[str, Bytes]) -> IntegerModel
     check_integer_network(network)
     _check_scalars(network, scalars)
     layout = _layout(network, scalars["input_bits"])
-    optional = {"raw_offset", "raw_multiplier", "raw_shift"}
-    if not layout.keys() - optional <= tensors.keys() <= layout.keys():
+    if not layout.keys() - set(_RAW) <= tensors.keys() <= layout.keys():
         raise InputError(f"The file is damaged: it holds the tensors {', '.join(tensors)!s:.120}.")
     arrays: dict[str, Any] = {name: _unpacked(name, data, layout[name]) for name, data in tensors.items()}
     if tuple(arrays.pop("leak", ())) != network.block_leaks:
@@ -307,6 +307,7 @@ def _layout(network: Network, input_bits: int) -> dict[str, Slot]:
             "raw_offset": Slot((inputs,), 32),
             "raw_multiplier": Slot((inputs,), 17),
             "raw_shift": Slot((inputs,), 7),
+            "raw_knee": Slot((inputs,), 6),
         }
     return layout
 

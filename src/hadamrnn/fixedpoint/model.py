@@ -59,6 +59,7 @@ class IntegerModel:
     Input of one step, by `input_kind`:
         "dense":    codes x of input_bits, one per channel. A sensor's raw int32 codes r become
                     x = saturate(round((r - raw_offset) * raw_multiplier / 2^raw_shift)), see `encoding`;
+                    channels with a raw_knee take r compressed, over octaves rather than steps;
         "one_hot":  the index j of the hot channel; input_bits is 2 and x is 1 at j, so U x = U[:, j];
         "embedded": a token id; x = embedding_int[id].
 
@@ -84,6 +85,7 @@ class IntegerModel:
     raw_offset: NDArray[np.int32] | None = None  # (input_size,); "dense" only; None: x = saturate(r)
     raw_multiplier: NDArray[np.int32] | None = None  # (input_size,), below 2^16 in magnitude
     raw_shift: NDArray[np.int32] | None = None  # (input_size,), 0..46
+    raw_knee: NDArray[np.int32] | None = None  # (input_size,), 0..30, with raw_offset; 0: not compressed
     metadata: Metadata = field(default_factory=dict)  # task, metrics, version
 
     def __post_init__(self) -> None:
@@ -257,6 +259,9 @@ class IntegerModel:
             freeze_array(self, "raw_offset", np.int32, (self.input_size,), signed_range(32))
             freeze_array(self, "raw_multiplier", np.int32, (self.input_size,), (-0xFFFF, 0xFFFF))
             freeze_array(self, "raw_shift", np.int32, (self.input_size,), (0, 46))
+        if self.raw_knee is not None:
+            check_presence(self, "raw_knee", bool(given), "raw_offset")
+            freeze_array(self, "raw_knee", np.int32, (self.input_size,), (0, 30))
         check_presence(self, "embedding_int", self.input_kind == "embedded", 'input_kind "embedded"')
         if self.embedding_int is not None:
             shape = (self.vocabulary_size, self.input_size)

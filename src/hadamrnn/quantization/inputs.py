@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.encoding import raw_encoding
+from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, raw_encoding
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration
@@ -35,6 +36,7 @@ class Coding:
 class RawInputs:
     """What raw sensor codes r mean: the network's input is v = (r - offset) * scale, channel by channel.
 
+    `knee` is k of a channel whose codes are compressed first (`compressed_codes`, 2^k), 0 of the others.
     `levels` is for codes 0, 1, ..., levels that mean r / levels (pixels: 255): they then enter exactly.
     """
 
@@ -42,12 +44,18 @@ class RawInputs:
     offset: Sequence[float] = ()
     levels: int | None = None
     unit: float = 1.0  # the sensor's value of one raw code, for the reader of the model
+    knee: Sequence[int] = ()
 
     @classmethod
-    def standardised(cls, offset: ArrayLike, scale: ArrayLike, unit: float | None) -> RawInputs:
+    def standardised(
+        cls, offset: ArrayLike, scale: ArrayLike, unit: float | None, knee: ArrayLike | None = None
+    ) -> RawInputs:
         """Return the codes r of a sensor whose values r unit were standardised in training.
 
         v = (r unit - offset) / scale = (r - offset / unit) * unit / scale
+
+        Args:
+            knee: of `compress`, which values went through before; 0 where they did not.
         """
         if unit is None:
             raise InputError(
@@ -56,9 +64,23 @@ class RawInputs:
             )
         if unit not in RAW_UNIT:
             raise InputError(f"raw_unit, the value of one raw code, must lie in {RAW_UNIT}, got {unit}.")
+        knees = np.zeros_like(scale, np.float64) if knee is None else np.asarray(knee, np.float64)
+        step = np.where(knees > 0, 2.0**-OCTAVE_BITS, unit)
         with np.errstate(over="ignore"):  # `raw_encoding` refuses what is not finite
-            scales, offsets = unit / np.asarray(scale, np.float64), np.asarray(offset, np.float64) / unit
-        return cls(scales.tolist(), offsets.tolist(), unit=unit)
+            scales, offsets = step / np.asarray(scale, np.float64), np.asarray(offset, np.float64) / step
+        powers = [_power(each / unit) if each else 0 for each in knees.tolist()]
+        return cls(scales.tolist(), offsets.tolist(), unit=unit, knee=powers if any(powers) else ())
+
+
+def _power(ratio: float) -> int:
+    """Return k with ratio = 2^k."""
+    fraction, exponent = math.frexp(ratio)
+    if fraction != 0.5 or not 1 <= exponent - 1 <= 30:
+        raise InputError(
+            f"A compressed channel needs a raw_unit of its knee / 2^k, k 1..30, got knee / {ratio:.6g}. "
+            "Leave raw_unit out."
+        )
+    return exponent - 1
 
 
 def input_coding(
@@ -109,4 +131,5 @@ def raw_fields(channels: int, raw: RawInputs | None, coding: Coding) -> dict[str
     offsets, multipliers, shifts = raw_encoding(
         scale, offset, input_scale=coding.scale, input_bits=coding.bits
     )
-    return {"raw_offset": offsets, "raw_multiplier": multipliers, "raw_shift": shifts}
+    fields: dict[str, Any] = {"raw_offset": offsets, "raw_multiplier": multipliers, "raw_shift": shifts}
+    return fields | ({"raw_knee": np.array(raw.knee, np.int32)} if raw.knee else {})

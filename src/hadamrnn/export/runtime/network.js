@@ -33,6 +33,14 @@ function shifted(value, shift) {
   return shift >= 0 ? value * 2 ** shift : Math.floor(value * 2 ** shift + 0.5);
 }
 
+/** Return how many octaves 1 + |raw| / 2^knee spans, in units of 2^-16 and with the sign of raw; raw itself without a knee. */
+function compressed(raw, knee) {
+  if (!knee) return raw;
+  const above = Math.abs(raw) + 2 ** knee;
+  const octave = 31 - Math.clz32(above);
+  return Math.sign(raw) * ((octave - knee) * 65536 + Math.floor((above / 2 ** octave - 1) * 65536));
+}
+
 function saturated(value, bits) {
   const high = 2 ** (bits - 1) - 1;
   return value > high ? high : value < -high - 1 ? -high - 1 : value;
@@ -296,9 +304,9 @@ export class Network {
 
   /** Return the codes of a sensor's raw int32 readings, one a channel: the encoding that the network was trained with. */
   encode(readings) {
-    const { offset, multiplier, shift } = this.raw ?? {};
+    const { offset, multiplier, shift, knee } = this.raw ?? {};
     const codes = Array.from(readings, (reading, j) =>
-      this.raw ? shifted((reading - offset[j]) * multiplier[j], -shift[j]) : reading,
+      this.raw ? shifted((compressed(reading, knee?.[j]) - offset[j]) * multiplier[j], -shift[j]) : reading,
     );
     return this.saturate(codes);
   }
