@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from hadamrnn.errors import InputError
 from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor, stream
@@ -56,6 +58,31 @@ def test_left_out_answers_are_those_of_fits_without_the_row(count: int, width: i
         torch.testing.assert_close(
             found.left_out[i], torch.from_numpy(ridge.predict(z[i : i + 1].numpy())[0]), rtol=1e-7, atol=1e-8
         )
+
+
+@pytest.mark.parametrize(("count", "width"), [(12, 30), (30, 12)])
+@pytest.mark.parametrize("penalty", [1e-3, 1.0])
+def test_answers_to_a_fold_are_those_of_fits_without_it(count: int, width: int, penalty: float) -> None:
+    rows = replace(draw_rows(count, width), folds=torch.arange(count) % 3)
+    found = solve(rows, squared_error(rows), (penalty,))
+    z = ((rows.features - found.mean) / found.spread).numpy()
+    for fold in range(3):
+        left, kept = (torch.arange(count) % 3 == fold).numpy(), (torch.arange(count) % 3 != fold).numpy()
+        ridge = Ridge(alpha=penalty * rows.weight)
+        ridge.fit(z[kept], rows.targets[kept].numpy(), rows.weights[kept].numpy())
+        torch.testing.assert_close(
+            found.left_out[left], torch.from_numpy(ridge.predict(z[left])), rtol=1e-7, atol=1e-7
+        )
+
+
+def test_folds_are_stretches_of_every_class() -> None:
+    labels = torch.tensor([0, 1, 0, 1, 0, 1, 0, 0, 0])
+    targets = 2.0 * one_hot(labels, 2).double() - 1.0
+    weights = torch.ones(9, dtype=torch.float64)
+
+    folds = Labels(targets, weights, weights).folds(3)
+    assert folds[labels == 0].tolist() == [0, 0, 1, 1, 2, 2]
+    assert folds[labels == 1].tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("count", "width"), [(12, 30), (30, 12)])

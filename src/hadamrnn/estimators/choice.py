@@ -2,7 +2,9 @@
 
 Each block size and leak is drawn once, as wide as any choice needs, and run once with all read-outs; the
 read-outs and the units that fit into the bytes are then columns of the same features. The leave-one-out error
-of a ridge regression on them decides, on small data that of several draws. Start reading at `choose`.
+of a ridge regression on them decides, on small data that of several draws. Large data are often windows of
+recordings, where the neighbours of a window would give it away: there folds are left out. Start reading at
+`choose`.
 """
 
 from __future__ import annotations
@@ -30,22 +32,22 @@ DYNAMICS = (
     (32, (2, 3, 4, 5)),
     (32, (4, 5, 6, 7)),
     (32, (0,)),
+    (128, (0,)),
     (8, (1, 2)),
-    (128, (2, 3, 4, 5)),
-    (128, (4, 5, 6, 7)),
 )
 # (read-outs, thresholds a unit). Without a search the first of both lists are taken.
 LOOKS = (
     (("last", "mean", "positive", "max"), 1),
+    (("mean", "positive", "max"), 1),
     (("mean",), 3),
     (("mean", "positive"), 3),
     (("positive",), 3),
-    (("last",), 0),
 )
 MOST_UNITS = 512
-SEARCH_SERIES = 600  # that networks are compared on
+SEARCH_SERIES = 1000  # that networks are compared on; of more series folds are left out
+FOLDS = 5
 # Few and short series are compared with several draws of each network: the error of one says little.
-MOST_DRAWS, DRAWN_STEPS = 3, 120_000
+MOST_DRAWS, DRAWN_SERIES, DRAWN_STEPS = 6, 600, 120_000
 LEAST_ERROR = 1e-12
 NESTED = (1, 3)  # thresholds at quantiles of which the fewer are some of the more
 
@@ -76,7 +78,7 @@ class Wanted:
             if (network := self._widest(block_size, leak, readouts, thresholds)) is not None
         ]
         if not found:
-            smallest = self._network(1, 8, DYNAMICS[0][1], *LOOKS[-1])
+            smallest = self._network(1, 8, DYNAMICS[0][1], *LOOKS[1])
             raise InputError(
                 f"max_bytes must hold a network of 8 units, {network_cost(smallest).bytes} bytes here, got "
                 f"{self.max_bytes}."
@@ -149,7 +151,7 @@ class Choice:
 
 
 def choose(samples: Split, goal: Goal, networks: list[Network], seed: int) -> Choice:
-    """Return the network with the least leave-one-out error, its signs, U, b_i and thresholds set.
+    """Return the network with the least left-out error, its signs, U, b_i and thresholds set.
 
     Args:
         samples: standardised series; of many, evenly spread ones are looked at.
@@ -159,14 +161,16 @@ def choose(samples: Split, goal: Goal, networks: list[Network], seed: int) -> Ch
     """
     index = spread_out(goal.weights, SEARCH_SERIES)
     some, some_goal = Split(*samples.batch(index)), goal.at(index)
-    draws = min(MOST_DRAWS, max(1, DRAWN_STEPS // (len(some) * some.x.shape[1])))
+    folds = goal.folds(FOLDS)[index] if len(samples) > SEARCH_SERIES else None
+    count = max(len(some), int(some_goal.weights.sum()))  # a weight of 2 is the series twice
+    draws = min(MOST_DRAWS, DRAWN_SERIES // count, DRAWN_STEPS // (count * some.x.shape[1]))
     tried: dict[Network, list[tuple[float, SequenceModel]]] = {network: [] for network in networks}
-    for draw, pool in product(range(draws if len(networks) > 1 else 1), _pools(networks)):
+    for draw, pool in product(range(max(1, draws) if len(networks) > 1 else 1), _pools(networks)):
         model = draw_network(pool.network, seed + draw)
         place_thresholds(model, some, some_goal.weights)
         features = features_of(model, some)
         for network in pool.members:
-            rows = some_goal.rows(features[:, pool.columns(network)])
+            rows = some_goal.rows(features[:, pool.columns(network)], folds)
             error = solve(rows, some_goal.error).error if len(networks) > 1 else 0.0
             tried[network].append((error, narrowed(model, network, pool.levels(network))))
 

@@ -41,8 +41,15 @@ class Goal(ABC):
     def describe(self, answers: Tensor) -> str:
         """Say how good answers to left-out samples are."""
 
-    def rows(self, features: Tensor) -> Rows:
-        return Rows(features, self.targets, self.weights, self.left_out)
+    def rows(self, features: Tensor, folds: Tensor | None = None) -> Rows:
+        return Rows(features, self.targets, self.weights, self.left_out, folds)
+
+    @abstractmethod
+    def folds(self, count: int) -> Tensor:
+        """Return the fold of each sample, so that samples which follow each other fall into the same.
+
+        They are often windows of one recording, or of one person, and tell of each other.
+        """
 
     def at(self, index: Tensor) -> Self:
         """Return the goal of some samples."""
@@ -70,6 +77,9 @@ class Values(Goal):
 
     def scale(self, answers: Tensor) -> float:
         return 1.0
+
+    def folds(self, count: int) -> Tensor:
+        return _stretches(self.weights, count)
 
     def describe(self, answers: Tensor) -> str:
         return f"left-out R2 {1 - self.error(answers) / self._spread():.3f}"
@@ -109,6 +119,13 @@ class Labels(Goal):
                 break
         return scale
 
+    def folds(self, count: int) -> Tensor:
+        """Return stretches of each class: samples may be sorted by class."""
+        folds, labels = torch.zeros(len(self.targets), dtype=torch.int64), self.targets.argmax(1)
+        for label in labels.unique():
+            folds[labels == label] = _stretches(self.weights[labels == label], count)
+        return folds
+
     def describe(self, answers: Tensor) -> str:
         right = answers.argmax(1) == self.targets.argmax(1)
         return f"left-out accuracy {self.mean(right.to(answers.dtype)):.1%}"
@@ -120,3 +137,13 @@ class Labels(Goal):
         """Return the chance that a label is right, and what is left for the others."""
         doubt = 1 / (float(self.weights.sum()) + 2)
         return torch.where(self.targets > 0, 1 - doubt, doubt / (self.targets.shape[1] - 1))
+
+
+def _stretches(weights: Tensor, count: int) -> Tensor:
+    """Return which of `count` stretches of about the same weight each sample is in.
+
+    >>> _stretches(torch.ones(7), 3).tolist()
+    [0, 0, 1, 1, 1, 2, 2]
+    """
+    middles = weights.cumsum(0) - weights / 2
+    return (count * middles / weights.sum()).long()

@@ -8,7 +8,11 @@ answer to every row of a fit without it:
 
     y_i - out_i = (y_i - V z_i - b) / (1 - v_i h_i)       h_i = z_i' (Z'wZ + penalty W I)^-1 z_i + 1/W
 
-A weight of 2 is the row twice, of which one is left out: v_i = min(w_i, 1).
+A weight of 2 is the row twice, of which one is left out: v_i = min(w_i, 1). Rows that tell of each other, as
+overlapping windows do, are left out together, a fold F at a time:
+
+    y_F - out_F = (I - H_FF diag(w_F))^-1 (y_F - V z_F - b)    H_ij = z_i' (Z'wZ + penalty W I)^-1 z_j + 1/W
+
 `Moments` add up, so rows may come in parts; then the error is that of the rows at hand.
 All is float64 in torch, whose threads belong to the caller's thread: numpy's are shared by the process.
 Start reading at `solve`.
@@ -35,13 +39,15 @@ LEAST_SHARE = 1e-12  # of 1 - v h
 class Rows:
     """Samples: features `(n, features)`, targets `(n, outputs)`, positive weights `(n,)`.
 
-    `left_out` is v, how much of a row's weight is left out at once.
+    `left_out` is v, how much of a row's weight is left out at once; with `folds`, a number for each row, all
+    rows of the same number are.
     """
 
     features: Tensor
     targets: Tensor
     weights: Tensor
     left_out: Tensor
+    folds: Tensor | None = None
 
     @classmethod
     def of(cls, features: Tensor, targets: Tensor, weights: Tensor | None = None) -> Rows:
@@ -180,9 +186,8 @@ class _Gram:
     def left_out(self, penalty: float) -> Tensor:
         weights = self._rows.weights
         kept = self._values / (self._values + penalty * self.weight)
-        leverage = self._vectors.square() @ kept / weights + 1 / self.weight
         fitted = self._vectors @ (kept[:, None] * self._turned) / weights.sqrt()[:, None] + self.intercept
-        return _without(self._rows, fitted, leverage)
+        return _without(self._rows, fitted, self._vectors / weights.sqrt()[:, None], kept)
 
     def coefficients(self, penalty: float) -> Tensor:
         solved: Tensor = self._vectors @ (self._turned / (self._values + penalty * self.weight)[:, None])
@@ -204,7 +209,7 @@ class _Covariance:
     def left_out(self, penalty: float) -> Tensor:
         inverse = 1 / (self._values + penalty * self.weight)
         fitted = self._scores @ (self._turned * inverse[:, None]) + self.intercept
-        return _without(self._rows, fitted, self._scores.square() @ inverse + 1 / self.weight)
+        return _without(self._rows, fitted, self._scores, inverse)
 
     def coefficients(self, penalty: float) -> Tensor:
         found: Tensor = self._vectors @ (self._turned / (self._values + penalty * self.weight)[:, None])
@@ -216,7 +221,14 @@ def _spread(variance: Tensor, mean: Tensor) -> Tensor:
     return torch.where(spread <= CONSTANT * mean.abs().max(), torch.inf, spread)
 
 
-def _without(rows: Rows, fitted: Tensor, leverage: Tensor) -> Tensor:
-    """Return the answers to rows that are left out."""
-    share = (1 - rows.left_out * leverage).clamp(min=LEAST_SHARE)
-    return rows.targets - (rows.targets - fitted) / share[:, None]
+def _without(rows: Rows, fitted: Tensor, scores: Tensor, factors: Tensor) -> Tensor:
+    """Return the answers to rows that are left out; H = scores diag(factors) scores' + 1/W."""
+    off = rows.targets - fitted
+    if rows.folds is None:
+        leverage = scores.square() @ factors + 1 / rows.weight
+        return rows.targets - off / (1 - rows.left_out * leverage).clamp(min=LEAST_SHARE)[:, None]
+    for fold in rows.folds.unique():
+        some = (rows.folds == fold).nonzero()[:, 0]
+        hat = scores[some] * factors @ scores[some].T + 1 / rows.weight
+        off[some] = torch.linalg.solve(torch.eye(len(some)).to(hat) - hat * rows.weights[some], off[some])
+    return rows.targets - off
