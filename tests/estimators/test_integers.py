@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
@@ -16,11 +17,12 @@ from sklearn.metrics import accuracy_score, r2_score
 
 from hadamrnn.errors import InputError
 from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor
-from hadamrnn.estimators.series import Scaling, Series
+from hadamrnn.estimators.series import Scaling, Series, raw_codes
 from hadamrnn.export.host import classify_on_host, has_compiler
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.quantization.lowering import state_step
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +98,61 @@ def test_raw_codes_standardise_as_the_float_network_does(
     assert (errors <= 0.5 * scaling.unit / scaling.scale + 1e-9).all()  # half a raw unit
 
 
+@pytest.fixture(scope="module")
+def octaves() -> tuple[Any, Any, HadamRNNClassifier]:
+    """Series of two shapes in sizes from 1e-3 to 1e3, and a channel of one size."""
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    sizes = 10 ** rng.uniform(-3, 3, (80, 1, 1))
+    waves = np.sin(np.arange(40) * np.where(y == 0, 0.3, 0.6)[:, None])[:, :, None]
+    X = np.concatenate([sizes * waves, rng.normal(size=(80, 40, 1))], axis=2)
+    return X, y, HadamRNNClassifier(random_state=0).fit(X[:60], y[:60])
+
+
+def test_series_of_very_different_size_are_told_apart_in_integers_too(
+    octaves: tuple[Any, Any, HadamRNNClassifier],
+) -> None:
+    X, y, classifier = octaves
+    knee = classifier.scaling_.knee
+
+    assert knee is not None and knee[0] > 0 and knee[1] == 0
+    assert classifier.score(X[60:], y[60:]) >= 0.85
+    np.testing.assert_array_equal(classifier.predict_integer(X), classifier.predict(X))
+
+
+def test_compressed_raw_codes_are_the_inputs_of_the_float_network(
+    octaves: tuple[Any, Any, HadamRNNClassifier],
+) -> None:
+    X, _, classifier = octaves
+    integer = classifier.quantize()
+    unit = float(integer.metadata["raw_unit"])
+    codes, clipped = encode_raw(integer, raw_codes(Series(X[:60]), unit))
+
+    standard = classifier.scaling_.split(Series(X[:60]), np.float64).x.numpy()
+    step = integer.input_scale * 2.0 ** (1 - integer.input_bits)
+    assert clipped == 0
+    np.testing.assert_allclose(codes * step, standard, atol=0.002)
+    with pytest.raises(InputError, match=r"A compressed channel needs a raw_unit of its knee / 2\^k"):
+        classifier.quantize(raw_unit=3.0)
+
+
+def test_a_float_graph_of_compressed_values_is_refused(
+    octaves: tuple[Any, Any, HadamRNNClassifier], tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="this network reads compressed values"):
+        octaves[2].to_onnx(tmp_path / "net")
+
+
+@pytest.mark.skipif(not has_compiler() or shutil.which("make") is None, reason="no C compiler or no make")
+def test_c_compresses_as_the_integer_network_does(octaves: tuple[Any, Any, HadamRNNClassifier]) -> None:
+    X, _, classifier = octaves
+    integer = classifier.quantize()
+    raw = raw_codes(Series(X), float(integer.metadata["raw_unit"]))
+
+    answers = classifier.classes_[classify_on_host(integer, raw)]
+    np.testing.assert_array_equal(answers, classifier.predict_integer(X, integer))
+
+
 @pytest.mark.skipif(not has_compiler() or shutil.which("make") is None, reason="no C compiler or no make")
 def test_the_exported_c_builds_passes_its_test_and_answers_as_the_estimator(
     classifier: HadamRNNClassifier, digits: tuple[Any, Any], tmp_path: Path
@@ -145,3 +202,14 @@ def test_quantizing_refuses_what_is_no_unit(classifier: HadamRNNClassifier) -> N
     with pytest.raises(InputError, match=r"raw_unit.*must lie in \(0, .* got -1"):
         classifier.quantize(raw_unit=-1.0)
     assert classifier.quantize(raw_unit=0.5).metadata["raw_unit"] == 0.5
+
+
+def test_thresholds_of_a_fit_lie_on_the_grid_of_the_integer_states(
+    octaves: tuple[Any, Any, HadamRNNClassifier],
+) -> None:
+    _X, _, classifier = octaves
+    thresholds, calibration = classifier.network_.thresholds, classifier.calibration_
+    assert thresholds is not None and calibration is not None
+    codes = thresholds / state_step(classifier.network_, calibration, 16)
+
+    torch.testing.assert_close(codes, codes.round(), rtol=0, atol=1e-6)

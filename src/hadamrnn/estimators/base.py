@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
@@ -32,6 +31,7 @@ from hadamrnn.estimators.fitting import threads
 from hadamrnn.estimators.folding import raw_network
 from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.gradient import recipe, train
+from hadamrnn.estimators.grid import ranges_of
 from hadamrnn.estimators.series import Floats, Scaling, Series, counted_samples, raw_codes, read_series
 from hadamrnn.estimators.stream import Part, Stream, refit
 from hadamrnn.fixedpoint.encoding import encode_raw
@@ -39,14 +39,11 @@ from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata
 from hadamrnn.network import HADAMRNN, Network
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.nn.rnn import HadamRNN
-from hadamrnn.quantization.calibration import Calibration, calibrate
-from hadamrnn.quantization.chain import ROWS_AT_ONCE
+from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.training.draws import Draws
 from hadamrnn.training.evaluate import predict_logits
 
-CALIBRATION_SAMPLES = 10_000
 SOLVERS = ("auto", "ridge", "gradient")
 DEFAULT_BYTES, DEFAULT_OUTPUTS = 4096, 10  # max_bytes up to so many outputs; beyond, in proportion
 GRADIENT_UNITS = 256  # hidden_size of a network that gradients train
@@ -235,7 +232,7 @@ class SeriesEstimator(BaseEstimator):
                 self.penalty_ = refit(
                     self.network_, self.scaling_, self._stream, next(goals), rest, next(goals)
                 )
-            self.calibration_ = _calibrate(self.network_, self.scaling_.split(kept.series, np.float64))
+            self.calibration_ = ranges_of(self.network_, self.scaling_.split(kept.series, np.float64))
 
     def _solver(self) -> str:
         """Return "ridge" or "gradient"."""
@@ -281,7 +278,7 @@ class SeriesEstimator(BaseEstimator):
         self.network_ = network
         self.config_ = config
         self.scaling_ = scaling
-        self.calibration_ = _calibrate(network, samples)
+        self.calibration_ = ranges_of(network, samples)
 
     def _say(self, line: str) -> None:
         if self.verbose:
@@ -321,12 +318,3 @@ class SeriesEstimator(BaseEstimator):
             given.setdefault("weight_bits", NEUTRAL["weight_bits"])
         units = GRADIENT_UNITS if self.hidden_size is None else operator.index(self.hidden_size)
         return Network(channels, units, output_size, model=self.model, **given)
-
-
-def _calibrate(network: SequenceModel, samples: Split) -> Calibration | None:
-    """Return the ranges of states and inputs over `CALIBRATION_SAMPLES` series; None for a baseline."""
-    if not isinstance(network.recurrent, HadamRNN):
-        return None
-    index = torch.arange(0, len(samples), -(-len(samples) // CALIBRATION_SAMPLES))
-    batches = (samples.batch(part) for part in index.split(ROWS_AT_ONCE))
-    return calibrate(network, ((x, lengths) for x, _, lengths in batches))

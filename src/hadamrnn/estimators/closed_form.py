@@ -15,6 +15,7 @@ from hadamrnn.data.splits import Split
 from hadamrnn.estimators.choice import Choice, choose
 from hadamrnn.estimators.features import features_of
 from hadamrnn.estimators.goals import Goal
+from hadamrnn.estimators.grid import snap_thresholds
 from hadamrnn.estimators.ridge import Moments, Solution, solve
 from hadamrnn.estimators.rounding import rounded
 from hadamrnn.network import Network
@@ -48,6 +49,7 @@ def fit_closed_form(
     choice = choose(samples, goal, networks, seed)
     # Answers in float64 do not depend on how samples are batched.
     model = choice.model.double()
+    snap_thresholds(model, samples)
     rows = goal.rows(features_of(model, samples))
     solution = solve(rows, goal.error)
     set_readout(model, solution, goal, Moments.of(rows))

@@ -66,6 +66,21 @@ def lower(
     )
 
 
+def state_step(model: SequenceModel, calibration: Calibration, activation_bits: int) -> float:
+    """Return the value of one code of the last layer's states, in the integer network of real inputs."""
+    recurrent = forward_layers(model)
+    network = replace(described(model, recurrent), activation_bits=activation_bits)
+    stack = float_layers(recurrent, calibration)
+    coding = stack[0].raised(input_coding(model, calibration, activation_bits, None, None))
+    return lower_layers(network, stack, coding)[-1].state_step
+
+
+def can_lower(model: SequenceModel) -> bool:
+    """Whether U and V have so many bits that integers hold them."""
+    bits = model.readout.weight_bits
+    return bits is not None and (bits == "ternary" or 2 <= int(bits) <= 8)
+
+
 def described(model: SequenceModel, recurrent: HadamRNN) -> Network:
     """Return the description of a model, also of one that `build_model` did not make."""
     if model.network is not None:
@@ -115,7 +130,7 @@ def _check_weight_bits(model: SequenceModel, recurrent: HadamRNN) -> None:
         raise InputError(
             f"U and V must have the same weight_bits, got {bits} and {model.readout.weight_bits}."
         )
-    if bits is None or (bits != "ternary" and not 2 <= int(bits) <= 8):
+    if not can_lower(model):
         raise InputError(
             f'An integer model needs weight_bits 2..8 or "ternary", got {bits}. Train with those.'
         )
