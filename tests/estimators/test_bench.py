@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.linear_model import RidgeClassifier, RidgeClassifierCV
 
 from hadamrnn.bench.estimators import (
     HADAMRNN,
     LARGER,
+    PENALTY_ROWS,
     SETS,
     EstimatorRow,
+    SampledRidge,
     estimators_page,
     measure_classifier,
     verdict,
@@ -85,3 +89,17 @@ def test_the_page_says_where_the_classifier_loses_and_what_was_not_measured() ->
     )
     assert all(name in text for name in SETS)
     assert "\nLeft out: a reason.\n" in estimators_page(rows, 1, ["a reason"])
+
+
+@pytest.mark.parametrize("count", [PENALTY_ROWS, 3 * PENALTY_ROWS])
+def test_a_sampled_ridge_is_the_ridge_with_the_penalty_of_its_rows(count: int) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(count, 20)), rng.integers(0, 3, count)
+    X[:, 0] += y
+    found = SampledRidge().fit(X, y)
+
+    every = count // PENALTY_ROWS
+    penalty = RidgeClassifierCV(alphas=np.logspace(-3, 3, 10)).fit(X[::every], y[::every]).alpha_
+    ridge = RidgeClassifier(alpha=every * penalty).fit(X, y)
+    np.testing.assert_allclose(found.coef_, ridge.coef_, atol=1e-4)
+    assert (found.predict(X) == ridge.predict(X)).mean() > 0.99

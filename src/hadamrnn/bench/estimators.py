@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression, RidgeClassifierCV
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression, RidgeClassifier, RidgeClassifierCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -41,6 +42,7 @@ LOADERS = {
 HAR = "UCI HAR"
 SETS = (*LOADERS, HAR)
 HADAMRNN, LARGER, ROCKET = "HadamRNN", "HadamRNN 16 kB", "MiniRocket"
+PENALTY_ROWS = 1000  # of which MiniRocket's ridge takes leave-one-out errors
 ONCE = ("GRU 32", "logistic regression")  # the first takes minutes, the second is always the same
 INTRODUCTION = """\
 # The estimators on real series
@@ -54,10 +56,10 @@ Integer is the network of 16-bit states that C runs, on raw inputs. Bytes are th
 and thresholds of 16 bits for HadamRNN, 32 bits for everything else; MiniRocket's features are computed.
 Training is the mean CPU time of `fit`, on one thread. Majority is the accuracy of always answering the most
 frequent class of the training part. MiniRocket and logistic regression read shorter series with zeros at
-their end.
+their end. MiniRocket's ridge penalty has the least leave-one-out error; of UCI HAR, over 1000 series.
 
-A fit sees its training part alone. But the networks that `fit` chooses from were settled with the test
-figures of these sets in view, so expect somewhat less on other data.
+A fit sees its training part alone. The networks that it chooses from were compared on splits of the training
+parts, UCI HAR's by person, but not without the test figures in view: expect somewhat less on other data.
 
 {verdict}
 """
@@ -99,7 +101,7 @@ def run_estimators(
     networks = [name for name in NETWORKS if not classifiers or name in classifiers]
     if ROCKET in networks and importlib.util.find_spec("numba") is None:
         networks.remove(ROCKET)
-        left_out.append("MiniRocket: sktime's needs numba, pip install numba")
+        left_out.append("MiniRocket: sktime's needs numba, pip install 'hadamrnn[bench]'")
     kept = read_rows(keep) if keep is not None and keep.exists() else []
     rows = []
     for name in sets:
@@ -153,6 +155,26 @@ def measure_classifier(dataset: str, network: str, seeds: int) -> EstimatorRow:
     )
 
 
+class SampledRidge(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Ridge classification as MiniRocket's authors have it; of many rows, some choose the penalty.
+
+    The leave-one-out errors of all of UCI HAR would take the eigenvectors of a matrix of 7352 rows.
+    """
+
+    def fit(self, X: NDArray[np.float64], y: NDArray[Any]) -> SampledRidge:
+        every = -(-len(X) // PENALTY_ROWS)
+        found = RidgeClassifierCV(alphas=np.logspace(-3, 3, 10)).fit(X[::every], y[::every])
+        if every > 1:
+            found = RidgeClassifier(alpha=every * found.alpha_).fit(X.astype(np.float32), y)
+        self._found = found
+        self.coef_, self.intercept_, self.classes_ = found.coef_, found.intercept_, found.classes_
+        return self
+
+    def predict(self, X: NDArray[np.float64]) -> NDArray[Any]:
+        answers: NDArray[Any] = self._found.predict(X)
+        return answers
+
+
 class FeatureClassifier:
     """A linear classifier on standardised features of padded series: their values, or a transform's output.
 
@@ -178,8 +200,7 @@ class FeatureClassifier:
 
 def _minirocket(seed: int, length: int) -> FeatureClassifier:
     rocket = importlib.import_module("sktime.transformations.panel.rocket").MiniRocketMultivariate
-    ridge = RidgeClassifierCV(alphas=np.logspace(-3, 3, 10))
-    return FeatureClassifier(length, ridge, rocket(random_state=seed, n_jobs=1))
+    return FeatureClassifier(length, SampledRidge(), rocket(random_state=seed, n_jobs=1))
 
 
 # Each makes a classifier from a seed and the length of the longest series.
