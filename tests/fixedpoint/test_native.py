@@ -69,6 +69,32 @@ def test_wide_networks_have_the_same_bits_in_floats_and_in_words(
     check_bits(draw_integers(network, rng), rng, batch=35, time=20)
 
 
+# Orders of every kind that `fits_narrow_step` lets through, with inputs that soon fill the states' range.
+LOUD = [
+    Network(100, 512, 10, activation_bits=12),
+    Network(100, 256, 2, activation_bits=12),
+    Network(100, 1024, 2, activation_bits=12, weight_bits=2),
+    Network(100, 640, 2, activation_bits=12),
+    Network(40, 96, 2, activation_bits=12, num_blocks=2),
+    Network(20, 64, 2, activation_bits=14, num_blocks=32),
+    Network(9, 48, 2, activation_bits=12, num_blocks=12),
+]
+
+
+@pytest.mark.parametrize("network", LOUD, ids=str)
+def test_sums_that_leave_16_bits_are_noticed(isa: str, network: Network) -> None:
+    rng = np.random.default_rng(4)
+    model = draw_integers(network, rng)
+    assert native_module.fits_narrow_step(model.layers[0])
+    codes = family_codes(rng, model, 40, 40)
+    for loudness in (4, 1):  # from sums that fit to states that are clipped
+        expected = Engine(model, native=False).run(codes // loudness, threads=1)
+        result = Engine(model).run(codes // loudness, threads=1)
+        assert np.array_equal(result.logits, expected.logits)
+        assert result.saturations == expected.saturations
+    assert expected.saturations > 0
+
+
 @pytest.mark.parametrize("block_size", [1, 2, 4, 8, 12, 16, 20])
 @pytest.mark.parametrize("activation_bits", [8, 12, 15])
 def test_every_sum_rounds_alike(isa: str, block_size: int, activation_bits: int) -> None:
@@ -102,6 +128,7 @@ def test_the_papers_networks_run_in_floats_and_those_that_do_not_fit_do_not() ->
     rng = np.random.default_rng(0)
     for network in (WIDE[0], WIDE[6], Network(1, 5120, 10, activation_bits=12, weight_bits=2)):
         assert native_module.fits_floats(draw_integers(network, rng))
+        assert native_module.fits_narrow_step(draw_integers(network, rng).layers[0])
     for bits, hidden in ((16, 512), (12, 1 << 15)):
         network = Network(1, hidden, 10, activation_bits=bits)
         assert not native_module.fits_floats(draw_integers(network, rng))

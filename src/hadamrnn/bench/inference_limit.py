@@ -2,8 +2,9 @@
 
     additions of a row's step = d_h (narrow stages + 2 wide stages) / rows of a tile
 
-A 16-bit stage adds all rows of a tile in one vector, a wider one takes two. Loads and stores, the input,
-rounding and saturation are left out, so nothing reaches the bound.
+A 16-bit stage adds all rows of a tile in one vector, a wider one takes two. Where `fits_narrow_step` says so,
+only the last stage is wide. Loads and stores, the input, rounding and saturation are left out, so nothing
+reaches the bound.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.native import NativeNetwork, narrow_stages
+from hadamrnn.fixedpoint.native import NativeNetwork, fits_narrow_step, narrow_stages
 
 _ADDITIONS = """
 #include <stdint.h>
@@ -52,6 +53,8 @@ def least_seconds(network: NativeNetwork, model: IntegerModel, folder: Path) -> 
     for layer in model.layers:
         stages = layer.block_size.bit_length() - 1
         narrow = narrow_stages(layer, layer.block_size & -layer.block_size)
+        if network.lanes == "float" and fits_narrow_step(layer):
+            narrow = stages - 1
         vectors += layer.hidden_size * (narrow + 2 * (stages - narrow))
     return vectors / network.tile_rows / rate
 

@@ -3,7 +3,8 @@
 The batch lies in the lanes of vectors, a tile of rows at a time; `kernels/native/integers.h` has the code.
 How wide its sums are follows from the proof. The first stages of the Hadamard transform stay in 16 bits while
 they fit: p_a + stages <= 16. The rest is exact in floats, whose fused multiply-add also rounds to a state at
-once, where `fits_floats` says so, and else in 32-bit integers. Start reading at `NativeNetwork.run`.
+once, where `fits_floats` says so, and else in 32-bit integers. Where `fits_narrow_step` holds, a step is
+first tried with all stages but the last in 16 bits, and checked. Start reading at `NativeNetwork.run`.
 """
 
 from __future__ import annotations
@@ -177,6 +178,7 @@ class NativeNetwork:
             round_shift=layer.round_shift,
             activation_bits=layer.activation_bits,
             relu=layer.network.recurrence == "relu",
+            fits_narrow_step=self._dtype is np.float32 and fits_narrow_step(layer),
             output_bits=layer.output_bits or 0,
             gain_shift=layer.gain_shift,
             has_skip=layer.skip_shift is not None,
@@ -237,16 +239,46 @@ def _layer_fits_floats(layer: IntegerLayer) -> bool:
     """
     exact, top = 1 << FLOAT_BITS, 1 << layer.activation_bits - 1
     m, r = layer.round_multiplier, layer.round_shift
-    drive = input_product_bounds(layer) << max(layer.input_shift, 0)
-    if layer.input_bias_int is not None:
-        drive += np.abs(layer.input_bias_int.astype(np.int64)) << layer.input_bias_shift
+    drive = _drive_bound(layer)
     state = layer.block_size * top
-    largest = (state << layer.state_shift) + int(drive.max()) + 1
+    largest = (state << layer.state_shift) + drive + 1
     odd_part = m // (m & -m)
     return bool(
         state <= exact
-        and drive.max() < exact >> 1
+        and drive < exact >> 1
         and (top + 1) << r <= m * (exact >> 2)
         and largest * m < (exact >> 2) << r
         and (m == 1 or odd_part > 2 * top + 1)
+    )
+
+
+def _drive_bound(layer: IntegerLayer) -> int:
+    """Return the most that an input and the bias add to an accumulator."""
+    drive = input_product_bounds(layer) << max(layer.input_shift, 0)
+    if layer.input_bias_int is not None:
+        drive += np.abs(layer.input_bias_int.astype(np.int64)) << layer.input_bias_shift
+    return int(drive.max())
+
+
+def fits_narrow_step(layer: IntegerLayer) -> bool:
+    """Whether `kernels/native/narrow_step.h` gives the layer's states, of a network that fits floats.
+
+    A factor's sums of all states but four fit 16 bits. Two sums of 16 bits and the input add up to less than
+    2^22, so 1.5 * 2^23 plus that is exact in a float; where m is 1, after it was doubled to take in the half
+    that rounds. Its product with m / 2^r is rounded once if what 1.5 * 2^23 contributes is an integer.
+    """
+    odd = [order for order in order_factors(layer.block_size) if order != 2]
+    doubled = int(layer.round_multiplier == 1)
+    largest = (1 << 16 + layer.state_shift) + _drive_bound(layer) + 1
+    return (
+        layer.network.recurrence == "linear"
+        and layer.column_signs is None
+        and not layer.unit_leaks.any()
+        and layer.input_shift >= 0
+        and layer.activation_bits < 15
+        and layer.block_size > int(np.prod(odd))
+        and len(odd) <= 1
+        and all(order - 4 << layer.activation_bits - 1 <= 1 << 15 for order in odd)
+        and largest << doubled < 1 << FLOAT_BITS - 2
+        and layer.round_shift + doubled < FLOAT_BITS - 1
     )

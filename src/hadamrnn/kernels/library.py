@@ -111,7 +111,9 @@ class IntegerLayerArgs(ctypes.Structure):
 
     _fields_ = (
         *_fields(ctypes.c_int64, "hidden seen block sylvester num_factors narrow_stages state_shift"),
-        *_fields(ctypes.c_int64, "input_shift round_multiplier round_shift activation_bits relu"),
+        *_fields(
+            ctypes.c_int64, "input_shift round_multiplier round_shift activation_bits relu fits_narrow_step"
+        ),
         *_fields(ctypes.c_int64, "output_bits gain_shift has_skip skip_shift"),
         *_fields(ctypes.c_void_p, "factor_orders factors leaks signs column_signs weight bias gain offset"),
     )

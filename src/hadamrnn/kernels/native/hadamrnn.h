@@ -125,6 +125,7 @@ typedef struct {
     int64_t state_shift, input_shift; /* s1, and s2 if that is below 0: a positive one is part of `weight` */
     int64_t round_multiplier, round_shift, activation_bits;
     int64_t relu;
+    int64_t fits_narrow_step; /* narrow_step.h may be tried; floats only */
     int64_t output_bits, gain_shift, has_skip, skip_shift; /* of what the layer above reads */
 
     const int64_t *factor_orders; /* (r,) */

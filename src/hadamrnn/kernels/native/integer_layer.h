@@ -31,6 +31,17 @@ typedef struct {
     WIDE *buffer;      /* (block / sylvester, pitch, ROWS) */
     NAME(Pick) *picks; /* (order, order / 4) of every factor */
     WIDE *sums;        /* (2 order, ROWS) of the largest factor */
+
+    /* The rest is of narrow_step.h. A lift is 1, or 2 where it makes room for the half that rounding adds. */
+    int64_t group;     /* units side by side that take all their lower stages together */
+    int64_t rest, penalty; /* steps still to be made the other way, and as many as the last failure cost */
+    WIDE lift, lifted_scale, lifted_offset; /* lifted sum + MAGIC -> MAGIC + 2^(p-1) + state */
+    WIDE *lifted_bias; /* (hidden,): MAGIC + bias */
+    WIDE *lifted_x;    /* (seen, ROWS) */
+    int32_t *dots;     /* (hidden,): what the last stage makes of two sums, see `duet_sums` */
+    int32_t *terms;    /* (order, 1 + order / 4) of the factor */
+    int16_t *flips;    /* (order,) */
+    int16_t *narrow_sums; /* (2 order, ROWS) */
 } NAME(Layer);
 
 /* Which rows take part in a step, and how many of their entries were clipped: lanes count downwards. */
@@ -306,14 +317,26 @@ static void NAME(group)(const NAME(Layer) *layer, const int16_t *product, int64_
     }
 }
 
-/* One step of the layer: `state` becomes the next one in the rows that take part. */
-static void NAME(layer_step)(const NAME(Layer) *layer, NAME(Turn) *turn)
+#if WIDE_IS_FLOAT
+#include "narrow_step.h"
+#else
+static void NAME(prepare_narrow_step)(NAME(Layer) *layer) { (void)layer; }
+static int NAME(narrow_step)(NAME(Layer) *layer, const NAME(Turn) *turn)
 {
+    (void)layer, (void)turn;
+    return 0;
+}
+#endif
+
+/* One step of the layer: `state` becomes the next one in the rows that take part. */
+static void NAME(layer_step)(NAME(Layer) *layer, NAME(Turn) *turn)
+{
+    if (NAME(narrow_step)(layer, turn)) return;
     const IntegerLayerArgs *args = layer->args;
     const int16_t *product = layer->state;
     if (args->narrow_stages) { /* rows that stand still want their state back */
         int16_t *sums = turn->all ? layer->state : layer->work;
-        narrow_transform(args->narrow_stages, args->hidden, args->sylvester, layer->state, sums);
+        exact_transform(args->narrow_stages, args->hidden, args->sylvester, layer->state, sums);
         product = sums;
     }
     for (int64_t start = 0, block = 0; start < args->hidden; start += args->block, block++)

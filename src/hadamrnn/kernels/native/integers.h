@@ -52,6 +52,14 @@ static int64_t NAME(lay_out)(const IntegerArgs *args, NAME(IntegerTile) *tile, c
         }
         layer.picks = NAME(reserve)(memory, &used, picks * (int64_t)sizeof(NAME(Pick)));
         layer.sums = NAME(reserve)(memory, &used, 2 * largest * wide_bytes);
+        if (own->fits_narrow_step) {
+            layer.lifted_bias = NAME(reserve)(memory, &used, own->hidden * (int64_t)sizeof(WIDE));
+            layer.lifted_x = NAME(reserve)(memory, &used, own->seen * wide_bytes);
+            layer.dots = NAME(reserve)(memory, &used, own->hidden * (int64_t)sizeof(int32_t));
+            layer.terms = NAME(reserve)(memory, &used, largest * (1 + largest / 4) * (int64_t)sizeof(int32_t));
+            layer.flips = NAME(reserve)(memory, &used, largest * (int64_t)sizeof(int16_t));
+            layer.narrow_sums = NAME(reserve)(memory, &used, 2 * largest * narrow_bytes);
+        }
         if (memory) tile->layers[l] = layer;
     }
     tile->max = NAME(reserve)(memory, &used, args->max ? hidden * narrow_bytes : 0);
@@ -80,6 +88,7 @@ static void NAME(prepare_layer)(NAME(Layer) *layer, int is_lowest_of_ids)
     }
     for (int64_t i = 0; i < args->hidden; i++)
         layer->post[i] = (WIDE)(args->signs[i] * ((WIDE)((int64_t)1 << args->state_shift) / WIDEN_SCALE));
+    if (args->fits_narrow_step) NAME(prepare_narrow_step)(layer);
 }
 
 static int NAME(prepare_tile)(const IntegerArgs *args, int64_t index, NAME(IntegerTile) *tile)
@@ -235,7 +244,7 @@ static void NAME(network_step)(const IntegerArgs *args, NAME(IntegerTile) *tile,
     NAME(read_inputs)(args, tile, t);
     int64_t steps = t; /* that the layer has made */
     for (int64_t l = 0; l < args->num_layers; l++) {
-        const NAME(Layer) *layer = tile->layers + l;
+        NAME(Layer) *layer = tile->layers + l;
         if (layer->reads >= 0) NAME(widen_codes)(layer);
         turn.clips = (narrow){0};
         NAME(layer_step)(layer, &turn);

@@ -15,6 +15,7 @@
 typedef int16_t narrow __attribute__((vector_size(VECTOR_BYTES)));
 typedef int16_t narrow_memory __attribute__((vector_size(VECTOR_BYTES), aligned(2), may_alias));
 typedef int16_t half_narrow __attribute__((vector_size(VECTOR_BYTES / 2)));
+typedef uint16_t bits __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t word __attribute__((vector_size(VECTOR_BYTES)));
 typedef int64_t long_word __attribute__((vector_size(2 * VECTOR_BYTES)));
 
@@ -52,12 +53,34 @@ INLINE narrow least_narrow(narrow a, narrow b) { return (narrow)AVX(min_epi16, (
 INLINE narrow most_narrow(narrow a, narrow b) { return (narrow)AVX(max_epi16, (AVX_INTEGERS)a, (AVX_INTEGERS)b); }
 INLINE word least_word(word a, word b) { return (word)AVX(min_epi32, (AVX_INTEGERS)a, (AVX_INTEGERS)b); }
 INLINE word most_word(word a, word b) { return (word)AVX(max_epi32, (AVX_INTEGERS)a, (AVX_INTEGERS)b); }
+INLINE narrow saturating_sum(narrow a, narrow b) { return (narrow)AVX(adds_epi16, (AVX_INTEGERS)a, (AVX_INTEGERS)b); }
+INLINE narrow saturating_difference(narrow a, narrow b)
+{
+    return (narrow)AVX(subs_epi16, (AVX_INTEGERS)a, (AVX_INTEGERS)b);
+}
 
 /* x * 2^WIDEN_SHIFT in words. */
 INLINE Words widened_words(narrow x)
 {
     AVX_INTEGERS zero = (AVX_INTEGERS)(narrow){0}, bits = (AVX_INTEGERS)x;
     return (Words){{(word)AVX(unpacklo_epi16, zero, bits), (word)AVX(unpackhi_epi16, zero, bits)}};
+}
+
+/* Two vectors side by side, and the sums a p + b q in words; `dot` holds p and, 16 bits higher, q. */
+typedef struct {
+    AVX_INTEGERS v[2];
+} Duet;
+
+INLINE Duet duet(narrow a, narrow b)
+{
+    AVX_INTEGERS p = (AVX_INTEGERS)a, q = (AVX_INTEGERS)b;
+    return (Duet){{AVX(unpacklo_epi16, p, q), AVX(unpackhi_epi16, p, q)}};
+}
+
+INLINE Words duet_sums(Duet ab, int32_t dot)
+{
+    AVX_INTEGERS pq = AVX(set1_epi32, dot);
+    return (Words){{(word)AVX(madd_epi16, ab.v[0], pq), (word)AVX(madd_epi16, ab.v[1], pq)}};
 }
 
 /* Two vectors of words as one of 16 bits, saturated to them. */
@@ -70,6 +93,26 @@ INLINE narrow most_narrow(narrow a, narrow b) { return select_narrow(a > b, a, b
 INLINE word least_word(word a, word b) { return select_word(a < b, a, b); }
 INLINE word most_word(word a, word b) { return select_word(a > b, a, b); }
 
+#ifdef __aarch64__
+INLINE narrow saturating_sum(narrow a, narrow b) { return (narrow)vqaddq_s16((int16x8_t)a, (int16x8_t)b); }
+INLINE narrow saturating_difference(narrow a, narrow b) { return (narrow)vqsubq_s16((int16x8_t)a, (int16x8_t)b); }
+#else
+INLINE narrow saturated(narrow v, narrow overflow, narrow a) /* where it overflowed, the end that `a` lies at */
+{
+    return select_narrow(overflow >> 15, (a >> 15) ^ INT16_MAX, v);
+}
+INLINE narrow saturating_sum(narrow a, narrow b)
+{
+    narrow sum = (narrow)((bits)a + (bits)b);
+    return saturated(sum, (a ^ sum) & (b ^ sum), a);
+}
+INLINE narrow saturating_difference(narrow a, narrow b)
+{
+    narrow difference = (narrow)((bits)a - (bits)b);
+    return saturated(difference, (a ^ b) & (a ^ difference), a);
+}
+#endif
+
 typedef union {
     narrow whole;
     half_narrow half[2];
@@ -79,6 +122,18 @@ INLINE Words widened_words(narrow x)
 {
     Halves parts = {.whole = x};
     return (Words){{__builtin_convertvector(parts.half[0], word), __builtin_convertvector(parts.half[1], word)}};
+}
+
+typedef struct {
+    Words a, b;
+} Duet;
+
+INLINE Duet duet(narrow a, narrow b) { return (Duet){widened_words(a), widened_words(b)}; }
+
+INLINE Words duet_sums(Duet ab, int32_t dot)
+{
+    int32_t p = (int16_t)dot, q = dot >> 16;
+    return (Words){{ab.a.v[0] * p + ab.b.v[0] * q, ab.a.v[1] * p + ab.b.v[1] * q}};
 }
 
 INLINE narrow packed(word low, word high)
@@ -107,10 +162,8 @@ INLINE narrow lifted_states(word low, word high, Seen *seen)
     return (narrow)_mm512_permutex2var_epi16((__m512i)low, (__m512i)lowest_halves, (__m512i)high);
 }
 
-INLINE int outside(Seen seen, int16_t top)
-{
-    return _mm512_test_epi32_mask((__m512i)(seen ^ (seen & MAGIC_BITS)), _mm512_set1_epi32(-2 * top)) != 0;
-}
+INLINE int any_bit(narrow v) { return _mm512_test_epi32_mask((__m512i)v, (__m512i)v) != 0; }
+INLINE int outside(Seen seen, int16_t top) { return any_bit((narrow)((seen ^ (seen & MAGIC_BITS)) & (-2 * top))); }
 #else
 typedef narrow Seen;
 INLINE narrow lifted_states(word low, word high, Seen *seen)
@@ -120,16 +173,18 @@ INLINE narrow lifted_states(word low, word high, Seen *seen)
     return states;
 }
 
-INLINE int outside(Seen seen, int16_t top)
+INLINE int any_bit(narrow v)
 {
     union {
         narrow lanes;
         uint64_t words[VECTOR_BYTES / 8];
-    } bits = {.lanes = seen & (int16_t)(-2 * top)};
+    } bits = {.lanes = v};
     uint64_t any = 0;
     UNROLL for (int i = 0; i < VECTOR_BYTES / 8; i++) any |= bits.words[i];
     return any != 0;
 }
+
+INLINE int outside(Seen seen, int16_t top) { return any_bit(seen & (int16_t)(-2 * top)); }
 #endif
 
 INLINE Words signed_words(narrow x)
@@ -138,36 +193,48 @@ INLINE Words signed_words(narrow x)
     return (Words){{words.v[0] >> WIDEN_SHIFT, words.v[1] >> WIDEN_SHIFT}};
 }
 
-/* The butterflies of the fast transform between `radix` (up to 16, a constant) vectors in registers. */
-INLINE void narrow_butterfly(narrow *a, narrow *b)
+/* The butterflies of the fast transform between `radix` (up to 16, a constant) vectors in registers; where their
+ * sums might leave 16 bits they saturate, see narrow_step.h. */
+INLINE void narrow_butterfly(int saturates, narrow *a, narrow *b)
 {
-    narrow difference = *a - *b;
-    *a += *b;
+    narrow difference = saturates ? saturating_difference(*a, *b) : *a - *b;
+    *a = saturates ? saturating_sum(*a, *b) : *a + *b;
     *b = difference;
 }
 
-INLINE void narrow_pass(int radix, int64_t size, int64_t sylvester, const int16_t *in, int16_t *out)
+INLINE void narrow_butterflies(int saturates, int radix, narrow *v)
+{
+    if (radix > 1) UNROLL for (int j = 0; j < radix; j++) if (!(j & 1)) narrow_butterfly(saturates, v + j, v + j + 1);
+    if (radix > 2) UNROLL for (int j = 0; j < radix; j++) if (!(j & 2)) narrow_butterfly(saturates, v + j, v + j + 2);
+    if (radix > 4) UNROLL for (int j = 0; j < radix; j++) if (!(j & 4)) narrow_butterfly(saturates, v + j, v + j + 4);
+    if (radix > 8) UNROLL for (int j = 0; j < radix; j++) if (!(j & 8)) narrow_butterfly(saturates, v + j, v + j + 8);
+}
+
+INLINE void narrow_pass(int saturates, int radix, int64_t size, int64_t sylvester, const int16_t *in, int16_t *out)
 {
     int64_t stride = sylvester / radix;
     for (int64_t block = 0; block < size; block += sylvester)
         for (int64_t t = block; t < block + stride; t++) {
             narrow v[16];
             UNROLL for (int j = 0; j < radix; j++) v[j] = load_narrow(in + (t + j * stride) * ROWS);
-            UNROLL for (int j = 0; j < radix; j++) if (!(j & 1)) narrow_butterfly(v + j, v + j + 1);
-            if (radix > 2) UNROLL for (int j = 0; j < radix; j++) if (!(j & 2)) narrow_butterfly(v + j, v + j + 2);
-            if (radix > 4) UNROLL for (int j = 0; j < radix; j++) if (!(j & 4)) narrow_butterfly(v + j, v + j + 4);
-            if (radix > 8) UNROLL for (int j = 0; j < radix; j++) if (!(j & 8)) narrow_butterfly(v + j, v + j + 8);
+            narrow_butterflies(saturates, radix, v);
             UNROLL for (int j = 0; j < radix; j++) store_narrow(out + (t + j * stride) * ROWS, v[j]);
         }
 }
 
 /* The `stages` (1 to 4) highest stages of the transforms of order `sylvester` that tile `size` units. */
-static void narrow_transform(int64_t stages, int64_t size, int64_t sylvester, const int16_t *in, int16_t *out)
+INLINE void narrow_transform(int saturates, int64_t stages, int64_t size, int64_t sylvester, const int16_t *in,
+                             int16_t *out)
 {
     switch (stages) { /* each case inlines a pass for that constant */
-    case 1: narrow_pass(2, size, sylvester, in, out); break;
-    case 2: narrow_pass(4, size, sylvester, in, out); break;
-    case 3: narrow_pass(8, size, sylvester, in, out); break;
-    default: narrow_pass(16, size, sylvester, in, out); break;
+    case 1: narrow_pass(saturates, 2, size, sylvester, in, out); break;
+    case 2: narrow_pass(saturates, 4, size, sylvester, in, out); break;
+    case 3: narrow_pass(saturates, 8, size, sylvester, in, out); break;
+    default: narrow_pass(saturates, 16, size, sylvester, in, out); break;
     }
+}
+
+static void exact_transform(int64_t stages, int64_t size, int64_t sylvester, const int16_t *in, int16_t *out)
+{
+    narrow_transform(0, stages, size, sylvester, in, out);
 }
