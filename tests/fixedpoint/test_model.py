@@ -158,9 +158,9 @@ def _octaves(raw: int, knee: int) -> int:
     """Return the octaves that 1 + |raw| / 2^knee spans, in units of 2^-16."""
     if knee == 0:
         return raw
-    above = abs(raw) + 2**knee
+    above = abs(raw) + (1 << knee)
     octave = above.bit_length() - 1
-    size = (octave - knee) * 2**16 + (above - 2**octave) * 2**16 // 2**octave
+    size = (octave - knee) * 2**16 + (above - (1 << octave)) * 2**16 // (1 << octave)
     return size if raw >= 0 else -size
 
 
