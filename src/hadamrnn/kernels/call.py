@@ -1,12 +1,15 @@
-"""How a recurrence is handed to the native library: pointers that were checked, slices.
+"""How a recurrence is handed to the native library: pointers that were checked, slices, chunks.
 
-`forward` and `backward` do the work behind the operators of `hadamrnn.kernels.scan`.
+`forward` and `backward` do the work behind the operators of `hadamrnn.kernels.scan`. Inputs wider than
+`NARROW_INPUT` are projected by torch's GEMM, a chunk of time at a time, and the native code gets the
+projected rows; everything else is projected inside the native loop.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -18,14 +21,7 @@ from torch import Tensor
 from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import factor_matrix, order_factors
 from hadamrnn.kernels.backend import NATIVE_DTYPES, check_array, check_range
-from hadamrnn.kernels.library import (
-    INPUT_DENSE,
-    INPUT_ROWS,
-    INPUT_TOKENS,
-    INPUT_WIDE,
-    ScanArgs,
-    native_kernel,
-)
+from hadamrnn.kernels.library import INPUT_DENSE, INPUT_ROWS, INPUT_TOKENS, ScanArgs, native_kernel
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE, Recurrence
 from hadamrnn.kernels.threads import run_slices, sum_slices
 from hadamrnn.kernels.transform import count_blocks
@@ -50,6 +46,20 @@ def num_checkpoints(recurrence: Recurrence) -> int:
     return max(-(-recurrence.time // recurrence.segment) - 1, 0)
 
 
+def _chunks(recurrence: Recurrence) -> Iterator[tuple[int, int, int]]:
+    """Yield (index, start, end) of the segments: the chunks of a wide input."""
+    for index, start in enumerate(range(0, recurrence.time, recurrence.segment)):
+        yield index, start, min(start + recurrence.segment, recurrence.time)
+
+
+def _chunk(recurrence: Recurrence, start: int, end: int, h_0: Tensor | None) -> Recurrence:
+    """Return the steps start..end-1 with projected rows as input."""
+    assert recurrence.x is not None
+    lengths = None if recurrence.lengths is None else (recurrence.lengths - start).clamp(0, end - start)
+    rows = replace(recurrence, x=recurrence.x[:, start:end]).projected()
+    return replace(recurrence, x=rows, weight=None, bias=None, h_0=h_0, lengths=lengths, segment=end - start)
+
+
 def forward(recurrence: Recurrence) -> tuple[Tensor, Tensor, Tensor]:
     """Return output, last state and checkpoints."""
     check(recurrence)
@@ -58,7 +68,17 @@ def forward(recurrence: Recurrence) -> tuple[Tensor, Tensor, Tensor]:
         # A row that ends early leaves its later checkpoints as they are: they must not be garbage. numpy's
         # zeros cost nothing until they are written, and torch's threads stay asleep.
         checkpoints = torch.from_numpy(np.zeros(checkpoints.shape, _REAL[checkpoints.dtype]))
-    call = Call(recurrence, _most_slices(recurrence))
+    if recurrence.is_wide:
+        state = recurrence.h_0
+        for index, start, end in _chunks(recurrence):
+            part, state, _ = forward(_chunk(recurrence, start, end, state))
+            if output.dim() == 3:
+                output[:, start:end] = part
+            if end < recurrence.time:
+                checkpoints[:, index] = state
+        last = recurrence.signs.new_zeros(last.shape) if state is None else state.clone()
+        return output, last, checkpoints
+    call = Call(recurrence, MAX_SLICES)
     if output.dim() == 3:
         call.point("output" if recurrence.output_weight is None else "logits", output)
     call.point("last", last)
@@ -83,6 +103,19 @@ def backward(
     """
     if grad_output is not None and grad_output.dim() != 3:
         grad_output = None  # the gradient of the output that was not asked for
+    way = _wide_backward if recurrence.is_wide else _native_backward
+    return way(recurrence, grad_output, grad_last, output, last, checkpoints, set(wanted))
+
+
+def _native_backward(
+    recurrence: Recurrence,
+    grad_output: Tensor | None,
+    grad_last: Tensor | None,
+    output: Tensor | None,
+    last: Tensor,
+    checkpoints: Tensor,
+    wanted: set[str],
+) -> dict[str, Tensor]:
     slices = backward_slices(recurrence)
     call = Call(recurrence, slices)
     for name, tensor in (("output", output), ("last", last), ("grad_last", grad_last)):
@@ -92,18 +125,59 @@ def backward(
     return call.gradients("scan_backward", wanted)
 
 
+def _wide_backward(
+    recurrence: Recurrence,
+    grad_output: Tensor | None,
+    grad_last: Tensor | None,
+    output: Tensor | None,
+    last: Tensor,
+    checkpoints: Tensor,
+    wanted: set[str],
+) -> dict[str, Tensor]:
+    """Go back chunk by chunk: project again, run the adjoint on the rows, and multiply out their gradient."""
+    assert recurrence.x is not None and recurrence.weight is not None
+    totals = {name: torch.zeros_like(getattr(recurrence, name)) for name in wanted - {"x", "h_0"}}
+    grad_x = torch.empty_like(recurrence.x) if "x" in wanted else None
+    end_state, adjoint = last, grad_last
+    for index, start, end in reversed(list(_chunks(recurrence))):
+        start_state = checkpoints[:, index - 1].contiguous() if index else recurrence.h_0
+        chunk = _chunk(recurrence, start, end, start_state)
+        needed = (wanted - {"weight", "bias"}) | {"x"} | ({"h_0"} if index else set())
+        part = _native_backward(
+            chunk,
+            None if grad_output is None else grad_output[:, start:end].contiguous(),
+            adjoint,
+            None if output is None else output[:, start:end].contiguous(),
+            end_state,
+            checkpoints[:, :0],
+            needed,
+        )
+        rows = part.pop("x")
+        adjoint = part.pop("h_0", None)
+        end_state = start_state if start_state is not None else end_state
+        if grad_x is not None:
+            grad_x[:, start:end] = rows @ recurrence.weight
+        if "weight" in wanted:
+            part["weight"] = rows.flatten(0, 1).T @ recurrence.x[:, start:end].flatten(0, 1)
+        if "bias" in wanted:
+            part["bias"] = rows.sum((0, 1))
+        for name, gradient in part.items():
+            totals[name] += gradient
+    if grad_x is not None:
+        totals["x"] = grad_x
+    if "h_0" in wanted:
+        assert recurrence.h_0 is not None
+        totals["h_0"] = torch.zeros_like(recurrence.h_0) if adjoint is None else adjoint.clone()
+    return totals
+
+
 def backward_slices(recurrence: Recurrence) -> int:
     """Return the number of slices where gradients are summed: a function of the shape only."""
     names = ("weight", "bias", "signs", "column_signs", "output_weight")
     sums = [getattr(recurrence, name) for name in names]
     itemsize = recurrence.signs.element_size()
     size = sum(0 if tensor is None else tensor.numel() for tensor in sums) * itemsize
-    return min(_most_slices(recurrence), max(2, SUMS_BYTES // max(size, 1)))
-
-
-def _most_slices(recurrence: Recurrence) -> int:
-    """Return the number of slices at most: each packs the weights of a wide input for itself."""
-    return MAX_SLICES // 2 if recurrence.is_wide else MAX_SLICES
+    return min(MAX_SLICES, max(2, SUMS_BYTES // max(size, 1)))
 
 
 class Call:
@@ -129,7 +203,6 @@ class Call:
         """Let the field `name` point at the tensor's values, of the type and the size that C will read."""
         if tensor is not None:
             if name == "weight" and self.is_dense:
-                self.point("weight_rows", tensor)
                 tensor = tensor.T
             check_array(name, tensor, torch.int64 if name in INTEGERS else self.dtype, self.shapes[name])
             tensor = self.tensors[name] = tensor.contiguous()
@@ -168,8 +241,7 @@ class Call:
         elif recurrence.weight is None:
             args.input_kind = INPUT_ROWS
         else:
-            args.input_kind = INPUT_WIDE if recurrence.is_wide else INPUT_DENSE
-            args.input_size = self.shapes["weight"][0]
+            args.input_kind, args.input_size = INPUT_DENSE, self.shapes["weight"][0]
 
     def _set_transform(self, block_size: int) -> None:
         orders, factors, transposed, sylvester = _factors(block_size, self.dtype)
@@ -205,7 +277,6 @@ def _shapes(recurrence: Recurrence, num_slices: int) -> dict[str, tuple[int, ...
     inputs: dict[str, tuple[int, ...]] = {
         "x": (batch, time, width),
         "weight": (weight_rows, hidden),
-        "weight_rows": (hidden, weight_rows),
         "bias": (hidden,),
         "signs": (hidden,),
         "column_signs": (hidden,),
@@ -242,6 +313,8 @@ def check(recurrence: Recurrence) -> None:
     if recurrence.segment < 1:
         raise InputError(f"segment must be at least 1, got {recurrence.segment}.")
     count_blocks(recurrence.hidden_size, recurrence.block_size)
+    if recurrence.is_wide:  # before it is projected; everything else is checked where its pointer is taken
+        Call(recurrence, 1)
     if ids is not None and weight is not None:
         check_array("ids", ids, torch.int64, (recurrence.batch, recurrence.time))
         check_range("ids", ids, weight.shape[0])

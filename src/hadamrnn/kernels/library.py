@@ -24,7 +24,7 @@ from hadamrnn.errors import InputError
 LIBRARY_NAME = "hadamrnn_kernels.so"
 ABI_VERSION = 8
 
-INPUT_DENSE, INPUT_TOKENS, INPUT_ROWS, INPUT_WIDE = range(4)
+INPUT_DENSE, INPUT_TOKENS, INPUT_ROWS = range(3)
 STATUS_NO_MEMORY = 1
 
 Kernel = Callable[..., int]
@@ -45,8 +45,8 @@ class ScanArgs(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("segment", "num_slices")),
         ("scale", ctypes.c_double),
         *((name, ctypes.c_void_p) for name in ("factor_orders", "factors", "factors_transposed")),
-        *((name, ctypes.c_void_p) for name in ("signs", "column_signs", "x", "ids", "weight", "weight_rows")),
-        *((name, ctypes.c_void_p) for name in ("bias", "h_0", "lengths", "output_weight", "output_bias")),
+        *((name, ctypes.c_void_p) for name in ("signs", "column_signs", "x", "ids", "weight", "bias", "h_0")),
+        *((name, ctypes.c_void_p) for name in ("lengths", "output_weight", "output_bias")),
         *((name, ctypes.c_void_p) for name in ("output", "logits", "last", "checkpoints")),
         *(
             (name, ctypes.c_void_p)
@@ -79,16 +79,6 @@ class LossArgs(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("positions", "classes", "ignore_index", "num_slices")),
         *((name, ctypes.c_void_p) for name in ("logits", "targets", "losses", "grad_logits")),
         ("scale", ctypes.c_double),
-    )
-
-
-class ProjectArgs(ctypes.Structure):
-    """`ProjectArgs` of native/hadamrnn.h."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("positions", "inputs", "outputs", "num_slices")),
-        *((name, ctypes.c_void_p) for name in ("x", "weight", "bias", "z")),
-        *((name, ctypes.c_void_p) for name in ("grad_z", "grad_x", "grad_weight", "grad_bias")),
     )
 
 
@@ -134,7 +124,6 @@ class IntegerArgs(ctypes.Structure):
 MIRRORS: dict[str, type[ctypes.Structure]] = {
     "scan_args": ScanArgs,
     "pool_args": PoolArgs,
-    "project_args": ProjectArgs,
     "norm_args": NormArgs,
     "loss_args": LossArgs,
     "integer_layer_args": IntegerLayerArgs,
@@ -146,8 +135,6 @@ _SIGNATURES = {
     "pool_forward": (ctypes.c_void_p, ctypes.c_int64),
     "pool_backward": (ctypes.c_void_p, ctypes.c_int64),
     "tile_rows": (),
-    "project_forward": (ctypes.c_void_p, ctypes.c_int64),
-    "project_backward": (ctypes.c_void_p, ctypes.c_int64),
     "norm_moments": (ctypes.c_void_p, ctypes.c_int64),
     "norm_forward": (ctypes.c_void_p, ctypes.c_int64),
     "norm_sums": (ctypes.c_void_p, ctypes.c_int64),

@@ -29,7 +29,6 @@ from hadamrnn.kernels.pool_call import (
     pool_backward,
     pool_forward,
 )
-from hadamrnn.kernels.projection import with_rows
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurrence
 from hadamrnn.kernels.scan import scan
 
@@ -85,7 +84,7 @@ def _as_tiles(recurrence: Recurrence, keep: bool) -> Recurrence:
     )
     segment = about_root(recurrence.time) if wants_states else max(recurrence.time, 1)
     if recurrence.ids is not None or recurrence.is_wide:
-        recurrence = with_rows(recurrence)
+        recurrence = recurrence.with_rows()
     return replace(recurrence, segment=segment, every_output=False, output_weight=None, output_bias=None)
 
 

@@ -6,13 +6,13 @@ of the operators in `hadamrnn.kernels.scan`. A new kind of recurrence is a new f
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from torch import Tensor
 from torch.nn.functional import embedding, linear
 
-# Inputs up to this width are projected step by step, wider ones by products over many steps.
+# Inputs up to this width are projected inside the native loop, step by step.
 NARROW_INPUT = 16
 
 
@@ -99,6 +99,10 @@ class Recurrence:
         if self.ids is not None:
             return embedding(self.ids, self.weight)
         return linear(self.rows, self.weight, self.bias)
+
+    def with_rows(self) -> Recurrence:
+        """Return the same recurrence with every z_t as its input, in place of x or ids and their weight."""
+        return replace(self, x=self.projected(), ids=None, weight=None, bias=None)
 
     def start(self) -> Tensor:
         """Return h_0, `(batch, hidden_size)`."""

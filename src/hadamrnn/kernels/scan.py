@@ -21,6 +21,10 @@ from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurren
 
 # A linear scan keeps at most this many states of a row, however long it is, and none closer than that.
 MAX_KEPT_STATES = 64
+# The projected rows of a wide input are made in chunks of about this size.
+CHUNK_BYTES = 16 << 20
+# Steps of such a chunk at least, and of an exported program, whose batch size is open.
+MIN_CHUNK_STEPS = 16
 
 
 def scan(recurrence: Recurrence, *, reversible: bool = False) -> tuple[Tensor | None, Tensor]:
@@ -31,6 +35,9 @@ def scan(recurrence: Recurrence, *, reversible: bool = False) -> tuple[Tensor | 
     """
     if not runs_natively(recurrence.signs, *(getattr(recurrence, name) for name in DIFFERENTIABLE)):
         return plain_scan(recurrence, thrifty=reversible)
+    if recurrence.is_wide and recurrence.every_output and recurrence.output_weight is None:
+        # The states of all steps are kept anyway: so may be their inputs, and no chunk is projected twice.
+        recurrence = recurrence.with_rows()
     described = replace(recurrence, segment=_segment(recurrence, reversible))
     output, last, _ = scan_operator(*described.arguments())
     return (output if recurrence.has_output else None), last
@@ -39,6 +46,11 @@ def scan(recurrence: Recurrence, *, reversible: bool = False) -> tuple[Tensor | 
 def _segment(recurrence: Recurrence, reversible: bool) -> int:
     """Return the number of steps between two kept states: a function of the shape only."""
     time = recurrence.time
+    if recurrence.is_wide:
+        if torch.compiler.is_exporting():
+            return MIN_CHUNK_STEPS
+        row_bytes = recurrence.hidden_size * recurrence.signs.element_size()
+        return max(MIN_CHUNK_STEPS, CHUNK_BYTES // max(recurrence.batch * row_bytes, 1))
     if recurrence.forgets:
         return about_root(time)
     return max(time, 1) if reversible else max(MAX_KEPT_STATES, -(-time // MAX_KEPT_STATES))

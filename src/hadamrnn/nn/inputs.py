@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from hadamrnn.errors import InputError
 from hadamrnn.kernels.backend import values_are_hidden
-from hadamrnn.kernels.projection import project
 
 
 @dataclass(frozen=True)
@@ -28,10 +27,12 @@ def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> tuple
     """
     if tokens.embedding is None:
         check_ids(tokens.ids, weight.shape[1])
-        return tokens.ids, weight.T if bias is None else weight.T + bias
-    check_ids(tokens.ids, tokens.embedding.num_embeddings)
-    distinct, ids = _distinct(tokens.ids, tokens.embedding.num_embeddings)
-    return ids, project(tokens.embedding(distinct).to(weight.dtype), weight, bias)
+        table, ids = weight.T, tokens.ids
+    else:
+        check_ids(tokens.ids, tokens.embedding.num_embeddings)
+        distinct, ids = _distinct(tokens.ids, tokens.embedding.num_embeddings)
+        table = tokens.embedding(distinct).to(weight.dtype) @ weight.T
+    return ids, (table if bias is None else table + bias)
 
 
 def check_ids(ids: Tensor, num_ids: int) -> None:

@@ -43,19 +43,6 @@ static void NAME(add_rows)(int64_t count, int64_t size, const REAL *coefficients
         for (int64_t t = 0; t < count; t++) sum[i] += (coefficients ? coefficients[t * stride] : 1) * rows[t * size + i];
 }
 
-/* Gradients of x and U' from the adjoints of a block of wide inputs that starts at position `at`. */
-static void NAME(wide_gradients)(const ScanArgs *args, const NAME(Scratch) *scratch, const NAME(Sums) *sums, int64_t at,
-                                 int64_t count)
-{
-    int64_t hidden = args->hidden, size = args->input_size;
-    NAME(Matrix) adjoints = {scratch->adjoints, hidden, 1}, transposed_x = {(const REAL *)args->x + at * size, 1, size};
-    if (args->grad_x)
-        NAME(product)(count, size, hidden, adjoints, scratch->packed_rows, scratch->zeros, (REAL *)args->grad_x + at * size);
-    if (!sums->weight) return;
-    NAME(pack)(count, hidden, adjoints, scratch->packed_block);
-    NAME(product)(size, hidden, count, transposed_x, scratch->packed_block, NULL, sums->weight);
-}
-
 /* Gradients of x and of the input weights from the adjoints of a block: dL/dz_t = a_t. */
 static void NAME(input_gradients)(const ScanArgs *args, const NAME(Scratch) *scratch, const NAME(Sums) *sums,
                                   int64_t row, int64_t t0, int64_t count)
@@ -74,10 +61,6 @@ static void NAME(input_gradients)(const ScanArgs *args, const NAME(Scratch) *scr
         return;
     }
     if (sums->bias) NAME(add_rows)(count, hidden, NULL, 0, adjoints, sums->bias);
-    if (args->input_kind == INPUT_WIDE) {
-        NAME(wide_gradients)(args, scratch, sums, at, count);
-        return;
-    }
     for (int64_t j = 0; j < size; j++) {
         if (sums->weight) NAME(add_rows)(count, hidden, x + at * size + j, size, adjoints, sums->weight + j * hidden);
         for (int64_t t = 0; grad_x && t < count; t++)
@@ -190,26 +173,12 @@ static void NAME(sign_gradients)(const ScanArgs *args, const NAME(Scratch) *scra
         for (int64_t t = 0; t < count; t++) sum[i] += adjoints[t * hidden + i] * (states[t + 1][i] - inputs[t][i]);
 }
 
-/* The same from y_t = W h_{t-1} itself: a transform costs less than z_t of a wide input. */
-static void NAME(carried_gradients)(const ScanArgs *args, const NAME(Scratch) *scratch, REAL *sum, int64_t count,
-                                    const REAL **states)
-{
-    int64_t hidden = args->hidden;
-    for (int64_t t = 0; t < count; t++) {
-        const REAL *restrict a = scratch->adjoints + t * hidden;
-        REAL *restrict carried = scratch->z;
-        NAME(transform)(&scratch->plan, scratch->columns, states[t], NULL, scratch->pre, scratch->z, scratch->post, NULL);
-        for (int64_t i = 0; i < hidden; i++) sum[i] += a[i] * carried[i];
-    }
-}
-
 static void NAME(backward_row)(const ScanArgs *args, const NAME(Scratch) *scratch, const NAME(Sums) *sums, int64_t row)
 {
     int64_t hidden = args->hidden, time = args->time, outputs = args->output_size, segment = args->segment;
     int64_t length = NAME(row_length)(args, row);
     const REAL *grad_last = args->grad_last, *grad_output = args->grad_output, *grad_logits = args->grad_logits;
     const REAL *pointers[MAX_STEPS + 1], *inputs[MAX_STEPS], **states = NULL;
-    int wide = args->input_kind == INPUT_WIDE, rebuilds = !args->output && !args->replay;
     if (sums->signs || sums->column_signs || args->relu || (grad_logits && (args->sigma || sums->output_weight)))
         states = pointers;
     memcpy(scratch->adjoint, grad_last ? grad_last + row * hidden : scratch->zeros, (size_t)hidden * sizeof(REAL));
@@ -220,16 +189,17 @@ static void NAME(backward_row)(const ScanArgs *args, const NAME(Scratch) *scratc
         t0 = end - start > scratch->steps ? end - scratch->steps : start;
         int64_t count = end - t0, at = row * time + t0;
         const REAL *incoming = NULL;
-        if (states && (!wide || rebuilds)) NAME(input_block)(args, scratch, row, t0, count, inputs);
-        if (states) NAME(find_states)(args, scratch, row, t0, count, inputs, states);
+        if (states) {
+            NAME(input_block)(args, scratch, row, t0, count, inputs);
+            NAME(find_states)(args, scratch, row, t0, count, inputs, states);
+        }
         if (grad_output) incoming = grad_output + at * hidden;
         if (grad_logits) {
             NAME(readout_gradients)(args, scratch, sums, grad_logits + at * outputs, count, states);
             incoming = scratch->readout_adjoints;
         }
         NAME(block_adjoints)(args, scratch, sums, count, incoming, grad_logits ? scratch->width : hidden, states);
-        if (sums->signs && wide) NAME(carried_gradients)(args, scratch, sums->signs, count, states);
-        else if (sums->signs) NAME(sign_gradients)(args, scratch, sums->signs, count, inputs, states);
+        if (sums->signs) NAME(sign_gradients)(args, scratch, sums->signs, count, inputs, states);
         NAME(input_gradients)(args, scratch, sums, row, t0, count);
     }
     if (args->grad_h_0) memcpy((REAL *)args->grad_h_0 + row * hidden, scratch->adjoint, (size_t)hidden * sizeof(REAL));

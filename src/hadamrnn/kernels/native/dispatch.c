@@ -24,8 +24,6 @@ typedef struct {
     int pool_forward_##real##_##isa(const PoolArgs *, int64_t);                                          \
     int pool_backward_##real##_##isa(const PoolArgs *, int64_t);                                         \
     int tile_rows_##real##_##isa(void);                                                                  \
-    int project_forward_##real##_##isa(const ProjectArgs *, int64_t);                                    \
-    int project_backward_##real##_##isa(const ProjectArgs *, int64_t);                                   \
     int norm_moments_##real##_##isa(const NormArgs *, int64_t);                                          \
     int norm_forward_##real##_##isa(const NormArgs *, int64_t);                                          \
     int norm_sums_##real##_##isa(const NormArgs *, int64_t);                                             \
@@ -38,8 +36,6 @@ typedef struct {
     {"pool_forward_" #real, (Kernel)pool_forward_##real##_##isa},                                        \
     {"pool_backward_" #real, (Kernel)pool_backward_##real##_##isa},                                      \
     {"tile_rows_" #real, (Kernel)tile_rows_##real##_##isa},                                              \
-    {"project_forward_" #real, (Kernel)project_forward_##real##_##isa},                                  \
-    {"project_backward_" #real, (Kernel)project_backward_##real##_##isa},                                \
     {"norm_moments_" #real, (Kernel)norm_moments_##real##_##isa},                                        \
     {"norm_forward_" #real, (Kernel)norm_forward_##real##_##isa},                                        \
     {"norm_sums_" #real, (Kernel)norm_sums_##real##_##isa},                                              \
@@ -94,7 +90,6 @@ EXPORT int hadamrnn_abi_version(void) { return ABI_VERSION; }
 /* The sizes of the argument structures, which the caller's mirror of them must have. */
 EXPORT int64_t hadamrnn_scan_args_size(void) { return (int64_t)sizeof(ScanArgs); }
 EXPORT int64_t hadamrnn_pool_args_size(void) { return (int64_t)sizeof(PoolArgs); }
-EXPORT int64_t hadamrnn_project_args_size(void) { return (int64_t)sizeof(ProjectArgs); }
 EXPORT int64_t hadamrnn_norm_args_size(void) { return (int64_t)sizeof(NormArgs); }
 EXPORT int64_t hadamrnn_loss_args_size(void) { return (int64_t)sizeof(LossArgs); }
 EXPORT int64_t hadamrnn_integer_args_size(void) { return (int64_t)sizeof(IntegerArgs); }

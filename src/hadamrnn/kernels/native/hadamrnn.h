@@ -16,8 +16,7 @@
 enum {
     INPUT_DENSE = 0,  /* z_t = U x_t + b: x (batch, time, input_size), weight (input_size, hidden) = U' */
     INPUT_TOKENS = 1, /* z_t = table[id_t]: ids (batch, time), weight (num_ids, hidden) = table */
-    INPUT_ROWS = 2,   /* z_t itself: x (batch, time, hidden) */
-    INPUT_WIDE = 3    /* as INPUT_DENSE, for so many inputs that it is worth packing U; the scan only */
+    INPUT_ROWS = 2    /* z_t itself: x (batch, time, hidden) */
 };
 
 enum { STATUS_OK = 0, STATUS_NO_MEMORY = 1, STATUS_BAD_SIZE = 2 };
@@ -44,8 +43,7 @@ typedef struct {
     const void *x;                    /* see the kinds of input */
     const int64_t *ids;
     const void *weight;
-    const void *weight_rows;          /* U (hidden, input_size), wide inputs only */
-    const void *bias;                 /* b (hidden,), NULL: zeros; dense and wide inputs only */
+    const void *bias;                 /* b (hidden,), NULL: zeros; dense inputs only */
     const void *h_0;                  /* (batch, hidden), NULL: zeros */
     const int64_t *lengths;           /* (batch,), each 0..time, NULL: all `time` */
     const void *output_weight;        /* V (output_size, hidden), NULL: no read-out */
@@ -81,18 +79,6 @@ typedef struct {
     const void *grad_mean, *grad_positive, *grad_max; /* NULL: zero */
     void *grad_thresholds;             /* (num_slices, num_thresholds, hidden), NULL: not wanted */
 } PoolArgs;
-
-/* Z = X U' + b over all positions; see projection.h. Gradients that are NULL are not wanted. */
-typedef struct {
-    int64_t positions, inputs, outputs, num_slices;
-    const void *x;      /* (positions, inputs) */
-    const void *weight; /* U (outputs, inputs) */
-    const void *bias;   /* b (outputs,), NULL: zeros */
-    void *z;            /* (positions, outputs) */
-    const void *grad_z; /* the backward pass */
-    void *grad_x;
-    void *grad_weight, *grad_bias; /* (num_slices, ...), zero-filled by the slice that owns it */
-} ProjectArgs;
 
 /* What lies between two layers; see norm.h. Vectors (size,), the rest (batch, time, size) but for the sums. */
 typedef struct {

@@ -19,15 +19,14 @@ typedef struct {
     REAL *segment;                 /* (segment + 1, hidden), replay only */
     REAL *readout_states, *readout_adjoints; /* (steps, width) */
     REAL *output_weight, *grad_output_weight; /* (output_size, width) */
-    REAL *packed, *packed_rows, *packed_block; /* U', U and the adjoints of a block, wide inputs only */
-    const REAL *zeros;             /* (hidden,), of wide inputs at least (input_size,) */
+    const REAL *zeros;             /* (hidden,) */
     void *memory;
 } NAME(Scratch);
 
 INLINE int64_t NAME(block_steps)(int64_t hidden)
 {
     int64_t steps = 4096 / hidden;
-    return steps < 1 ? 1 : steps > 16 ? 16 : steps;
+    return steps < 1 ? 1 : steps > MAX_STEPS ? MAX_STEPS : steps;
 }
 
 /* Hand out `count` elements on a cache line of their own; with base NULL only count them. */
@@ -42,15 +41,11 @@ INLINE REAL *NAME(take)(REAL *base, int64_t *used, int64_t count)
 static int64_t NAME(lay_out)(const ScanArgs *args, NAME(Scratch) *scratch, REAL *base)
 {
     int64_t used = 0, hidden = args->hidden, steps = scratch->steps, width = scratch->width;
-    int64_t outputs = args->output_weight ? args->output_size : 0, size = args->input_size;
-    int64_t wide = args->input_kind == INPUT_WIDE;
+    int64_t outputs = args->output_weight ? args->output_size : 0;
     scratch->post = NAME(take)(base, &used, hidden);
     scratch->inverse = NAME(take)(base, &used, hidden);
     scratch->pre_inverse = NAME(take)(base, &used, hidden);
-    scratch->zeros = NAME(take)(base, &used, wide && size > hidden ? size : hidden);
-    scratch->packed = NAME(take)(base, &used, wide ? NAME(packed_size)(size, hidden) : 0);
-    scratch->packed_rows = NAME(take)(base, &used, wide && args->grad_x ? NAME(packed_size)(hidden, size) : 0);
-    scratch->packed_block = NAME(take)(base, &used, wide && args->grad_weight ? NAME(packed_size)(steps, hidden) : 0);
+    scratch->zeros = NAME(take)(base, &used, hidden);
     scratch->plan.work = NAME(take)(base, &used, hidden);
     scratch->z = NAME(take)(base, &used, steps * hidden);
     scratch->states = NAME(take)(base, &used, (steps + 1) * hidden);
@@ -67,10 +62,10 @@ static int64_t NAME(lay_out)(const ScanArgs *args, NAME(Scratch) *scratch, REAL 
 
 static int NAME(prepare)(const ScanArgs *args, NAME(Scratch) *scratch)
 {
-    int64_t hidden = args->hidden, tile = 4 * LANES, wide = args->input_kind == INPUT_WIDE;
+    int64_t hidden = args->hidden, tile = 4 * LANES;
     const REAL *signs = args->signs, *column_signs = args->column_signs, *weight = args->output_weight;
     memset(scratch, 0, sizeof *scratch);
-    scratch->steps = wide ? MAX_STEPS : NAME(block_steps)(hidden);
+    scratch->steps = NAME(block_steps)(hidden);
     scratch->width = (hidden + tile - 1) / tile * tile;
     size_t bytes = (size_t)NAME(lay_out)(args, scratch, NULL) * sizeof(REAL) + 64;
     scratch->memory = calloc(1, bytes);
@@ -89,9 +84,6 @@ static int NAME(prepare)(const ScanArgs *args, NAME(Scratch) *scratch)
     }
     scratch->pre = column_signs;
     if (!column_signs) scratch->pre_inverse = NULL;
-    if (wide) NAME(pack)(args->input_size, hidden, (NAME(Matrix)){args->weight, hidden, 1}, scratch->packed);
-    if (wide && args->grad_x)
-        NAME(pack)(hidden, args->input_size, (NAME(Matrix)){args->weight_rows, args->input_size, 1}, scratch->packed_rows);
     for (int64_t o = 0; weight && o < args->output_size; o++)
         memcpy(scratch->output_weight + o * scratch->width, weight + o * hidden, (size_t)hidden * sizeof(REAL));
     return STATUS_OK;
@@ -124,12 +116,8 @@ static void NAME(input_block)(const ScanArgs *args, const NAME(Scratch) *scratch
 {
     int64_t hidden = args->hidden, size = args->input_size, at = row * args->time + t0;
     const REAL *x = args->x, *weight = args->weight, *from = args->bias ? args->bias : scratch->zeros;
-    if (args->input_kind == INPUT_WIDE)
-        NAME(product)(count, hidden, size, (NAME(Matrix)){x + at * size, size, 1}, scratch->packed, from, scratch->z);
     for (int64_t t = 0; t < count; t++) {
-        if (args->input_kind == INPUT_WIDE) {
-            inputs[t] = scratch->z + t * hidden;
-        } else if (args->input_kind == INPUT_ROWS) {
+        if (args->input_kind == INPUT_ROWS) {
             inputs[t] = x + (at + t) * hidden;
         } else if (args->input_kind == INPUT_TOKENS) {
             inputs[t] = weight + args->ids[at + t] * hidden;
