@@ -44,7 +44,7 @@ COMPACT = DataFile(
 )
 
 
-class Windows(NamedTuple):
+class HarPart(NamedTuple):
     """One part: signals `(n, 128, 9)`, activities 1 ... 6 `(n,)`, people 1 ... 30 `(n,)`."""
 
     x: NDArray[np.float32]
@@ -93,7 +93,7 @@ def _parts(
     if held_out.all() or not held_out.any():
         raise InputError(f"UCI HAR's training part must hold people {people} and others.")
 
-    def part(windows: Windows, rows: NDArray[np.bool_]) -> tuple[Tensor, Tensor]:
+    def part(windows: HarPart, rows: NDArray[np.bool_]) -> tuple[Tensor, Tensor]:
         x = torch.from_numpy(windows.x[rows])
         return with_fine(x, STILL, SLOW) if fine else x, torch.from_numpy(label(windows.activity[rows]))
 
@@ -114,13 +114,13 @@ def _note(left_out: int | None) -> str:
     return "" if left_out == LAST_PEOPLE else f"people {people} validation"
 
 
-def read_har(data_dir: str | Path | None = None) -> tuple[Windows, Windows]:
+def read_har(data_dir: str | Path | None = None) -> tuple[HarPart, HarPart]:
     """Return UCI HAR's training and test part, as recorded: six activities, no standardisation."""
     compact = present(COMPACT, data_dir)
     return read_compact(compact) if compact else read_original(fetch(ORIGINAL, data_dir))
 
 
-def read_compact(path: Path) -> tuple[Windows, Windows]:
+def read_compact(path: Path) -> tuple[HarPart, HarPart]:
     with np.load(path) as arrays:
         train, test = (
             _checked(
@@ -134,10 +134,10 @@ def read_compact(path: Path) -> tuple[Windows, Windows]:
     return train, test
 
 
-def read_original(folder: Path) -> tuple[Windows, Windows]:
+def read_original(folder: Path) -> tuple[HarPart, HarPart]:
     """Read UCI's text files: per channel a line of 128 numbers per window."""
 
-    def part(name: str) -> Windows:
+    def part(name: str) -> HarPart:
         signals = folder / name / "Inertial Signals"
         tables = [read_numbers(signals / f"{channel}_{name}.txt") for channel in CHANNELS]
         counts = {len(table) for table in tables}
@@ -155,7 +155,7 @@ def read_original(folder: Path) -> tuple[Windows, Windows]:
 
 def _checked(
     source: Path, x: NDArray[np.float32], activity: NDArray[np.int64], subject: NDArray[np.int64]
-) -> Windows:
+) -> HarPart:
     count = len(x)
     if x.shape != (count, STEPS, len(CHANNELS)) or activity.shape != (count,) or subject.shape != (count,):
         raise InputError(
@@ -166,4 +166,4 @@ def _checked(
         raise InputError(f"{source}: signals must be finite, got NaN or infinity.")
     if not np.isin(activity, range(1, 7)).all():
         raise InputError(f"{source}: activities are 1 to 6, got {activity.min()} to {activity.max()}.")
-    return Windows(x, activity, subject)
+    return HarPart(x, activity, subject)

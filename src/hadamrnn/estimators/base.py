@@ -33,7 +33,7 @@ from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.gradient import recipe, train
 from hadamrnn.estimators.grid import ranges_of
 from hadamrnn.estimators.series import Floats, Scaling, Series, counted_samples, raw_codes, read_series
-from hadamrnn.estimators.stream import Part, Stream, refit
+from hadamrnn.estimators.stream import KnownSeries, Stream, refit
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata
@@ -217,7 +217,7 @@ class SeriesEstimator(BaseEstimator):
         if not hasattr(self, "_stream"):
             self._stream = Stream(int(check_random_state(self.random_state).randint(2**31)))
         counted, weights = counted_samples(sample_weight, series)
-        part = Part(series, known, np.ones(len(series)) if weights is None else weights).at(counted)
+        part = KnownSeries(series, known, np.ones(len(series)) if weights is None else weights).at(counted)
         was_kept = 0 if self._stream.kept is None else len(self._stream.kept)
         rest = self._stream.add(part)
         kept = self._stream.kept

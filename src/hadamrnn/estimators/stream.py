@@ -23,7 +23,7 @@ KEPT_SERIES = 2000  # that fix the network, and whose left-out answers choose pe
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class KnownSeries:
     """Some series, what is known of them, `(n,)` or `(n, targets)`, and their weights."""
 
     series: Series
@@ -33,11 +33,11 @@ class Part:
     def __len__(self) -> int:
         return len(self.series)
 
-    def at(self, index: NDArray[Any]) -> Part:
-        return Part(self.series.at(index), self.known[index], self.weights[index])
+    def at(self, index: NDArray[Any]) -> KnownSeries:
+        return KnownSeries(self.series.at(index), self.known[index], self.weights[index])
 
-    def __add__(self, other: Part) -> Part:
-        return Part(
+    def __add__(self, other: KnownSeries) -> KnownSeries:
+        return KnownSeries(
             _joined(self.series, other.series),
             np.concatenate([self.known, other.known]),
             np.concatenate([self.weights, other.weights]),
@@ -52,11 +52,11 @@ class Stream:
     """
 
     seed: int
-    kept: Part | None = None
+    kept: KnownSeries | None = None
     features: Tensor | None = None
     moments: Moments | None = None
 
-    def add(self, part: Part) -> Part:
+    def add(self, part: KnownSeries) -> KnownSeries:
         """Keep the first rows of the stream, and return those that are too many."""
         kept = part if self.kept is None else self.kept + part
         self.kept = kept.at(np.arange(min(KEPT_SERIES, len(kept))))
@@ -64,7 +64,7 @@ class Stream:
 
 
 def refit(
-    model: SequenceModel, scaling: Scaling, stream: Stream, kept: Goal, part: Part, goal: Goal
+    model: SequenceModel, scaling: Scaling, stream: Stream, kept: Goal, part: KnownSeries, goal: Goal
 ) -> float:
     """Add the rows of a part to the moments, set the read-out anew and return its penalty.
 

@@ -51,7 +51,7 @@ class Contest:
 
 
 @dataclass(frozen=True)
-class Trial:
+class RateTrial:
     """One run; `validation` is None if it diverged."""
 
     learning_rate: float
@@ -66,7 +66,7 @@ class Contender:
     name: str
     learning_rate: float | None
     test: float | None
-    trials: tuple[Trial, ...]
+    trials: tuple[RateTrial, ...]
 
 
 def compare(
@@ -104,7 +104,7 @@ def _best(
     return Contender(name, None if best is None else best.learning_rate, test, tuple(trials))
 
 
-def _try(name: str, splits: Splits, budget: Contest, rate: float) -> tuple[Trial, SequenceModel | None]:
+def _try(name: str, splits: Splits, budget: Contest, rate: float) -> tuple[RateTrial, SequenceModel | None]:
     model_name, held = CONTENDERS[name]
     config = _config(model_name, budget, rate)
     model = build(config, splits)
@@ -113,8 +113,8 @@ def _try(name: str, splits: Splits, budget: Contest, rate: float) -> tuple[Trial
     try:
         outcome = fit(model, splits, config)
     except Diverged as error:
-        return Trial(rate, None, str(error)), None
-    return Trial(rate, outcome.best_metric, None), outcome.model
+        return RateTrial(rate, None, str(error)), None
+    return RateTrial(rate, outcome.best_metric, None), outcome.model
 
 
 def _config(model: str, budget: Contest, rate: float) -> TrainingConfig:
@@ -123,7 +123,7 @@ def _config(model: str, budget: Contest, rate: float) -> TrainingConfig:
     return resolve_config("copy", preset="quick", overrides=settings)
 
 
-def _show(trial: Trial) -> str:
+def _show(trial: RateTrial) -> str:
     return f"{trial.validation:.2e}" if trial.validation is not None else f"diverged ({trial.diverged})"
 
 
