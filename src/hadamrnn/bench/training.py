@@ -141,10 +141,13 @@ def measure_loop(shape: Workload, steps: int, data_dir: str | None) -> LoopTimes
 
 
 def milliseconds(step: Step, repeats: int = 1) -> float:
-    start = time.perf_counter()
-    for _ in range(repeats):
+    """Return the mean time of `repeats` steps, or of more until the clock moves: some have coarse ticks."""
+    count, start, elapsed = 0, time.perf_counter(), 0.0
+    while count < repeats or not elapsed:
         step()
-    return (time.perf_counter() - start) * 1e3 / repeats
+        count += 1
+        elapsed = time.perf_counter() - start
+    return elapsed * 1e3 / count
 
 
 def make_step(shape: Workload, side: str, x: Tensor, target: Tensor) -> Step:
