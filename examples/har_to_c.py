@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from hadamrnn import HadamRNNClassifier, InputError
-from hadamrnn.data.har import Windows, read_har
+from hadamrnn.data.har import HarPart, read_har
 
 ACTIVITIES = np.array(["walking", "upstairs", "downstairs", "sitting", "standing", "laying"])
 RAW_UNIT = 2.0**-12  # g or rad/s of one code: an int16 sensor of +-8
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def write_recording(test: Windows, path: Path) -> None:
+def write_recording(test: HarPart, path: Path) -> None:
     """Write ten seconds of each activity as a sensor gives them: `codes`, `(time, 9)` int16, and `activity`.
 
     Windows overlap by half: first halves, one after the other, are what was recorded.
