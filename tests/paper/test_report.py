@@ -404,7 +404,9 @@ def test_the_opening_table_names_seeds_and_a_relu_recurrence(result: Result) -> 
     ]
 
     def ours(*results: Result) -> str:
-        return standing_section(results).parts[0].grid.lines[0][2].text.replace("\u00a0", " ")  # type: ignore[union-attr]
+        grid = standing_section(results).parts[0].grid
+        assert grid is not None
+        return grid.lines[0][2].text.replace("\u00a0", " ")
 
     assert ours(result) == "94.94 in 3.58 kB, 1 seed"
     assert ours(*relu) == "94.94 ± 0.00 in 3.58 kB, 2 seeds, ReLU recurrence"

@@ -155,7 +155,7 @@ def measure_classifier(dataset: str, network: str, seeds: int) -> EstimatorRow:
     )
 
 
-class SampledRidge(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class SampledRidge(ClassifierMixin, BaseEstimator):
     """Ridge classification as MiniRocket's authors have it; of many rows, some choose the penalty.
 
     The leave-one-out errors of all of UCI HAR would take the eigenvectors of a matrix of 7352 rows.

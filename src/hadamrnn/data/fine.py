@@ -6,10 +6,13 @@ walker does, which few bits lose. Clipped, the same channel has a scale of its o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+from hadamrnn.errors import InputError
 
 
 def with_fine(x: Tensor, values: Sequence[float], changes: Sequence[float]) -> Tensor:
@@ -28,6 +31,14 @@ def with_fine(x: Tensor, values: Sequence[float], changes: Sequence[float]) -> T
     tensor([[0.1000, 7.0000, 0.1000, 0.0000],
             [0.4000, 7.0000, 0.2000, 0.3000]])
     """
+    if len(values) != len(changes) or len(values) > x.shape[-1]:
+        raise InputError(
+            "values and changes must have a limit for each of the first channels, as many of one as of the "
+            f"other, got {len(values)} and {len(changes)} for {x.shape[-1]} channels."
+        )
+    for limit in (*values, *changes):
+        if not 0 < limit < math.inf:
+            raise InputError(f"A limit must be a positive number, in the sensor's units, got {limit}.")
     still, slow = (torch.tensor(limits, dtype=x.dtype, device=x.device) for limits in (values, changes))
     copied = x[..., : len(still)]
     change = torch.diff(copied, dim=1, prepend=copied[:, :1])

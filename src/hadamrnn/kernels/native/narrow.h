@@ -15,7 +15,6 @@
 typedef int16_t narrow __attribute__((vector_size(VECTOR_BYTES)));
 typedef int16_t narrow_memory __attribute__((vector_size(VECTOR_BYTES), aligned(2), may_alias));
 typedef int16_t half_narrow __attribute__((vector_size(VECTOR_BYTES / 2)));
-typedef uint16_t bits __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t word __attribute__((vector_size(VECTOR_BYTES)));
 typedef int64_t long_word __attribute__((vector_size(2 * VECTOR_BYTES)));
 
@@ -93,24 +92,9 @@ INLINE narrow most_narrow(narrow a, narrow b) { return select_narrow(a > b, a, b
 INLINE word least_word(word a, word b) { return select_word(a < b, a, b); }
 INLINE word most_word(word a, word b) { return select_word(a > b, a, b); }
 
-#ifdef __aarch64__
+#ifdef fused_multiply_add
 INLINE narrow saturating_sum(narrow a, narrow b) { return (narrow)vqaddq_s16((int16x8_t)a, (int16x8_t)b); }
 INLINE narrow saturating_difference(narrow a, narrow b) { return (narrow)vqsubq_s16((int16x8_t)a, (int16x8_t)b); }
-#else
-INLINE narrow saturated(narrow v, narrow overflow, narrow a) /* where it overflowed, the end that `a` lies at */
-{
-    return select_narrow(overflow >> 15, (a >> 15) ^ INT16_MAX, v);
-}
-INLINE narrow saturating_sum(narrow a, narrow b)
-{
-    narrow sum = (narrow)((bits)a + (bits)b);
-    return saturated(sum, (a ^ sum) & (b ^ sum), a);
-}
-INLINE narrow saturating_difference(narrow a, narrow b)
-{
-    narrow difference = (narrow)((bits)a - (bits)b);
-    return saturated(difference, (a ^ b) & (a ^ difference), a);
-}
 #endif
 
 typedef union {
@@ -197,8 +181,17 @@ INLINE Words signed_words(narrow x)
  * sums might leave 16 bits they saturate, see narrow_step.h. */
 INLINE void narrow_butterfly(int saturates, narrow *a, narrow *b)
 {
-    narrow difference = saturates ? saturating_difference(*a, *b) : *a - *b;
-    *a = saturates ? saturating_sum(*a, *b) : *a + *b;
+#ifdef fused_multiply_add /* else there are no floats, whose step alone saturates */
+    if (saturates) {
+        narrow difference = saturating_difference(*a, *b);
+        *a = saturating_sum(*a, *b);
+        *b = difference;
+        return;
+    }
+#endif
+    (void)saturates;
+    narrow difference = *a - *b;
+    *a += *b;
     *b = difference;
 }
 
