@@ -193,6 +193,7 @@ def test_generated_c_is_fit_for_review(model: IntegerModel, tmp_path: Path) -> N
             assert "," not in re.sub(r"{[^}]*}|\[[^]]*\]", "", declaration), declaration  # one a line
 
 
+@pytest.mark.edge  # make test-edge installs cppcheck
 @pytest.mark.skipif(shutil.which("cppcheck") is None, reason="no cppcheck installed (Debian: cppcheck)")
 def test_the_deviations_from_misra_are_those_that_the_folder_documents(tmp_path: Path) -> None:
     for number, model in enumerate(drawn_models()):
