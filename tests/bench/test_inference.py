@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 
 import numpy as np
 import pytest
@@ -42,6 +43,8 @@ def test_every_engine_is_measured_against_the_plain_loop(
     assert len(measured) + 4 * len(figures["left_out"]) >= 9
     assert {row["numpy_ratio"] for row in figures["rows"] if row["engine"] == "numpy"} == {1.0}
     shares = [row["limit_share"] for row in figures["rows"] if row["limit_share"] is not None]
+    cores = os.cpu_count() or 1
+    assert cores == 1 or f"native, {cores} threads" in measured
     assert all(0 < share < 1 for share in shares) and len(shares) == ("c" in measured)
     assert {row["ratio"] for row in figures["rows"] if row["engine"] == "plain"} == {1.0}
 

@@ -13,6 +13,7 @@ from hadamrnn.data import Splits, load_task
 from hadamrnn.data.fine import with_fine
 from hadamrnn.data.har import CHANNELS, PEOPLE, SLOW, STILL, read_compact, read_original
 from hadamrnn.errors import InputError
+from hadamrnn.training.evaluate import accuracy_of, confusion, evaluate
 
 ACTIVITY = {"train": [1, 2, 3, 4, 5, 6], "test": [6, 5]}
 SUBJECT = {"train": [1, 1, 3, 27, 28, 30], "test": [2, 4]}
@@ -148,6 +149,24 @@ def test_every_group_of_people_can_be_left_out_and_none_trains_on_all(tmp_path: 
         load_task("har6", tmp_path, left_out=2)
     with pytest.raises(InputError, match=r"left_out must lie in 1\.\.5"):
         load_task("har6", tmp_path, left_out=6)
+
+
+def test_har2_by_activity_asks_for_the_right_group_alone(tmp_path: Path) -> None:
+    write_original(tmp_path / "UCI HAR Dataset")
+    two, six = load_task("har2", tmp_path), load_task("har2", tmp_path, activities=True, left_out=None)
+    assert two.train.y is not None and six.output_size == len(six.class_names) == 6
+
+    for activity, group in enumerate((0, 1, 0, 1, 0, 1)):
+
+        def always(x: torch.Tensor, lengths: torch.Tensor | None, activity: int = activity) -> torch.Tensor:
+            return torch.eye(6)[activity].expand(len(x), 6)
+
+        counts = confusion(always, six.train, 6)  # every activity once, in order
+
+        assert counts.diagonal().tolist() == [int(i == activity) for i in range(6)]
+        assert evaluate(always, six.train, "accuracy") == accuracy_of(counts, six.train) == 1 / 2
+        right = six.train.same(torch.full((6,), activity), torch.arange(6))
+        assert right[:3].tolist() == (two.train.y == group).tolist()
 
 
 @pytest.mark.parametrize("task", ["har2", "har6"])

@@ -68,13 +68,25 @@ def test_channels_that_a_tasks_option_adds_are_counted() -> None:
     assert fine - plain == 12 * 64 * 4 / 8 / 1024
 
 
+def test_outputs_that_a_tasks_option_adds_are_counted() -> None:
+    """Five rows of V, of 64 weights of 4 bits, and five floats of its bias."""
+    network = Setup("har2", Network(hidden_size=64))
+    two, six = (
+        network.kilobytes(TASKS["har2"], config={"task_options": {"activities": activities}})
+        for activities in (False, True)
+    )
+
+    assert six - two == 5 * (64 * 4 / 8 + 4) / 1024
+
+
 @pytest.mark.parametrize("preset", ["paper", "best"])
 def test_a_network_of_the_paper_reads_the_papers_channels_under_every_preset(preset: str) -> None:
     rows = [row.setup for table, row in ROWS if table == "iot" and row.setup and row.task == "har2"]
 
     assert rows
     for each in rows:
-        assert not Job(each, preset).config.task_options.get("fine")
+        options = Job(each, preset).config.task_options
+        assert not options.get("fine") and not options.get("activities")
 
 
 @pytest.mark.parametrize("row", [row for row in HADAM if row.additions], ids=name)

@@ -1,6 +1,6 @@
 """`hadamrnn bench inference`: sequences per second of one network, by every engine that is installed.
 
-    native             the integer engine in the native library, the batch in the lanes
+    native             the integer engine in the native library, the batch in the lanes; and on all cores
     numpy              the same on arrays of numpy, the readable reference
     c                  the exported C, compiled by the host's compiler, one stream at a time
     onnxruntime        the exported Scan, in float32 and in exact int64
@@ -8,14 +8,15 @@
     torch              the layer's own fast forms
     plain              torch, a loop over time with the dense recurrent matrix: ratio 1
 
-All run on one thread, in turns; times of the processor are medians of several rounds. Slow engines read the
-first rows of the batch. Start at `run_inference`.
+All but that run on one thread, in turns; times of the processor (on all cores: of the clock) are medians of
+several rounds. Slow engines read the first rows of the batch. Start at `run_inference`.
 """
 
 from __future__ import annotations
 
 import ctypes
 import importlib.util
+import os
 import shutil
 import subprocess
 import tempfile
@@ -125,10 +126,11 @@ def run_inference(names: list[str], rounds: int = 3) -> tuple[list[InferenceRow]
 
 @dataclass(frozen=True)
 class _Timed:
-    """What one engine does, and with how many rows."""
+    """What one engine does, with how many rows, and the clock that tells how long: threads add up in some."""
 
     work: Work
     rows: int
+    clock: Callable[[], float] = time.process_time
 
 
 def _run_shape(case: InferenceWork, rounds: int, left_out: set[str], stack: ExitStack) -> list[InferenceRow]:
@@ -141,7 +143,7 @@ def _run_shape(case: InferenceWork, rounds: int, left_out: set[str], stack: Exit
         engines |= _onnx_engines(case, model, codes, folder, left_out)
     for engine in engines.values():
         engine.work()
-    times = [{name: _seconds(engine.work) for name, engine in engines.items()} for _ in range(rounds)]
+    times = [{name: _seconds(engine) for name, engine in engines.items()} for _ in range(rounds)]
     seconds = {name: median(one[name] for one in times) / engines[name].rows for name in engines}
     limit = _limit(case, model, folder) if {"native", "c"} <= engines.keys() else None
     return [
@@ -167,6 +169,9 @@ def _integer_engines(
     engines = {"numpy": _Timed(engine_work(model, few, native=False), len(few))}
     if load_library() is not None:
         engines["native"] = _Timed(engine_work(model, codes), len(codes))
+        if (cores := os.cpu_count() or 1) > 1:
+            on_all = engine_work(model, codes, threads=cores)
+            engines[f"native, {cores} threads"] = _Timed(on_all, len(codes), time.perf_counter)
     else:
         left_out.add("native: no native library")
     if shutil.which("cc"):
@@ -210,9 +215,9 @@ def draw_codes(model: IntegerModel, batch: int, time: int) -> Codes:
     return rng.integers(0, model.vocabulary_size, (batch, time)).astype(np.int32)
 
 
-def engine_work(model: IntegerModel, codes: Codes, *, native: bool = True) -> Work:
+def engine_work(model: IntegerModel, codes: Codes, *, native: bool = True, threads: int = 1) -> Work:
     engine = Engine(model, native=native)
-    return lambda: engine.run(codes, threads=1).logits
+    return lambda: engine.run(codes, threads=threads).logits
 
 
 def c_work(model: IntegerModel, codes: Codes, folder: Path) -> Work:
@@ -309,7 +314,7 @@ def _onnx_works(case: InferenceWork, model: IntegerModel, codes: Codes, folder: 
     }
 
 
-def _seconds(work: Work) -> float:
-    start = time.process_time()  # of one thread; others on the machine do not count
-    work()
-    return time.process_time() - start
+def _seconds(engine: _Timed) -> float:
+    start = engine.clock()
+    engine.work()
+    return engine.clock() - start

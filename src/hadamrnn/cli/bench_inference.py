@@ -19,7 +19,8 @@ def add_inference(benches: Any) -> None:
         InferenceOptions,
         run_inference,
         help="sequences per second: C, numpy, onnxruntime, torch",
-        description="Run the same network by everything that can run it here, on one thread, in turns.",
+        description="Run the same network by everything that can run it here, in turns: on one thread, the "
+        "native engine also on all cores.",
         examples=("hadamrnn bench inference --shapes mnist --json",),
     )
 

@@ -57,7 +57,7 @@ class EvalOptions(DataOptions, JsonOption):
 
 def run(args: EvalOptions) -> None:
     from hadamrnn.quantization.network import IntegerNetwork
-    from hadamrnn.training.evaluate import confusion, decide, evaluate, predict_logits
+    from hadamrnn.training.evaluate import accuracy_of, confusion, decide, evaluate, predict_logits
     from hadamrnn.training.run import load_run
 
     set_threads(args.threads)
@@ -74,7 +74,7 @@ def run(args: EvalOptions) -> None:
         counts = confusion(network, split, len(folder.facts.class_names))
         figures |= {
             "metric": metric,
-            "value": int(counts.trace()) / int(counts.sum()),
+            "value": accuracy_of(counts, split),
             **_per_class(counts, folder),
         }
     elif split.labelled or args.predictions is None:

@@ -53,7 +53,11 @@ class HarPart(NamedTuple):
 
 
 def load_har2(
-    data_dir: str | Path | None = None, *, left_out: LeftOut = LAST_PEOPLE, fine: bool = False
+    data_dir: str | Path | None = None,
+    *,
+    left_out: LeftOut = LAST_PEOPLE,
+    fine: bool = False,
+    activities: bool = False,
 ) -> Splits:
     """Return HAR-2, channels standardised with the statistics of the training part.
 
@@ -64,11 +68,23 @@ def load_har2(
             group is then validated on though it was trained on, so its figure chooses nothing.
         fine: give the six channels of movement once more, clipped to +-`STILL`, and their changes, clipped to
             +-`SLOW` (see `with_fine`): 21 channels. A device does the same with its raw codes.
+        activities: the classes are the six activities, of which the right group is all that is asked.
     """
-    names = ("standing, walking or downstairs", "sitting, laying or upstairs")
-    parts = _parts(data_dir, left_out, fine, lambda activity: np.isin(activity, GROUP).astype(np.int64))
-    channels = parts[0][0].shape[-1]
-    return standardised("har2", parts, names, output_size=1, device_channels=channels, note=_note(left_out))
+    groups = tuple(int(activity in GROUP) for activity in range(1, 1 + len(ACTIVITIES)))
+
+    def label(activity: NDArray[np.int64]) -> NDArray[np.int64]:
+        return activity - 1 if activities else np.array(groups)[activity - 1]
+
+    parts = _parts(data_dir, left_out, fine, label)
+    return standardised(
+        "har2",
+        parts,
+        ACTIVITIES if activities else ("standing, walking or downstairs", "sitting, laying or upstairs"),
+        output_size=None if activities else 1,
+        groups=groups if activities else None,
+        device_channels=parts[0][0].shape[-1],
+        note=_note(left_out),
+    )
 
 
 def load_har6(

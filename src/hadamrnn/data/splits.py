@@ -36,6 +36,7 @@ class Split:
         lengths: `(n,)` valid steps of each row, None when every step counts. Padded text has None:
             it is padded on the left with id 0, whose embedding is to stay zero.
         levels: the code that means 1.0 (MNIST: 255); None for float32 inputs and for ids.
+        groups: of every class, where the right group is all that is asked; None where the class is.
 
     >>> split = Split(torch.tensor([[[0], [51]]], dtype=torch.uint8), torch.tensor([1]), levels=255)
     >>> x, y, lengths = split.batch(torch.tensor([0]))
@@ -47,6 +48,7 @@ class Split:
     y: Tensor | None
     lengths: Tensor | None = None
     levels: int | None = None
+    groups: tuple[int, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -55,6 +57,18 @@ class Split:
     def labelled(self) -> bool:
         """Whether `batch` gives a y; false for GLUE's private tests."""
         return self.y is not None
+
+    def same(self, decided: Tensor, target: Tensor) -> Tensor:
+        """Return where a decision is right.
+
+        >>> split = Split(torch.zeros(2, 1, 1), torch.tensor([0, 1]), groups=(0, 1, 0))
+        >>> split.same(torch.tensor([2, 2]), split.y)
+        tensor([ True, False])
+        """
+        if self.groups is None:
+            return decided == target
+        groups = torch.tensor(self.groups)
+        return groups[decided] == groups[target]
 
     def batch(self, index: Tensor | slice) -> Batch:
         """Return `(x, y, lengths)` of the rows at `index`: x float32 or int64 ids, labels int64."""
@@ -176,6 +190,7 @@ def standardised(
     class_names: tuple[str, ...],
     *,
     output_size: int | None = None,
+    groups: tuple[int, ...] | None = None,
     device_channels: int = 0,
     note: str = "",
 ) -> Splits:
@@ -184,10 +199,11 @@ def standardised(
     Args:
         parts: raw signals `(n, time, channels)` and labels `(n,)` of training, validation and test.
         output_size: None for one logit a class.
+        groups: see `Split`.
     """
     raw = parts[0][0]
     offset, scale = standardise(raw)
-    train, validation, test = (Split((x - offset) / scale, y) for x, y in parts)
+    train, validation, test = (Split((x - offset) / scale, y, groups=groups) for x, y in parts)
     return Splits(
         task=task,
         train=train,

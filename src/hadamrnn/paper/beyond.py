@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from hadamrnn.bits import WeightBits
-from hadamrnn.paper.rows import ADDED_CHANNELS, INTEGER_BITS, Row, Setup, Table, hadam, setup
+from hadamrnn.paper.rows import ADDED, INTEGER_BITS, Row, Setup, Table, hadam, setup
 from hadamrnn.training.config import resolve_config
 
 FASTGRNN = "Kusupati et al. 2018"
@@ -43,10 +43,10 @@ def _stack(
     name = f"{network.num_layers} layers that forget, {' and '.join(network.readouts)}"
     name += ", skips" if network.skip else ""
     name += "" if network.input_bias else ", without b_i"
-    inputs = tuple(name for name in ADDED_CHANNELS.get(task, {}) if config.task_options.get(name))
-    name += f", {' and '.join(inputs)} channels" if inputs else ""
+    added = tuple(name for name in ADDED.get(task, {}) if config.task_options.get(name))
+    name += "".join(f", {ADDED[task][option].words}" for option in added)
     name += ", people swapped" if task_options else ""
-    chosen = Setup(task, network, task_options=task_options or {}, inputs=inputs)
+    chosen = Setup(task, network, task_options=task_options or {}, added=added)
     return hadam(chosen, "", bits, model=name, seeds=FAMILY_SEEDS)
 
 

@@ -17,8 +17,23 @@ from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.network import BEYOND_PAPER, Network
 
 INTEGER_BITS = 12  # of a setup's integer network, unless its network says otherwise
-# Options by which a task has more channels than in the paper, and how many; presets may set them.
-ADDED_CHANNELS = {"har2": {"fine": 12}, "har6": {"fine": 12}}
+
+
+@dataclass(frozen=True)
+class Added:
+    """What an option of a task adds to the inputs and outputs that it has in the paper."""
+
+    words: str
+    channels: int = 0
+    outputs: int = 0
+
+
+FINE = Added("fine channels", channels=12)
+# Presets may set them.
+ADDED = {
+    "har2": {"fine": FINE, "activities": Added("by activity", outputs=5)},
+    "har6": {"fine": FINE},
+}
 
 
 @dataclass(frozen=True)
@@ -46,12 +61,11 @@ class Task:
 
     def network(self, network: Network, options: Mapping[str, Any] | None = None) -> Network:
         """Return the network with the inputs and outputs that this task has with these options."""
-        channels = ADDED_CHANNELS.get(self.name, {})
-        added = sum(count for name, count in channels.items() if (options or {}).get(name))
+        added = [each for name, each in ADDED.get(self.name, {}).items() if (options or {}).get(name)]
         return replace(
             network,
-            input_size=self.input_size + added,
-            output_size=self.output_size,
+            input_size=self.input_size + sum(each.channels for each in added),
+            output_size=self.output_size + sum(each.outputs for each in added),
             vocabulary_size=self.vocabulary_size,
             input_kind="dense" if self.vocabulary_size is None else "embedded",
         )
@@ -62,7 +76,7 @@ class Setup:
     """A network on a task; a preset supplies the rest.
 
     Args:
-        inputs: options of `ADDED_CHANNELS` that the network reads; without them it reads what the paper's do,
+        added: options of `ADDED` that the task has; without them its inputs and outputs are the paper's,
             whatever the preset says.
 
     >>> setup("pmnist", 512, 4, num_blocks=8).key
@@ -75,7 +89,7 @@ class Setup:
     network: Network
     learning_rate: float | None = None
     task_options: dict[str, Any] = field(default_factory=dict, hash=False)
-    inputs: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -116,6 +130,7 @@ class Setup:
         parts += ["ReLU recurrence"] if network.recurrence == "relu" else []
         parts += ["row and column switches"] if network.column_switches else []
         parts += [] if network.input_bias else ["without b_i"]
+        parts += [ADDED[self.task][name].words for name in self.added]
         parts += [name if value is True else f"{name} {value}" for name, value in self.task_options.items()]
         parts += [f"rate {self.learning_rate:g}"] if self.learning_rate is not None else []
         return ", ".join(parts)
@@ -142,9 +157,9 @@ class Setup:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The task's options, of which inputs are said either way."""
-        inputs = {name: name in self.inputs for name in ADDED_CHANNELS.get(self.task, {})}
-        return {**inputs, **self.task_options}
+        """The task's options, those of `ADDED` said either way."""
+        added = {name: name in self.added for name in ADDED.get(self.task, {})}
+        return {**added, **self.task_options}
 
     def kilobytes(
         self, task: Task, activation_bits: int | None = None, config: Mapping[str, Any] | None = None

@@ -1,6 +1,6 @@
 """Metrics of a model over a split.
 
-accuracy        share of samples whose largest logit (binary: its sign) is the label's
+accuracy        share of samples whose largest logit (binary: its sign) is the label's, or its group's
 cross_entropy   mean over samples and steps, in float64: in float32 a gap of 17 between logits gives 0
 mse             mean squared error over samples and targets
 """
@@ -32,7 +32,7 @@ def evaluate(model: Predictor, split: Split, metric: Metric) -> float:
         if target is None:
             raise InputError("A metric needs labels, and this split has none. Write predictions instead.")
         if metric == "accuracy":
-            total += float((decide(logits) == target).sum())
+            total += float(split.same(decide(logits), target).sum())
             count += target.numel()
         elif metric == "cross_entropy":
             total += float(
@@ -71,6 +71,13 @@ def confusion(model: Predictor, split: Split, classes: int) -> Tensor:
         pairs = classes * target.flatten() + decide(logits).flatten()
         counts += pairs.bincount(minlength=classes**2).reshape(classes, classes)
     return counts
+
+
+def accuracy_of(counts: Tensor, split: Split) -> float:
+    """Return the accuracy over `split` whose confusions are `counts`."""
+    classes = torch.arange(len(counts))
+    right = split.same(classes[None, :], classes[:, None])
+    return int(counts[right].sum()) / int(counts.sum())
 
 
 def is_better(metric: Metric, value: float, than: float | None) -> bool:
