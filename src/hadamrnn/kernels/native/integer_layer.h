@@ -34,6 +34,7 @@ typedef struct {
 
     /* The rest is of narrow_step.h. A lift is 1, or 2 where it makes room for the half that rounding adds. */
     int64_t group;     /* units side by side that take all their lower stages together */
+    int in_place;      /* whether a group is a segment, and can be mended */
     int64_t rest, penalty; /* steps still to be made the other way, and as many as the last failure cost */
     WIDE lift, lifted_scale, lifted_offset; /* lifted sum + MAGIC -> MAGIC + 2^(p-1) + state */
     WIDE *lifted_bias; /* (hidden,): MAGIC + bias */
@@ -321,7 +322,7 @@ static void NAME(group)(const NAME(Layer) *layer, const int16_t *product, int64_
 #include "narrow_step.h"
 #else
 static void NAME(prepare_narrow_step)(NAME(Layer) *layer) { (void)layer; }
-static int NAME(narrow_step)(NAME(Layer) *layer, const NAME(Turn) *turn)
+static int NAME(narrow_step)(NAME(Layer) *layer, NAME(Turn) *turn)
 {
     (void)layer, (void)turn;
     return 0;

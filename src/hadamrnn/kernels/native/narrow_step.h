@@ -13,8 +13,11 @@
  * word that is added to the bits of the float MAGIC gives the float MAGIC + word: nothing is converted, and one fused
  * multiply-add rounds to the state. `fits_narrow_step` of fixedpoint/native.py has the bounds.
  *
- * The next state is built in `work`. Where the certificate fails, or a state would be clipped, `state` is still
- * what it was, and the step is made by integer_layer.h. Start reading at `narrow_step`.
+ * Where the groups are those of integer_layer.h (up to 512 units of 12 bits), the stages above them are exact, and all
+ * is done in place: a group whose certificate fails still has its sums, which integer_layer.h finishes, and one whose
+ * states would be clipped has what its last stage adds. Other networks build the next state in `work`: where
+ * something fails, `state` is still what it was, and all of the step is made by integer_layer.h. Start reading at
+ * `narrow_step`.
  */
 
 enum { MOST_GROUP = 32, LONGEST_REST = 63 };
@@ -29,8 +32,11 @@ INLINE int at_edge(const Range *range)
     return any_bit((range->most == INT16_MAX) | (range->least <= -INT16_MAX));
 }
 
+/* What became of a group: its next states, a sum that may be wrong, or a state that must be clipped. */
+typedef enum { MADE, SATURATED, CLIPPED } Outcome;
+
 /* All stages of a half of a group. */
-INLINE void half_group(int radix, const int16_t *in, int16_t *units, Range *range)
+INLINE void half_group(int radix, const int16_t *in, int16_t *half, Range *range)
 {
     narrow v[16];
     UNROLL for (int j = 0; j < radix; j++) v[j] = load_narrow(in + j * ROWS);
@@ -38,7 +44,7 @@ INLINE void half_group(int radix, const int16_t *in, int16_t *units, Range *rang
     UNROLL for (int j = 0; j < radix; j++) {
         range->most = most_narrow(range->most, v[j]);
         range->least = least_narrow(range->least, v[j]);
-        store_narrow(units + j * ROWS, v[j]);
+        store_narrow(half + j * ROWS, v[j]);
     }
 }
 
@@ -60,51 +66,77 @@ INLINE Pair NAME(lifted_drive)(const NAME(Layer) *layer, int64_t reads, int64_t 
     return drive;
 }
 
-/* The last stage of the `half` pairs of a group, and the rounding, in place; returns whether a state is outside. */
-INLINE int NAME(finish_group)(const NAME(Layer) *layer, int64_t reads, int64_t half, int64_t first)
+/* The last stage of the `half` pairs of a group, and the rounding; returns whether a state is outside. */
+INLINE int NAME(finish_group)(const NAME(Layer) *layer, int64_t reads, int64_t half, int64_t first,
+                              const int16_t *halves, int16_t *next)
 {
-    int16_t *units = layer->work + first * ROWS, top = (int16_t)(1 << (layer->args->activation_bits - 1));
+    int16_t top = (int16_t)(1 << (layer->args->activation_bits - 1));
     Pair x = NAME(load_pair)(reads < 0 ? layer->x : layer->lifted_x);
     wide scale = layer->lifted_scale - (wide){0}, offset = layer->lifted_offset - (wide){0};
     Seen seen = {0};
     for (int64_t t = 0; t < half; t++) {
-        Duet ab = duet(load_narrow(units + t * ROWS), load_narrow(units + (t + half) * ROWS));
+        Duet ab = duet(load_narrow(halves + t * ROWS), load_narrow(halves + (t + half) * ROWS));
         UNROLL for (int j = 0; j < 2; j++) {
             int64_t i = t + j * half;
-            Words sums = duet_sums(ab, layer->dots[first + i]), next;
+            Words sums = duet_sums(ab, layer->dots[first + i]), bits;
             Pair drive = NAME(lifted_drive)(layer, reads, first + i, x);
             UNROLL for (int n = 0; n < 2; n++)
-                next.v[n] = (word)fused_multiply_add((wide)((word)drive.v[n] + sums.v[n]), scale, offset);
-            store_narrow(units + i * ROWS, lifted_states(next.v[0], next.v[1], &seen) - top);
+                bits.v[n] = (word)fused_multiply_add((wide)((word)drive.v[n] + sums.v[n]), scale, offset);
+            store_narrow(next + (first + i) * ROWS, lifted_states(bits.v[0], bits.v[1], &seen) - top);
         }
     }
     return outside(seen, top);
 }
 
-/* The lowest stages of `group` units side by side, and their next states in `work`; returns whether that failed. */
-INLINE int NAME(narrow_group)(const NAME(Layer) *layer, int64_t reads, int group, const int16_t *in, int64_t first)
+/* The lowest stages of `group` units side by side, and their next states. */
+INLINE Outcome NAME(narrow_group)(const NAME(Layer) *layer, int64_t reads, int group, const int16_t *sums,
+                                  int64_t first, int16_t *halves, int16_t *next)
 {
     int half = group / 2;
-    int16_t *units = layer->work + first * ROWS;
     Range range = {{0}, {0}};
-    half_group(half, in + first * ROWS, units, &range);
-    half_group(half, in + (first + half) * ROWS, units + half * ROWS, &range);
-    return at_edge(&range) || NAME(finish_group)(layer, reads, half, first);
+    half_group(half, sums + first * ROWS, halves, &range);
+    half_group(half, sums + (first + half) * ROWS, halves + half * ROWS, &range);
+    if (at_edge(&range)) return SATURATED;
+    return NAME(finish_group)(layer, reads, half, first, halves, next) ? CLIPPED : MADE;
 }
 
-INLINE int NAME(narrow_groups)(const NAME(Layer) *shared, int64_t reads, const int16_t *in)
+/* Make the states of a group that failed in place. */
+static void NAME(mend_group)(const NAME(Layer) *layer, Outcome outcome, int64_t first, const int16_t *halves,
+                             NAME(Turn) *turn)
+{
+    int64_t half = layer->group / 2;
+    if (outcome == SATURATED) NAME(group)(layer, layer->state, first, 0, turn);
+    for (int64_t t = 0; outcome == CLIPPED && t < half; t++) {
+        Pair v[2] = {NAME(widened)(load_narrow(halves + t * ROWS)), NAME(widened)(load_narrow(halves + (t + half) * ROWS))};
+        NAME(butterfly)(v, v + 1);
+        NAME(finish)(layer, 2, layer->reads, 0, first + t, half, v, turn);
+    }
+}
+
+/* All groups; where `next` is the state, which then has the sums, those that fail are mended. Returns whether
+ * one failed otherwise, or more than every fourth was mended. */
+INLINE int NAME(narrow_groups)(const NAME(Layer) *shared, int64_t reads, const int16_t *sums, int16_t *next,
+                               NAME(Turn) *turn)
 {
     const NAME(Layer) layer = *shared;
-    int failed = 0;
-    for (int64_t i = 0; i < layer.args->hidden && !failed; i += layer.group)
+    narrow halves[MOST_GROUP];
+    int16_t *half = (int16_t *)halves;
+    int64_t mended = 0;
+    for (int64_t i = 0; i < layer.args->hidden; i += layer.group) {
+        Outcome outcome;
         switch (layer.group) { /* each case inlines the stages for that constant */
-        case 2: failed = NAME(narrow_group)(&layer, reads, 2, in, i); break;
-        case 4: failed = NAME(narrow_group)(&layer, reads, 4, in, i); break;
-        case 8: failed = NAME(narrow_group)(&layer, reads, 8, in, i); break;
-        case 16: failed = NAME(narrow_group)(&layer, reads, 16, in, i); break;
-        default: failed = NAME(narrow_group)(&layer, reads, 32, in, i); break;
+        case 2: outcome = NAME(narrow_group)(&layer, reads, 2, sums, i, half, next); break;
+        case 4: outcome = NAME(narrow_group)(&layer, reads, 4, sums, i, half, next); break;
+        case 8: outcome = NAME(narrow_group)(&layer, reads, 8, sums, i, half, next); break;
+        case 16: outcome = NAME(narrow_group)(&layer, reads, 16, sums, i, half, next); break;
+        default: outcome = NAME(narrow_group)(&layer, reads, 32, sums, i, half, next); break;
         }
-    return failed;
+        if (outcome == MADE) continue;
+        if (next != layer.state) return 1;
+        NAME(mend_group)(shared, outcome, i, half, turn);
+        mended += layer.group;
+    }
+    return 4 * mended > layer.args->hidden;
 }
 
 /* (I kron F kron I_rest) of states, F dense of `order`; as `factor_pass`, but a row of `terms` is how many of the
@@ -156,7 +188,8 @@ static void NAME(prepare_narrow_step)(NAME(Layer) *layer)
     const IntegerLayerArgs *args = layer->args;
     int16_t none = 1, *flips = &none;
     if (args->num_factors) NAME(make_terms)(*args->factor_orders, layer->picks, layer->terms, flips = layer->flips);
-    layer->group = args->sylvester < MOST_GROUP ? args->sylvester : MOST_GROUP;
+    layer->in_place = !args->num_factors && layer->segment > 1 && layer->segment <= MOST_GROUP;
+    layer->group = layer->in_place ? layer->segment : args->sylvester < MOST_GROUP ? args->sylvester : MOST_GROUP;
     layer->lift = args->round_multiplier == 1 ? 2 : 1;
     layer->lifted_scale = layer->rounding.scale / layer->lift;
     layer->lifted_offset = MAGIC - MAGIC * layer->lifted_scale + (float)(1 << (args->activation_bits - 1));
@@ -174,30 +207,29 @@ static void saturating_transform(int64_t stages, int64_t size, int64_t sylvester
     narrow_transform(1, stages, size, sylvester, in, out);
 }
 
-/* The stages above the groups; returns where the sums are. */
-static const int16_t *NAME(upper_stages)(const NAME(Layer) *layer)
+/* The stages above the groups, into `out`; returns where the sums are. */
+static const int16_t *NAME(upper_stages)(const NAME(Layer) *layer, int16_t *out)
 {
     const IntegerLayerArgs *args = layer->args;
     const int16_t *in = layer->state;
     int64_t exact = args->narrow_stages;
     if (args->num_factors) {
-        narrow_factor_pass(*args->factor_orders, args->hidden, args->sylvester, layer->terms, layer->narrow_sums, in,
-                           layer->work);
-        in = layer->work, exact = 0;
+        narrow_factor_pass(*args->factor_orders, args->hidden, args->sylvester, layer->terms, layer->narrow_sums, in, out);
+        in = out, exact = 0;
     }
-    for (int64_t order = args->sylvester, stages; order > layer->group; order >>= stages, in = layer->work, exact = 0) {
+    for (int64_t order = args->sylvester, stages; order > layer->group; order >>= stages, in = out, exact = 0) {
         for (stages = 1; stages < 4 && order >> stages > layer->group; stages++);
         if (stages <= exact)
-            exact_transform(stages, args->hidden, order, in, layer->work);
+            exact_transform(stages, args->hidden, order, in, out);
         else
-            saturating_transform(stages, args->hidden, order, in, layer->work);
+            saturating_transform(stages, args->hidden, order, in, out);
     }
     return in;
 }
 
 /* Make the step if that can be done in 16 bits; returns whether it was made. It rests after a failure, longer
  * after each one in a row: a network that always fails loses little time. */
-static int NAME(narrow_step)(NAME(Layer) *layer, const NAME(Turn) *turn)
+static int NAME(narrow_step)(NAME(Layer) *layer, NAME(Turn) *turn)
 {
     if (!layer->args->fits_narrow_step || !turn->all) return 0;
     if (layer->rest > 0) {
@@ -205,13 +237,15 @@ static int NAME(narrow_step)(NAME(Layer) *layer, const NAME(Turn) *turn)
         return 0;
     }
     for (int64_t k = 0; k < layer->reads * ROWS; k++) layer->lifted_x[k] = layer->x[k] * layer->lift;
-    const int16_t *sums = NAME(upper_stages)(layer);
     int64_t reads = layer->reads;
-    int failed = reads == 1 ? NAME(narrow_groups)(layer, 1, sums) : NAME(narrow_groups)(layer, reads, sums);
+    int16_t *next = layer->in_place ? layer->state : layer->work;
+    const int16_t *sums = NAME(upper_stages)(layer, next);
+    int failed = reads == 1 ? NAME(narrow_groups)(layer, 1, sums, next, turn)
+                            : NAME(narrow_groups)(layer, reads, sums, next, turn);
     layer->penalty = !failed ? 0 : layer->penalty < LONGEST_REST ? 2 * layer->penalty + 1 : LONGEST_REST;
     layer->rest = layer->penalty;
+    if (layer->in_place) return 1;
     if (failed) return 0;
-    int16_t *next = layer->work;
     layer->work = layer->state, layer->state = next;
     return 1;
 }
