@@ -256,7 +256,9 @@ class Engine:
             raise InputError(f"This model reads {self.model.input_size} channels, got {codes.shape[-1]}.")
         if self.model.input_kind == "dense":
             low, high = signed_range(self.model.input_bits)
-            return np.asarray(np.clip(codes, low, high), np.int32)
+            if codes.size and (codes.min() < low or codes.max() > high):
+                codes = np.clip(codes, low, high)
+            return np.asarray(codes, np.int32)
         high = self.model.vocabulary_size - 1
         if codes.size and (codes.min() < 0 or codes.max() > high):
             raise InputError(f"Token ids must lie in 0..{high}, got {codes.min()}..{codes.max()}.")
