@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from hadamrnn.cli.memory import keep_freed_memory
+from hadamrnn.cli.process import keep_freed_memory, let_waiting_threads_sleep
 from hadamrnn.errors import InputError
 from hadamrnn.interrupts import Interrupted
 
@@ -33,6 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = build_parser().parse_args(argv)
         name = f"hadamrnn {args.command}"
         keep_freed_memory()
+        let_waiting_threads_sleep()
         status: int | None = args.run(args)
     except KeyboardInterrupt as error:
         interrupted = error if isinstance(error, Interrupted) else Interrupted()

@@ -11,7 +11,7 @@ INLINE vec NAME(keep_positive)(vec state, vec v)
     return (vec)((bits)v & (bits)(state > 0));
 }
 
-/* logits[t][o] = bias[o] + sum_k V[o][k] states[t][k] for `outs` outputs and `steps` steps, both constants. */
+/* logits[t][o] = bias[o] + sum_k V[o][k] states[t][k] for `outs` outputs and `steps` (1 or TILE) steps, constants. */
 INLINE void NAME(logits_tile)(int outs, int steps, int64_t width, const REAL *weight, const REAL *bias,
                               const REAL *states, REAL *logits, int64_t output_size)
 {
@@ -24,9 +24,11 @@ INLINE void NAME(logits_tile)(int outs, int steps, int64_t width, const REAL *we
             UNROLL for (int t = 0; t < steps; t++) sums[o][t] += w * state[t];
         }
     }
-    UNROLL for (int t = 0; t < steps; t++) {
-        UNROLL for (int o = 0; o < outs; o++)
-            logits[t * output_size + o] = NAME(sum_lanes)(sums[o][t]) + (bias ? bias[o] : 0);
+    UNROLL for (int o = 0; o < outs; o++) {
+        REAL logit[TILE];
+        if (steps == TILE) NAME(sum_lanes_of_four)(sums[o], logit);
+        else logit[0] = NAME(sum_lanes)(sums[o][0]);
+        UNROLL for (int t = 0; t < steps; t++) logits[t * output_size + o] = logit[t] + (bias ? bias[o] : 0);
     }
 }
 

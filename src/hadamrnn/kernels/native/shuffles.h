@@ -55,6 +55,26 @@ INLINE REAL NAME(sum_lanes)(vec v)
     return v[0];
 }
 
+/* The same for each of four vectors at once, to the same bits. */
+INLINE void NAME(sum_lanes_of_four)(const vec *v, REAL *sums)
+{
+#if LANES >= 4
+    vec pair[2];
+    UNROLL for (int i = 0; i < 2; i++)
+        pair[i] = LOW(v[2 * i], v[2 * i + 1], LANES / 2) + HIGH(v[2 * i], v[2 * i + 1], LANES / 2);
+    vec all = LOW(pair[0], pair[1], LANES / 4) + HIGH(pair[0], pair[1], LANES / 4);
+#if LANES >= 16
+    all += SHUFFLE(all, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    all += SHUFFLE(all, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+#elif LANES == 8
+    all += SHUFFLE(all, 1, 0, 3, 2, 5, 4, 7, 6);
+#endif
+    UNROLL for (int i = 0; i < 4; i++) sums[i] = all[i % 2 * (LANES / 2) + i / 2 * (LANES / 4)];
+#else
+    UNROLL for (int i = 0; i < 4; i++) sums[i] = NAME(sum_lanes)(v[i]);
+#endif
+}
+
 #undef TRANSPOSE_STAGE
 #undef HIGH
 #undef LOW
