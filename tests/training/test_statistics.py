@@ -48,3 +48,20 @@ def test_fresh_statistics_are_those_of_all_batches_alike_and_leave_the_exponents
 
     scale(batches[0])  # training goes on, and they follow again
     assert not torch.equal(scale.exponents, exponents)
+
+
+def test_features_that_hardly_ever_move_are_not_blown_up() -> None:
+    """One is constant, one moves in a batch of a thousand: what they add stays within 2^6 medians."""
+    rng = torch.Generator().manual_seed(0)
+    scale = FeatureScale(8).train()
+    for batch in range(900):
+        features = torch.randn(16, 8, generator=rng)
+        features[:, 6] = 40.0
+        features[:, 7] = features[:, 7] * (batch == 500)
+        scale(features)
+
+    shifts = scale.eval().step(torch.ones(8) + scale.running_mean) - scale.step(scale.running_mean)
+
+    assert scale.exponents[6] >= -3  # a part in 256 of the constant is rounding
+    torch.testing.assert_close(shifts[:6], torch.ones(6))
+    assert float(shifts[7]) == 2.0**6

@@ -22,6 +22,10 @@ EPSILON = 1e-5
 MOMENTUM = 0.1
 # An exponent follows a feature that has moved by more than this, in powers of two: it does not flicker.
 HYSTERESIS = 0.75
+# A spread below this share of the mean is rounding. And a feature that hardly ever moves must not drown the
+# others when it does: its exponent is at most this far below the median.
+LEAST_SPREAD = 1 / 256
+DEEPEST = 6
 
 
 class RunningMoments(nn.Module):
@@ -137,11 +141,12 @@ class FeatureScale(RunningMoments):
 
     @torch.no_grad()
     def _follow(self) -> None:
-        """Move the exponents that are off by more than `HYSTERESIS`; constant features get the largest."""
-        spread = self.running_var.sqrt()
+        """Move the exponents that are off by more than `HYSTERESIS`."""
+        spread = torch.maximum(self.running_var.sqrt(), self.running_mean.abs() * LEAST_SPREAD)
         alive = spread > 0
         wanted = torch.where(alive, spread, torch.ones_like(spread)).log2()
-        wanted = torch.where(alive, wanted, wanted[alive].max() if bool(alive.any()) else wanted)
+        median = wanted[alive].median() if bool(alive.any()) else wanted.new_zeros(())
+        wanted = torch.where(alive, wanted, median).clamp(min=median - DEEPEST)
         off = ((wanted - self.exponents).abs() > HYSTERESIS) | ~self.exponents.any()
         exponents = torch.where(off, wanted.round(), self.exponents)
         self.exponents.copy_(exponents.clamp(min=float(exponents.max()) - (2**EXPONENT_BITS - 1)))
