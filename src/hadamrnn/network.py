@@ -25,8 +25,9 @@ INPUT_KINDS = ("dense", "one_hot", "embedded")
 READOUTS = ("last", "mean", "positive", "max")
 COUNTED = ("mean", "positive")  # the read-outs that thresholds multiply
 
-# Fields that the paper's network leaves at their defaults, and that no baseline has.
+# Fields that the paper's network leaves at their defaults, and all that no baseline has.
 BEYOND_PAPER = ("leak", "readouts", "thresholds", "layer_sizes", "normalize", "skip", "stride")
+HADAMARD_ONLY = ("num_blocks", "switches", "input_bias", *BEYOND_PAPER)
 
 MAX_SIZE = 1 << 15  # of hidden, input and output
 MAX_LAYERS = 64
@@ -97,6 +98,12 @@ class Network:
             raise InputError(f"model must be the name of a kind of network, got {short(self.model)}.")
         if self.is_hadamard:
             check_weight_bits(self.weight_bits)
+        for name in () if self.is_hadamard else HADAMARD_ONLY:
+            default, value = getattr(Network, name), getattr(self, name)
+            if value != default:
+                raise InputError(
+                    f"{self.model} networks have no {name}: it must be {default}, got {short(value)}."
+                )
         if self.activation_bits is not None:
             check_int("activation_bits", self.activation_bits, 2, 32)
         if not isinstance(self.dropout, (int, float)) or not 0 <= self.dropout <= 1:

@@ -58,6 +58,8 @@ def test_cost_prints_the_papers_size_and_both_counts(capsys: pytest.CaptureFixtu
         ([], "required: COMMAND"),
         (["fly"], "invalid choice: 'fly'"),
         (["cost"], "required: --hidden-size"),
+        ([*COST, "--model", "lstm", "--num-blocks", "2"], "lstm networks have no num_blocks: it must be 1"),
+        ([*COST, "--model", "gru", "--skip"], "gru networks have no skip: it must be False, got True"),
         ([*COST, "--num-blocks", "3"], "num_blocks must divide hidden_size, got 3 for hidden_size 512"),
         ([*COST, "--weight-bits", "four"], 'weight_bits must be None, "ternary" or an integer from 2 to 16'),
         ([*COST, "--weight-bits", "1"], "weight_bits must be"),

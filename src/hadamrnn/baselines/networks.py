@@ -19,24 +19,20 @@ from hadamrnn.baselines.ornn import ORNN
 from hadamrnn.baselines.qornn import QORNN
 from hadamrnn.baselines.quantized_lstm import QuantizedLSTM
 from hadamrnn.errors import InputError, check_name, short
-from hadamrnn.network import BEYOND_PAPER, HADAMRNN, Network, network_values
+from hadamrnn.network import HADAMRNN, Network, network_values
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.model import SequenceModel, assemble, hadamard_layer
 from hadamrnn.nn.storage import read_model
 from hadamrnn.settings import coerce, field_types
 
 STACKING = ("num_layers", "bidirectional", "dropout")
-# Settings that not every kind has, with the value that means "not set".
+# Settings that some kinds but not every one have, with the value that means "not set".
 NEUTRAL = {
     "num_layers": 1,
     "bidirectional": False,
     "dropout": 0.0,
-    "num_blocks": 1,
     "weight_bits": None,
     "recurrence": "linear",
-    "switches": "rows",
-    "input_bias": True,
-    **{name: getattr(Network, name) for name in BEYOND_PAPER},
 }
 
 

@@ -156,7 +156,7 @@ PRESETS: dict[str, dict[str, Values]] = {
     },
     "best": {
         "*": {"decay": "cosine", "learning_rate": 1e-3, **HELD},
-        "copy": {**COPY, "steps": 5000, "evaluate_every": 500},
+        "copy": {**COPY, "steps": 10_000, "evaluate_every": 500},
         "smnist": BEST_MNIST,
         "pmnist": BEST_MNIST,
         "imdb": {**BEST_IMDB, "hidden_size": 512},
