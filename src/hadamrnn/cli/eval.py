@@ -117,7 +117,9 @@ def _split(args: EvalOptions, folder: RunFolder, model: SequenceModel) -> tuple[
 
     if args.file is None:
         splits = load_splits(folder, args.data_dir)
-        return args.split, getattr(splits, args.split), splits.note
+        split: Split = getattr(splits, args.split)
+        by_group = "" if split.groups is None else "the right group of classes counts"
+        return args.split, split, "; ".join(filter(None, [splits.note, by_group]))
     arrays = read_arrays(args.file, folder, labelled=True)
     layout = args.layout or folder.config.task_options.get("layout")
     split = prepare_arrays(arrays, model, folder.facts, args.file, layout)
