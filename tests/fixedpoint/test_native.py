@@ -11,6 +11,7 @@ from hadamrnn.fixedpoint import Engine, IntegerModel
 from hadamrnn.fixedpoint import engine as engine_module
 from hadamrnn.fixedpoint import native as native_module
 from hadamrnn.fixedpoint.drawn import draw_integers
+from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.kernels.library import Library, load_library
 from hadamrnn.network import Network
 from tests.family_models import family_codes, family_model
@@ -132,6 +133,24 @@ def test_the_papers_networks_run_in_floats_and_those_that_do_not_fit_do_not() ->
     for bits, hidden in ((16, 512), (12, 1 << 15)):
         network = Network(1, hidden, 10, activation_bits=bits)
         assert not native_module.fits_floats(draw_integers(network, rng))
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_codes_of_every_type_saturate(isa: str, kind: str) -> None:
+    model = draw_integers(Network(2, 16, 3, activation_bits=12), np.random.default_rng(5))
+    low, high = signed_range(model.input_bits)
+    limits = np.iinfo(kind)
+    codes = np.array([[[limits.min, limits.max], [3, 100]]], kind)
+    inside = np.array([[[max(limits.min, low), min(limits.max, high)], [3, 100]]])
+    expected = Engine(model, native=False).run(inside, threads=1).logits
+
+    for native in (True, False):
+        assert np.array_equal(Engine(model, native=native).run(codes, threads=1).logits, expected)
+    engine = Engine(model)
+    state = engine.init()
+    for step in codes[0]:
+        engine.step(state, step)
+    assert np.array_equal(engine.read(state), expected)
 
 
 def test_without_the_native_library_the_engine_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ class Engine:
                 f"One step of {streams} streams has shape {(streams, *self._input_shape)}, got {array.shape}."
             )
         self._check_longest(state.steps - state.pooled_from + 1)
-        inputs = self._input_codes(self._checked(array))
+        inputs = self._input_codes(self._saturated(self._checked(array)))
         self._advance(state, inputs, self._layers[0].drive(inputs))
 
     def read(self, state: State) -> Int32:
@@ -157,7 +157,7 @@ class Engine:
         workers = threads or os.cpu_count() or 1
         if self._native is not None:
             return BatchResult(*self._native.run(inputs, ends, workers))
-        return self._run(inputs, ends, workers)
+        return self._run(self._saturated(inputs), ends, workers)
 
     def _run(self, inputs: NDArray[Any], ends: NDArray[np.int64], workers: int) -> BatchResult:
         """Run checked rows `(batch, time, ...)` from zero states, each to its end."""
@@ -249,20 +249,25 @@ class Engine:
         return (self.model.input_size,) if self.model.input_kind == "dense" else ()
 
     def _checked(self, codes: NDArray[Any]) -> NDArray[Any]:
-        """Return `codes` if they are integers of the model's shape, else raise; dense codes saturate."""
+        """Return `codes` if they are integers of the model's shape, else raise; dense codes as int32."""
         if codes.dtype.kind not in "iu":
             raise InputError(f"Inputs must be integer codes, got {codes.dtype}. See fixedpoint.encoding.")
         if self._input_shape and codes.shape[-1] != self.model.input_size:
             raise InputError(f"This model reads {self.model.input_size} channels, got {codes.shape[-1]}.")
         if self.model.input_kind == "dense":
-            low, high = signed_range(self.model.input_bits)
-            if codes.size and (codes.min() < low or codes.max() > high):
-                codes = np.clip(codes, low, high)
-            return np.asarray(codes, np.int32)
+            return np.asarray(
+                codes if np.can_cast(codes.dtype, np.int32) else self._saturated(codes), np.int32
+            )
         high = self.model.vocabulary_size - 1
         if codes.size and (codes.min() < 0 or codes.max() > high):
             raise InputError(f"Token ids must lie in 0..{high}, got {codes.min()}..{codes.max()}.")
         return codes
+
+    def _saturated(self, codes: NDArray[Any]) -> NDArray[Any]:
+        """Return dense codes clipped to their bits, and ids as they are."""
+        if self.model.input_kind != "dense":
+            return codes
+        return np.asarray(np.clip(codes, *signed_range(self.model.input_bits)))
 
     def _check_longest(self, steps: int) -> None:
         if self.model.longest and steps > self.model.longest:

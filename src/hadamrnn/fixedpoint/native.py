@@ -50,7 +50,10 @@ class NativeNetwork:
         self._args = self._model_args()
 
     def run(self, inputs: NDArray[Any], lengths: NDArray[np.int64], threads: int) -> tuple[Int32, int]:
-        """Return logits and clipped entries of checked rows `(batch, time, ...)`, each run to its length."""
+        """Return logits and clipped entries of checked rows `(batch, time, ...)`, each run to its length.
+
+        Codes are int32, and saturate.
+        """
         batch, time = inputs.shape[:2]
         table = None
         if self._model.input_kind != "dense":
@@ -91,7 +94,7 @@ class NativeNetwork:
         arrays = self._results(*inputs.shape[:2])
         arrays["lengths"] = np.ascontiguousarray(lengths)
         if table is None:
-            arrays["x"] = np.ascontiguousarray(inputs, np.int16)
+            arrays["x"] = np.ascontiguousarray(inputs, np.int32)
         else:
             arrays["ids"], arrays["table"] = np.ascontiguousarray(inputs, np.int32), table
         args = IntegerArgs.from_buffer_copy(self._args)
@@ -144,6 +147,7 @@ class NativeNetwork:
             stride=model.network.stride,
             num_thresholds=len(model.threshold_rows),
             output_size=model.output_size,
+            input_bits=model.input_bits if model.input_kind == "dense" else 16,
             layers=ctypes.addressof(self._layers),
             thresholds=self._keep(model.threshold_rows, np.int16),
         )

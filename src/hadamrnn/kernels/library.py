@@ -22,7 +22,7 @@ from typing import Any
 from hadamrnn.errors import InputError
 
 LIBRARY_NAME = "hadamrnn_kernels.so"
-ABI_VERSION = 8
+ABI_VERSION = 9
 
 INPUT_DENSE, INPUT_TOKENS, INPUT_ROWS = range(3)
 STATUS_NO_MEMORY = 1
@@ -113,7 +113,7 @@ class IntegerArgs(ctypes.Structure):
     """`IntegerArgs` of native/hadamrnn.h."""
 
     _fields_ = (
-        *_fields(ctypes.c_int64, "batch time num_layers stride num_thresholds output_size"),
+        *_fields(ctypes.c_int64, "batch time num_layers stride num_thresholds output_size input_bits"),
         *_fields(ctypes.c_void_p, "layers x ids table lengths thresholds last mean positive max"),
         *_fields(ctypes.c_void_p, "logits output_weight output_bias feature_shift"),
         *_fields(ctypes.c_int64, "feature_rate feature_bits"),

@@ -129,8 +129,9 @@ typedef struct {
 typedef struct {
     int64_t batch, time, num_layers, stride;
     int64_t num_thresholds, output_size;
+    int64_t input_bits;          /* of codes, which saturate to them: at most 16 */
     const IntegerLayerArgs *layers;
-    const int16_t *x;            /* codes (batch, time, seen), NULL: ids */
+    const int32_t *x;            /* codes (batch, time, seen), NULL: ids */
     const int32_t *ids;          /* (batch, time), rows of `table` */
     const void *table;           /* what an id adds to the accumulators (ids, hidden), WIDE, bias included */
     const int64_t *lengths;      /* (batch,), each 0..time */

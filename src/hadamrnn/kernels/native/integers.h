@@ -6,6 +6,9 @@
 #include "lanes.h"
 #include "integer_layer.h"
 
+#undef MOST_AHEAD
+#define MOST_AHEAD 64 /* vectors of codes: a few kilobytes of the first-level cache */
+
 typedef struct {
     int64_t first, rows;       /* the first row, how many there are */
     int64_t shortest, longest; /* of their lengths */
@@ -13,6 +16,8 @@ typedef struct {
     narrow present;            /* lanes that hold a row */
     int64_t clipped;
     NAME(Layer) *layers;
+    int64_t ahead;             /* steps whose codes are read at once */
+    int16_t *codes;            /* (ahead, seen, ROWS) */
     int16_t *max;              /* (hidden, ROWS) */
     int32_t *mean, *positive;  /* (num_thresholds, hidden, ROWS), lanes as in a pair */
     WIDE *features;            /* (hidden, ROWS): what V sees after a step */
@@ -30,7 +35,7 @@ static void *NAME(reserve)(char *memory, int64_t *used, int64_t bytes)
 static int64_t NAME(lay_out)(const IntegerArgs *args, NAME(IntegerTile) *tile, char *memory)
 {
     const int64_t narrow_bytes = ROWS * (int64_t)sizeof(int16_t), wide_bytes = ROWS * (int64_t)sizeof(WIDE);
-    int64_t used = 0, hidden = args->layers[args->num_layers - 1].hidden, sums = args->num_thresholds * hidden;
+    int64_t used = 0, seen = args->layers->seen, hidden = args->layers[args->num_layers - 1].hidden, sums = args->num_thresholds * hidden;
     tile->layers = NAME(reserve)(memory, &used, args->num_layers * (int64_t)sizeof(NAME(Layer)));
     for (int64_t l = 0; l < args->num_layers; l++) {
         const IntegerLayerArgs *own = args->layers + l;
@@ -62,6 +67,8 @@ static int64_t NAME(lay_out)(const IntegerArgs *args, NAME(IntegerTile) *tile, c
         }
         if (memory) tile->layers[l] = layer;
     }
+    tile->ahead = seen > MOST_AHEAD ? 1 : MOST_AHEAD / seen;
+    tile->codes = NAME(reserve)(memory, &used, args->ids ? 0 : tile->ahead * seen * narrow_bytes);
     tile->max = NAME(reserve)(memory, &used, args->max ? hidden * narrow_bytes : 0);
     tile->mean = NAME(reserve)(memory, &used, args->mean ? sums * ROWS * (int64_t)sizeof(int32_t) : 0);
     tile->positive = NAME(reserve)(memory, &used, args->positive ? sums * ROWS * (int64_t)sizeof(int32_t) : 0);
@@ -113,19 +120,31 @@ static int NAME(prepare_tile)(const IntegerArgs *args, int64_t index, NAME(Integ
     return STATUS_OK;
 }
 
-/* What the lowest layer reads at step t: codes, or what an id adds to the accumulators. */
-static void NAME(read_inputs)(const IntegerArgs *args, const NAME(IntegerTile) *tile, int64_t t)
+/* What the ids of step t add to the accumulators of the lowest layer. */
+static void NAME(read_ids)(const IntegerArgs *args, const NAME(IntegerTile) *tile, int64_t t)
 {
-    const NAME(Layer) *layer = tile->layers;
-    int64_t seen = layer->args->seen, hidden = layer->args->hidden;
+    int64_t hidden = tile->layers->args->hidden;
     for (int64_t row = 0; row < tile->rows; row++) {
-        int64_t place = (tile->first + row) * args->time + t;
-        if (args->ids) {
-            const WIDE *drive = (const WIDE *)args->table + args->ids[place] * hidden;
-            WIDE *lane = layer->x + WIDE_LANE(row);
-            for (int64_t i = 0; i < hidden; i++) lane[i * ROWS] = drive[i];
-        } else {
-            for (int64_t c = 0; c < seen; c++) layer->codes[c * ROWS + row] = args->x[place * seen + c];
+        int64_t id = args->ids[(tile->first + row) * args->time + t];
+        const WIDE *drive = (const WIDE *)args->table + id * hidden;
+        WIDE *lane = tile->layers->x + WIDE_LANE(row);
+        for (int64_t i = 0; i < hidden; i++) lane[i * ROWS] = drive[i];
+    }
+}
+
+/* The codes that the lowest layer reads at step t. A row's codes lie side by side: some steps are read at once. */
+static void NAME(read_codes)(const IntegerArgs *args, NAME(IntegerTile) *tile, int64_t t)
+{
+    int64_t seen = tile->layers->args->seen, step = t % tile->ahead;
+    int32_t high = (1 << (args->input_bits - 1)) - 1, low = ~high;
+    tile->layers->codes = tile->codes + step * seen * ROWS;
+    if (step) return;
+    int64_t steps = tile->longest - t < tile->ahead ? tile->longest - t : tile->ahead;
+    for (int64_t row = 0; row < tile->rows; row++) {
+        const int32_t *x = args->x + ((tile->first + row) * args->time + t) * seen;
+        for (int64_t k = 0; k < steps * seen; k++) {
+            int32_t code = x[k] < low ? low : x[k];
+            tile->codes[k * ROWS + row] = (int16_t)(code > high ? high : code);
         }
     }
 }
@@ -240,15 +259,18 @@ static int64_t NAME(total)(narrow counts)
 static void NAME(network_step)(const IntegerArgs *args, NAME(IntegerTile) *tile, int64_t t)
 {
     NAME(Turn) turn = {.alive = tile->present, .all = t < tile->shortest};
-    for (int64_t row = 0; row < tile->rows; row++) turn.alive[row] = t < tile->length[row] ? -1 : 0;
-    NAME(read_inputs)(args, tile, t);
+    for (int64_t row = 0; !turn.all && row < tile->rows; row++) turn.alive[row] = t < tile->length[row] ? -1 : 0;
+    if (args->ids)
+        NAME(read_ids)(args, tile, t);
+    else
+        NAME(read_codes)(args, tile, t);
     int64_t steps = t; /* that the layer has made */
     for (int64_t l = 0; l < args->num_layers; l++) {
         NAME(Layer) *layer = tile->layers + l;
         if (layer->reads >= 0) NAME(widen_codes)(layer);
         turn.clips = (narrow){0};
         NAME(layer_step)(layer, &turn);
-        tile->clipped += NAME(total)(turn.clips & turn.alive);
+        if (any_bit(turn.clips)) tile->clipped += NAME(total)(turn.clips & turn.alive);
         if (l == args->num_layers - 1) break;
         NAME(give_output)(layer, steps % args->stride == 0, tile->layers[l + 1].codes);
         if ((steps + 1) % args->stride) return;
