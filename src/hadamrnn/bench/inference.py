@@ -8,8 +8,9 @@
     torch              the layer's own fast forms
     plain              torch, a loop over time with the dense recurrent matrix: ratio 1
 
-All but that run on one thread, in turns; times of the processor (on all cores: of the clock) are medians of
-several rounds. Slow engines read the first rows of the batch. Start at `run_inference`.
+All but that run on one thread, in turns. Times are those of the processor in that thread: idle ones may spin
+beside it. On all cores they are those of the clock. Medians of several rounds count, and slow engines read
+the first rows of the batch. Start at `run_inference`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from statistics import median
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from hadamrnn.baselines.networks import build_model
 from hadamrnn.bench.inference_limit import least_seconds
@@ -117,7 +119,7 @@ def run_inference(names: list[str], rounds: int = 3) -> tuple[list[InferenceRow]
     left_out: set[str] = set()
     try:
         for name in names:
-            with ExitStack() as stack:
+            with ExitStack() as stack, threadpool_limits(1):
                 rows += _run_shape(SHAPES[name], rounds, left_out, stack)
     finally:
         torch.set_num_threads(threads)
@@ -126,11 +128,11 @@ def run_inference(names: list[str], rounds: int = 3) -> tuple[list[InferenceRow]
 
 @dataclass(frozen=True)
 class _Timed:
-    """What one engine does, with how many rows, and the clock that tells how long: threads add up in some."""
+    """What one engine does, with how many rows, and the clock that tells how long."""
 
     work: Work
     rows: int
-    clock: Callable[[], float] = time.process_time
+    clock: Callable[[], float] = time.thread_time
 
 
 def _run_shape(case: InferenceWork, rounds: int, left_out: set[str], stack: ExitStack) -> list[InferenceRow]:
@@ -315,6 +317,10 @@ def _onnx_works(case: InferenceWork, model: IntegerModel, codes: Codes, folder: 
 
 
 def _seconds(engine: _Timed) -> float:
-    start = engine.clock()
-    engine.work()
-    return engine.clock() - start
+    """Return the time of one run, or the mean of several: a coarse clock must move."""
+    count, start, elapsed = 0, engine.clock(), 0.0
+    while not elapsed:
+        engine.work()
+        count += 1
+        elapsed = engine.clock() - start
+    return elapsed / count
