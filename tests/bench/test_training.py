@@ -49,7 +49,7 @@ def test_the_command_reports_a_ratio(
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert row["shape"] == "mnist"
     assert row["ratio"] == pytest.approx(row["plain_ms"] / row["engine_ms"])
-    assert row["loop_share"] < 1 and row["loop_ms"] > 0
+    assert row["loop_share"] <= 1 and row["loop_ms"] > 0  # 1 where the clock is too coarse for the engine
 
 
 @pytest.mark.slow
