@@ -20,6 +20,13 @@ def check_int(name: str, value: object, low: int, high: int, alternative: str = 
         raise InputError(f"{name} must be an int in {rule}, got {short(value)}.")
 
 
+def check_unset(owner: str, name: str, value: object, neutral: object) -> None:
+    """Refuse a setting that `owner` does not have, unless it has the value that means "not set"."""
+    if value != neutral:
+        shown = "none" if neutral is None else neutral
+        raise InputError(f"{owner} have no {name}: it must be {shown}, got {short(value)}.")
+
+
 def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
     """Raise unless `value` is one of `choices`, type included (1 is not True)."""
     if not any(type(value) is type(choice) and value == choice for choice in choices):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hadamrnn.bits import check_weight_bits
-from hadamrnn.errors import InputError, check_choice, check_int, check_name, short
+from hadamrnn.errors import InputError, check_choice, check_int, check_name, check_unset, short
 from hadamrnn.hadamard.orders import order_factors
 from hadamrnn.settings import option
 
@@ -99,11 +99,7 @@ class Network:
         if self.is_hadamard:
             check_weight_bits(self.weight_bits)
         for name in () if self.is_hadamard else HADAMARD_ONLY:
-            default, value = getattr(Network, name), getattr(self, name)
-            if value != default:
-                raise InputError(
-                    f"{self.model} networks have no {name}: it must be {default}, got {short(value)}."
-                )
+            check_unset(f"{self.model} networks", name, getattr(self, name), getattr(Network, name))
         if self.activation_bits is not None:
             check_int("activation_bits", self.activation_bits, 2, 32)
         if not isinstance(self.dropout, (int, float)) or not 0 <= self.dropout <= 1:

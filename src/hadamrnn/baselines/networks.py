@@ -18,7 +18,7 @@ from hadamrnn.baselines.normalized_lstm import binary_lstm, ternary_lstm
 from hadamrnn.baselines.ornn import ORNN
 from hadamrnn.baselines.qornn import QORNN
 from hadamrnn.baselines.quantized_lstm import QuantizedLSTM
-from hadamrnn.errors import InputError, check_name, short
+from hadamrnn.errors import InputError, check_name, check_unset, short
 from hadamrnn.network import HADAMRNN, Network, network_values
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.model import SequenceModel, assemble, hadamard_layer
@@ -109,9 +109,6 @@ def _shared_settings(network: Network, kind: Kind) -> dict[str, object]:
     """Return the settings that the kind reads; refuse those that it does not."""
     settings = network_values(network)
     for name, neutral in NEUTRAL.items():
-        if name not in kind.reads and settings[name] != neutral:
-            shown = "none" if neutral is None else neutral
-            raise InputError(
-                f"{network.model} networks have no {name}: it must be {shown}, got {settings[name]!r}."
-            )
+        if name not in kind.reads:
+            check_unset(f"{network.model} networks", name, settings[name], neutral)
     return {name: settings[name] for name in kind.reads}

@@ -36,6 +36,7 @@ from threadpoolctl import threadpool_limits
 from hadamrnn.baselines.networks import build_model
 from hadamrnn.bench.inference_limit import least_seconds
 from hadamrnn.bench.inference_rivals import GATES, rival_work
+from hadamrnn.bench.training import milliseconds
 from hadamrnn.errors import InputError, check_name
 from hadamrnn.export.c import source_files
 from hadamrnn.fixedpoint.drawn import draw_model
@@ -145,8 +146,11 @@ def _run_shape(case: InferenceWork, rounds: int, left_out: set[str], stack: Exit
         engines |= _onnx_engines(case, model, codes, folder, left_out)
     for engine in engines.values():
         engine.work()
-    times = [{name: _seconds(engine) for name, engine in engines.items()} for _ in range(rounds)]
-    seconds = {name: median(one[name] for one in times) / engines[name].rows for name in engines}
+    times = [
+        {name: milliseconds(engine.work, clock=engine.clock) for name, engine in engines.items()}
+        for _ in range(rounds)
+    ]
+    seconds = {name: median(one[name] for one in times) / 1e3 / engines[name].rows for name in engines}
     limit = _limit(case, model, folder) if {"native", "c"} <= engines.keys() else None
     return [
         InferenceRow(
@@ -314,13 +318,3 @@ def _onnx_works(case: InferenceWork, model: IntegerModel, codes: Codes, folder: 
         "onnxruntime": work("net_sequence.onnx", x.numpy()),
         "onnxruntime, integer": work("net_integer_sequence.onnx", codes.astype(np.int64)),
     }
-
-
-def _seconds(engine: _Timed) -> float:
-    """Return the time of one run, or the mean of several: a coarse clock must move."""
-    count, start, elapsed = 0, engine.clock(), 0.0
-    while not elapsed:
-        engine.work()
-        count += 1
-        elapsed = engine.clock() - start
-    return elapsed / count

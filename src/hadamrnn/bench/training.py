@@ -140,13 +140,15 @@ def measure_loop(shape: Workload, steps: int, data_dir: str | None) -> LoopTimes
     return time_loop(shape.network, x, target, make_step(shape, "engine", x, target), steps=steps)
 
 
-def milliseconds(step: Step, repeats: int = 1) -> float:
+def milliseconds(
+    step: Callable[[], object], repeats: int = 1, clock: Callable[[], float] = time.perf_counter
+) -> float:
     """Return the mean time of `repeats` steps, or of more until the clock moves: some have coarse ticks."""
-    count, start, elapsed = 0, time.perf_counter(), 0.0
+    count, start, elapsed = 0, clock(), 0.0
     while count < repeats or not elapsed:
         step()
         count += 1
-        elapsed = time.perf_counter() - start
+        elapsed = clock() - start
     return elapsed * 1e3 / count
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from hadamrnn.errors import check_name
-from hadamrnn.network import BEYOND_PAPER, Network
+from hadamrnn.network import HADAMARD_ONLY, Network
 
 DEFAULT_PRESET = "quick"
 
@@ -222,11 +222,8 @@ def bits_values(preset: str, weight_bits: object) -> Values:
 BASELINE: Values = {
     "hidden_size": 128,
     "num_layers": 1,
-    "num_blocks": 1,
-    "switches": "rows",
+    **{name: getattr(Network, name) for name in HADAMARD_ONLY},
     "negative_signs": None,
-    "input_bias": True,
-    **{name: getattr(Network, name) for name in BEYOND_PAPER},
     "sign_freeze_epoch": None,
     "weight_bits": None,
     "weight_clip": None,

@@ -44,7 +44,7 @@ static int64_t NAME(lay_out)(const IntegerArgs *args, NAME(IntegerTile) *tile, c
         layer.post = NAME(reserve)(memory, &used, own->hidden * (int64_t)sizeof(WIDE));
         layer.state = NAME(reserve)(memory, &used, own->hidden * narrow_bytes);
         layer.work = NAME(reserve)(memory, &used, own->hidden * narrow_bytes);
-        layer.codes = NAME(reserve)(memory, &used, own->seen * narrow_bytes);
+        layer.codes = NAME(reserve)(memory, &used, l ? own->seen * narrow_bytes : 0); /* the lowest: `read_codes` */
         layer.x = NAME(reserve)(memory, &used, reads * wide_bytes);
         layer.segment = own->sylvester >> own->narrow_stages;
         layer.pitch = layer.segment + (own->num_factors > 0); /* a unit more: segments must not share cache sets */
