@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from hadamrnn.data import load_task
+from hadamrnn.data.har import SLOW, STILL
 from hadamrnn.data.mnist import pixel_permutation
 from hadamrnn.data.speech import WORDS
 from hadamrnn.export.page import CopiedWord, DrawingPad, MotionSensor, Stored, live_network, live_part
@@ -29,9 +30,8 @@ EACH, WINDOWS, SENTENCES, CLIPS = 6, 16, 4, 3
 PERSON = 302  # windows of the first person of UCI HAR's test set
 SIDE, LEVELS, BOX, PEN = 28, 255, 17.5, 1.25
 RATE = 50  # readings a second of UCI HAR
-MOTION_NETWORK = "har2-2048-2bit-q16-unbiased"
+MOTION_NETWORK = "har6-64x128-4bit-q8-k1.2.3.4.5.6-mean-max-normalize"
 KEYWORD_NETWORK = "google12-64x128x128-4bit-q8-k1.2.3.4.5.6-mean-max-normalize-s2"
-MOTION = ("standing, walking or downstairs", "sitting, laying or upstairs")
 LEAD = (
     "Networks that ship with the package, at work in this page: the very integers of the exported C. "
     "It needs no server and sends no request."
@@ -44,7 +44,8 @@ SOURCES = (
 
 def draw() -> None:
     """Store the first test digits and clips of each class, and windows of the first test person."""
-    digits, motion, keywords = load_task("smnist"), load_task("har2"), load_task("google12")
+    digits, keywords = load_task("smnist"), load_task("google12")
+    motion = load_task("har6", left_out=None, fine=True)
     assert digits.test.y is not None and motion.test.y is not None and keywords.test.y is not None
     first = [torch.nonzero(digits.test.y == digit)[:EACH, 0] for digit in range(10)]
     chosen = torch.cat(first).sort().values
@@ -135,13 +136,13 @@ def motion() -> Live:
         Stored(arrays["motion"], arrays["motion_labels"]),
         paragraphs=(
             "Windows of 2.56 s of one person with a phone at the waist: nine channels of acceleration and "
-            f"rotation, {RATE} steps a second. The network tells two groups of activities apart.",
+            f"rotation, {RATE} steps a second, and beside them the small movements of those who hardly move, "
+            "enlarged. Two layers tell six activities apart.",
             "A phone can take the recording's place where its browser gives the sensor to the page: wear it "
             "at the waist, as those people did.",
         ),
-        classes=MOTION,
         sensor=MotionSensor(
-            tuple(arrays["motion_offset"].tolist()), tuple(arrays["motion_scale"].tolist()), RATE
+            tuple(arrays["motion_offset"].tolist()), tuple(arrays["motion_scale"].tolist()), STILL, SLOW, RATE
         ),
     )
 
@@ -161,7 +162,6 @@ def keywords() -> Live:
             "from which the filterbanks were computed is not at hand, so no front end here could be shown "
             "to be exact.",
         ),
-        classes=WORDS,
     )
 
 

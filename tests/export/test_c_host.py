@@ -19,6 +19,7 @@ from hadamrnn.fixedpoint.file import VERSION
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.hadamard.orders import hadamard_matrix
+from hadamrnn.models import shipped
 from tests.export.programs import SANITIZED, SANITIZED_QUICKLY, compile_and_run, write_program
 from tests.export.random_models import LARGE_FACTORS, POWERS, random_model
 from tests.family_models import family_model
@@ -76,6 +77,14 @@ def test_optimized_c_is_the_engine_without_a_warning(
     main = write_program(tmp_path, models, packed=[True] * len(models))
 
     assert compile_and_run(compiler, main, flags).endswith("0 bad\n")
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_every_network_that_ships_answers_in_c_as_in_python(compiler: str, tmp_path: Path) -> None:
+    found = [model.load() for model in shipped()]
+    main = write_program(tmp_path, found, packed=[True] * len(found), time=130)
+
+    assert compile_and_run(compiler, main, SANITIZED_QUICKLY[compiler]) == f"{len(found)} models, 0 bad\n"
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

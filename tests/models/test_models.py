@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,10 @@ from hadamrnn import fixedpoint, models
 from hadamrnn.baselines.networks import build_model
 from hadamrnn.cli import main
 from hadamrnn.data import load_task
+from hadamrnn.data.har import ACTIVITIES
+from hadamrnn.data.speech import WORDS
 from hadamrnn.errors import InputError
+from hadamrnn.export.metadata import class_names
 from hadamrnn.network import Network
 from hadamrnn.paper.results import Result, write_result
 from hadamrnn.quantization.calibration import Calibration
@@ -53,19 +57,30 @@ def test_what_ships_loads_and_is_what_its_metadata_says() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif("HADAMRNN_DATA" not in os.environ, reason="HADAMRNN_DATA names the folder of real data")
 @pytest.mark.parametrize(
-    "name",
+    ("name", "options"),
     [
-        "google12-64x128x128-4bit-q8-k1.2.3.4.5.6-mean-max-normalize-s2",
-        "har2-2048-2bit-q16-unbiased",
-        "pmnist-512-4bit",
+        ("google12-64x128x128-4bit-q8-k1.2.3.4.5.6-mean-max-normalize-s2", {}),
+        ("google12-64x64x64-3bit-q8-k1.2.3.4.5.6-mean-max-normalize-skip-s2-unbiased", {}),
+        ("har6-64x128-4bit-q8-k1.2.3.4.5.6-mean-max-normalize", {"left_out": None, "fine": True}),
+        ("pmnist-512-4bit", {}),
     ],
 )
-def test_what_ships_decides_as_its_metadata_says(name: str) -> None:
+def test_what_ships_decides_as_its_metadata_says(name: str, options: dict[str, Any]) -> None:
     """To the last decision over the whole test set: integers do not depend on the machine."""
     model = models.find(name)
-    splits = load_task(model.task)
+    splits = load_task(model.task, **options)
 
     assert evaluate(IntegerNetwork(model.load()), splits.test, "accuracy") == model.test
+
+
+@pytest.mark.parametrize(("task", "classes"), [("har6", ACTIVITIES), ("google12", WORDS)])
+def test_what_reads_a_sensor_takes_its_raw_codes_and_names_its_classes(
+    task: str, classes: tuple[str, ...]
+) -> None:
+    found = [model.load() for model in models.shipped() if model.task == task]
+
+    assert found
+    assert all(tuple(class_names(model)) == classes and "raw_unit" in model.metadata for model in found)
 
 
 def test_its_metadata_comes_from_the_result(folder: Path, result: Result) -> None:

@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from selenium.webdriver import ActionChains, Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from hadamrnn.data.fine import with_fine
+from hadamrnn.data.har import SLOW, STILL
 from hadamrnn.data.mnist import pixel_permutation
 from hadamrnn.data.speech import WORDS
 from hadamrnn.export.page import Stored, export_page
@@ -26,6 +29,7 @@ from tests.pages.browser import DESK, PHONE, faults, open_page
 pytestmark = pytest.mark.pages
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+MOTION = "har6-64x128-4bit-q8-k1.2.3.4.5.6-mean-max-normalize"
 KEYWORDS = "google12-64x128x128-4bit-q8-k1.2.3.4.5.6-mean-max-normalize-s2"
 STROKE = [(-60, -60), (60, -60), (0, 90)]  # a seven, from the middle of the pad
 
@@ -301,7 +305,7 @@ SENSOR = """
 
 
 def test_a_phones_sensor_takes_the_place_of_the_recording(pages: dict[str, Path], browser: Chrome) -> None:
-    model = find("har2-2048-2bit-q16-unbiased").load()
+    model = find(MOTION).load()
     touch = {"features": [{"name": "pointer", "value": "coarse"}]}
     values = np.random.default_rng(0).normal(0, 0.3, (154, 9))
     assert faults(browser, pages["playground"]) == []
@@ -317,11 +321,12 @@ def test_a_phones_sensor_takes_the_place_of_the_recording(pages: dict[str, Path]
 
     offset, scale = browser.execute_script("return [live[3].data.sensor.offset, live[3].data.sensor.scale]")
     factor = 2 ** (model.input_bits - 1) / model.input_scale
-    every = np.floor((values - offset) / scale * factor + 0.5)
-    expected = np.clip(every, -(2 ** (model.input_bits - 1)), 2 ** (model.input_bits - 1) - 1)
-    kept = [t for t in range(154) if t % 6 != 1]  # 50 of 60 readings
+    kept = values[[t for t in range(154) if t % 6 != 1]]  # 50 of 60 readings
+    every = with_fine(torch.from_numpy(kept)[None], STILL, SLOW)[0].numpy()
+    codes_of = np.floor((every - offset) / scale * factor + 0.5)
+    expected = np.clip(codes_of, -(2 ** (model.input_bits - 1)), 2 ** (model.input_bits - 1) - 1)
     assert steps == len(codes) == 128
-    assert codes == expected[kept].tolist()
+    assert codes == expected.tolist()
     assert logits == engine_logits(model, codes)
     assert "The network says: " in part(browser, "answer", "motion").text
 

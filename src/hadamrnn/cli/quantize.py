@@ -14,7 +14,6 @@ from hadamrnn.settings import Count, option
 if TYPE_CHECKING:
     from hadamrnn.fixedpoint import IntegerModel
 
-MAX_NAMES = 3000  # characters of all class names that the file keeps
 # Up to here there is no advice: the paper's networks lose as much at 12 bits.
 BEARABLE_LOSS = 0.003  # of accuracy
 BEARABLE_RATIO, SMALL_CROSS_ENTROPY = 2.0, 3e-7
@@ -81,9 +80,7 @@ def _quantize(args: QuantizeOptions) -> dict[str, Any]:
         figures["integer"] = evaluate(network, split, splits.metric)
         figures["saturations"] = network.saturations
         figures["input_saturations"] = network.input_saturations
-    names = json.dumps(splits.class_names)
-    named = {"class_names": names} if splits.class_names and len(names) <= MAX_NAMES else {}
-    return figures | save(integer, folder.path, {**figures, **named})
+    return figures | save(integer, folder.path, figures)
 
 
 def save(integer: IntegerModel, folder: Path, figures: dict[str, Any]) -> dict[str, Any]:

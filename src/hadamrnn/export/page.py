@@ -91,11 +91,14 @@ class MotionSensor:
 
     Args:
         offset, scale: of each channel; the network reads (value - offset) / scale.
+        still, slow: limits of the channels that follow those nine, as `with_fine` makes them.
         rate: readings a second.
     """
 
     offset: tuple[float, ...]
     scale: tuple[float, ...]
+    still: tuple[float, ...]
+    slow: tuple[float, ...]
     rate: float
 
 

@@ -8,7 +8,9 @@ The test set is never touched here.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -26,26 +28,33 @@ from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.training.evaluate import evaluate, is_better
 
 ROWS_AT_ONCE = 256
+MAX_NAMES = 3000  # characters of all class names that the metadata keeps
 
 
 def quantize(
     model: SequenceModel, splits: Splits, config: QuantizeConfig
 ) -> tuple[IntegerModel, SequenceModel]:
-    """Return the integer network, and the float network it was lowered from (fine-tuned, if asked to)."""
+    """Return the integer network, and the float network it was lowered from (fine-tuned, if asked to).
+
+    The integer network's metadata holds the names of the classes, unless they are very long.
+    """
     raw = raw_inputs(splits, config.raw_unit)
+    names = json.dumps(splits.class_names)
+    named = {"class_names": names} if splits.class_names and len(names) <= MAX_NAMES else {}
 
     def calibrated(network: SequenceModel) -> Calibration:
         batches = calibration_batches(splits, config.calibration_samples)
         return calibrate(network, batches, config.percentile)
 
     def lowered(network: SequenceModel, calibration: Calibration) -> IntegerModel:
-        return lower(
+        integer = lower(
             network,
             calibration,
             activation_bits=config.activation_bits,
             input_bits=config.input_bits,
             raw=raw,
         )
+        return replace(integer, metadata={**integer.metadata, **named})
 
     calibration = calibrated(model)
     if config.finetune is None:

@@ -10,6 +10,13 @@ export function channels({ acceleration, rotationRate, accelerationIncludingGrav
   return [...g(acceleration), ...[alpha, beta, gamma].map((each) => each * RADIANS), ...g(accelerationIncludingGravity)];
 }
 
+/** Return values with the first channels once more, clipped, and their changes since `before`, clipped: `with_fine`. */
+export function withFine(values, before, still, slow) {
+  const clip = (value, limit) => Math.min(Math.max(value, -limit), limit);
+  const changes = slow.map((limit, j) => clip(values[j] - before[j], limit));
+  return [...values, ...still.map((limit, j) => clip(values[j], limit)), ...changes];
+}
+
 /** Whether this looks like a device that moves; a desk's browser knows the event but never sends it. */
 export function hasSensor() {
   return "DeviceMotionEvent" in window && matchMedia("(pointer: coarse)").matches;
@@ -17,15 +24,15 @@ export function hasSensor() {
 
 export class Sensor {
   /** `push(values)` gets each step, standardised as in training; `fail(reason)` is told why there is none. */
-  constructor({ offset, scale, rate }, push, fail) {
-    Object.assign(this, { offset, scale, pause: 1000 / rate, push, fail });
+  constructor({ offset, scale, still, slow, rate }, push, fail) {
+    Object.assign(this, { offset, scale, still, slow, pause: 1000 / rate, push, fail });
     this.listen = (event) => this.take(event);
   }
 
   async start() {
     const asked = await window.DeviceMotionEvent.requestPermission?.().catch(() => "denied");
     if (asked === "denied") return this.fail("The browser does not give the sensor to this page.");
-    this.due = null;
+    Object.assign(this, { due: null, before: null });
     this.timer = setTimeout(() => this.fail("No reading came from a sensor."), 2000);
     return addEventListener("devicemotion", this.listen);
   }
@@ -42,6 +49,9 @@ export class Sensor {
     if (event.timeStamp < this.due) return;
     clearTimeout(this.timer);
     this.due = Math.max(this.due, event.timeStamp - this.pause) + this.pause;
-    this.push(channels(event).map((value, j) => (value - this.offset[j]) / this.scale[j]));
+    const values = channels(event);
+    const all = withFine(values, this.before ?? values, this.still, this.slow);
+    this.before = values;
+    this.push(all.map((value, j) => (value - this.offset[j]) / this.scale[j]));
   }
 }
