@@ -6,8 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from hadamrnn.baselines.factored import FactoredWeight, largest
-from hadamrnn.baselines.fastgrnn import STEPS_AT_ONCE, FastGRNN, Parameters, fast_states, states_loop
+from hadamrnn.baselines.fastgrnn import (
+    STEPS_AT_ONCE,
+    FactoredWeight,
+    FastGRNN,
+    Parameters,
+    fast_states,
+    largest,
+    states_loop,
+)
 from hadamrnn.errors import InputError
 
 

@@ -9,12 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from hadamrnn.baselines.naive_binary import NaiveBinaryRNN
 from hadamrnn.baselines.networks import KINDS
-from hadamrnn.baselines.normalized_lstm import NormalizedLSTM, binary_lstm, glorot_width
-from hadamrnn.baselines.ornn import MAPS, ORNN
-from hadamrnn.baselines.qornn import QORNN
-from hadamrnn.baselines.quantized_lstm import QuantizedLSTM
+from hadamrnn.baselines.orthogonal import MAPS, ORNN, QORNN, NaiveBinaryRNN
+from hadamrnn.baselines.quantized_lstm import NormalizedLSTM, QuantizedLSTM, binary_lstm, glorot_width
 from hadamrnn.data import Splits, load_task
 from hadamrnn.data.splits import Split
 from hadamrnn.nn.model import SequenceModel

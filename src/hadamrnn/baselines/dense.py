@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from hadamrnn.baselines.layer import BaselineLayer, batch_and_time, projected, valid_steps
+from hadamrnn.baselines.layer import BaselineLayer, projected, valid_steps
 from hadamrnn.bits import WeightBits
 from hadamrnn.errors import check_choice
 from hadamrnn.network import RECURRENCES
@@ -157,7 +157,7 @@ class DenseRecurrentLayer(BaselineLayer):
             return super().end_state(x, lengths)
         valid_steps(x, lengths)  # for its checks
         weight = self.recurrent_weight()
-        if isinstance(x, Tensor) and self._kernel_pays(batch_and_time(x)[0]):
+        if isinstance(x, Tensor) and self._kernel_pays(len(x)):
             # b_i is the column of U that belongs to a constant input 1.
             extended = torch.cat([x, torch.ones_like(x[..., :1])], dim=-1)
             columns = torch.cat([self.used_input_weight(), self.input_bias[:, None]], dim=1)

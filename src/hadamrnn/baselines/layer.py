@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.nn.inputs import Tokens, check_ids, project_tokens
+from hadamrnn.nn.inputs import Tokens, batch_and_time, project_tokens
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.packing import check_lengths
 
@@ -60,24 +60,8 @@ def last_of(states: Tensor, lengths: Tensor | None) -> Tensor:
     return torch.where(lengths[:, None] > 0, states.gather(1, index).squeeze(1), 0.0)
 
 
-def batch_and_time(x: Tensor | Tokens) -> tuple[int, int]:
-    rows = x.ids if isinstance(x, Tokens) else x
-    return rows.shape[0], rows.shape[1]
-
-
 def projected(x: Tensor | Tokens, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return z_t = weight x_t + bias for every t, `(batch, time, rows of weight)`."""
     if isinstance(x, Tokens):
         return torch.nn.functional.embedding(*project_tokens(x, weight, bias))
     return torch.nn.functional.linear(x, weight, bias)
-
-
-def dense(x: Tensor | Tokens, input_size: int, dtype: torch.dtype) -> Tensor:
-    """Return the vectors that tokens stand for, `(batch, time, input_size)`."""
-    if not isinstance(x, Tokens):
-        return x
-    if x.embedding is not None:
-        check_ids(x.ids, x.embedding.num_embeddings)
-        return torch.as_tensor(x.embedding(x.ids))
-    check_ids(x.ids, input_size)
-    return torch.nn.functional.one_hot(x.ids, input_size).to(dtype)

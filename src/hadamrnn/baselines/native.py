@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from hadamrnn.baselines.layer import dense, valid_steps
+from hadamrnn.baselines.layer import valid_steps
 from hadamrnn.errors import InputError, check_choice
-from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.inputs import Tokens, token_vectors
 from hadamrnn.nn.interface import RecurrentLayer
+from hadamrnn.nn.packing import run_torch_layer
 
 NONLINEARITIES = ("tanh", "relu")
 
@@ -46,21 +46,11 @@ class NativeLayer(RecurrentLayer):
 
     def _run(self, x: Tensor | Tokens, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return every output and the last layer's states at the end, both directions side by side."""
-        rows = dense(x, self.input_size, next(self.network.parameters()).dtype)
+        rows = token_vectors(x, self.input_size, next(self.network.parameters()).dtype)
         if rows.shape[1] == 0:
             raise InputError("torch's recurrent layers need at least one time step, got none.")
-        if lengths is None:
-            output, h_n = self.network(rows)
-        else:
-            # torch cannot pack empty rows: they run for one step, and the callers blank them.
-            packed = pack_padded_sequence(
-                rows, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
-            )
-            packed_output, h_n = self.network(packed)
-            output, _ = pad_packed_sequence(packed_output, batch_first=True, total_length=rows.shape[1])
-        last = h_n[0] if isinstance(h_n, tuple) else h_n
-        directions = 2 if self.network.bidirectional else 1
-        return torch.as_tensor(output), torch.cat(tuple(last[-directions:]), dim=-1)
+        # torch cannot pack empty rows: they run for one step, and the callers blank them.
+        return run_torch_layer(self.network, rows, None if lengths is None else lengths.clamp(min=1))
 
 
 def lstm(

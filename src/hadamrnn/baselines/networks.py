@@ -12,12 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from hadamrnn.baselines.fastgrnn import FastGRNN
-from hadamrnn.baselines.naive_binary import NaiveBinaryRNN
 from hadamrnn.baselines.native import gru, lstm, rnn
-from hadamrnn.baselines.normalized_lstm import binary_lstm, ternary_lstm
-from hadamrnn.baselines.ornn import ORNN
-from hadamrnn.baselines.qornn import QORNN
-from hadamrnn.baselines.quantized_lstm import QuantizedLSTM
+from hadamrnn.baselines.orthogonal import ORNN, QORNN, NaiveBinaryRNN
+from hadamrnn.baselines.quantized_lstm import QuantizedLSTM, binary_lstm, ternary_lstm
 from hadamrnn.errors import InputError, check_name, check_unset, short
 from hadamrnn.network import HADAMRNN, Network, network_values
 from hadamrnn.nn.interface import RecurrentLayer

@@ -19,6 +19,11 @@ class Tokens:
     embedding: nn.Embedding | None = None
 
 
+def batch_and_time(x: Tensor | Tokens) -> tuple[int, int]:
+    batch, time = (x.ids if isinstance(x, Tokens) else x).shape[:2]
+    return batch, time
+
+
 def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return ids `(batch, time)` and the rows they stand for, `(num_ids, hidden_size)`: z_t = table[id_t].
 
@@ -33,6 +38,17 @@ def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> tuple
         distinct, ids = _distinct(tokens.ids, tokens.embedding.num_embeddings)
         table = tokens.embedding(distinct).to(weight.dtype) @ weight.T
     return ids, (table if bias is None else table + bias)
+
+
+def token_vectors(x: Tensor | Tokens, input_size: int, dtype: torch.dtype) -> Tensor:
+    """Return the vectors that tokens stand for, `(batch, time, input_size)`; dense input as it is."""
+    if not isinstance(x, Tokens):
+        return x
+    if x.embedding is not None:
+        check_ids(x.ids, x.embedding.num_embeddings)
+        return torch.as_tensor(x.embedding(x.ids))
+    check_ids(x.ids, input_size)
+    return nn.functional.one_hot(x.ids, input_size).to(dtype)
 
 
 def check_ids(ids: Tensor, num_ids: int) -> None:

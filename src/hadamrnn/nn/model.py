@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError
 from hadamrnn.network import HADAMRNN, Network, features_per_unit
-from hadamrnn.nn.inputs import Tokens, check_ids
+from hadamrnn.nn.inputs import Tokens, token_vectors
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.linear import QuantizedLinear
 from hadamrnn.nn.loss import target_loss
 from hadamrnn.nn.normalization import FeatureScale, valid_rows
+from hadamrnn.nn.packing import run_torch_layer
 from hadamrnn.nn.rnn import HadamRNN
 
 QUANTILE_ROWS = 4096  # steps that the quantiles of states are taken over, evenly spread
@@ -193,7 +193,7 @@ class SequenceModel(nn.Module):
     def features(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return what V sees: sigma(h_T) or pooled states; of a torch layer every h_t if `every_output`."""
         if not isinstance(self.recurrent, RecurrentLayer):
-            return self._foreign_states(self._dense(x) if self.takes_ids else x, lengths)
+            return self._foreign_states(x, lengths)
         rows = self.layer_input(x)
         if self.readouts != ("last",):
             assert isinstance(self.recurrent, HadamRNN)
@@ -203,26 +203,10 @@ class SequenceModel(nn.Module):
 
     def _foreign_states(self, x: Tensor, lengths: Tensor | None) -> Tensor:
         """Return every output or the last of a torch.nn.RNN, GRU or LSTM."""
-        if lengths is None:
-            output, h_n = self.recurrent(x)
-        else:
-            packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-            packed_output, h_n = self.recurrent(packed)
-            output, _ = pad_packed_sequence(packed_output, batch_first=True, total_length=x.shape[1])
-        if self.every_output:
-            return torch.as_tensor(output)
-        last = h_n[0] if isinstance(h_n, tuple) else h_n
-        directions = self.readout.in_features // last.shape[-1]
-        return torch.cat(tuple(last[-directions:]), dim=-1)
-
-    def _dense(self, ids: Tensor) -> Tensor:
-        """Return the vectors that ids stand for, `(..., input_size)`."""
-        if self.embedding is not None:
-            check_ids(ids, self.embedding.num_embeddings)
-            return torch.as_tensor(self.embedding(ids))
-        input_size = int(torch.as_tensor(self.recurrent.input_size))
-        check_ids(ids, input_size)
-        return nn.functional.one_hot(ids, input_size).to(self.readout.weight.dtype)
+        assert isinstance(self.recurrent, nn.RNNBase)
+        rows = token_vectors(self.layer_input(x), self.recurrent.input_size, self.readout.weight.dtype)
+        output, last = run_torch_layer(self.recurrent, rows, lengths)
+        return output if self.every_output else last
 
     def _check_input(self, x: Tensor) -> None:
         if self.takes_ids:

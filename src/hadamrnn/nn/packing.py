@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from hadamrnn.errors import InputError
@@ -31,6 +31,18 @@ def pack_rows(rows: Tensor, like: PackedSequence) -> PackedSequence:
         lengths[:size] += 1
     packed = pack_padded_sequence(rows, lengths, batch_first=True, enforce_sorted=True)
     return PackedSequence(packed.data, like.batch_sizes, like.sorted_indices, like.unsorted_indices)
+
+
+def run_torch_layer(layer: nn.RNNBase, rows: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return every output of torch's RNN, GRU or LSTM, and the last states, both directions side by side."""
+    if lengths is None:
+        output, h_n = layer(rows)
+    else:
+        packed = pack_padded_sequence(rows, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        packed_output, h_n = layer(packed)
+        output, _ = pad_packed_sequence(packed_output, batch_first=True, total_length=rows.shape[1])
+    last = h_n[0] if isinstance(h_n, tuple) else h_n
+    return output, torch.cat(tuple(last[-2 if layer.bidirectional else -1 :]), dim=-1)
 
 
 def reverse_input(x: Tensor | Tokens, lengths: Tensor | None) -> Tensor | Tokens:

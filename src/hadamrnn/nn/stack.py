@@ -18,7 +18,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.kernels.backend import full_precision
 from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
-from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.inputs import Tokens, batch_and_time
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.normalization import UnitNorm
 from hadamrnn.nn.packing import check_lengths, mean_steps, reverse_input, reverse_rows
@@ -112,7 +112,7 @@ class HadamStack(RecurrentLayer):
     ) -> Tensor:
         if self.num_layers > 1 or self.bidirectional:
             return super().every_readout(x, weight, bias, lengths)
-        check_lengths(lengths, *_batch_and_time(x))
+        check_lengths(lengths, *batch_and_time(x))
         x, weight = self._admit(x), admit("The read-out's weight", weight, self._weight)
         bias = None if bias is None else admit("The read-out's bias", bias, self._weight)
         with full_precision(self._weight):
@@ -136,7 +136,7 @@ class HadamStack(RecurrentLayer):
             kinds: some of last, mean, positive and max; see `hadamrnn.kernels.pooling`.
             thresholds: `(count, output_size)` for mean and positive; None for one row of zeros.
         """
-        check_lengths(lengths, *_batch_and_time(x))
+        check_lengths(lengths, *batch_and_time(x))
         x = self._admit(x)
         with full_precision(self._weight):
             top, _, lengths = self._climb(x, None, lengths)
@@ -168,7 +168,7 @@ class HadamStack(RecurrentLayer):
         self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None, *, every_output: bool
     ) -> tuple[Tensor | None, Tensor]:
         """Run all layers on batch-first input; the last layer keeps its states only if asked to."""
-        batch, time = _batch_and_time(x)
+        batch, time = batch_and_time(x)
         self._check_state(h_0, batch)
         check_lengths(lengths, batch, time)
         x, h_0 = self._admit(x), (None if h_0 is None else admit("h_0", h_0, self._weight))
@@ -267,8 +267,3 @@ class HadamStack(RecurrentLayer):
             raise InputError(
                 f"h_0 must have shape {shape} (unbatched: without the 2nd), got {tuple(h_0.shape)}."
             )
-
-
-def _batch_and_time(x: Tensor | Tokens) -> tuple[int, int]:
-    batch, time = (x.ids if isinstance(x, Tokens) else x).shape[:2]
-    return batch, time

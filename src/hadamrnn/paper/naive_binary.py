@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from hadamrnn.baselines.naive_binary import NaiveBinaryRNN
+from hadamrnn.baselines.orthogonal import NaiveBinaryRNN
 from hadamrnn.data import Splits, load_task
 from hadamrnn.files import write_atomically
 from hadamrnn.nn.model import SequenceModel
