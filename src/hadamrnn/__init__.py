@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hadamrnn.estimators.classifier import HadamRNNClassifier as HadamRNNClassifier
     from hadamrnn.estimators.forecaster import HadamRNNForecaster as HadamRNNForecaster
     from hadamrnn.estimators.regressor import HadamRNNRegressor as HadamRNNRegressor
-    from hadamrnn.export.arduino import export_arduino as export_arduino
+    from hadamrnn.export.c import export_arduino as export_arduino
     from hadamrnn.export.c import export_c as export_c
     from hadamrnn.export.onnx import export_onnx as export_onnx
     from hadamrnn.fixedpoint.cost import fast_step_cost as fast_step_cost
@@ -65,7 +65,7 @@ _HOME = {
     "HadamRNNClassifier": "estimators.classifier",
     "HadamRNNForecaster": "estimators.forecaster",
     "HadamRNNRegressor": "estimators.regressor",
-    "export_arduino": "export.arduino",
+    "export_arduino": "export.c",
     "export_c": "export.c",
     "export_onnx": "export.onnx",
     "Tokens": "nn.inputs",

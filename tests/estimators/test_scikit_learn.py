@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hadamrnn.errors import InputError
 from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor
-from hadamrnn.estimators.fitting import threads
+from hadamrnn.estimators.gradient import threads
 
 Waves = tuple[NDArray[np.float64], NDArray[Any]]
 

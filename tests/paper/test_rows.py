@@ -8,8 +8,8 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.baseline_cost import baseline_step_cost
 from hadamrnn.fixedpoint.cost import paper_step_cost
 from hadamrnn.network import Network
+from hadamrnn.paper.appendix_tables import COMPLEXITY, SCALES, TRAINING_TIMES
 from hadamrnn.paper.main_tables import TABLES, TASKS
-from hadamrnn.paper.printed import COMPLEXITY, SCALES, TRAINING_TIMES
 from hadamrnn.paper.rows import Row, Setup
 from hadamrnn.paper.runner import Job
 from hadamrnn.paper.selection import parse_settings, select, setups

@@ -20,7 +20,6 @@ from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError
 from hadamrnn.locks import acquire, claim
 from hadamrnn.paper import runner
-from hadamrnn.paper.pace import fit_to_budget, shorten
 from hadamrnn.paper.report import build_document
 from hadamrnn.paper.results import (
     CURVE_POINTS,
@@ -31,7 +30,7 @@ from hadamrnn.paper.results import (
     write_result,
 )
 from hadamrnn.paper.rows import setup
-from hadamrnn.paper.runner import Job, Places, run_folder, run_jobs
+from hadamrnn.paper.runner import Job, Places, fit_to_budget, run_folder, run_jobs, shorten
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.training.config import make_config
 from hadamrnn.training.evaluate import evaluate

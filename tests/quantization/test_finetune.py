@@ -14,9 +14,8 @@ from hadamrnn.network import Network
 from hadamrnn.nn.loss import target_loss
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import calibrate
-from hadamrnn.quantization.chain import quantize
+from hadamrnn.quantization.chain import RECIPE, finetune, integer_logits, quantize
 from hadamrnn.quantization.config import QuantizeConfig
-from hadamrnn.quantization.finetune import RECIPE, finetune, integer_logits
 from hadamrnn.quantization.inputs import RawInputs
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.quantization.network import IntegerNetwork

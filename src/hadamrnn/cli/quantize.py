@@ -56,8 +56,7 @@ def quantize_run(args: QuantizeOptions) -> dict[str, Any]:
 
 def _quantize(args: QuantizeOptions) -> dict[str, Any]:
     from hadamrnn.fixedpoint.encoding import input_meaning
-    from hadamrnn.quantization.chain import quantize
-    from hadamrnn.quantization.finetune import RECIPE
+    from hadamrnn.quantization.chain import RECIPE, quantize
     from hadamrnn.quantization.network import IntegerNetwork
     from hadamrnn.training.evaluate import evaluate
     from hadamrnn.training.run import load_run, load_splits

@@ -25,13 +25,11 @@ from hadamrnn.baselines.networks import KINDS, NEUTRAL, build_model
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError, check_choice
 from hadamrnn.estimators.choice import Wanted
-from hadamrnn.estimators.closed_form import fit_closed_form
+from hadamrnn.estimators.closed_form import fit_closed_form, ranges_of
 from hadamrnn.estimators.cost import Cost, network_cost, state_bits
-from hadamrnn.estimators.fitting import threads
 from hadamrnn.estimators.folding import raw_network
 from hadamrnn.estimators.goals import Goal
-from hadamrnn.estimators.gradient import recipe, train
-from hadamrnn.estimators.grid import ranges_of
+from hadamrnn.estimators.gradient import recipe, threads, train
 from hadamrnn.estimators.series import Floats, Scaling, Series, counted_samples, raw_codes, read_series
 from hadamrnn.estimators.stream import KnownSeries, Stream, refit
 from hadamrnn.fixedpoint.encoding import encode_raw
@@ -49,8 +47,29 @@ DEFAULT_BYTES, DEFAULT_OUTPUTS = 4096, 10  # max_bytes up to so many outputs; be
 GRADIENT_UNITS = 256  # hidden_size of a network that gradients train
 
 
+class IntegerForm(BaseEstimator):
+    """An estimator whose network becomes integers, and C."""
+
+    @abstractmethod
+    def quantize(self) -> IntegerModel:
+        """Return the integer network."""
+
+    def to_c(
+        self,
+        out: str | Path,
+        name: str = "hadamrnn",
+        *,
+        model: IntegerModel | None = None,
+        force: bool = False,
+    ) -> Path:
+        """Write C of the integer network, with its own build and test, to the new folder `out`."""
+        from hadamrnn.export.c import export_c
+
+        return export_c(self.quantize() if model is None else model, out, name, force=force)
+
+
 @dataclass(eq=False, repr=False)
-class SeriesEstimator(BaseEstimator):
+class SeriesEstimator(IntegerForm):
     """Everything but the meaning of y; the parameters are documented with `HadamRNNClassifier`."""
 
     hidden_size: int | None = None
@@ -142,19 +161,6 @@ class SeriesEstimator(BaseEstimator):
         )
         metadata = {"estimator": type(self).__name__, **self._output_metadata(integer.logit_scale)}
         return replace(integer, metadata={**integer.metadata, **metadata})
-
-    def to_c(
-        self,
-        out: str | Path,
-        name: str = "hadamrnn",
-        *,
-        model: IntegerModel | None = None,
-        force: bool = False,
-    ) -> Path:
-        """Write C of the integer network, with its own build and test, to the new folder `out`."""
-        from hadamrnn.export.c import export_c
-
-        return export_c(self.quantize() if model is None else model, out, name, force=force)
 
     def to_onnx(
         self,
@@ -268,11 +274,10 @@ class SeriesEstimator(BaseEstimator):
         with Draws(seed):
             network = copy.deepcopy(self.network_).float() if warm else build_model(config)
         with threads(effective_n_jobs(self.n_jobs)):
-            trained = train(self, network, samples, goal, seed)
+            outcome, losses = train(self, network, samples, goal, seed)
         # Answers in float64 do not depend on how samples are batched.
-        self._keep(trained.model.double(), config, scaling, samples)
-        self.n_iter_ = trained.steps
-        self.loss_curve_ = trained.losses
+        self._keep(outcome.model.double(), config, scaling, samples)
+        self.n_iter_, self.loss_curve_ = outcome.step, losses
 
     def _keep(self, network: SequenceModel, config: Network, scaling: Scaling, samples: Split) -> None:
         self.network_ = network

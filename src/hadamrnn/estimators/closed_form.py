@@ -1,7 +1,9 @@
 """The closed-form fit: a random network is chosen, and V solved for and rounded.
 
 Signs, U, b_i and thresholds stay as drawn; V and b_o come from `ridge`, the scale of what V sees from
-`rounding`. The result is an ordinary `SequenceModel`. Start reading at `fit_closed_form`.
+`rounding`. A threshold between two codes of a state would be rounded when the network becomes integers. Its
+feature then moves by the same amount for every series, and many such moves add up in the logits: so they are
+moved to codes first. The result is an ordinary `SequenceModel`. Start reading at `fit_closed_form`.
 """
 
 from __future__ import annotations
@@ -13,16 +15,41 @@ import torch
 
 from hadamrnn.data.splits import Split
 from hadamrnn.estimators.choice import Choice, choose
+from hadamrnn.estimators.cost import state_bits
 from hadamrnn.estimators.features import features_of
 from hadamrnn.estimators.goals import Goal
-from hadamrnn.estimators.grid import snap_thresholds
 from hadamrnn.estimators.ridge import Moments, Solution, solve
 from hadamrnn.estimators.rounding import rounded
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.quantization.calibration import Calibration, calibrate
+from hadamrnn.quantization.chain import ROWS_AT_ONCE
+from hadamrnn.quantization.lowering import can_lower, described, state_step
 
 # Of each standardised feature, when V is rounded: series to come differ from the rows in all directions.
 LEAST_CURVATURE = 0.1
+CALIBRATION_SAMPLES = 10_000
+
+
+def ranges_of(network: SequenceModel, samples: Split) -> Calibration | None:
+    """Return the ranges of states and inputs over `CALIBRATION_SAMPLES` series; None for a baseline."""
+    if not isinstance(network.recurrent, HadamRNN):
+        return None
+    index = torch.arange(0, len(samples), -(-len(samples) // CALIBRATION_SAMPLES))
+    batches = (samples.batch(part) for part in index.split(ROWS_AT_ONCE))
+    return calibrate(network, ((x, lengths) for x, _, lengths in batches))
+
+
+@torch.no_grad()
+def snap_thresholds(model: SequenceModel, samples: Split) -> None:
+    """Move every threshold to the nearest code of a state, in a network that can become integers."""
+    if model.thresholds is None or not can_lower(model):
+        return
+    ranges = ranges_of(model, samples)
+    assert ranges is not None and isinstance(model.recurrent, HadamRNN)
+    step = state_step(model, ranges, state_bits(described(model, model.recurrent)))
+    model.thresholds.copy_((model.thresholds / step).round() * step)
 
 
 @dataclass(frozen=True, eq=False)

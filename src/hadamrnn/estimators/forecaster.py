@@ -10,24 +10,23 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError, check_int
+from hadamrnn.estimators.base import IntegerForm
 from hadamrnn.estimators.closed_form import set_readout
 from hadamrnn.estimators.cost import Cost, network_cost
 from hadamrnn.estimators.features import draw_network, features_of
-from hadamrnn.estimators.fitting import threads
 from hadamrnn.estimators.goals import Values
+from hadamrnn.estimators.gradient import threads
 from hadamrnn.estimators.ridge import PENALTIES, Moments, Rows, Solution, solve, squared_error
 from hadamrnn.estimators.series import Floats
 from hadamrnn.fixedpoint.encoding import encode_raw
@@ -70,7 +69,7 @@ class Trial(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class HadamRNNForecaster(BaseEstimator):
+class HadamRNNForecaster(IntegerForm):
     """A forecaster of series that fits in kilobytes, fitted in closed form.
 
     Parameters
@@ -200,19 +199,6 @@ class HadamRNNForecaster(BaseEstimator):
             raw=RawInputs.standardised([0.0], [1.0], RAW_UNIT),
             metadata={"estimator": type(self).__name__, "lookback": self.lookback, "horizon": self.horizon},
         )
-
-    def to_c(
-        self,
-        out: str | Path,
-        name: str = "hadamrnn",
-        *,
-        model: IntegerModel | None = None,
-        force: bool = False,
-    ) -> Path:
-        """Write C of the integer network, with its own build and test, to the new folder `out`."""
-        from hadamrnn.export.c import export_c
-
-        return export_c(self.quantize() if model is None else model, out, name, force=force)
 
     @property
     def cost_(self) -> Cost:

@@ -3,39 +3,65 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
+from threadpoolctl import threadpool_limits
+from torch import Tensor
 
-from hadamrnn.data.splits import Split, Splits
+from hadamrnn.data.splits import Metric, Split, Splits
 from hadamrnn.errors import InputError
-from hadamrnn.estimators.fitting import Curve, SeriesObjective
 from hadamrnn.estimators.goals import Goal, Labels
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.config import TrainingConfig
-from hadamrnn.training.loop import fit
+from hadamrnn.training.evaluate import Objective, predict_logits
+from hadamrnn.training.loop import Outcome, fit
 from hadamrnn.training.presets import model_values
 from hadamrnn.training.progress import choose_watcher
 
 PASSES, FEWEST_STEPS, MOST_STEPS = 30, 300, 10_000  # of max_steps="auto"
 LOOK_STEPS = 20  # least steps between two looks at the loss; a pass through the data if that is longer
+Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-@dataclass(frozen=True)
-class Trained:
-    """The network, the steps made and the loss of each."""
+class SeriesObjective(Objective):
+    """Minimises `loss`, a mean over samples, and judges weights by the same loss of held-out samples.
 
-    model: SequenceModel
-    steps: int
-    losses: list[float]
+    `losses` are those of all steps.
+    """
+
+    def __init__(self, model: SequenceModel, loss: Loss) -> None:
+        super().__init__(model)
+        self._loss = loss
+        self.losses: list[float] = []
+
+    def loss(self, x: Tensor, target: Tensor, lengths: Tensor | None) -> Tensor:
+        loss = self._loss(self.model(x, lengths), target)
+        self.losses.append(loss.item())
+        return loss
+
+    def score(self, model: SequenceModel, split: Split, metric: Metric) -> float:
+        assert split.y is not None
+        return float(self._loss(predict_logits(model, split), split.y))
 
 
-def train(estimator: Any, network: SequenceModel, samples: Split, goal: Goal, seed: int) -> Trained:
-    """Return the network trained by the parameters of `estimator`.
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Let torch use this many threads when called from this thread; other threads keep their number."""
+    torch.get_num_threads()  # the first call in a thread sets its number, so it must come before
+    with threadpool_limits(count, user_api="openmp"):
+        yield
+
+
+def train(
+    estimator: Any, network: SequenceModel, samples: Split, goal: Goal, seed: int
+) -> tuple[Outcome, list[float]]:
+    """Train a network by the parameters of `estimator`; return the outcome and the loss of each step.
 
     Args:
         network: with the weights to start from; it is changed.
@@ -45,10 +71,12 @@ def train(estimator: Any, network: SequenceModel, samples: Split, goal: Goal, se
     """
     indexed = Split(samples.x, torch.arange(len(samples)), samples.lengths)
     splits = _splits(estimator, indexed, goal, seed)
-    curve = Curve(choose_watcher(quiet=not estimator.verbose))
+    watcher = choose_watcher(quiet=not estimator.verbose)
     objective = SeriesObjective(network, goal.loss)
-    outcome = fit(network, splits, recipe(estimator, len(samples), seed), objective=objective, watcher=curve)
-    return Trained(outcome.model, outcome.step, curve.losses)
+    outcome = fit(
+        network, splits, recipe(estimator, len(samples), seed), objective=objective, watcher=watcher
+    )
+    return outcome, objective.losses
 
 
 def recipe(estimator: Any, samples: int, seed: int) -> TrainingConfig:

@@ -1,7 +1,6 @@
 """Export of an `IntegerModel`: C99, Arduino, JavaScript, ONNX. No torch here (`onnx.py` aside)."""
 
-from hadamrnn.export.arduino import export_arduino
-from hadamrnn.export.c import export_c
+from hadamrnn.export.c import export_arduino, export_c
 from hadamrnn.export.golden import Golden, draw_golden, fit_golden, make_golden
 from hadamrnn.export.js import export_js
 

@@ -8,6 +8,12 @@
     test/             a main that replays golden vectors of the reference engine, bit for bit
     Makefile, README.md, and what makes the folder a library of several build systems (`libraries.py`)
 
+`export_arduino` writes an Arduino library, which PlatformIO takes as well:
+
+    library.properties, library.json    what the two package managers read
+    src/                                NAME.h, NAME.c, NAME_weights.h, NAME_window.h, NAME_window.c
+    examples/NAME/NAME.ino              the self-test over Serial, then a class for every window of readings
+
 `plan.py` decides how the step computes, `layer_code.py` has the expressions of a layer; the templates in
 `runtime/` print both.
 """
@@ -254,3 +260,42 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,
     )
+
+
+def export_arduino(
+    model: IntegerModel,
+    out: Path | str,
+    name: str = "hadamrnn",
+    *,
+    packed: bool = True,
+    golden: Golden | None = None,
+    force: bool = False,
+) -> Path:
+    """Write the library to the new folder `out`; return it. Arguments as those of `export_c`."""
+    check_name(name)
+    files = arduino_files(model, name, packed=packed, golden=golden)
+    return fresh_folder(Path(out), files, force=force)
+
+
+def arduino_files(
+    model: IntegerModel, name: str, *, packed: bool = True, golden: Golden | None = None
+) -> dict[str, str]:
+    """Return the files of the library, path -> text."""
+    golden = golden or draw_golden(model, sequences=2, time=8)
+    summary = summarise(model)
+    shared = {"name": name, "model": model, "summary": summary, "golden": golden}
+    sources = source_files(model, name, packed=packed, summary=summary)
+    tests = selftest_files(model, name, golden)
+    return {
+        **{f"src/{file}": text for file, text in sources.items()},
+        **manager_files(name, summary),
+        "README.md": render("README.md.j2", **shared, plan=make_plan(model), packed=packed, arduino=True),
+        f"examples/{name}/{name}.ino": render(
+            "sketch.ino.j2",
+            **shared,
+            calibrated_length=calibrated_length(model),
+            classes=class_symbols(model),
+        ),
+        f"examples/{name}/test_{name}.h": tests[f"test_{name}.c"],
+        f"examples/{name}/{name}_golden.h": tests[f"{name}_golden.h"],
+    }

@@ -13,7 +13,7 @@ calibrated length it may outgrow its bits: it then saturates, and the state coun
 the steps ends at `longest`. Start a new state then, or use `windows.SlidingWindow`.
 
 `Engine` checks what it is given. It runs batches in the native library (`native.py`), or without one, and on
-request, by the arrays of `step.py` and `readout.py`, which say what is computed: the same bits, more slowly.
+request, by the arrays of `step.py`, which say what is computed: the same bits, more slowly.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.integers import Int32, signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.native import NativeNetwork
-from hadamrnn.fixedpoint.readout import Pools, Readout
-from hadamrnn.fixedpoint.step import LayerStep
+from hadamrnn.fixedpoint.step import LayerStep, Pools, Readout
 from hadamrnn.kernels.library import load_library
 
 # Entries of the states that advance together: as int32 they about fill a core's second-level cache.

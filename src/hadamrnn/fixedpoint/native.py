@@ -19,8 +19,7 @@ from hadamrnn.fixedpoint.integers import Int32
 from hadamrnn.fixedpoint.layer import IntegerLayer
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.overflow import input_product_bounds, readout_bound
-from hadamrnn.fixedpoint.readout import RATE_BITS, Readout
-from hadamrnn.fixedpoint.step import LayerStep
+from hadamrnn.fixedpoint.step import RATE_BITS, LayerStep, Readout
 from hadamrnn.hadamard.orders import factor_matrix, order_factors
 from hadamrnn.kernels.library import IntegerArgs, IntegerLayerArgs, Library
 from hadamrnn.kernels.slices import run_slices_on

@@ -11,9 +11,8 @@ from hadamrnn.kernels.plain import fast_product
 from hadamrnn.kernels.pooling import pooled
 from hadamrnn.kernels.recurrence import Recurrence
 from hadamrnn.network import Network
-from hadamrnn.nn.inputs import Tokens, project_tokens
+from hadamrnn.nn.inputs import Tokens, project_tokens, widen
 from hadamrnn.nn.linear import initialize_projection
-from hadamrnn.nn.precision import widen
 from hadamrnn.nn.recurrence import run
 from hadamrnn.nn.straight_through import quantize, sign
 

@@ -13,7 +13,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 from hadamrnn.kernels.backend import runs_natively
 from hadamrnn.kernels.loss import cross_entropy as native_cross_entropy
 from hadamrnn.kernels.loss import cross_entropy_reference
-from hadamrnn.nn.precision import widen
+from hadamrnn.nn.inputs import widen
 
 
 def target_loss(logits: Tensor, target: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from hadamrnn.bits import EXPONENT_BITS
 from hadamrnn.kernels.norm import counted as counted
 from hadamrnn.kernels.norm import normalized
 from hadamrnn.kernels.norm import valid_rows as valid_rows
-from hadamrnn.nn.precision import widen
+from hadamrnn.nn.inputs import widen
 
 EPSILON = 1e-5
 MOMENTUM = 0.1

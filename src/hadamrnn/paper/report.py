@@ -15,10 +15,10 @@ from hadamrnn.paper.compare import measurements
 from hadamrnn.paper.front import networks_section, standing_section, standings
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.memorization import Memorization, read_memorization
-from hadamrnn.paper.recipe import recipe_section
 from hadamrnn.paper.report_tables import (
     complexity_section,
     others_section,
+    recipe_section,
     scales_section,
     table_section,
     times_section,

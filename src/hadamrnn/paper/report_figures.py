@@ -23,11 +23,11 @@ from hadamrnn.pages.drawing import (
     styled,
     svg,
 )
+from hadamrnn.paper.appendix_tables import SCALES
 from hadamrnn.paper.compare import measurements
 from hadamrnn.paper.front import measured_points, published_points, standings
 from hadamrnn.paper.main_tables import BLOCKS, TASKS
 from hadamrnn.paper.memorization import Memorization
-from hadamrnn.paper.printed import SCALES
 from hadamrnn.paper.results import Result
 
 WIDTH, HEIGHT = 4.4, 3.5

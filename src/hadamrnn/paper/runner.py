@@ -2,28 +2,39 @@
 
 It can be stopped at any time: a killed run continues from its checkpoint, and a finished row is not run
 again. Several processes or machines that share the folders take different rows. Start at `run_jobs`.
+
+A budget of minutes becomes a number of epochs or steps before a run begins: stopping it by the clock would
+cut off its cosine schedule, and nobody could repeat the result. So this machine's pace is measured first; the
+run is then an ordinary one, and its result states its length.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hadamrnn.data import load_task
+import torch
+
+from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError
 from hadamrnn.locks import Claim, claim
 from hadamrnn.paper.measure import measure_run
-from hadamrnn.paper.pace import fit_to_budget
 from hadamrnn.paper.results import Result, result_name, write_result
 from hadamrnn.paper.rows import Setup
 from hadamrnn.training import run as runs
 from hadamrnn.training.config import TrainingConfig, config_values, read_config, resolve_config
+from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.folder import RunFolder
+from hadamrnn.training.models import build
 from hadamrnn.training.run import RunOptions
-from hadamrnn.training.trainer import Diverged
+from hadamrnn.training.schedule import Schedule
+from hadamrnn.training.trainer import Diverged, Trainer
 
+PILOT_SECONDS = 4.0
+PILOT_STEPS = 50
 LENGTH = ("epochs", "steps", "evaluate_every")
 
 
@@ -186,3 +197,47 @@ def show_length(config: TrainingConfig) -> str:
 def _comparable(config: TrainingConfig, budget: float | None) -> dict[str, Any]:
     left_out = () if budget is None else LENGTH
     return {name: value for name, value in config_values(config).items() if name not in left_out}
+
+
+def fit_to_budget(config: TrainingConfig, minutes: float, splits: Splits) -> TrainingConfig:
+    """Return `config`, shortened if it would take longer than `minutes` on this machine."""
+    if not minutes > 0:
+        raise InputError(f"A budget is a positive number of minutes, got {minutes:g}.")
+    step_seconds, validation_seconds = pace(config, splits)
+    return shorten(config, len(splits.train), 60 * minutes, step_seconds, validation_seconds)
+
+
+def shorten(
+    config: TrainingConfig, samples: int, seconds: float, step_seconds: float, validation_seconds: float
+) -> TrainingConfig:
+    """Return `config` with as many whole validation intervals as fit into `seconds`; at least one step.
+
+    >>> config = TrainingConfig(task="digits", epochs=60, batch_size=10)
+    >>> shorten(config, samples=100, seconds=36, step_seconds=0.1, validation_seconds=0.2).epochs
+    30
+    """
+    schedule = Schedule(config, samples)
+    count = int(seconds / (schedule.row_steps * step_seconds + validation_seconds))
+    steps = count * schedule.row_steps
+    if steps >= schedule.total_steps:
+        return config
+    if count == 0:
+        steps = max(1, int((seconds - validation_seconds) / step_seconds))
+    elif config.epochs is not None and schedule.row_steps == schedule.steps_per_epoch:
+        return replace(config, epochs=count)
+    return replace(config, epochs=None, steps=steps)
+
+
+def pace(config: TrainingConfig, splits: Splits) -> tuple[float, float]:
+    """Return the seconds of a step and of a validation."""
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    trainer = Trainer(build(config, splits), splits, config)
+    trainer.step()  # the first step also sets things up
+    began, steps = time.monotonic(), 0
+    while steps < PILOT_STEPS and time.monotonic() - began < PILOT_SECONDS and not trainer.finished:
+        trainer.step()
+        steps += 1
+    trained = time.monotonic()
+    evaluate(trainer.model, splits.validation, splits.metric)
+    return (trained - began) / max(steps, 1), time.monotonic() - trained

@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from hadamrnn.errors import InputError, check_name
+from hadamrnn.paper.appendix_tables import SCALES, TRAINING_TIMES, ScaleRow, TimeRow
 from hadamrnn.paper.main_tables import TABLES
-from hadamrnn.paper.printed import SCALES, TRAINING_TIMES, ScaleRow, TimeRow
 from hadamrnn.paper.rows import Setup
 
 # These use runs of other tables.

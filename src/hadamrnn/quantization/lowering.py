@@ -3,26 +3,51 @@
 The network (W, lambda b_i, lambda U, V / lambda, b_o) has the same outputs for every lambda > 0, layer by
 layer; each layer takes the lambda with which its codes need no multiplication (`layers`). alpha_i reaches the
 largest input, and a little further where max|h| then fills its range. The statistics of normalisation become
-gains and offsets between layers, and shifts and a bias before V (`readout`).
+gains and offsets between layers, and shifts and a bias before V:
+
+    logit = V 2^-e (f - m) + b = V codes + b',       codes ~ 2^-e f / feature_step
+
+with the exponents e and means m of `FeatureScale` (0 without one). A feature f is a value in integers times
+its unit: the step of a state, or 1 for `positive`. In the paper's form the codes are the states themselves.
 Start reading at `lower`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+
+from hadamrnn.bits import EXPONENT_BITS
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.model import IntegerModel, Metadata
-from hadamrnn.network import Network
+from hadamrnn.fixedpoint.integers import MULTIPLIER_BITS, signed_range
+from hadamrnn.fixedpoint.model import MAX_LONGEST, IntegerModel, Metadata
+from hadamrnn.fixedpoint.overflow import LIMIT
+from hadamrnn.fixedpoint.step import RATE_BITS
+from hadamrnn.network import Network, features_per_unit
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import UnitNorm
 from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.nn.straight_through import quantization_codes
 from hadamrnn.quantization.calibration import Calibration, LayerRange, forward_layers
 from hadamrnn.quantization.config import ACTIVATION_BITS
 from hadamrnn.quantization.inputs import Coding, RawInputs, embedding_fields, input_coding, raw_fields
-from hadamrnn.quantization.layers import FloatLayer, LoweredLayer, lower_layer
-from hadamrnn.quantization.readout import lower_readout
+from hadamrnn.quantization.layers import (
+    FloatLayer,
+    Floats,
+    Integers,
+    LoweredLayer,
+    bias_codes,
+    floats_of,
+    integers,
+    lower_layer,
+)
+
+MOST_FEATURE_BITS = 16
+# Features of other data, or read earlier in a sequence, may be larger than those of the calibration.
+HEADROOM = 2.0
 
 
 def lower(
@@ -134,3 +159,92 @@ def _check_weight_bits(model: SequenceModel, recurrent: HadamRNN) -> None:
         raise InputError(
             f'An integer model needs weight_bits 2..8 or "ternary", got {bits}. Train with those.'
         )
+
+
+def lower_readout(
+    model: SequenceModel, network: Network, state_step: float, max_feature: float
+) -> dict[str, Any]:
+    """Return the fields of an `IntegerModel` from the states of the last layer to its logits.
+
+    Args:
+        network: of the integer model: its activation_bits are set.
+        state_step: the value of one code of a state.
+        max_feature: the largest |2^-e f| of the calibration.
+    """
+    assert network.activation_bits is not None and network.weight_bits is not None
+    codes, step = quantization_codes(model.readout.weight.detach(), network.weight_bits)
+    weight, weight_step = integers(codes), float(step)
+    assert model.readout.bias is not None
+    bias = floats_of(model.readout.bias)
+    fields: dict[str, Any] = {"output_weight_int": weight}
+    if network.counts_steps:
+        fields["longest"] = min(MAX_LONGEST, (LIMIT - 1) >> network.activation_bits)
+    if model.thresholds is not None:
+        theta = np.floor(floats_of(model.thresholds) / state_step + 0.5)
+        fields["thresholds_int"] = np.clip(theta, *signed_range(network.activation_bits)).astype(np.int64)
+    if not network.scales_features:
+        return fields | _output_bias(bias, state_step * weight_step, network.activation_bits)
+    exponents, means = _statistics(model)
+    for feature_bits in range(MOST_FEATURE_BITS, 1, -1):
+        largest = HEADROOM * (max_feature or 1.0)
+        scales = _feature_scales(network, exponents, state_step, largest * 2.0 ** (1 - feature_bits))
+        folded = bias - (weight * weight_step) @ (scales.factors * scales.step * means)
+        output = _output_bias(folded, scales.step * weight_step, network.activation_bits)
+        if _largest_logit(weight, feature_bits, output) < LIMIT:
+            return fields | output | scales.fields() | {"feature_bits": feature_bits}
+    raise InputError("A logit must stay below 2^31: V and its bias are too large. Lower weight_bits.")
+
+
+@dataclass(frozen=True)
+class _FeatureScales:
+    step: float  # one code of a feature times 2^-e
+    factors: Floats  # codes per unit of f, as the integers have them, (features,)
+    multipliers: tuple[int, ...]
+    shifts: Integers
+
+    def fields(self) -> dict[str, Any]:
+        return {"feature_multiplier": self.multipliers, "feature_shift": self.shifts}
+
+
+def _feature_scales(network: Network, exponents: Floats, state_step: float, step: float) -> _FeatureScales:
+    """Return multipliers M of each kind and shifts s with M 2^(15 - s) ~ unit 2^-e / step.
+
+    A multiplier has 16 bits, fewer where the shifts of its kind would lie too far from the others'.
+    """
+    counts = [
+        network.hidden_size * features_per_unit((kind,), network.thresholds) for kind in network.readouts
+    ]
+    units = np.array([1.0 if kind == "positive" else state_step for kind in network.readouts])
+    fractions, powers = np.frexp(units / step)
+    shifts = exponents.astype(np.int64) + np.repeat(MULTIPLIER_BITS + RATE_BITS - powers, counts)
+    groups = np.split(shifts, np.cumsum(counts)[:-1])
+    highest = shifts.min() + (1 << EXPONENT_BITS) - 1
+    excess = np.array([max(0, group.max() - highest) for group in groups])
+    multipliers = np.floor(fractions * 2.0 ** (MULTIPLIER_BITS - excess) + 0.5)
+    if multipliers.min() < 1:
+        raise InputError(
+            f"Features of {', '.join(network.readouts)} must be of similar size, their scales differ by "
+            f"2^{int(shifts.max() - shifts.min())}. Train with normalize, or with one kind of read-out."
+        )
+    multipliers = np.minimum(multipliers, (1 << MULTIPLIER_BITS) - 1).astype(np.int64)
+    shifts -= np.repeat(excess, counts)
+    factors = np.repeat(multipliers / units, counts) * np.ldexp(1.0, RATE_BITS - shifts)
+    return _FeatureScales(step, factors, tuple(multipliers.tolist()), shifts)
+
+
+def _statistics(model: SequenceModel) -> tuple[Floats, Floats]:
+    """Return e and m of each feature."""
+    scale = model.feature_scale
+    if scale is None:
+        return np.zeros(model.readout.in_features), np.zeros(model.readout.in_features)
+    return floats_of(scale.exponents), floats_of(scale.running_mean)
+
+
+def _output_bias(bias: Floats, logit_scale: float, activation_bits: int) -> dict[str, Any]:
+    codes, shift = bias_codes(bias, logit_scale, activation_bits)
+    return {"output_bias_int": codes, "output_bias_shift": shift, "logit_scale": logit_scale}
+
+
+def _largest_logit(weight: Integers, feature_bits: int, output: dict[str, Any]) -> int:
+    products = np.abs(weight).sum(axis=1) << feature_bits - 1
+    return int((products + (np.abs(output["output_bias_int"]) << output["output_bias_shift"])).max())

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from hadamrnn.data.splits import Metric, Split
 from hadamrnn.errors import InputError
+from hadamrnn.nn.model import SequenceModel
 
 ROWS_AT_ONCE = 256
 
@@ -102,3 +103,23 @@ def _outputs(model: Predictor, split: Split) -> Iterator[tuple[Tensor, Tensor | 
     finally:
         if module is not None:
             module.train(was_training)
+
+
+class Objective(nn.Module):
+    """The model's own loss, and the task's metric over validation data; subclasses may change both.
+
+    Args:
+        model: the network in training, a submodule so that processes find its parameters.
+    """
+
+    def __init__(self, model: SequenceModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def loss(self, x: Tensor, target: Tensor, lengths: Tensor | None) -> Tensor:
+        """Return the mean loss of a batch."""
+        return self.model.loss(x, target, lengths)
+
+    def score(self, model: SequenceModel, split: Split, metric: Metric) -> float:
+        """Return the metric of `model`: the one in training, or the average of its weights."""
+        return evaluate(model, split, metric)

@@ -14,8 +14,8 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.storage import save_model
 from hadamrnn.training.checkpoint import check_fits, read_checkpoint, write_checkpoint
 from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.evaluate import Objective
 from hadamrnn.training.folder import RunFolder
-from hadamrnn.training.objective import Objective
 from hadamrnn.training.processes import Processes
 from hadamrnn.training.progress import MetricsRow, Watcher
 from hadamrnn.training.trainer import Diverged, Trainer

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.training.objective import Objective
+from hadamrnn.training.evaluate import Objective
 
 AGREE_STEPS = 20  # between two agreements of all processes, each of which costs a round trip
 

@@ -21,8 +21,7 @@ from hadamrnn.training.checkpoint import Counters, adam_tensors, restore_adam
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.disturbance import check_disturbance, disturb
 from hadamrnn.training.draws import Draws
-from hadamrnn.training.evaluate import is_better
-from hadamrnn.training.objective import Objective
+from hadamrnn.training.evaluate import Objective, is_better
 from hadamrnn.training.processes import Processes
 from hadamrnn.training.progress import MetricsRow
 from hadamrnn.training.schedule import Schedule, epoch_order
