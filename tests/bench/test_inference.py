@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 
@@ -12,7 +11,7 @@ import torch
 
 from hadamrnn.bench import inference
 from hadamrnn.bench.edge import NETWORKS, RIVALS, edge_page, measure_rival
-from hadamrnn.cli.bench_inference import add_edge, add_inference
+from hadamrnn.cli import main
 from hadamrnn.errors import InputError
 from hadamrnn.export.targets import TARGETS
 from hadamrnn.fixedpoint.drawn import draw_model
@@ -31,11 +30,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_engine_is_measured_against_the_plain_loop(
     small: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    parser = argparse.ArgumentParser()
-    add_inference(parser.add_subparsers())
-    args = parser.parse_args(["inference", "--json", "--rounds", "1"])
-
-    args.run(args)
+    assert main(["bench", "inference", "--json", "--rounds", "1"]) == 0
 
     figures = json.loads(capsys.readouterr().out)
     measured = {row["engine"] for row in figures["rows"]}
@@ -92,9 +87,6 @@ def test_a_hadamard_step_costs_a_tenth_of_its_rivals_on_a_cortex_m4(rival: str) 
 
 
 def test_the_page_names_what_was_left_out() -> None:
-    parser = argparse.ArgumentParser()
-    add_edge(parser.add_subparsers())
-
     page = edge_page([], [f"{target.name}: no tools" for target in TARGETS])
 
     assert all(target.name in page for target in TARGETS)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from hadamrnn.cli import build_parser, train
-from hadamrnn.cli.arguments import read_options
+from hadamrnn.cli.arguments import read_options, read_settings
 from hadamrnn.cli.reproduce import ReproduceOptions, _jobs
 from hadamrnn.pages.document import Cell, Document, Grid, to_markdown
 from hadamrnn.pages.drawing import Point, front
@@ -164,8 +164,9 @@ def test_a_run_of_no_table_is_repeated_by_train(result: Result) -> None:
     other = replace(result, experiment="digits-512-4bit", config=config)
     words = shlex.split(train_command(other))
     args = build_parser().parse_args(words[1:])
+    options, settings = read_options(args, train.TrainOptions), read_settings(args, train.SETTINGS)
 
-    assert config_values(train.config_of(args)) == config
+    assert config_values(train.config_of(options, settings)) == config
     text = to_markdown(build_document([other], None), "figures")
     assert f"<code>{html.escape(train_command(other))}</code>" in text
 

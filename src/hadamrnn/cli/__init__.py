@@ -1,7 +1,7 @@
 """The command line: `hadamrnn COMMAND ...`.
 
-One file per command in this folder. Each offers `add_parser(subparsers)`, which sets `run` as the
-parser's default, and imports what it needs inside `run`: `--help` stays quick and torch-free.
+One file per command in this folder. Each offers a `Command` called `run`, which imports what it needs when
+it is called: `--help` stays quick and torch-free.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
-        importlib.import_module(f"hadamrnn.cli.{name}").add_parser(subparsers)
+        importlib.import_module(f"hadamrnn.cli.{name}").run.add(subparsers, name)
     return parser
 
 

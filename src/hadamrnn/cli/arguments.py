@@ -1,8 +1,7 @@
 """Options of commands, derived from dataclasses: a field is an option, its type and range are checked.
 
-A command declares a frozen dataclass and calls `add_command`; its `run` gets an instance. Fields from
-`positional` have no dashes; a tuple takes several values; a bool is a switch. A command that also takes the
-settings of a run calls `new_parser`, `add_options` and `add_settings` itself.
+A command is a function `run` under `command` that takes a frozen dataclass. Fields from `positional` have no
+dashes; a tuple takes several values; a bool is a switch.
 """
 
 from __future__ import annotations
@@ -111,20 +110,45 @@ def new_parser(
     return parser
 
 
-def add_command(
-    subparsers: Any,
-    name: str,
-    options: type[T],
-    run: Callable[[T], int | None],
-    *,
-    help: str,
-    description: str,
-    examples: Sequence[str],
-) -> None:
-    """Add the command `name`: it calls `run` with the `options` that the command line gives."""
-    parser = new_parser(subparsers, name, help=help, description=description, examples=examples)
-    add_options(parser, options)
-    parser.set_defaults(run=lambda args: run(read_options(args, options)))
+@dataclass(frozen=True)
+class Command:
+    """A command; see `command`."""
+
+    run: Callable[..., int | None]
+    help: str
+    description: str
+    examples: Sequence[str]
+    settings: Sequence[str] = ()
+    group: str = ""
+
+    @property
+    def options(self) -> type[Any]:
+        return next(iter(field_types(self.run).values()))  # type: ignore[no-any-return]
+
+    def add(self, subparsers: Any, name: str) -> None:
+        """Add the command to a parser's."""
+        parser = new_parser(
+            subparsers, name, help=self.help, description=self.description, examples=self.examples
+        )
+        add_options(parser, self.options)
+        add_settings(parser.add_argument_group(self.group) if self.group else parser, self.settings)
+        parser.set_defaults(run=self._run)
+
+    def _run(self, args: argparse.Namespace) -> int | None:
+        settings = (read_settings(args, self.settings),) if self.settings else ()
+        return self.run(read_options(args, self.options), *settings)
+
+
+def command(**declared: Any) -> Callable[[Callable[..., int | None]], Command]:
+    """Return what makes a command of a function, which takes the dataclass that declares its options.
+
+    Args:
+        help, description, examples: what --help shows.
+        settings: names of a run's settings, which become options as well; the function gets those that were
+            given, as its second argument.
+        group: the heading of the settings.
+    """
+    return lambda run: Command(run, **declared)
 
 
 def add_options(parser: Any, options: type[T]) -> None:

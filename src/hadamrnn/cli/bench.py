@@ -1,50 +1,19 @@
-"""`hadamrnn bench training`: the engine beside the plain loop, in time and memory."""
+"""`hadamrnn bench`: training, inference, devices and estimators, each beside others. Start at `Bench`."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from hadamrnn.cli.arguments import JsonOption, Rounds, add_command, new_parser
-from hadamrnn.cli.bench_estimators import add_estimators
-from hadamrnn.cli.bench_inference import add_edge, add_inference
+from hadamrnn.cli.arguments import JsonOption, Rounds, command, new_parser
 from hadamrnn.network import MAX_SIZE
 from hadamrnn.settings import Range, Threads, option
 
 if TYPE_CHECKING:
     from hadamrnn.bench.training import TrainingRow
-
-
-def add_parser(subparsers: Any) -> None:
-    parser = new_parser(
-        subparsers,
-        "bench",
-        help="measure training, inference, devices or estimators",
-        description="Measure what the library claims, on this machine.",
-        examples=("hadamrnn bench training --shapes mnist copy --json",),
-    )
-    benches = parser.add_subparsers(dest="bench", metavar="WHAT", required=True)
-    add_training(benches)
-    add_inference(benches)
-    add_edge(benches)
-    add_estimators(benches)
-
-
-def add_training(benches: Any) -> None:
-    add_command(
-        benches,
-        "training",
-        TrainingOptions,
-        run,
-        help="forward, backward and Adam, against a dense loop",
-        description="Time a training step of the engine and of the plain dense loop, in turns.",
-        examples=(
-            "hadamrnn bench training --shapes mnist copy --rounds 5 --json",
-            "hadamrnn bench training --model all --hidden-size 128",
-        ),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +33,15 @@ class TrainingOptions(JsonOption):
     out: Path = option(Path("scaling.svg"), "the plot of --scaling (default scaling.svg)")
 
 
-def run(args: TrainingOptions) -> None:
+@command(
+    help="forward, backward and Adam, against a dense loop",
+    description="Time a training step of the engine and of the plain dense loop, in turns.",
+    examples=(
+        "hadamrnn bench training --shapes mnist copy --rounds 5 --json",
+        "hadamrnn bench training --model all --hidden-size 128",
+    ),
+)
+def run_training(args: TrainingOptions) -> None:
     if args.model:
         _run_models(args)
         return
@@ -133,3 +110,117 @@ def _line(row: TrainingRow) -> str:
         f"{100 * row.loop_share:8.1f} % "
         f"{memory[0]} {memory[1]}"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferenceOptions(JsonOption):
+    shapes: tuple[str, ...] = option((), "mnist, mnist5120, har, copy (default: all)")
+    rounds: Rounds = option(3, "the median counts (default 3)")
+
+
+@command(
+    help="sequences per second: C, numpy, onnxruntime, torch",
+    description="Run the same network by everything that can run it here, in turns: on one thread, the "
+    "native engine also on all cores.",
+    examples=("hadamrnn bench inference --shapes mnist --json",),
+)
+def run_inference(args: InferenceOptions) -> None:
+    from hadamrnn.bench import inference
+
+    rows, left_out = inference.run_inference(list(args.shapes or inference.SHAPES), rounds=args.rounds)
+    if args.json:
+        print(json.dumps({"rows": [asdict(row) for row in rows], "left_out": left_out}))
+        return
+    ratios = f"{'x plain':>9}{'x numpy':>9}{'limit':>7}"
+    print(f"{'shape':10}{'engine':24}{'sequences/s':>13}{'ns a step':>11}{ratios}")
+    for row in rows:
+        plain = "-" if row.ratio is None else f"{row.ratio:,.2f}"
+        share = "" if row.limit_share is None else f"{row.limit_share:.0%}"
+        figures = f"{row.sequences_per_second:>13,.1f}{row.nanoseconds_per_step:>11,.0f}{plain:>9}"
+        print(f"{row.shape:10}{row.engine:24}{figures}{row.numpy_ratio:>9.2f}{share:>7}")
+    for line in left_out:
+        print(f"left out: {line}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageOptions(JsonOption):
+    out: Path | None = option(None, "write the page there, not to the terminal")
+
+
+@command(
+    help="flash, RAM and cost of a step on microcontrollers",
+    description="Measure networks on every target whose tools are installed, beside two rivals.",
+    examples=("hadamrnn bench edge --out docs/edge.md",),
+)
+def run_edge(args: PageOptions) -> None:
+    from hadamrnn.bench import edge
+
+    rows, left_out = edge.run_edge()
+    publish(args, rows, left_out, edge.edge_page(rows, left_out))
+
+
+def publish(args: PageOptions, rows: Sequence[Any], left_out: list[str], page: str) -> None:
+    """Write or print what a benchmark found."""
+    from hadamrnn.files import write_atomically
+
+    if args.out is not None:
+        write_atomically(args.out, page.encode())
+    if args.json:
+        print(json.dumps({"rows": [asdict(row) for row in rows], "left_out": left_out}))
+    elif args.out is None:
+        print(page)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatorsOptions(PageOptions):
+    sets: tuple[str, ...] = option(
+        (),
+        "ACSF1, ArrowHead, BasicMotions, GunPoint, ItalyPowerDemand, JapaneseVowels, OSULeaf, PLAID, "
+        "UCI HAR (default: all)",
+    )
+    classifiers: tuple[str, ...] = option(
+        (), "HadamRNN, HadamRNN 16 kB, GRU 32, MiniRocket, logistic regression (default: all)"
+    )
+    seeds: Annotated[int, Range(1, 1000)] = option(5, "fits of each classifier (default 5); one of a GRU")
+    keep: Path | None = option(None, "a file of rows: those in it are not measured again, new ones join it")
+
+
+@command(
+    help="the scikit-learn classifier beside others",
+    description="Fit HadamRNNClassifier, a GRU, MiniRocket and logistic regression to the sets of real "
+    "series that sktime carries.",
+    examples=("hadamrnn bench estimators --seeds 5 --out docs/estimators.md",),
+)
+def run_estimators(args: EstimatorsOptions) -> None:
+    from hadamrnn.bench import estimators
+
+    rows, left_out = estimators.run_estimators(
+        list(args.sets or estimators.SETS), classifiers=args.classifiers, seeds=args.seeds, keep=args.keep
+    )
+    publish(args, rows, left_out, estimators.estimators_page(rows, args.seeds, left_out))
+
+
+class Bench:
+    """The command, whose parts are commands of their own."""
+
+    PARTS: ClassVar = {
+        "training": run_training,
+        "inference": run_inference,
+        "edge": run_edge,
+        "estimators": run_estimators,
+    }
+
+    def add(self, subparsers: Any, name: str) -> None:
+        parser = new_parser(
+            subparsers,
+            name,
+            help="measure training, inference, devices or estimators",
+            description="Measure what the library claims, on this machine.",
+            examples=("hadamrnn bench training --shapes mnist copy --json",),
+        )
+        benches = parser.add_subparsers(dest="bench", metavar="WHAT", required=True)
+        for what, part in self.PARTS.items():
+            part.add(benches, what)
+
+
+run = Bench()

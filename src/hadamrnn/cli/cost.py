@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -12,13 +11,9 @@ from hadamrnn.cli.arguments import (
     MODEL_OPTION_HELP,
     PAIR,
     JsonOption,
-    add_options,
-    add_settings,
-    new_parser,
+    command,
     parse_options,
     positional,
-    read_options,
-    read_settings,
     repeated,
 )
 from hadamrnn.errors import InputError
@@ -40,19 +35,6 @@ EXAMPLES = (
 )
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = new_parser(
-        subparsers,
-        "cost",
-        help="bytes and operations of a network",
-        description="Print what a network costs to store and to run for one time step.",
-        examples=EXAMPLES,
-    )
-    add_options(parser, CostOptions)
-    add_settings(parser, network_options())
-    parser.set_defaults(run=run)
-
-
 @dataclass(frozen=True, kw_only=True)
 class CostOptions(JsonOption):
     """Beside the settings of a network, what its task would say."""
@@ -68,20 +50,19 @@ class CostOptions(JsonOption):
     vocabulary_size: int | None = option(None, "rows of an embedding table, counted apart")
 
 
-def network_options() -> list[str]:
-    """Return the settings of a network that its cost hangs on."""
-    names = [each.name for each in fields(Network)]
-    return [name for name in names if name in OPTIONS and name not in NO_COST]
-
-
-def run(args: argparse.Namespace) -> None:
+@command(
+    help="bytes and operations of a network",
+    description="Print what a network costs to store and to run for one time step.",
+    examples=EXAMPLES,
+    settings=[each.name for each in fields(Network) if each.name in OPTIONS and each.name not in NO_COST],
+)
+def run(options: CostOptions, settings: dict[str, Any]) -> None:
     from hadamrnn.fixedpoint.cost import fast_step_cost, network_size, paper_step_cost
 
-    options = read_options(args, CostOptions)
     if options.run_folder is not None:
         network, file = _network_of_run(options.run_folder)
     else:
-        network, file = _network_of(options, read_settings(args, network_options())), None
+        network, file = _network_of(options, settings), None
     if not network.is_hadamard:
         _print_baseline(network, options.json)
         return

@@ -6,28 +6,14 @@ import json
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from hadamrnn.cli.arguments import JsonOption, add_command
+from hadamrnn.cli.arguments import JsonOption, command
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range, Seed, option
 
 if TYPE_CHECKING:
     from hadamrnn.demo.chain import DemoResult, PageContent
-
-
-def add_parser(subparsers: Any) -> None:
-    add_command(
-        subparsers,
-        "demo",
-        DemoOptions,
-        run,
-        help="handwritten digits from data to C",
-        description="Train a network on scikit-learn's handwritten digits, read pixel by pixel; quantize it, "
-        "export it as C, compile that, read the test digits with it, and check it bit for bit. Ends with a "
-        "table and a page, OUT/demo.html.",
-        examples=("hadamrnn demo --epochs 10 --out demo",),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +24,13 @@ class DemoOptions(JsonOption):
     quiet: bool = option(False, "show no progress")
 
 
+@command(
+    help="handwritten digits from data to C",
+    description="Train a network on scikit-learn's handwritten digits, read pixel by pixel; quantize it, "
+    "export it as C, compile that, read the test digits with it, and check it bit for bit. Ends with a "
+    "table and a page, OUT/demo.html.",
+    examples=("hadamrnn demo --epochs 10 --out demo",),
+)
 def run(args: DemoOptions) -> int:
     from hadamrnn.demo.chain import headline, run_demo, table
     from hadamrnn.training.progress import choose_watcher

@@ -5,26 +5,18 @@ from __future__ import annotations
 import json
 import platform
 from importlib import metadata
-from typing import Any
 
-from hadamrnn.cli.arguments import JsonOption, add_command
+from hadamrnn.cli.arguments import JsonOption, command
 from hadamrnn.errors import InputError
 
 PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn", "onnxruntime")
 
 
-def add_parser(subparsers: Any) -> None:
-    add_command(
-        subparsers,
-        "doctor",
-        JsonOption,
-        run,
-        help="versions, the kernel backend, where data is looked for",
-        description="Print what this installation consists of; put it into a bug report.",
-        examples=("hadamrnn doctor --json",),
-    )
-
-
+@command(
+    help="versions, the kernel backend, where data is looked for",
+    description="Print what this installation consists of; put it into a bug report.",
+    examples=("hadamrnn doctor --json",),
+)
 def run(args: JsonOption) -> None:
     facts = collect()
     if args.json:

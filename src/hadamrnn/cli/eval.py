@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hadamrnn.cli.arguments import DataOptions, JsonOption, add_command, positional, set_threads
+from hadamrnn.cli.arguments import DataOptions, JsonOption, command, positional, set_threads
 from hadamrnn.cli.export import load_quantized
 from hadamrnn.errors import InputError
 from hadamrnn.settings import option
@@ -25,23 +25,6 @@ GLUE_TASKS = ("sst2", "qqp")
 LAYOUT_HELP = "axes of x: time-first (n, time, channels) or channels-first (n, channels, time)"
 
 
-def add_parser(subparsers: Any) -> None:
-    add_command(
-        subparsers,
-        "eval",
-        EvalOptions,
-        run,
-        help="the task's metric of a trained model",
-        description="Print the metric of a run's best model over a split of its task, or over arrays x and y "
-        "or recordings of your own; of a classifier also the confusion matrix and the recall of every class.",
-        examples=(
-            "hadamrnn eval runs/pmnist --split test",
-            "hadamrnn eval runs/mine new.npz --integer",
-            "hadamrnn eval runs/log new.csv --page errors.html",
-        ),
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class EvalOptions(DataOptions, JsonOption):
     run_folder: Path = positional("RUN", "folder that `hadamrnn train` wrote")
@@ -55,6 +38,16 @@ class EvalOptions(DataOptions, JsonOption):
     page: Path | None = option(None, "write the confusion matrix and the recalls as an HTML page")
 
 
+@command(
+    help="the task's metric of a trained model",
+    description="Print the metric of a run's best model over a split of its task, or over arrays x and y "
+    "or recordings of your own; of a classifier also the confusion matrix and the recall of every class.",
+    examples=(
+        "hadamrnn eval runs/pmnist --split test",
+        "hadamrnn eval runs/mine new.npz --integer",
+        "hadamrnn eval runs/log new.csv --page errors.html",
+    ),
+)
 def run(args: EvalOptions) -> None:
     from hadamrnn.quantization.network import IntegerNetwork
     from hadamrnn.training.evaluate import accuracy_of, confusion, decide, evaluate, predict_logits

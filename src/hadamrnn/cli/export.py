@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hadamrnn.cli.arguments import DataFolder, JsonOption, add_command, positional
+from hadamrnn.cli.arguments import DataFolder, JsonOption, command, positional
 from hadamrnn.errors import InputError
 from hadamrnn.settings import option
 
@@ -20,22 +20,6 @@ if TYPE_CHECKING:
 FLOAT_FILE_NAME = "model.safetensors"
 GOLDEN_SEQUENCES = 3
 BOARD_VALUES = 2_000  # golden numbers in an Arduino sketch: up to four bytes each, beside the network
-
-
-def add_parser(subparsers: Any) -> None:
-    add_command(
-        subparsers,
-        "export",
-        ExportOptions,
-        run,
-        help="a run as C, Arduino library, JavaScript, live page or ONNX",
-        description="Write a folder that builds and tests itself, or report what it takes on devices. A run "
-        "without an integer network is quantized first, as `hadamrnn quantize RUN` does.",
-        examples=(
-            "hadamrnn export runs/har --to c --out har_c --name har",
-            "hadamrnn export runs/har --report",
-        ),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +40,15 @@ class ExportOptions(DataFolder, JsonOption):
     report: bool = option(False, "flash, RAM, stack and steps on every target with tools installed")
 
 
+@command(
+    help="a run as C, Arduino library, JavaScript, live page or ONNX",
+    description="Write a folder that builds and tests itself, or report what it takes on devices. A run "
+    "without an integer network is quantized first, as `hadamrnn quantize RUN` does.",
+    examples=(
+        "hadamrnn export runs/har --to c --out har_c --name har",
+        "hadamrnn export runs/har --report",
+    ),
+)
 def run(args: ExportOptions) -> None:
     if args.out is None and not args.report:
         raise InputError("An export needs --out DIR (a new folder), or --report for figures alone.")

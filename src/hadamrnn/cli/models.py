@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hadamrnn.cli.arguments import JsonOption, add_command, positional
+from hadamrnn.cli.arguments import JsonOption, command, positional
 from hadamrnn.errors import InputError
 from hadamrnn.settings import option
 
@@ -18,19 +18,6 @@ EXAMPLES = (
 )
 
 
-def add_parser(subparsers: Any) -> None:
-    add_command(
-        subparsers,
-        "models",
-        ModelsOptions,
-        run,
-        help="list and copy trained integer models",
-        description="List the integer models that ship with the package, each with the command that made it, "
-        "or copy one.",
-        examples=EXAMPLES,
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class ModelsOptions(JsonOption):
     name: str | None = positional("NAME", "copy this one to --out", default=None)
@@ -39,6 +26,12 @@ class ModelsOptions(JsonOption):
     runs: Path = option(Path("runs"), "run folders, for --add (default runs)")
 
 
+@command(
+    help="list and copy trained integer models",
+    description="List the integer models that ship with the package, each with the command that made it, "
+    "or copy one.",
+    examples=EXAMPLES,
+)
 def run(args: ModelsOptions) -> None:
     from hadamrnn import models
 

@@ -10,28 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from hadamrnn.cli.arguments import JsonOption, add_command, positional, set_threads
+from hadamrnn.cli.arguments import JsonOption, command, positional, set_threads
 from hadamrnn.cli.eval import LAYOUT_HELP, load_integer
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Threads, option
-
-
-def add_parser(subparsers: Any) -> None:
-    add_command(
-        subparsers,
-        "predict",
-        PredictOptions,
-        run,
-        help="labels or values for your own arrays or recordings",
-        description="Print what a run's best model predicts for recordings, cut into windows as the run's "
-        "own were, or for the arrays of an npz file: x, (n, time, channels) or (n, time), in the units of "
-        "the training data (raw sensor values where the task standardises; whole numbers 0..255 or real "
-        "ones 0..1 for MNIST, for pmnist in its permuted order; ids for text), and optionally lengths, (n,).",
-        examples=(
-            "hadamrnn predict runs/mine data.npz --out predictions.npz",
-            "hadamrnn predict runs/log new.csv --integer --out predictions.csv",
-        ),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +29,17 @@ class PredictOptions(JsonOption):
     threads: Threads | None = option(None, "CPU threads; default torch's choice")
 
 
+@command(
+    help="labels or values for your own arrays or recordings",
+    description="Print what a run's best model predicts for recordings, cut into windows as the run's "
+    "own were, or for the arrays of an npz file: x, (n, time, channels) or (n, time), in the units of "
+    "the training data (raw sensor values where the task standardises; whole numbers 0..255 or real "
+    "ones 0..1 for MNIST, for pmnist in its permuted order; ids for text), and optionally lengths, (n,).",
+    examples=(
+        "hadamrnn predict runs/mine data.npz --out predictions.npz",
+        "hadamrnn predict runs/log new.csv --integer --out predictions.csv",
+    ),
+)
 def run(args: PredictOptions) -> None:
     from hadamrnn.training.inference import named, predict, prepare_arrays, read_arrays
     from hadamrnn.training.run import load_run

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hadamrnn.cli.arguments import DataOptions, JsonOption, add_command, positional, set_threads
+from hadamrnn.cli.arguments import DataOptions, JsonOption, command, positional, set_threads
 from hadamrnn.quantization.config import Precision, QuantizeConfig
 from hadamrnn.settings import Count, option
 
@@ -19,19 +19,6 @@ BEARABLE_LOSS = 0.003  # of accuracy
 BEARABLE_RATIO, SMALL_CROSS_ENTROPY = 2.0, 3e-7
 
 
-def add_parser(subparsers: Any) -> None:
-    add_command(
-        subparsers,
-        "quantize",
-        QuantizeOptions,
-        run,
-        help="turn a trained network into integers",
-        description="Calibrate on training and validation data, write RUN/model.int.safetensors, and print "
-        "the metric of both networks over the test set, and the size of the file.",
-        examples=("hadamrnn quantize runs/pmnist --activation-bits 12",),
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class QuantizeOptions(Precision, DataOptions, JsonOption):
     run_folder: Path = positional("RUN", "folder that `hadamrnn train` wrote")
@@ -40,6 +27,12 @@ class QuantizeOptions(Precision, DataOptions, JsonOption):
     split: Literal["validation", "test"] = option("test", "validation or test (default)")
 
 
+@command(
+    help="turn a trained network into integers",
+    description="Calibrate on training and validation data, write RUN/model.int.safetensors, and print "
+    "the metric of both networks over the test set, and the size of the file.",
+    examples=("hadamrnn quantize runs/pmnist --activation-bits 12",),
+)
 def run(args: QuantizeOptions) -> None:
     figures = quantize_run(args)
     print(json.dumps(figures) if args.json else "\n".join(lines(figures)))

@@ -5,23 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from hadamrnn.cli.arguments import JsonOption, add_command, required
+from hadamrnn.cli.arguments import JsonOption, command, required
 from hadamrnn.settings import option
-
-
-def add_parser(subparsers: Any) -> None:
-    add_command(
-        subparsers,
-        "report",
-        ReportOptions,
-        run,
-        help="published beside measured, as Markdown and HTML",
-        description="Write RESULTS.md, RESULTS.html and figures/ from the JSON files of hadamrnn reproduce. "
-        "The same results give the same bytes.",
-        examples=("hadamrnn report --results results --out report",),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +17,12 @@ class ReportOptions(JsonOption):
     force: bool = option(False, "replace also files that no report wrote")
 
 
+@command(
+    help="published beside measured, as Markdown and HTML",
+    description="Write RESULTS.md, RESULTS.html and figures/ from the JSON files of hadamrnn reproduce. "
+    "The same results give the same bytes.",
+    examples=("hadamrnn report --results results --out report",),
+)
 def run(args: ReportOptions) -> None:
     from hadamrnn.paper.report import write_report
 

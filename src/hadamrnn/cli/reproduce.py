@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hadamrnn.cli.arguments import PAIR, DataOptions, JsonOption, Minutes, add_command, positional, repeated
+from hadamrnn.cli.arguments import PAIR, DataOptions, JsonOption, Minutes, command, positional, repeated
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Seed, option
 
@@ -25,20 +25,6 @@ EXAMPLES = (
     "hadamrnn reproduce results --rows pmnist-512-4bit --preset best --again checked",
     "hadamrnn reproduce memorization",
 )
-
-
-def add_parser(subparsers: Any) -> None:
-    add_command(
-        subparsers,
-        "reproduce",
-        ReproduceOptions,
-        run,
-        help="run the paper's rows",
-        description="Run the rows of a table that have no result yet. Stop and start it at will, and "
-        "start it several times, also on several machines over a shared folder: every row is run once. "
-        "The row of a process that was killed is free again after two minutes.",
-        examples=EXAMPLES,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +52,13 @@ class ReproduceOptions(DataOptions, JsonOption):
     quiet: bool = option(False, "show no progress")
 
 
+@command(
+    help="run the paper's rows",
+    description="Run the rows of a table that have no result yet. Stop and start it at will, and "
+    "start it several times, also on several machines over a shared folder: every row is run once. "
+    "The row of a process that was killed is free again after two minutes.",
+    examples=EXAMPLES,
+)
 def run(args: ReproduceOptions) -> int:
     if args.table == "memorization":
         return _memorization(args)

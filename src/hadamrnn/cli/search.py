@@ -16,7 +16,7 @@ from hadamrnn.cli.arguments import (
     DataOptions,
     JsonOption,
     Minutes,
-    add_command,
+    command,
     parse_task,
     positional,
     repeated,
@@ -33,23 +33,6 @@ EXAMPLES = (
     "hadamrnn search har2 --max-bytes 4096 --max-instructions 20000 --minutes 60 --out searches/har",
     "hadamrnn search pmnist --max-bytes 4096 --storage /shared/pmnist.journal --worker",
 )
-
-
-def add_parser(subparsers: Any) -> None:
-    add_command(
-        subparsers,
-        "search",
-        SearchOptions,
-        run,
-        help="the best network within a budget",
-        description="Try hidden sizes, blocks, bits and learning rates for the best validation metric of the "
-        "integer network; what does not fit the budget is never trained. Bytes are the weights in the "
-        "integer file, without an embedding table; instructions are those of a step on a Cortex-M4, counted "
-        "in an emulator where the tools are installed, else estimated to about a tenth. Repeat the command "
-        "to continue a search that was stopped. Several machines search together with --storage: all but "
-        "one with --worker.",
-        examples=EXAMPLES,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +56,16 @@ class SearchOptions(DataOptions, JsonOption):
     quiet: bool = option(False, "show no progress")
 
 
+@command(
+    help="the best network within a budget",
+    description="Try hidden sizes, blocks, bits and learning rates for the best validation metric of the "
+    "integer network; what does not fit the budget is never trained. Bytes are the weights in the "
+    "integer file, without an embedding table; instructions are those of a step on a Cortex-M4, counted "
+    "in an emulator where the tools are installed, else estimated to about a tenth. Repeat the command "
+    "to continue a search that was stopped. Several machines search together with --storage: all but "
+    "one with --worker.",
+    examples=EXAMPLES,
+)
 def run(args: SearchOptions) -> None:
     from hadamrnn.interrupts import stopped_by_signals
     from hadamrnn.search.study import open_study

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -18,14 +17,10 @@ from hadamrnn.cli.arguments import (
     DataFolder,
     JsonOption,
     RecordingOptions,
-    add_options,
-    add_settings,
-    new_parser,
+    command,
     parse_options,
     parse_task,
     positional,
-    read_options,
-    read_settings,
     repeated,
 )
 from hadamrnn.errors import InputError
@@ -49,19 +44,6 @@ EXAMPLES = (
 SETTINGS = [name for name in OPTIONS if name != "preset"]
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = new_parser(
-        subparsers,
-        "train",
-        help="train a network, or resume a run",
-        description="Train a network. Settings come from the preset, then --config, then the options.",
-        examples=EXAMPLES,
-    )
-    add_options(parser, TrainOptions)
-    add_settings(parser.add_argument_group("settings"), SETTINGS)
-    parser.set_defaults(run=run)
-
-
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions(RecordingOptions, DataFolder, JsonOption):
     task: str | None = positional("TASK", TASK_HELP, default=None)
@@ -75,14 +57,20 @@ class TrainOptions(RecordingOptions, DataFolder, JsonOption):
     checkpoint_seconds: NotNegative = option(30.0, "time between checkpoints")
 
 
-def run(args: argparse.Namespace) -> None:
-    options = read_options(args, TrainOptions)
+@command(
+    help="train a network, or resume a run",
+    description="Train a network. Settings come from the preset, then --config, then the options.",
+    examples=EXAMPLES,
+    settings=SETTINGS,
+    group="settings",
+)
+def run(options: TrainOptions, settings: dict[str, Any]) -> None:
     path = options.resume or options.out
     if path is None:
         raise InputError("A run needs a folder: --out RUN for a new one, --resume RUN for an old one.")
     if options.resume is not None:
         others = (options.task, options.out, options.preset, options.config, options.given())
-        if any((*others, options.task_option, options.model_option, read_settings(args, SETTINGS))):
+        if any((*others, options.task_option, options.model_option, settings)):
             raise InputError("--resume takes all settings from the run folder. Leave the others out.")
     from hadamrnn.training import run as runs
     from hadamrnn.training.progress import choose_watcher
@@ -98,7 +86,7 @@ def run(args: argparse.Namespace) -> None:
             _note_changes(options.resume)
             outcome = runs.resume(options.resume, how)
         else:
-            outcome = runs.train(config_of(args), path, how)
+            outcome = runs.train(config_of(options, settings), path, how)
         _report(path, outcome, options.json)
 
 
@@ -111,16 +99,11 @@ def _note_changes(path: Path) -> None:
         print(f"note: {', '.join(changes)}: the end may differ in its last bits", file=sys.stderr)
 
 
-def config_of(args: argparse.Namespace) -> TrainingConfig:
+def config_of(options: TrainOptions, settings: dict[str, Any]) -> TrainingConfig:
     """Return the configuration that a command line describes."""
-    options = read_options(args, TrainOptions)
     task, task_options = parse_task(options.task, options.task_option, options.given())
     model_options = parse_options("--model-option", options.model_option)
-    overrides = {
-        **read_settings(args, SETTINGS),
-        "task_options": task_options,
-        "model_options": model_options,
-    }
+    overrides = {**settings, "task_options": task_options, "model_options": model_options}
     return resolve_config(task, preset=options.preset, file=options.config, overrides=overrides)
 
 
