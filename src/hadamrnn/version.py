@@ -18,10 +18,15 @@ def package_version() -> str:
     >>> package_version()[0].isdigit()
     True
     """
+    return installed_version(NAME) or source_version(PYPROJECT)
+
+
+def installed_version(package: str) -> str | None:
+    """Return the version of an installed package, None where it is not."""
     try:
-        return metadata.version(NAME)
+        return metadata.version(package)
     except metadata.PackageNotFoundError:
-        return source_version(PYPROJECT)
+        return None
 
 
 def source_version(pyproject: Path) -> str:

@@ -15,7 +15,6 @@ from hadamrnn.hadamard.orders import (
     nearest_orders,
     order_factors,
     split_order,
-    sylvester_matrix,
 )
 
 valid_orders = st.sampled_from(hadamard_orders(400))
@@ -29,7 +28,7 @@ def is_hadamard(matrix: np.ndarray[tuple[int, int], np.dtype[np.int8]]) -> bool:
 
 @given(st.integers(2, 9))
 def test_proposition_3_2_sylvester_matrices_are_hadamard_and_follow_the_recursion(exponent: int) -> None:
-    half, whole = sylvester_matrix(2 ** (exponent - 1)), sylvester_matrix(2**exponent)
+    half, whole = hadamard_matrix(2 ** (exponent - 1)), hadamard_matrix(2**exponent)
 
     assert is_hadamard(whole)
     np.testing.assert_array_equal(whole, np.block([[half, half], [half, -half]]))
@@ -123,9 +122,3 @@ def test_an_order_that_cannot_be_built_names_the_nearest_ones(order: int) -> Non
     below, above = nearest_orders(order)
     assert str(above) in str(caught.value)
     assert below is None or str(below) in str(caught.value)
-
-
-@pytest.mark.parametrize(("order", "nearest"), [(12, "8 and 16"), (1, "2"), (0, "2"), (-3, "2")])
-def test_a_sylvester_matrix_needs_a_power_of_two(order: int, nearest: str) -> None:
-    with pytest.raises(InputError, match=f"got {order}. Nearest valid sizes: {nearest}."):
-        sylvester_matrix(order)

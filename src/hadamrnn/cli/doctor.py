@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-from importlib import metadata
 
 from hadamrnn.cli.arguments import JsonOption, command
 from hadamrnn.errors import InputError
@@ -32,15 +31,14 @@ def collect() -> dict[str, str | int | None]:
 
     from hadamrnn.kernels import native_status
     from hadamrnn.nn.recurrence import EVALUATORS
-    from hadamrnn.version import package_version
+    from hadamrnn.version import installed_version, package_version
 
     native = native_status()
-    versions = {package: _version(package) for package in PACKAGES}
     return {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "hadamrnn": package_version(),
-        **versions,
+        **{package: installed_version(package) for package in PACKAGES},
         "threads": torch.get_num_threads(),
         "backend": native.backend,
         "instruction_set": native.isa or "chosen by torch",
@@ -48,13 +46,6 @@ def collect() -> dict[str, str | int | None]:
         "evaluators": ", ".join(EVALUATORS),
         "data": _data_folders(),
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _data_folders() -> str:

@@ -25,7 +25,7 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.chain import ROWS_AT_ONCE
-from hadamrnn.quantization.lowering import can_lower, described, state_step
+from hadamrnn.quantization.lowering import can_lower, state_step
 
 # Of each standardised feature, when V is rounded: series to come differ from the rows in all directions.
 LEAST_CURVATURE = 0.1
@@ -47,8 +47,8 @@ def snap_thresholds(model: SequenceModel, samples: Split) -> None:
     if model.thresholds is None or not can_lower(model):
         return
     ranges = ranges_of(model, samples)
-    assert ranges is not None and isinstance(model.recurrent, HadamRNN)
-    step = state_step(model, ranges, state_bits(described(model, model.recurrent)))
+    assert ranges is not None
+    step = state_step(model, ranges, state_bits(model.described()))
     model.thresholds.copy_((model.thresholds / step).round() * step)
 
 

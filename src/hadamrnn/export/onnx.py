@@ -14,7 +14,6 @@ This file alone of the export may import torch, and does so for the float networ
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,15 +61,7 @@ class FloatRecipe(Recipe):
                 "Train with bidirectional=False."
             )
         self.model, self.layers = model, recurrent
-        self.network = replace(
-            recurrent.network,
-            output_size=model.readout.out_features,
-            readouts=model.readouts,
-            thresholds=0 if model.thresholds is None else len(model.thresholds),
-            every_output=model.every_output,
-            input_kind="embedded" if model.embedding is not None else "one_hot" if model.one_hot else "dense",
-            vocabulary_size=None if model.embedding is None else model.embedding.num_embeddings,
-        )
+        self.network = model.described()
         self.thresholds = None if model.thresholds is None else model.thresholds.detach().cpu().numpy()
         self.input_element = TensorProto.INT64 if model.takes_ids else TensorProto.FLOAT
 

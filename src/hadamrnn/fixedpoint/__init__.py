@@ -1,23 +1,15 @@
 """The integer side: `IntegerModel`, its reference engine, its file, its cost. Numpy only, no torch."""
 
-from hadamrnn.fixedpoint.encoding import encode_raw, encode_values, raw_encoding
-from hadamrnn.fixedpoint.engine import BatchResult, Engine, State
-from hadamrnn.fixedpoint.file import FILE_NAME, FileSize, file_size, load, save
-from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.windows import SlidingWindow
-
-__all__ = [
-    "FILE_NAME",
-    "BatchResult",
-    "Engine",
-    "FileSize",
-    "IntegerModel",
-    "SlidingWindow",
-    "State",
-    "encode_raw",
-    "encode_values",
-    "file_size",
-    "load",
-    "raw_encoding",
-    "save",
-]
+from hadamrnn.fixedpoint.encoding import encode_raw as encode_raw
+from hadamrnn.fixedpoint.encoding import encode_values as encode_values
+from hadamrnn.fixedpoint.encoding import raw_encoding as raw_encoding
+from hadamrnn.fixedpoint.engine import BatchResult as BatchResult
+from hadamrnn.fixedpoint.engine import Engine as Engine
+from hadamrnn.fixedpoint.engine import State as State
+from hadamrnn.fixedpoint.file import FILE_NAME as FILE_NAME
+from hadamrnn.fixedpoint.file import FileSize as FileSize
+from hadamrnn.fixedpoint.file import file_size as file_size
+from hadamrnn.fixedpoint.file import load as load
+from hadamrnn.fixedpoint.file import save as save
+from hadamrnn.fixedpoint.model import IntegerModel as IntegerModel
+from hadamrnn.fixedpoint.windows import SlidingWindow as SlidingWindow

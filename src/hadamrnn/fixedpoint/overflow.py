@@ -107,23 +107,16 @@ def prove_input(layer: IntegerLayer) -> None:
 def prove_recurrence(layer: IntegerLayer) -> None:
     """Refuse a layer whose accumulator could leave int32 in one step."""
     state, product, bias = recurrence_bound(layer)
-    if state + product + bias >= LIMIT:
-        raise AccumulatorOverflow(
-            f"The accumulator must stay below 2^31, it could reach {state + product + bias} "
-            f"(state {state} + input {product} + bias {bias}). {_knob(layer, state, product, bias)}"
-        )
+    knob = _knob(layer, state, product, bias)
+    _prove("The accumulator", {"state": state, "input": product, "bias": bias}, knob, AccumulatorOverflow)
 
 
 def prove_output(layer: IntegerLayer) -> None:
     """Refuse a layer whose gain, or whose skip, could leave int32."""
     if layer.gain_int is not None:
         product, offset = output_bound(layer)
-        if product + offset >= LIMIT:
-            knob = "activation_bits" if product >= offset else "offset_shift or gain_shift"
-            raise InputError(
-                f"A gain must stay below 2^31, it could reach {product + offset} "
-                f"(state {product} + offset {offset}). Lower {knob}."
-            )
+        knob = "activation_bits" if product >= offset else "offset_shift or gain_shift"
+        _prove("A gain", {"state": product, "offset": offset}, f"Lower {knob}.")
     if layer.skip_shift is not None and layer.output_bits is not None:
         code, shift = 1 << layer.input_bits - 1, layer.skip_shift
         half = 1 << -shift - 1 if shift < 0 else 0
@@ -144,12 +137,15 @@ def prove_readout(model: IntegerModel) -> None:
                 f"Lower longest to {(LIMIT - 1) >> model.activation_bits}, or activation_bits."
             )
     product, bias = readout_bound(model)
-    if product + bias >= LIMIT:
-        knob = "activation_bits or weight_bits" if product >= bias else "output_bias_shift"
-        raise InputError(
-            f"A logit must stay below 2^31, it could reach {product + bias} "
-            f"(read-out {product} + bias {bias}). Lower {knob}."
-        )
+    knob = "activation_bits or weight_bits" if product >= bias else "output_bias_shift"
+    _prove("A logit", {"read-out": product, "bias": bias}, f"Lower {knob}.")
+
+
+def _prove(what: str, terms: dict[str, int], knob: str, error: type[InputError] = InputError) -> None:
+    bound = sum(terms.values())
+    if bound >= LIMIT:
+        parts = " + ".join(f"{name} {term}" for name, term in terms.items())
+        raise error(f"{what} must stay below 2^31, it could reach {bound} ({parts}). {knob}")
 
 
 def _shifted(bound: int, shift: int) -> int:

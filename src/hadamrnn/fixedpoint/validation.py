@@ -8,7 +8,6 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError, short
 
@@ -22,32 +21,6 @@ def check_scale(name: str, value: object) -> None:
         raise InputError(f"{name} must be a finite positive float, got {short(value)}.")
 
 
-def check_array(
-    name: str,
-    value: Any,
-    dtype: type,
-    shape: tuple[int, ...],
-    bounds: tuple[int, int],
-    *,
-    zero: bool = True,
-) -> NDArray[Any]:
-    """Return a read-only copy of `value` as `dtype`; raise unless it holds integers within bounds.
-
-    With `zero=False` the entry 0 is refused as well: with bounds -1..1 that leaves signs.
-    """
-    array = np.asarray(value)
-    if array.dtype.kind not in "iu" or array.shape != shape:
-        raise InputError(f"{name} must hold integers of shape {shape}, got {array.dtype} of {array.shape}.")
-    low, high = bounds
-    if array.size and (array.min() < low or array.max() > high):
-        raise InputError(f"{name} must lie in {low}..{high}, got {array.min()}..{array.max()}.")
-    if not zero and not array.all():
-        raise InputError(f"{name} must hold +1 and -1 only, got a 0.")
-    array = array.astype(dtype, copy=True, order="C")
-    array.setflags(write=False)
-    return array
-
-
 def freeze_array(
     owner: object,
     name: str,
@@ -57,8 +30,20 @@ def freeze_array(
     *,
     zero: bool = True,
 ) -> None:
-    """Replace an array of a frozen dataclass by what `check_array` makes of it."""
-    array = check_array(name, getattr(owner, name), dtype, shape, bounds, zero=zero)
+    """Replace an array of a frozen dataclass by a read-only copy; refuse all but integers within bounds.
+
+    With `zero=False` the entry 0 is refused as well: with bounds -1..1 that leaves signs.
+    """
+    array = np.asarray(getattr(owner, name))
+    if array.dtype.kind not in "iu" or array.shape != shape:
+        raise InputError(f"{name} must hold integers of shape {shape}, got {array.dtype} of {array.shape}.")
+    low, high = bounds
+    if array.size and (array.min() < low or array.max() > high):
+        raise InputError(f"{name} must lie in {low}..{high}, got {array.min()}..{array.max()}.")
+    if not zero and not array.all():
+        raise InputError(f"{name} must hold +1 and -1 only, got a 0.")
+    array = array.astype(dtype, copy=True, order="C")
+    array.setflags(write=False)
     object.__setattr__(owner, name, array)
 
 

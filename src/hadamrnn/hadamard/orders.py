@@ -58,17 +58,6 @@ def hadamard_matrix(order: int) -> SignMatrix:
     return matrix
 
 
-def sylvester_matrix(order: int) -> SignMatrix:
-    """Return S_{2^k} of Proposition 3.2: S_2 = [[1, 1], [1, -1]], S_{2^k} = S_2 kron S_{2^(k-1)}."""
-    if order < 2 or order & (order - 1):
-        below = 1 << max(order.bit_length() - 1, 1) if order > 1 else 2
-        nearest = f"{below}" if order < 2 else f"{below} and {2 * below}"
-        raise InputError(
-            f"A Sylvester block needs a power-of-two size >= 2, got {order}. Nearest valid sizes: {nearest}."
-        )
-    return hadamard_matrix(order)
-
-
 def hadamard_orders(limit: int) -> list[int]:
     """Return every order up to `limit` that `hadamard_matrix` can build, ascending.
 

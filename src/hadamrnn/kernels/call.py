@@ -8,7 +8,7 @@ projected rows; everything else is projected inside the native loop.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -94,7 +94,7 @@ def backward(
     output: Tensor | None,
     last: Tensor,
     checkpoints: Tensor,
-    wanted: Sequence[str],
+    wanted: Iterable[str],
 ) -> dict[str, Tensor]:
     """Return the gradients of the fields `wanted`.
 
@@ -103,21 +103,9 @@ def backward(
     """
     if grad_output is not None and grad_output.dim() != 3:
         grad_output = None  # the gradient of the output that was not asked for
-    way = _wide_backward if recurrence.is_wide else _native_backward
-    return way(recurrence, grad_output, grad_last, output, last, checkpoints, set(wanted))
-
-
-def _native_backward(
-    recurrence: Recurrence,
-    grad_output: Tensor | None,
-    grad_last: Tensor | None,
-    output: Tensor | None,
-    last: Tensor,
-    checkpoints: Tensor,
-    wanted: set[str],
-) -> dict[str, Tensor]:
-    slices = backward_slices(recurrence)
-    call = Call(recurrence, slices)
+    if recurrence.is_wide:
+        return _wide_backward(recurrence, grad_output, grad_last, output, last, checkpoints, set(wanted))
+    call = Call(recurrence, backward_slices(recurrence))
     for name, tensor in (("output", output), ("last", last), ("grad_last", grad_last)):
         call.point(name, tensor)
     call.point("checkpoints", checkpoints if num_checkpoints(recurrence) else None)
@@ -143,7 +131,7 @@ def _wide_backward(
         start_state = checkpoints[:, index - 1].contiguous() if index else recurrence.h_0
         chunk = _chunk(recurrence, start, end, start_state)
         needed = (wanted - {"weight", "bias"}) | {"x"} | ({"h_0"} if index else set())
-        part = _native_backward(
+        part = backward(
             chunk,
             None if grad_output is None else grad_output[:, start:end].contiguous(),
             adjoint,

@@ -30,33 +30,22 @@ STATUS_NO_MEMORY = 1
 Kernel = Callable[..., int]
 
 
+def _fields(kind: Any, names: str) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, kind) for name in names.split())
+
+
 class ScanArgs(ctypes.Structure):
     """`ScanArgs` of native/hadamrnn.h, which explains every field."""
 
     _fields_ = (
-        *(
-            (name, ctypes.c_int64)
-            for name in ("batch", "time", "hidden", "input_size", "num_ids", "output_size")
-        ),
-        *(
-            (name, ctypes.c_int64)
-            for name in ("sylvester", "num_factors", "input_kind", "relu", "replay", "sigma")
-        ),
-        *((name, ctypes.c_int64) for name in ("segment", "num_slices")),
+        *_fields(ctypes.c_int64, "batch time hidden input_size num_ids output_size"),
+        *_fields(ctypes.c_int64, "sylvester num_factors input_kind relu replay sigma segment num_slices"),
         ("scale", ctypes.c_double),
-        *((name, ctypes.c_void_p) for name in ("factor_orders", "factors", "factors_transposed")),
-        *((name, ctypes.c_void_p) for name in ("signs", "column_signs", "x", "ids", "weight", "bias", "h_0")),
-        *((name, ctypes.c_void_p) for name in ("lengths", "output_weight", "output_bias")),
-        *((name, ctypes.c_void_p) for name in ("output", "logits", "last", "checkpoints")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("grad_output", "grad_logits", "grad_last", "grad_x", "grad_h_0")
-        ),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("grad_weight", "grad_bias", "grad_signs", "grad_column_signs")
-        ),
-        *((name, ctypes.c_void_p) for name in ("grad_output_weight", "grad_output_bias")),
+        *_fields(ctypes.c_void_p, "factor_orders factors factors_transposed"),
+        *_fields(ctypes.c_void_p, "signs column_signs x ids weight bias h_0"),
+        *_fields(ctypes.c_void_p, "lengths output_weight output_bias output logits last checkpoints"),
+        *_fields(ctypes.c_void_p, "grad_output grad_logits grad_last grad_x grad_h_0 grad_weight grad_bias"),
+        *_fields(ctypes.c_void_p, "grad_signs grad_column_signs grad_output_weight grad_output_bias"),
     )
 
 
@@ -66,9 +55,8 @@ class PoolArgs(ctypes.Structure):
     _fields_ = (
         ("scan", ScanArgs),
         ("num_thresholds", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("thresholds", "mean", "positive", "max")),
-        *((name, ctypes.c_void_p) for name in ("mean_bits", "positive_bits", "max_steps")),
-        *((name, ctypes.c_void_p) for name in ("grad_mean", "grad_positive", "grad_max", "grad_thresholds")),
+        *_fields(ctypes.c_void_p, "thresholds mean positive max mean_bits positive_bits max_steps"),
+        *_fields(ctypes.c_void_p, "grad_mean grad_positive grad_max grad_thresholds"),
     )
 
 
@@ -76,8 +64,8 @@ class LossArgs(ctypes.Structure):
     """`LossArgs` of native/hadamrnn.h."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("positions", "classes", "ignore_index", "num_slices")),
-        *((name, ctypes.c_void_p) for name in ("logits", "targets", "losses", "grad_logits")),
+        *_fields(ctypes.c_int64, "positions classes ignore_index num_slices"),
+        *_fields(ctypes.c_void_p, "logits targets losses grad_logits"),
         ("scale", ctypes.c_double),
     )
 
@@ -86,14 +74,9 @@ class NormArgs(ctypes.Structure):
     """`NormArgs` of native/hadamrnn.h."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("batch", "time", "size", "num_slices")),
-        *((name, ctypes.c_void_p) for name in ("lengths", "h", "skip", "scale", "shift", "sums", "y")),
-        *((name, ctypes.c_void_p) for name in ("grad_y", "mean", "slope", "offset", "grad_h")),
+        *_fields(ctypes.c_int64, "batch time size num_slices"),
+        *_fields(ctypes.c_void_p, "lengths h skip scale shift sums y grad_y mean slope offset grad_h"),
     )
-
-
-def _fields(kind: Any, names: str) -> tuple[tuple[str, Any], ...]:
-    return tuple((name, kind) for name in names.split())
 
 
 class IntegerLayerArgs(ctypes.Structure):
@@ -129,20 +112,11 @@ MIRRORS: dict[str, type[ctypes.Structure]] = {
     "integer_layer_args": IntegerLayerArgs,
     "integer_args": IntegerArgs,
 }
-_SIGNATURES = {
-    "scan_forward": (ctypes.c_void_p, ctypes.c_int64),
-    "scan_backward": (ctypes.c_void_p, ctypes.c_int64),
-    "pool_forward": (ctypes.c_void_p, ctypes.c_int64),
-    "pool_backward": (ctypes.c_void_p, ctypes.c_int64),
+# Of the kernels that do not take a structure and the number of a slice.
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
     "tile_rows": (),
-    "norm_moments": (ctypes.c_void_p, ctypes.c_int64),
-    "norm_forward": (ctypes.c_void_p, ctypes.c_int64),
-    "norm_sums": (ctypes.c_void_p, ctypes.c_int64),
-    "norm_backward": (ctypes.c_void_p, ctypes.c_int64),
-    "loss": (ctypes.c_void_p, ctypes.c_int64),
-    "reduce": (*(ctypes.c_int64,) * 4, ctypes.c_void_p, ctypes.c_void_p),
-    "integers": (ctypes.c_void_p, ctypes.c_int64),
     "integer_rows": (),
+    "reduce": (*(ctypes.c_int64,) * 4, ctypes.c_void_p, ctypes.c_void_p),
 }
 
 
@@ -190,7 +164,8 @@ class Library:
         if full_name not in self._kernels:
             address = self._address(name, real)
             assert address is not None, f"{self.isa} has no {full_name}"
-            self._kernels[full_name] = ctypes.CFUNCTYPE(ctypes.c_int, *_SIGNATURES[name])(address)
+            takes = _SIGNATURES.get(name, (ctypes.c_void_p, ctypes.c_int64))
+            self._kernels[full_name] = ctypes.CFUNCTYPE(ctypes.c_int, *takes)(address)
         return self._kernels[full_name]
 
     def has_kernel(self, name: str, real: str) -> bool:

@@ -9,6 +9,8 @@ A `Network` says everything that `build_model` needs; `hadamrnn.nn.storage` writ
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -104,6 +106,23 @@ class SequenceModel(nn.Module):
             )
         self.readout = QuantizedLinear(seen, output_size, weight_bits=weight_bits)
         self.feature_scale = FeatureScale(seen) if normalize else None
+
+    def described(self) -> Network:
+        """Return the description of a model over a HadamRNN, also of one that `build_model` did not make."""
+        if self.network is not None:
+            return self.network
+        assert isinstance(self.recurrent, HadamRNN)
+        return replace(
+            self.recurrent.network,
+            output_size=self.readout.out_features,
+            readouts=self.readouts,
+            thresholds=0 if self.thresholds is None else len(self.thresholds),
+            normalize=self.recurrent.network.normalize or self.feature_scale is not None,
+            input_kind="one_hot" if self.one_hot else "dense" if self.embedding is None else "embedded",
+            vocabulary_size=None if self.embedding is None else self.embedding.num_embeddings,
+            padding_id=None if self.embedding is None else self.embedding.padding_idx,
+            every_output=self.every_output,
+        )
 
     @property
     def takes_ids(self) -> bool:

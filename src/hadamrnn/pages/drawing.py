@@ -20,27 +20,15 @@ from hadamrnn.pages.document import LINE
 
 try:
     import matplotlib
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Axes
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
-    from matplotlib.figure import Figure as Canvas
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter as FuncFormatter
+    from matplotlib.ticker import MaxNLocator as MaxNLocator
 except ModuleNotFoundError as error:
     raise InputError(f"Plots need {error.name}: pip install 'hadamrnn[report]'.") from error
 
-__all__ = [
-    "Axes",
-    "Canvas",
-    "FuncFormatter",
-    "MaxNLocator",
-    "Point",
-    "draw_front",
-    "front",
-    "heat_map",
-    "scatter",
-    "styled",
-    "svg",
-]
-
+Canvas = Figure
 FAINTEST = 0.02  # of a heat map's strongest cell; weaker ones are left out
 
 STYLE: Any = {

@@ -15,6 +15,7 @@ from hadamrnn.paper.results import IntegerFigures, Result, cpu_model, curve_colu
 from hadamrnn.paper.rows import Setup, Task
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
+from hadamrnn.quantization.lowering import can_lower
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.training.config import TrainingConfig, config_values
 from hadamrnn.training.evaluate import evaluate
@@ -76,10 +77,7 @@ def integer_figures(
 def has_integer_form(model: SequenceModel) -> bool:
     """Whether `quantize` takes this network: HadamRNN layers that read forwards, of at most 8 bits."""
     recurrent = model.recurrent
-    if not isinstance(recurrent, HadamRNN) or recurrent.bidirectional:
-        return False
-    bits = model.readout.weight_bits
-    return bits == "ternary" or (isinstance(bits, int) and bits <= 8)
+    return isinstance(recurrent, HadamRNN) and not recurrent.bidirectional and can_lower(model)
 
 
 def float_kilobytes(setup: Setup, splits: Splits, config: TrainingConfig) -> float:

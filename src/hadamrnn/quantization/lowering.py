@@ -73,7 +73,7 @@ def lower(
         raise InputError(f"activation_bits must lie in {ACTIVATION_BITS}, got {activation_bits}.")
     recurrent = forward_layers(model)
     _check_weight_bits(model, recurrent)
-    network = replace(described(model, recurrent), activation_bits=activation_bits)
+    network = replace(model.described(), activation_bits=activation_bits)
     stack = float_layers(recurrent, calibration)
     coding = stack[0].raised(input_coding(model, calibration, activation_bits, input_bits, raw))
     layers = lower_layers(network, stack, coding)
@@ -94,7 +94,7 @@ def lower(
 def state_step(model: SequenceModel, calibration: Calibration, activation_bits: int) -> float:
     """Return the value of one code of the last layer's states, in the integer network of real inputs."""
     recurrent = forward_layers(model)
-    network = replace(described(model, recurrent), activation_bits=activation_bits)
+    network = replace(model.described(), activation_bits=activation_bits)
     stack = float_layers(recurrent, calibration)
     coding = stack[0].raised(input_coding(model, calibration, activation_bits, None, None))
     return lower_layers(network, stack, coding)[-1].state_step
@@ -104,23 +104,6 @@ def can_lower(model: SequenceModel) -> bool:
     """Whether U and V have so many bits that integers hold them."""
     bits = model.readout.weight_bits
     return bits is not None and (bits == "ternary" or 2 <= int(bits) <= 8)
-
-
-def described(model: SequenceModel, recurrent: HadamRNN) -> Network:
-    """Return the description of a model, also of one that `build_model` did not make."""
-    if model.network is not None:
-        return model.network
-    return replace(
-        recurrent.network,
-        output_size=model.readout.out_features,
-        readouts=model.readouts,
-        thresholds=0 if model.thresholds is None else len(model.thresholds),
-        normalize=recurrent.network.normalize or model.feature_scale is not None,
-        input_kind="one_hot" if model.one_hot else "dense" if model.embedding is None else "embedded",
-        vocabulary_size=None if model.embedding is None else model.embedding.num_embeddings,
-        padding_id=None if model.embedding is None else model.embedding.padding_idx,
-        every_output=model.every_output,
-    )
 
 
 def lower_layers(network: Network, stack: list[FloatLayer], coding: Coding) -> list[LoweredLayer]:

@@ -16,21 +16,11 @@ try:
     from optuna.distributions import BaseDistribution
     from optuna.storages import BaseStorage, JournalStorage, RDBStorage
     from optuna.storages.journal import JournalFileBackend
-    from optuna.trial import FrozenTrial, Trial, TrialState
+    from optuna.trial import FrozenTrial as FrozenTrial
+    from optuna.trial import Trial as Trial
+    from optuna.trial import TrialState as TrialState
 except ModuleNotFoundError as error:
     raise InputError(f"A search needs {error.name}: pip install 'hadamrnn[search]'.") from error
-
-__all__ = [
-    "FrozenTrial",
-    "Study",
-    "Trial",
-    "TrialState",
-    "choose_sampler",
-    "counted",
-    "finished",
-    "open_study",
-    "sign_trial",
-]
 
 Study = optuna.study.Study
 TERMS = "terms"  # the settings that all workers on a study share

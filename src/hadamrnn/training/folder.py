@@ -19,7 +19,6 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from hadamrnn.files import parse_json, read_json, read_regular, write_atomically
 from hadamrnn.records import from_json
 from hadamrnn.training.config import TrainingConfig, config_yaml, read_config
 from hadamrnn.training.progress import MetricsRow
-from hadamrnn.version import package_version
+from hadamrnn.version import installed_version, package_version
 
 FORMAT = "hadamrnn run"
 FORMAT_VERSION = 1
@@ -218,14 +217,9 @@ def check_free(path: str | Path) -> None:
 
 def versions() -> dict[str, str | None]:
     """Return the versions that a run's bits depend on."""
-    found: dict[str, str | None] = {
+    return {
         "python": platform.python_version(),
         "machine": platform.machine(),
         "hadamrnn": package_version(),
+        **{package: installed_version(package) for package in PACKAGES},
     }
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = None
-    return found
