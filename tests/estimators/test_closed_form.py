@@ -20,10 +20,10 @@ from torch.nn.functional import one_hot
 from hadamrnn.errors import InputError
 from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor, stream
 from hadamrnn.estimators.choice import Wanted
+from hadamrnn.estimators.closed_form import rounded
 from hadamrnn.estimators.cost import network_cost
 from hadamrnn.estimators.goals import Labels
 from hadamrnn.estimators.ridge import Moments, Rows, solve, squared_error
-from hadamrnn.estimators.rounding import rounded
 from hadamrnn.network import Network
 from hadamrnn.nn.straight_through import quantize
 

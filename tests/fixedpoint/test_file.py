@@ -20,7 +20,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import Engine, IntegerModel, file_size, load, save
 from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.fixedpoint.file import _checksum, from_bytes, to_bytes
-from hadamrnn.fixedpoint.packing import pack, packed_size, unpack
+from hadamrnn.fixedpoint.integers import pack, packed_size, unpack
 from tests.family_models import family_codes, family_model
 from tests.integer_models import integer_model, with_layer
 

@@ -11,8 +11,7 @@ from hadamrnn.network import Network
 from hadamrnn.paper.appendix_tables import COMPLEXITY, SCALES, TRAINING_TIMES
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.rows import Row, Setup
-from hadamrnn.paper.runner import Job
-from hadamrnn.paper.selection import parse_settings, select, setups
+from hadamrnn.paper.runner import Job, parse_settings, select, setups
 
 ROWS = [(table.name, row) for table in TABLES.values() for row in table.rows]
 HADAM = [row for _, row in ROWS if row.setup is not None and row.setup.network.is_hadamard]

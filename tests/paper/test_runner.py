@@ -296,7 +296,7 @@ def test_what_is_no_result_is_refused_in_one_line(text: str, tmp_path: Path) -> 
 def test_the_command_runs_lists_and_skips(
     command: Command, tmp_path: Path, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hadamrnn.paper.selection.setups", lambda table: {"digits-8-4bit": (job.setup, (0,))})
+    monkeypatch.setattr("hadamrnn.paper.runner.setups", lambda table: {"digits-8-4bit": (job.setup, (0,))})
     options = (
         "--preset",
         "quick",
@@ -341,7 +341,7 @@ def test_the_list_says_which_presets_have_a_result_and_counts_what_has_none(
 def test_again_trains_anew_into_another_folder_and_shows_three_figures(
     command: Command, tmp_path: Path, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hadamrnn.paper.selection.setups", lambda table: {"digits-8-4bit": (job.setup, (0,))})
+    monkeypatch.setattr("hadamrnn.paper.runner.setups", lambda table: {"digits-8-4bit": (job.setup, (0,))})
     monkeypatch.setattr("hadamrnn.paper.compare.published", lambda key, bits: "12.34")
     places = ("--results", tmp_path / "results", "--runs", tmp_path / "runs")
     common = ("reproduce", "results", "--preset", "quick", *places, "--threads", 1, "--set", "epochs=2")

@@ -14,8 +14,17 @@ from hadamrnn import fixedpoint
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
-from hadamrnn.search.instructions import BOARD, count, estimate
-from hadamrnn.search.space import CHOICES, HIDDEN_SIZES, Budget, Space, every_candidate, payload_bytes
+from hadamrnn.search.space import (
+    BOARD,
+    CHOICES,
+    HIDDEN_SIZES,
+    Budget,
+    Space,
+    count,
+    estimate,
+    every_candidate,
+    payload_bytes,
+)
 from hadamrnn.training.config import resolve_config
 from tests.edge_targets import installed
 

@@ -7,7 +7,7 @@ The comparison cells are `devices/binary.c`, the dense binary product of the pap
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -96,19 +96,8 @@ def run_edge() -> tuple[list[EdgeRow], list[str]]:
                 continue
             if figures.differences:
                 raise AssertionError(f"{name} on {target.name} is not bit-exact")
-            rows.append(
-                EdgeRow(
-                    f"HadamRNN {name}",
-                    target.name,
-                    target.unit,
-                    figures.flash,
-                    figures.ram,
-                    figures.stack,
-                    figures.code,
-                    figures.step,
-                    figures.readout,
-                )
-            )
+            shared = {each.name: getattr(figures, each.name) for each in fields(EdgeRow)[1:]}
+            rows.append(EdgeRow(f"HadamRNN {name}", **shared))
         for rival in RIVALS:
             for hidden_size in RIVAL_SIZES:
                 try:

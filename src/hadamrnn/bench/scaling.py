@@ -42,11 +42,16 @@ def run_scaling(
     """Measure both series and write the plot, an SVG file."""
     if Path(out).suffix != ".svg":
         raise InputError(f"--out must name an .svg file, got {out!r}.")
+    points: list[ScalingRow] = []
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        points = [time_step("length", length, _length_step(length), rounds) for length in lengths]
-        points += [time_step("hidden size", size, _hidden_step(size), rounds) for size in hidden_sizes]
+        for length in lengths:
+            step = _step(Network(1, 128, 10), batch=1, time=length)
+            points.append(time_step("length", length, step, rounds))
+        for size in hidden_sizes:
+            step = _step(Network(1, size, 10, every_output=True), batch=8, time=200)
+            points.append(time_step("hidden size", size, step, rounds))
     finally:
         torch.set_num_threads(before)
     Path(out).write_text(draw(points))
@@ -56,15 +61,6 @@ def run_scaling(
 def time_step(series: str, size: int, step: Step, rounds: int) -> ScalingRow:
     megabytes = extra_megabytes(step)
     return ScalingRow(series, size, median(milliseconds(step) for _ in range(rounds)), megabytes)
-
-
-def _length_step(length: int) -> Step:
-    return _step(Network(input_size=1, hidden_size=128, output_size=10), batch=1, time=length)
-
-
-def _hidden_step(hidden_size: int) -> Step:
-    network = Network(input_size=1, hidden_size=hidden_size, output_size=10, every_output=True)
-    return _step(network, batch=8, time=200)
 
 
 def _step(network: Network, batch: int, time: int) -> Step:

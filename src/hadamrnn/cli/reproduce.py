@@ -93,8 +93,7 @@ def run(args: ReproduceOptions) -> int:
 
 
 def _jobs(args: ReproduceOptions) -> list[Job]:
-    from hadamrnn.paper.runner import Job
-    from hadamrnn.paper.selection import parse_settings, select
+    from hadamrnn.paper.runner import Job, parse_settings, select
 
     if args.table is None:
         raise InputError("reproduce needs a table, as results. --list shows the rows of all.")
@@ -115,8 +114,7 @@ def _jobs(args: ReproduceOptions) -> list[Job]:
 
 def _list(args: ReproduceOptions, places: Places) -> None:
     from hadamrnn.paper.results import PRESETS
-    from hadamrnn.paper.runner import Job
-    from hadamrnn.paper.selection import select
+    from hadamrnn.paper.runner import Job, select
 
     presets = PRESETS if args.preset is None else (args.preset,)
     jobs = [

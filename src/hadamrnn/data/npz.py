@@ -63,7 +63,7 @@ def load_npz(*, path: Path, standardize: bool = True, layout: Layout | None = No
     groups = check_groups(arrays, path)
     parts = stratified_parts(strata, seed) if groups is None else group_parts(groups, strata, seed)
     offset = scale = None
-    valid = _valid_steps(lengths, parts[0], x.shape[1])
+    valid = None if lengths is None else torch.arange(x.shape[1]) < lengths[parts[0], None]
     unit = raw_unit(x[parts[0]], valid)
     if standardize:
         offset, scale = standardise(x[parts[0]], valid)
@@ -289,11 +289,6 @@ def check_regression(y: NDArray[np.generic], path: str | Path) -> Tensor:
         row = int((~targets.isfinite()).nonzero()[0, 0])
         raise InputError(f"y must be finite in float32, got {y[row]} at sample {row} in {path}.")
     return targets
-
-
-def _valid_steps(lengths: Tensor | None, rows: Tensor, steps: int) -> Tensor | None:
-    """Return `(len(rows), steps)`, True where a step counts; None if all do."""
-    return None if lengths is None else torch.arange(steps) < lengths[rows, None]
 
 
 def _names(arrays: dict[str, NDArray[np.generic]]) -> str:

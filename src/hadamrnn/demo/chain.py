@@ -22,9 +22,8 @@ from hadamrnn.demo.live import drawing_pad, stored_sequences
 from hadamrnn.errors import InputError
 from hadamrnn.export.c import export_c
 from hadamrnn.export.golden import fit_golden
-from hadamrnn.export.host import classify_on_host, has_compiler
 from hadamrnn.export.page import DrawingPad, Stored
-from hadamrnn.export.report import try_measure
+from hadamrnn.export.report import classify_on_host, has_compiler, try_measure
 from hadamrnn.export.targets import target_named
 from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.fixedpoint.model import IntegerModel
@@ -76,7 +75,7 @@ def table(result: DemoResult) -> list[tuple[str, str]]:
         ("C beside Python", _or_missing(result, "c_test", _verdict)),
         ("weights", f"{result.payload_bytes:,} bytes"),
         ("additions for W h", f"{result.additions_per_step:,} a step, no multiplication"),
-        (f"instructions, {BOARD}", _or_missing(result, "instructions_per_step", _count)),
+        (f"instructions, {BOARD}", _or_missing(result, "instructions_per_step", "{:,} a step".format)),
         ("training time", f"{result.training_seconds:.1f} s"),
     ]
 
@@ -86,16 +85,12 @@ def _or_missing(result: DemoResult, name: str, show: Callable[[Any], str]) -> st
     return result.missing[name] if value is None else show(value)
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f} %"
-
-
 def _verdict(same: bool) -> str:
     return "the same bits" if same else "DIFFERENT BITS"
 
 
-def _count(instructions: int) -> str:
-    return f"{instructions:,} a step"
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %"
 
 
 @dataclass(frozen=True, eq=False)

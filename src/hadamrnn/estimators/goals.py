@@ -103,7 +103,8 @@ class Labels(Goal):
 
     def error(self, answers: Tensor) -> float:
         squared = self.mean((self.targets - answers).square().mean(1))
-        return max(self._cross_entropy(answers, self.scale(answers)) * squared, LEAST_ERROR)
+        logs = torch.log_softmax(self.scale(answers) * answers, dim=1)
+        return max(self.mean(-(self._wanted() * logs).sum(1)) * squared, LEAST_ERROR)
 
     def scale(self, answers: Tensor) -> float:
         """Return the scale with the least cross-entropy, which is convex in it: Newton's steps, bounded."""
@@ -129,9 +130,6 @@ class Labels(Goal):
     def describe(self, answers: Tensor) -> str:
         right = answers.argmax(1) == self.targets.argmax(1)
         return f"left-out accuracy {self.mean(right.to(answers.dtype)):.1%}"
-
-    def _cross_entropy(self, answers: Tensor, scale: float) -> float:
-        return self.mean(-(self._wanted() * torch.log_softmax(scale * answers, dim=1)).sum(1))
 
     def _wanted(self) -> Tensor:
         """Return the chance that a label is right, and what is left for the others."""

@@ -45,9 +45,8 @@ from hadamrnn.export.metadata import Summary, calibrated_length, class_symbols, 
 from hadamrnn.export.plan import Plan, has_input, make_plan, saturated_codes
 from hadamrnn.fixedpoint.encoding import input_meaning
 from hadamrnn.fixedpoint.file import VERSION, to_bytes
-from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.fixedpoint.integers import pack_signs, signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.packing import pack_signs
 from hadamrnn.hadamard.factors import WILLIAMSON_NEGATIVE
 from hadamrnn.network import COUNTED
 from hadamrnn.version import package_version

@@ -21,9 +21,9 @@ from hadamrnn.bits import stored_bits
 from hadamrnn.export.folder import MARKER, check_name, fresh_folder
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.metadata import calibrated_length, class_names, summarise
+from hadamrnn.fixedpoint.integers import pack, pack_signs
 from hadamrnn.fixedpoint.layer import IntegerLayer
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.packing import pack, pack_signs
 from hadamrnn.hadamard.orders import factor_matrix, order_factors
 from hadamrnn.version import package_version
 

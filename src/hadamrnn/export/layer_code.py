@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.export.plan import GROUP, LayerPlan, has_input
-from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.fixedpoint.integers import pack, pack_signs, signed_range
 from hadamrnn.fixedpoint.layer import IntegerLayer
-from hadamrnn.fixedpoint.packing import pack, pack_signs
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,9 @@ def plan_layer(layer: IntegerLayer) -> LayerPlan:
     stages = len(factors) - len(large)
     last = LAST if stages >= 2 else 1
     outer = stages - 2 if last == LAST else stages
-    narrow = 0 if large else min(outer, _headroom(layer))
+    # What 16 bits hold; column signs may turn -2^(p-1) into 2^(p-1), which costs a stage.
+    headroom = 16 - layer.activation_bits - (layer.column_signs is not None)
+    narrow = 0 if large else min(outer, headroom)
     chunk = last << max(outer - narrow, 0)
     wide = large or narrow < 0 or (last == 1 and narrow < outer)
     if wide or 4 * chunk > 2 * layer.hidden_size + SLACK_BYTES - COUNTER_BYTES:
@@ -178,11 +180,6 @@ def plan_layer(layer: IntegerLayer) -> LayerPlan:
         factors=tuple(make_factor(order) for order in sorted(set(large))),
         rounding=_rounding(layer),
     )
-
-
-def _headroom(layer: IntegerLayer) -> int:
-    """Return the stages that 16 bits hold; column signs may turn -2^(p-1) into 2^(p-1), which costs one."""
-    return 16 - layer.activation_bits - (layer.column_signs is not None)
 
 
 def _butterflies(size: int, stages: int, bits: int) -> tuple[Pass, ...]:

@@ -1,9 +1,18 @@
-"""What an export takes on each target whose tools are installed: flash, RAM, stack, cost of a step."""
+"""The exported C at work: what it takes on each target whose tools are installed, and its answers here.
+
+`measure` finds flash, RAM, stack and the cost of a step; `classify_on_host` reads the classes that it prints.
+"""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.export.c import render, selftest_files, source_files
@@ -24,6 +33,9 @@ from hadamrnn.export.targets import (
 )
 from hadamrnn.fixedpoint.model import IntegerModel
 
+COMPILER = "cc"
+NAME = "net"
+TIMEOUT = 600  # seconds
 STEPS = 8
 
 
@@ -104,3 +116,40 @@ def measure_all(model: IntegerModel, *, packed: bool = True) -> tuple[list[Measu
         else:
             rows.append(found)
     return rows, skipped
+
+
+def has_compiler() -> bool:
+    return shutil.which(COMPILER) is not None
+
+
+def classify_on_host(model: IntegerModel, inputs: ArrayLike, *, packed: bool = True) -> NDArray[np.int64]:
+    """Return the class that the compiled C finds for each sequence; needs a C compiler.
+
+    Args:
+        inputs: raw codes `(batch, time, input_size)` for dense models, `(batch, time)` ids for the others.
+    """
+    sequences: NDArray[Any] = np.asarray(inputs)
+    if sequences.dtype.kind not in "iu" or sequences.ndim != (3 if model.input_kind == "dense" else 2):
+        raise InputError(
+            f"Sequences must be integer codes (batch, time, ...), got {sequences.dtype} of {sequences.shape}."
+        )
+    if not has_compiler():
+        raise InputError(f"Running C needs a C compiler, and there is no {COMPILER}. Install gcc or clang.")
+    with tempfile.TemporaryDirectory(prefix="hadamrnn-") as scratch:
+        folder = Path(scratch)
+        for file, text in source_files(model, NAME, packed=packed).items():
+            (folder / file).write_text(text)
+        (folder / "host.c").write_text(render("host.c.j2", name=NAME, model=model))
+        _run([COMPILER, "-std=c99", "-O2", f"{NAME}.c", "host.c", "-o", "host"], folder)
+        text = " ".join(map(str, sequences.reshape(-1).tolist()))
+        printed = _run([str(folder / "host"), str(sequences.shape[1])], folder, text)
+    return np.array(printed.split(), np.int64)
+
+
+def _run(command: list[str], folder: Path, text: str = "") -> str:
+    result = subprocess.run(
+        command, cwd=folder, input=text, capture_output=True, text=True, timeout=TIMEOUT, check=False
+    )
+    if result.returncode:
+        raise InputError(f"{Path(command[0]).name} failed: {result.stderr.strip()[:300] or 'no message'}.")
+    return result.stdout

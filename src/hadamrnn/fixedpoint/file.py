@@ -30,9 +30,9 @@ from safetensors import numpy as safetensors_numpy
 from hadamrnn.bits import EXPONENT_BITS, stored_bits
 from hadamrnn.errors import InputError, check_int
 from hadamrnn.files import check_format, one_line, read_regular, write_atomically
+from hadamrnn.fixedpoint.integers import Bytes, pack, pack_signs, unpack, unpack_signs, unpack_unsigned
 from hadamrnn.fixedpoint.layer import IntegerLayer, check_integer_network
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.packing import Bytes, pack, pack_signs, unpack, unpack_signs, unpack_unsigned
 from hadamrnn.network import MAX_SIZE, Network, network_values, read_network
 
 FILE_NAME = "model.int.safetensors"

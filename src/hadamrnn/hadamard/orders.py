@@ -53,7 +53,7 @@ def hadamard_matrix(order: int) -> SignMatrix:
     True
     """
     factors = [factor_matrix(factor) for factor in order_factors(order)]
-    matrix = reduce(_kron, factors, np.ones((1, 1), np.int8))
+    matrix: SignMatrix = reduce(np.kron, factors, np.ones((1, 1), np.int8))
     matrix.setflags(write=False)
     return matrix
 
@@ -109,7 +109,3 @@ def _cheapest_factors(order: int) -> tuple[int, ...] | None:
             if rest is not None:
                 candidates.append(tuple(sorted((first, *rest), reverse=True)))
     return min(candidates, key=lambda factors: (sum(factors) - len(factors), factors), default=None)
-
-
-def _kron(left: SignMatrix, right: SignMatrix) -> SignMatrix:
-    return np.kron(left, right).astype(np.int8)

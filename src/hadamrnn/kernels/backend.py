@@ -6,7 +6,9 @@ C knows values and first derivatives on the CPU, in float32 and float64. Whateve
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,9 +16,20 @@ from torch.autograd import forward_ad
 
 from hadamrnn.errors import InputError
 from hadamrnn.kernels.library import load_library
-from hadamrnn.tracing import constant_when_traced
 
 NATIVE_DTYPES = (torch.float32, torch.float64)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def constant_when_traced(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a tracer call `function` once and take its result as a constant.
+
+    What `torch.compiler.assume_constant_result` does, but that imports the whole compiler: seconds
+    at every start of a command.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
 
 
 @constant_when_traced

@@ -13,12 +13,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from hadamrnn.kernels.backend import check_array
+from hadamrnn.kernels.backend import check_array, constant_when_traced
 from hadamrnn.kernels.call import MAX_SLICES, Call, backward_slices, check, num_checkpoints
 from hadamrnn.kernels.library import PoolArgs, native_kernel
 from hadamrnn.kernels.recurrence import Recurrence
 from hadamrnn.kernels.threads import run_slices, sum_slices
-from hadamrnn.tracing import constant_when_traced
 
 POOLS = ("mean", "positive", "max")
 # Of the bits that are kept for a tile of rows: 16,384 steps of 128 units.

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import hadamard_matrix, split_order
-from hadamrnn.tracing import constant_when_traced
+from hadamrnn.kernels.backend import constant_when_traced
 
 # Below this block size one dense product beats two smaller ones.
 _DENSE_BLOCK_SIZE = 32

@@ -14,7 +14,7 @@ from hadamrnn.paper.compare import Comparison, home, lead, measurements, show, s
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.results import Result
 from hadamrnn.paper.rows import Row, Task
-from hadamrnn.paper.selection import setups
+from hadamrnn.paper.runner import setups
 
 # The paper's tasks whose data is at hand: of QQP only a subset is.
 JUDGED = ("pmnist", "smnist", "copy", "imdb", "har2", "dsa19", "sst2")

@@ -1,7 +1,8 @@
-"""From setups to results: train what is missing, measure it once, write the result.
+"""From names on the command line to setups, and to results: train what is missing, measure it, write it.
 
 It can be stopped at any time: a killed run continues from its checkpoint, and a finished row is not run
-again. Several processes or machines that share the folders take different rows. Start at `run_jobs`.
+again. Several processes or machines that share the folders take different rows. Start at `select` and
+`run_jobs`.
 
 A budget of minutes becomes a number of epochs or steps before a run begins: stopping it by the clock would
 cut off its cosine schedule, and nobody could repeat the result. So this machine's pace is measured first; the
@@ -11,16 +12,20 @@ run is then an ordinary one, and its result states its length.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from hadamrnn.data import Splits, load_task
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, check_name
 from hadamrnn.locks import Claim, claim
+from hadamrnn.paper.appendix_tables import SCALES, TRAINING_TIMES, ScaleRow, TimeRow
+from hadamrnn.paper.main_tables import TABLES
 from hadamrnn.paper.measure import measure_run
 from hadamrnn.paper.results import Result, result_name, write_result
 from hadamrnn.paper.rows import Setup
@@ -33,6 +38,9 @@ from hadamrnn.training.run import RunOptions
 from hadamrnn.training.schedule import Schedule
 from hadamrnn.training.trainer import Diverged, Trainer
 
+# These use runs of other tables.
+DERIVED: dict[str, tuple[TimeRow, ...] | tuple[ScaleRow, ...]] = {"times": TRAINING_TIMES, "scales": SCALES}
+NAMES = (*TABLES, *DERIVED, "memorization", "all")
 PILOT_SECONDS = 4.0
 PILOT_STEPS = 50
 LENGTH = ("epochs", "steps", "evaluate_every")
@@ -241,3 +249,54 @@ def pace(config: TrainingConfig, splits: Splits) -> tuple[float, float]:
     trained = time.monotonic()
     evaluate(trainer.model, splits.validation, splits.metric)
     return (trained - began) / max(steps, 1), time.monotonic() - trained
+
+
+def setups(table: str) -> dict[str, tuple[Setup, tuple[int, ...]]]:
+    """Return the setups of a table by key, each with its seeds.
+
+    >>> list(setups("scales"))
+    ['copy-128-4bit', 'smnist-512-4bit', 'pmnist-512-4bit', 'imdb-512-4bit']
+    """
+    if table == "all":
+        found: dict[str, tuple[Setup, tuple[int, ...]]] = {}
+        for each in TABLES.values():
+            found |= each.setups
+        return found
+    if table in DERIVED:
+        return {row.setup.key: (row.setup, (0,)) for row in DERIVED[table]}
+    check_name("A table", table, NAMES)
+    return TABLES[table].setups if table in TABLES else {}
+
+
+def select(table: str, patterns: Sequence[str] = ()) -> list[tuple[Setup, tuple[int, ...]]]:
+    """Return the setups whose key matches a pattern such as `pmnist-*`; all without patterns."""
+    found = setups(table)
+    for pattern in patterns:
+        if not any(fnmatchcase(key, pattern) for key in found):
+            nearest = get_close_matches(pattern, list(found), n=1, cutoff=0.0)[0]
+            raise InputError(
+                f"No row of {table} matches {pattern!r}. The nearest is {nearest!r}; --list shows all."
+            )
+    return [
+        chosen
+        for key, chosen in found.items()
+        if not patterns or any(fnmatchcase(key, pattern) for pattern in patterns)
+    ]
+
+
+def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
+    """Return NAME=VALUE texts as fields of `TrainingConfig`.
+
+    >>> parse_settings(["epochs=3", "decay=none"])
+    {'epochs': 3, 'decay': 'none'}
+    """
+    from hadamrnn.training.config import check_names, parse_value
+
+    settings: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"--set must be NAME=VALUE, such as epochs=10, got {text!r}.")
+        check_names({name: value})
+        settings[name] = parse_value(name, value)
+    return settings

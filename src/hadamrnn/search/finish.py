@@ -23,8 +23,7 @@ from hadamrnn.pages.document import BLUE, GREY, ORANGE, Cell, Document, Grid, Pa
 from hadamrnn.pages.drawing import Canvas, Point, draw_front, front, scatter, styled, svg
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.network import IntegerNetwork
-from hadamrnn.search.instructions import BOARD, count
-from hadamrnn.search.space import CHOICES
+from hadamrnn.search.space import BOARD, CHOICES, count
 from hadamrnn.search.study import FrozenTrial, Study, finished
 from hadamrnn.search.trials import Search, integer_config
 from hadamrnn.training.config import TrainingConfig, config_values, make_config

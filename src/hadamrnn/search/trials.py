@@ -13,8 +13,7 @@ from hadamrnn.network import Network, network_values
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.network import IntegerNetwork
-from hadamrnn.search.instructions import count, estimate
-from hadamrnn.search.space import Budget, Space, draw_rates, payload_bytes
+from hadamrnn.search.space import Budget, Space, count, draw_rates, estimate, payload_bytes
 from hadamrnn.search.study import Study, Trial, TrialState, choose_sampler, counted, sign_trial
 from hadamrnn.training.config import TrainingConfig, config_values
 from hadamrnn.training.evaluate import evaluate

@@ -34,11 +34,8 @@ class Draws(TorchDispatchMode):
         kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded in func.tags:
             self.drawn = True
-            if not _takes_generator(func):  # as rand, whose overload rand.generator does
+            names = [argument.name for argument in func._schema.arguments]
+            if "generator" not in names:  # as rand, whose overload rand.generator does
                 func = func.overloadpacket.generator
             kwargs = {**kwargs, "generator": self.generator}
         return func(*args, **kwargs)
-
-
-def _takes_generator(func: Any) -> bool:
-    return any(argument.name == "generator" for argument in func._schema.arguments)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
@@ -10,7 +12,6 @@ from hadamrnn.baselines.networks import build_model
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import order_factors
-from hadamrnn.memory import check_memory
 from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
@@ -19,6 +20,8 @@ from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.draws import Draws
 
 THRESHOLD_SAMPLES = 64  # of the training part; thresholds are quantiles of their states
+CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+UNKNOWN = 8 * 2**30  # assumed where the system does not say
 
 
 def task_network(config: TrainingConfig, splits: Splits) -> Network:
@@ -86,3 +89,25 @@ def _cells(model: SequenceModel) -> list[HadamCell]:
         kind = model.network.model if model.network else type(model.recurrent).__name__
         raise InputError(f"A {kind} has no signs: leave negative_signs out.")
     return [cell for cell in model.recurrent.cells if isinstance(cell, HadamCell)]
+
+
+def memory_bytes() -> int:
+    """Return the memory of this machine, or of the container that holds the process to less."""
+    try:
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        machine = UNKNOWN
+    try:
+        return min(machine, int(CONTAINER_LIMIT.read_text()))
+    except (OSError, ValueError):  # no container, or one without a limit
+        return machine
+
+
+def check_memory(needed: int, what: str, way_out: str) -> None:
+    """Refuse `what` if it needs more bytes than there are."""
+    present = memory_bytes()
+    if needed > present:
+        raise InputError(
+            f"{what} must fit into {present / 2**30:.1f} GB of memory, but it needs about "
+            f"{needed / 2**30:,.1f} GB. {way_out}"
+        )

@@ -113,7 +113,8 @@ class Trainer:
         self._draws.generator.manual_seed(self.schedule.dropout_seed(step, self.processes.rank))
         x, target, lengths = self.splits.train.batch(self._samples(step))
         assert target is not None
-        loss = self._batch_loss(self._disturb(x), self._cast(target), lengths)
+        disturbed = disturb(self._cast(x), self.config, self.splits, self._draws.generator)
+        loss = self._batch_loss(disturbed, self._cast(target), lengths)
         value = loss.item()
         if not math.isfinite(value):
             raise Diverged(f"the loss is {value} at step {step}")
@@ -268,9 +269,6 @@ class Trainer:
             loss = self._loss(x, target, lengths)
         self._model_draws = self._draws.drawn
         return loss
-
-    def _disturb(self, x: Tensor) -> Tensor:
-        return disturb(self._cast(x), self.config, self.splits, self._draws.generator)
 
     @torch.no_grad()
     def _clip_weights(self) -> None:
