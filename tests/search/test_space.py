@@ -37,7 +37,7 @@ def candidate_of(network: Network, *choices: int | str) -> Network:
 
 
 def space(network: Network, budget: Budget) -> Space:
-    return Space(network, budget, estimate)
+    return Space(network, budget)
 
 
 @given(st.sampled_from(NETWORKS), st.integers(120, 5000), st.none() | st.integers(2000, 40_000))

@@ -7,9 +7,6 @@ the parameters' class with the engine, so both sides quantize and read out alike
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import zip_longest
-
 import torch
 from torch import Tensor
 from torch.nn.functional import batch_norm, binary_cross_entropy_with_logits, cross_entropy, embedding, linear
@@ -27,14 +24,16 @@ def plain_loss(model: SequenceModel, x: Tensor, target: Tensor) -> Tensor:
     network = model.network
     assert isinstance(model.recurrent, HadamRNN) and network is not None
     below = x.transpose(0, 1)
-    for layer, (cell, norm) in enumerate(_layers(model.recurrent)):
+    for layer in range(network.num_layers):
+        cell = model.recurrent.cell(layer)
         projected = _projected(model, cell, below) if layer == 0 else _dense(cell, below)
         is_last = layer == network.num_layers - 1
         wanted = not is_last or model.every_output or network.is_pooled
         states, h = _loop(cell, projected, wanted)
         if not is_last:
             assert states is not None
-            y = (states if norm is None else _normalized(norm, states)).relu()
+            normed = layer < len(model.recurrent.norms)
+            y = (_normalized(model.recurrent.norm(layer), states) if normed else states).relu()
             below = y + below if network.skip and below.shape == y.shape else y
     features = _features(model, states, h)
     logits = model.readout(features if model.feature_scale is None else model.feature_scale(features))
@@ -42,12 +41,6 @@ def plain_loss(model: SequenceModel, x: Tensor, target: Tensor) -> Tensor:
         return binary_cross_entropy_with_logits(logits.squeeze(-1), target.to(logits.dtype))
     targets = target.T if model.every_output else target
     return cross_entropy(logits.flatten(0, -2), targets.flatten())
-
-
-def _layers(recurrent: HadamRNN) -> Iterator[tuple[HadamCell, UnitNorm | None]]:
-    for cell, norm in zip_longest(recurrent.cells, recurrent.norms):
-        assert isinstance(cell, HadamCell) and (norm is None or isinstance(norm, UnitNorm))
-        yield cell, norm
 
 
 def _loop(cell: HadamCell, projected: Tensor, wanted: bool) -> tuple[Tensor | None, Tensor]:

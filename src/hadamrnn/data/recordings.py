@@ -93,11 +93,8 @@ def load_recordings(
 
     Args:
         path: a CSV or parquet file, a folder of them, or an npz file with one long array.
-        label: a column, `file` (the file's name up to its first "_") or `folder` (its folder's name).
+        label, window, hop, columns: as of `read_recordings`.
         group: a column, `file` or `folder`: no group is in two parts. `time`: parts in time.
-        window: steps of a window, 128 if None.
-        hop: steps from one window to the next, half a window if None.
-        columns: the channels; empty takes every column of numbers, clocks aside.
         seed: of the draw of groups; parts in time draw nothing.
     """
     tables = read_tables(path)

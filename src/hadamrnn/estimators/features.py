@@ -11,7 +11,6 @@ from torch import Tensor
 from hadamrnn.baselines.networks import build_model
 from hadamrnn.data.splits import Split
 from hadamrnn.network import Network
-from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import forward_layers
 from hadamrnn.training.draws import Draws
@@ -65,8 +64,7 @@ def place_thresholds(model: SequenceModel, samples: Split, weights: Tensor) -> N
 def narrowed(model: SequenceModel, network: Network, levels: Tensor) -> SequenceModel:
     """Return a network of the first units of a wider one; `levels` are the thresholds it keeps."""
     narrow = draw_network(network, 0)
-    source, target = forward_layers(model).cells[0], forward_layers(narrow).cells[0]
-    assert isinstance(source, HadamCell) and isinstance(target, HadamCell)
+    source, target = forward_layers(model).cell(0), forward_layers(narrow).cell(0)
     units = network.hidden_size
     with torch.no_grad():
         for name, values in target.named_parameters():

@@ -10,7 +10,6 @@ from hadamrnn.baselines.networks import build_model
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.series import Floats, Scaling
 from hadamrnn.network import Network
-from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.straight_through import quantize
 from hadamrnn.quantization.calibration import forward_layers
@@ -35,8 +34,8 @@ def raw_network(
         )
     raw = build_model(replace(config, weight_bits=None)).double()
     raw.load_state_dict(network.state_dict())
-    cell = forward_layers(raw).cells[0]
-    assert isinstance(cell, HadamCell) and cell.input_bias is not None and raw.readout.bias is not None
+    cell = forward_layers(raw).cell(0)
+    assert cell.input_bias is not None and raw.readout.bias is not None
     with torch.no_grad():
         weight = quantize(cell.input_weight, config.weight_bits) / torch.from_numpy(scaling.scale)
         cell.input_weight.copy_(weight)

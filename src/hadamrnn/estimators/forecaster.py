@@ -33,7 +33,6 @@ from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import MAX_LEAK, Network
-from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.weight import recurrent_weight
 from hadamrnn.quantization.calibration import Calibration, calibrate, forward_layers
@@ -280,8 +279,8 @@ def keep_linear(model: SequenceModel, x: Tensor) -> None:
 
     h_T = sum_t A^(T-t) (U x_t + b_i),      A = lambda W,      b_i = (sum_(k < T) A^k)^-1 max|h_T|
     """
-    cell = forward_layers(model).cells[0]
-    assert isinstance(cell, HadamCell) and cell.input_bias is not None and cell.decay is not None
+    cell = forward_layers(model).cell(0)
+    assert cell.input_bias is not None and cell.decay is not None
     cell.input_bias.zero_()
     largest = torch.zeros_like(cell.input_bias)
     for part in x.split(1 << 12):

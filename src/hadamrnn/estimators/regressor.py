@@ -23,23 +23,14 @@ METADATA_TARGETS = 50  # outputs whose units an integer model's metadata holds
 class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
     """A regressor of series that fits in kilobytes, by squared error.
 
-    X, the parameters and the other attributes are those of `HadamRNNClassifier`, without `class_weight`.
-    y is `(n,)` or `(n, targets)`; it is standardised here, and predictions come back in its units.
+    X, the parameters and the other attributes are those of `HadamRNNClassifier`, without `class_weight` and
+    `classes_`. y is `(n,)` or `(n, targets)`; it is standardised here, and predictions are in its units.
 
     Attributes
     ----------
-    network_ : SequenceModel, float64
     target_offset_, target_scale_ : ndarray `(targets,)`
         y = output * target_scale_ + target_offset_.
-    n_features_in_ : int
-        Features of `(n, features)`, else channels.
-    feature_names_in_ : ndarray of str
-        Names of the features where X had them.
-    config_ : Network, the one chosen or asked for
-    penalty_ : float, of the ridge regression
-    n_iter_ : int, the steps made, by gradients
     loss_curve_ : list of float, the loss of each step, of standardised targets, by gradients
-    cost_ : Cost, bytes of weights and operations of one step
 
     Examples
     --------

@@ -71,10 +71,7 @@ class FloatRecipe(Recipe):
         return x, None
 
     def layer(self, build: Builder, index: int, x: str, h: str) -> str:
-        from hadamrnn.nn.cell import HadamCell
-
-        cell = self.layers.cells[index]
-        assert isinstance(cell, HadamCell)
+        cell = self.layers.cell(index)
         signs = cell.signs() / cell.block_size**0.5
         signs = signs if cell.decay is None else signs * cell.decay
         column_signs = cell.column_signs()
@@ -90,12 +87,8 @@ class FloatRecipe(Recipe):
         return build.op("Relu", state) if cell.recurrence == "relu" else state
 
     def output(self, build: Builder, index: int, x: str, h: str) -> str:
-        from hadamrnn.nn.normalization import UnitNorm
-
         if index < len(self.layers.norms):
-            norm = self.layers.norms[index]
-            assert isinstance(norm, UnitNorm)
-            scale, bias = norm.folded()
+            scale, bias = self.layers.norm(index).folded()
             h = build.op("Add", build.op("Mul", h, self._weights(build, scale)), self._weights(build, bias))
         y = build.op("Relu", h)
         return build.op("Add", y, x) if self.network.has_skip(index) else y

@@ -187,9 +187,9 @@ class HadamRNN(HadamStack):
         states = []
         with full_precision(self._weight):
             for layer, width in enumerate(self.network.widths):
-                state = self._cell(layer).step(value, previous[layer, ..., :width])
+                state = self.cell(layer).step(value, previous[layer, ..., :width])
                 states.append(self._padded(state))
-                y = state.relu() if layer >= len(self.norms) else self._norm(layer).step(state).relu()
+                y = state.relu() if layer >= len(self.norms) else self.norm(layer).step(state).relu()
                 value = y + value if isinstance(value, Tensor) and self.network.has_skip(layer) else y
         dtype = self._weight.dtype
         return y.to(dtype), torch.stack(states).to(dtype)

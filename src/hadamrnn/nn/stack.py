@@ -115,7 +115,7 @@ class HadamStack(RecurrentLayer):
         x, weight = self._admit(x), admit("The read-out's weight", weight, self._weight)
         bias = None if bias is None else admit("The read-out's bias", bias, self._weight)
         with full_precision(self._weight):
-            logits = self._cell(0).run_readout(x, weight, bias, lengths, sigma=self.needs_activation)
+            logits = self.cell(0).run_readout(x, weight, bias, lengths, sigma=self.needs_activation)
         return logits.to(self._weight.dtype)
 
     def end_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
@@ -143,7 +143,7 @@ class HadamStack(RecurrentLayer):
             for direction, rows in enumerate(self._directed(top, lengths)):
                 units = slice(direction * self.hidden_size, (direction + 1) * self.hidden_size)
                 rows_of_thresholds = None if thresholds is None else thresholds[:, units]
-                cell = self._cell((self.num_layers - 1) * self.num_directions + direction)
+                cell = self.cell((self.num_layers - 1) * self.num_directions + direction)
                 features.append(cell.run_pooled(rows, lengths, kinds, rows_of_thresholds))
         return torch.cat(features, dim=-1).to(self._weight.dtype)
 
@@ -210,7 +210,7 @@ class HadamStack(RecurrentLayer):
         outputs: list[Tensor] = []
         ends: list[Tensor] = []
         for index, rows in enumerate(self._directed(x, lengths), layer * self.num_directions):
-            cell = self._cell(index)
+            cell = self.cell(index)
             start = None if h_0 is None else h_0[index, :, : cell.hidden_size]
             states, last = cell.run(rows, start, lengths, every_output)
             ends.append(last)
@@ -228,7 +228,7 @@ class HadamStack(RecurrentLayer):
         """Return y_t = sigma(a norm(h_t) + c) [+ x_t], without normalisation sigma(h_t) [+ x_t]."""
         skip = x if isinstance(x, Tensor) and self.network.has_skip(layer) else None
         if layer < len(self.norms):
-            y: Tensor = self._norm(layer)(states, lengths, skip)
+            y: Tensor = self.norm(layer)(states, lengths, skip)
             return y
         return states.relu() if skip is None else states.relu() + skip
 
@@ -248,14 +248,16 @@ class HadamStack(RecurrentLayer):
     @property
     def _weight(self) -> Tensor:
         """One of the weights, whose type and device are those of all."""
-        return self._cell(0).input_weight
+        return self.cell(0).input_weight
 
-    def _cell(self, index: int) -> HadamCell:
+    def cell(self, index: int) -> HadamCell:
+        """Return one of the cells: those of the lowest layer come first."""
         cell = self.cells[index]
         assert isinstance(cell, HadamCell)
         return cell
 
-    def _norm(self, layer: int) -> UnitNorm:
+    def norm(self, layer: int) -> UnitNorm:
+        """Return what lies above a layer of a normalised stack."""
         norm = self.norms[layer]
         assert isinstance(norm, UnitNorm)
         return norm

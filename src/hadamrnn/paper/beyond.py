@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from hadamrnn.bits import WeightBits
-from hadamrnn.paper.rows import ADDED, INTEGER_BITS, Row, Setup, Table, hadam, setup
+from hadamrnn.paper.rows import ADDED, INTEGER_BITS, Row, Setup, Table, hadam, published_row, setup
 from hadamrnn.training.config import resolve_config
 
-FASTGRNN = "Kusupati et al. 2018"
 FAMILY_SEEDS = (0, 1, 2, 3, 4)
 # The lowest layer reads every pixel, the next one means of 4 steps, the last one means of 16. Blocks of 8
 # units that forget slowly want fine states over 784 steps: 12 bits lose 8.5 points, 14 a tenth of one.
@@ -48,10 +47,6 @@ def _stack(
     name += ", people swapped" if task_options else ""
     chosen = Setup(task, network, task_options=task_options or {}, added=added)
     return hadam(chosen, "", bits, model=name, seeds=FAMILY_SEEDS)
-
-
-def _published(task: str, published: str, kilobytes: str) -> Row:
-    return Row(task, "FastGRNN", published, kilobytes=kilobytes, source=FASTGRNN)
 
 
 BEYOND = Table(
@@ -97,7 +92,7 @@ BEYOND = Table(
         _stack("har6"),
         _stack("google12"),
         _stack("google12", hidden_size=64, num_layers=3, weight_bits=3, skip=True, input_bias=False),
-        _published("google12", "92.10", "5.5"),
+        published_row("google12", "FastGRNN", "Kusupati et al. 2018", "92.10", "5.5"),
         _stack("dsa19"),
         _stack("dsa19", {"swap": True}),
     ),

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from hadamrnn.files import read_json, write_atomically
-from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.paper.results import ADVICE, dump
 from hadamrnn.records import from_json
@@ -72,8 +71,8 @@ def last_states(recurrence: str, input_weight: Tensor, rows: Tensor) -> Tensor:
     layer = HadamRNN(
         input_size, hidden_size, batch_first=True, weight_bits=None, recurrence=recurrence
     ).double()
-    cell = layer.cells[0]
-    assert isinstance(cell, HadamCell) and cell.input_bias is not None
+    cell = layer.cell(0)
+    assert cell.input_bias is not None
     with torch.no_grad():
         cell.latent_signs.fill_(1)
         cell.input_weight.copy_(input_weight)

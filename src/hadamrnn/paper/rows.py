@@ -242,6 +242,11 @@ class Row:
         return None if self.published in ("", "BL") else float(self.published)
 
 
+def published_row(task: str, model: str, source: str, published: str, kilobytes: str) -> Row:
+    """Return the row of a network that is not run here."""
+    return Row(task, model, published, kilobytes=kilobytes, source=source)
+
+
 def hadam(setup: Setup, published: str = "", activation_bits: int | None = None, **cells: Any) -> Row:
     """Return the row of a Hadamard network, whose size and bits are those of its setup.
 

@@ -26,9 +26,7 @@ from hadamrnn.fixedpoint.model import MAX_LONGEST, IntegerModel, Metadata
 from hadamrnn.fixedpoint.overflow import LIMIT
 from hadamrnn.fixedpoint.step import RATE_BITS
 from hadamrnn.network import Network, features_per_unit
-from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.nn.normalization import UnitNorm
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.nn.straight_through import quantization_codes
 from hadamrnn.quantization.calibration import Calibration, LayerRange, forward_layers
@@ -125,10 +123,9 @@ def float_layers(recurrent: HadamRNN, calibration: Calibration) -> list[FloatLay
         )
     layers = []
     for index, ranges in enumerate((*calibration.below, LayerRange(calibration.max_state, 0.0))):
-        cell = recurrent.cells[index]
-        norm = recurrent.norms[index] if index < min(len(recurrent.norms), recurrent.num_layers - 1) else None
-        assert isinstance(cell, HadamCell) and (norm is None or isinstance(norm, UnitNorm))
-        layers.append(FloatLayer(cell, norm, ranges.max_state, ranges.max_output))
+        normed = index < min(len(recurrent.norms), recurrent.num_layers - 1)
+        norm = recurrent.norm(index) if normed else None
+        layers.append(FloatLayer(recurrent.cell(index), norm, ranges.max_state, ranges.max_output))
     return layers
 
 

@@ -16,7 +16,6 @@ layers within 15 %.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -63,11 +62,10 @@ class Space:
 
     Args:
         network: the task's; candidates differ from it in `CHOICES`.
-        instructions: the estimated instructions of a candidate's step.
     """
 
-    def __init__(self, network: Network, budget: Budget, instructions: Callable[[Network], int]) -> None:
-        self.budget, self.instructions = budget, instructions
+    def __init__(self, network: Network, budget: Budget) -> None:
+        self.budget = budget
         self.family = every_candidate(network)
         if not self.candidates:
             raise InputError(self._smallest())
@@ -80,7 +78,7 @@ class Space:
     def fits(self, candidate: Network) -> bool:
         most = self.budget.max_instructions
         fits = payload_bytes(candidate) <= self.budget.max_bytes
-        return fits and (most is None or self.instructions(candidate) <= most)
+        return fits and (most is None or estimate(candidate) <= most)
 
     def draw(self, trial: Any) -> Network:
         """Return the candidate of an optuna trial. Each choice leaves only candidates that fit.
@@ -127,7 +125,7 @@ class Space:
                 f"takes {needed} bytes. Give --max-bytes {needed} or more."
             )
         small = [each for each in self.family if payload_bytes(each) <= self.budget.max_bytes]
-        fewest = min(map(self.instructions, small))
+        fewest = min(map(estimate, small))
         return (
             f"No network of {self.budget.max_bytes} bytes makes a step in {self.budget.max_instructions} "
             f"instructions: the quickest takes {fewest}. Give --max-instructions {fewest} or more."

@@ -39,7 +39,7 @@ class Search:
 
     @property
     def space(self) -> Space:
-        return Space(self.network, self.budget, estimate)
+        return Space(self.network, self.budget)
 
     @property
     def maximize(self) -> bool:

@@ -52,8 +52,7 @@ def fit(
     Args:
         folder: where rows, checkpoints and the best model go; a checkpoint in it is continued.
         watcher: shows the progress.
-        processes: share the work; by default this process alone.
-        objective: what is minimised, and how models are compared; see `Trainer`.
+        processes, objective: see `Trainer`.
         checkpoint_seconds: between checkpoints; does not change the result.
         stop: asked after every step; True ends the run with a checkpoint (several processes: soon after).
     """

@@ -13,7 +13,6 @@ from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import order_factors
 from hadamrnn.network import Network
-from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.training.config import TrainingConfig
@@ -48,8 +47,7 @@ def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
     with Draws(config.seed):
         model = build_model(network)
         if config.negative_signs is not None:
-            for cell in _cells(model):
-                cell.draw_signs(config.negative_signs)
+            _draw_signs(model, config.negative_signs)
     if model.embedding is not None:
         with torch.no_grad():
             model.embedding.weight.mul_(config.embedding_scale)
@@ -84,11 +82,12 @@ def batch_bytes(network: Network, config: TrainingConfig, splits: Splits) -> int
     return 8 * steps * numbers
 
 
-def _cells(model: SequenceModel) -> list[HadamCell]:
+def _draw_signs(model: SequenceModel, negative: float) -> None:
     if not isinstance(model.recurrent, HadamRNN):
         kind = model.network.model if model.network else type(model.recurrent).__name__
         raise InputError(f"A {kind} has no signs: leave negative_signs out.")
-    return [cell for cell in model.recurrent.cells if isinstance(cell, HadamCell)]
+    for index in range(len(model.recurrent.cells)):
+        model.recurrent.cell(index).draw_signs(negative)
 
 
 def memory_bytes() -> int:
