@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from hadamrnn.errors import InputError
-from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor, stream
+from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor, closed_form
 from hadamrnn.estimators.choice import Wanted
 from hadamrnn.estimators.closed_form import rounded
 from hadamrnn.estimators.cost import network_cost
@@ -186,7 +186,7 @@ def test_how_a_long_stream_is_cut_does_not_matter(
     waves: tuple[Any, Any], kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond what is kept the moments count, and the fit is still about as good as that of all rows."""
-    monkeypatch.setattr(stream, "KEPT_SERIES", 50)
+    monkeypatch.setattr(closed_form, "KEPT_SERIES", 50)
     X, y = waves
     first: dict[str, Any] = {"classes": [0, 1, 2]} if kind is HadamRNNClassifier else {}
     once, often = kind(**FIXED).partial_fit(X, y, **first), kind(**FIXED)

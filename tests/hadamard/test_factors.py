@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 
 from hadamrnn.errors import InputError
-from hadamrnn.hadamard.factors import Paley, Williamson, has_factor, make_factor
-from hadamrnn.hadamard.orders import factor_matrix, hadamard_orders, order_factors
+from hadamrnn.hadamard.orders import (
+    Paley,
+    Williamson,
+    factor_matrix,
+    hadamard_orders,
+    has_factor,
+    make_factor,
+    order_factors,
+)
 
 LARGE_FACTORS = sorted({f for order in hadamard_orders(400) for f in order_factors(order) if f > 2})
 

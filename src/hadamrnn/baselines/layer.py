@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.nn.inputs import Tokens, batch_and_time, project_tokens
+from hadamrnn.nn.inputs import Tokens, batch_and_time, check_lengths, project_tokens
 from hadamrnn.nn.interface import RecurrentLayer
-from hadamrnn.nn.packing import check_lengths
 
 
 class BaselineLayer(RecurrentLayer):

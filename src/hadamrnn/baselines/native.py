@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from hadamrnn.baselines.layer import valid_steps
 from hadamrnn.errors import InputError, check_choice
-from hadamrnn.nn.inputs import Tokens, token_vectors
+from hadamrnn.nn.inputs import Tokens, run_torch_layer, token_vectors
 from hadamrnn.nn.interface import RecurrentLayer
-from hadamrnn.nn.packing import run_torch_layer
 
 NONLINEARITIES = ("tanh", "relu")
 

@@ -25,13 +25,12 @@ from hadamrnn.baselines.networks import KINDS, NEUTRAL, build_model
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError, check_choice
 from hadamrnn.estimators.choice import Wanted
-from hadamrnn.estimators.closed_form import fit_closed_form, ranges_of
+from hadamrnn.estimators.closed_form import KnownSeries, Stream, fit_closed_form, ranges_of, refit
 from hadamrnn.estimators.cost import Cost, network_cost, state_bits
 from hadamrnn.estimators.folding import raw_network
 from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.gradient import recipe, threads, train
 from hadamrnn.estimators.series import Floats, Scaling, Series, counted_samples, raw_codes, read_series
-from hadamrnn.estimators.stream import KnownSeries, Stream, refit
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata

@@ -12,14 +12,20 @@ those still to come make up for what was rounded off, as far as they tell the sa
 A threshold between two codes of a state would be rounded when the network becomes integers. Its
 feature then moves by the same amount for every series, and many such moves add up in the logits: so they are
 moved to codes first. The result is an ordinary `SequenceModel`. Start reading at `fit_closed_form`.
+
+Of data that come in parts (`Stream`), the first rows fix the network, and all rows add up in the moments of
+the regression.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.bits import WeightBits
@@ -29,6 +35,7 @@ from hadamrnn.estimators.cost import state_bits
 from hadamrnn.estimators.features import features_of
 from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.ridge import Moments, Solution, solve
+from hadamrnn.estimators.series import Floats, Scaling, Series
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
@@ -41,6 +48,7 @@ from hadamrnn.quantization.lowering import can_lower, state_step
 LEAST_CURVATURE = 0.1
 MOST_APART = 10  # powers of two between exponents: an integer network holds 15, and kinds differ too
 MOST_FEATURES = 2000  # of which roundings are made up for: a matrix of their square is inverted
+KEPT_SERIES = 2000  # that fix the network, and whose left-out answers choose penalty and temperature
 CALIBRATION_SAMPLES = 10_000
 
 
@@ -198,3 +206,74 @@ def _successive(values: Tensor, metric: Tensor, lowest: int, highest: int) -> Te
         codes[i + 1 :] -= torch.outer(row[i + 1 :] / row[i], codes[i] - whole)
         codes[i] = whole
     return codes
+
+
+@dataclass(frozen=True, eq=False)
+class KnownSeries:
+    """Some series, what is known of them, `(n,)` or `(n, targets)`, and their weights."""
+
+    series: Series
+    known: NDArray[Any]
+    weights: Floats
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    def at(self, index: NDArray[Any]) -> KnownSeries:
+        return KnownSeries(self.series.at(index), self.known[index], self.weights[index])
+
+    def __add__(self, other: KnownSeries) -> KnownSeries:
+        return KnownSeries(
+            _joined(self.series, other.series),
+            np.concatenate([self.known, other.known]),
+            np.concatenate([self.weights, other.weights]),
+        )
+
+
+@dataclass(eq=False)
+class Stream:
+    """What `partial_fit` keeps between calls: the seed, the first rows, and the moments of all rows.
+
+    The network is fixed once there are too many rows to keep; then `features` are those of the kept.
+    """
+
+    seed: int
+    kept: KnownSeries | None = None
+    features: Tensor | None = None
+    moments: Moments | None = None
+
+    def add(self, part: KnownSeries) -> KnownSeries:
+        """Keep the first rows of the stream, and return those that are too many."""
+        kept = part if self.kept is None else self.kept + part
+        self.kept = kept.at(np.arange(min(KEPT_SERIES, len(kept))))
+        return kept.at(np.arange(len(self.kept), len(kept)))
+
+
+def refit(
+    model: SequenceModel, scaling: Scaling, stream: Stream, kept: Goal, part: KnownSeries, goal: Goal
+) -> float:
+    """Add the rows of a part to the moments, set the read-out anew and return its penalty.
+
+    Args:
+        kept: the goal of the rows that the stream keeps.
+        goal: that of the part.
+    """
+    assert stream.kept is not None
+    if stream.features is None:
+        stream.features = features_of(model, scaling.split(stream.kept.series, np.float64))
+    first = kept.rows(stream.features)
+    more = Moments.of(goal.rows(features_of(model, scaling.split(part.series, np.float64))))
+    stream.moments = (Moments.of(first) if stream.moments is None else stream.moments) + more
+    solution = solve(first, kept.error, moments=stream.moments)
+    set_readout(model, solution, kept, stream.moments)
+    return solution.penalty
+
+
+def _joined(first: Series, second: Series) -> Series:
+    """Return series one after the other, the shorter ones with zeros at their end."""
+    steps = max(first.values.shape[1], second.values.shape[1])
+    values = [
+        np.pad(each.values, ((0, 0), (0, steps - each.values.shape[1]), (0, 0))) for each in (first, second)
+    ]
+    lengths = np.concatenate([first.steps_each(), second.steps_each()])
+    return Series(np.concatenate(values), None if (lengths == steps).all() else lengths)

@@ -6,7 +6,7 @@
     NAME_window.h,    sliding windows over an endless stream: raw codes in, a class out every hop
     NAME_window.c
     test/             a main that replays golden vectors of the reference engine, bit for bit
-    Makefile, README.md, and what makes the folder a library of several build systems (`libraries.py`)
+    Makefile, README.md, and what makes the folder a library of several build systems (`metadata.py`)
 
 `export_arduino` writes an Arduino library, which PlatformIO takes as well:
 
@@ -40,14 +40,22 @@ from hadamrnn.export.layer_code import (
     read_value,
     times_power,
 )
-from hadamrnn.export.libraries import component_files, manager_files, version_numbers
-from hadamrnn.export.metadata import Summary, calibrated_length, class_symbols, plain, summarise
+from hadamrnn.export.metadata import (
+    Summary,
+    calibrated_length,
+    class_symbols,
+    component_files,
+    manager_files,
+    plain,
+    summarise,
+    version_numbers,
+)
 from hadamrnn.export.plan import Plan, has_input, make_plan, saturated_codes
 from hadamrnn.fixedpoint.encoding import input_meaning
 from hadamrnn.fixedpoint.file import VERSION, to_bytes
 from hadamrnn.fixedpoint.integers import pack_signs, signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.hadamard.factors import WILLIAMSON_NEGATIVE
+from hadamrnn.hadamard.orders import WILLIAMSON_NEGATIVE
 from hadamrnn.network import COUNTED
 from hadamrnn.version import package_version
 

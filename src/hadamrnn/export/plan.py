@@ -19,8 +19,7 @@ import numpy as np
 from hadamrnn.fixedpoint.layer import IntegerLayer
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.overflow import recurrence_bound
-from hadamrnn.hadamard.factors import Factor, make_factor
-from hadamrnn.hadamard.orders import order_factors
+from hadamrnn.hadamard.orders import Factor, make_factor, order_factors
 from hadamrnn.network import COUNTED
 
 GROUP = 8  # rows that are finished together: eight codes of p bits are p whole bytes

@@ -8,19 +8,204 @@ Kronecker product of *factors*, and a factor is the Sylvester matrix of order 2,
 
 The factors are also what makes a product with H fast: n (|F_1| + ... + |F_r|) operations instead
 of n^2. `order_factors` therefore picks the cheapest list, and `hadamard_matrix` multiplies it out.
-Start reading there; `hadamrnn.hadamard.factors` makes the factors.
+Start reading there; `make_factor` makes the factors, each by the signs that generate it.
+
+Paley's matrices come from a conference matrix over the field with q = prime^exponent elements,
+
+    C = [[0, 1], [e, Q]],   Q_ij = chi(x_i - x_j),   chi the quadratic character
+
+    type one:  order q + 1,      e = -1,  H x = C x + x
+    type two:  order 2 (q + 1),  e = 1,   H (a, b) = (C s + d, C d - s),  s = a + b, d = a - b
+
+where type two interleaves: a are the even entries, b the odd ones. Williamson's matrices are a 4 x 4 array
+of circulants of side m, where block (r, s) is +- circulant number r xor s. That is q or 4 m signs instead of
+order^2, and what C stores.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache, reduce
-from itertools import accumulate
+from itertools import accumulate, product
 from operator import mul
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.hadamard.factors import SignMatrix, has_factor, make_factor
+
+SignMatrix = NDArray[np.int8]
+
+# Bit s of entry r: the sign of block (r, s) of Williamson's array is -1.
+WILLIAMSON_NEGATIVE = (0b0000, 0b0101, 0b1001, 0b0011)
+
+# First rows (+ = 1, - = -1) of four symmetric circulants A, B, C, D of side m with
+# A^2 + B^2 + C^2 + D^2 = 4 m I, found by search: orders 4 m that Paley's matrices miss.
+_WILLIAMSON_ROWS = {
+    23: (
+        "+--++-+-+-++++-+-+-++--",
+        "+--+-+-++++++++++-+-+--",
+        "+++---++--++++--++---++",
+        "+--+--+++------+++--+--",
+    ),
+    29: (
+        "+--+++--++-+--++--+-++--+++--",
+        "+--+-+-+++++++--+++++++-+-+--",
+        "+--++----+-+-++++-+-+----++--",
+        "+++-+++-+----++++----+-+++-++",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Paley:
+    """A Paley matrix by its quadratic character."""
+
+    order: int
+    kind: int  # 1 or 2
+    prime: int
+    exponent: int
+    signs: tuple[int, ...]  # chi of element 0, 1, ..., q - 1; element i has i's base-`prime` digits
+
+    @property
+    def field_size(self) -> int:
+        return int(self.prime**self.exponent)
+
+    @property
+    def corner(self) -> int:
+        """e, the first column of the conference matrix."""
+        return -1 if self.kind == 1 else 1
+
+    def matrix(self) -> SignMatrix:
+        """Return the matrix that the C of this factor multiplies with, `(order, order)`."""
+        size = self.field_size
+        elements = np.arange(size)
+        index = np.zeros((size, size), np.int64)
+        for place in (self.prime**power for power in range(self.exponent)):
+            digits = elements // place % self.prime
+            index += (digits[:, None] - digits[None, :]) % self.prime * place
+        conference = np.zeros((size + 1, size + 1), np.int64)
+        conference[0, 1:], conference[1:, 0] = 1, self.corner
+        conference[1:, 1:] = np.array(self.signs)[index]
+        eye = np.eye(size + 1, dtype=np.int64)
+        if self.kind == 1:
+            return (conference + eye).astype(np.int8)
+        blown_up = np.kron(conference, [[1, 1], [1, -1]]) + np.kron(eye, [[1, -1], [-1, -1]])
+        return np.asarray(blown_up, np.int8)
+
+
+@dataclass(frozen=True)
+class Williamson:
+    """A Williamson matrix by the first rows of its four circulants."""
+
+    order: int
+    signs: tuple[int, ...]  # the rows of A, B, C, D one after the other
+
+    @property
+    def side(self) -> int:
+        return self.order // 4
+
+    def matrix(self) -> SignMatrix:
+        """Return the matrix that the C of this factor multiplies with, `(order, order)`."""
+        index = (np.arange(self.side)[None, :] - np.arange(self.side)[:, None]) % self.side
+        circulants = np.array(self.signs).reshape(4, self.side)[:, index]
+        rows = [
+            [circulants[r ^ s] * (1 - 2 * (WILLIAMSON_NEGATIVE[r] >> s & 1)) for s in range(4)]
+            for r in range(4)
+        ]
+        return np.block(rows).astype(np.int8)
+
+
+Factor = Paley | Williamson
+
+
+@cache
+def make_factor(order: int) -> Factor:
+    """Return the construction of this order: Paley's first type, else the second, else Williamson's.
+
+    >>> make_factor(12).signs
+    (0, 1, -1, 1, 1, 1, -1, -1, -1, 1, -1)
+    """
+    if found := _paley_field(order):
+        kind, q = found
+        prime, exponent = _prime_power(q) or (q, 1)
+        return Paley(order, kind, prime, exponent, _quadratic_character(prime, exponent))
+    if not has_factor(order):
+        raise InputError(f"No construction gives a Hadamard matrix of order {order} by itself.")
+    rows = "".join(_WILLIAMSON_ROWS[order // 4])
+    return Williamson(order, tuple(1 if sign == "+" else -1 for sign in rows))
+
+
+def has_factor(order: int) -> bool:
+    """Whether `make_factor` has a construction of this order."""
+    return _paley_field(order) is not None or (order % 4 == 0 and order // 4 in _WILLIAMSON_ROWS)
+
+
+def _paley_field(order: int) -> tuple[int, int] | None:
+    """Return the type of Paley's matrix of this order and its q: 3 mod 4 in type one, 1 mod 4 in type two."""
+    half = order // 2 - 1
+    if order % 4 == 0 and _prime_power(order - 1):
+        return 1, order - 1
+    if order % 4 == 0 and half % 4 == 1 and _prime_power(half):
+        return 2, half
+    return None
+
+
+def _quadratic_character(prime: int, exponent: int) -> tuple[int, ...]:
+    """Return chi of every element of the field: 0 of zero, 1 of squares, -1 of the others.
+
+    An element of GF(p^e) is a polynomial of degree < e over GF(p), written as base-p digits.
+    """
+    digits = np.array(list(product(range(prime), repeat=exponent)), np.int64)[:, ::-1]
+    place = prime ** np.arange(exponent)
+    modulus = _irreducible(prime, exponent)
+    squares = {int(_multiply(x, x, modulus, prime) @ place) for x in digits[1:]}
+    return (0, *(1 if element in squares else -1 for element in range(1, len(digits))))
+
+
+def _multiply(
+    left: NDArray[np.int64], right: NDArray[np.int64], modulus: NDArray[np.int64], prime: int
+) -> NDArray[np.int64]:
+    """Multiply two polynomials (lowest degree first) modulo a monic one, over GF(prime)."""
+    degree = len(modulus) - 1
+    full = np.convolve(left, right) % prime
+    full = np.pad(full, (0, max(0, degree - len(full))))
+    for power in range(len(full) - 1, degree - 1, -1):
+        full[power - degree : power + 1] = (full[power - degree : power + 1] - full[power] * modulus) % prime
+    return full[:degree]
+
+
+def _irreducible(prime: int, degree: int) -> NDArray[np.int64]:
+    """Return a monic irreducible polynomial of `degree` over GF(prime), lowest coefficient first."""
+    for tail in product(range(prime), repeat=degree):
+        candidate = np.array([*tail, 1], np.int64)
+        if _is_irreducible(candidate, prime):
+            return candidate
+    raise AssertionError(f"GF({prime}) has irreducible polynomials of every degree")
+
+
+def _is_irreducible(polynomial: NDArray[np.int64], prime: int) -> bool:
+    """Try every monic divisor of at most half the degree; the fields here are small."""
+    degree = len(polynomial) - 1
+    for divisor_degree in range(1, degree // 2 + 1):
+        for tail in product(range(prime), repeat=divisor_degree):
+            divisor = np.array([*tail, 1], np.int64)
+            if not _multiply(np.array([1]), polynomial, divisor, prime).any():
+                return False
+    return True
+
+
+@cache
+def _prime_power(n: int) -> tuple[int, int] | None:
+    """Return (p, e) with n = p^e, e >= 1, or None."""
+    if n < 2:
+        return None
+    prime = next((p for p in range(2, int(n**0.5) + 1) if n % p == 0), n)
+    exponent = 0
+    while n % prime == 0:
+        n //= prime
+        exponent += 1
+    return (prime, exponent) if n == 1 else None
 
 
 def order_factors(order: int) -> tuple[int, ...]:

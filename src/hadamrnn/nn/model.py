@@ -17,12 +17,11 @@ from torch import Tensor, nn
 from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError
 from hadamrnn.network import HADAMRNN, Network, features_per_unit
-from hadamrnn.nn.inputs import Tokens, token_vectors
+from hadamrnn.nn.inputs import Tokens, run_torch_layer, token_vectors
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.linear import QuantizedLinear
 from hadamrnn.nn.loss import target_loss
 from hadamrnn.nn.normalization import FeatureScale, valid_rows
-from hadamrnn.nn.packing import run_torch_layer
 from hadamrnn.nn.rnn import HadamRNN
 
 QUANTILE_ROWS = 4096  # steps that the quantiles of states are taken over, evenly spread

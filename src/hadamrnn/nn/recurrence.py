@@ -26,7 +26,7 @@ from hadamrnn.kernels.backend import runs_natively
 from hadamrnn.kernels.plain import plain_scan
 from hadamrnn.kernels.recurrence import Recurrence
 from hadamrnn.kernels.scan import scan
-from hadamrnn.nn.packing import reverse_rows
+from hadamrnn.nn.inputs import reverse_rows
 from hadamrnn.nn.weight import recurrent_weight
 
 EVALUATORS = ("auto", "loop", "scan", "reversible", "kernel")

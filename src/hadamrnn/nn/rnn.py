@@ -14,8 +14,7 @@ from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError
 from hadamrnn.kernels.backend import full_precision
 from hadamrnn.network import Network
-from hadamrnn.nn.inputs import Tokens, admit
-from hadamrnn.nn.packing import pack_rows, unpack_rows
+from hadamrnn.nn.inputs import Tokens, admit, pack_rows, unpack_rows
 from hadamrnn.nn.stack import HadamStack
 
 

@@ -18,10 +18,18 @@ from hadamrnn.errors import InputError
 from hadamrnn.kernels.backend import full_precision
 from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
-from hadamrnn.nn.inputs import Tokens, admit, batch_and_time, widen
+from hadamrnn.nn.inputs import (
+    Tokens,
+    admit,
+    batch_and_time,
+    check_lengths,
+    mean_steps,
+    reverse_input,
+    reverse_rows,
+    widen,
+)
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.normalization import UnitNorm
-from hadamrnn.nn.packing import check_lengths, mean_steps, reverse_input, reverse_rows
 
 
 class LayerRun(NamedTuple):

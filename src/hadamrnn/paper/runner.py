@@ -26,8 +26,7 @@ from hadamrnn.errors import InputError, check_name
 from hadamrnn.locks import Claim, claim
 from hadamrnn.paper.appendix_tables import SCALES, TRAINING_TIMES, ScaleRow, TimeRow
 from hadamrnn.paper.main_tables import TABLES
-from hadamrnn.paper.measure import measure_run
-from hadamrnn.paper.results import Result, result_name, write_result
+from hadamrnn.paper.results import Result, measure_run, result_name, write_result
 from hadamrnn.paper.rows import Setup
 from hadamrnn.training import run as runs
 from hadamrnn.training.config import TrainingConfig, config_values, read_config, resolve_config
