@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import shutil
 import textwrap
 import typing
@@ -56,6 +57,10 @@ class JsonOption:
     """What every command takes that prints a figure."""
 
     json: bool = option(False, "print one JSON object instead of text")
+
+    def show(self, figures: Any, *lines: str) -> None:
+        """Print the figures as JSON where they were asked for, else the lines."""
+        print(json.dumps(figures) if self.json else "\n".join(lines))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -49,14 +48,12 @@ def run_training(args: TrainingOptions) -> None:
         from hadamrnn.bench.scaling import run_scaling
 
         points = run_scaling(str(args.out), threads=args.threads, rounds=args.rounds)
-        if args.json:
-            print(json.dumps({"plot": str(args.out), "points": [asdict(point) for point in points]}))
-            return
-        for point in points:
-            print(
-                f"{point.series:12} {point.size:>9}  {point.milliseconds:10.2f} ms  {point.megabytes:8.1f} MB"
-            )
-        print(f"wrote {args.out}")
+        lines = (
+            f"{point.series:12} {point.size:>9}  {point.milliseconds:10.2f} ms  {point.megabytes:8.1f} MB"
+            for point in points
+        )
+        figures = {"plot": str(args.out), "points": [asdict(point) for point in points]}
+        args.show(figures, *lines, f"wrote {args.out}")
         return
     from hadamrnn.bench.training import SHAPES, run_shapes
 
@@ -67,15 +64,12 @@ def run_training(args: TrainingOptions) -> None:
         data_dir=args.data_dir,
         memory=not args.no_memory,
     )
-    if args.json:
-        print(json.dumps({"rows": [asdict(row) for row in rows]}))
-        return
-    print(
+    args.show(
+        {"rows": [asdict(row) for row in rows]},
         f"{'shape':8} {'plain':>12} {'engine':>12} {'ratio':>8} {'wanted':>7} {'loop adds':>10} "
-        f"{'plain':>10} {'engine':>10}"
+        f"{'plain':>10} {'engine':>10}",
+        *map(_line, rows),
     )
-    for row in rows:
-        print(_line(row))
 
 
 def _run_models(args: TrainingOptions) -> None:
@@ -93,12 +87,11 @@ def _run_models(args: TrainingOptions) -> None:
             data_dir=args.data_dir,
         )
     ]
-    if args.json:
-        print(json.dumps({"rows": [asdict(row) for row in rows]}))
-        return
-    print(f"{'shape':8} {'model':18} {'step':>12} {'HadamRNN = 1':>14}")
-    for row in rows:
-        print(f"{row.shape:8} {row.model:18} {row.milliseconds:9.1f} ms {row.ratio:14.1f}")
+    args.show(
+        {"rows": [asdict(row) for row in rows]},
+        f"{'shape':8} {'model':18} {'step':>12} {'HadamRNN = 1':>14}",
+        *(f"{row.shape:8} {row.model:18} {row.milliseconds:9.1f} ms {row.ratio:14.1f}" for row in rows),
+    )
 
 
 def _line(row: TrainingRow) -> str:
@@ -128,18 +121,15 @@ def run_inference(args: InferenceOptions) -> None:
     from hadamrnn.bench import inference
 
     rows, left_out = inference.run_inference(list(args.shapes or inference.SHAPES), rounds=args.rounds)
-    if args.json:
-        print(json.dumps({"rows": [asdict(row) for row in rows], "left_out": left_out}))
-        return
     ratios = f"{'x plain':>9}{'x numpy':>9}{'limit':>7}"
-    print(f"{'shape':10}{'engine':24}{'sequences/s':>13}{'ns a step':>11}{ratios}")
+    lines = [f"{'shape':10}{'engine':24}{'sequences/s':>13}{'ns a step':>11}{ratios}"]
     for row in rows:
         plain = "-" if row.ratio is None else f"{row.ratio:,.2f}"
         share = "" if row.limit_share is None else f"{row.limit_share:.0%}"
         figures = f"{row.sequences_per_second:>13,.1f}{row.nanoseconds_per_step:>11,.0f}{plain:>9}"
-        print(f"{row.shape:10}{row.engine:24}{figures}{row.numpy_ratio:>9.2f}{share:>7}")
-    for line in left_out:
-        print(f"left out: {line}")
+        lines.append(f"{row.shape:10}{row.engine:24}{figures}{row.numpy_ratio:>9.2f}{share:>7}")
+    lines += [f"left out: {line}" for line in left_out]
+    args.show({"rows": [asdict(row) for row in rows], "left_out": left_out}, *lines)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,10 +155,8 @@ def publish(args: PageOptions, rows: Sequence[Any], left_out: list[str], page: s
 
     if args.out is not None:
         write_atomically(args.out, page.encode())
-    if args.json:
-        print(json.dumps({"rows": [asdict(row) for row in rows], "left_out": left_out}))
-    elif args.out is None:
-        print(page)
+    if args.json or args.out is None:
+        args.show({"rows": [asdict(row) for row in rows], "left_out": left_out}, page)
 
 
 @dataclass(frozen=True, kw_only=True)

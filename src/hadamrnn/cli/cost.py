@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,7 +63,7 @@ def run(options: CostOptions, settings: dict[str, Any]) -> None:
     else:
         network, file = _network_of(options, settings), None
     if not network.is_hadamard:
-        _print_baseline(network, options.json)
+        _show_baseline(network, options)
         return
     size, paper, fast = network_size(network), paper_step_cost(network), fast_step_cost(network)
     figures = {
@@ -80,7 +79,7 @@ def run(options: CostOptions, settings: dict[str, Any]) -> None:
             f"  in the file {file.payload / 1024:9.2f} kB, and {file.extra / 1024:.2f} kB of tables, "
             f"{file.header} bytes of header"
         ]
-    print(json.dumps(figures) if options.json else "\n".join(lines))
+    options.show(figures, *lines)
 
 
 def _network_of(options: CostOptions, settings: dict[str, Any]) -> Network:
@@ -119,34 +118,34 @@ def _network_of_run(folder: Path) -> tuple[Network, FileSize | None]:
     return trained.network, None
 
 
-def _print_baseline(network: Network, as_json: bool) -> None:
-    """Print the figures of a network that is no HadamRNN."""
+def _show_baseline(network: Network, options: CostOptions) -> None:
+    """Show the figures of a network that is no HadamRNN."""
     from hadamrnn.fixedpoint.baseline_cost import baseline_size, baseline_step_cost
 
     size, steps = baseline_size(network), baseline_step_cost(network)
-    if as_json:
-        figures = {
-            "model": network.model,
-            "kilobytes": round(size.kilobytes, 4),
-            "stored_kilobytes": round(size.stored_kilobytes, 4),
-            "kilobytes_with_embedding": round(size.kilobytes_with_embedding, 4),
-            "bits": asdict(size),
-            "operations_per_step": {"paper": asdict(steps)},
-        }
-        print(json.dumps(figures))
-        return
-    print(f"size by the paper's rule {size.kilobytes:9.2f} kB")
-    print(f"with all that is stored  {size.stored_kilobytes:9.2f} kB")
+    figures = {
+        "model": network.model,
+        "kilobytes": round(size.kilobytes, 4),
+        "stored_kilobytes": round(size.stored_kilobytes, 4),
+        "kilobytes_with_embedding": round(size.kilobytes_with_embedding, 4),
+        "bits": asdict(size),
+        "operations_per_step": {"paper": asdict(steps)},
+    }
+    lines = [
+        f"size by the paper's rule {size.kilobytes:9.2f} kB",
+        f"with all that is stored  {size.stored_kilobytes:9.2f} kB",
+    ]
     for name, bits in size.parts.items():
         if bits:
             remark = ", left out by the paper" if name in size.left_out else ""
-            print(f"  {name.replace('_', ' '):22} {bits / 8192:9.2f} kB{remark}")
+            lines.append(f"  {name.replace('_', ' '):22} {bits / 8192:9.2f} kB{remark}")
     if size.embedding:
-        print(f"  {'embedding':22} {size.embedding / 8192:9.2f} kB, not counted above")
-    print(f"{'per step':13} {'multiplications':>15} {'additions':>12}")
+        lines.append(f"  {'embedding':22} {size.embedding / 8192:9.2f} kB, not counted above")
+    lines.append(f"{'per step':13} {'multiplications':>15} {'additions':>12}")
     for name in ("input", "recurrent", "output"):
         counted = getattr(steps, name)
-        print(f"  {name:11} {counted.multiplications:15,} {counted.additions:12,}")
+        lines.append(f"  {name:11} {counted.multiplications:15,} {counted.additions:12,}")
+    options.show(figures, *lines)
 
 
 def _shapes(network: Network) -> str:

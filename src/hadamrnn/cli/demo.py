@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -43,12 +42,9 @@ def run(args: DemoOptions) -> int:
 
     result, content = run_demo(args.out, choose_watcher(quiet), epochs=args.epochs, seed=args.seed, say=say)
     page = _write_page(result, content, args.out)
-    if args.json:
-        print(json.dumps({**asdict(result), "page": page}))
-    else:
-        rows = [*table(result), ("the C", result.c_folder), ("the page", page)]
-        print(headline(result))
-        print("\n".join(f"  {label:<24}{value}" for label, value in rows))
+    rows = [*table(result), ("the C", result.c_folder), ("the page", page)]
+    lines = (f"  {label:<24}{value}" for label, value in rows)
+    args.show({**asdict(result), "page": page}, headline(result), *lines)
     return 1 if result.c_test is False else 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 
 from hadamrnn.cli.arguments import JsonOption, command
@@ -18,11 +17,9 @@ PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn", "onnxruntime")
 )
 def run(args: JsonOption) -> None:
     facts = collect()
-    if args.json:
-        print(json.dumps(facts))
-        return
-    for name, value in facts.items():
-        print(f"{name:16} {value if value is not None else 'not installed'}")
+    args.show(
+        facts, *(f"{name:16} {'not installed' if fact is None else fact}" for name, fact in facts.items())
+    )
 
 
 def collect() -> dict[str, str | int | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -79,7 +78,7 @@ def run(args: EvalOptions) -> None:
         figures["note"] = note
     if args.page is not None:
         figures["page"] = str(_write_page(args.page, figures))
-    print(json.dumps(figures) if args.json else "\n".join(_lines(figures)))
+    args.show(figures, *_lines(figures))
 
 
 def _check(args: EvalOptions, folder: RunFolder) -> None:

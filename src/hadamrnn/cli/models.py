@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -40,30 +39,26 @@ def run(args: ModelsOptions) -> None:
             raise InputError("--add RESULT needs --out DIR and no NAME: the result names the model.")
         from hadamrnn.paper.shipping import ship
 
-        _written(ship(args.add, args.runs, args.out), args.json)
+        _written(args, ship(args.add, args.runs, args.out))
     elif args.name is not None:
-        _written(models.copy(models.find(args.name), args.out or Path()), args.json)
+        _written(args, models.copy(models.find(args.name), args.out or Path()))
     elif args.out is not None:
         raise InputError("--out says where to copy to: name a model, as in hadamrnn models NAME --out DIR.")
     else:
-        _list(models.shipped(), args.json)
+        found = models.shipped()
+        none = "no models ship with this installation; make one: hadamrnn train, then hadamrnn quantize"
+        args.show([asdict(model) for model in found], *(map(_line, found) if found else [none]))
 
 
-def _list(found: list[Any], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps([asdict(model) for model in found]))
-        return
-    if not found:
-        print("no models ship with this installation; make one: hadamrnn train, then hadamrnn quantize")
-    for model in found:
-        figure = "" if model.test is None else f"{model.metric} {_show(model.metric, model.test)}"
-        print(f"{model.name:28} {model.kilobytes:8.2f} kB  {figure:24} {model.command}")
+def _line(model: Any) -> str:
+    figure = "" if model.test is None else f"{model.metric} {_show(model.metric, model.test)}"
+    return f"{model.name:28} {model.kilobytes:8.2f} kB  {figure:24} {model.command}"
 
 
 def _show(metric: str, value: float) -> str:
     return f"{100 * value:.2f} %" if metric == "accuracy" else f"{value:.3g}"
 
 
-def _written(paths: list[Path], as_json: bool) -> None:
+def _written(args: ModelsOptions, paths: list[Path]) -> None:
     written = [str(path) for path in paths]
-    print(json.dumps({"written": written}) if as_json else f"written: {', '.join(written)}")
+    args.show({"written": written}, f"written: {', '.join(written)}")

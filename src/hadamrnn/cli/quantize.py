@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,7 +34,7 @@ class QuantizeOptions(Precision, DataOptions, JsonOption):
 )
 def run(args: QuantizeOptions) -> None:
     figures = quantize_run(args)
-    print(json.dumps(figures) if args.json else "\n".join(lines(figures)))
+    args.show(figures, *lines(figures))
 
 
 def quantize_run(args: QuantizeOptions) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +26,5 @@ def run(args: ReportOptions) -> None:
     from hadamrnn.paper.report import write_report
 
     written = [str(path) for path in write_report(args.results, args.out, args.force)]
-    if args.json:
-        print(json.dumps({"written": written}))
-    else:
-        print(f"written: {written[0]}, {written[1]} and {len(written) - 2} figures")
+    line = f"written: {written[0]}, {written[1]} and {len(written) - 2} figures"
+    args.show({"written": written}, line)

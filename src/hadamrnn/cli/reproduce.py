@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +85,7 @@ def run(args: ReproduceOptions) -> int:
         options = RunOptions(args.data_dir, choose_watcher(args.quiet), stop=stop)
         tally = run_jobs(jobs, places, options, tell)
         measured = {result.name: result for result in tally.measured}
-        _print(tally, stored, measured if args.again is None else _read(jobs, places), args.json)
+        _show(args, tally, stored, measured if args.again is None else _read(jobs, places))
     for name, complaint in tally.failed.items():
         print(f"hadamrnn reproduce: {name}: {complaint}", file=sys.stderr)
     return 2 if tally.failed else 1 if tally.stopped else 0
@@ -124,22 +123,23 @@ def _list(args: ReproduceOptions, places: Places) -> None:
         for preset in presets
     ]
     measured = _read(jobs, places)
-    if args.json:
-        fields = ("key", "preset", "seed", "measured")
-        values = ((job.setup.key, job.preset, job.seed, job.name in measured) for job in jobs)
-        print(json.dumps([dict(zip(fields, each, strict=True)) for each in values]))
-        return
+    fields = ("key", "preset", "seed", "measured")
+    values = ((job.setup.key, job.preset, job.seed, job.name in measured) for job in jobs)
+    figures = [dict(zip(fields, each, strict=True)) for each in values]
     lines: dict[tuple[str, int], list[str]] = {}
     for job in jobs:
         found = lines.setdefault((job.setup.key, job.seed), [])
         found += [job.preset] if job.name in measured else []
     width = max(len(key) for key, _ in lines)
-    for (key, seed), found in lines.items():
-        print(f"{key:{width}}  seed {seed}  {', '.join(found) or 'missing'}")
     missing = sum(not found for found in lines.values())
-    print(
+    args.show(
+        figures,
+        *(
+            f"{key:{width}}  seed {seed}  {', '.join(each) or 'missing'}"
+            for (key, seed), each in lines.items()
+        ),
         f"{len(lines) - missing} of {len(lines)} runs have a result by preset {' or '.join(presets)}; "
-        f"{missing} missing"
+        f"{missing} missing",
     )
 
 
@@ -151,28 +151,25 @@ def _read(jobs: list[Job], places: Places) -> Results:
     return {result.name: result for result in (read_result(path) for path in paths if path.exists())}
 
 
-def _print(tally: Tally, stored: Results, new: Results, as_json: bool) -> None:
-    if as_json:
-        figures = {
-            "measured": [_figures(result, stored) for result in new.values()],
-            "skipped": [job.name for job in tally.skipped],
-            "elsewhere": [job.name for job in tally.elsewhere],
-            "failed": tally.failed,
-            "stopped": tally.stopped,
-        }
-        print(json.dumps(figures))
-        return
+def _show(args: ReproduceOptions, tally: Tally, stored: Results, new: Results) -> None:
+    figures = {
+        "measured": [_figures(result, stored) for result in new.values()],
+        "skipped": [job.name for job in tally.skipped],
+        "elsewhere": [job.name for job in tally.elsewhere],
+        "failed": tally.failed,
+        "stopped": tally.stopped,
+    }
     lines = [("row", ["paper", "stored", "new"])]
     for known in {**stored, **new}.values():
         for bits in (None, *([known.integer.activation_bits] if known.integer else [])):
             texts = _texts(known.experiment, bits, stored.get(known.name), new.get(known.name))
             lines.append((known.name if bits is None else f"{known.name}, {bits} bits", texts))
     width = max(len(name) for name, _ in lines)
-    for name, texts in lines:
-        print(f"{name:{width}}" + "".join(f"{text or '-':>10}" for text in texts))
-    print(
+    args.show(
+        figures,
+        *(f"{name:{width}}" + "".join(f"{text or '-':>10}" for text in texts) for name, texts in lines),
         f"{len(tally.measured)} measured, {len(tally.skipped)} had a result, "
-        f"{len(tally.elsewhere)} run elsewhere, {len(tally.failed)} failed"
+        f"{len(tally.elsewhere)} run elsewhere, {len(tally.failed)} failed",
     )
 
 
@@ -207,21 +204,12 @@ def _memorization(args: ReproduceOptions) -> int:
 
     found = run_memorization((args.seed or (0,))[0])
     path = write_memorization(args.results, found)
-    figures = {
-        "file": str(path),
-        "linear": {"first": found.e_linear[0], "last": found.e_linear[-1]},
-        "relu": {"first": found.e_relu[0], "last": found.e_relu[-1]},
-    }
-    if args.json:
-        print(json.dumps(figures))
-        return 0
-    for name, (first, last) in (
-        ("linear", (found.e_linear[0], found.e_linear[-1])),
-        ("relu", (found.e_relu[0], found.e_relu[-1])),
-    ):
-        print(
-            f"{name:7} a unit added to x_1 moves h_{found.seq_length} by {first:.3g}, "
-            f"a unit added to x_{found.seq_length} by {last:.3g}"
-        )
-    print(f"written: {path}")
+    curves = {"linear": found.e_linear, "relu": found.e_relu}
+    ends = {name: {"first": curve[0], "last": curve[-1]} for name, curve in curves.items()}
+    lines = (
+        f"{name:7} a unit added to x_1 moves h_{found.seq_length} by {curve[0]:.3g}, "
+        f"a unit added to x_{found.seq_length} by {curve[-1]:.3g}"
+        for name, curve in curves.items()
+    )
+    args.show({"file": str(path), **ends}, *lines, f"written: {path}")
     return 0

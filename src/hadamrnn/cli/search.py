@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from dataclasses import dataclass
@@ -121,7 +120,7 @@ def _finish(args: SearchOptions, study: Any, search: Search, stop: Stop) -> None
             return
         _say(args, "training the best network again, into its run folder")
         figures = finish(study, search, args.out, RunOptions(args.data_dir, stop=stop))
-    print(json.dumps(figures) if args.json else "\n".join(_lines(figures, args.out)))
+    args.show(figures, *_lines(figures, args.out))
 
 
 def _lines(figures: dict[str, Any], out: Path) -> list[str]:

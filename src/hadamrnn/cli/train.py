@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from dataclasses import dataclass
@@ -87,7 +86,7 @@ def run(options: TrainOptions, settings: dict[str, Any]) -> None:
             outcome = runs.resume(options.resume, how)
         else:
             outcome = runs.train(config_of(options, settings), path, how)
-        _report(path, outcome, options.json)
+        _report(path, outcome, options)
 
 
 def _note_changes(path: Path) -> None:
@@ -107,7 +106,7 @@ def config_of(options: TrainOptions, settings: dict[str, Any]) -> TrainingConfig
     return resolve_config(task, preset=options.preset, file=options.config, overrides=overrides)
 
 
-def _report(path: Path, outcome: Outcome, as_json: bool) -> None:
+def _report(path: Path, outcome: Outcome, options: TrainOptions) -> None:
     """Print the result, from the first process alone."""
     if int(os.environ.get("RANK", "0")) > 0:
         return
@@ -124,13 +123,11 @@ def _report(path: Path, outcome: Outcome, as_json: bool) -> None:
         "best_step": outcome.best_step,
         "seconds": round(outcome.seconds, 3),
     }
-    if as_json:
-        print(json.dumps(figures))
-        return
     best = "none yet"
     if outcome.best_metric is not None:
         best = f"{show_metric(folder.facts.metric, outcome.best_metric)} at step {outcome.best_step}"
     state = "trained" if outcome.finished else "stopped"
-    print(f"{state} after {outcome.step} steps, {outcome.seconds:.1f} s; best validation: {best}")
-    if outcome.finished:
+    line = f"{state} after {outcome.step} steps, {outcome.seconds:.1f} s; best validation: {best}"
+    options.show(figures, line)
+    if outcome.finished and not options.json:
         print(f"next: hadamrnn eval {folder.path}", file=sys.stderr)
