@@ -117,12 +117,12 @@ def test_rounded_weights_lie_on_the_grid_of_their_bits(bits: int | str, outputs:
     rng = np.random.default_rng(seed)
     coefficients = torch.from_numpy(rng.normal(size=(20, outputs)) * rng.lognormal(0, 2, (20, 1)))
     spread = torch.from_numpy(rng.lognormal(0, 2, 20))
-    found = rounded(coefficients, spread, torch.eye(20, dtype=torch.float64), bits)
+    weight, exponents = rounded(coefficients, spread, torch.eye(20, dtype=torch.float64), bits)
 
     if (coefficients < 0).any():
-        torch.testing.assert_close(quantize(found.weight, bits), found.weight)
-    assert float(found.exponents.max() - found.exponents.min()) <= 15
-    torch.testing.assert_close(found.exponents, found.exponents.round())
+        torch.testing.assert_close(quantize(weight, bits), weight)
+    assert float(exponents.max() - exponents.min()) <= 15
+    torch.testing.assert_close(exponents, exponents.round())
 
 
 def test_later_features_make_up_for_what_earlier_ones_lose() -> None:
@@ -133,8 +133,8 @@ def test_later_features_make_up_for_what_earlier_ones_lose() -> None:
     curvature = z.T @ z + 0.1 * torch.eye(60, dtype=torch.float64)
 
     def error(metric: Tensor) -> float:
-        found = rounded(coefficients, torch.ones(60, dtype=torch.float64), metric, 4)
-        off = z @ (found.weight.T * torch.exp2(-found.exponents)[:, None] - coefficients)
+        weight, exponents = rounded(coefficients, torch.ones(60, dtype=torch.float64), metric, 4)
+        off = z @ (weight.T * torch.exp2(-exponents)[:, None] - coefficients)
         return float(off.square().mean())
 
     assert error(curvature) < 0.2 * error(torch.eye(60, dtype=torch.float64))

@@ -24,21 +24,11 @@ from hadamrnn.errors import InputError, short
 from hadamrnn.settings import coerce, field_types
 
 LOADERS: dict[str, Callable[..., Splits]] = {
-    "copy": load_copy,
-    "smnist": load_smnist,
-    "pmnist": load_pmnist,
-    "imdb": load_imdb,
-    "sst2": load_sst2,
-    "qqp": load_qqp,
-    "har2": load_har2,
-    "har6": load_har6,
-    "dsa19": load_dsa19,
-    "google12": load_google12,
-    "etth1": load_etth1,
-    "etth2": load_etth2,
-    "digits": load_digits,
-    "npz": load_npz,
-    "recordings": load_recordings,
+    loader.__name__.removeprefix("load_"): loader
+    for loader in (
+        *(load_copy, load_smnist, load_pmnist, load_imdb, load_sst2, load_qqp, load_har2, load_har6),
+        *(load_dsa19, load_google12, load_etth1, load_etth2, load_digits, load_npz, load_recordings),
+    )
 }
 TASKS = tuple(LOADERS)
 

@@ -256,9 +256,9 @@ class SeriesEstimator(IntegerForm):
         scaling = Scaling.of(series, weights)
         samples = scaling.split(series, np.float64)
         with threads(effective_n_jobs(self.n_jobs)):
-            fitted = fit_closed_form(samples, goal, networks, seed, self._say)
-        self._keep(fitted.model, fitted.network, scaling, samples)
-        self.penalty_ = fitted.solution.penalty
+            choice, solution = fit_closed_form(samples, goal, networks, seed, self._say)
+        self._keep(choice.model, choice.network, scaling, samples)
+        self.penalty_ = solution.penalty
 
     def _fit_gradient(self, series: Series, goal: Goal, weights: Floats | None, seed: int) -> None:
         warm = self.warm_start and hasattr(self, "network_")

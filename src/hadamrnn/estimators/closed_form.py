@@ -72,19 +72,10 @@ def snap_thresholds(model: SequenceModel, samples: Split) -> None:
     model.thresholds.copy_((model.thresholds / step).round() * step)
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """The network with its read-out, and the regression it comes from."""
-
-    model: SequenceModel
-    network: Network
-    solution: Solution
-
-
 def fit_closed_form(
     samples: Split, goal: Goal, networks: list[Network], seed: int, say: Callable[[str], None]
-) -> Fitted:
-    """Return the best of the networks, fitted to all samples.
+) -> tuple[Choice, Solution]:
+    """Return the best of the networks, fitted to all samples, and the regression its read-out comes from.
 
     Args:
         samples: standardised series.
@@ -100,9 +91,10 @@ def fit_closed_form(
     rows = goal.rows(features_of(model, samples))
     solution = solve(rows, goal.error)
     set_readout(model, solution, goal, Moments.of(rows))
-    for line in _report(choice, goal, solution):
-        say(line)
-    return Fitted(model, choice.network, solution)
+    say(f"compared {choice.compared} networks by their left-out error")
+    say(f"chosen: {choice.network}, {choice.network.thresholds} thresholds a unit")
+    say(f"ridge penalty {solution.penalty:.3g}, {goal.describe(solution.left_out)}")
+    return choice, solution
 
 
 @torch.no_grad()
@@ -117,35 +109,21 @@ def set_readout(model: SequenceModel, solution: Solution, goal: Goal, moments: M
     spread = solution.spread
     curvature = moments.covariance / spread / spread[:, None]
     curvature.diagonal().add_(max(solution.penalty, LEAST_CURVATURE) * solution.weight)
-    found = rounded(scale * solution.coefficients, spread, curvature, model.readout.weight_bits)
+    weight, exponents = rounded(scale * solution.coefficients, spread, curvature, model.readout.weight_bits)
     assert model.readout.bias is not None and model.feature_scale is not None
-    model.readout.weight.copy_(found.weight)
+    model.readout.weight.copy_(weight)
     model.readout.bias.copy_(scale * solution.intercept)
     features = model.feature_scale
     features.running_mean.copy_(solution.mean)
     features.running_var.copy_(torch.where(spread.isfinite(), spread.square(), 0.0))
-    features.exponents.copy_(found.exponents)
+    features.exponents.copy_(exponents)
     features.batches.fill_(1)
 
 
-def _report(choice: Choice, goal: Goal, solution: Solution) -> list[str]:
-    return [
-        f"compared {choice.compared} networks by their left-out error",
-        f"chosen: {choice.network}, {choice.network.thresholds} thresholds a unit",
-        f"ridge penalty {solution.penalty:.3g}, {goal.describe(solution.left_out)}",
-    ]
-
-
-@dataclass(frozen=True, eq=False)
-class Rounded:
-    """V `(outputs, features)` in units of 2^-e f, and the exponents e `(features,)`."""
-
-    weight: Tensor
-    exponents: Tensor
-
-
-def rounded(coefficients: Tensor, spread: Tensor, curvature: Tensor, weight_bits: WeightBits) -> Rounded:
-    """Return V on the grid of `weight_bits`.
+def rounded(
+    coefficients: Tensor, spread: Tensor, curvature: Tensor, weight_bits: WeightBits
+) -> tuple[Tensor, Tensor]:
+    """Return V on the grid of `weight_bits`, `(outputs, features)` in units of 2^-e f, and e `(features,)`.
 
     Args:
         coefficients: of features with unit spread, `(features, outputs)`.
@@ -154,11 +132,11 @@ def rounded(coefficients: Tensor, spread: Tensor, curvature: Tensor, weight_bits
         weight_bits: None leaves V as it is.
     """
     if weight_bits is None or not coefficients.any():
-        return Rounded((coefficients / spread[:, None]).T, torch.zeros_like(spread))
+        return (coefficients / spread[:, None]).T, torch.zeros_like(spread)
     lowest, highest = (-1, 1) if weight_bits == "ternary" else signed_range(int(weight_bits))
     weight, exponents, first = _scaled(coefficients / spread[:, None], lowest, highest)
     if first is None or len(spread) > MOST_FEATURES:
-        return Rounded(weight.T, exponents)
+        return weight.T, exponents
     step = weight[first].min() / lowest
     # One code of a feature moves the answers by its unit times the standardised feature.
     unit = torch.where(spread.isfinite(), step * spread * torch.exp2(-exponents), 0.0)
@@ -167,7 +145,7 @@ def rounded(coefficients: Tensor, spread: Tensor, curvature: Tensor, weight_bits
     metric = curvature[order][:, order] * unit[order] * unit[order, None]
     codes = torch.zeros_like(weight)
     codes[order] = _successive(weight[order] / step, metric, lowest, highest)
-    return Rounded(codes.T * step, exponents)
+    return codes.T * step, exponents
 
 
 def _scaled(per_unit: Tensor, lowest: int, highest: int) -> tuple[Tensor, Tensor, int | None]:
