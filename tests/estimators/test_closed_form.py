@@ -19,9 +19,8 @@ from torch.nn.functional import one_hot
 
 from hadamrnn.errors import InputError
 from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor, closed_form
-from hadamrnn.estimators.choice import Wanted
+from hadamrnn.estimators.choice import Wanted, network_cost
 from hadamrnn.estimators.closed_form import rounded
-from hadamrnn.estimators.cost import network_cost
 from hadamrnn.estimators.goals import Labels
 from hadamrnn.estimators.ridge import Moments, Rows, solve, squared_error
 from hadamrnn.network import Network

@@ -24,9 +24,8 @@ from sklearn.utils.validation import check_is_fitted
 from hadamrnn.baselines.networks import KINDS, NEUTRAL, build_model
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError, check_choice
-from hadamrnn.estimators.choice import Wanted
+from hadamrnn.estimators.choice import Cost, Wanted, network_cost, state_bits
 from hadamrnn.estimators.closed_form import KnownSeries, Stream, fit_closed_form, ranges_of, refit
-from hadamrnn.estimators.cost import Cost, network_cost, state_bits
 from hadamrnn.estimators.folding import raw_network
 from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.gradient import recipe, threads, train

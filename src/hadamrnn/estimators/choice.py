@@ -4,7 +4,7 @@ Each block size and leak is drawn once, as wide as any choice needs, and run onc
 read-outs and the units that fit into the bytes are then columns of the same features. The leave-one-out error
 of a ridge regression on them decides, on small data that of several draws. Large data are often windows of
 recordings, where the neighbours of a window would give it away: there folds are left out. Start reading at
-`choose`.
+`choose`; `network_cost` says what fits.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from torch import Tensor
 
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
-from hadamrnn.estimators.cost import network_cost
 from hadamrnn.estimators.features import draw_network, features_of, narrowed, place_thresholds, spread_out
 from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.ridge import solve
+from hadamrnn.fixedpoint.baseline_cost import baseline_size, baseline_step_cost
+from hadamrnn.fixedpoint.cost import fast_step_cost, network_size
 from hadamrnn.network import COUNTED, READOUTS, Network
 from hadamrnn.nn.model import SequenceModel
 
+ACTIVATION_BITS = 12
+POOLED_BITS = 16  # of a network whose read-out weighs many sums of states against each other
 # (block size, leak): short filters, long ones, and blocks that never forget.
 DYNAMICS = (
     (32, (2, 3, 4, 5)),
@@ -50,6 +53,35 @@ FOLDS = 5
 MOST_DRAWS, DRAWN_SERIES, DRAWN_STEPS = 6, 600, 120_000
 LEAST_ERROR = 1e-12
 NESTED = (1, 3)  # thresholds at quantiles of which the fewer are some of the more
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Bytes of weights (biases in integers; a baseline's in full) and operations of one time step."""
+
+    bytes: int
+    multiplications: int
+    additions: int
+
+
+def state_bits(network: Network) -> int:
+    """Return the bits of states, biases and thresholds in the integer form of an estimator's network."""
+    return POOLED_BITS if network.is_pooled else ACTIVATION_BITS
+
+
+def network_cost(network: Network, activation_bits: int | None = None) -> Cost:
+    """Return the cost of a network; `activation_bits` are `state_bits` by default.
+
+    >>> network_cost(Network(input_size=1, hidden_size=256, output_size=2))
+    Cost(bytes=803, multiplications=768, additions=2816)
+    """
+    if network.is_hadamard:
+        bits = state_bits(network) if activation_bits is None else activation_bits
+        stored = network_size(replace(network, activation_bits=bits)).bits
+        step = fast_step_cost(network)
+    else:
+        stored, step = baseline_size(network).stored_bits, baseline_step_cost(network)
+    return Cost(-(-stored // 8), step.total.multiplications, step.total.additions)
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ from torch import Tensor
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.data.splits import Split
-from hadamrnn.estimators.choice import Choice, choose
-from hadamrnn.estimators.cost import state_bits
+from hadamrnn.estimators.choice import Choice, choose, state_bits
 from hadamrnn.estimators.features import features_of
 from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.ridge import Moments, Solution, solve

@@ -22,8 +22,8 @@ from torch import Tensor
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError, check_int
 from hadamrnn.estimators.base import IntegerForm
+from hadamrnn.estimators.choice import Cost, network_cost
 from hadamrnn.estimators.closed_form import set_readout
-from hadamrnn.estimators.cost import Cost, network_cost
 from hadamrnn.estimators.features import draw_network, features_of
 from hadamrnn.estimators.goals import Values
 from hadamrnn.estimators.gradient import threads
