@@ -225,13 +225,13 @@ class Scaling:
         step = np.where(knee > 0, 2.0**-OCTAVE_BITS, unit or 1.0)
         return cls(np.rint(scaler.mean_ / step) * step, scaler.scale_, unit, knee)
 
-    def split(self, series: Series, dtype: Any, target: torch.Tensor | None = None) -> Split:
-        """Return the network's inputs, with the targets if there are any."""
+    def split(self, series: Series, dtype: Any) -> Split:
+        """Return the network's inputs."""
         with np.errstate(over="ignore"):  # values beyond float32 are far from all training data
             values = series.values if self.knee is None else _compressed(series.values, self.knee)
             x = ((values - self.offset) / self.scale).astype(dtype)
         lengths = None if series.lengths is None else torch.from_numpy(series.lengths)
-        return Split(torch.from_numpy(x), target, lengths)
+        return Split(torch.from_numpy(x), None, lengths)
 
     def raw_inputs(self, unit: float | None = None) -> RawInputs:
         """Return the meaning of raw codes of `unit`, by default the data's own."""

@@ -45,22 +45,21 @@ def measure(
     *,
     packed: bool = True,
     flags: tuple[str, ...] = ("-O2",),
-    name: str = "net",
 ) -> Measurement:
     """Build `model` for `target`, run its self-test there, count; needs the target's tools."""
     golden = draw_golden(model, sequences=2, time=STEPS)
     plan = make_plan(model)
     with tempfile.TemporaryDirectory(prefix="hadamrnn-") as scratch:
         folder = Path(scratch)
-        sources = source_files(model, name, packed=packed)
-        for file, text in {**sources, **selftest_files(model, name, golden)}.items():
+        sources = source_files(model, NAME, packed=packed)
+        for file, text in {**sources, **selftest_files(model, NAME, golden)}.items():
             (folder / file).write_text(text)
         device = folder / "device.c"
-        device.write_text(render("device.c.j2", name=name, model=model))
-        network = compile_object(target, folder / f"{name}.c", flags)
+        device.write_text(render("device.c.j2", name=NAME, model=model))
+        network = compile_object(target, folder / f"{NAME}.c", flags)
         program = link(target, [compile_object(target, device, flags), network], folder / "device.elf")
         code, flash, mutable = section_sizes(target, network)
-        stack = _step_stack(stack_usage(network), name)
+        stack = _step_stack(stack_usage(network), NAME)
         if plan.state_bytes + stack > target.ram:  # no linker knows of the stack
             raise InputError(
                 f"{target.name}: state and stack take {plan.state_bytes + stack} bytes, "

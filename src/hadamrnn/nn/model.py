@@ -142,7 +142,10 @@ class SequenceModel(nn.Module):
         self._check_input(x)
         if self.every_output and isinstance(self.recurrent, RecurrentLayer):
             return self._every_logits(self.recurrent, x, lengths)
-        logits: Tensor = self.readout(self._scaled(self.features(x, lengths)))
+        features = self.features(x, lengths)
+        logits: Tensor = self.readout(
+            features if self.feature_scale is None else self.feature_scale(features)
+        )
         return logits
 
     def loss(self, x: Tensor, target: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -204,9 +207,6 @@ class SequenceModel(nn.Module):
         states = states.relu() if recurrent.needs_activation else states
         logits: Tensor = self.readout(self.feature_scale(states, lengths))
         return logits
-
-    def _scaled(self, features: Tensor) -> Tensor:
-        return features if self.feature_scale is None else torch.as_tensor(self.feature_scale(features))
 
     def features(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return what V sees: sigma(h_T) or pooled states; of a torch layer every h_t if `every_output`."""

@@ -115,9 +115,7 @@ def scatter(
         )
 
 
-def draw_front(
-    axes: Axes, best: Sequence[Point], color: str, line: str, *, unit: float = 100, label: str | None = None
-) -> None:
+def draw_front(axes: Axes, best: Sequence[Point], color: str, line: str, *, unit: float = 100) -> None:
     """Draw a front as steps; a single point is no front."""
     if len(best) > 1:
         axes.plot(
@@ -127,7 +125,6 @@ def draw_front(
             color=color,
             linewidth=1,
             drawstyle="steps-post",
-            label=label,
         )
 
 

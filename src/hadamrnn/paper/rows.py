@@ -187,12 +187,11 @@ def setup(
     num_blocks: int = 1,
     *,
     learning_rate: float | None = None,
-    task_options: dict[str, Any] | None = None,
     **fields: Any,
 ) -> Setup:
     """Return a setup by the fields of its network that the tables name."""
     network = Network(hidden_size=hidden_size, weight_bits=weight_bits, num_blocks=num_blocks, **fields)
-    return Setup(task, network, learning_rate, task_options or {})
+    return Setup(task, network, learning_rate)
 
 
 @dataclass(frozen=True)
