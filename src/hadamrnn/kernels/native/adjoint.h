@@ -43,6 +43,20 @@ static void NAME(add_rows)(int64_t count, int64_t size, const REAL *coefficients
         for (int64_t t = 0; t < count; t++) sum[i] += (coefficients ? coefficients[t * stride] : 1) * rows[t * size + i];
 }
 
+/* sum += the sums of the columns of `rows`, (count, size). LANES rows are `size` vectors; lane i of the j-th of them
+ * belongs to column (j LANES + i) mod size. */
+static void NAME(add_columns)(int64_t count, int64_t size, const REAL *rows, REAL *sum)
+{
+    int64_t whole = count / LANES * LANES;
+    for (int64_t j = 0; j < size && whole > 0; j++) {
+        vec total = {0};
+        for (int64_t t = 0; t < whole; t += LANES) total += load(rows + t * size + j * LANES);
+        for (int64_t i = 0; i < LANES; i++) sum[(j * LANES + i) % size] += total[i];
+    }
+    for (int64_t t = whole; t < count; t++)
+        for (int64_t o = 0; o < size; o++) sum[o] += rows[t * size + o];
+}
+
 /* Gradients of x and of the input weights from the adjoints of a block: dL/dz_t = a_t. */
 static void NAME(input_gradients)(const ScanArgs *args, const NAME(Scratch) *scratch, const NAME(Sums) *sums,
                                   int64_t row, int64_t t0, int64_t count)
@@ -56,8 +70,11 @@ static void NAME(input_gradients)(const ScanArgs *args, const NAME(Scratch) *scr
         return;
     }
     if (args->input_kind == INPUT_TOKENS) {
-        for (int64_t t = 0; sums->weight && t < count; t++)
-            NAME(add_to)(hidden, adjoints + t * hidden, sums->weight + args->ids[at + t] * hidden);
+        const int64_t *ids = args->ids + at;
+        for (int64_t t = 0, end; sums->weight && t < count; t = end) { /* steps on end of one id, at once */
+            for (end = t + 1; end < count && ids[end] == ids[t];) end++;
+            NAME(add_rows)(end - t, hidden, NULL, 0, adjoints + t * hidden, sums->weight + ids[t] * hidden);
+        }
         return;
     }
     if (sums->bias) NAME(add_rows)(count, hidden, NULL, 0, adjoints, sums->bias);
@@ -157,18 +174,30 @@ static void NAME(block_adjoints)(const ScanArgs *args, const NAME(Scratch) *scra
     }
 }
 
-/* y_t = W h_{t-1} = h_t - z_t wherever a_t is not zero, and dL/du = sum_t a_t * y_t / u (divided at the end). */
+/* y_t = W h_{t-1} = h_t - z_t wherever a_t is not zero, and dL/du = sum_t a_t * y_t / u (divided at the end). From
+ * unit i on: `vectors` vectors of them, a constant. */
+INLINE void NAME(sign_gradients_tile)(int vectors, int64_t hidden, int64_t i, const REAL *adjoints, REAL *sum,
+                                      int64_t count, const REAL **inputs, const REAL **states)
+{
+    vec total[4];
+    UNROLL for (int j = 0; j < vectors; j++) total[j] = load(sum + i + j * LANES);
+    for (int64_t t = 0; t < count; t++) {
+        const REAL *a = adjoints + t * hidden + i, *h = states[t + 1] + i, *z = inputs[t] + i;
+        UNROLL for (int j = 0; j < vectors; j++)
+            total[j] += load(a + j * LANES) * (load(h + j * LANES) - load(z + j * LANES));
+    }
+    UNROLL for (int j = 0; j < vectors; j++) store(sum + i + j * LANES, total[j]);
+}
+
 static void NAME(sign_gradients)(const ScanArgs *args, const NAME(Scratch) *scratch, REAL *sum,
                                  int64_t count, const REAL **inputs, const REAL **states)
 {
     int64_t hidden = args->hidden, i = 0;
     const REAL *adjoints = scratch->adjoints;
-    for (; i + LANES <= hidden; i += LANES) {
-        vec total = load(sum + i);
-        for (int64_t t = 0; t < count; t++)
-            total += load(adjoints + t * hidden + i) * (load(states[t + 1] + i) - load(inputs[t] + i));
-        store(sum + i, total);
-    }
+    for (; i + 4 * LANES <= hidden; i += 4 * LANES)
+        NAME(sign_gradients_tile)(4, hidden, i, adjoints, sum, count, inputs, states);
+    for (; i + LANES <= hidden; i += LANES)
+        NAME(sign_gradients_tile)(1, hidden, i, adjoints, sum, count, inputs, states);
     for (; i < hidden; i++)
         for (int64_t t = 0; t < count; t++) sum[i] += adjoints[t * hidden + i] * (states[t + 1][i] - inputs[t][i]);
 }
@@ -206,8 +235,7 @@ static void NAME(backward_row)(const ScanArgs *args, const NAME(Scratch) *scratc
     int64_t size = args->input_kind == INPUT_ROWS ? hidden : args->input_size;
     if (args->grad_x)
         memset((REAL *)args->grad_x + (row * time + length) * size, 0, (size_t)((time - length) * size) * sizeof(REAL));
-    for (int64_t t = 0; sums->output_bias && t < time; t++)
-        for (int64_t o = 0; o < outputs; o++) sums->output_bias[o] += grad_logits[(row * time + t) * outputs + o];
+    if (sums->output_bias) NAME(add_columns)(time, outputs, grad_logits + row * time * outputs, sums->output_bias);
 }
 
 /* A slice's own share of a summed gradient of `size` elements, zero-filled; NULL stays NULL. */

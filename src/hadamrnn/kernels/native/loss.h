@@ -59,53 +59,87 @@ INLINE REAL NAME(exp_negative)(REAL x)
 INLINE REAL NAME(log_of)(REAL x) { return REAL_IS_DOUBLE ? (REAL)log((double)x) : (REAL)logf((float)x); }
 INLINE REAL NAME(log1p_of)(REAL x) { return REAL_IS_DOUBLE ? (REAL)log1p((double)x) : (REAL)log1pf((float)x); }
 
-/* Fill `work` with exp(d_c - m) for `count` positions, and `shift` with their m. */
-INLINE void NAME(exponentials)(int64_t count, int64_t classes, const REAL *logits, const int64_t *targets,
-                               REAL *restrict work, REAL *restrict shift)
+/* What a block of positions needs, class by class, so that positions lie side by side in a vector. */
+typedef struct {
+    int64_t count;             /* of positions */
+    REAL *exps;                /* (classes, count): exp(d_c - m) */
+    REAL *top, *own, *others;  /* (count,): the largest logit, the target's, the sum of the other classes' exps */
+    INTEGER *target;           /* (count,) */
+} NAME(LossBlock);
+
+static void NAME(exponentials)(const NAME(LossBlock) *block, int64_t classes, const REAL *restrict logits)
 {
+    int64_t count = block->count;
+    REAL *restrict exps = block->exps, *restrict top = block->top, *restrict others = block->others;
+    const INTEGER *restrict target = block->target;
     for (int64_t n = 0; n < count; n++) {
-        const REAL *row = logits + n * classes;
-        /* An ignored position has no target: any class will do, its loss is not used. */
-        REAL target = row[targets[n] < 0 || targets[n] >= classes ? 0 : targets[n]], top = target;
-        for (int64_t c = 0; c < classes; c++) top = row[c] > top ? row[c] : top;
-        shift[n] = top - target;
-        for (int64_t c = 0; c < classes; c++) work[n * classes + c] = row[c] - top;
+        for (int64_t c = 0; c < classes; c++) exps[c * count + n] = logits[n * classes + c];
+        block->own[n] = logits[n * classes + target[n]];
+        top[n] = block->own[n];
+        others[n] = 0;
     }
-    for (int64_t i = 0; i < count * classes; i++) work[i] = NAME(exp_negative)(work[i]);
+    for (int64_t c = 0; c < classes; c++)
+        for (int64_t n = 0; n < count; n++) top[n] = exps[c * count + n] > top[n] ? exps[c * count + n] : top[n];
+    for (int64_t c = 0; c < classes; c++) {
+        for (int64_t n = 0; n < count; n++) {
+            REAL e = NAME(exp_negative)(exps[c * count + n] - top[n]);
+            exps[c * count + n] = e;
+            others[n] += c == target[n] ? 0 : e;
+        }
+    }
+}
+
+/* Add up the losses of a block and write its gradients, if asked to; return the sum. */
+static double NAME(block_loss)(const LossArgs *args, const NAME(LossBlock) *block, const int64_t *targets,
+                               REAL *grad_logits)
+{
+    int64_t classes = args->classes, count = block->count;
+    double total = 0; /* whatever REAL is: a mean over many positions */
+    for (int64_t n = 0; n < count; n++) {
+        REAL *grad = grad_logits ? grad_logits + n * classes : NULL;
+        if (targets[n] == args->ignore_index) {
+            if (grad) memset(grad, 0, (size_t)classes * sizeof(REAL));
+            continue;
+        }
+        REAL others = block->others[n], shift = block->top[n] - block->own[n];
+        REAL own = block->exps[block->target[n] * count + n], sum = own + others;
+        total += shift > 0 ? shift + NAME(log_of)(sum) : NAME(log1p_of)(others);
+        if (!grad) continue;
+        REAL inverse = (REAL)args->scale / sum;
+        for (int64_t c = 0; c < classes; c++) grad[c] = block->exps[c * count + n] * inverse;
+        grad[block->target[n]] = -others * inverse;
+    }
+    return total;
 }
 
 int NAME(loss)(const LossArgs *args, int64_t slice)
 {
     int64_t classes = args->classes;
     if (classes < 1) return STATUS_BAD_SIZE;
-    int64_t block = classes < LOSS_BLOCK ? LOSS_BLOCK / classes : 1;
+    int64_t most = LANES > LOSS_BLOCK / classes ? LANES : LOSS_BLOCK / classes;
     int64_t start = slice * args->positions / args->num_slices;
     int64_t end = (slice + 1) * args->positions / args->num_slices;
     const REAL *logits = args->logits;
-    REAL *work = malloc((size_t)(block * (classes + 1)) * sizeof(REAL)), *shift = work + block * classes;
-    double total = 0; /* whatever REAL is: a mean over many positions */
-    if (!work) return STATUS_NO_MEMORY;
-    for (int64_t n0 = start; n0 < end; n0 += block) {
-        int64_t count = end - n0 < block ? end - n0 : block;
-        NAME(exponentials)(count, classes, logits + n0 * classes, args->targets + n0, work, shift);
-        for (int64_t n = 0; n < count; n++) {
-            int64_t target = args->targets[n0 + n];
-            REAL *grad = args->grad_logits ? (REAL *)args->grad_logits + (n0 + n) * classes : NULL;
-            if (target == args->ignore_index) {
-                if (grad) memset(grad, 0, (size_t)classes * sizeof(REAL));
-                continue;
-            }
-            REAL *e = work + n * classes, own = e[target], others = 0;
-            e[target] = 0;
-            for (int64_t c = 0; c < classes; c++) others += e[c];
-            total += shift[n] > 0 ? shift[n] + NAME(log_of)(own + others) : NAME(log1p_of)(others);
-            if (!grad) continue;
-            REAL inverse = (REAL)args->scale / (own + others);
-            for (int64_t c = 0; c < classes; c++) grad[c] = e[c] * inverse;
-            grad[target] = -others * inverse;
-        }
+    REAL *grad_logits = args->grad_logits;
+    REAL *memory = malloc((size_t)(most * (classes + 4)) * sizeof(REAL));
+    if (!memory) return STATUS_NO_MEMORY;
+    NAME(LossBlock) block = {
+        .top = memory,
+        .own = memory + most,
+        .others = memory + 2 * most,
+        .target = (INTEGER *)(memory + 3 * most),
+        .exps = memory + 4 * most,
+    };
+    double total = 0;
+    for (int64_t n0 = start; n0 < end; n0 += most) {
+        const int64_t *targets = args->targets + n0;
+        block.count = end - n0 < most ? end - n0 : most;
+        for (int64_t n = 0; n < block.count; n++) /* an ignored position has none: any class will do */
+            block.target[n] = targets[n] < 0 || targets[n] >= classes ? 0 : (INTEGER)targets[n];
+        NAME(exponentials)(&block, classes, logits + n0 * classes);
+        total += NAME(block_loss)(args, &block, targets, grad_logits ? grad_logits + n0 * classes : NULL);
     }
     ((REAL *)args->losses)[slice] = (REAL)total;
-    free(work);
+    free(memory);
     return STATUS_OK;
 }

@@ -78,10 +78,12 @@ INLINE void NAME(pass)(int radix, int lanes, int64_t size, int64_t stride, const
                 UNROLL for (int j = 0; j < radix; j++) v[j] = NAME(lane_stages)(v[j], LANES);
             }
             NAME(butterflies)(v, radix);
-            if (post) {
+            if (post && add) { /* one multiply-add, not two branches */
+                UNROLL for (int j = 0; j < radix; j++)
+                    v[j] = v[j] * load(post + start + j * stride) + load(add + start + j * stride);
+            } else if (post) {
                 UNROLL for (int j = 0; j < radix; j++) v[j] *= load(post + start + j * stride);
-            }
-            if (add) {
+            } else if (add) {
                 UNROLL for (int j = 0; j < radix; j++) v[j] += load(add + start + j * stride);
             }
             UNROLL for (int j = 0; j < radix; j++) store(out + start + j * stride, v[j]);
