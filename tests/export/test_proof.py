@@ -20,6 +20,11 @@ from hadamrnn.export.c import source_files
 from tests.export.proof import proof_program
 from tests.family_models import family_model
 
+# What CBMC decides in seconds, with no loop longer than UNWIND - 1, which it proves too. Sums of more
+# products, and products of two unknowns as in a mean, keep its solver busy for minutes and hours.
+BY_CBMC = ("one layer", "relu", "columns", "one hot", "embedded")
+UNWIND = 9
+
 SMALL: dict[str, Any] = {
     "input_size": 2,
     "output_size": 2,
@@ -102,17 +107,8 @@ def prove_by_cbmc(folder: Path) -> str:
     It reads a step alone: a window makes steps, each of a state that this one covers.
     """
     checks = ("bounds", "pointer", "signed-overflow", "undefined-shift", "div-by-zero")
-    flags = [f"--{check}-check" for check in checks]
-    command = [
-        "cbmc",
-        "proof.c",
-        "--function",
-        "prove_step",
-        "--unwind",
-        "400",
-        "--unwinding-assertions",
-        *flags,
-    ]
+    flags = ["--unwind", str(UNWIND), "--unwinding-assertions", *(f"--{check}-check" for check in checks)]
+    command = ["cbmc", "proof.c", "--function", "prove_step", *flags]
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert result.returncode in (0, 10), result.stdout[-2000:] + result.stderr[-2000:]
     return "".join(f"{line}\n" for line in result.stdout.splitlines() if line.endswith("FAILURE"))
@@ -122,10 +118,12 @@ PROVERS: dict[str, Callable[[Path], str]] = {"cbmc": prove_by_cbmc, "frama-c": p
 
 
 @pytest.fixture(params=PROVERS)
-def prove(request: pytest.FixtureRequest) -> Callable[[Path], str]:
-    """Return a prover, where it is installed."""
+def prove(request: pytest.FixtureRequest, kind: str) -> Callable[[Path], str]:
+    """Return a prover of networks of this kind, where it is installed."""
     if shutil.which(request.param) is None:
         pytest.skip(f"no {request.param} installed")
+    if request.param == "cbmc" and kind not in BY_CBMC:
+        pytest.skip(f"{kind}: left to frama-c")
     return PROVERS[request.param]
 
 
