@@ -59,8 +59,8 @@ class SequenceModel(nn.Module):
     """A recurrent layer between an optional embedding and a quantized read-out.
 
     Args:
-        recurrent: a `RecurrentLayer` such as `HadamRNN`, or any module shaped like `torch.nn.RNN`
-            (LSTM and GRU too) built with `batch_first=True`.
+        recurrent: a `RecurrentLayer` such as `HadamRNN`, or torch's RNN, GRU or LSTM built with
+            `batch_first=True`.
         output_size: number of classes, or 1 for a binary decision or a single value.
         embedding: turns ids into vectors; None for dense or one-hot input.
         one_hot: ids are read as one-hot vectors of the recurrent layer's `input_size`.
