@@ -72,8 +72,10 @@ static void NAME(input_gradients)(const ScanArgs *args, const NAME(Scratch) *scr
     if (args->input_kind == INPUT_TOKENS) {
         const int64_t *ids = args->ids + at;
         for (int64_t t = 0, end; sums->weight && t < count; t = end) { /* steps on end of one id, at once */
+            REAL *sum = sums->weight + ids[t] * hidden;
             for (end = t + 1; end < count && ids[end] == ids[t];) end++;
-            NAME(add_rows)(end - t, hidden, NULL, 0, adjoints + t * hidden, sums->weight + ids[t] * hidden);
+            if (end == t + 1) NAME(add_to)(hidden, adjoints + t * hidden, sum);
+            else NAME(add_rows)(end - t, hidden, NULL, 0, adjoints + t * hidden, sum);
         }
         return;
     }
