@@ -147,11 +147,11 @@ static void NAME(readout_gradients)(const ScanArgs *args, const NAME(Scratch) *s
                                     const REAL *grad_logits, int64_t count, const REAL **states)
 {
     int64_t outputs = args->output_size, width = scratch->width;
-    for (int64_t t = 0; states && t < count; t++) NAME(activate)(args, scratch, states[t + 1], t);
-    NAME(readout_grad_states)(count, outputs, width, scratch->output_weight, grad_logits,
-                              args->sigma ? scratch->readout_states : NULL, scratch->readout_adjoints);
+    const REAL *seen = states ? NAME(padded)(args, scratch, states[1], count) : NULL;
+    NAME(readout_grad_states)(count, outputs, width, scratch->output_weight, grad_logits, args->sigma ? seen : NULL,
+                              scratch->readout_adjoints);
     if (sums->output_weight)
-        NAME(readout_grad_weight)(count, outputs, width, scratch->readout_states, grad_logits, scratch->grad_output_weight);
+        NAME(readout_grad_weight)(count, outputs, args->sigma, width, seen, grad_logits, scratch->grad_output_weight);
 }
 
 /* From the adjoint of the block's last state to that of the state before it; every a_t is kept. */

@@ -56,14 +56,46 @@ INLINE REAL NAME(exp_negative)(REAL x)
 #endif
 }
 
-INLINE REAL NAME(log_of)(REAL x) { return REAL_IS_DOUBLE ? (REAL)log((double)x) : (REAL)logf((float)x); }
-INLINE REAL NAME(log1p_of)(REAL x) { return REAL_IS_DOUBLE ? (REAL)log1p((double)x) : (REAL)log1pf((float)x); }
+/* log(1 + x) for 0 <= x < infinity, to about two units in the last place. No branch, and NaN stays NaN. 1 + x rounds to
+ * y = 2^n m, m from sqrt(1 / 2) to sqrt(2); with s = (m - 1) / (m + 1)
+ *
+ *     log(1 + x) = n ln 2 + 2 atanh(s) + (x - (y - 1)) / y,   atanh(s) = s + s^3 / 3 + s^5 / 5 + ... */
+INLINE REAL NAME(log1p_positive)(REAL x)
+{
+    REAL y = 1 + x, m, n;
+#if REAL_IS_DOUBLE
+    enum { TERMS = 11 };
+    const double high = 6.93147180369123816490e-01, low = 1.90821492927058770002e-10, magic = 4503599627370496.0; /* 2^52 */
+    uint64_t word, exponent, offset;
+    memcpy(&word, &y, sizeof word);
+    memcpy(&offset, &magic, sizeof offset);
+    exponent = (word - 0x3fe6a09e667f3bcd) >> 52; /* the bits of sqrt(1 / 2) */
+    word -= exponent << 52;
+    offset |= exponent; /* 2^52 + n */
+#else
+    enum { TERMS = 5 };
+    const float high = 0.693359375f, low = -2.12194440e-4f, magic = 8388608.0f; /* 2^23 */
+    uint32_t word, exponent, offset;
+    memcpy(&word, &y, sizeof word);
+    memcpy(&offset, &magic, sizeof offset);
+    exponent = (word - 0x3f3504f3) >> 23;
+    word -= exponent << 23;
+    offset |= exponent;
+#endif
+    memcpy(&m, &word, sizeof m);
+    memcpy(&n, &offset, sizeof n);
+    n -= magic;
+    REAL s = (m - 1) / (m + 1), square = s * s, series = 0;
+    UNROLL for (int k = TERMS; k > 0; k--) series = (series + (REAL)1 / (REAL)(2 * k + 1)) * square;
+    return n * high + (2 * s + (2 * s * series + (n * low + (x - (y - 1)) / y)));
+}
 
 /* What a block of positions needs, class by class, so that positions lie side by side in a vector. */
 typedef struct {
     int64_t count;             /* of positions */
-    REAL *exps;                /* (classes, count): exp(d_c - m) */
+    REAL *exps;                /* (classes, count): exp(d_c - m), then the gradients */
     REAL *top, *own, *others;  /* (count,): the largest logit, the target's, the sum of the other classes' exps */
+    REAL *losses;              /* (count,) */
     INTEGER *target;           /* (count,) */
 } NAME(LossBlock);
 
@@ -89,25 +121,34 @@ static void NAME(exponentials)(const NAME(LossBlock) *block, int64_t classes, co
     }
 }
 
-/* Add up the losses of a block and write its gradients, if asked to; return the sum. */
-static double NAME(block_loss)(const LossArgs *args, const NAME(LossBlock) *block, const int64_t *targets,
-                               REAL *grad_logits)
+/* The losses of a block, and in place of the exponentials the gradients; m is what `top` is above `own`. */
+static void NAME(losses_and_gradients)(const NAME(LossBlock) *block, int64_t classes, REAL scale)
+{
+    int64_t count = block->count;
+    REAL *restrict exps = block->exps, *restrict inverse = block->top, *restrict losses = block->losses;
+    const REAL *restrict own = block->own, *restrict others = block->others;
+    const INTEGER *restrict target = block->target;
+    for (int64_t n = 0; n < count; n++) {
+        REAL m = inverse[n] - own[n], sum = NAME(exp_negative)(-m) + others[n];
+        losses[n] = m + NAME(log1p_positive)(m > 0 ? sum - 1 : others[n]);
+        inverse[n] = scale / sum;
+    }
+    for (int64_t c = 0; c < classes; c++)
+        for (int64_t n = 0; n < count; n++)
+            exps[c * count + n] = inverse[n] * (c == target[n] ? -others[n] : exps[c * count + n]);
+}
+
+/* Write the gradients of a block, if asked to, and return the sum of its losses; ignored positions have neither. */
+static double NAME(finish_block)(const LossArgs *args, const NAME(LossBlock) *block, const int64_t *targets,
+                                 REAL *grad_logits)
 {
     int64_t classes = args->classes, count = block->count;
     double total = 0; /* whatever REAL is: a mean over many positions */
     for (int64_t n = 0; n < count; n++) {
-        REAL *grad = grad_logits ? grad_logits + n * classes : NULL;
-        if (targets[n] == args->ignore_index) {
-            if (grad) memset(grad, 0, (size_t)classes * sizeof(REAL));
-            continue;
-        }
-        REAL others = block->others[n], shift = block->top[n] - block->own[n];
-        REAL own = block->exps[block->target[n] * count + n], sum = own + others;
-        total += shift > 0 ? shift + NAME(log_of)(sum) : NAME(log1p_of)(others);
-        if (!grad) continue;
-        REAL inverse = (REAL)args->scale / sum;
-        for (int64_t c = 0; c < classes; c++) grad[c] = block->exps[c * count + n] * inverse;
-        grad[block->target[n]] = -others * inverse;
+        int counts = targets[n] != args->ignore_index;
+        if (counts) total += block->losses[n];
+        for (int64_t c = 0; grad_logits && c < classes; c++)
+            grad_logits[n * classes + c] = counts ? block->exps[c * count + n] : 0;
     }
     return total;
 }
@@ -121,14 +162,15 @@ int NAME(loss)(const LossArgs *args, int64_t slice)
     int64_t end = (slice + 1) * args->positions / args->num_slices;
     const REAL *logits = args->logits;
     REAL *grad_logits = args->grad_logits;
-    REAL *memory = malloc((size_t)(most * (classes + 4)) * sizeof(REAL));
+    REAL *memory = malloc((size_t)(most * (classes + 5)) * sizeof(REAL));
     if (!memory) return STATUS_NO_MEMORY;
     NAME(LossBlock) block = {
         .top = memory,
         .own = memory + most,
         .others = memory + 2 * most,
-        .target = (INTEGER *)(memory + 3 * most),
-        .exps = memory + 4 * most,
+        .losses = memory + 3 * most,
+        .target = (INTEGER *)(memory + 4 * most),
+        .exps = memory + 5 * most,
     };
     double total = 0;
     for (int64_t n0 = start; n0 < end; n0 += most) {
@@ -137,7 +179,8 @@ int NAME(loss)(const LossArgs *args, int64_t slice)
         for (int64_t n = 0; n < block.count; n++) /* an ignored position has none: any class will do */
             block.target[n] = targets[n] < 0 || targets[n] >= classes ? 0 : (INTEGER)targets[n];
         NAME(exponentials)(&block, classes, logits + n0 * classes);
-        total += NAME(block_loss)(args, &block, targets, grad_logits ? grad_logits + n0 * classes : NULL);
+        NAME(losses_and_gradients)(&block, classes, (REAL)args->scale);
+        total += NAME(finish_block)(args, &block, targets, grad_logits ? grad_logits + n0 * classes : NULL);
     }
     ((REAL *)args->losses)[slice] = (REAL)total;
     free(memory);

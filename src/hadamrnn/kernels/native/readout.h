@@ -1,7 +1,7 @@
 /* The read-out of a block of steps: three small products, each kept in registers over a tile.
  *
  * Rows of V (output_size) and of the states (steps) are padded with zeros to `width`, a multiple of
- * TILE vectors, so that no loop has a tail.
+ * TILE vectors, so that no loop has a tail. With `sigma` V sees ReLU(h).
  */
 #define TILE 4
 
@@ -11,14 +11,17 @@ INLINE vec NAME(keep_positive)(vec state, vec v)
     return (vec)((bits)v & (bits)(state > 0));
 }
 
-/* logits[t][o] = bias[o] + sum_k V[o][k] states[t][k] for `outs` outputs and `steps` (1 or TILE) steps, constants. */
-INLINE void NAME(logits_tile)(int outs, int steps, int64_t width, const REAL *weight, const REAL *bias,
+/* What V sees of a state. */
+INLINE vec NAME(seen)(int sigma, vec state) { return sigma ? NAME(keep_positive)(state, state) : state; }
+
+/* logits[t][o] = bias[o] + sum_k V[o][k] seen(states[t][k]) for `outs` outputs and `steps` (1 or TILE) steps, constants. */
+INLINE void NAME(logits_tile)(int outs, int steps, int sigma, int64_t width, const REAL *weight, const REAL *bias,
                               const REAL *states, REAL *logits, int64_t output_size)
 {
     vec sums[3][TILE] = {{{0}}};
     for (int64_t k = 0; k < width; k += LANES) {
         vec state[TILE];
-        UNROLL for (int t = 0; t < steps; t++) state[t] = load(states + t * width + k);
+        UNROLL for (int t = 0; t < steps; t++) state[t] = NAME(seen)(sigma, load(states + t * width + k));
         UNROLL for (int o = 0; o < outs; o++) {
             vec w = load(weight + o * width + k);
             UNROLL for (int t = 0; t < steps; t++) sums[o][t] += w * state[t];
@@ -32,8 +35,8 @@ INLINE void NAME(logits_tile)(int outs, int steps, int64_t width, const REAL *we
     }
 }
 
-static void NAME(readout)(int64_t steps, int64_t outputs, int64_t width, const REAL *weight, const REAL *bias,
-                          const REAL *states, REAL *logits)
+static void NAME(readout)(int64_t steps, int64_t outputs, int sigma, int64_t width, const REAL *weight,
+                          const REAL *bias, const REAL *states, REAL *logits)
 {
     for (int64_t o = 0; o < outputs;) {
         int64_t outs = outputs - o >= 3 ? 3 : 1;
@@ -42,12 +45,12 @@ static void NAME(readout)(int64_t steps, int64_t outputs, int64_t width, const R
             const REAL *state = states + t * width;
             REAL *logit = logits + t * outputs + o;
             if (steps - t >= TILE) {
-                if (outs == 3) NAME(logits_tile)(3, TILE, width, w, b, state, logit, outputs);
-                else NAME(logits_tile)(1, TILE, width, w, b, state, logit, outputs);
+                if (outs == 3) NAME(logits_tile)(3, TILE, sigma, width, w, b, state, logit, outputs);
+                else NAME(logits_tile)(1, TILE, sigma, width, w, b, state, logit, outputs);
                 t += TILE;
             } else {
-                if (outs == 3) NAME(logits_tile)(3, 1, width, w, b, state, logit, outputs);
-                else NAME(logits_tile)(1, 1, width, w, b, state, logit, outputs);
+                if (outs == 3) NAME(logits_tile)(3, 1, sigma, width, w, b, state, logit, outputs);
+                else NAME(logits_tile)(1, 1, sigma, width, w, b, state, logit, outputs);
                 t++;
             }
         }
@@ -90,9 +93,9 @@ static void NAME(readout_grad_states)(int64_t steps, int64_t outputs, int64_t wi
                                states ? states + t * width : NULL, grad_states + t * width);
 }
 
-/* grad_weight[o][k] += sum_t grad_logits[t][o] states[t][k] for `outs` outputs, a constant. */
-INLINE void NAME(grad_weight_tile)(int outs, int64_t steps, int64_t outputs, int64_t width, const REAL *states,
-                                   const REAL *grad_logits, REAL *grad_weight)
+/* grad_weight[o][k] += sum_t grad_logits[t][o] seen(states[t][k]) for `outs` outputs, a constant. */
+INLINE void NAME(grad_weight_tile)(int outs, int64_t steps, int64_t outputs, int sigma, int64_t width,
+                                   const REAL *states, const REAL *grad_logits, REAL *grad_weight)
 {
     for (int64_t k = 0; k < width; k += TILE * LANES) {
         vec sums[3][TILE];
@@ -100,10 +103,11 @@ INLINE void NAME(grad_weight_tile)(int outs, int64_t steps, int64_t outputs, int
             UNROLL for (int j = 0; j < TILE; j++) sums[o][j] = load(grad_weight + o * width + k + j * LANES);
         }
         for (int64_t t = 0; t < steps; t++) {
-            const REAL *state = states + t * width + k;
+            vec state[TILE];
+            UNROLL for (int j = 0; j < TILE; j++) state[j] = NAME(seen)(sigma, load(states + t * width + k + j * LANES));
             UNROLL for (int o = 0; o < outs; o++) {
                 REAL grad = grad_logits[t * outputs + o];
-                UNROLL for (int j = 0; j < TILE; j++) sums[o][j] += load(state + j * LANES) * grad;
+                UNROLL for (int j = 0; j < TILE; j++) sums[o][j] += state[j] * grad;
             }
         }
         UNROLL for (int o = 0; o < outs; o++) {
@@ -112,14 +116,14 @@ INLINE void NAME(grad_weight_tile)(int outs, int64_t steps, int64_t outputs, int
     }
 }
 
-static void NAME(readout_grad_weight)(int64_t steps, int64_t outputs, int64_t width, const REAL *states,
+static void NAME(readout_grad_weight)(int64_t steps, int64_t outputs, int sigma, int64_t width, const REAL *states,
                                       const REAL *grad_logits, REAL *grad_weight)
 {
     int64_t o = 0;
     for (; o + 3 <= outputs; o += 3)
-        NAME(grad_weight_tile)(3, steps, outputs, width, states, grad_logits + o, grad_weight + o * width);
+        NAME(grad_weight_tile)(3, steps, outputs, sigma, width, states, grad_logits + o, grad_weight + o * width);
     for (; o < outputs; o++)
-        NAME(grad_weight_tile)(1, steps, outputs, width, states, grad_logits + o, grad_weight + o * width);
+        NAME(grad_weight_tile)(1, steps, outputs, sigma, width, states, grad_logits + o, grad_weight + o * width);
 }
 
 #undef TILE

@@ -94,11 +94,6 @@ static void NAME(relu)(int64_t size, REAL *restrict row)
     for (int64_t i = 0; i < size; i++) row[i] = row[i] > 0 ? row[i] : 0;
 }
 
-static void NAME(copy_positive)(int64_t size, const REAL *restrict from, REAL *restrict to)
-{
-    for (int64_t i = 0; i < size; i++) to[i] = from[i] > 0 ? from[i] : 0;
-}
-
 static void NAME(copy_plus)(int64_t size, const REAL *restrict from, REAL factor, const REAL *restrict row,
                             REAL *restrict to)
 {
@@ -140,12 +135,14 @@ INLINE void NAME(step)(const ScanArgs *args, const NAME(Scratch) *scratch, const
     if (args->relu) NAME(relu)(args->hidden, after);
 }
 
-/* sigma(h_t) of `count` consecutive or scattered states, padded to `width`. */
-INLINE void NAME(activate)(const ScanArgs *args, const NAME(Scratch) *scratch, const REAL *state, int64_t t)
+/* Consecutive states as the read-out takes them: padded to `width`, a copy only where that is more than they are. */
+static const REAL *NAME(padded)(const ScanArgs *args, const NAME(Scratch) *scratch, const REAL *states, int64_t count)
 {
-    REAL *to = scratch->readout_states + t * scratch->width;
-    if (args->sigma) NAME(copy_positive)(args->hidden, state, to);
-    else memcpy(to, state, (size_t)args->hidden * sizeof(REAL));
+    int64_t hidden = args->hidden, width = scratch->width;
+    if (width == hidden) return states;
+    for (int64_t t = 0; t < count; t++)
+        memcpy(scratch->readout_states + t * width, states + t * hidden, (size_t)hidden * sizeof(REAL));
+    return scratch->readout_states;
 }
 
 INLINE int64_t NAME(row_length)(const ScanArgs *args, int64_t row)
@@ -186,11 +183,10 @@ static void NAME(forward_row)(const ScanArgs *args, const NAME(Scratch) *scratch
         for (int64_t t = 0; t < end - t0; t++) {
             NAME(step)(args, scratch, before, inputs[t], states + t * hidden);
             before = states + t * hidden;
-            if (logits) NAME(activate)(args, scratch, before, t);
         }
         if (logits)
-            NAME(readout)(end - t0, outputs, scratch->width, scratch->output_weight, args->output_bias,
-                          scratch->readout_states, logits + (row * time + t0) * outputs);
+            NAME(readout)(end - t0, outputs, args->sigma, scratch->width, scratch->output_weight, args->output_bias,
+                          NAME(padded)(args, scratch, states, end - t0), logits + (row * time + t0) * outputs);
     }
     memcpy((REAL *)args->last + row * hidden, before, bytes);
     if (output) memset(output + (row * time + length) * hidden, 0, (size_t)(time - length) * bytes);
