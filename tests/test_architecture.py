@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "hadamrnn"
 
 # Each room with the rooms it may look into; the common ones are everybody's.
 COMMON = {
-    *("bits", "errors", "files", "interrupts", "locks", "network", "records", "settings", "version"),
+    *("bits", "errors", "files", "interrupts", "locks", "network", "settings", "version"),
 }
 TRAINING = {"data", "hadamard", "nn", "baselines", "training"}
 ALL_BELOW = {*TRAINING, "hadamard", "kernels", "fixedpoint", "quantization", "export"}
@@ -55,7 +55,6 @@ TORCH_FREE = (
     "files",
     "interrupts",
     "locks",
-    "records",
     "settings",
     "version",
 )

@@ -19,7 +19,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
 
 from hadamrnn.errors import InputError
 
@@ -38,8 +37,9 @@ def held(folder: Path) -> Iterator[None]:
         except OSError as error:
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
+            file.seek(0)
             raise InputError(
-                f"Another process is writing {folder} (process {_owner(file)}). "
+                f"Another process is writing {folder} (process {file.read(20) or 'unknown'}). "
                 "Wait until it ends or stop it, then repeat the command."
             ) from error
         file.truncate(0)
@@ -57,11 +57,6 @@ def _lock(descriptor: int) -> None:
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
     else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _owner(file: TextIO) -> str:
-    file.seek(0)
-    return file.read(20) or "unknown"
 
 
 class Claim:
@@ -98,15 +93,10 @@ class Claim:
 
 
 @contextmanager
-def claim(
-    folder: Path,
-    name: str,
-    stale_seconds: float = STALE_SECONDS,
-    heartbeat_seconds: float = HEARTBEAT_SECONDS,
-) -> Iterator[Claim | None]:
+def claim(folder: Path, name: str, heartbeat_seconds: float = HEARTBEAT_SECONDS) -> Iterator[Claim | None]:
     """Yield the claim on `name`, kept alive by a thread, or None if another process holds it."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = acquire(folder, name, stale_seconds)
+    made = acquire(folder, name)
     if made is None:
         yield None
         return
@@ -126,7 +116,7 @@ def claim(
         made.release()
 
 
-def acquire(folder: Path, name: str, stale_seconds: float = STALE_SECONDS) -> Claim | None:
+def acquire(folder: Path, name: str) -> Claim | None:
     """Return a claim on `name`, or None if a living one exists.
 
     The order of the steps makes this safe: create the file, then look again. Of two processes that overlap,
@@ -135,7 +125,7 @@ def acquire(folder: Path, name: str, stale_seconds: float = STALE_SECONDS) -> Cl
     before = generations(folder, name)
     top = before[-1] if before else None
     dead = None if top is None else read_token(lock_path(folder, name, top))
-    if top is not None and age(lock_path(folder, name, top)) < stale_seconds:
+    if top is not None and age(lock_path(folder, name, top)) < STALE_SECONDS:
         return None
     made = Claim(folder, name, 0 if top is None else top + 1, secrets.token_hex(8))
     try:

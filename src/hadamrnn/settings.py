@@ -2,8 +2,9 @@
 
     epochs: Annotated[int, Range(1, 10**6)] | None = option(None, "passes through the training set")
 
-`coerce` checks a value against such a declaration, whether it comes from a file, a caller or the command
-line; `read_text` first turns the text of a command line into a value. A refusal is one line.
+`coerce` checks a value against such a declaration, whether it comes from a YAML file, a caller or the command
+line; `read_text` first turns the text of a command line into a value. `from_json` reads a dataclass that this
+package wrote, and lets nothing pass that has another type. A refusal is one line.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import os
 import re
 import types
 import typing
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from hadamrnn.errors import InputError, short
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -77,21 +81,45 @@ def coerce(name: str, value: object, hint: Any) -> Any:
     >>> coerce("leak", [1, 2, None], tuple[int, ...]), coerce("leak", 3, tuple[int, ...])
     ((1, 2, 0), (3,))
     """
+    kinds = [_parts(alternative)[0] for alternative in _alternatives(hint)]
     if typing.get_origin(hint) is tuple:
-        return _coerce_items(name, value, typing.get_args(hint)[0])
-    bounds = []
-    for alternative in _alternatives(hint):
-        kind, bound = _parts(alternative)
-        fitting = _fitting(value, kind)
-        if fitting is _UNFIT:
-            continue
-        if bound is None or fitting in bound:
-            return fitting
-        bounds.append(str(bound))
-    if bounds:
-        raise InputError(f"{name} must lie in {' or '.join(bounds)}, got {short(value)}.")
-    wanted = " or ".join(_called(alternative) for alternative in _alternatives(hint))
-    raise InputError(f"{name} must be {wanted}, got {short(value)}.")
+        item = typing.get_args(hint)[0]
+        items = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
+        return tuple(0 if part is None and item is int else coerce(name, part, item) for part in items)
+    given = short(value)
+    if float in kinds and str not in kinds and isinstance(value, str):
+        with suppress(ValueError):
+            value = float(value)
+    return _held(name, value, hint, given)
+
+
+def from_json(kind: type[T], values: object, source: str | Path) -> T:
+    """Return the dataclass that `values` describe: every field is there, no other, and each of its type.
+
+    Lists become tuples where the field has one, whole numbers pass as floats.
+
+    Args:
+        source: the file that an error names.
+
+    >>> from_json(Range, {"low": 1, "high": 2.5}, "a file")
+    Range(low=1.0, high=2.5, ends='[]')
+    """
+    if not isinstance(values, dict):
+        raise InputError(f"{source} is damaged: it must hold names and values, got {short(values)}.")
+    known = {each.name: each for each in dataclasses.fields(typing.cast(Any, kind))}
+    for name in values.keys() - known.keys():
+        raise InputError(f"{source} is damaged: it holds {short(name)}, which is not one of its fields.")
+    hints = field_types(kind)
+    fields: dict[str, Any] = {}
+    for name, each in known.items():
+        if name in values:
+            fields[name] = _held(f"{source} is damaged: {name}", values[name], hints[name])
+        elif each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
+            raise InputError(f"{source} is damaged: it has no {name}.")
+    try:
+        return kind(**fields)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from error
 
 
 def read_text(name: str, text: str, hint: Any) -> Any:
@@ -135,13 +163,24 @@ def read_scalar(text: str) -> int | float | bool | str | None:
     return text
 
 
-def _coerce_items(name: str, value: object, item: Any) -> tuple[Any, ...]:
-    """Return the items of a list. A single value is a list of one, none an empty list; an int none is 0."""
-    items = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
-    return tuple(0 if part is None and item is int else coerce(name, part, item) for part in items)
-
-
 _UNFIT = object()
+
+
+def _held(name: str, value: object, hint: Any, given: str | None = None) -> Any:
+    """Return `value` as `hint` declares it, or refuse it, which was `given` so."""
+    bounds, given = [], given or short(value)
+    for alternative in _alternatives(hint):
+        kind, bound = _parts(alternative)
+        fitting = _fitting(name, value, kind)
+        if fitting is _UNFIT:
+            continue
+        if bound is None or fitting in bound:
+            return fitting
+        bounds.append(str(bound))
+    if bounds:
+        raise InputError(f"{name} must lie in {' or '.join(bounds)}, got {given}.")
+    wanted = " or ".join(_called(alternative) for alternative in _alternatives(hint))
+    raise InputError(f"{name} must be {wanted}, got {given}.")
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
@@ -157,20 +196,28 @@ def _parts(hint: Any) -> tuple[Any, Range | None]:
     return kind, next((note for note in notes if isinstance(note, Range)), None)
 
 
-def _fitting(value: object, kind: Any) -> Any:
+def _fitting(name: str, value: Any, kind: Any) -> Any:
     """Return `value` as a `kind`, or `_UNFIT`."""
-    origin = typing.get_origin(kind)
-    if origin is Literal:
-        fits = isinstance(value, str) and value in typing.get_args(kind)
-    elif kind is float and isinstance(value, (int, str)) and not isinstance(value, bool):
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return value
+    if origin in (list, tuple) and isinstance(value, (list, tuple)):
+        return origin(_held(name, each, arguments[0]) for each in value)
+    if origin is dict and isinstance(value, dict):
+        return {key: _held(name, each, arguments[1]) for key, each in value.items()}
+    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        return from_json(typing.cast(type, kind), value, name)
+    if kind is float and type(value) is int:
         try:
             return float(value)
-        except (ValueError, OverflowError):
+        except OverflowError:
             return _UNFIT
-    elif kind is Path:
-        return Path(value) if isinstance(value, (str, Path)) else _UNFIT
+    if kind is Path and isinstance(value, (str, Path)):
+        return Path(value)
+    if origin is Literal:
+        fits = any(type(value) is type(member) and value == member for member in arguments)
     else:
-        fits = value is None if kind is types.NoneType else type(value) is (origin or kind)
+        fits = value is None if kind is types.NoneType else type(value) is kind
     return value if fits else _UNFIT
 
 

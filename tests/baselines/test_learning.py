@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hadamrnn.baselines.networks import KINDS
 from hadamrnn.baselines.orthogonal import MAPS, ORNN, QORNN, NaiveBinaryRNN
-from hadamrnn.baselines.quantized_lstm import NormalizedLSTM, QuantizedLSTM, binary_lstm, glorot_width
+from hadamrnn.baselines.quantized_lstm import BinaryLSTM, QuantizedLSTM, TernaryLSTM, glorot_width
 from hadamrnn.data import Splits, load_task
 from hadamrnn.data.splits import Split
 from hadamrnn.nn.model import SequenceModel
@@ -100,7 +100,7 @@ def test_binary_and_ternary_lstms_hold_only_their_values(
 ) -> None:
     network = trained(digits, model, epochs=2, model_options={"stochastic": stochastic})
     recurrent = network.recurrent
-    assert isinstance(recurrent, NormalizedLSTM)
+    assert isinstance(recurrent, BinaryLSTM)
 
     for mode in (True, False):  # drawn in training, rounded out of it
         for weight in recurrent.train(mode).quantized_weights():
@@ -112,7 +112,7 @@ def test_binary_and_ternary_lstms_hold_only_their_values(
 
 def test_inputs_that_begin_alike_leave_the_gradients_of_a_normalised_lstm_finite() -> None:
     """As the black pixels do with which every image begins."""
-    layer = binary_lstm(1, 16)
+    layer = BinaryLSTM(1, 16)
     x = torch.cat([torch.zeros(32, 150, 1), torch.rand(32, 20, 1)], dim=1)
     layer.states(x, None)[:, -1].sum().backward()
 
@@ -143,8 +143,8 @@ def test_the_naive_binary_weight_is_binary_and_no_longer_near_orthogonal(digits:
 
 def test_a_drawn_weight_is_its_latent_value_on_average() -> None:
     """E q(w) = w for both alphabets, which is what makes the draw a fair stand-in for w."""
-    for ternary in (False, True):
-        layer = NormalizedLSTM(1, 4, ternary=ternary).train()
+    for kind in (BinaryLSTM, TernaryLSTM):
+        layer = kind(1, 4).train()
         draws = torch.stack([layer.quantized_weights()[1].detach() for _ in range(4000)])
         spread = glorot_width(layer.recurrent_weight) / 4000**0.5
 

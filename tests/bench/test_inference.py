@@ -11,6 +11,7 @@ import torch
 
 from hadamrnn.bench import inference
 from hadamrnn.bench.edge import NETWORKS, RIVALS, edge_page, measure_rival
+from hadamrnn.bench.plain import plain_logits
 from hadamrnn.cli import main
 from hadamrnn.errors import InputError
 from hadamrnn.export.targets import TARGETS
@@ -51,7 +52,7 @@ def test_the_plain_loop_is_the_layer(small: None) -> None:
             inference.InferenceWork("net", network, batch=3, time=7, numpy_rows=3, rows=3)
         )
 
-        torch.testing.assert_close(inference.plain_forward(model, x), model(x))
+        torch.testing.assert_close(plain_logits(model, x), model(x))
 
 
 def test_an_unknown_shape_is_refused() -> None:
@@ -74,7 +75,7 @@ def test_a_drawn_network_neither_vanishes_nor_saturates_throughout(name: str) ->
 @pytest.mark.edge
 @pytest.mark.parametrize("rival", RIVALS)
 def test_a_hadamard_step_costs_a_tenth_of_its_rivals_on_a_cortex_m4(rival: str) -> None:
-    from hadamrnn.export.report import measure
+    from hadamrnn.export.targets import measure
 
     target = installed("cortex-m4")
     network = NETWORKS["128, one channel"]

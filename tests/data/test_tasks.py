@@ -14,12 +14,12 @@ from hadamrnn.errors import InputError
 
 
 def test_an_unknown_task_is_answered_with_the_nearest_name() -> None:
-    with pytest.raises(InputError, match=r"got 'pminst'. Did you mean pmnist\?"):
+    with pytest.raises(InputError, match=r"got 'pminst'. Did you mean 'pmnist'\?"):
         load_task("pminst")
 
 
 def test_an_unknown_option_is_answered_with_the_nearest_name() -> None:
-    with pytest.raises(InputError, match=r"got 'dealy'. Did you mean delay\?"):
+    with pytest.raises(InputError, match=r"got 'dealy'. Did you mean 'delay'\?"):
         load_task("copy", dealy=5)
     with pytest.raises(InputError, match=re.escape("The task digits takes no options; got 'zzz'.")):
         load_task("digits", zzz=1)

@@ -11,7 +11,7 @@ import pytest
 
 from hadamrnn.demo.chain import DemoResult, table
 from hadamrnn.errors import InputError
-from hadamrnn.export.report import classify_on_host
+from hadamrnn.export.targets import classify_on_host
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
 from tests.conftest import Command

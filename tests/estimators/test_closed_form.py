@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,8 @@ from hadamrnn.errors import InputError
 from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor, closed_form
 from hadamrnn.estimators.choice import Wanted, network_cost
 from hadamrnn.estimators.closed_form import rounded
-from hadamrnn.estimators.goals import Labels
-from hadamrnn.estimators.ridge import Moments, Rows, solve, squared_error
+from hadamrnn.estimators.goals import Labels, Values
+from hadamrnn.estimators.ridge import Moments, solve
 from hadamrnn.network import Network
 from hadamrnn.nn.straight_through import quantize
 
@@ -36,24 +35,24 @@ FIXED: dict[str, Any] = {
 }
 
 
-def draw_rows(count: int, width: int, seed: int = 0) -> Rows:
+def draw_rows(count: int, width: int, seed: int = 0) -> tuple[Tensor, Values]:
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(count, width)) @ rng.normal(size=(width, width)) + rng.normal(size=width)
     targets = features[:, :2] + rng.normal(size=(count, 2))
-    weights = rng.integers(1, 4, count).astype(np.float64)
-    return Rows.of(*(torch.from_numpy(each) for each in (features, targets, weights)))
+    weights = torch.from_numpy(rng.integers(1, 4, count).astype(np.float64))
+    return torch.from_numpy(features), Values(torch.from_numpy(targets), weights, weights.clamp(max=1.0))
 
 
 @pytest.mark.parametrize(("count", "width"), [(12, 30), (30, 12)])
 @pytest.mark.parametrize("penalty", [1e-3, 1.0])
 def test_left_out_answers_are_those_of_fits_without_the_row(count: int, width: int, penalty: float) -> None:
-    rows = draw_rows(count, width)
-    found = solve(rows, squared_error(rows), (penalty,))
-    z = (rows.features - found.mean) / found.spread
+    features, goal = draw_rows(count, width)
+    found = solve(features, goal, (penalty,))
+    z = (features - found.mean) / found.spread
     for i in range(count):
-        weights = rows.weights.clone()
+        weights = goal.weights.clone()
         weights[i] -= 1
-        ridge = Ridge(alpha=penalty * rows.weight).fit(z.numpy(), rows.targets.numpy(), weights.numpy())
+        ridge = Ridge(alpha=penalty * goal.weight).fit(z.numpy(), goal.targets.numpy(), weights.numpy())
         torch.testing.assert_close(
             found.left_out[i], torch.from_numpy(ridge.predict(z[i : i + 1].numpy())[0]), rtol=1e-7, atol=1e-8
         )
@@ -62,13 +61,13 @@ def test_left_out_answers_are_those_of_fits_without_the_row(count: int, width: i
 @pytest.mark.parametrize(("count", "width"), [(12, 30), (30, 12)])
 @pytest.mark.parametrize("penalty", [1e-3, 1.0])
 def test_answers_to_a_fold_are_those_of_fits_without_it(count: int, width: int, penalty: float) -> None:
-    rows = replace(draw_rows(count, width), folds=torch.arange(count) % 3)
-    found = solve(rows, squared_error(rows), (penalty,))
-    z = ((rows.features - found.mean) / found.spread).numpy()
+    features, goal = draw_rows(count, width)
+    found = solve(features, goal, (penalty,), folds=torch.arange(count) % 3)
+    z = ((features - found.mean) / found.spread).numpy()
     for fold in range(3):
         left, kept = (torch.arange(count) % 3 == fold).numpy(), (torch.arange(count) % 3 != fold).numpy()
-        ridge = Ridge(alpha=penalty * rows.weight)
-        ridge.fit(z[kept], rows.targets[kept].numpy(), rows.weights[kept].numpy())
+        ridge = Ridge(alpha=penalty * goal.weight)
+        ridge.fit(z[kept], goal.targets[kept].numpy(), goal.weights[kept].numpy())
         torch.testing.assert_close(
             found.left_out[left], torch.from_numpy(ridge.predict(z[left])), rtol=1e-7, atol=1e-7
         )
@@ -86,10 +85,11 @@ def test_folds_are_stretches_of_every_class() -> None:
 
 @pytest.mark.parametrize(("count", "width"), [(12, 30), (30, 12)])
 def test_a_weight_of_two_is_the_row_twice(count: int, width: int) -> None:
-    rows = draw_rows(count, width)
-    times = rows.weights.long()
-    repeated = Rows.of(rows.features.repeat_interleave(times, 0), rows.targets.repeat_interleave(times, 0))
-    once, again = solve(rows, squared_error(rows)), solve(repeated, squared_error(repeated))
+    features, goal = draw_rows(count, width)
+    times = goal.weights.long()
+    ones = torch.ones(int(times.sum()), dtype=torch.float64)
+    repeated = Values(goal.targets.repeat_interleave(times, 0), ones, ones)
+    once, again = solve(features, goal), solve(features.repeat_interleave(times, 0), repeated)
 
     assert once.penalty == again.penalty
     torch.testing.assert_close(once.coefficients, again.coefficients, rtol=1e-6, atol=1e-9)
@@ -97,17 +97,17 @@ def test_a_weight_of_two_is_the_row_twice(count: int, width: int) -> None:
 
 
 def test_moments_of_parts_add_up() -> None:
-    rows = draw_rows(50, 8)
+    features, goal = draw_rows(50, 8)
     parts = [
-        Rows(*(each[part] for each in (rows.features, rows.targets, rows.weights, rows.left_out)))
-        for part in (slice(0, 7), slice(7, 30), slice(30, 50))
+        Moments.of(features[part], goal.at(part))
+        for part in (torch.arange(0, 7), torch.arange(7, 30), torch.arange(30, 50))
     ]
-    total = Moments.of(parts[0]) + Moments.of(parts[1]) + Moments.of(parts[2])
-    whole = Moments.of(rows)
-    found = solve(rows, squared_error(rows), moments=total)
+    total = parts[0] + parts[1] + parts[2]
+    whole = Moments.of(features, goal)
+    found = solve(features, goal, moments=total)
 
     torch.testing.assert_close(total.covariance, whole.covariance)
-    torch.testing.assert_close(found.coefficients, solve(rows, squared_error(rows)).coefficients)
+    torch.testing.assert_close(found.coefficients, solve(features, goal).coefficients)
 
 
 @settings(max_examples=30, deadline=None)
@@ -196,6 +196,15 @@ def test_how_a_long_stream_is_cut_does_not_matter(
         often._outputs(X), once._outputs(X), atol=1e-6 * float(np.abs(once._outputs(X)).max())
     )
     assert often.score(X, y) > kind(**FIXED).fit(X, y).score(X, y) - 0.1
+
+
+def test_a_sample_of_weight_zero_is_left_out_of_a_part() -> None:
+    X, y = np.random.default_rng(0).normal(size=(30, 8)), np.arange(30) % 3
+    weights = np.where(np.arange(30) % 5 == 4, 0.0, 1.0)
+    weighted = HadamRNNClassifier(**FIXED).partial_fit(X, y, [0, 1, 2], weights)
+    without = HadamRNNClassifier(**FIXED).partial_fit(X[weights > 0], y[weights > 0], [0, 1, 2])
+
+    np.testing.assert_array_equal(weighted.predict_proba(X), without.predict_proba(X))
 
 
 def test_parts_need_all_classes_at_first_and_no_others_later(waves: tuple[Any, Any]) -> None:

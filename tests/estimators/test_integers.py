@@ -18,7 +18,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from hadamrnn.errors import InputError
 from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor
 from hadamrnn.estimators.series import Scaling, Series, raw_codes
-from hadamrnn.export.report import classify_on_host, has_compiler
+from hadamrnn.export.targets import classify_on_host, has_compiler
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel

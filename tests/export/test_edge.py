@@ -16,8 +16,7 @@ from hadamrnn.bench.edge import NETWORKS
 from hadamrnn.errors import InputError
 from hadamrnn.export.c import source_files
 from hadamrnn.export.plan import make_plan
-from hadamrnn.export.report import measure
-from hadamrnn.export.targets import TARGETS, compile_object, link, run, section_sizes
+from hadamrnn.export.targets import TARGETS, compile_object, link, measure, run, section_sizes
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network

@@ -45,12 +45,12 @@ def test_integer_onnx_is_the_engine(seed: int, tmp_path: Path) -> None:
     for t in range(5):
         logits, h = step.run(["logits", "h_next"], {"x": inputs[:, t], "h": h})
         assert np.array_equal(logits, golden.logits[:, t])
-    assert np.array_equal(h, golden.states)
+    assert np.array_equal(h, golden.hidden[-1])
 
     sequence = session(folder, "net_integer_sequence.onnx")
     logits, last = sequence.run(["logits", "h_last"], {"x": inputs})
     assert np.array_equal(logits, golden.logits if model.every_output else golden.logits[:, -1])
-    assert np.array_equal(last, golden.states)
+    assert np.array_equal(last, golden.hidden[-1])
 
 
 @pytest.mark.parametrize("kind", ["dense", "one_hot", "embedded"])
@@ -58,14 +58,14 @@ def test_inputs_out_of_range_saturate_or_leave_the_state_alone(kind: str, tmp_pa
     model = random_model(np.random.default_rng(5), input_kind=kind, input_bits=4, reads=True)
     golden = draw_golden(model, sequences=3, time=4)
     folder = export_onnx(tmp_path / "onnx", integer_model=model)
-    h = golden.states.astype(np.int64)
+    h = golden.hidden[-1].astype(np.int64)
     shape = (3, model.input_size) if kind == "dense" else (3,)
 
     for beyond in (-(2**40), 2**40):
         x = np.full(shape, beyond)
         found = session(folder, "net_integer_step.onnx").run(["h_next"], {"x": x, "h": h})[0]
         if kind == "dense":
-            state = State([golden.states.T.copy()], [], {})
+            state = State([golden.hidden[-1].T.copy()], [], {})
             Engine(model).step(state, x)
             assert np.array_equal(found, state.h.T)
         else:

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hadamrnn.export.c import source_files, wrapped
-from hadamrnn.export.report import NAME
+from hadamrnn.export.targets import NAME
 from hadamrnn.fixedpoint import Engine, IntegerModel, SlidingWindow
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.encoding import encode_raw

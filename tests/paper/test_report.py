@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from hadamrnn.cli import build_parser, train
-from hadamrnn.cli.arguments import read_options, read_settings
-from hadamrnn.cli.reproduce import ReproduceOptions, _jobs
+from hadamrnn.cli import build_parser, reproduce, train
+from hadamrnn.cli.reproduce import _jobs
 from hadamrnn.pages.document import Cell, Document, Grid, to_markdown
 from hadamrnn.pages.drawing import Point, front
 from hadamrnn.paper.compare import Comparison, measurements, show, train_command
@@ -152,7 +151,7 @@ def test_the_printed_command_makes_the_configuration_that_was_run(result: Result
     changed = replace(result, config=config, seed=3)
     (found,) = measurements(PMNIST, TASKS["pmnist"], [changed])
     words = shlex.split(found.command("results"))
-    (job,) = _jobs(read_options(build_parser().parse_args(words[1:]), ReproduceOptions))
+    (job,) = _jobs(*reproduce.run.read(build_parser().parse_args(words[1:])))
 
     assert config_values(job.config) == {**config, "seed": 3}
     assert (job.preset, job.setup) == ("best", PMNIST.setup)
@@ -163,8 +162,7 @@ def test_a_run_of_no_table_is_repeated_by_train(result: Result) -> None:
     config = {**result.config, **own, "model_options": {}, "task": "digits", "seed": 4}
     other = replace(result, experiment="digits-512-4bit", config=config)
     words = shlex.split(train_command(other))
-    args = build_parser().parse_args(words[1:])
-    options, settings = read_options(args, train.TrainOptions), read_settings(args, train.SETTINGS)
+    options, settings = train.run.read(build_parser().parse_args(words[1:]))
 
     assert config_values(train.config_of(options, settings)) == config
     text = to_markdown(build_document([other], None), "figures")
@@ -377,7 +375,7 @@ def test_where_we_stand_names_the_seed_the_recurrence_and_the_command_of_that_ru
 
     assert "ReLU" in line[1].text and line[2].text == "best, seed 2"
     args = build_parser().parse_args(shlex.split(line[5].text)[1:])
-    (job,) = _jobs(read_options(args, ReproduceOptions))
+    (job,) = _jobs(*reproduce.run.read(args))
     assert config_values(job.config) == config
 
 

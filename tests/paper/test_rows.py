@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hadamrnn.cli.reproduce import ReproduceOptions, _jobs
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.baseline_cost import baseline_step_cost
 from hadamrnn.fixedpoint.cost import paper_step_cost
@@ -11,7 +12,7 @@ from hadamrnn.network import Network
 from hadamrnn.paper.appendix_tables import COMPLEXITY, SCALES, TRAINING_TIMES
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.rows import Row, Setup
-from hadamrnn.paper.runner import Job, parse_settings, select, setups
+from hadamrnn.paper.runner import Job, select, setups
 
 ROWS = [(table.name, row) for table in TABLES.values() for row in table.rows]
 HADAM = [row for _, row in ROWS if row.setup is not None and row.setup.network.is_hadamard]
@@ -150,11 +151,15 @@ def test_names_that_do_not_exist_are_refused(table: str, patterns: list[str], co
 
 
 def test_settings_are_names_with_values() -> None:
-    assert parse_settings(["learning_rate=1e-3", "weight_bits=none"]) == {
+    def overrides(*settings: str) -> dict[str, object]:
+        (job,) = _jobs(ReproduceOptions(table="results", rows=("pmnist-512-4bit",), set=settings))
+        return job.overrides
+
+    assert overrides("learning_rate=1e-3", "weight_bits=none") == {
         "learning_rate": 1e-3,
         "weight_bits": None,
     }
     with pytest.raises(InputError, match="must be NAME=VALUE"):
-        parse_settings(["epochs"])
+        overrides("epochs")
     with pytest.raises(InputError, match="nearest valid name is 'epochs'"):
-        parse_settings(["epoch=3"])
+        overrides("epoch=3")

@@ -262,8 +262,8 @@ def test_rows_that_were_changed_are_not_gone_on_from(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("facts", "complaint"),
     [
-        ({"levels": 0}, "levels must be"),
-        ({"seq_length": 10**20}, "seq_length must be"),
+        ({"levels": 0}, "levels must lie in 1"),
+        ({"seq_length": 10**20}, "seq_length must lie in 1"),
         ({"metric": "beauty"}, "metric must be"),
         ({"offset": [1.0], "scale": [0]}, "no scale of them 0"),
         ({"scale": ["x"]}, "scale must be"),

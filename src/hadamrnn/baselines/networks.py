@@ -14,7 +14,7 @@ from typing import Any
 from hadamrnn.baselines.fastgrnn import FastGRNN
 from hadamrnn.baselines.native import gru, lstm, rnn
 from hadamrnn.baselines.orthogonal import ORNN, QORNN, NaiveBinaryRNN
-from hadamrnn.baselines.quantized_lstm import QuantizedLSTM, binary_lstm, ternary_lstm
+from hadamrnn.baselines.quantized_lstm import BinaryLSTM, QuantizedLSTM, TernaryLSTM
 from hadamrnn.errors import InputError, check_name, check_unset, short
 from hadamrnn.network import HADAMRNN, Network, network_values
 from hadamrnn.nn.interface import RecurrentLayer
@@ -69,8 +69,8 @@ KINDS = {
     "ornn": Kind(ORNN, ("recurrence",)),
     "qornn": Kind(QORNN, ("weight_bits", "recurrence")),
     "fastgrnn": Kind(FastGRNN, ("weight_bits",), quantized_readout=True),
-    "binary_lstm": Kind(binary_lstm),
-    "ternary_lstm": Kind(ternary_lstm),
+    "binary_lstm": Kind(BinaryLSTM),
+    "ternary_lstm": Kind(TernaryLSTM),
     "quantized_lstm": Kind(QuantizedLSTM, ("weight_bits",)),
     "naive_binary_rnn": Kind(NaiveBinaryRNN, ("weight_bits", "recurrence"), quantized_readout=True),
 }

@@ -4,7 +4,7 @@
     c_t = sigmoid(f) c_(t-1) + sigmoid(i) tanh(g)      h_t = sigmoid(o) tanh(c_t)
 
 `QuantizedLSTM` has p-bit weights, and optionally p-bit states (He et al. 2016; Alom et al. 2018).
-`NormalizedLSTM` has binary or ternary weights and batch normalisation (Ardakani et al. 2018):
+`BinaryLSTM` and `TernaryLSTM` have such weights and batch normalisation (Ardakani et al. 2018):
 
     gates_t = BN_t(q(W) h_(t-1)) + BN(q(U) x_t) + b
 
@@ -163,26 +163,20 @@ class StepNorm(nn.Module):
         return (x - mean) * (self.gain * (variance + EPSILON).rsqrt())
 
 
-class NormalizedLSTM(FewBitLSTM, Constrained):
-    """An LSTM with weights -a, a, and 0 where ternary.
+class BinaryLSTM(FewBitLSTM, Constrained):
+    """An LSTM with weights -a and a.
 
     Args:
-        ternary: whether weights may be 0.
         stochastic: draw weights in training; False rounds them.
         norm_steps: steps with running statistics of their own.
     """
 
+    ternary = False
+
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        *,
-        ternary: bool,
-        stochastic: bool = True,
-        norm_steps: int = 128,
+        self, input_size: int, hidden_size: int, *, stochastic: bool = True, norm_steps: int = 128
     ) -> None:
         super().__init__(input_size, hidden_size)
-        self.ternary = ternary
         self.stochastic = stochastic
         self.input_norm = StepNorm(4 * hidden_size, 1)
         self.recurrent_norm = StepNorm(4 * hidden_size, norm_steps)
@@ -222,20 +216,12 @@ class NormalizedLSTM(FewBitLSTM, Constrained):
         return codes.to(weight.dtype) * width + (weight - weight.detach())
 
 
+class TernaryLSTM(BinaryLSTM):
+    """An LSTM with weights -a, 0 and a."""
+
+    ternary = True
+
+
 def glorot_width(weight: Tensor) -> float:
     """Return a = sqrt(6 / (rows + columns))."""
     return float((6 / (weight.shape[0] + weight.shape[1])) ** 0.5)
-
-
-def binary_lstm(
-    input_size: int, hidden_size: int, *, stochastic: bool = True, norm_steps: int = 128
-) -> NormalizedLSTM:
-    return NormalizedLSTM(
-        input_size, hidden_size, ternary=False, stochastic=stochastic, norm_steps=norm_steps
-    )
-
-
-def ternary_lstm(
-    input_size: int, hidden_size: int, *, stochastic: bool = True, norm_steps: int = 128
-) -> NormalizedLSTM:
-    return NormalizedLSTM(input_size, hidden_size, ternary=True, stochastic=stochastic, norm_steps=norm_steps)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from hadamrnn.errors import InputError
-from hadamrnn.export.report import measure
 from hadamrnn.export.targets import (
     AVR_TICK,
     CALIBRATION,
@@ -21,6 +20,7 @@ from hadamrnn.export.targets import (
     Target,
     compile_object,
     link,
+    measure,
     numbers,
     run,
     section_sizes,

@@ -19,7 +19,6 @@ import ctypes
 import importlib.util
 import os
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,10 +34,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from hadamrnn.baselines.networks import build_model
-from hadamrnn.bench.inference_limit import least_seconds
-from hadamrnn.bench.inference_rivals import GATES, rival_work
-from hadamrnn.bench.training import milliseconds
-from hadamrnn.errors import InputError, check_name
+from hadamrnn.bench.inference_limit import compiled, least_seconds
+from hadamrnn.bench.plain import plain_logits
+from hadamrnn.bench.training import milliseconds, torch_threads
+from hadamrnn.errors import check_name
 from hadamrnn.export.c import source_files
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.engine import Engine
@@ -50,6 +50,7 @@ from hadamrnn.nn.model import SequenceModel
 
 Work = Callable[[], NDArray[np.generic]]
 Codes = NDArray[np.int32]
+GATES = {"GRU": 3, "LSTM": 4}  # what users pick instead
 
 
 @dataclass(frozen=True)
@@ -114,16 +115,11 @@ def run_inference(names: list[str], rounds: int = 3) -> tuple[list[InferenceRow]
     """Measure each shape; return the rows, and what was left out with the reason."""
     for name in names:
         check_name("A shape", name, SHAPES)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     rows: list[InferenceRow] = []
     left_out: set[str] = set()
-    try:
-        for name in names:
-            with ExitStack() as stack, threadpool_limits(1):
-                rows += _run_shape(SHAPES[name], rounds, left_out, stack)
-    finally:
-        torch.set_num_threads(threads)
+    for name in names:
+        with ExitStack() as stack, torch_threads(1), threadpool_limits(1):
+            rows += _run_shape(SHAPES[name], rounds, left_out, stack)
     return rows, sorted(left_out)
 
 
@@ -151,7 +147,9 @@ def _run_shape(case: InferenceWork, rounds: int, left_out: set[str], stack: Exit
         for _ in range(rounds)
     ]
     seconds = {name: median(one[name] for one in times) / 1e3 / engines[name].rows for name in engines}
-    limit = _limit(case, model, folder) if {"native", "c"} <= engines.keys() else None
+    library, limit = load_library(), None
+    if library is not None and "c" in engines:
+        limit = least_seconds(NativeNetwork(model, library), model, folder)
     return [
         InferenceRow(
             shape=case.name,
@@ -202,14 +200,9 @@ def _onnx_engines(
         x = np.random.default_rng(0).random((case.rows, case.time, model.input_size), np.float32)
         for kind in GATES:
             name = f"onnxruntime, {kind} {case.rival_units}"
-            works[name] = rival_work(kind, case.rival_units, x, model.output_size)
+            graph = rival_graph(kind, case.rival_units, model.input_size, model.output_size)
+            works[name] = _onnx_work(graph, np.ascontiguousarray(x.swapaxes(0, 1)))  # it reads time first
     return {name: _Timed(work, case.rows) for name, work in works.items()}
-
-
-def _limit(case: InferenceWork, model: IntegerModel, folder: Path) -> float | None:
-    """Return the least seconds of a row's step by vector additions."""
-    library = load_library()
-    return None if library is None else least_seconds(NativeNetwork(model, library), model, folder)
 
 
 def draw_codes(model: IntegerModel, batch: int, time: int) -> Codes:
@@ -236,11 +229,7 @@ def c_work(model: IntegerModel, codes: Codes, folder: Path) -> Work:
     )
     for name, text in {**source_files(model, "net"), "driver.c": driver}.items():
         (folder / name).write_text(text)
-    command = "cc -std=c99 -O3 -march=native -shared -fPIC net.c driver.c -o net.so"
-    built = subprocess.run(command.split(), cwd=folder, capture_output=True, text=True)
-    if built.returncode:
-        raise InputError(f"cc failed: {built.stderr[:200]}")
-    run_batch = ctypes.CDLL(str(folder / "net.so")).run_batch
+    run_batch = compiled(folder, "net.c driver.c").run_batch
     run_batch.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long]
     run_batch.restype = None
     inputs = np.ascontiguousarray(codes, np.int16 if dense else np.uint32)
@@ -256,16 +245,11 @@ def c_work(model: IntegerModel, codes: Codes, folder: Path) -> Work:
 def _torch_works(case: InferenceWork) -> dict[str, Work]:
     """Return the layer's forward and the dense loop on a float network of the same shape."""
     model, x = _float_network(case)
-
-    def fast() -> NDArray[np.float32]:
-        with torch.no_grad():
-            return np.asarray(model(x))
-
-    def plain() -> NDArray[np.float32]:
-        with torch.no_grad():
-            return np.asarray(plain_forward(model, x))
-
-    return {"torch": fast, "plain": plain}
+    without_gradients = torch.no_grad()
+    return {
+        "torch": without_gradients(lambda: np.asarray(model(x))),
+        "plain": without_gradients(lambda: np.asarray(plain_logits(model, x))),
+    }
 
 
 def _float_network(case: InferenceWork) -> tuple[SequenceModel, torch.Tensor]:
@@ -277,44 +261,55 @@ def _float_network(case: InferenceWork) -> tuple[SequenceModel, torch.Tensor]:
     return build_model(network).eval(), x
 
 
-def plain_forward(model: SequenceModel, x: torch.Tensor) -> torch.Tensor:
-    """Return V sigma(h_T) + b_o with h_t = W h_(t-1) + U x_t + b_i, W dense, step by step."""
-    from hadamrnn.nn.cell import HadamCell
-    from hadamrnn.nn.rnn import HadamRNN
-    from hadamrnn.nn.straight_through import quantize
-    from hadamrnn.nn.weight import recurrent_weight
-
-    assert isinstance(model.recurrent, HadamRNN)
-    cell = model.recurrent.cells[0]
-    assert isinstance(cell, HadamCell)
-    weight = recurrent_weight(cell.signs(), cell.block_size)
-    projection = quantize(cell.input_weight, cell.weight_bits)
-    vectors = torch.nn.functional.one_hot(x, cell.input_weight.shape[1]).float() if model.one_hot else x
-    h = x.new_zeros(len(x), cell.hidden_size, dtype=weight.dtype)
-    for t in range(x.shape[1]):
-        h = h @ weight.T + torch.nn.functional.linear(vectors[:, t], projection, cell.input_bias)
-    return torch.as_tensor(model.readout(torch.relu(h)))
-
-
 def _onnx_works(case: InferenceWork, model: IntegerModel, codes: Codes, folder: Path) -> dict[str, Work]:
-    import onnxruntime
-
     from hadamrnn.export.onnx import export_onnx
 
     network, x = _float_network(case)
     exported = export_onnx(folder / "onnx", float_model=network, integer_model=model)
+    return {
+        "onnxruntime": _onnx_work(exported / "net_sequence.onnx", x.numpy()),
+        "onnxruntime, integer": _onnx_work(exported / "net_integer_sequence.onnx", codes.astype(np.int64)),
+    }
+
+
+def _onnx_work(graph: Path | bytes, inputs: NDArray[np.generic]) -> Work:
+    """Return the run of a batch to its last logits, on one thread."""
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    return lambda: np.asarray(session.run(["logits"], {"x": inputs})[0])
 
-    def work(file: str, inputs: NDArray[np.generic]) -> Work:
-        session = onnxruntime.InferenceSession(exported / file, options, providers=["CPUExecutionProvider"])
 
-        def one() -> NDArray[np.generic]:
-            return np.asarray(session.run(["logits"], {"x": inputs})[0])
+def rival_graph(kind: str, units: int, inputs: int, outputs: int) -> bytes:
+    """Return an ONNX model of random weights: one recurrent operator, and a product with its last state."""
+    from onnx import TensorProto, helper, numpy_helper
 
-        return one
+    rng, rows = np.random.default_rng(0), GATES[kind] * units
 
-    return {
-        "onnxruntime": work("net_sequence.onnx", x.numpy()),
-        "onnxruntime, integer": work("net_integer_sequence.onnx", codes.astype(np.int64)),
-    }
+    def weight(name: str, *shape: int) -> Any:
+        values = rng.normal(0, 1 / np.sqrt(units), shape).astype(np.float32)
+        return numpy_helper.from_array(values, name)
+
+    nodes = [
+        helper.make_node(kind, ["x", "W", "R", "B"], ["", "h"], hidden_size=units),
+        helper.make_node("Squeeze", ["h", "axes"], ["last"]),
+        helper.make_node("MatMul", ["last", "V"], ["logits"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        kind,
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["time", "batch", inputs])],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", outputs])],
+        [
+            weight("W", 1, rows, inputs),
+            weight("R", 1, rows, units),
+            weight("B", 1, 2 * rows),
+            weight("V", units, outputs),
+            numpy_helper.from_array(np.array([0]), "axes"),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    serialized: bytes = model.SerializeToString()
+    return serialized

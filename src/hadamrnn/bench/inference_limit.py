@@ -62,11 +62,16 @@ def least_seconds(network: NativeNetwork, model: IntegerModel, folder: Path) -> 
 def _addition_rate(vector_bytes: int, folder: Path) -> float:
     """Return how many vectors of so many bytes this core adds in a second."""
     (folder / "additions.c").write_text(_ADDITIONS)
-    flags = f"-O3 -march=native -shared -fPIC -DVECTOR_BYTES={vector_bytes}"
-    command = f"cc {flags} additions.c -o additions.so"
+    measure = compiled(folder, f"additions.c -DVECTOR_BYTES={vector_bytes}").additions_per_second
+    measure.argtypes, measure.restype = [ctypes.c_long], ctypes.c_double
+    return max(float(measure(_TURNS)) for _ in range(5))
+
+
+def compiled(folder: Path, sources: str) -> ctypes.CDLL:
+    """Return C files of a folder as a library, compiled for this core."""
+    library = folder / f"{sources.partition('.')[0]}.so"
+    command = f"cc -std=gnu99 -O3 -march=native -shared -fPIC {sources} -o {library.name}"
     built = subprocess.run(command.split(), cwd=folder, capture_output=True, text=True)
     if built.returncode:
         raise InputError(f"cc failed: {built.stderr[:200]}")
-    measure = ctypes.CDLL(str(folder / "additions.so")).additions_per_second
-    measure.argtypes, measure.restype = [ctypes.c_long], ctypes.c_double
-    return max(float(measure(_TURNS)) for _ in range(5))
+    return ctypes.CDLL(str(library))

@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-import torch
-
 from hadamrnn.baselines.networks import MODELS
-from hadamrnn.bench.training import SHAPES, make_batch, make_step, milliseconds
+from hadamrnn.bench.training import SHAPES, make_batch, make_step, milliseconds, torch_threads
 from hadamrnn.errors import check_name
 from hadamrnn.network import BEYOND_PAPER, HADAMRNN, Network
 from hadamrnn.training.presets import model_values
@@ -49,12 +47,16 @@ def run_models(
     for name in chosen:
         check_name("model", name, ("all", *MODELS))
     check_name("A shape", shape_name, SHAPES)
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        medians = _time(chosen, shape_name, hidden_size, rounds, data_dir)
-    finally:
-        torch.set_num_threads(before)
+    shape = SHAPES[shape_name]
+    x, target = make_batch(shape, data_dir)
+    with torch_threads(threads):
+        steps = {}
+        for name in chosen:
+            network = kind_network(name, shape.network, hidden_size)
+            steps[name] = make_step(replace(shape, network=network), "engine", x, target)
+            steps[name]()  # the first step also sets things up
+        times = [{name: milliseconds(step) for name, step in steps.items()} for _ in range(rounds)]
+    medians = {name: median(one[name] for one in times) for name in chosen}
     return [
         ModelRow(
             name, shape_name, medians[name] / medians[HADAMRNN], medians[name], hidden_size, rounds, threads
@@ -74,21 +76,3 @@ def kind_network(name: str, shaped: Network, hidden_size: int) -> Network:
     bits = model_values(name)["weight_bits"]
     neutral = {field: getattr(Network, field) for field in PLAIN}
     return replace(shaped, **neutral, model=name, hidden_size=hidden_size, weight_bits=bits)
-
-
-def _time(
-    names: Sequence[str], shape_name: str, hidden_size: int, rounds: int, data_dir: str | None
-) -> dict[str, float]:
-    """Return the median milliseconds of a step for each kind."""
-    shape = SHAPES[shape_name]
-    x, target = make_batch(shape, data_dir)
-    steps = {}
-    for name in names:
-        network = kind_network(name, shape.network, hidden_size)
-        steps[name] = make_step(replace(shape, network=network), "engine", x, target)
-        steps[name]()  # the first step also sets things up
-    times: dict[str, list[float]] = {name: [] for name in names}
-    for _ in range(rounds):
-        for name, step in steps.items():
-            times[name].append(milliseconds(step))
-    return {name: median(values) for name, values in times.items()}

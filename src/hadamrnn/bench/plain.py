@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import batch_norm, binary_cross_entropy_with_logits, cross_entropy, embedding, linear
 
-from hadamrnn.errors import InputError
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import EPSILON, UnitNorm
@@ -21,6 +20,15 @@ from hadamrnn.nn.weight import recurrent_weight
 
 def plain_loss(model: SequenceModel, x: Tensor, target: Tensor) -> Tensor:
     """Return the loss of a model that reads forwards on a batch, by the plain loop."""
+    logits = plain_logits(model, x)
+    if model.readout.out_features == 1:
+        return binary_cross_entropy_with_logits(logits.squeeze(-1), target.to(logits.dtype))
+    targets = target.T if model.every_output else target
+    return cross_entropy(logits.flatten(0, -2), targets.flatten())
+
+
+def plain_logits(model: SequenceModel, x: Tensor) -> Tensor:
+    """Return the logits on a batch, `(batch, outputs)`, or time first if every step is read out."""
     network = model.network
     assert isinstance(model.recurrent, HadamRNN) and network is not None
     below = x.transpose(0, 1)
@@ -36,11 +44,8 @@ def plain_loss(model: SequenceModel, x: Tensor, target: Tensor) -> Tensor:
             y = (_normalized(model.recurrent.norm(layer), states) if normed else states).relu()
             below = y + below if network.skip and below.shape == y.shape else y
     features = _features(model, states, h)
-    logits = model.readout(features if model.feature_scale is None else model.feature_scale(features))
-    if model.readout.out_features == 1:
-        return binary_cross_entropy_with_logits(logits.squeeze(-1), target.to(logits.dtype))
-    targets = target.T if model.every_output else target
-    return cross_entropy(logits.flatten(0, -2), targets.flatten())
+    logits: Tensor = model.readout(features if model.feature_scale is None else model.feature_scale(features))
+    return logits
 
 
 def _loop(cell: HadamCell, projected: Tensor, wanted: bool) -> tuple[Tensor | None, Tensor]:
@@ -64,18 +69,11 @@ def _normalized(norm: UnitNorm, states: Tensor) -> Tensor:
 
 
 def _features(model: SequenceModel, states: Tensor | None, last: Tensor) -> Tensor:
-    """Return what V sees: every state, the last one, or the pooled ones."""
-    if model.every_output and states is not None:
-        return states.relu()
-    found = []
-    for kind in model.readouts:
-        if kind == "last":
-            found.append(last.relu())
-        elif kind == "mean" and states is not None:
-            found.append(states.relu().mean(0))
-        else:
-            raise InputError(f"The plain loop pools last and mean, got {kind!r}.")
-    return torch.cat(found, dim=1) if len(found) > 1 else found[0]
+    """Return what V sees: every state, the mean of them, or the last one."""
+    assert model.readouts in (("last",), ("mean",))
+    if states is None:
+        return last.relu()
+    return states.relu() if model.every_output else states.relu().mean(0)
 
 
 def _projected(model: SequenceModel, cell: HadamCell, x: Tensor) -> Tensor:

@@ -10,9 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-import torch
-
-from hadamrnn.bench.training import Step, Workload, extra_megabytes, make_batch, make_step, milliseconds
+from hadamrnn.bench.training import (
+    Workload,
+    extra_megabytes,
+    make_batch,
+    make_step,
+    milliseconds,
+    torch_threads,
+)
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network
 from hadamrnn.pages.drawing import Canvas, styled, svg
@@ -42,30 +47,21 @@ def run_scaling(
     """Measure both series and write the plot, an SVG file."""
     if Path(out).suffix != ".svg":
         raise InputError(f"--out must name an .svg file, got {out!r}.")
-    points: list[ScalingRow] = []
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        for length in lengths:
-            step = _step(Network(1, 128, 10), batch=1, time=length)
-            points.append(time_step("length", length, step, rounds))
-        for size in hidden_sizes:
-            step = _step(Network(1, size, 10, every_output=True), batch=8, time=200)
-            points.append(time_step("hidden size", size, step, rounds))
-    finally:
-        torch.set_num_threads(before)
+    by_length = {size: Workload("length", 1, size, Network(1, 128, 10), ratio=0) for size in lengths}
+    by_size = {
+        size: Workload("hidden size", 8, 200, Network(1, size, 10, every_output=True), ratio=0)
+        for size in hidden_sizes
+    }
+    with torch_threads(threads):
+        points = [_measured(size, shape, rounds) for size, shape in (*by_length.items(), *by_size.items())]
     Path(out).write_text(draw(points))
     return points
 
 
-def time_step(series: str, size: int, step: Step, rounds: int) -> ScalingRow:
+def _measured(size: int, shape: Workload, rounds: int) -> ScalingRow:
+    step = make_step(shape, "engine", *make_batch(shape, None))
     megabytes = extra_megabytes(step)
-    return ScalingRow(series, size, median(milliseconds(step) for _ in range(rounds)), megabytes)
-
-
-def _step(network: Network, batch: int, time: int) -> Step:
-    shape = Workload("scaling", batch, time, network, ratio=0)
-    return make_step(shape, "engine", *make_batch(shape, None))
+    return ScalingRow(shape.name, size, median(milliseconds(step) for _ in range(rounds)), megabytes)
 
 
 def draw(points: list[ScalingRow]) -> str:

@@ -1,8 +1,11 @@
 """`hadamrnn bench training`: a training step of the engine beside one of the plain loop.
 
 Both sides run in one process, in turns, with the same threads, on the same batch; a row's ratio is the
-quotient of the medians. What the loop of `hadamrnn train` adds to an engine step is measured after that.
-Peak memory is taken in a process of its own per side. Start at `run_shapes`.
+quotient of the medians. Peak memory is taken in a process of its own per side. Start at `run_shapes`.
+
+What the loop of `hadamrnn train` adds to an engine step is measured after that: it draws and converts a
+batch, checks the loss, clips, and counts sign flips. A watcher runs the bare step after every step of the
+loop, so both see the same load on the machine.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ import multiprocessing
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -22,15 +26,21 @@ import torch
 from torch import Tensor
 
 from hadamrnn.baselines.networks import build_model
-from hadamrnn.bench.overhead import LoopTimes, time_loop
 from hadamrnn.bench.plain import plain_loss
-from hadamrnn.errors import InputError
+from hadamrnn.data.splits import Metric, Split, Splits
+from hadamrnn.errors import check_name
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.loop import fit
+from hadamrnn.training.progress import Watcher
 
 Step = Callable[[], None]
 SIDES = ("plain", "engine")
 LOOP_STEPS = 4  # of the loop for every round of the two sides
+WARM_UP = 3  # steps of the loop that are not timed
+LEVELS = 255  # the loop's dense inputs are stored as MNIST's pixels are
+BATCHES = 8  # of the loop's training set
 
 
 @dataclass(frozen=True)
@@ -88,22 +98,15 @@ def run_shapes(
 ) -> list[TrainingRow]:
     """Measure each shape in turn."""
     for name in names:
-        if name not in SHAPES:
-            raise InputError(f"A shape must be one of {', '.join(SHAPES)}, got {name!r}.")
-    if rounds < 1 or threads < 1:
-        raise InputError(f"rounds and threads must be at least 1, got {rounds} and {threads}.")
+        check_name("A shape", name, SHAPES)
     return [run_shape(SHAPES[name], rounds, threads, data_dir, memory) for name in names]
 
 
 def run_shape(shape: Workload, rounds: int, threads: int, data_dir: str | None, memory: bool) -> TrainingRow:
     """Measure one shape: one warm-up of each side, then `rounds` rounds of both."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    with torch_threads(threads):
         plain_ms, engine_ms = time_sides(shape, rounds, data_dir)
         loop = measure_loop(shape, LOOP_STEPS * rounds, data_dir)
-    finally:
-        torch.set_num_threads(before)
     megabytes = {
         side: peak_megabytes(shape.name, side, threads, data_dir) if memory else None for side in SIDES
     }
@@ -122,6 +125,17 @@ def run_shape(shape: Workload, rounds: int, threads: int, data_dir: str | None, 
     )
 
 
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Let torch compute on so many threads meanwhile."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def time_sides(shape: Workload, rounds: int, data_dir: str | None) -> tuple[float, float]:
     """Return the median milliseconds of a plain and of an engine step."""
     x, target = make_batch(shape, data_dir)
@@ -134,10 +148,65 @@ def time_sides(shape: Workload, rounds: int, data_dir: str | None) -> tuple[floa
     return median(pair[0] for pair in times), median(pair[1] for pair in times)
 
 
+@dataclass(frozen=True)
+class LoopTimes:
+    """Of a step of the loop: its mean, and the share that is not the engine's."""
+
+    loop_ms: float
+    share: float
+
+
 def measure_loop(shape: Workload, steps: int, data_dir: str | None) -> LoopTimes:
-    """Time a step of the training loop beside the engine's step alone."""
+    """Time a step of the training loop beside the engine's step alone, in turns."""
     x, target = make_batch(shape, data_dir)
-    return time_loop(shape.network, x, target, make_step(shape, "engine", x, target), steps=steps)
+    turns = _Turns(make_step(shape, "engine", x, target))
+    total = steps + WARM_UP
+    recipe = TrainingConfig(
+        task="bench", steps=total, evaluate_every=total, batch_size=len(x), gradient_clip=1.0
+    )
+    fit(build_model(shape.network), _splits(shape.network, x, target), recipe, watcher=turns)
+    # Sums, not medians: a clock with coarse ticks says 0 of many a short step. It has at least a microsecond.
+    loop_times, engine_times = zip(*turns.pairs[WARM_UP:], strict=True)
+    loop = max(sum(loop_times), 1e-3)
+    return LoopTimes(loop_ms=loop / steps, share=(loop - sum(engine_times)) / loop)
+
+
+class _Turns(Watcher):
+    """Times the loop's steps and, between them, `bare` ones."""
+
+    def __init__(self, bare: Callable[[], None]) -> None:
+        self._bare = bare
+        self.pairs: list[tuple[float, float]] = []
+
+    def start(self, step: int, total_steps: int, epochs: float, metric: Metric) -> None:
+        self._began = time.perf_counter()
+
+    def advance(self, step: int, loss: float) -> None:
+        turn = time.perf_counter()
+        self._bare()
+        end = time.perf_counter()
+        self.pairs.append((1e3 * (turn - self._began), 1e3 * (end - turn)))
+        self._began = time.perf_counter()
+
+
+def _splits(network: Network, x: Tensor, target: Tensor) -> Splits:
+    """Return the batch as a task, stored as tasks are."""
+    dense = x.is_floating_point()
+    stored = (LEVELS * x).to(torch.uint8) if dense else x
+    batch = Split(stored, target, levels=LEVELS if dense else None)
+    train = Split(torch.cat([stored] * BATCHES), torch.cat([target] * BATCHES), levels=batch.levels)
+    return Splits(
+        "bench",
+        train,
+        batch,
+        batch,
+        x.shape[1],
+        network.input_size,
+        network.output_size,
+        vocabulary_size=network.vocabulary_size,
+        one_hot=network.input_kind == "one_hot",
+        every_output=network.every_output,
+    )
 
 
 def milliseconds(

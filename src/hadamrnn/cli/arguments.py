@@ -15,7 +15,7 @@ import typing
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from hadamrnn.errors import InputError, short
 from hadamrnn.settings import Count, Range, Threads, field_types, option, read_scalar, read_text
@@ -31,10 +31,6 @@ MODEL_OPTION_HELP = "an option of this kind of network alone, as recurrent_rank=
 TASK_OPTION_HELP = "an option of the task's loader, as delay=200 for copy"
 Rounds = Annotated[int, Range(1, 10_000)]
 Minutes = Annotated[float, Range(0, 1e6, "(]")]
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-T = TypeVar("T", bound="DataclassInstance")
 
 
 def positional(metavar: str, help: str, default: Any = dataclasses.MISSING) -> Any:
@@ -136,13 +132,16 @@ class Command:
         parser = new_parser(
             subparsers, name, help=self.help, description=self.description, examples=self.examples
         )
-        add_options(parser, self.options)
-        add_settings(parser.add_argument_group(self.group) if self.group else parser, self.settings)
-        parser.set_defaults(run=self._run)
+        _add_fields(parser, dataclasses.fields(self.options), field_types(self.options))
+        group = parser.add_argument_group(self.group) if self.group else parser
+        _add_fields(group, [OPTIONS[each] for each in self.settings], SETTING_TYPES, both_ways=True)
+        parser.set_defaults(run=lambda args: self.run(*self.read(args)))
 
-    def _run(self, args: argparse.Namespace) -> int | None:
-        settings = (read_settings(args, self.settings),) if self.settings else ()
-        return self.run(read_options(args, self.options), *settings)
+    def read(self, args: argparse.Namespace) -> tuple[Any, ...]:
+        """Return what the function takes: the dataclass of its options, and the settings that were given."""
+        given = _given(args, dataclasses.fields(self.options), field_types(self.options))
+        settings = _given(args, [OPTIONS[each] for each in self.settings], SETTING_TYPES)
+        return (self.options(**given), *([settings] if self.settings else []))
 
 
 def command(**declared: Any) -> Callable[[Callable[..., int | None]], Command]:
@@ -155,11 +154,6 @@ def command(**declared: Any) -> Callable[[Callable[..., int | None]], Command]:
         group: the heading of the settings.
     """
     return lambda run: Command(run, **declared)
-
-
-def add_options(parser: Any, options: type[T]) -> None:
-    """Add an option for each field of a dataclass; `read_options` reads them back."""
-    _add_fields(parser, dataclasses.fields(options), field_types(options))
 
 
 def _add_fields(
@@ -183,16 +177,6 @@ def _add_fields(
         parser.add_argument(name, help=each.metadata["help"], default=argparse.SUPPRESS, **form)
 
 
-def add_settings(group: Any, names: Iterable[str]) -> None:
-    """Make an option of each of these settings of a run; `read_settings` reads them back."""
-    _add_fields(group, [OPTIONS[name] for name in names], SETTING_TYPES, both_ways=True)
-
-
-def read_settings(args: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
-    """Return those of the settings that were given, as values of their type."""
-    return _given(args, [OPTIONS[name] for name in names], SETTING_TYPES)
-
-
 def _metavar(hint: Any) -> str:
     """Return how help calls a value: N a whole number, X another one, PATH a file or folder.
 
@@ -202,11 +186,6 @@ def _metavar(hint: Any) -> str:
     shown = str(hint)
     names = {"str": "NAME", "Path": "PATH", "int": "N", "float": "X", "Literal": "NAME"}
     return next((metavar for kind, metavar in names.items() if kind in shown), "X")
-
-
-def read_options(args: argparse.Namespace, options: type[T]) -> T:
-    """Return the dataclass that a command line fills in."""
-    return options(**_given(args, dataclasses.fields(options), field_types(options)))
 
 
 def _given(

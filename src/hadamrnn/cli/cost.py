@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 TASK_FIELDS = ("input_size", "output_size", "activation_bits", "vocabulary_size")
 NO_COST = ("dropout", "recurrence")  # these change no byte and no operation
 
-EXAMPLES = (
-    "hadamrnn cost --hidden-size 512 --input-size 1 --output-size 10 --activation-bits 12",
-    "hadamrnn cost --model lstm --hidden-size 170 --input-size 1 --output-size 10",
-    "hadamrnn cost runs/pmnist",
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class CostOptions(JsonOption):
@@ -52,7 +46,11 @@ class CostOptions(JsonOption):
 @command(
     help="bytes and operations of a network",
     description="Print what a network costs to store and to run for one time step.",
-    examples=EXAMPLES,
+    examples=(
+        "hadamrnn cost --hidden-size 512 --input-size 1 --output-size 10 --activation-bits 12",
+        "hadamrnn cost --model lstm --hidden-size 170 --input-size 1 --output-size 10",
+        "hadamrnn cost runs/pmnist",
+    ),
     settings=[each.name for each in fields(Network) if each.name in OPTIONS and each.name not in NO_COST],
 )
 def run(options: CostOptions, settings: dict[str, Any]) -> None:

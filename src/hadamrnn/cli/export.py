@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -60,22 +59,21 @@ def run(args: ExportOptions) -> None:
     elif args.out is not None:
         figures |= _write(load_quantized(args.path), args, args.out)
     if args.report:
-        from hadamrnn.export.report import measure_all
+        from hadamrnn.export.targets import measure_all
 
         rows, skipped = measure_all(load_quantized(args.path), packed=not args.unpacked)
         figures["targets"], figures["skipped"] = [asdict(row) for row in rows], skipped
-    if args.json:
-        print(json.dumps(figures))
-        return
+    lines = []
     if args.out is not None:
-        check = {"c": f"make -C {args.out} test", "js": f"node {args.out}/test.js"}.get(args.to)
-        note = f"; check it with: {check}" if check else ""
-        note = f"; open {args.out}/{args.name}.html" if args.to == "page" else note
-        print(f"wrote {args.out}{note}")
-        if "golden" in figures:
-            print(f"golden vectors: {figures['golden']}")
-    if args.report:
-        print_report(rows, skipped)
+        advice = {
+            "c": f"; check it with: make -C {args.out} test",
+            "js": f"; check it with: node {args.out}/test.js",
+            "page": f"; open {args.out}/{args.name}.html",
+        }
+        lines.append(f"wrote {args.out}{advice.get(args.to, '')}")
+    if "golden" in figures:
+        lines.append(f"golden vectors: {figures['golden']}")
+    args.show(figures, *lines, *(_report_lines(rows, skipped) if args.report else []))
 
 
 def _quantize_first(args: ExportOptions) -> dict[str, Any]:
@@ -163,7 +161,7 @@ def _splits(path: Path, data_dir: Path | None) -> Splits:
 
 def _write_page(model: IntegerModel, args: ExportOptions, out: Path) -> Path:
     """Write a page that replays sequences of the run's test set; images get a pad to draw on."""
-    from hadamrnn.demo.live import drawing_pad, stored_sequences
+    from hadamrnn.demo.chain import drawing_pad, stored_sequences
     from hadamrnn.export.page import export_page
 
     splits = _splits(args.path, args.data_dir)
@@ -187,13 +185,11 @@ def _write_onnx(args: ExportOptions, out: Path) -> Path:
     )
 
 
-def print_report(rows: list[Measurement], skipped: dict[str, str]) -> None:
-    print(
-        f"{'target':<12}{'flash':>8}{'code':>8}{'RAM':>8}{'logits':>8}{'stack':>8}{'step':>10}{'read-out':>10}"
-    )
+def _report_lines(rows: list[Measurement], skipped: dict[str, str]) -> list[str]:
+    sizes = "".join(f"{name:>8}" for name in ("flash", "code", "RAM", "logits", "stack"))
+    lines = [f"{'target':<12}{sizes}{'step':>10}{'read-out':>10}"]
     for row in rows:
         sizes = f"{row.flash:>8,}{row.code:>8,}{row.ram:>8,}{row.logits:>8,}{row.stack:>8,}"
         verdict = "bit-exact" if row.differences == 0 else f"{row.differences} DIFFERENCES"
-        print(f"{row.target:<12}{sizes}{row.step:>10,}{row.readout:>10,}  {row.unit}, {verdict}")
-    for name, reason in skipped.items():
-        print(f"{name:<12}not measured: {reason}")
+        lines.append(f"{row.target:<12}{sizes}{row.step:>10,}{row.readout:>10,}  {row.unit}, {verdict}")
+    return lines + [f"{name:<12}not measured: {reason}" for name, reason in skipped.items()]

@@ -10,12 +10,6 @@ from hadamrnn.cli.arguments import JsonOption, command, positional
 from hadamrnn.errors import InputError
 from hadamrnn.settings import option
 
-EXAMPLES = (
-    "hadamrnn models",
-    "hadamrnn models pmnist-512-4bit --out models",
-    "hadamrnn models --add results/pmnist-512-4bit.best.seed0.json --runs runs --out src/hadamrnn/models",
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class ModelsOptions(JsonOption):
@@ -29,7 +23,11 @@ class ModelsOptions(JsonOption):
     help="list and copy trained integer models",
     description="List the integer models that ship with the package, each with the command that made it, "
     "or copy one.",
-    examples=EXAMPLES,
+    examples=(
+        "hadamrnn models",
+        "hadamrnn models pmnist-512-4bit --out models",
+        "hadamrnn models --add results/pmnist-512-4bit.best.seed0.json --runs runs --out src/hadamrnn/models",
+    ),
 )
 def run(args: ModelsOptions) -> None:
     from hadamrnn import models

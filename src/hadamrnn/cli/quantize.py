@@ -39,39 +39,34 @@ def run(args: QuantizeOptions) -> None:
 
 def quantize_run(args: QuantizeOptions) -> dict[str, Any]:
     """Write the integer network of a run and return the figures of both."""
-    from hadamrnn.locks import held
-    from hadamrnn.training.folder import RunFolder
-
-    with held(RunFolder.open(args.run_folder).path):
-        return _quantize(args)
-
-
-def _quantize(args: QuantizeOptions) -> dict[str, Any]:
     from hadamrnn.fixedpoint.encoding import input_meaning
+    from hadamrnn.locks import held
     from hadamrnn.quantization.chain import RECIPE, quantize
     from hadamrnn.quantization.network import IntegerNetwork
     from hadamrnn.training.evaluate import evaluate
+    from hadamrnn.training.folder import RunFolder
     from hadamrnn.training.run import load_run, load_splits
 
-    set_threads(args.threads)
-    folder, model = load_run(args.run_folder)
-    splits = load_splits(folder, args.data_dir)
-    config = QuantizeConfig(
-        **{each.name: getattr(args, each.name) for each in fields(Precision)},
-        finetune=replace(RECIPE, steps=args.finetune_steps) if args.finetune else None,
-    )
-    integer, _ = quantize(model, splits, config)
-    split = getattr(splits, args.split)
-    figures: dict[str, Any] = {"task": splits.task, "metric": splits.metric, "split": args.split}
-    figures["activation_bits"] = integer.activation_bits
-    figures["inputs"] = input_meaning(integer)
-    if split.labelled:
-        network = IntegerNetwork(integer, args.threads)
-        figures["float"] = evaluate(model, split, splits.metric)
-        figures["integer"] = evaluate(network, split, splits.metric)
-        figures["saturations"] = network.saturations
-        figures["input_saturations"] = network.input_saturations
-    return figures | save(integer, folder.path, figures)
+    with held(RunFolder.open(args.run_folder).path):
+        set_threads(args.threads)
+        folder, model = load_run(args.run_folder)
+        splits = load_splits(folder, args.data_dir)
+        config = QuantizeConfig(
+            **{each.name: getattr(args, each.name) for each in fields(Precision)},
+            finetune=replace(RECIPE, steps=args.finetune_steps) if args.finetune else None,
+        )
+        integer, _ = quantize(model, splits, config)
+        split = getattr(splits, args.split)
+        figures: dict[str, Any] = {"task": splits.task, "metric": splits.metric, "split": args.split}
+        figures["activation_bits"] = integer.activation_bits
+        figures["inputs"] = input_meaning(integer)
+        if split.labelled:
+            network = IntegerNetwork(integer, args.threads)
+            figures["float"] = evaluate(model, split, splits.metric)
+            figures["integer"] = evaluate(network, split, splits.metric)
+            figures["saturations"] = network.saturations
+            figures["input_saturations"] = network.input_saturations
+        return figures | save(integer, folder.path, figures)
 
 
 def save(integer: IntegerModel, folder: Path, figures: dict[str, Any]) -> dict[str, Any]:

@@ -7,23 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hadamrnn.cli.arguments import PAIR, DataOptions, JsonOption, Minutes, command, positional, repeated
+from hadamrnn.cli.arguments import (
+    PAIR,
+    DataOptions,
+    JsonOption,
+    Minutes,
+    command,
+    positional,
+    repeated,
+    split_options,
+)
 from hadamrnn.errors import InputError
-from hadamrnn.settings import Seed, option
+from hadamrnn.settings import Seed, option, read_text
 
 if TYPE_CHECKING:
     from hadamrnn.paper.results import Result
     from hadamrnn.paper.runner import Job, Places, Tally
 
     Results = dict[str, Result]  # by name
-
-EXAMPLES = (
-    "hadamrnn reproduce --list",
-    "hadamrnn reproduce results --rows 'pmnist-*' --preset best --budget 30",
-    "hadamrnn reproduce variability --seed 0 --seed 1",
-    "hadamrnn reproduce results --rows pmnist-512-4bit --preset best --again checked",
-    "hadamrnn reproduce memorization",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,13 @@ class ReproduceOptions(DataOptions, JsonOption):
     description="Run the rows of a table that have no result yet. Stop and start it at will, and "
     "start it several times, also on several machines over a shared folder: every row is run once. "
     "The row of a process that was killed is free again after two minutes.",
-    examples=EXAMPLES,
+    examples=(
+        "hadamrnn reproduce --list",
+        "hadamrnn reproduce results --rows 'pmnist-*' --preset best --budget 30",
+        "hadamrnn reproduce variability --seed 0 --seed 1",
+        "hadamrnn reproduce results --rows pmnist-512-4bit --preset best --again checked",
+        "hadamrnn reproduce memorization",
+    ),
 )
 def run(args: ReproduceOptions) -> int:
     if args.table == "memorization":
@@ -92,11 +99,14 @@ def run(args: ReproduceOptions) -> int:
 
 
 def _jobs(args: ReproduceOptions) -> list[Job]:
-    from hadamrnn.paper.runner import Job, parse_settings, select
+    from hadamrnn.paper.runner import Job, select
+    from hadamrnn.training.config import SETTING_TYPES, check_names
 
     if args.table is None:
         raise InputError("reproduce needs a table, as results. --list shows the rows of all.")
-    overrides = parse_settings(args.set)
+    settings = split_options("--set", args.set)
+    check_names(settings)
+    overrides = {name: read_text(name, text, SETTING_TYPES[name]) for name, text in settings.items()}
     if "seed" in overrides:
         raise InputError("A seed is given by --seed, not by --set.")
     if args.threads is not None:

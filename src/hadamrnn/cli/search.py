@@ -27,12 +27,6 @@ from hadamrnn.settings import Count, Range, Seed, option
 if TYPE_CHECKING:
     from hadamrnn.search.trials import Search, Stop
 
-EXAMPLES = (
-    "hadamrnn search digits --max-bytes 512 --trials 30 --out searches/digits",
-    "hadamrnn search har2 --max-bytes 4096 --max-instructions 20000 --minutes 60 --out searches/har",
-    "hadamrnn search pmnist --max-bytes 4096 --storage /shared/pmnist.journal --worker",
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions(DataOptions, JsonOption):
@@ -63,7 +57,11 @@ class SearchOptions(DataOptions, JsonOption):
     "in an emulator where the tools are installed, else estimated to about a tenth. Repeat the command "
     "to continue a search that was stopped. Several machines search together with --storage: all but "
     "one with --worker.",
-    examples=EXAMPLES,
+    examples=(
+        "hadamrnn search digits --max-bytes 512 --trials 30 --out searches/digits",
+        "hadamrnn search har2 --max-bytes 4096 --max-instructions 20000 --minutes 60 --out searches/har",
+        "hadamrnn search pmnist --max-bytes 4096 --storage /shared/pmnist.journal --worker",
+    ),
 )
 def run(args: SearchOptions) -> None:
     from hadamrnn.interrupts import stopped_by_signals

@@ -47,10 +47,6 @@ class DataFile:
     def name(self) -> str:
         return self.archive or PurePosixPath(self.paths[0]).name
 
-    @property
-    def checksum(self) -> str:
-        return f"SHA-256 {self.sha256}" if self.sha256 else "no published checksum is known"
-
 
 def cache_folder() -> Path:
     return Path(pooch.os_cache("hadamrnn"))
@@ -105,9 +101,10 @@ def fetch(file: DataFile, data_dir: str | Path | None) -> Path:
         download(file, target)
     except (OSError, ValueError) as error:  # ValueError: of pooch, for another checksum
         place = search_folders(data_dir)[0] / (file.archive or file.paths[0])
+        checksum = f"SHA-256 {file.sha256}" if file.sha256 else "no published checksum is known"
         raise InputError(
             f"{file.name} is missing and its download failed ({' '.join(str(error).split())}). "
-            f"Get it from {file.home} and put it at {place} ({file.checksum})."
+            f"Get it from {file.home} and put it at {place} ({checksum})."
         ) from error
     if file.archive is None:
         return target

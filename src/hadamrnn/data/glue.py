@@ -11,7 +11,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import torch
 from torch import Tensor
@@ -72,14 +72,9 @@ QQP_MORE = DataFile(
     sha256="5ff5f4135fa98f43896e99cd645305939532b2e12a0563a2bc49c61f046ab399",
 )
 
+LABELS = ("label", "is_duplicate")  # the names of a column of labels
+QUESTIONS = ("question1", "question2")
 Table = dict[str, list[str]]  # by column
-
-
-class TextPart(NamedTuple):
-    """One part of a task: one or two texts per row, and the labels if they are public."""
-
-    texts: tuple[list[str], ...]
-    labels: Tensor | None
 
 
 def load_sst2(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128) -> Splits:
@@ -92,16 +87,12 @@ def load_sst2(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128
         paths = {part: fetch(file, data_dir) for part, file in SST2_COMPACT.items()}
     else:
         paths = _files_of(fetch(SST2, data_dir))
-    train, validation = (
-        _part(read_table(paths[part], ("sentence", "label")), ("sentence",), "label", paths[part])
-        for part in ("train", "dev")
-    )
-    table = read_table(paths["test"], ("index", "sentence"))
+    tables = [read_table(paths[part], ("sentence", "label")) for part in ("train", "dev")]
+    test = read_table(paths["test"], ("index", "sentence"))
     labels = present(SST2_TEST_LABELS, data_dir)
     if labels:
-        table["label"] = _labels_by_index(table["index"], labels)
-    test = _part(table, ("sentence",), "label", labels or paths["test"])
-    return _splits("sst2", (train, validation, test), data_dir, seq_length, ("negative", "positive"))
+        test["label"] = _labels_by_index(test["index"], labels)
+    return _splits("sst2", [*tables, test], ("sentence",), data_dir, seq_length, ("negative", "positive"))
 
 
 def load_qqp(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128) -> Splits:
@@ -110,40 +101,37 @@ def load_qqp(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128)
     The subset has splits of its own and its `note` says so: its figures are not GLUE's. 9,043 of its training
     pairs are in a file of their own, without which it is smaller.
     """
-    questions, label = ("question1", "question2"), "is_duplicate"
     subset = None if present(QQP, data_dir) else present(QQP_SUBSET, data_dir)
     note = ""
     if subset:
-        table = read_table(subset, ("split", *questions, label))
+        table = read_table(subset, ("split", *QUESTIONS, "is_duplicate"))
         more = present(QQP_MORE, data_dir)
         if more:
-            added = read_table(more, (*questions, label))
-            added["split"] = ["train"] * len(added[label])
+            added = read_table(more, (*QUESTIONS, "is_duplicate"))
+            added["split"] = ["train"] * len(added["is_duplicate"])
             table = {column: [*values, *added[column]] for column, values in table.items()}
-        train, validation, test = (
-            _part(_rows_of(table, split), questions, label, subset) for split in ("train", "dev", "test")
-        )
-        note = SUBSET_NOTE.format(len(table[label]))
+        tables = [_rows_of(table, split) for split in ("train", "dev", "test")]
+        note = SUBSET_NOTE.format(len(table["split"]))
     else:
         paths = _files_of(fetch(QQP, data_dir))
-        train, validation = (
-            _part(read_table(paths[part], (*questions, label)), questions, label, paths[part])
-            for part in ("train", "dev")
-        )
-        test = _part(read_table(paths["test"], questions), questions, label, paths["test"])
-    return _splits("qqp", (train, validation, test), data_dir, seq_length, ("different", "duplicate"), note)
+        tables = [read_table(paths[part], (*QUESTIONS, "is_duplicate")) for part in ("train", "dev")]
+        tables.append(read_table(paths["test"], QUESTIONS))
+    return _splits("qqp", tables, QUESTIONS, data_dir, seq_length, ("different", "duplicate"), note)
 
 
 def _splits(
     task: str,
-    parts: tuple[TextPart, TextPart, TextPart],
+    tables: list[Table],
+    texts: tuple[str, ...],
     data_dir: str | Path | None,
     seq_length: int,
     class_names: tuple[str, str],
     note: str = "",
 ) -> Splits:
     encoder = Encoder(fetch(VOCABULARY, data_dir), seq_length)
-    train, validation, test = (Split(encoder.encode(part.texts), part.labels) for part in parts)
+    train, validation, test = (
+        Split(encoder.encode(tuple(table[column] for column in texts)), _labels(table)) for table in tables
+    )
     return Splits(
         task=task,
         train=train,
@@ -214,6 +202,10 @@ def read_table(path: Path, columns: Sequence[str]) -> Table:
         raise InputError(f"{path} must be UTF-8 text ({error}). Download it again.") from error
     if not table[columns[0]]:
         raise InputError(f"{path} must have rows after its header line, got none.")
+    for label in set(LABELS).intersection(columns):
+        wrong = [value for value in table[label] if value not in ("0", "1")]
+        if wrong:
+            raise InputError(f"A {label} is 0 or 1, got {wrong[0]!r} in {path}.")
     return table
 
 
@@ -239,12 +231,8 @@ def _labels_by_index(index: list[str], labels: Path) -> list[str]:
     return [by_index[row] for row in index]
 
 
-def _part(table: Table, texts: tuple[str, ...], label: str, path: Path) -> TextPart:
-    """Return the texts with their labels 0 / 1; without a column of labels these are None."""
-    columns = tuple(table[column] for column in texts)
-    if label not in table:
-        return TextPart(columns, None)
-    wrong = [value for value in table[label] if value not in ("0", "1")]
-    if wrong:
-        raise InputError(f"A {label} is 0 or 1, got {wrong[0]!r} in {path}.")
-    return TextPart(columns, torch.tensor([int(value) for value in table[label]]))
+def _labels(table: Table) -> Tensor | None:
+    """Return the labels 0 / 1 of a table, None where they are private."""
+    for column in set(LABELS).intersection(table):
+        return torch.tensor([int(value) for value in table[column]])
+    return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -71,51 +71,51 @@ def load_har2(
         activities: the classes are the six activities, of which the right group is all that is asked.
     """
     groups = tuple(int(activity in GROUP) for activity in range(1, 1 + len(ACTIVITIES)))
-
-    def label(activity: NDArray[np.int64]) -> NDArray[np.int64]:
-        return activity - 1 if activities else np.array(groups)[activity - 1]
-
-    parts = _parts(data_dir, left_out, fine, label)
-    return standardised(
-        "har2",
-        parts,
-        ACTIVITIES if activities else ("standing, walking or downstairs", "sitting, laying or upstairs"),
-        output_size=None if activities else 1,
-        groups=groups if activities else None,
-        device_channels=parts[0][0].shape[-1],
-        note=_note(left_out),
-    )
+    if activities:
+        return _load("har2", data_dir, left_out, fine, groups=groups)
+    names = ("standing, walking or downstairs", "sitting, laying or upstairs")
+    return _load("har2", data_dir, left_out, fine, groups, names)
 
 
 def load_har6(
     data_dir: str | Path | None = None, *, left_out: LeftOut = LAST_PEOPLE, fine: bool = False
 ) -> Splits:
     """Return UCI HAR with its six activities; parts, channels and options as in HAR-2."""
-    parts = _parts(data_dir, left_out, fine, lambda activity: activity - 1)
-    channels = parts[0][0].shape[-1]
-    return standardised("har6", parts, ACTIVITIES, device_channels=channels, note=_note(left_out))
+    return _load("har6", data_dir, left_out, fine)
 
 
-def _parts(
+def _load(
+    task: str,
     data_dir: str | Path | None,
     left_out: int | None,
     fine: bool,
-    label: Callable[[NDArray[np.int64]], NDArray[np.int64]],
-) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Return raw signals and labels of training, validation and test."""
+    labels: Sequence[int] = range(len(ACTIVITIES)),
+    class_names: tuple[str, ...] = ACTIVITIES,
+    groups: tuple[int, ...] | None = None,
+) -> Splits:
+    """Return the windows of training, validation and test; `labels` are those of activities 1 to 6."""
     train, test = read_har(data_dir)
     people = PEOPLE[(left_out or LAST_PEOPLE) - 1]
     held_out = np.isin(train.subject, people)
     if held_out.all() or not held_out.any():
         raise InputError(f"UCI HAR's training part must hold people {people} and others.")
 
-    def part(windows: HarPart, rows: NDArray[np.bool_]) -> tuple[Tensor, Tensor]:
+    def part(windows: HarPart, rows: NDArray[np.bool_] | slice) -> tuple[Tensor, Tensor]:
         x = torch.from_numpy(windows.x[rows])
-        return with_fine(x, STILL, SLOW) if fine else x, torch.from_numpy(label(windows.activity[rows]))
+        y = torch.from_numpy(np.array(labels)[windows.activity[rows] - 1])
+        return with_fine(x, STILL, SLOW) if fine else x, y
 
-    kept = np.ones_like(held_out) if left_out is None else ~held_out
-    everybody = np.ones(len(test.x), np.bool_)
-    return part(train, kept), part(train, held_out), part(test, everybody)
+    kept = slice(None) if left_out is None else ~held_out
+    parts = (part(train, kept), part(train, held_out), part(test, slice(None)))
+    return standardised(
+        task,
+        parts,
+        class_names,
+        output_size=1 if len(class_names) == 2 else None,
+        groups=groups,
+        device_channels=parts[0][0].shape[-1],
+        note=_note(left_out),
+    )
 
 
 def _note(left_out: int | None) -> str:

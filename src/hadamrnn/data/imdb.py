@@ -90,26 +90,21 @@ def keras_ids(words: NDArray[np.int64], vocabulary_size: int) -> NDArray[np.int6
 def read_compact(path: Path) -> tuple[Reviews, Reviews]:
     """Read the unpickled form: per part, all words in a row, the lengths, the labels."""
 
-    def part(arrays: dict[str, NDArray[np.int64]], name: str) -> Reviews:
+    def part(name: str) -> Reviews:
         ends = np.cumsum(arrays[f"{name}_lengths"].astype(np.int64))
         words = arrays[f"{name}_tokens"].astype(np.int64)
         return Reviews(np.split(words, ends[:-1]), arrays[f"{name}_labels"].astype(np.int64))
 
-    arrays = _arrays(path, pickled=False)
-    return part(arrays, "train"), part(arrays, "test")
+    with np.load(path) as arrays:
+        return part("train"), part("test")
 
 
 def read_keras(path: Path) -> tuple[Reviews, Reviews]:
     """Read Keras's `imdb.npz`, whose checksum the caller has verified: unpickling runs code."""
 
-    def part(arrays: dict[str, NDArray[np.int64]], name: str) -> Reviews:
+    def part(name: str) -> Reviews:
         words = [np.asarray(review, np.int64) for review in arrays[f"x_{name}"]]
         return Reviews(words, arrays[f"y_{name}"].astype(np.int64))
 
-    arrays = _arrays(path, pickled=True)
-    return part(arrays, "train"), part(arrays, "test")
-
-
-def _arrays(path: Path, *, pickled: bool) -> dict[str, NDArray[np.int64]]:
-    with np.load(path, allow_pickle=pickled) as archive:
-        return dict(archive)
+    with np.load(path, allow_pickle=True) as arrays:
+        return part("train"), part("test")

@@ -19,28 +19,19 @@ VALIDATION = 10_000  # the last of the 60,000 training images
 PERMUTATION_SEED = 92916  # the permutation of Kiani et al. (2022), as the paper says
 
 
-def _mnist_file(name: str, sha256: str) -> DataFile:
-    return DataFile(
+FILES = {
+    name: DataFile(
         paths=(f"mnist/{name}", f"MNIST/raw/{name}", name),
         home="http://yann.lecun.com/exdb/mnist/",
         url=f"https://ossci-datasets.s3.amazonaws.com/mnist/{name}",
         sha256=sha256,
     )
-
-
-FILES = {
-    "train_images": _mnist_file(
-        "train-images-idx3-ubyte.gz", "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"
-    ),
-    "train_labels": _mnist_file(
-        "train-labels-idx1-ubyte.gz", "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"
-    ),
-    "test_images": _mnist_file(
-        "t10k-images-idx3-ubyte.gz", "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"
-    ),
-    "test_labels": _mnist_file(
-        "t10k-labels-idx1-ubyte.gz", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"
-    ),
+    for name, sha256 in {
+        "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+    }.items()
 }
 
 
@@ -64,20 +55,20 @@ def pixel_permutation() -> NDArray[np.int64]:
 
 
 def _load(task: str, data_dir: str | Path | None, order: NDArray[np.int64]) -> Splits:
-    arrays = {part: read_idx(fetch(file, data_dir)) for part, file in FILES.items()}
+    arrays = {name: read_idx(fetch(file, data_dir)) for name, file in FILES.items()}
 
     def split(part: str, rows: slice) -> Split:
-        pixels = arrays[f"{part}_images"][rows].reshape(-1, PIXELS)
+        pixels = arrays[f"{part}-images-idx3-ubyte.gz"][rows].reshape(-1, PIXELS)
         # take writes row after row, as a batch reads them; pixels[:, order] would transpose
         sequences = np.take(pixels, order, axis=1)[..., None]
-        labels = arrays[f"{part}_labels"][rows].astype(np.int64)
+        labels = arrays[f"{part}-labels-idx1-ubyte.gz"][rows].astype(np.int64)
         return Split(torch.from_numpy(sequences), torch.from_numpy(labels), levels=255)
 
     return Splits(
         task=task,
         train=split("train", slice(None, -VALIDATION)),
         validation=split("train", slice(-VALIDATION, None)),
-        test=split("test", slice(None)),
+        test=split("t10k", slice(None)),
         seq_length=PIXELS,
         input_size=1,
         output_size=10,

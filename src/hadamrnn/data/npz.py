@@ -60,8 +60,8 @@ def load_npz(*, path: Path, standardize: bool = True, layout: Layout | None = No
     if len(x) < MINIMUM_SAMPLES:
         raise InputError(f"{path} must hold at least {MINIMUM_SAMPLES} samples, got {len(x)}.")
     strata = y.numpy() if class_names else np.zeros(len(x), np.int64)
-    groups = check_groups(arrays, path)
-    parts = stratified_parts(strata, seed) if groups is None else group_parts(groups, strata, seed)
+    grouped = check_groups(arrays, path)
+    parts = group_parts(arrays[grouped], strata, seed) if grouped else stratified_parts(strata, seed)
     offset = scale = None
     valid = None if lengths is None else torch.arange(x.shape[1]) < lengths[parts[0], None]
     unit = raw_unit(x[parts[0]], valid)
@@ -85,7 +85,7 @@ def load_npz(*, path: Path, standardize: bool = True, layout: Layout | None = No
         offset=offset,
         scale=scale,
         raw_unit=unit,
-        note="" if groups is None else f"split by {_group_name(arrays)}",
+        note=f"split by {grouped}" if grouped else "",
     )
 
 
@@ -141,25 +141,21 @@ def _flows(x: NDArray[np.generic]) -> bool:
     return bool(len(ratio)) and float(np.median(ratio)) < FLOWING
 
 
-def check_groups(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> NDArray[np.generic] | None:
-    """Return the group of every sample, or None if the file names none."""
-    name = _group_name(arrays)
-    if name is None:
-        return None
+def check_groups(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> str:
+    """Return the name of the array that holds the group of every sample; empty if the file has none."""
+    given = [name for name in GROUP_NAMES if name in arrays]
+    if len(given) > 1:
+        raise InputError(f"Only one of {', '.join(GROUP_NAMES)} may be given, got {' and '.join(given)}.")
+    if not given:
+        return ""
+    name = given[0]
     groups = arrays[name]
     if groups.shape != (len(arrays["x"]),) or groups.dtype.kind not in "iubU":
         raise InputError(
             f"{name} must be {len(arrays['x'])} integers or strings, got {groups.dtype} of shape "
             f"{groups.shape} in {path}."
         )
-    return groups
-
-
-def _group_name(arrays: dict[str, NDArray[np.generic]]) -> str | None:
-    given = [name for name in GROUP_NAMES if name in arrays]
-    if len(given) > 1:
-        raise InputError(f"Only one of {', '.join(GROUP_NAMES)} may be given, got {' and '.join(given)}.")
-    return given[0] if given else None
+    return name
 
 
 def read_npz(path: str | Path) -> dict[str, NDArray[np.generic]]:

@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.data.tables import Recording, listed
+from hadamrnn.data.tables import Recording, as_number, listed
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range, coerce
 
@@ -29,14 +29,9 @@ Steps = Annotated[int, Range(1, 1 << 20)]
 
 @dataclass(frozen=True)
 class Reading:
-    """How recordings are read; what is None or empty is decided by `complete`.
+    """The arguments of `read_recordings`; what is None or empty is decided by `complete`.
 
-    Args:
-        label: a column, `file` (the file's name up to its first "_") or `folder` (the folder's name).
-        group: a column, `file`, `folder`, or `time` for parts in time.
-        window: steps of a window.
-        hop: steps from one window to the next; half a window if left out.
-        columns: the channels; every column of numbers if left out, clocks aside.
+    `group` may also be `time`, for parts in time.
     """
 
     label: str | None = None
@@ -125,7 +120,7 @@ def why_not(table: Recording, name: str) -> str:
     """Return why a column is no channel; empty if it is one."""
     if name.lower() in CLOCKS:
         return "a clock"
-    if not table.starts_with_a_number(name):
+    if not np.isfinite(as_number(table.column(name)[0])):
         return "text"
     values = table.numbers(name)
     return "a clock, it always rises" if len(values) >= CLOCK_ROWS and (np.diff(values) > 0).all() else ""

@@ -104,9 +104,9 @@ def load_recordings(
     names = class_names({run.label for run in runs}, path)
     if reading.group == "time":
         parts = [cut(part, reading) for part in time_blocks(runs)]
+        _check_parts(parts, names, reading)
     else:
         parts = by_group(cut(runs, reading), names, seed)
-    _check_parts(parts, names, reading)
     numbers = {name: number for number, name in enumerate(names)}
     train, validation, test = (
         (torch.from_numpy(part.x), torch.tensor([numbers[name] for name in part.y])) for part in parts
@@ -164,12 +164,11 @@ def cut(runs: list[Segment], reading: Reading) -> RecordedWindows:
 
 
 def _check_parts(parts: list[RecordedWindows], names: tuple[str, ...], reading: Reading) -> None:
-    """Refuse a part without a window of some class, where parts are in time; groups draw what they have."""
+    """Refuse a part without a window of some class."""
     for part, called in zip(parts, ("training", "validation", "test"), strict=True):
-        unseen = sorted(set(names) - set(part.y))
-        if unseen and reading.group == "time":
+        for unseen in sorted(set(names) - set(part.y)):
             raise InputError(
-                f"Every part needs a window of every class, {called} has none of {short(unseen[0])} with "
+                f"Every part needs a window of every class, {called} has none of {short(unseen)} with "
                 f"--window {reading.window}. Choose a shorter window, or record more."
             )
 

@@ -57,7 +57,7 @@ class Recording:
         try:
             values: NDArray[np.float64] = cells.astype(np.float64)
         except (ValueError, TypeError):
-            values = np.array([_number(cell) for cell in cells])
+            values = np.array([as_number(cell) for cell in cells])
         wrong = np.flatnonzero(~(np.abs(values) <= np.finfo(np.float32).max))
         if len(wrong):
             cell = cells[wrong[0]]
@@ -79,9 +79,6 @@ class Recording:
                 "Fill it in, or leave the row out of the file."
             )
         return texts
-
-    def starts_with_a_number(self, name: str) -> bool:
-        return bool(np.isfinite(_number(self.column(name)[0])))
 
 
 def read_tables(source: str | Path | Mapping[str, Any] | Any) -> list[Recording]:
@@ -128,7 +125,7 @@ def _read_csv(path: Path, delimiters: str) -> Recording:
     except csv.Error as error:
         raise InputError(f"{path} is no readable CSV: {one_line(error)}. Write it again.") from error
     names = [name.strip() for name in header]
-    if names and all(np.isfinite(_number(name)) for name in names):
+    if names and all(np.isfinite(as_number(name)) for name in names):
         raise InputError(f"The first line of {path} must name the columns, got numbers. Add a header line.")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -160,13 +157,12 @@ def _read_parquet(path: Path) -> Recording:
 
 def _from_frame(frame: Any) -> Recording:
     """Return a data frame (pandas, polars) or a mapping of names to arrays as a table."""
-    path = Path("the frame")
     names = list(frame.columns) if hasattr(frame, "columns") else list(frame)
     columns = {str(name): np.asarray(frame[name]) for name in names}
     lengths = {len(cells) for cells in columns.values() if cells.ndim == 1}
     if len(lengths) != 1 or 0 in lengths or any(cells.ndim != 1 for cells in columns.values()):
         raise InputError("A frame needs columns of one length, a row for each time step, one at least.")
-    return Recording(path, columns)
+    return Recording(Path("the frame"), columns)
 
 
 def _from_arrays(path: Path) -> Recording:
@@ -191,7 +187,7 @@ def _from_arrays(path: Path) -> Recording:
     return Recording(path, columns)
 
 
-def _number(cell: Any) -> float:
+def as_number(cell: Any) -> float:
     """Return the number that a cell holds, NaN if none."""
     try:
         return float(cell)

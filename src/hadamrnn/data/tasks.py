@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from hadamrnn.data.npz import load_npz
 from hadamrnn.data.recordings import load_recordings
 from hadamrnn.data.speech import load_google12
 from hadamrnn.data.splits import Splits
-from hadamrnn.errors import InputError, short
+from hadamrnn.errors import InputError, check_name, short
 from hadamrnn.settings import coerce, field_types
 
 LOADERS: dict[str, Callable[..., Splits]] = {
@@ -46,7 +45,7 @@ def load_task(name: str, data_dir: str | Path | None = None, **options: object) 
     >>> splits.train.batch(slice(None))[0].shape
     torch.Size([3, 9])
     """
-    check_task(name)
+    check_name("A task", name, TASKS)
     loader = LOADERS[name]
     parameters = inspect.signature(loader).parameters
     held = {option: coerce(option, value, option_type(name, option)) for option, value in options.items()}
@@ -60,22 +59,10 @@ def load_task(name: str, data_dir: str | Path | None = None, **options: object) 
 
 def option_type(task: str, option: str) -> Any:
     """Return the declared type and range of an option of a task's loader."""
-    check_task(task)
+    check_name("A task", task, TASKS)
     types = field_types(LOADERS[task])
     known = [name for name in types if name not in ("data_dir", "return")]
-    if option not in known:
-        takes = f"takes {', '.join(known)}" if known else "takes no options"
-        raise InputError(f"The task {task} {takes}; got {short(option)}.{_did_you_mean(option, known)}")
+    if not known:
+        raise InputError(f"The task {task} takes no options; got {short(option)}.")
+    check_name(f"An option of the task {task}", option, known)
     return types[option]
-
-
-def check_task(name: str) -> None:
-    if name not in LOADERS:
-        raise InputError(
-            f"A task is one of {', '.join(TASKS)}; got {short(name)}.{_did_you_mean(name, TASKS)}"
-        )
-
-
-def _did_you_mean(name: str, valid: list[str] | tuple[str, ...]) -> str:
-    nearest = get_close_matches(name, valid, n=1, cutoff=0.5)
-    return f" Did you mean {nearest[0]}?" if nearest else ""

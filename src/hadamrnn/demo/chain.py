@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from hadamrnn import fixedpoint
 from hadamrnn.data import Splits, load_task
-from hadamrnn.demo.live import drawing_pad, stored_sequences
 from hadamrnn.errors import InputError
 from hadamrnn.export.c import export_c
 from hadamrnn.export.golden import fit_golden
-from hadamrnn.export.page import DrawingPad, Stored
-from hadamrnn.export.report import classify_on_host, has_compiler, try_measure
-from hadamrnn.export.targets import target_named
+from hadamrnn.export.page import DrawingPad, Stored, stored_rows
+from hadamrnn.export.targets import classify_on_host, has_compiler, target_named, try_measure
 from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.quantization.chain import quantize
@@ -127,8 +126,12 @@ def run_demo(
     curve = tuple(RunFolder.open(out / "run").rows())
     content = PageContent(integer, stored_sequences(integer, splits), drawing_pad(integer, splits), curve)
     say("3/4  exporting C, compiling it and reading the test digits with it")
-    export_digits(integer, splits, out / "c")
-    c_accuracy, c_test, missing = check_c(integer, splits, out / "c")
+    x, labels, _ = splits.test.batch(slice(None))
+    assert labels is not None
+    codes, _ = input_codes(integer, x)
+    golden = fit_golden(integer, codes, source="digits of the test set", sequences=GOLDEN_DIGITS)
+    export_c(integer, out / "c", "digits", golden=golden)
+    c_accuracy, c_test, missing = check_c(integer, codes, labels.numpy(), out / "c")
     say(f"4/4  counting the instructions of a step on a {BOARD}")
     instructions, reason = count_instructions(integer)
     cost = fast_step_cost(integer.network)
@@ -150,21 +153,32 @@ def run_demo(
     return result, content
 
 
-def export_digits(integer: IntegerModel, splits: Splits, folder: Path) -> None:
-    """Export C whose golden vectors are the first digits of the test set."""
-    codes, _ = _test_codes(integer, splits)
-    golden = fit_golden(integer, codes, source="digits of the test set", sequences=GOLDEN_DIGITS)
-    export_c(integer, folder, "digits", golden=golden)
+def stored_sequences(model: IntegerModel, splits: Splits) -> Stored:
+    """Return test sequences, evenly spaced over the test set, as many as a page holds."""
+    rows = torch.from_numpy(stored_rows(model, len(splits.test), splits.seq_length))
+    x, y, lengths = splits.test.batch(rows)
+    if y is None:
+        raise InputError(f"A page needs labels, and those of {splits.task}'s test set are private.")
+    return Stored(input_codes(model, x)[0], y.numpy(), None if lengths is None else lengths.numpy())
+
+
+def drawing_pad(model: IntegerModel, splits: Splits) -> DrawingPad | None:
+    """Return a pad for a task that reads images, None for the others."""
+    image, levels = splits.image, splits.levels
+    if image is None or levels is None:
+        return None
+    pixels = torch.arange(levels + 1).reshape(-1, 1, 1) / levels
+    codes = input_codes(model, pixels)[0].reshape(-1)
+    return DrawingPad(image.side, codes, image.box, image.pen, image.by_mass, image.order)
 
 
 def check_c(
-    integer: IntegerModel, splits: Splits, folder: Path
+    integer: IntegerModel, codes: NDArray[np.int32], labels: NDArray[np.int64], folder: Path
 ) -> tuple[float | None, bool | None, dict[str, str]]:
     """Return the accuracy of the compiled C, whether the folder's self-test passed, and what is missing."""
     if not has_compiler():
         reason = "not run, no C compiler (Debian: gcc)"
         return None, None, {"c_accuracy": reason, "c_test": reason}
-    codes, labels = _test_codes(integer, splits)
     accuracy = float((classify_on_host(integer, codes) == labels).mean())
     if shutil.which("make") is None:
         return accuracy, None, {"c_test": "not run, no make (Debian: make)"}
@@ -176,10 +190,3 @@ def count_instructions(integer: IntegerModel) -> tuple[int | None, str]:
     """Return the instructions of a step on the board, counted in an emulator; else None and the reason."""
     found = try_measure(integer, target_named(BOARD))
     return (None, f"not counted, {found}") if isinstance(found, str) else (found.step, "")
-
-
-def _test_codes(integer: IntegerModel, splits: Splits) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    x, y, _ = splits.test.batch(slice(None))
-    assert y is not None
-    codes, _ = input_codes(integer, x)
-    return codes, y.numpy()

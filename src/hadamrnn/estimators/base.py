@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -100,6 +100,10 @@ class SeriesEstimator(IntegerForm):
     calibration_: Calibration | None = field(init=False)
 
     @abstractmethod
+    def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Series, NDArray[Any]]:
+        """Return the series and their labels or values; unless `reset` they go on with those of before."""
+
+    @abstractmethod
     def _goal(self, known: NDArray[Any], weights: Floats | None, *, reset: bool) -> Goal:
         """Return what the outputs shall be for labels or values; `reset` fits the units of values first."""
 
@@ -114,6 +118,26 @@ class SeriesEstimator(IntegerForm):
     @abstractmethod
     def _output_metadata(self, logit_scale: float) -> Metadata:
         """Return the metadata of an integer network that explains its outputs."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the network to series X and their y: labels `(n,)`, or targets `(n,)` or `(n, targets)`.
+
+        A sample of weight 2 is the sample twice; the weights enter the standardisation too. A warm start
+        continues with the present network.
+        """
+        warm = self.warm_start and hasattr(self, "network_")
+        series, known = self._read(X, y, reset=not warm)
+        counted, weights = counted_samples(sample_weight, series)
+        series, goal = series.at(counted), self._goal(known[counted], weights, reset=not warm)
+        if hasattr(self, "_stream"):
+            del self._stream
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        if self._solver() == "ridge":
+            networks = self._wanted(series.channels, goal.targets.shape[1]).networks(search=True)
+            self._fit_ridge(series, goal, weights, networks, seed)
+        else:
+            self._fit_gradient(series, goal, weights, seed)
+        return self
 
     def predict(self, X: Any) -> Any:
         """Return the answer for each series of X, from the float network."""
@@ -199,21 +223,6 @@ class SeriesEstimator(IntegerForm):
             outputs: Floats = predict_logits(self.network_, self.scaling_.split(series, np.float64)).numpy()
         return outputs
 
-    def _fit_goal(self, series: Series, goal: Goal, weights: Floats | None) -> None:
-        """Fit the network to the goal; `weights` of the samples enter the standardisation.
-
-        A warm start continues with the present network.
-        """
-        if hasattr(self, "_stream"):
-            del self._stream
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        outputs = goal.targets.shape[1]
-        if self._solver() == "ridge":
-            networks = self._wanted(series.channels, outputs).networks(search=True)
-            self._fit_ridge(series, goal, weights, networks, seed)
-        else:
-            self._fit_gradient(series, goal, weights, seed)
-
     def _fit_part(self, series: Series, known: NDArray[Any], sample_weight: Any) -> None:
         """Fit the network to one more part of a stream; `known` holds its labels or values."""
         if self._solver() != "ridge":
@@ -221,7 +230,8 @@ class SeriesEstimator(IntegerForm):
         if not hasattr(self, "_stream"):
             self._stream = Stream(int(check_random_state(self.random_state).randint(2**31)))
         counted, weights = counted_samples(sample_weight, series)
-        part = KnownSeries(series, known, np.ones(len(series)) if weights is None else weights).at(counted)
+        weights = np.ones(len(series)) if weights is None else weights
+        part = KnownSeries(series.at(counted), known[counted], weights)
         was_kept = 0 if self._stream.kept is None else len(self._stream.kept)
         rest = self._stream.add(part)
         kept = self._stream.kept
@@ -255,8 +265,8 @@ class SeriesEstimator(IntegerForm):
         scaling = Scaling.of(series, weights)
         samples = scaling.split(series, np.float64)
         with threads(effective_n_jobs(self.n_jobs)):
-            choice, solution = fit_closed_form(samples, goal, networks, seed, self._say)
-        self._keep(choice.model, choice.network, scaling, samples)
+            model, solution = fit_closed_form(samples, goal, networks, seed, self._say)
+        self._keep(model, model.described(), scaling, samples)
         self.penalty_ = solution.penalty
 
     def _fit_gradient(self, series: Series, goal: Goal, weights: Floats | None, seed: int) -> None:

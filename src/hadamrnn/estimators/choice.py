@@ -173,16 +173,7 @@ class Wanted:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """The chosen network with its random weights, and how many were compared."""
-
-    model: SequenceModel
-    network: Network
-    compared: int
-
-
-def choose(samples: Split, goal: Goal, networks: list[Network], seed: int) -> Choice:
+def choose(samples: Split, goal: Goal, networks: list[Network], seed: int) -> SequenceModel:
     """Return the network with the least left-out error, its signs, U, b_i and thresholds set.
 
     Args:
@@ -202,15 +193,15 @@ def choose(samples: Split, goal: Goal, networks: list[Network], seed: int) -> Ch
         place_thresholds(model, some, some_goal.weights)
         features = features_of(model, some)
         for network in pool.members:
-            rows = some_goal.rows(features[:, pool.columns(network)], folds)
-            error = solve(rows, some_goal.error).error if len(networks) > 1 else 0.0
+            seen = features[:, pool.columns(network)]
+            error = solve(seen, some_goal, folds=folds).error if len(networks) > 1 else 0.0
             tried[network].append((error, narrowed(model, network, pool.levels(network))))
 
     def mean_error(network: Network) -> float:
         return sum(math.log(max(error, LEAST_ERROR)) for error, _ in tried[network])
 
-    network = min(networks, key=mean_error)
-    return Choice(min(tried[network], key=lambda pair: pair[0])[1], network, len(networks))
+    _, model = min(tried[min(networks, key=mean_error)], key=lambda pair: pair[0])
+    return model
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from torch.nn.functional import one_hot, softmax
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
 from hadamrnn.estimators.goals import Labels
-from hadamrnn.estimators.series import Floats, counted_samples, read_series
+from hadamrnn.estimators.series import Floats, Series, read_series
 from hadamrnn.fixedpoint.model import Metadata
 
 METADATA_CLASSES = 3000  # characters of class names that an integer model's metadata keeps
@@ -106,23 +106,19 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     class_weight: dict[Any, float] | str | None = field(default=None, kw_only=True)
     classes_: NDArray[Any] = field(init=False)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HadamRNNClassifier:
-        """Fit the network to series X and their labels y `(n,)`; a sample of weight 2 is the sample twice."""
+    def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Series, NDArray[Any]]:
         labels = self._labels(y)
-        warm = self.warm_start and hasattr(self, "network_")
-        series = read_series(self, X, reset=not warm)
+        series = read_series(self, X, reset=reset)
         check_consistent_length(series, labels)
         classes = np.unique(labels)
         if len(classes) < 2:
             raise ValueError(
                 f"The number of classes has to be greater than one; got {len(classes)} class: {classes}."
             )
-        if warm and not np.array_equal(classes, self.classes_):
+        if not reset and not np.array_equal(classes, self.classes_):
             raise InputError(f"A warm start keeps its classes {self.classes_}, got {classes} in y.")
         self.classes_ = classes
-        counted, weights = counted_samples(sample_weight, series)
-        self._fit_goal(series.at(counted), self._goal(labels[counted], weights, reset=True), weights)
-        return self
+        return series, labels
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None

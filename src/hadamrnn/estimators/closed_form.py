@@ -30,7 +30,7 @@ from torch import Tensor
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.data.splits import Split
-from hadamrnn.estimators.choice import Choice, choose, state_bits
+from hadamrnn.estimators.choice import choose, state_bits
 from hadamrnn.estimators.features import features_of
 from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.ridge import Moments, Solution, solve
@@ -73,7 +73,7 @@ def snap_thresholds(model: SequenceModel, samples: Split) -> None:
 
 def fit_closed_form(
     samples: Split, goal: Goal, networks: list[Network], seed: int, say: Callable[[str], None]
-) -> tuple[Choice, Solution]:
+) -> tuple[SequenceModel, Solution]:
     """Return the best of the networks, fitted to all samples, and the regression its read-out comes from.
 
     Args:
@@ -83,17 +83,17 @@ def fit_closed_form(
         seed: of the random weights.
         say: takes lines about what was chosen.
     """
-    choice = choose(samples, goal, networks, seed)
     # Answers in float64 do not depend on how samples are batched.
-    model = choice.model.double()
+    model = choose(samples, goal, networks, seed).double()
     snap_thresholds(model, samples)
-    rows = goal.rows(features_of(model, samples))
-    solution = solve(rows, goal.error)
-    set_readout(model, solution, goal, Moments.of(rows))
-    say(f"compared {choice.compared} networks by their left-out error")
-    say(f"chosen: {choice.network}, {choice.network.thresholds} thresholds a unit")
+    features = features_of(model, samples)
+    solution = solve(features, goal)
+    set_readout(model, solution, goal, Moments.of(features, goal))
+    network = model.described()
+    say(f"compared {len(networks)} networks by their left-out error")
+    say(f"chosen: {network}, {network.thresholds} thresholds a unit")
     say(f"ridge penalty {solution.penalty:.3g}, {goal.describe(solution.left_out)}")
-    return choice, solution
+    return model, solution
 
 
 @torch.no_grad()
@@ -238,10 +238,9 @@ def refit(
     assert stream.kept is not None
     if stream.features is None:
         stream.features = features_of(model, scaling.split(stream.kept.series, np.float64))
-    first = kept.rows(stream.features)
-    more = Moments.of(goal.rows(features_of(model, scaling.split(part.series, np.float64))))
-    stream.moments = (Moments.of(first) if stream.moments is None else stream.moments) + more
-    solution = solve(first, kept.error, moments=stream.moments)
+    more = Moments.of(features_of(model, scaling.split(part.series, np.float64)), goal)
+    stream.moments = (stream.moments or Moments.of(stream.features, kept)) + more
+    solution = solve(stream.features, kept, moments=stream.moments)
     set_readout(model, solution, kept, stream.moments)
     return solution.penalty
 

@@ -27,7 +27,7 @@ from hadamrnn.estimators.closed_form import set_readout
 from hadamrnn.estimators.features import draw_network, features_of
 from hadamrnn.estimators.goals import Values
 from hadamrnn.estimators.gradient import threads
-from hadamrnn.estimators.ridge import PENALTIES, Moments, Rows, Solution, solve, squared_error
+from hadamrnn.estimators.ridge import PENALTIES, Moments, solve
 from hadamrnn.estimators.series import Floats
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
@@ -59,6 +59,11 @@ class Windows(NamedTuple):
         """Return so many of them, evenly spread."""
         hop = -(-len(self.past) // count)
         return Windows(self.past[::hop], self.future[::hop], self.starts[::hop])
+
+    def goal(self) -> Values:
+        """Return the goal to forecast them, all alike."""
+        ones = self.future.new_ones(len(self.future))
+        return Values(self.future, ones, ones)
 
 
 class Trial(NamedTuple):
@@ -146,10 +151,10 @@ class HadamRNNForecaster(IntegerForm):
             compared = windows.at_most(COMPARED_WINDOWS)
             tried = [self._try(draw_network(network, int(seed)), compared, len(series)) for seed in seeds]
             best = min(tried, key=lambda trial: trial.error)
-            solution = _fit_readout(best.model, windows, (best.penalty,))
+            _fit_readout(best.model, windows, best.penalty)
             some = windows.at_most(CALIBRATION_WINDOWS).past
             self.calibration_ = calibrate(best.model, [(some, None)])
-        self.network_, self.config_, self.penalty_ = best.model, network, solution.penalty
+        self.network_, self.config_, self.penalty_ = best.model, network, best.penalty
         self.latest_ = series[-self.lookback :].copy()
         return self
 
@@ -224,19 +229,17 @@ class HadamRNNForecaster(IntegerForm):
         """Return the error of a network, and its best penalty, for steps that the fit has not seen."""
         penalties = PENALTIES if self.penalty == "auto" else (float(self.penalty),)
         keep_linear(model.double(), windows.past)
-        rows = Rows.of(features_of(model, Split(windows.past, None)), windows.future)
+        features, goal = features_of(model, Split(windows.past, None)), windows.goal()
         cut = steps - int(HELD_OUT * steps)
         seen = windows.starts + self.lookback + self.horizon <= cut
         held = windows.starts + self.lookback >= cut
         if not seen.any() or not held.any():  # a short series: each window in turn is left out
-            solution = solve(rows, squared_error(rows), penalties)
+            solution = solve(features, goal, penalties)
             return Trial(solution.error, solution.penalty, model)
-        moments = Moments.of(Rows.of(rows.features[seen], rows.targets[seen]))
-        few = Rows.of(rows.features[:1], rows.targets[:1])  # left-out answers decide nothing here
-        fits = [solve(few, squared_error(few), (penalty,), moments=moments) for penalty in penalties]
-        errors = [
-            float((fit.predict(rows.features[held]) - rows.targets[held]).square().mean()) for fit in fits
-        ]
+        moments = Moments.of(features[seen], goal.at(seen))
+        few = goal.at(torch.arange(1))  # left-out answers decide nothing here
+        fits = [solve(features[:1], few, (penalty,), moments=moments) for penalty in penalties]
+        errors = [float((fit.predict(features[held]) - windows.future[held]).square().mean()) for fit in fits]
         best = int(np.argmin(errors))
         return Trial(errors[best], penalties[best], model)
 
@@ -264,13 +267,11 @@ class HadamRNNForecaster(IntegerForm):
         return forecasts if np.ndim(X) == 3 else forecasts[0]
 
 
-def _fit_readout(model: SequenceModel, windows: Windows, penalties: Sequence[float]) -> Solution:
+def _fit_readout(model: SequenceModel, windows: Windows, penalty: float) -> None:
     """Fit V to all windows and round it."""
     keep_linear(model, windows.past)
-    rows = Rows.of(features_of(model, Split(windows.past, None)), windows.future)
-    solution = solve(rows, squared_error(rows), penalties)
-    set_readout(model, solution, Values(rows.targets, rows.weights, rows.left_out), Moments.of(rows))
-    return solution
+    features, goal = features_of(model, Split(windows.past, None)), windows.goal()
+    set_readout(model, solve(features, goal, (penalty,)), goal, Moments.of(features, goal))
 
 
 @torch.no_grad()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-
-from hadamrnn.estimators.ridge import Rows
 
 SCALES = 1e-2, 1e3  # of the answers, that a temperature may give
 NEWTON_STEPS = 20
@@ -41,9 +40,6 @@ class Goal(ABC):
     def describe(self, answers: Tensor) -> str:
         """Say how good answers to left-out samples are."""
 
-    def rows(self, features: Tensor, folds: Tensor | None = None) -> Rows:
-        return Rows(features, self.targets, self.weights, self.left_out, folds)
-
     @abstractmethod
     def folds(self, count: int) -> Tensor:
         """Return the fold of each sample, so that samples which follow each other fall into the same.
@@ -57,8 +53,13 @@ class Goal(ABC):
             self, targets=self.targets[index], weights=self.weights[index], left_out=self.left_out[index]
         )
 
-    def mean(self, values: Tensor) -> float:
-        return float(self.weights @ values / self.weights.sum())
+    @cached_property
+    def weight(self) -> float:
+        return float(self.weights.sum())
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Return the mean over samples, each with its weight."""
+        return self.weights @ values / self.weight
 
     def factors(self, index: Tensor, like: Tensor) -> Tensor:
         """Return the weights of samples about their mean."""
@@ -73,7 +74,7 @@ class Values(Goal):
         return (self.factors(index, off) * off).mean()
 
     def error(self, answers: Tensor) -> float:
-        return self.mean((self.targets - answers).square().mean(1))
+        return float(self.mean((self.targets - answers).square().mean(1)))
 
     def scale(self, answers: Tensor) -> float:
         return 1.0
@@ -85,8 +86,7 @@ class Values(Goal):
         return f"left-out R2 {1 - self.error(answers) / self._spread():.3f}"
 
     def _spread(self) -> float:
-        centre = self.weights @ self.targets / self.weights.sum()
-        return max(self.mean((self.targets - centre).square().mean(1)), 1e-300)
+        return max(self.error(self.mean(self.targets)), 1e-300)
 
 
 class Labels(Goal):
@@ -102,9 +102,9 @@ class Labels(Goal):
         return (self.factors(index, each) * each).mean()
 
     def error(self, answers: Tensor) -> float:
-        squared = self.mean((self.targets - answers).square().mean(1))
+        squared = float(self.mean((self.targets - answers).square().mean(1)))
         logs = torch.log_softmax(self.scale(answers) * answers, dim=1)
-        return max(self.mean(-(self._wanted() * logs).sum(1)) * squared, LEAST_ERROR)
+        return max(float(self.mean(-(self._wanted() * logs).sum(1))) * squared, LEAST_ERROR)
 
     def scale(self, answers: Tensor) -> float:
         """Return the scale with the least cross-entropy, which is convex in it: Newton's steps, bounded."""
@@ -112,8 +112,8 @@ class Labels(Goal):
         for _ in range(NEWTON_STEPS):
             chances = torch.softmax(scale * answers, dim=1)
             expected = (chances * answers).sum(1)
-            slope = self.mean(expected - (wanted * answers).sum(1))
-            bend = self.mean((chances * answers.square()).sum(1) - expected.square())
+            slope = float(self.mean(expected - (wanted * answers).sum(1)))
+            bend = float(self.mean((chances * answers.square()).sum(1) - expected.square()))
             before, scale = scale, min(max(scale - slope / max(bend, 1e-12), scale / 4), scale * 4)
             scale = min(max(scale, SCALES[0]), SCALES[1])
             if abs(scale / before - 1) < 1e-3:
@@ -133,7 +133,7 @@ class Labels(Goal):
 
     def _wanted(self) -> Tensor:
         """Return the chance that a label is right, and what is left for the others."""
-        doubt = 1 / (float(self.weights.sum()) + 2)
+        doubt = 1 / (self.weight + 2)
         return torch.where(self.targets > 0, 1 - doubt, doubt / (self.targets.shape[1] - 1))
 
 

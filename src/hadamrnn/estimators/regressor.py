@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
 from hadamrnn.estimators.goals import Values
-from hadamrnn.estimators.series import Floats, Series, counted_samples, read_series
+from hadamrnn.estimators.series import Floats, Series, read_series
 from hadamrnn.fixedpoint.model import Metadata
 
 METADATA_TARGETS = 50  # outputs whose units an integer model's metadata holds
@@ -42,17 +42,6 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
 
     target_offset_: Floats
     target_scale_: Floats
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HadamRNNRegressor:
-        """Fit the network to series X and their targets y, `(n,)` or `(n, targets)`.
-
-        A sample of weight 2 is the sample twice.
-        """
-        warm = self.warm_start and hasattr(self, "network_")
-        series, columns = self._read(X, y, reset=not warm)
-        counted, weights = counted_samples(sample_weight, series)
-        self._fit_goal(series.at(counted), self._goal(columns[counted], weights, reset=not warm), weights)
-        return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> HadamRNNRegressor:
         """Fit the network to one more part of the data; see `HadamRNNClassifier.partial_fit`."""

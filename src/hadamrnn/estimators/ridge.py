@@ -8,8 +8,9 @@ answer to every row of a fit without it:
 
     y_i - out_i = (y_i - V z_i - b) / (1 - v_i h_i)       h_i = z_i' (Z'wZ + penalty W I)^-1 z_i + 1/W
 
-A weight of 2 is the row twice, of which one is left out: v_i = min(w_i, 1). Rows that tell of each other, as
-overlapping windows do, are left out together, a fold F at a time:
+A weight of 2 is the row twice, of which one is left out: v_i = min(w_i, 1), the goal's
+`left_out`. Rows that tell of each other, as overlapping windows do, are left out together, a fold F at a
+time:
 
     y_F - out_F = (I - H_FF diag(w_F))^-1 (y_F - V z_F - b)    H_ij = z_i' (Z'wZ + penalty W I)^-1 z_j + 1/W
 
@@ -20,49 +21,17 @@ Start reading at `solve`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
-# The error of the answers (n, outputs) to left-out rows, to be made small.
-Criterion = Callable[[Tensor], float]
+from hadamrnn.estimators.goals import Goal
 
 PENALTIES = tuple(10.0 ** (k / 2) for k in range(-6, 5))
 CONSTANT = 1e-9  # a spread below this share of the largest mean is rounding
 LEAST_SHARE = 1e-12  # of 1 - v h
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Samples: features `(n, features)`, targets `(n, outputs)`, positive weights `(n,)`.
-
-    `left_out` is v, how much of a row's weight is left out at once; with `folds`, a number for each row, all
-    rows of the same number are.
-    """
-
-    features: Tensor
-    targets: Tensor
-    weights: Tensor
-    left_out: Tensor
-    folds: Tensor | None = None
-
-    @classmethod
-    def of(cls, features: Tensor, targets: Tensor, weights: Tensor | None = None) -> Rows:
-        """Return rows of which one of weight w stands for w rows."""
-        weights = features.new_ones(len(features)) if weights is None else weights
-        return cls(features, targets, weights, weights.clamp(max=1.0))
-
-    @cached_property
-    def weight(self) -> float:
-        return float(self.weights.sum())
-
-    @cached_property
-    def centre(self) -> tuple[Tensor, Tensor]:
-        """The means of features and targets."""
-        return self.weights @ self.features / self.weight, self.weights @ self.targets / self.weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +45,12 @@ class Moments:
     products: Tensor  # sum w (f - mean)(y - mean)', (features, outputs)
 
     @classmethod
-    def of(cls, rows: Rows) -> Moments:
-        feature_mean, target_mean = rows.centre
-        centred = rows.features - feature_mean
-        weighted = (centred * rows.weights[:, None]).T
-        products = weighted @ (rows.targets - target_mean)
-        return cls(rows.weight, feature_mean, target_mean, weighted @ centred, products)
+    def of(cls, features: Tensor, goal: Goal) -> Moments:
+        feature_mean, target_mean = goal.mean(features), goal.mean(goal.targets)
+        centred = features - feature_mean
+        weighted = (centred * goal.weights[:, None]).T
+        products = weighted @ (goal.targets - target_mean)
+        return cls(goal.weight, feature_mean, target_mean, weighted @ centred, products)
 
     def __add__(self, other: Moments) -> Moments:
         weight = self.weight + other.weight
@@ -103,7 +72,7 @@ class Solution:
     """The fit `target ~ (feature - mean) / spread @ coefficients + intercept`.
 
     `coefficients` are `(features, outputs)`; a constant feature has spread infinity. `left_out` are the
-    answers to the rows, each of a fit without it, and `error` is their criterion. `weight` is W.
+    answers to the rows, each of a fit without it, and `error` is the goal's. `weight` is W.
     """
 
     mean: Tensor
@@ -120,32 +89,35 @@ class Solution:
 
 
 def solve(
-    rows: Rows,
-    criterion: Criterion,
+    features: Tensor,
+    goal: Goal,
     penalties: Sequence[float] = PENALTIES,
     *,
+    folds: Tensor | None = None,
     moments: Moments | None = None,
 ) -> Solution:
     """Return the fit with the penalty of the least error; of two equally good ones the later.
 
     Args:
-        rows: all samples, or some of them whose error counts.
-        criterion: the error of left-out answers, as `squared_error(rows)`.
+        features: `(n, features)` of all samples, or of some of them whose error counts.
+        goal: of these samples; their weights are positive.
         penalties: to choose from.
-        moments: of all samples, if `rows` are only some of them.
+        folds: a number for each row: all rows of the same number are left out together.
+        moments: of all samples, if these are only some of them.
 
+    >>> from hadamrnn.estimators.goals import Values
     >>> x = torch.linspace(0.0, 1.0, 20, dtype=torch.float64)[:, None]
-    >>> rows = Rows.of(torch.hstack([x, x**2]), 3 * x + 1)
-    >>> solve(rows, squared_error(rows)).error < 1e-3
+    >>> goal = Values(3 * x + 1, torch.ones_like(x[:, 0]), torch.ones_like(x[:, 0]))
+    >>> solve(torch.hstack([x, x**2]), goal).error < 1e-3
     True
     """
-    count, width = rows.features.shape
+    count, width = features.shape
     decomposed: _Gram | _Covariance
     if moments is None and count < width:
-        decomposed = _Gram(rows)
+        decomposed = _Gram(features, goal, folds)
     else:
-        decomposed = _Covariance(rows, Moments.of(rows) if moments is None else moments)
-    tried = [(criterion(decomposed.left_out(penalty)), penalty) for penalty in penalties]
+        decomposed = _Covariance(features, goal, folds, moments or Moments.of(features, goal))
+    tried = [(goal.error(decomposed.left_out(penalty)), penalty) for penalty in penalties]
     error, penalty = min(reversed(tried), key=lambda pair: pair[0])
     return Solution(
         decomposed.mean,
@@ -159,35 +131,26 @@ def solve(
     )
 
 
-def squared_error(rows: Rows) -> Criterion:
-    """Return the mean of (y - out)^2 over outputs and rows, each row with its weight."""
-
-    def error(left_out: Tensor) -> float:
-        return float(rows.weights @ (rows.targets - left_out).square().mean(1)) / rows.weight
-
-    return error
-
-
 class _Gram:
     """sqrt(w) Z Z' sqrt(w) = Q diag(values) Q', for fewer rows than features."""
 
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-        self.weight = rows.weight
-        self.mean, self.intercept = rows.centre
-        centred = rows.features - self.mean
-        self.spread = _spread(rows.weights @ centred.square() / rows.weight, self.mean)
-        root = rows.weights.sqrt()[:, None]
+    def __init__(self, features: Tensor, goal: Goal, folds: Tensor | None) -> None:
+        self._goal, self._folds = goal, folds
+        self.weight = goal.weight
+        self.mean, self.intercept = goal.mean(features), goal.mean(goal.targets)
+        centred = features - self.mean
+        self.spread = _spread(goal.mean(centred.square()), self.mean)
+        root = goal.weights.sqrt()[:, None]
         self._z = root * centred / self.spread
         values, self._vectors = torch.linalg.eigh(self._z @ self._z.T)
         self._values = values.clamp(min=0.0)
-        self._turned = self._vectors.T @ (root * (rows.targets - self.intercept))
+        self._turned = self._vectors.T @ (root * (goal.targets - self.intercept))
 
     def left_out(self, penalty: float) -> Tensor:
-        weights = self._rows.weights
+        weights = self._goal.weights
         kept = self._values / (self._values + penalty * self.weight)
         fitted = self._vectors @ (kept[:, None] * self._turned) / weights.sqrt()[:, None] + self.intercept
-        return _without(self._rows, fitted, self._vectors / weights.sqrt()[:, None], kept)
+        return _without(self._goal, self._folds, fitted, self._vectors / weights.sqrt()[:, None], kept)
 
     def coefficients(self, penalty: float) -> Tensor:
         solved: Tensor = self._vectors @ (self._turned / (self._values + penalty * self.weight)[:, None])
@@ -197,19 +160,19 @@ class _Gram:
 class _Covariance:
     """Z'wZ = Q diag(values) Q', for fewer features than rows."""
 
-    def __init__(self, rows: Rows, moments: Moments) -> None:
-        self._rows = rows
+    def __init__(self, features: Tensor, goal: Goal, folds: Tensor | None, moments: Moments) -> None:
+        self._goal, self._folds = goal, folds
         self.weight, self.mean, self.intercept = moments.weight, moments.feature_mean, moments.target_mean
         self.spread = _spread(moments.covariance.diag() / moments.weight, self.mean)
         values, self._vectors = torch.linalg.eigh(moments.covariance / self.spread / self.spread[:, None])
         self._values = values.clamp(min=0.0)
         self._turned = self._vectors.T @ (moments.products / self.spread[:, None])
-        self._scores = (rows.features - self.mean) / self.spread @ self._vectors
+        self._scores = (features - self.mean) / self.spread @ self._vectors
 
     def left_out(self, penalty: float) -> Tensor:
         inverse = 1 / (self._values + penalty * self.weight)
         fitted = self._scores @ (self._turned * inverse[:, None]) + self.intercept
-        return _without(self._rows, fitted, self._scores, inverse)
+        return _without(self._goal, self._folds, fitted, self._scores, inverse)
 
     def coefficients(self, penalty: float) -> Tensor:
         found: Tensor = self._vectors @ (self._turned / (self._values + penalty * self.weight)[:, None])
@@ -221,14 +184,14 @@ def _spread(variance: Tensor, mean: Tensor) -> Tensor:
     return torch.where(spread <= CONSTANT * mean.abs().max(), torch.inf, spread)
 
 
-def _without(rows: Rows, fitted: Tensor, scores: Tensor, factors: Tensor) -> Tensor:
+def _without(goal: Goal, folds: Tensor | None, fitted: Tensor, scores: Tensor, factors: Tensor) -> Tensor:
     """Return the answers to rows that are left out; H = scores diag(factors) scores' + 1/W."""
-    off = rows.targets - fitted
-    if rows.folds is None:
-        leverage = scores.square() @ factors + 1 / rows.weight
-        return rows.targets - off / (1 - rows.left_out * leverage).clamp(min=LEAST_SHARE)[:, None]
-    for fold in rows.folds.unique():
-        some = (rows.folds == fold).nonzero()[:, 0]
-        hat = scores[some] * factors @ scores[some].T + 1 / rows.weight
-        off[some] = torch.linalg.solve(torch.eye(len(some)).to(hat) - hat * rows.weights[some], off[some])
-    return rows.targets - off
+    off = goal.targets - fitted
+    if folds is None:
+        leverage = scores.square() @ factors + 1 / goal.weight
+        return goal.targets - off / (1 - goal.left_out * leverage).clamp(min=LEAST_SHARE)[:, None]
+    for fold in folds.unique():
+        some = (folds == fold).nonzero()[:, 0]
+        hat = scores[some] * factors @ scores[some].T + 1 / goal.weight
+        off[some] = torch.linalg.solve(torch.eye(len(some)).to(hat) - hat * goal.weights[some], off[some])
+    return goal.targets - off

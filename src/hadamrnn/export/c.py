@@ -41,7 +41,6 @@ from hadamrnn.export.layer_code import (
     times_power,
 )
 from hadamrnn.export.metadata import (
-    Summary,
     calibrated_length,
     class_symbols,
     component_files,
@@ -100,20 +99,20 @@ def c_files(
     shared: dict[str, Any] = {"name": name, "model": model, "summary": summary, "golden": golden}
     tests = selftest_files(model, name, golden)
     return {
-        **source_files(model, name, packed=packed, summary=summary),
+        **source_files(model, name, packed=packed),
         **{f"test/{file}": text for file, text in tests.items()},
         **manager_files(name, summary),
         **component_files(name, summary),
-        "CMakeLists.txt": render("CMakeLists.txt.j2", name=name, three_numbers=version_numbers()),
+        "CMakeLists.txt": render(
+            "CMakeLists.txt.j2", name=name, three_numbers=version_numbers(package_version())
+        ),
         "zephyr/CMakeLists.txt": render("zephyr.cmake.j2", name=name),
         "Makefile": render("Makefile.j2", name=name),
         "README.md": render("README.md.j2", **shared, plan=make_plan(model), packed=packed, arduino=False),
     }
 
 
-def source_files(
-    model: IntegerModel, name: str, *, packed: bool = True, summary: Summary | None = None
-) -> dict[str, str]:
+def source_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict[str, str]:
     """Return what a firmware needs, name -> text: the network, and windows over it."""
     plan, codes = make_plan(model), Codes(model.weight_storage_bits, packed)
     layers = tuple(
@@ -128,15 +127,15 @@ def source_files(
         "plan": plan,
         "layers": layers,
         "packed": packed,
-        "summary": summary or summarise(model),
+        "summary": summarise(model),
+        **_terms(model, name, layers),
     }
-    header, code = _h_terms(model, name), _c_terms(model, layers)
     return {
-        f"{name}.h": render("model.h.j2", **shared, **header),
-        f"{name}.c": render("model.c.j2", **shared, **code),
+        f"{name}.h": render("model.h.j2", **shared),
+        f"{name}.c": render("model.c.j2", **shared),
         f"{name}_weights.h": render("weights.h.j2", **shared, arrays=arrays, total=total),
-        f"{name}_window.h": render("window.h.j2", **shared, **header),
-        f"{name}_window.c": render("window.c.j2", **shared, **code),
+        f"{name}_window.h": render("window.h.j2", **shared),
+        f"{name}_window.c": render("window.c.j2", **shared),
     }
 
 
@@ -190,9 +189,16 @@ def _readout_arrays(model: IntegerModel, top: LayerCode) -> list[CArray]:
     return arrays
 
 
-def _h_terms(model: IntegerModel, name: str) -> dict[str, Any]:
-    """Return what the template of NAME.h fills in beyond the model itself."""
+def _terms(model: IntegerModel, name: str, layers: tuple[LayerCode, ...]) -> dict[str, Any]:
+    """Return what the templates of NAME.h and NAME.c fill in beyond the model itself."""
+    top, lowest, network = layers[-1], layers[0], model.network
     meaning = input_meaning(model)
+    rows = max(network.thresholds, 1)
+    groups = [top.plan.groups * (rows if kind in COUNTED else 1) for kind in network.readouts]
+    multipliers = model.feature_multiplier or (0,) * len(network.readouts)
+    copied = saturated_codes(model)
+    alone = lowest.reads and lowest.one_column and model.input_kind == "dense" and model.input_bits < 16
+    output_bias = read_value(top.name, top.bias_type, f"{top.name}_output_bias + k")
     return {
         "guard": f"{macro_prefix(name)}_{zlib.crc32(name.encode()):08X}",
         "input_range": signed_range(model.input_bits),
@@ -201,21 +207,8 @@ def _h_terms(model: IntegerModel, name: str) -> dict[str, Any]:
         "format_version": VERSION,
         "checksum": hashlib.sha256(to_bytes(model)).hexdigest()[:8],
         "calibrated_length": calibrated_length(model),
-        "kinds": model.network.readouts,
-        "forgets": model.network.forgets,
-    }
-
-
-def _c_terms(model: IntegerModel, layers: tuple[LayerCode, ...]) -> dict[str, Any]:
-    """Return the expressions of one model that the template of NAME.c fills in."""
-    top, lowest, network = layers[-1], layers[0], model.network
-    rows = max(network.thresholds, 1)
-    groups = [top.plan.groups * (rows if kind in COUNTED else 1) for kind in network.readouts]
-    multipliers = model.feature_multiplier or (0,) * len(network.readouts)
-    copied = saturated_codes(model)
-    alone = lowest.reads and lowest.one_column and model.input_kind == "dense" and model.input_bits < 16
-    output_bias = read_value(top.name, top.bias_type, f"{top.name}_output_bias + k")
-    return {
+        "kinds": network.readouts,
+        "forgets": network.forgets,
         "bits": model.weight_storage_bits,
         "top": top,
         "readers": _READERS,
@@ -224,8 +217,6 @@ def _c_terms(model: IntegerModel, layers: tuple[LayerCode, ...]) -> dict[str, An
         "times_power": times_power,
         "saturated_codes": copied,
         "saturates": copied > 0 or alone,
-        "kinds": network.readouts,
-        "forgets": network.forgets,
         "blocks": list(zip(network.readouts, multipliers, groups, strict=True)),
         "feature_groups": sum(groups),
         "threshold_rows": rows,
@@ -291,7 +282,7 @@ def arduino_files(
     golden = golden or draw_golden(model, sequences=2, time=8)
     summary = summarise(model)
     shared = {"name": name, "model": model, "summary": summary, "golden": golden}
-    sources = source_files(model, name, packed=packed, summary=summary)
+    sources = source_files(model, name, packed=packed)
     tests = selftest_files(model, name, golden)
     return {
         **{f"src/{file}": text for file, text in sources.items()},

@@ -39,11 +39,6 @@ class Golden:
     source: str = "given codes"  # where the inputs come from, one line
 
     @property
-    def states(self) -> NDArray[np.int32]:
-        """h of the last layer after the last step, (sequences, hidden_size)."""
-        return self.hidden[-1]
-
-    @property
     def input_type(self) -> str:
         """The narrowest C type that holds the inputs: a board's flash is small."""
         if self.inputs.ndim == 2:
@@ -52,12 +47,10 @@ class Golden:
         return "int16_t" if low <= self.inputs.min() and self.inputs.max() <= high else "int32_t"
 
 
-def draw_golden(
-    model: IntegerModel, sequences: int = 3, time: int = 16, seed: int = 0, every: bool = True
-) -> Golden:
+def draw_golden(model: IntegerModel, sequences: int = 3, time: int = 16, seed: int = 0) -> Golden:
     """Return golden vectors of random inputs over the whole range; fewer when they would not fit."""
     time = min(time, model.longest or time)
-    per_sequence = time * _step_values(model, every) + sum(model.network.widths)
+    per_sequence = time * _step_values(model, every=True) + sum(model.network.widths)
     sequences = max(1, min(sequences, MAX_VALUES // per_sequence))
     rng = np.random.default_rng(seed)
     inputs: NDArray[Any]
@@ -68,7 +61,7 @@ def draw_golden(
         inputs = raw_from_values(model, codes * (model.input_scale / 2.0 ** (model.input_bits - 1)))
     else:
         inputs = rng.integers(0, model.vocabulary_size, (sequences, time))
-    return replace(make_golden(model, inputs, every=every, rng=rng), source="random codes")
+    return replace(make_golden(model, inputs, rng=rng), source="random codes")
 
 
 def fit_golden(

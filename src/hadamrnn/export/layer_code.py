@@ -150,8 +150,7 @@ class LayerCode:
 
     def arrays(self) -> list[CArray]:
         """Return the layer's constants, rows in groups of eight; a zero U is left out."""
-        layer, prefix = self.layer, self.own.removeprefix(f"{self.name}_").removeprefix(self.name)
-        start = f"{prefix}_" if prefix else ""
+        layer, start = self.layer, f"{self.own}_".removeprefix(f"{self.name}_")
         arrays = [
             CArray(f"{start}signs", "uint8_t", "u, a bit each, 1 for -1", pack_signs(self._rows(layer.signs)))
         ]

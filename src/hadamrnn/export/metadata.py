@@ -120,7 +120,7 @@ def manager_files(name: str, summary: Summary) -> dict[str, str]:
     """Return what Arduino and PlatformIO read, name -> text; their sources lie in the folder or in src/."""
     properties = {
         "name": name,
-        "version": version_numbers(),
+        "version": version_numbers(package_version()),
         "author": "hadamrnn",
         "maintainer": "hadamrnn",
         "sentence": f"{summary.title[0].upper()}{summary.title[1:]}.",
@@ -131,7 +131,7 @@ def manager_files(name: str, summary: Summary) -> dict[str, str]:
     }
     manifest = {
         "name": name,
-        "version": version_numbers(),
+        "version": version_numbers(package_version()),
         "description": summary.title,
         "keywords": ["neural network", "classification", "tinyml"],
         "frameworks": "*",
@@ -146,22 +146,17 @@ def manager_files(name: str, summary: Summary) -> dict[str, str]:
 
 def component_files(name: str, summary: Summary) -> dict[str, str]:
     """Return what ESP-IDF's component manager and Zephyr read besides CMake, name -> text; JSON is YAML."""
-    component = {"version": version_numbers(), "description": summary.title}
+    component = {"version": version_numbers(package_version()), "description": summary.title}
     return {
         "idf_component.yml": _json(component),
         "zephyr/module.yml": _json({"name": name, "build": {"cmake": "zephyr"}}),
     }
 
 
-def version_numbers() -> str:
-    """Return the x.y.z that library managers insist on."""
-    return _three_numbers(package_version())
+def version_numbers(version: str) -> str:
+    """Return the x.y.z of a version that library managers insist on.
 
-
-def _three_numbers(version: str) -> str:
-    """Return the first three numbers of a version.
-
-    >>> _three_numbers("0.1.0.dev3"), _three_numbers("unknown")
+    >>> version_numbers("0.1.0.dev3"), version_numbers("unknown")
     ('0.1.0', '0.0.0')
     """
     match = re.match(r"\d+\.\d+\.\d+", version)

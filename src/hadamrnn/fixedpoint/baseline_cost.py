@@ -95,23 +95,6 @@ class BaselineSize:
         return (self.stored_bits + self.embedding) / 8192
 
 
-@dataclass(frozen=True)
-class _Matrix:
-    """A weight matrix, maybe of low rank, maybe sparse: how many entries it has, and how many count."""
-
-    entries: int
-    nonzeros: int
-
-    @staticmethod
-    def of(rows: int, columns: int, rank: int | None, density: float) -> _Matrix:
-        shapes = [rows * columns] if rank is None else [rows * rank, rank * columns]
-        return _Matrix(sum(shapes), sum(max(1, round(density * entries)) for entries in shapes))
-
-    @property
-    def positions(self) -> int:
-        return self.entries if self.nonzeros < self.entries else 0
-
-
 def baseline_size(network: Network) -> BaselineSize:
     """Return the size of a baseline.
 
@@ -125,8 +108,9 @@ def baseline_size(network: Network) -> BaselineSize:
     [120.2, 456.9]
     """
     rule = _checked_rule(network)
-    width = weight_width(network)
-    recurrent, projection = _matrices(network)
+    width = _weight_width(network)
+    recurrent, recurrent_positions = _entries(network, "recurrent", network.hidden_size)
+    projection, input_positions = _entries(network, "input", network.input_size)
     hidden, first = network.hidden_size, network.directions
     above = rule.gates * hidden * sum(network.cell_input_sizes[first:])
     normalisation = 0
@@ -136,13 +120,13 @@ def baseline_size(network: Network) -> BaselineSize:
         normalisation = FLOAT_BITS * 2 * 4 * hidden * steps
     readout = network.state_size * network.output_size
     return BaselineSize(
-        recurrent=_recurrent_width(network, width) * network.cells * recurrent.nonzeros,
-        input=width * (first * projection.nonzeros + above),
+        recurrent=_recurrent_width(network, width) * network.cells * recurrent,
+        input=width * (first * projection + above),
         output=(width if rule.quantized_readout else FLOAT_BITS) * readout,
         biases=FLOAT_BITS * rule.biases * network.cells * hidden,
         output_bias=FLOAT_BITS * network.output_size,
         normalisation=normalisation,
-        positions=recurrent.positions + projection.positions,
+        positions=recurrent_positions + input_positions,
         embedding=FLOAT_BITS * network.input_size * (network.vocabulary_size or 0),
         left_out=rule.left_out,
     )
@@ -156,41 +140,27 @@ def baseline_step_cost(network: Network) -> StepCost:
     65536
     """
     rule = _checked_rule(network)
-    width = weight_width(network)
-    recurrent, projection = _matrices(network)
+    width = _weight_width(network)
+    recurrent, _ = _entries(network, "recurrent", network.hidden_size)
+    projection, _ = _entries(network, "input", network.input_size)
     rows, seen = rule.gates * network.hidden_size, network.state_size
     # A one-hot input picks one column of U.
     one_hot = network.input_kind == "one_hot"
-    lowest = Operations(0, rows) if one_hot else matrix_product(projection.nonzeros, width)
+    lowest = Operations(0, rows) if one_hot else matrix_product(projection, width)
     readout_width = width if rule.quantized_readout else FLOAT_BITS
+    above = matrix_product(rows * seen, width)
     return StepCost(
-        input=_input_operations(network, lowest, matrix_product(rows * seen, width)),
-        recurrent=matrix_product(recurrent.nonzeros, _recurrent_width(network, width)).times(network.cells),
+        input=add_up([lowest.times(network.directions), above.times(network.cells - network.directions)]),
+        recurrent=matrix_product(recurrent, _recurrent_width(network, width)).times(network.cells),
         output=matrix_product(seen * network.output_size, readout_width),
     )
 
 
-def weight_width(network: Network) -> int:
-    """Return the bits of one weight of U, of which `weight_bits` decides where the family leaves it open."""
-    rule, bits = rule_of(network.model), network.weight_bits
-    if rule.bits is not None:
-        if bits is not None:
-            raise InputError(
-                f"{network.model} has weights of {rule.bits} bits: leave weight_bits out, got {bits!r}."
-            )
-        return rule.bits
-    return 1 if network.model == "quantized_lstm" and bits == 1 else stored_bits(bits)
-
-
-def rule_of(model: str) -> Rule:
-    if model not in RULES:
-        raise InputError(f"model must be hadamrnn or one of {', '.join(RULES)}, got {model!r}.")
-    return RULES[model]
-
-
 def _checked_rule(network: Network) -> Rule:
     """Return how the network's family is counted; refuse a stack where the family has none."""
-    rule = rule_of(network.model)
+    rule = RULES.get(network.model)
+    if rule is None:
+        raise InputError(f"model must be hadamrnn or one of {', '.join(RULES)}, got {network.model!r}.")
     if network.cells > 1 and not rule.stacks:
         raise InputError(
             f"{network.model} has one layer in one direction, got {network.num_layers} in "
@@ -199,24 +169,30 @@ def _checked_rule(network: Network) -> Rule:
     return rule
 
 
+def _weight_width(network: Network) -> int:
+    """Return the bits of one weight of U, of which `weight_bits` decides where the family leaves it open."""
+    fixed, bits = RULES[network.model].bits, network.weight_bits
+    if fixed is not None:
+        if bits is not None:
+            raise InputError(
+                f"{network.model} has weights of {fixed} bits: leave weight_bits out, got {bits!r}."
+            )
+        return fixed
+    return 1 if network.model == "quantized_lstm" and bits == 1 else stored_bits(bits)
+
+
 def _recurrent_width(network: Network, width: int) -> int:
     return 1 if network.model == "naive_binary_rnn" else width
 
 
-def _matrices(network: Network) -> tuple[_Matrix, _Matrix]:
-    """Return W and U."""
-    options = network.model_options
-    rows = rule_of(network.model).gates * network.hidden_size
-    ranks = options.get("recurrent_rank"), options.get("input_rank")
-    densities = options.get("recurrent_density", 1.0), options.get("input_density", 1.0)
-    return (
-        _Matrix.of(rows, network.hidden_size, ranks[0], densities[0]),
-        _Matrix.of(rows, network.input_size, ranks[1], densities[1]),
-    )
+def _entries(network: Network, matrix: str, columns: int) -> tuple[int, int]:
+    """Return how many entries of "recurrent" W or "input" U count, and the bits that say where they lie.
 
-
-def _input_operations(network: Network, lowest: Operations, above: Operations) -> Operations:
-    """Return those of all U x: `lowest` in a cell of the lowest layer, `above` in any other."""
-    first = lowest.times(network.directions)
-    others = above.times(network.cells - network.directions)
-    return add_up([first, others])
+    A matrix may be of low rank, and sparse: then one bit for each entry says whether it is there.
+    """
+    rows = RULES[network.model].gates * network.hidden_size
+    rank = network.model_options.get(f"{matrix}_rank")
+    density = network.model_options.get(f"{matrix}_density", 1.0)
+    shapes = [rows * columns] if rank is None else [rows * rank, rank * columns]
+    nonzeros = sum(max(1, round(density * entries)) for entries in shapes)
+    return nonzeros, sum(shapes) if nonzeros < sum(shapes) else 0

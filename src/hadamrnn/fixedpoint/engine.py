@@ -148,7 +148,7 @@ class Engine:
             length the state counts as zero.
         """
         array = np.asarray(codes)
-        if array.ndim != 2 + len(self._input_shape):
+        if array.ndim < 2 or array.shape[2:] != self._input_shape:
             axes = ", ".join(["batch", "time", *map(str, self._input_shape)])
             raise InputError(f"A batch has shape ({axes}), got {array.shape}.")
         inputs = self._checked(array)
@@ -172,8 +172,6 @@ class Engine:
             logits[rows], saturations = self._run_chunk(inputs[rows], ends[rows])
             return saturations
 
-        if workers == 1 or len(chunks) <= 1:
-            return BatchResult(logits, sum(map(run_rows, chunks)))
         with ThreadPoolExecutor(workers) as pool:
             return BatchResult(logits, sum(pool.map(run_rows, chunks)))
 
@@ -248,11 +246,9 @@ class Engine:
         return (self.model.input_size,) if self.model.input_kind == "dense" else ()
 
     def _checked(self, codes: NDArray[Any]) -> NDArray[Any]:
-        """Return `codes` if they are integers of the model's shape, else raise; dense codes as int32."""
+        """Return `codes` if they are integers that the model knows, else raise; dense codes as int32."""
         if codes.dtype.kind not in "iu":
             raise InputError(f"Inputs must be integer codes, got {codes.dtype}. See fixedpoint.encoding.")
-        if self._input_shape and codes.shape[-1] != self.model.input_size:
-            raise InputError(f"This model reads {self.model.input_size} channels, got {codes.shape[-1]}.")
         if self.model.input_kind == "dense":
             return np.asarray(
                 codes if np.can_cast(codes.dtype, np.int32) else self._saturated(codes), np.int32

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.hadamard.orders import factor_matrix, hadamard_matrix, order_factors
+from hadamrnn.hadamard.orders import factor_matrix, order_factors
 
 Int32 = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
@@ -115,13 +115,6 @@ def hadamard_transform(states: Int32, block_size: int) -> Int32:
         before *= factor
         source, target, spare = target, spare, target
     return source if source is not states else states.copy()
-
-
-def hadamard_transform_reference(states: Int32, block_size: int) -> Int32:
-    """Return the same by one dense integer product a block: the definition."""
-    matrix = hadamard_matrix(block_size).astype(np.int64)
-    blocks = states.reshape(-1, block_size, states.shape[1]).astype(np.int64)
-    return (matrix @ blocks).reshape(states.shape).astype(np.int32)
 
 
 def packed_size(count: int, bits: int) -> int:

@@ -102,15 +102,6 @@ class IntegerLayer:
         return self.network.input_kind if self.index == 0 else "dense"
 
     @property
-    def has_skip(self) -> bool:
-        """Whether the layer adds what it reads to what it gives."""
-        return self.network.has_skip(self.index)
-
-    @property
-    def weight_frac_bits(self) -> int:
-        return weight_frac_bits(self.network)
-
-    @property
     def state_shift(self) -> int:
         """s1 = F - (p_a - n_h) >= 0, the left shift of the recurrent product."""
         return self.accumulator_frac_bits - (self.activation_bits - self.hidden_shift)
@@ -118,7 +109,7 @@ class IntegerLayer:
     @property
     def input_shift(self) -> int:
         """s2 = F - (p + p_i - 2), the left shift of U x; negative: a rounded right shift by -s2."""
-        return self.accumulator_frac_bits - (self.weight_frac_bits + self.input_bits - 1)
+        return self.accumulator_frac_bits - (weight_frac_bits(self.network) + self.input_bits - 1)
 
     @property
     def round_multiplier(self) -> int:
@@ -165,7 +156,8 @@ class IntegerLayer:
             check_presence(self, name, scaled, "the layers below the last of normalize or skip")
             if scaled:
                 freeze_array(self, name, np.int16, (self.hidden_size,), signed_range(self.activation_bits))
-        check_presence(self, "skip_shift", self.has_skip, "layers that skip: as wide as what they read")
+        has_skip = self.network.has_skip(self.index)
+        check_presence(self, "skip_shift", has_skip, "layers that skip: as wide as what they read")
         check_presence(self, "output_bits", not self.is_last, "the layers below the last")
         for name in ("gain_shift", "offset_shift"):
             check_int(name, getattr(self, name), 0, 30 if scaled else 0)

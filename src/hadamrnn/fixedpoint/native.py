@@ -66,20 +66,13 @@ class NativeNetwork:
             np.argsort(-lengths, kind="stable") if lengths.size and lengths.min() < lengths.max() else None
         )
         parts, saturations = [], 0
-        for start in range(0, batch, rows_at_once):
+        for start in range(0, max(batch, 1), rows_at_once):  # an empty batch is one empty part
             rows: Any = (
                 slice(start, start + rows_at_once) if order is None else order[start : start + rows_at_once]
             )
             logits, clipped = self._run_rows(inputs[rows], table, lengths[rows], threads)
             parts.append(logits)
             saturations += clipped
-        if not parts:
-            shape = (
-                (0, time, self._model.output_size)
-                if self._model.every_output
-                else (0, self._model.output_size)
-            )
-            return np.zeros(shape, np.int32), 0
         found = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if order is None:
             return found, saturations

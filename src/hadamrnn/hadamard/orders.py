@@ -24,6 +24,7 @@ order^2, and what C stores.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, reduce
 from itertools import accumulate, product
@@ -176,23 +177,18 @@ def _multiply(
 
 
 def _irreducible(prime: int, degree: int) -> NDArray[np.int64]:
-    """Return a monic irreducible polynomial of `degree` over GF(prime), lowest coefficient first."""
-    for tail in product(range(prime), repeat=degree):
-        candidate = np.array([*tail, 1], np.int64)
-        if _is_irreducible(candidate, prime):
-            return candidate
-    raise AssertionError(f"GF({prime}) has irreducible polynomials of every degree")
+    """Return the first monic polynomial of `degree` that no monic one of at most half its degree divides."""
+    divisors = [divisor for lower in range(1, degree // 2 + 1) for divisor in _monic(prime, lower)]
+    return next(
+        polynomial
+        for polynomial in _monic(prime, degree)
+        if all(_multiply(np.array([1]), polynomial, divisor, prime).any() for divisor in divisors)
+    )
 
 
-def _is_irreducible(polynomial: NDArray[np.int64], prime: int) -> bool:
-    """Try every monic divisor of at most half the degree; the fields here are small."""
-    degree = len(polynomial) - 1
-    for divisor_degree in range(1, degree // 2 + 1):
-        for tail in product(range(prime), repeat=divisor_degree):
-            divisor = np.array([*tail, 1], np.int64)
-            if not _multiply(np.array([1]), polynomial, divisor, prime).any():
-                return False
-    return True
+def _monic(prime: int, degree: int) -> Iterator[NDArray[np.int64]]:
+    """Yield every monic polynomial of `degree` over GF(prime), lowest coefficient first."""
+    return (np.array([*tail, 1], np.int64) for tail in product(range(prime), repeat=degree))
 
 
 @cache

@@ -8,7 +8,7 @@ Start at `TABLES`.
 from __future__ import annotations
 
 from hadamrnn.paper import appendix_tables, beyond
-from hadamrnn.paper.rows import Row, Setup, Table, Task, hadam, setup
+from hadamrnn.paper.rows import Row, Table, Task, competitor, hadam, setup
 
 COPY_NOTE = (
     "The tables' headings print T = 1000; the text has delay L = 1000 and T = L + 2K = 1020, which is what "
@@ -51,38 +51,6 @@ _TASKS = (
 TASKS: dict[str, Task] = {task.name: task for task in _TASKS}
 
 
-def competitor(
-    task: str,
-    model: str,
-    source: str,
-    hidden_size: int,
-    bits: str,
-    published: str,
-    kilobytes: str,
-    note: str = "",
-    trained: Setup | None = None,
-) -> Row:
-    """Return a baseline's row; `bits` are those of W, of U and V, and of activations.
-
-    Args:
-        trained: what runs here, with activations in floats; None where the row is published only.
-    """
-    recurrent, weights, activations = bits.split()
-    return Row(
-        task,
-        model,
-        published,
-        hidden_size=hidden_size,
-        setup=trained,
-        recurrent_bits=recurrent,
-        weight_bits=weights,
-        activations=activations,
-        kilobytes=kilobytes,
-        source=source,
-        note=note,
-    )
-
-
 KIANI, FOUCAULT = "Kiani et al. 2022", "Foucault et al. 2024"
 JING, ARDAKANI = "Jing et al. 2017", "Ardakani et al. 2018"
 ALOM, HE = "Alom et al. 2018", "He et al. 2016"
@@ -98,15 +66,15 @@ def _orthogonal(
     """Return the row of an ORNN, or of a QORNN where it has `bits`, that is trained here too."""
     if bits is None:
         trained = setup(task, hidden_size, None, model="ornn")
-        return competitor(task, "ORNN", source, hidden_size, "FP FP FP", published, kilobytes, "", trained)
+        return competitor(task, "ORNN", source, published, kilobytes, hidden_size, "FP FP FP", setup=trained)
     trained = setup(task, hidden_size, bits, model="qornn")
-    widths = f"{bits} {bits} 12"
-    return competitor(task, "QORNN", source, hidden_size, widths, published, kilobytes, QORNN_NOTE, trained)
+    cells = {"setup": trained, "note": QORNN_NOTE}
+    return competitor(task, "QORNN", source, published, kilobytes, hidden_size, f"{bits} {bits} 12", **cells)
 
 
 def _quantized_lstm(bits: int, published: str, kilobytes: str) -> Row:
     trained = setup("imdb", 128, bits, model="quantized_lstm")
-    return competitor("imdb", "LSTM", ALOM, 128, f"0 {bits} FP", published, kilobytes, trained=trained)
+    return competitor("imdb", "LSTM", ALOM, published, kilobytes, 128, f"0 {bits} FP", setup=trained)
 
 
 RESULTS = Table(
@@ -115,10 +83,10 @@ RESULTS = Table(
     "tab:full_results",
     "Table 2, Section 4.2.1",
     (
-        competitor("copy", "LSTM", JING, 80, "FP FP FP", "BL", "112", LSTM_SIZE),
-        competitor("copy", "ORNN", KIANI, 256, "FP FP FP", "1.1e-12", "275"),
-        competitor("copy", "QORNN", FOUCAULT, 256, "8 8 12", "1.7e-5", "75.5", QORNN_SIZE),
-        competitor("copy", "QORNN", FOUCAULT, 256, "5 5 12", "2.5e-3", "50.6", QORNN_SIZE),
+        competitor("copy", "LSTM", JING, "BL", "112", 80, "FP FP FP", note=LSTM_SIZE),
+        competitor("copy", "ORNN", KIANI, "1.1e-12", "275", 256, "FP FP FP"),
+        competitor("copy", "QORNN", FOUCAULT, "1.7e-5", "75.5", 256, "8 8 12", note=QORNN_SIZE),
+        competitor("copy", "QORNN", FOUCAULT, "2.5e-3", "50.6", 256, "5 5 12", note=QORNN_SIZE),
         hadam(
             setup("copy", 128, 2),
             "BL",
@@ -131,15 +99,15 @@ RESULTS = Table(
         hadam(setup("copy", 128, 6), "3.2e-8", kilobytes="2.33"),
         _orthogonal("pmnist", KIANI, 512, None, "97.00", "1046.0"),
         _orthogonal("pmnist", KIANI, 170, None, "94.30", "120.2"),
-        competitor("pmnist", "LSTM", KIANI, 170, "FP FP FP", "92.00", "456.9", "Size leaves V out."),
+        competitor("pmnist", "LSTM", KIANI, "92.00", "456.9", 170, "FP FP FP", note="Size leaves V out."),
         _orthogonal("pmnist", FOUCAULT, 170, 8, "94.76", "35.0"),
         _orthogonal("pmnist", FOUCAULT, 170, 6, "93.94", "27.9"),
         hadam(setup("pmnist", 512, 2), "91.13", kilobytes="3.48"),
         hadam(setup("pmnist", 512, 4), "94.88", kilobytes="4.85"),
         hadam(setup("pmnist", 512, 4), "94.90", 12, kilobytes="3.58"),
         hadam(setup("pmnist", 512, 6), "95.85", kilobytes="6.23"),
-        competitor("smnist", "LSTM", ARDAKANI, 100, "0 1 12", "98.6", "5.11", NO_RULE),
-        competitor("smnist", "FastGRNN", "Kusupati et al. 2018", 170, "8 8 16", "98.2", "6.0"),
+        competitor("smnist", "LSTM", ARDAKANI, "98.6", "5.11", 100, "0 1 12", note=NO_RULE),
+        competitor("smnist", "FastGRNN", "Kusupati et al. 2018", "98.2", "6.0", 170, "8 8 16"),
         _orthogonal("smnist", "Lezcano-Casado et al. 2019", 512, None, "98.7", "1046"),
         _orthogonal("smnist", FOUCAULT, 170, 8, "96.2", "35.0"),
         _orthogonal("smnist", FOUCAULT, 170, 6, "94.74", "27.9"),
@@ -149,8 +117,8 @@ RESULTS = Table(
         hadam(setup("smnist", 512, 6), "96.9", kilobytes="6.23"),
         _quantized_lstm(1, "76.25", "40.50"),
         _quantized_lstm(2, "79.64", "80.5"),
-        competitor("imdb", "LSTM", HE, 512, "0 2 2", "88.12", "514"),
-        competitor("imdb", "LSTM", HE, 512, "0 4 4", "88.48", "1026"),
+        competitor("imdb", "LSTM", HE, "88.12", "514", 512, "0 2 2"),
+        competitor("imdb", "LSTM", HE, "88.48", "1026", 512, "0 4 4"),
         _orthogonal("imdb", "the paper", 128, None, "84.02", "320.5"),
         hadam(setup("imdb", 128, "ternary"), "81.18", kilobytes="16.55", note="Ternary counts as 2 bits."),
         hadam(setup("imdb", 128, 2), "85.34", kilobytes="16.55"),

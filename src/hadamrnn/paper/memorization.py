@@ -18,7 +18,7 @@ from torch import Tensor
 from hadamrnn.files import read_json, write_atomically
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.paper.results import ADVICE, dump
-from hadamrnn.records import from_json
+from hadamrnn.settings import from_json
 
 FORMAT = "hadamrnn memorization"
 FORMAT_VERSION = 1
@@ -52,8 +52,9 @@ def run_memorization(seed: int = 0, hidden_size: int = 128, seq_length: int = 20
     curves: dict[str, list[float]] = {}
     for recurrence in ("linear", "relu"):
         for axis, name in enumerate("ef"):
-            found = influence(last_states(recurrence, input_weight, perturbed(walk, axis)))
-            curves[f"{name}_{recurrence}"] = [float(f"{value:.{DIGITS}g}") for value in found.tolist()]
+            states = last_states(recurrence, input_weight, perturbed(walk, axis))
+            distances = torch.linalg.vector_norm(states[1:] - states[0], dim=1).tolist()
+            curves[f"{name}_{recurrence}"] = [float(f"{distance:.{DIGITS}g}") for distance in distances]
     return Memorization(seed, hidden_size, seq_length, **curves)
 
 
@@ -79,12 +80,6 @@ def last_states(recurrence: str, input_weight: Tensor, rows: Tensor) -> Tensor:
         cell.input_bias.zero_()
         states: Tensor = layer.end_state(rows)
     return states
-
-
-def influence(states: Tensor) -> Tensor:
-    """Return the distance of each row's state from the first row's, `(rows - 1,)`."""
-    distances: Tensor = torch.linalg.vector_norm(states[1:] - states[0], dim=1)
-    return distances
 
 
 def write_memorization(folder: Path, found: Memorization) -> Path:

@@ -150,7 +150,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=Contest.steps)
     parser.add_argument("--rates", type=float, nargs="+", default=RATES)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--out", type=Path, default=Path("results"), help="folder of the figures")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     budget = Contest(delay=args.delay, steps=args.steps)

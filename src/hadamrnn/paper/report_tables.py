@@ -117,7 +117,7 @@ def times_section(results: Sequence[Result]) -> Section:
     )
     lines = []
     for time in TRAINING_TIMES:
-        first = (time.title, str(TASKS[time.setup.task].epochs), f"{time.hours:g}")
+        first = (time.title, str(TASKS[time.setup.task].epochs), *time.published)
         lines += _beside(Row(time.setup.task, time.title, "", time.setup), first, results, _times, 5)
     text = (
         "Table 4, Appendix E.1. The paper's hours are of a GeForce RTX 3080, our minutes of the processor "
@@ -158,7 +158,8 @@ def scales_section(results: Sequence[Result]) -> Section:
     for scale in SCALES:
         setup = scale.setup
         defined = 2 / setup.network.block_size**0.5
-        first = (scale.title, scale.recurrent_scale, f"{defined:.3f}", scale.shift_factor)
+        printed, shift_factor = scale.published
+        first = (scale.title, printed, f"{defined:.3f}", shift_factor)
         row = Row(setup.task, scale.title, "", setup, activation_bits=12)
         lines += _beside(row, first, results, _scales, len(ours))
     text = (
@@ -236,11 +237,20 @@ def recipe_section(results: Sequence[Result]) -> Section:
 
 
 def _epochs(found: Comparison) -> tuple[Cell, Cell]:
-    """Return the best epochs and the epochs without a flip, of all, seed by seed."""
-    best, rest = [], []
+    """Return the best epoch of all, and how many saw no flip; of several seeds, the least and the most."""
+    best, quiet = [], []
     for result in found.results:
-        best.append(f"{result.best_step * result.epochs / result.steps:.3g} of {result.epochs:.3g}")
+        best.append(result.best_step * result.epochs / result.steps)
         flips = result.curve.get("flips", [])
-        quiet = sum(not count for count in flips) * result.epochs / max(1, len(flips))
-        rest.append(f"{quiet:.3g}")
-    return Cell(", ".join(best)), Cell(", ".join(rest))
+        quiet.append(sum(not count for count in flips) * result.epochs / max(1, len(flips)))
+    epochs = [result.epochs for result in found.results]
+    return Cell(f"{_span(best)} of {_span(epochs)}"), Cell(_span(quiet))
+
+
+def _span(values: Sequence[float]) -> str:
+    """Return the least and the greatest value, or the one that all have.
+
+    >>> _span([3.0, 1.5]), _span([2.0, 2.0])
+    ('1.5 to 3', '2')
+    """
+    return " to ".join(dict.fromkeys(f"{value:.3g}" for value in (min(values), max(values))))

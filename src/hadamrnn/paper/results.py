@@ -28,7 +28,7 @@ from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.lowering import can_lower
 from hadamrnn.quantization.network import IntegerNetwork
-from hadamrnn.records import from_json
+from hadamrnn.settings import from_json
 from hadamrnn.training.config import TrainingConfig, config_values
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.folder import RunFolder

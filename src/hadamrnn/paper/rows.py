@@ -241,9 +241,24 @@ class Row:
         return None if self.published in ("", "BL") else float(self.published)
 
 
-def published_row(task: str, model: str, source: str, published: str, kilobytes: str) -> Row:
-    """Return the row of a network that is not run here."""
-    return Row(task, model, published, kilobytes=kilobytes, source=source)
+def competitor(
+    task: str,
+    model: str,
+    source: str,
+    published: str,
+    kilobytes: str,
+    hidden_size: int | None = None,
+    bits: str = "",
+    **cells: Any,
+) -> Row:
+    """Return the row of another network.
+
+    Args:
+        bits: of W, of U and V, and of activations, as far as the table has them.
+        cells: further fields of `Row`: the `setup` that runs here, with activations in floats.
+    """
+    cells.update(zip(("recurrent_bits", "weight_bits", "activations"), bits.split(), strict=False))
+    return Row(task, model, published, source=source, kilobytes=kilobytes, hidden_size=hidden_size, **cells)
 
 
 def hadam(setup: Setup, published: str = "", activation_bits: int | None = None, **cells: Any) -> Row:

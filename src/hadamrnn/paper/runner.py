@@ -24,7 +24,7 @@ import torch
 from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError, check_name
 from hadamrnn.locks import Claim, claim
-from hadamrnn.paper.appendix_tables import SCALES, TRAINING_TIMES, ScaleRow, TimeRow
+from hadamrnn.paper.appendix_tables import SCALES, TRAINING_TIMES, DerivedRow
 from hadamrnn.paper.main_tables import TABLES
 from hadamrnn.paper.results import Result, measure_run, result_name, write_result
 from hadamrnn.paper.rows import Setup
@@ -38,7 +38,7 @@ from hadamrnn.training.schedule import Schedule
 from hadamrnn.training.trainer import Diverged, Trainer
 
 # These use runs of other tables.
-DERIVED: dict[str, tuple[TimeRow, ...] | tuple[ScaleRow, ...]] = {"times": TRAINING_TIMES, "scales": SCALES}
+DERIVED: dict[str, tuple[DerivedRow, ...]] = {"times": TRAINING_TIMES, "scales": SCALES}
 NAMES = (*TABLES, *DERIVED, "memorization", "all")
 PILOT_SECONDS = 4.0
 PILOT_STEPS = 50
@@ -281,21 +281,3 @@ def select(table: str, patterns: Sequence[str] = ()) -> list[tuple[Setup, tuple[
         for key, chosen in found.items()
         if not patterns or any(fnmatchcase(key, pattern) for pattern in patterns)
     ]
-
-
-def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
-    """Return NAME=VALUE texts as fields of `TrainingConfig`.
-
-    >>> parse_settings(["epochs=3", "decay=none"])
-    {'epochs': 3, 'decay': 'none'}
-    """
-    from hadamrnn.training.config import check_names, parse_value
-
-    settings: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise InputError(f"--set must be NAME=VALUE, such as epochs=10, got {text!r}.")
-        check_names({name: value})
-        settings[name] = parse_value(name, value)
-    return settings

@@ -67,8 +67,11 @@ def calibrate(
     for x, lengths in batches:
         seq_length = max(seq_length, x.shape[1])
         rows = max(1, STATE_BYTES // (4 * max(1, x.shape[1]) * sum(recurrent.network.widths)))
-        for part, ends in _slices(_as_model_input(model, x), lengths, rows):
-            ranges.add(model, recurrent, model.layer_input(part), ends)
+        inputs = x if model.takes_ids else x.to(model.readout.weight.dtype)
+        for start in range(0, len(x), rows):
+            part = slice(start, start + rows)
+            ends = None if lengths is None else lengths[part]
+            ranges.add(model, recurrent, model.layer_input(inputs[part]), ends)
         if not model.takes_ids:
             largest_inputs += _largest(x)
     model.train(was_training)
@@ -133,16 +136,6 @@ def _max_input(model: SequenceModel, largest: list[float], percentile: float) ->
     if model.embedding is not None:
         return float(model.embedding.weight.abs().max())
     return 1.0 if model.one_hot else _percentile(largest, percentile)
-
-
-def _as_model_input(model: SequenceModel, x: Tensor) -> Tensor:
-    return x if model.takes_ids else x.to(model.readout.weight.dtype)
-
-
-def _slices(x: Tensor, lengths: Tensor | None, rows: int) -> Iterable[tuple[Tensor, Tensor | None]]:
-    for start in range(0, len(x), rows):
-        part = slice(start, start + rows)
-        yield x[part], None if lengths is None else lengths[part]
 
 
 def _largest(values: Tensor) -> list[float]:

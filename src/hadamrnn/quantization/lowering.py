@@ -14,7 +14,7 @@ Start reading at `lower`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -152,8 +152,8 @@ def lower_readout(
         max_feature: the largest |2^-e f| of the calibration.
     """
     assert network.activation_bits is not None and network.weight_bits is not None
-    codes, step = quantization_codes(model.readout.weight.detach(), network.weight_bits)
-    weight, weight_step = integers(codes), float(step)
+    codes, code_step = quantization_codes(model.readout.weight.detach(), network.weight_bits)
+    weight, weight_step = integers(codes), float(code_step)
     assert model.readout.bias is not None
     bias = floats_of(model.readout.bias)
     fields: dict[str, Any] = {"output_weight_int": weight}
@@ -166,30 +166,22 @@ def lower_readout(
         return fields | _output_bias(bias, state_step * weight_step, network.activation_bits)
     exponents, means = _statistics(model)
     for feature_bits in range(MOST_FEATURE_BITS, 1, -1):
-        largest = HEADROOM * (max_feature or 1.0)
-        scales = _feature_scales(network, exponents, state_step, largest * 2.0 ** (1 - feature_bits))
-        folded = bias - (weight * weight_step) @ (scales.factors * scales.step * means)
-        output = _output_bias(folded, scales.step * weight_step, network.activation_bits)
+        step = HEADROOM * (max_feature or 1.0) * 2.0 ** (1 - feature_bits)  # one code of a feature times 2^-e
+        factors, scales = _feature_scales(network, exponents, state_step, step)
+        folded = bias - (weight * weight_step) @ (factors * step * means)
+        output = _output_bias(folded, step * weight_step, network.activation_bits)
         if _largest_logit(weight, feature_bits, output) < LIMIT:
-            return fields | output | scales.fields() | {"feature_bits": feature_bits}
+            return fields | output | scales | {"feature_bits": feature_bits}
     raise InputError("A logit must stay below 2^31: V and its bias are too large. Lower weight_bits.")
 
 
-@dataclass(frozen=True)
-class _FeatureScales:
-    step: float  # one code of a feature times 2^-e
-    factors: Floats  # codes per unit of f, as the integers have them, (features,)
-    multipliers: tuple[int, ...]
-    shifts: Integers
+def _feature_scales(
+    network: Network, exponents: Floats, state_step: float, step: float
+) -> tuple[Floats, dict[str, Any]]:
+    """Return the codes per unit of each feature f, and the fields that make them so.
 
-    def fields(self) -> dict[str, Any]:
-        return {"feature_multiplier": self.multipliers, "feature_shift": self.shifts}
-
-
-def _feature_scales(network: Network, exponents: Floats, state_step: float, step: float) -> _FeatureScales:
-    """Return multipliers M of each kind and shifts s with M 2^(15 - s) ~ unit 2^-e / step.
-
-    A multiplier has 16 bits, fewer where the shifts of its kind would lie too far from the others'.
+    Multipliers M of each kind and shifts s have M 2^(15 - s) ~ unit 2^-e / step. A multiplier has 16
+    bits, fewer where the shifts of its kind would lie too far from the others'.
     """
     counts = [
         network.hidden_size * features_per_unit((kind,), network.thresholds) for kind in network.readouts
@@ -209,7 +201,7 @@ def _feature_scales(network: Network, exponents: Floats, state_step: float, step
     multipliers = np.minimum(multipliers, (1 << MULTIPLIER_BITS) - 1).astype(np.int64)
     shifts -= np.repeat(excess, counts)
     factors = np.repeat(multipliers / units, counts) * np.ldexp(1.0, RATE_BITS - shifts)
-    return _FeatureScales(step, factors, tuple(multipliers.tolist()), shifts)
+    return factors, {"feature_multiplier": tuple(multipliers.tolist()), "feature_shift": shifts}
 
 
 def _statistics(model: SequenceModel) -> tuple[Floats, Floats]:

@@ -47,27 +47,21 @@ def finish(study: Study, search: Search, out: Path, options: RunOptions) -> Figu
         "trials": [_summary(trial) for trial in finished(study)],
         "best": _known(out, best) or _figures(best, search, out, options),
     }
-    points = front_points(study, search)
+    points = front(map(_point, finished(study)), lower_is_better=not search.maximize)
     figures["front"] = [
         {"bytes": round(point.size), "validation": point.value, "network": point.label} for point in points
     ]
-    picture = front_picture(study, search)
+    picture = front_picture(study, search, points)
     write_atomically(out / "front.svg", picture.svg.encode())
     write_atomically(out / "search.html", to_html(page(figures, picture)).encode())
     write_atomically(out / "search.json", (json.dumps(figures, indent=1) + "\n").encode())
     return figures
 
 
-def front_points(study: Study, search: Search) -> list[Point]:
-    """Return the trials that no other trial beats in both bytes and validation metric, by size."""
-    return front(map(_point, finished(study)), lower_is_better=not search.maximize)
-
-
-def front_picture(study: Study, search: Search) -> Picture:
-    """Every finished trial in the (bytes, metric) plane, and the front."""
+def front_picture(study: Study, search: Search, best: list[Point]) -> Picture:
+    """Every finished trial in the (bytes, metric) plane, and the front: `best`, by size."""
     accuracy = search.splits.metric == "accuracy"
     unit = 100 if accuracy else 1
-    best = front_points(study, search)
     with styled():
         canvas = Canvas(figsize=(4.4, 3.5))
         axes = canvas.subplots()

@@ -22,8 +22,7 @@ from typing import Any
 
 from hadamrnn.bits import WeightBits, stored_bits
 from hadamrnn.errors import InputError
-from hadamrnn.export.report import try_measure
-from hadamrnn.export.targets import target_named
+from hadamrnn.export.targets import target_named, try_measure
 from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.model import IntegerModel

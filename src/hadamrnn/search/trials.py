@@ -17,7 +17,7 @@ from hadamrnn.search.space import Budget, Space, count, draw_rates, estimate, pa
 from hadamrnn.search.study import Study, Trial, TrialState, choose_sampler, counted, sign_trial
 from hadamrnn.training.config import TrainingConfig, config_values
 from hadamrnn.training.evaluate import evaluate
-from hadamrnn.training.loop import Outcome, fit
+from hadamrnn.training.loop import fit
 from hadamrnn.training.models import build, task_network
 from hadamrnn.training.progress import MetricsRow, Watcher, show_metric
 
@@ -34,12 +34,8 @@ class Search:
     budget: Budget
 
     @property
-    def network(self) -> Network:
-        return task_network(self.preset, self.splits)
-
-    @property
     def space(self) -> Space:
-        return Space(self.network, self.budget)
+        return Space(task_network(self.preset, self.splits), self.budget)
 
     @property
     def maximize(self) -> bool:
@@ -48,14 +44,9 @@ class Search:
     @property
     def terms(self) -> dict[str, Any]:
         """What the trials of a study share, as JSON values."""
-        length = {"epochs": self.preset.epochs, "steps": self.preset.steps}
-        recipe = {"preset": self.preset.preset, "seed": self.preset.seed, **length}
-        return {
-            "task": self.preset.task,
-            "task_options": dict(self.preset.task_options),
-            **recipe,
-            **asdict(self.budget),
-        }
+        values = config_values(self.preset)
+        shared = ("task", "task_options", "preset", "seed", "epochs", "steps")
+        return {**{name: values[name] for name in shared}, **asdict(self.budget)}
 
     def config(self, candidate: Network, rates: dict[str, Any]) -> TrainingConfig:
         return replace(self.preset, network=replace(candidate, activation_bits=None), **rates)
@@ -84,7 +75,8 @@ def run_trials(
 ) -> None:
     """Run trials until all workers together have made `trials`, or until `stop` returns True."""
     space = search.space
-    rates = {"learning_rate": search.preset.learning_rate, "signs": _signs(search.preset)}
+    signs = "held" if search.preset.sign_freeze_epoch == 0 else "learnt"
+    rates = {"learning_rate": search.preset.learning_rate, "signs": signs}
     guess = {**space.indices(space.guess(search.preset)), **rates}
     while not stop() and counted(study) < trials:
         trial = study.ask()
@@ -124,7 +116,8 @@ def _make(study: Study, trial: Trial, search: Search, space: Space, stop: Stop) 
             stop=lambda: reporter.pruned or stop(),
         )
         if outcome.finished:
-            value = integer_metric(outcome, search.splits, candidate)
+            integer, _ = quantize(outcome.model, search.splits, integer_config(candidate))
+            value = evaluate(IntegerNetwork(integer), search.splits.validation, search.splits.metric)
     except InputError as error:  # it diverged, or no shift fits its states: a bad trial only
         study.tell(trial, state=TrialState.PRUNED)
         return f"{line}  {error}"
@@ -138,12 +131,6 @@ def _make(study: Study, trial: Trial, search: Search, space: Space, stop: Stop) 
     return f"{line}  validation {show_metric(search.splits.metric, value)}{best}  {seconds:.1f} s"
 
 
-def integer_metric(outcome: Outcome, splits: Splits, network: Network) -> float:
-    """Return the validation metric of a trained network in integers."""
-    integer, _ = quantize(outcome.model, splits, integer_config(network))
-    return evaluate(IntegerNetwork(integer), splits.validation, splits.metric)
-
-
 def integer_config(network: Network) -> QuantizeConfig:
     """Return how to quantize a candidate."""
     assert network.activation_bits is not None
@@ -154,7 +141,3 @@ def _instructions(candidate: Network, search: Search) -> tuple[int, bool]:
     """Return the instructions of a step, and whether they were counted, which only a budget needs."""
     counted = count(candidate) if search.budget.max_instructions is not None else ""
     return (counted, True) if isinstance(counted, int) else (estimate(candidate), False)
-
-
-def _signs(preset: TrainingConfig) -> str:
-    return "held" if preset.sign_freeze_epoch == 0 else "learnt"

@@ -10,18 +10,19 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from hadamrnn.errors import InputError
 from hadamrnn.files import parse_json, read_sealed, seal, write_atomically
 from hadamrnn.nn.storage import check_tensors, parse_tensors
-from hadamrnn.records import from_json
+from hadamrnn.settings import Range, from_json
 
 FORMAT = "hadamrnn checkpoint"
 VERSIONS = ("1", "2")  # 1 had no checksum
+NaturalNumber = Annotated[int, Range(0, 2**63 - 1)]
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
@@ -33,21 +34,16 @@ class Counters:
     `level` to count as progress; `idle` counts the rows in which it did not.
     """
 
-    step: int = 0
+    step: NaturalNumber = 0
     loss_sum: float = 0.0
-    flips: int = 0
+    flips: NaturalNumber = 0
     seconds: float = 0.0
     best_metric: float | None = None
-    best_step: int = 0
-    metrics_bytes: int = 0
+    best_step: NaturalNumber = 0
+    metrics_bytes: NaturalNumber = 0
     level: float | None = None
     idle: int = 0
     metrics_sha256: str | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("step", "flips", "best_step", "metrics_bytes"):
-            if getattr(self, name) < 0:
-                raise InputError(f"{name} must be 0 or more, got {getattr(self, name)}.")
 
 
 def write_checkpoint(path: Path, groups: Mapping[str, Mapping[str, Tensor]], counters: Counters) -> None:

@@ -28,7 +28,6 @@ from hadamrnn.settings import (
     field_types,
     hold_fields,
     option,
-    read_text,
 )
 from hadamrnn.training.presets import DEFAULT_PRESET, bits_values, model_values, preset_values
 
@@ -252,8 +251,3 @@ def check_names(values: Mapping[str, object]) -> None:
         if name != "network" and name not in SETTINGS:
             nearest = get_close_matches(str(name), SETTINGS, n=1, cutoff=0.0)[0]
             raise InputError(f"There is no setting {name!r}. The nearest valid name is {nearest!r}.")
-
-
-def parse_value(name: str, text: str) -> object:
-    """Return what `text`, from the command line, means for the setting `name`; `none` is None."""
-    return read_text(name, text, SETTING_TYPES[name])

@@ -20,14 +20,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
 from hadamrnn.data.splits import Metric, Splits
 from hadamrnn.errors import InputError
 from hadamrnn.files import parse_json, read_json, read_regular, write_atomically
-from hadamrnn.records import from_json
+from hadamrnn.settings import Range, from_json
 from hadamrnn.training.config import TrainingConfig, config_yaml, read_config
 from hadamrnn.training.progress import MetricsRow
 from hadamrnn.version import installed_version, package_version
@@ -44,16 +44,12 @@ class TaskFacts:
     task: str
     metric: Metric
     class_names: tuple[str, ...]
-    seq_length: int
-    levels: int | None
+    seq_length: Annotated[int, Range(1, 2**31 - 1)]
+    levels: Annotated[int, Range(1, 2**31 - 1)] | None
     offset: tuple[float, ...] | None
     scale: tuple[float, ...] | None
 
     def __post_init__(self) -> None:
-        for name in ("seq_length", "levels"):
-            size = getattr(self, name)
-            if size is not None and not 1 <= size < 1 << 31:
-                raise InputError(f"{name} must be a positive 32-bit number, got {size!r:.40}.")
         sizes = {len(each) for each in (self.offset, self.scale) if each is not None}
         finite = all(math.isfinite(value) for value in (*(self.offset or ()), *(self.scale or ())))
         if len(sizes) > 1 or not finite or 0 in (self.scale or ()):
@@ -127,14 +123,6 @@ class RunFolder:
         values = read_json(path / "run.json", FORMAT, FORMAT_VERSION, advice)
         record = from_json(Record, values, path / "run.json")
         return RunFolder(path, read_config(path / "config.yaml"), record)
-
-    def trained_model_path(self) -> Path:
-        """Return the path of the model; raise if the run has not saved one yet."""
-        if not self.model_path.is_file():
-            raise InputError(
-                f"{self.path} holds no model yet. Continue with: hadamrnn train --resume {self.path}."
-            )
-        return self.model_path
 
     def version_changes(self) -> list[str]:
         """Return the versions that changed since the run began, which may change its bits."""

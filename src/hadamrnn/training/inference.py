@@ -100,13 +100,9 @@ def predict(model: Predictor, split: Split, facts: TaskFacts) -> tuple[Tensor, T
 
 def named(prediction: Tensor, facts: TaskFacts) -> list[Any]:
     """Return predictions as people read them: class names, or numbers for regression."""
-
-    def name(value: Any) -> Any:
-        if isinstance(value, list):
-            return [name(part) for part in value]
-        return facts.class_names[value] if facts.class_names else value
-
-    return [name(value) for value in prediction.tolist()]
+    if not facts.class_names:
+        return list(prediction.tolist())
+    return list(np.array(facts.class_names, dtype=object)[prediction.numpy()].tolist())
 
 
 def _check_ids(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> Tensor:

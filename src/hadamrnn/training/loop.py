@@ -56,9 +56,17 @@ def fit(
         checkpoint_seconds: between checkpoints; does not change the result.
         stop: asked after every step; True ends the run with a checkpoint (several processes: soon after).
     """
-    session = Session(Trainer(model, splits, config, processes, objective), folder, watcher or Watcher())
-    session.run(checkpoint_seconds, stop)
-    return session.outcome()
+    trainer = Trainer(model, splits, config, processes, objective)
+    Session(trainer, folder, watcher or Watcher()).run(checkpoint_seconds, stop)
+    counters = trainer.counters
+    return Outcome(
+        model=trainer.best_model(),
+        finished=trainer.finished,
+        step=counters.step,
+        best_metric=counters.best_metric,
+        best_step=counters.best_step,
+        seconds=counters.seconds,
+    )
 
 
 class Session:
@@ -101,17 +109,6 @@ class Session:
             if self._events is not None:
                 with suppress(OSError):  # every row was flushed, so nothing is lost
                     self._events.close()
-
-    def outcome(self) -> Outcome:
-        trainer, counters = self.trainer, self.trainer.counters
-        return Outcome(
-            model=trainer.best_model(),
-            finished=trainer.finished,
-            step=counters.step,
-            best_metric=counters.best_metric,
-            best_step=counters.best_step,
-            seconds=counters.seconds,
-        )
 
     def _resume(self) -> None:
         """Continue from the folder's checkpoint, if there is one."""

@@ -43,11 +43,19 @@ def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
     """Return the network that a run starts from; its weights depend only on the configuration's seed."""
     network = task_network(config, splits)
     needed = weight_bytes(network) + batch_bytes(network, config, splits)
-    check_memory(needed, "Training", "Choose a smaller hidden_size, num_layers or batch_size.")
+    present = memory_bytes()
+    if needed > present:
+        raise InputError(
+            f"Training must fit into {present / 2**30:.1f} GB of memory, but it needs about "
+            f"{needed / 2**30:,.1f} GB. Choose a smaller hidden_size, num_layers or batch_size."
+        )
     with Draws(config.seed):
         model = build_model(network)
         if config.negative_signs is not None:
-            _draw_signs(model, config.negative_signs)
+            if not isinstance(model.recurrent, HadamRNN):
+                raise InputError(f"A {network.model} has no signs: leave negative_signs out.")
+            for index in range(len(model.recurrent.cells)):
+                model.recurrent.cell(index).draw_signs(config.negative_signs)
     if model.embedding is not None:
         with torch.no_grad():
             model.embedding.weight.mul_(config.embedding_scale)
@@ -82,14 +90,6 @@ def batch_bytes(network: Network, config: TrainingConfig, splits: Splits) -> int
     return 8 * steps * numbers
 
 
-def _draw_signs(model: SequenceModel, negative: float) -> None:
-    if not isinstance(model.recurrent, HadamRNN):
-        kind = model.network.model if model.network else type(model.recurrent).__name__
-        raise InputError(f"A {kind} has no signs: leave negative_signs out.")
-    for index in range(len(model.recurrent.cells)):
-        model.recurrent.cell(index).draw_signs(negative)
-
-
 def memory_bytes() -> int:
     """Return the memory of this machine, or of the container that holds the process to less."""
     try:
@@ -100,13 +100,3 @@ def memory_bytes() -> int:
         return min(machine, int(CONTAINER_LIMIT.read_text()))
     except (OSError, ValueError):  # no container, or one without a limit
         return machine
-
-
-def check_memory(needed: int, what: str, way_out: str) -> None:
-    """Refuse `what` if it needs more bytes than there are."""
-    present = memory_bytes()
-    if needed > present:
-        raise InputError(
-            f"{what} must fit into {present / 2**30:.1f} GB of memory, but it needs about "
-            f"{needed / 2**30:,.1f} GB. {way_out}"
-        )

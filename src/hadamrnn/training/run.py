@@ -72,7 +72,9 @@ def resume(path: str | Path, options: RunOptions | None = None) -> Outcome:
 def load_run(path: str | Path) -> tuple[RunFolder, SequenceModel]:
     """Return a run and its best model."""
     folder = RunFolder.open(path)
-    model = load_model(folder.trained_model_path()).eval()
+    if not folder.model_path.is_file():
+        raise InputError(f"{path} holds no model yet. Continue with: hadamrnn train --resume {path}.")
+    model = load_model(folder.model_path).eval()
     dtype = str(model.readout.weight.dtype).removeprefix("torch.")
     if dtype != folder.config.dtype:
         raise InputError(

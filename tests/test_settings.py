@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from hadamrnn.errors import InputError
-from hadamrnn.records import from_json
+from hadamrnn.settings import from_json
 
 
 @dataclass
