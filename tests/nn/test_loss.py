@@ -66,3 +66,17 @@ def test_a_leading_shape_is_flattened() -> None:
     logits, targets = torch.randn(4, 5, 3), torch.randint(3, (4, 5))
     flat = torch_cross_entropy(logits.flatten(0, 1), targets.flatten())
     torch.testing.assert_close(cross_entropy(logits, targets), flat)
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's compiler warns about itself
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+def test_a_multiple_of_the_loss_has_that_multiple_of_its_gradient_compiled_too(factor: float) -> None:
+    logits, targets = torch.randn(50, 5, requires_grad=True), torch.randint(5, (50,))
+    (expected,) = torch.autograd.grad(cross_entropy_reference(logits, targets), logits)
+
+    def scaled_loss(rows: torch.Tensor) -> torch.Tensor:
+        return factor * cross_entropy(rows, targets)
+
+    for function in (scaled_loss, torch.compile(scaled_loss, fullgraph=True, backend="aot_eager")):
+        (gradient,) = torch.autograd.grad(function(logits), logits)
+        torch.testing.assert_close(gradient, factor * expected)

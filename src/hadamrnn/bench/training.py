@@ -31,6 +31,7 @@ from hadamrnn.data.splits import Metric, Split, Splits
 from hadamrnn.errors import check_name
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
+from hadamrnn.training.adam import Adam
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.loop import fit
 from hadamrnn.training.progress import Watcher
@@ -225,10 +226,12 @@ def make_step(shape: Workload, side: str, x: Tensor, target: Tensor) -> Step:
     """Return a training step: forward, backward, Adam."""
     torch.manual_seed(0)
     model = build_model(shape.network)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)  # as `hadamrnn train` does
-    loss: Callable[[SequenceModel, Tensor, Tensor], Tensor] = (
-        plain_loss if side == "plain" else SequenceModel.loss
-    )
+    loss: Callable[[SequenceModel, Tensor, Tensor], Tensor]
+    optimizer: torch.optim.Optimizer
+    if side == "plain":
+        loss, optimizer = plain_loss, torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    else:
+        loss, optimizer = SequenceModel.loss, Adam(model.parameters(), lr=1e-3)
 
     def step() -> None:
         optimizer.zero_grad()

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from hadamrnn.errors import InputError
-from hadamrnn.kernels.backend import NATIVE_DTYPES, check_array
+from hadamrnn.kernels.backend import NATIVE_DTYPES, check_array, values_are_hidden
 from hadamrnn.kernels.library import LossArgs, native_kernel
 from hadamrnn.kernels.threads import run_slices
 
@@ -75,7 +75,9 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 def _differentiate(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
     logits, targets, gradient = ctx.saved_tensors
     if not torch.is_grad_enabled():
-        return scale(gradient, grad_loss), None, None, None
+        # A loss that is minimised itself has a gradient of 1. Those of a tracer have no value.
+        is_one = type(grad_loss) is Tensor and not values_are_hidden() and grad_loss.item() == 1
+        return gradient if is_one else scale(gradient, grad_loss), None, None, None
     # create_graph=True: a gradient that can be differentiated again.
     rows = logits.view_as(logits)
     loss = cross_entropy_reference(rows, targets, ctx.ignore_index)

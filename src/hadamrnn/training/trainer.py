@@ -17,6 +17,7 @@ from hadamrnn.nn.linear import QuantizedLinear
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import fresh_statistics
 from hadamrnn.nn.storage import check_finite
+from hadamrnn.training.adam import Adam
 from hadamrnn.training.checkpoint import Counters, adam_tensors, restore_adam
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.disturbance import check_disturbance, disturb
@@ -80,7 +81,7 @@ class Trainer:
         others = [parameter for parameter in model.parameters() if id(parameter) not in learnt]
         # Decay pulls at weights alone: signs have no size.
         decays = (config.weight_decay, 0.0)
-        self.optimizer = torch.optim.AdamW(
+        self.optimizer = Adam(
             [
                 {"params": group, "weight_decay": decay}
                 for group, decay in zip((others, self._signs), decays, strict=True)
@@ -88,7 +89,6 @@ class Trainer:
             ],
             lr=config.learning_rate,
             betas=(0.9, config.adam_beta2),
-            fused=True,
         )
         self._average = (
             None

@@ -1,0 +1,68 @@
+"""Adam for small networks: torch's AdamW, computed in the calling thread alone.
+
+torch shares every parameter out between its threads, however small it is. Waking them costs more than the
+step, and then they spin on the cores that the kernels' own threads need. numpy does neither.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim.optimizer import ParamsT
+
+# With a parameter of more numbers than this, torch's threads are worth it.
+LARGEST = 1 << 16
+
+
+class Adam(torch.optim.AdamW):
+    """torch.optim.AdamW with its settings, its state and its results, but for rounding."""
+
+    def __init__(self, parameters: ParamsT, **settings: Any) -> None:
+        super().__init__(parameters, fused=True, **settings)
+        self._is_small = all(
+            parameter.device.type == "cpu" and parameter.numel() <= LARGEST
+            for group in self.param_groups
+            for parameter in group["params"]
+        )
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        if not self._is_small:
+            return super().step(closure)
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        with np.errstate(all="ignore"):  # a run that diverges is seen by its loss
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        _step(parameter, self.state[parameter], group)
+        return loss
+
+
+def _step(parameter: nn.Parameter, state: dict[str, Tensor], group: dict[str, Any]) -> None:
+    """Move a parameter w against its gradient g, at rate r with decay d.
+
+    m = b_1 m + (1 - b_1) g,  v = b_2 v + (1 - b_2) g^2
+    w = (1 - r d) w - r m / (1 - b_1^t) / (sqrt(v / (1 - b_2^t)) + epsilon)
+    """
+    if not state:
+        moments = {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
+        state.update(step=torch.zeros(()), **moments)
+    state["step"] += 1
+    time, rate, (beta1, beta2) = state["step"].item(), group["lr"], group["betas"]
+    assert parameter.grad is not None
+    w, g = parameter.numpy(), parameter.grad.numpy()
+    m, v = state["exp_avg"].numpy(), state["exp_avg_sq"].numpy()
+    m += (1 - beta1) * (g - m)
+    v *= beta2
+    v += (1 - beta2) * (g * g)
+    spread = np.sqrt(v)
+    spread /= (1 - beta2**time) ** 0.5
+    spread += group["eps"]
+    w *= 1 - rate * group["weight_decay"]
+    w -= rate / (1 - beta1**time) * (m / spread)
