@@ -100,15 +100,15 @@ def test_printed_additions_are_those_of_cost(row: Row) -> None:
 def test_the_complexity_table_is_what_cost_counts() -> None:
     d_in, d_h, d_out, q = 3, 64, 5, 4
     sizes = {"d_in": d_in, "d_h": d_h, "d_out": d_out, "q": q}
-    costs = {
-        "ornn": baseline_step_cost(Network(d_in, d_h, d_out, weight_bits=None, model="ornn")),
-        "qornn": baseline_step_cost(Network(d_in, d_h, d_out, weight_bits=8, model="qornn")),
-        "hadamrnn": paper_step_cost(Network(d_in, d_h, d_out)),
-        "block_hadamrnn": paper_step_cost(Network(d_in, d_h, d_out, num_blocks=q)),
-    }
-    for row in COMPLEXITY:
-        for model, cost in costs.items():
-            assert eval(getattr(row, model), {}, sizes) == getattr(getattr(cost, row.layer), row.operation)
+    costs = (
+        baseline_step_cost(Network(d_in, d_h, d_out, weight_bits=None, model="ornn")),
+        baseline_step_cost(Network(d_in, d_h, d_out, weight_bits=8, model="qornn")),
+        paper_step_cost(Network(d_in, d_h, d_out)),
+        paper_step_cost(Network(d_in, d_h, d_out, num_blocks=q)),
+    )
+    for layer, operation, *formulas in COMPLEXITY:
+        for formula, cost in zip(formulas, costs, strict=True):
+            assert eval(formula, {}, sizes) == getattr(getattr(cost, layer), operation)
 
 
 def test_the_same_network_is_one_setup_in_every_table() -> None:

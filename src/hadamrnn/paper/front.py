@@ -69,10 +69,7 @@ class Standing:
     @property
     def ours(self) -> str:
         """The test figure of `best` with its spread."""
-        if self.best is None:
-            return ""
-        point, found = self.best
-        return show(self.task.metric, point.value) + spread(self.task.metric, found.values)
+        return "" if self.best is None else _figure(self.task, *self.best)
 
 
 def standings(results: Sequence[Result]) -> tuple[Standing, ...]:
@@ -171,6 +168,9 @@ def _runs(found: Comparison) -> str:
 def _matching(standing: Standing) -> tuple[Cell, Cell]:
     if standing.least is None:
         return Cell("none yet"), Cell()
-    point, found = standing.least
-    metric = standing.task.metric
-    return Cell(f"{point.size:.2f}"), Cell(show(metric, point.value) + spread(metric, found.values))
+    return Cell(f"{standing.least[0].size:.2f}"), Cell(_figure(standing.task, *standing.least))
+
+
+def _figure(task: Task, point: Point, found: Comparison) -> str:
+    """Return a test figure with its spread."""
+    return show(task.metric, point.value) + spread(task.metric, found.values)

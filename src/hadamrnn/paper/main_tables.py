@@ -8,7 +8,7 @@ Start at `TABLES`.
 from __future__ import annotations
 
 from hadamrnn.paper import appendix_tables, beyond
-from hadamrnn.paper.rows import Row, Table, Task, competitor, hadam, setup
+from hadamrnn.paper.rows import Table, Task, competitor, hadam, setup, trained
 
 COPY_NOTE = (
     "The tables' headings print T = 1000; the text has delay L = 1000 and T = L + 2K = 1020, which is what "
@@ -60,23 +60,6 @@ LSTM_SIZE = "Its size without biases is 112.5 kB."
 NO_RULE = "No rule was found for this size."
 
 
-def _orthogonal(
-    task: str, source: str, hidden_size: int, bits: int | None, published: str, kilobytes: str
-) -> Row:
-    """Return the row of an ORNN, or of a QORNN where it has `bits`, that is trained here too."""
-    if bits is None:
-        trained = setup(task, hidden_size, None, model="ornn")
-        return competitor(task, "ORNN", source, published, kilobytes, hidden_size, "FP FP FP", setup=trained)
-    trained = setup(task, hidden_size, bits, model="qornn")
-    cells = {"setup": trained, "note": QORNN_NOTE}
-    return competitor(task, "QORNN", source, published, kilobytes, hidden_size, f"{bits} {bits} 12", **cells)
-
-
-def _quantized_lstm(bits: int, published: str, kilobytes: str) -> Row:
-    trained = setup("imdb", 128, bits, model="quantized_lstm")
-    return competitor("imdb", "LSTM", ALOM, published, kilobytes, 128, f"0 {bits} FP", setup=trained)
-
-
 RESULTS = Table(
     "results",
     "HadamRNN and the state of the art",
@@ -97,29 +80,29 @@ RESULTS = Table(
         hadam(setup("copy", 128, 4), "1.6e-7", kilobytes="1.74"),
         hadam(setup("copy", 128, 4), "2.3e-7", 12, kilobytes="1.40"),
         hadam(setup("copy", 128, 6), "3.2e-8", kilobytes="2.33"),
-        _orthogonal("pmnist", KIANI, 512, None, "97.00", "1046.0"),
-        _orthogonal("pmnist", KIANI, 170, None, "94.30", "120.2"),
+        trained(competitor("pmnist", "ORNN", KIANI, "97.00", "1046.0", 512, "FP FP FP")),
+        trained(competitor("pmnist", "ORNN", KIANI, "94.30", "120.2", 170, "FP FP FP")),
         competitor("pmnist", "LSTM", KIANI, "92.00", "456.9", 170, "FP FP FP", note="Size leaves V out."),
-        _orthogonal("pmnist", FOUCAULT, 170, 8, "94.76", "35.0"),
-        _orthogonal("pmnist", FOUCAULT, 170, 6, "93.94", "27.9"),
+        trained(competitor("pmnist", "QORNN", FOUCAULT, "94.76", "35.0", 170, "8 8 12", note=QORNN_NOTE)),
+        trained(competitor("pmnist", "QORNN", FOUCAULT, "93.94", "27.9", 170, "6 6 12", note=QORNN_NOTE)),
         hadam(setup("pmnist", 512, 2), "91.13", kilobytes="3.48"),
         hadam(setup("pmnist", 512, 4), "94.88", kilobytes="4.85"),
         hadam(setup("pmnist", 512, 4), "94.90", 12, kilobytes="3.58"),
         hadam(setup("pmnist", 512, 6), "95.85", kilobytes="6.23"),
         competitor("smnist", "LSTM", ARDAKANI, "98.6", "5.11", 100, "0 1 12", note=NO_RULE),
         competitor("smnist", "FastGRNN", "Kusupati et al. 2018", "98.2", "6.0", 170, "8 8 16"),
-        _orthogonal("smnist", "Lezcano-Casado et al. 2019", 512, None, "98.7", "1046"),
-        _orthogonal("smnist", FOUCAULT, 170, 8, "96.2", "35.0"),
-        _orthogonal("smnist", FOUCAULT, 170, 6, "94.74", "27.9"),
+        trained(competitor("smnist", "ORNN", "Lezcano-Casado et al. 2019", "98.7", "1046", 512, "FP FP FP")),
+        trained(competitor("smnist", "QORNN", FOUCAULT, "96.2", "35.0", 170, "8 8 12", note=QORNN_NOTE)),
+        trained(competitor("smnist", "QORNN", FOUCAULT, "94.74", "27.9", 170, "6 6 12", note=QORNN_NOTE)),
         hadam(setup("smnist", 512, 2), "92.65", kilobytes="3.48"),
         hadam(setup("smnist", 512, 4), "96.63", kilobytes="4.85"),
         hadam(setup("smnist", 512, 4), "96.34", 12, kilobytes="3.58"),
         hadam(setup("smnist", 512, 6), "96.9", kilobytes="6.23"),
-        _quantized_lstm(1, "76.25", "40.50"),
-        _quantized_lstm(2, "79.64", "80.5"),
+        trained(competitor("imdb", "LSTM", ALOM, "76.25", "40.50", 128, "0 1 FP"), "quantized_lstm"),
+        trained(competitor("imdb", "LSTM", ALOM, "79.64", "80.5", 128, "0 2 FP"), "quantized_lstm"),
         competitor("imdb", "LSTM", HE, "88.12", "514", 512, "0 2 2"),
         competitor("imdb", "LSTM", HE, "88.48", "1026", 512, "0 4 4"),
-        _orthogonal("imdb", "the paper", 128, None, "84.02", "320.5"),
+        trained(competitor("imdb", "ORNN", "the paper", "84.02", "320.5", 128, "FP FP FP")),
         hadam(setup("imdb", 128, "ternary"), "81.18", kilobytes="16.55", note="Ternary counts as 2 bits."),
         hadam(setup("imdb", 128, 2), "85.34", kilobytes="16.55"),
         hadam(setup("imdb", 128, 2), "85.18", 12, kilobytes="16.24"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.pages.document import BLUE, GREEN, GREY, ORANGE, SOFT, Picture
@@ -52,14 +53,7 @@ def standing_picture(results: Sequence[Result]) -> tuple[Picture, ...]:
             axes.barh(place, points, 0.55, color=OURS if points >= 0 else OTHERS, xerr=error, ecolor=SOFT)
             text = f"{point.size:.3g} kB, paper {each.paper.size:.3g}"
             side, gap = ("right", -4) if points >= 0 else ("left", 4)
-            axes.annotate(
-                *(text, (0, place), (gap, 0)),
-                textcoords="offset points",
-                va="center",
-                ha=side,
-                fontsize=8,
-                color=SOFT,
-            )
+            _write(axes, text, (0, place), (gap, 0), va="center", ha=side, color=SOFT)
         axes.set_yticks(range(len(judged)), [each.task.title for each in reversed(judged)])
         axes.axvline(0, color=PAPER)
         axes.grid(False, axis="y")
@@ -92,7 +86,10 @@ def size_accuracy(task: str, results: Sequence[Result]) -> Picture:
         draw_front(axes, front(ours), OURS, "-")
         for point in others:
             largest = point.size == max(other.size for other in others)
-            _name(axes, point, "above" if largest else "left" if _covers(point, ours) else "right")
+            place = "above" if largest else "left" if _covers(point, ours) else "right"
+            offset, side = NAME_PLACES[place]
+            position = (point.size, 100 * point.value)
+            _write(axes, point.label.strip(), position, offset, ha=side, color=SOFT, fontsize=7)
         axes.set_xscale("log")
         axes.set_xlabel("size in kB")
         axes.set_ylabel("test accuracy in %")
@@ -117,7 +114,7 @@ def additions_cross_entropy(results: Sequence[Result]) -> Picture:
         for row in rows:
             assert row.setup is not None and row.additions is not None and row.value is not None
             label = f"q = {row.setup.network.num_blocks}"
-            axes.annotate(label, (row.additions, row.value), (5, 4), textcoords="offset points", fontsize=8)
+            _write(axes, label, (row.additions, row.value), (5, 4))
         drawn = False
         for preset, marker in (("paper", "s"), ("best", "^")):
             counted, fast = [], []
@@ -130,13 +127,10 @@ def additions_cross_entropy(results: Sequence[Result]) -> Picture:
                         fast.append((cost.recurrent.additions, found.value))
             if counted:
                 drawn = True
-                axes.plot(*zip(*counted, strict=True), f"{marker}-", color=OURS, label=f"measured, {preset}")
-                axes.plot(
-                    *zip(*fast, strict=True),
-                    f"{marker}:",
-                    color=SECOND,
-                    label=f"measured, {preset}, fast transform",
-                )
+                label = f"measured, {preset}"
+                axes.plot(*zip(*counted, strict=True), f"{marker}-", color=OURS, label=label)
+                label = f"{label}, fast transform"
+                axes.plot(*zip(*fast, strict=True), f"{marker}:", color=SECOND, label=label)
         axes.axhline(TASKS["copy"].baseline or 0, color=OTHERS, linewidth=0.8)
         axes.set_xscale("log")
         axes.set_yscale("log")
@@ -233,14 +227,8 @@ def _covers(point: Point, others: Sequence[Point]) -> bool:
     )
 
 
-def _name(axes: Axes, point: Point, place: str) -> None:
-    offset, alignment = NAME_PLACES[place]
-    axes.annotate(
-        point.label.strip(),
-        (point.size, 100 * point.value),
-        offset,
-        textcoords="offset points",
-        fontsize=7,
-        color=SOFT,
-        ha=alignment,
-    )
+def _write(
+    axes: Axes, text: str, place: tuple[float, float], offset: tuple[float, float], **style: Any
+) -> None:
+    """Write a few words beside a point, `offset` in points of print."""
+    axes.annotate(text, place, offset, textcoords="offset points", **{"fontsize": 8, **style})

@@ -39,15 +39,17 @@ def table_section(table: Table, results: Sequence[Result]) -> Section:
         rows = [row for row in table.rows if row.task == name]
         lines = tuple(line for row in rows for line in _lines(table, row, results))
         task = TASKS[name]
-        notes = [
-            *([task.note] if task.note else []),
-            *dict.fromkeys(map(_note, (row for row in rows if row.note))),
-        ]
-        notes += dict.fromkeys(note for row in rows for note in _data_notes(row, results))
+        notes = [task.note, *(_note(row) for row in rows if row.note)]
+        for key in (row.setup.key for row in rows if row.setup):
+            notes += [f"{result.note}." for result in results if result.note and result.experiment == key]
         shape = f"T = {task.seq_length}, d_in = {task.input_size}, d_out = {task.output_size}"
         measure = "cross-entropy" if task.metric == "cross_entropy" else "accuracy in %"
         title = f"{task.title} ({shape}, {measure})"
-        parts.append(Part(title, tuple(notes), Grid(HEADER, lines).without_empty_columns()))
+        parts.append(
+            Part(
+                title, tuple(filter(None, dict.fromkeys(notes))), Grid(HEADER, lines).without_empty_columns()
+            )
+        )
     where = (f"{table.where}." if table.label else f"{table.where[0].upper()}{table.where[1:]}.",)
     return Section(table.name, table.title, (*where, *([table.note] if table.note else [])), tuple(parts))
 
@@ -55,11 +57,6 @@ def table_section(table: Table, results: Sequence[Result]) -> Section:
 def _note(row: Row) -> str:
     bits = f", {row.weight_bits} bits" if row.weight_bits.isdecimal() and row.setup else ""
     return f"{row.model} {row.hidden_size}{bits}: {row.note}"
-
-
-def _data_notes(row: Row, results: Sequence[Result]) -> list[str]:
-    key = row.setup.key if row.setup else None
-    return [f"{result.note}." for result in results if result.experiment == key and result.note]
 
 
 def _lines(table: Table, row: Row, results: Sequence[Result]) -> list[Line]:
@@ -70,7 +67,13 @@ def _lines(table: Table, row: Row, results: Sequence[Result]) -> list[Line]:
         key = None if row.setup is None else row.setup.key
         command = Cell() if key is None else Cell(f"hadamrnn reproduce {table.name} --rows {key}", "code")
         return [(*_published(row), state, Cell(), *_sizes(row), Cell(), Cell(), command)]
-    return [(*_published(row), *_measured(table, row, each)) for each in found]
+    return [
+        (
+            *(*_published(row), each.measured(), each.difference(), *_sizes(row, each)),
+            *(Cell(each.preset), Cell(each.trained()), Cell(each.command(table.name), "code")),
+        )
+        for each in found
+    ]
 
 
 def _published(row: Row) -> Line:
@@ -94,13 +97,6 @@ def _sizes(row: Row, found: Comparison | None = None) -> Line:
     size = None if setup is None else setup.kilobytes(task, row.activation_bits, config)
     minutes = "" if row.minutes is None else f"{row.minutes:g}"
     return Cell(row.kilobytes), Cell("" if size is None else f"{size:.2f}"), Cell(minutes)
-
-
-def _measured(table: Table, row: Row, found: Comparison) -> Line:
-    return (
-        *(found.measured(), found.difference(), *_sizes(row, found)),
-        *(Cell(found.preset), Cell(found.trained()), Cell(found.command(table.name), "code")),
-    )
 
 
 def times_section(results: Sequence[Result]) -> Section:
@@ -180,10 +176,9 @@ def complexity_section() -> Section:
     header = ("layer", "operation", "ORNN", "QORNN", "HadamRNN", "Block-HadamRNN", "fast transform, 512-1-10")
     fast = fast_step_cost(Network(1, 512, 10))
     lines = []
-    for row in COMPLEXITY:
-        formulas = (row.ornn, row.qornn, row.hadamrnn, row.block_hadamrnn)
-        count = getattr(getattr(fast, row.layer), row.operation)
-        lines.append(tuple(map(Cell, (row.layer, row.operation, *formulas, f"{count:,}"))))
+    for layer, operation, *formulas in COMPLEXITY:
+        count = getattr(getattr(fast, layer), operation)
+        lines.append(tuple(map(Cell, (layer, operation, *formulas, f"{count:,}"))))
     text = (
         "Table 1, Section 3.6. The last column is this library's count for d_h = 512, d_in = 1, "
         "d_out = 10: the fast transform needs d_h log2(d_h) additions where the paper counts d_h d_h."

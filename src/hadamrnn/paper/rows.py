@@ -255,10 +255,21 @@ def competitor(
 
     Args:
         bits: of W, of U and V, and of activations, as far as the table has them.
-        cells: further fields of `Row`: the `setup` that runs here, with activations in floats.
+        cells: further fields of `Row`.
     """
     cells.update(zip(("recurrent_bits", "weight_bits", "activations"), bits.split(), strict=False))
     return Row(task, model, published, source=source, kilobytes=kilobytes, hidden_size=hidden_size, **cells)
+
+
+def trained(row: Row, kind: str = "") -> Row:
+    """Return the row of a competitor that runs here too, with the bits that it has for U and V.
+
+    Args:
+        kind: its name in `hadamrnn.baselines.networks`, if that is not the model's in lower case.
+    """
+    assert row.hidden_size is not None
+    bits = int(row.weight_bits) if row.weight_bits.isdecimal() else None
+    return replace(row, setup=setup(row.task, row.hidden_size, bits, model=kind or row.model.lower()))
 
 
 def hadam(setup: Setup, published: str = "", activation_bits: int | None = None, **cells: Any) -> Row:
@@ -303,8 +314,4 @@ class Table:
     @property
     def setups(self) -> dict[str, tuple[Setup, tuple[int, ...]]]:
         """What to run for this table, by key, with its seeds."""
-        found: dict[str, tuple[Setup, tuple[int, ...]]] = {}
-        for row in self.rows:
-            if row.setup is not None:
-                found[row.setup.key] = (row.setup, row.seeds)
-        return found
+        return {row.setup.key: (row.setup, row.seeds) for row in self.rows if row.setup is not None}
