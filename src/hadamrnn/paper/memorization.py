@@ -15,13 +15,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from hadamrnn.files import read_json, write_atomically
+from hadamrnn.files import read_json
 from hadamrnn.nn.rnn import HadamRNN
-from hadamrnn.paper.results import ADVICE, dump
+from hadamrnn.paper.results import ADVICE, FORMAT_VERSION, write_fields
 from hadamrnn.settings import from_json
 
 FORMAT = "hadamrnn memorization"
-FORMAT_VERSION = 1
 FILE_NAME = "memorization.json"
 DIGITS = 8
 
@@ -83,10 +82,7 @@ def last_states(recurrence: str, input_weight: Tensor, rows: Tensor) -> Tensor:
 
 
 def write_memorization(folder: Path, found: Memorization) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / FILE_NAME
-    write_atomically(path, dump({"format": FORMAT, "version": FORMAT_VERSION, **asdict(found)}))
-    return path
+    return write_fields(folder / FILE_NAME, FORMAT, asdict(found))
 
 
 def read_memorization(folder: Path) -> Memorization | None:

@@ -21,7 +21,7 @@ from hadamrnn.baselines.orthogonal import NaiveBinaryRNN
 from hadamrnn.data import Splits, load_task
 from hadamrnn.files import write_atomically
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.training.config import TrainingConfig, resolve_config
+from hadamrnn.training.config import resolve_config
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.loop import fit
 from hadamrnn.training.models import build
@@ -95,7 +95,8 @@ def _best(
     trials, best, best_model = [], None, None
     for rate in rates:
         trial, model = _try(name, splits, budget, rate)
-        tell(f"{name}, learning rate {rate:g}: {_show(trial)}")
+        figure = f"diverged ({trial.diverged})" if trial.validation is None else f"{trial.validation:.2e}"
+        tell(f"{name}, learning rate {rate:g}: {figure}")
         trials.append(trial)
         better = trial.validation is not None and (best is None or trial.validation < (best.validation or 0))
         if better:
@@ -106,7 +107,9 @@ def _best(
 
 def _try(name: str, splits: Splits, budget: Contest, rate: float) -> tuple[RateTrial, SequenceModel | None]:
     model_name, held = CONTENDERS[name]
-    config = _config(model_name, budget, rate)
+    settings = {name: value for name, value in asdict(budget).items() if name != "delay"}
+    settings |= {"model": model_name, "learning_rate": rate, "evaluate_every": max(1, budget.steps // 4)}
+    config = resolve_config("copy", preset="quick", overrides=settings)
     model = build(config, splits)
     if held and isinstance(model.recurrent, NaiveBinaryRNN):
         model.recurrent.latent_signs.requires_grad_(False)
@@ -115,16 +118,6 @@ def _try(name: str, splits: Splits, budget: Contest, rate: float) -> tuple[RateT
     except Diverged as error:
         return RateTrial(rate, None, str(error)), None
     return RateTrial(rate, outcome.best_metric, None), outcome.model
-
-
-def _config(model: str, budget: Contest, rate: float) -> TrainingConfig:
-    settings = {name: value for name, value in asdict(budget).items() if name != "delay"}
-    settings |= {"model": model, "learning_rate": rate, "evaluate_every": max(1, budget.steps // 4)}
-    return resolve_config("copy", preset="quick", overrides=settings)
-
-
-def _show(trial: RateTrial) -> str:
-    return f"{trial.validation:.2e}" if trial.validation is not None else f"diverged ({trial.diverged})"
 
 
 def write(budget: Contest, contenders: Sequence[Contender], folder: Path) -> Path:

@@ -123,16 +123,16 @@ def result_name(experiment: str, preset: str, seed: int) -> str:
 
 def write_result(folder: Path, result: Result) -> Path:
     """Write `result` into `folder`, whole or not at all, and return its path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{result.name}.json"
-    write_atomically(path, dump({"format": FORMAT, "version": FORMAT_VERSION, **asdict(result)}))
+    return write_fields(folder / f"{result.name}.json", FORMAT, asdict(result))
+
+
+def write_fields(path: Path, kind: str, values: dict[str, Any]) -> Path:
+    """Write JSON that `read_json` reads, with one line per field: short, and readable in a diff."""
+    fields = {"format": kind, "version": FORMAT_VERSION, **values}
+    lines = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in fields.items())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
     return path
-
-
-def dump(values: dict[str, Any]) -> bytes:
-    """Return JSON with one line per field: short, and readable in a diff."""
-    lines = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in values.items())
-    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
 
 def read_result(path: Path) -> Result:
@@ -216,7 +216,8 @@ def integer_figures(
     setup: Setup, model: SequenceModel, splits: Splits, folder: RunFolder
 ) -> IntegerFigures | None:
     """Quantize to the setup's activations, save, and return the figures; None without an integer form."""
-    if not has_integer_form(model):
+    recurrent = model.recurrent
+    if not isinstance(recurrent, HadamRNN) or recurrent.bidirectional or not can_lower(model):
         return None
     integer, _ = quantize(model, splits, QuantizeConfig(activation_bits=setup.integer_bits))
     metadata = {"task": splits.task, "metric": splits.metric, "experiment": setup.key}
@@ -230,12 +231,6 @@ def integer_figures(
         hidden_shift=integer.layers[0].hidden_shift,
         saturations=network.saturations,
     )
-
-
-def has_integer_form(model: SequenceModel) -> bool:
-    """Whether `quantize` takes this network: HadamRNN layers that read forwards, of at most 8 bits."""
-    recurrent = model.recurrent
-    return isinstance(recurrent, HadamRNN) and not recurrent.bidirectional and can_lower(model)
 
 
 def float_kilobytes(setup: Setup, splits: Splits, config: TrainingConfig) -> float:

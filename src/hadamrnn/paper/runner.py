@@ -156,7 +156,8 @@ def run_job(job: Job, places: Places, options: RunOptions, tell: Tell, held: Cla
         else:
             if job.budget is not None:
                 config = fit_to_budget(config, job.budget, splits)
-            tell(job, f"begins: {show_length(config)}")
+            length = f"{config.epochs} epochs" if config.epochs is not None else f"{config.steps} steps"
+            tell(job, f"begins: {length}")
             outcome = runs.train(config, path, options)
         if not outcome.finished:
             raise Stopped
@@ -190,15 +191,6 @@ def first_fitting(parent: Path, name: str, fits: Callable[[TrainingConfig], bool
         if fits(read_config(path / "config.yaml")):
             return path, True
         number += 1
-
-
-def show_length(config: TrainingConfig) -> str:
-    """Return how long a run is.
-
-    >>> show_length(TrainingConfig(task="digits", epochs=3))
-    '3 epochs'
-    """
-    return f"{config.epochs} epochs" if config.epochs is not None else f"{config.steps} steps"
 
 
 def _comparable(config: TrainingConfig, budget: float | None) -> dict[str, Any]:
@@ -257,10 +249,7 @@ def setups(table: str) -> dict[str, tuple[Setup, tuple[int, ...]]]:
     ['copy-128-4bit', 'smnist-512-4bit', 'pmnist-512-4bit', 'imdb-512-4bit']
     """
     if table == "all":
-        found: dict[str, tuple[Setup, tuple[int, ...]]] = {}
-        for each in TABLES.values():
-            found |= each.setups
-        return found
+        return {key: chosen for each in TABLES.values() for key, chosen in each.setups.items()}
     if table in DERIVED:
         return {row.setup.key: (row.setup, (0,)) for row in DERIVED[table]}
     check_name("A table", table, NAMES)
