@@ -149,7 +149,7 @@ def test_the_printed_command_makes_the_configuration_that_was_run(result: Result
     config = {**result.config, "epochs": None, "steps": 500, "evaluate_every": 100, "weight_average": 0.999}
     config["model_options"] = {"a": 1}
     changed = replace(result, config=config, seed=3)
-    (found,) = measurements(PMNIST, TASKS["pmnist"], [changed])
+    (found,) = measurements(PMNIST, [changed])
     words = shlex.split(found.command("results"))
     (job,) = _jobs(*reproduce.run.read(build_parser().parse_args(words[1:])))
 
@@ -191,7 +191,7 @@ def measured(row: Row, *values: float, note: str = "") -> Comparison:
         )
         for seed, value in enumerate(values)
     )
-    return Comparison(row, TASKS[row.task], "best", results)
+    return Comparison(row, "best", results)
 
 
 @pytest.mark.parametrize(

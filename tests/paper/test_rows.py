@@ -129,6 +129,7 @@ def test_every_setup_has_a_configuration(preset: str) -> None:
 
 def test_the_presets_of_the_paper_are_its_epochs() -> None:
     for row in TRAINING_TIMES:
+        assert row.setup is not None
         assert Job(row.setup, "paper").config.epochs == TASKS[row.setup.task].epochs
 
 

@@ -28,9 +28,12 @@ class Comparison:
     """The results of one row under one preset, one for each seed."""
 
     row: Row
-    task: Task
     preset: str
     results: tuple[Result, ...]
+
+    @property
+    def task(self) -> Task:
+        return TASKS[self.row.task]
 
     @property
     def values(self) -> list[float]:
@@ -78,15 +81,12 @@ class Comparison:
 
     def trained(self) -> str:
         """Return how long the runs were, beside the paper's length, and how they ended."""
-        epochs = sorted({result.epochs for result in self.results})
-        length = " to ".join(
-            f"{value:.3g}" for value in (epochs if len(epochs) < 2 else (epochs[0], epochs[-1]))
-        )
+        epochs = [result.epochs for result in self.results]
         paper = f" of {self.task.epochs}" if self.task.epochs not in (None, *epochs) else ""
         minutes = statistics.fmean(result.seconds for result in self.results) / 60
         diverged = [result.steps for result in self.results if result.ended == "diverged"]
         end = f"; diverged after step {diverged[0]}, best kept" if diverged else ""
-        return f"{length}{paper} epochs, {minutes:.1f} min{end}"
+        return f"{span(epochs)}{paper} epochs, {minutes:.1f} min{end}"
 
     def command(self, table: str) -> str:
         """Return the command that repeats these runs; seeds with the same settings share one."""
@@ -101,19 +101,16 @@ class Comparison:
         return "; ".join(commands)
 
 
-def measurements(row: Row, task: Task, results: Iterable[Result]) -> list[Comparison]:
+def measurements(row: Row, results: Iterable[Result]) -> list[Comparison]:
     """Return what was measured for a row, one comparison for each preset; all its seeds count."""
     if row.setup is None:
         return []
     mine = [result for result in results if result.experiment == row.setup.key]
-    found = []
-    for preset in PRESETS:
-        runs = [result for result in mine if result.preset == preset]
-        if row.activation_bits is not None:
-            runs = [result for result in runs if result.integer is not None]
-        if runs:
-            found.append(Comparison(row, task, preset, tuple(sorted(runs, key=lambda each: each.seed))))
-    return found
+    if row.activation_bits is not None:
+        mine = [result for result in mine if result.integer is not None]
+    mine.sort(key=lambda each: each.seed)
+    runs = {preset: tuple(each for each in mine if each.preset == preset) for preset in PRESETS}
+    return [Comparison(row, preset, found) for preset, found in runs.items() if found]
 
 
 def figure(result: Result, activation_bits: int | None) -> float | None:
@@ -159,6 +156,15 @@ def spread(metric: str, values: Sequence[float]) -> str:
     return f", {show(metric, min(values))} to {show(metric, max(values))}"
 
 
+def span(values: Sequence[float]) -> str:
+    """Return the least and the greatest value, or the one that all have.
+
+    >>> span([3.0, 1.5]), span([2.0, 2.0])
+    ('1.5 to 3', '2')
+    """
+    return " to ".join(dict.fromkeys(f"{value:.3g}" for value in (min(values), max(values))))
+
+
 def home(experiment: str) -> tuple[str, Row]:
     """Return the first table that has an experiment, and its row there."""
     for table in TABLES.values():
@@ -171,7 +177,7 @@ def home(experiment: str) -> tuple[str, Row]:
 def result_command(result: Result) -> str:
     """Return the command that repeats a result, through the first table that has its experiment."""
     table, row = home(result.experiment)
-    return Comparison(row, TASKS[row.task], result.preset, (result,)).command(table)
+    return Comparison(row, result.preset, (result,)).command(table)
 
 
 def train_command(result: Result) -> str:

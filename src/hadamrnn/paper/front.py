@@ -44,7 +44,7 @@ def measured_points(task: str, results: Sequence[Result]) -> list[tuple[Point, C
             continue  # task options make another split of it
         _, row = home(setup.key)
         for bits in (None, setup.integer_bits):
-            for found in measurements(replace(row, activation_bits=bits), TASKS[task], results):
+            for found in measurements(replace(row, activation_bits=bits), results):
                 if found.value is not None and found.compared:
                     size = setup.kilobytes(TASKS[task], bits, found.results[0].config)
                     family = "integers" if bits else "float"

@@ -13,7 +13,7 @@ from hadamrnn.files import write_atomically
 from hadamrnn.pages.document import Document, Picture, Section, to_html, to_markdown
 from hadamrnn.paper.compare import measurements
 from hadamrnn.paper.front import networks_section, standing_section, standings
-from hadamrnn.paper.main_tables import TABLES, TASKS
+from hadamrnn.paper.main_tables import TABLES
 from hadamrnn.paper.memorization import Memorization, read_memorization
 from hadamrnn.paper.report_tables import (
     complexity_section,
@@ -101,7 +101,7 @@ def _coverage(results: Sequence[Result]) -> str:
             for row in table.rows
             if (row.setup is not None and row.setup.network.is_hadamard) is ours and (ours or table.label)
         ]
-        measured = [row for row in rows if measurements(row, TASKS[row.task], results)]
+        measured = [row for row in rows if measurements(row, results)]
         counts[ours] = f"{len(measured)} of {len(rows)} rows"
     return (
         f"{len(results)} runs measure {counts[True]} of HadamRNN and Block-HadamRNN, the rest of which is "

@@ -24,12 +24,13 @@ from hadamrnn.pages.drawing import (
     styled,
     svg,
 )
-from hadamrnn.paper.appendix_tables import SCALES
 from hadamrnn.paper.compare import measurements
 from hadamrnn.paper.front import measured_points, published_points, standings
 from hadamrnn.paper.main_tables import BLOCKS, TASKS
 from hadamrnn.paper.memorization import Memorization
 from hadamrnn.paper.results import Result
+from hadamrnn.paper.rows import Task
+from hadamrnn.paper.runner import setups
 
 WIDTH, HEIGHT = 4.4, 3.5
 MARGIN = 0.02  # accuracy below the worst published network; points below are left out
@@ -120,7 +121,7 @@ def additions_cross_entropy(results: Sequence[Result]) -> Picture:
             counted, fast = [], []
             for row in rows:
                 assert row.setup is not None
-                for found in measurements(row, TASKS["copy"], results):
+                for found in measurements(row, results):
                     if found.preset == preset and found.value:
                         counted.append((row.additions, found.value))
                         cost = fast_step_cost(TASKS["copy"].network(row.setup.network))
@@ -174,15 +175,15 @@ def memorization_picture(found: Memorization) -> Picture:
 def curve_pictures(results: Sequence[Result]) -> list[Picture]:
     """Validation and sign flips by epoch, of each task's 4-bit network."""
     pictures = []
-    for scale in SCALES:
-        runs = [run for run in results if run.experiment == scale.setup.key and run.seed == 0 and run.curve]
+    for key, (setup, _) in setups("scales").items():
+        runs = [run for run in results if run.experiment == key and run.seed == 0 and run.curve]
         if runs:
-            pictures.append(_curves(scale.setup.task, scale.setup.key, runs))
+            pictures.append(_curves(TASKS[setup.task], key, runs))
     return pictures
 
 
-def _curves(task: str, key: str, runs: Sequence[Result]) -> Picture:
-    accuracy = TASKS[task].metric == "accuracy"
+def _curves(task: Task, key: str, runs: Sequence[Result]) -> Picture:
+    accuracy = task.metric == "accuracy"
     most = max(max(run.curve["flips"]) for run in runs)
     with styled():
         canvas = Canvas(figsize=(WIDTH, 4.2 if most else HEIGHT))
@@ -203,12 +204,12 @@ def _curves(task: str, key: str, runs: Sequence[Result]) -> Picture:
             axes.set_ylabel("sign flips")
         top.set_ylabel("validation accuracy in %" if accuracy else "validation cross-entropy")
         (below or [top])[-1].set_xlabel("epoch")
-        top.set_title(f"{TASKS[task].title}, 4 bits")
+        top.set_title(f"{task.title}, 4 bits")
         if max(max(run.curve["epoch"]) for run in runs) > 2:
             (below or [top])[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
         canvas.legend(loc="outside lower center", ncols=2)
         flips = ", and signs of u that flipped since the point before" if most else "; no sign of u flipped"
-        caption = f"{TASKS[task].title}: validation by epoch{flips}."
+        caption = f"{task.title}: validation by epoch{flips}."
         return Picture(f"curves-{key}", svg(canvas, f"curves-{key}"), caption)
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.network import Network
 from hadamrnn.pages.document import Cell, Grid, Part, Section
-from hadamrnn.paper.appendix_tables import COMPLEXITY, SCALES, TRAINING_TIMES
-from hadamrnn.paper.compare import Comparison, measurements, train_command
+from hadamrnn.paper.appendix_tables import COMPLEXITY, RECURRENT_SCALES, SCALES, TRAINING_TIMES
+from hadamrnn.paper.compare import Comparison, measurements, span, train_command
 from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.results import Result
 from hadamrnn.paper.rows import Row, Table
@@ -61,7 +61,7 @@ def _note(row: Row) -> str:
 
 def _lines(table: Table, row: Row, results: Sequence[Result]) -> list[Line]:
     """Return a row's line for each preset that was measured; if none was, one that says so."""
-    found = measurements(row, TASKS[row.task], results)
+    found = measurements(row, results)
     if not found:
         state = Cell("published only", "published") if row.setup is None else Cell("missing", "missing")
         key = None if row.setup is None else row.setup.key
@@ -112,9 +112,9 @@ def times_section(results: Sequence[Result]) -> Section:
         "test",
     )
     lines = []
-    for time in TRAINING_TIMES:
-        first = (time.title, str(TASKS[time.setup.task].epochs), *time.published)
-        lines += _beside(Row(time.setup.task, time.title, "", time.setup), first, results, _times, 5)
+    for row in TRAINING_TIMES:
+        first = (row.model, str(TASKS[row.task].epochs), row.published)
+        lines += _beside(row, first, results, _times, 5)
     text = (
         "Table 4, Appendix E.1. The paper's hours are of a GeForce RTX 3080, our minutes of the processor "
         "named, training and validation together."
@@ -137,7 +137,7 @@ def _beside(
 ) -> list[Line]:
     """Return a line for each preset that was measured: `first`, then `width` figures; else a missing one."""
     start = tuple(map(Cell, first))
-    found = measurements(row, TASKS[row.task], results)
+    found = measurements(row, results)
     missing = (*start, Cell("missing", "missing"), *[Cell()] * (width - 1))
     return [(*start, *map(Cell, figures(each))) for each in found] or [missing]
 
@@ -151,12 +151,10 @@ def scales_section(results: Sequence[Result]) -> Section:
     ours = ("2^n_h", "preset", "states clipped on test")
     header = ("task", "alpha_W printed", "alpha_W", "2^n_h published", *ours)
     lines = []
-    for scale in SCALES:
-        setup = scale.setup
-        defined = 2 / setup.network.block_size**0.5
-        printed, shift_factor = scale.published
-        first = (scale.title, printed, f"{defined:.3f}", shift_factor)
-        row = Row(setup.task, scale.title, "", setup, activation_bits=12)
+    for row in SCALES:
+        assert row.setup is not None and row.hidden_size is not None
+        defined = 2 / row.setup.network.block_size**0.5
+        first = (row.model, RECURRENT_SCALES[row.hidden_size], f"{defined:.3f}", row.published)
         lines += _beside(row, first, results, _scales, len(ours))
     text = (
         "Table 10, Appendix I. The text defines alpha_W = 2 / sqrt(2^k), which is used here; the table "
@@ -217,7 +215,7 @@ def recipe_section(results: Sequence[Result]) -> Section:
     lines, seen = [], set()
     for table in (table for table in TABLES.values() if table.label):
         for row in table.rows:
-            found = {each.preset: each for each in measurements(row, TASKS[row.task], results)}
+            found = {each.preset: each for each in measurements(row, results)}
             name = (row.setup.key if row.setup else "", row.activation_bits, row.deviation)
             if "paper" not in found or row.setup is None or name in seen:
                 continue
@@ -239,13 +237,4 @@ def _epochs(found: Comparison) -> tuple[Cell, Cell]:
         flips = result.curve.get("flips", [])
         quiet.append(sum(not count for count in flips) * result.epochs / max(1, len(flips)))
     epochs = [result.epochs for result in found.results]
-    return Cell(f"{_span(best)} of {_span(epochs)}"), Cell(_span(quiet))
-
-
-def _span(values: Sequence[float]) -> str:
-    """Return the least and the greatest value, or the one that all have.
-
-    >>> _span([3.0, 1.5]), _span([2.0, 2.0])
-    ('1.5 to 3', '2')
-    """
-    return " to ".join(dict.fromkeys(f"{value:.3g}" for value in (min(values), max(values))))
+    return Cell(f"{span(best)} of {span(epochs)}"), Cell(span(quiet))

@@ -24,7 +24,7 @@ import torch
 from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError, check_name
 from hadamrnn.locks import Claim, claim
-from hadamrnn.paper.appendix_tables import SCALES, TRAINING_TIMES, DerivedRow
+from hadamrnn.paper.appendix_tables import SCALES, TRAINING_TIMES
 from hadamrnn.paper.main_tables import TABLES
 from hadamrnn.paper.results import Result, measure_run, result_name, write_result
 from hadamrnn.paper.rows import Setup
@@ -38,7 +38,7 @@ from hadamrnn.training.schedule import Schedule
 from hadamrnn.training.trainer import Diverged, Trainer
 
 # These use runs of other tables.
-DERIVED: dict[str, tuple[DerivedRow, ...]] = {"times": TRAINING_TIMES, "scales": SCALES}
+DERIVED = {"times": TRAINING_TIMES, "scales": SCALES}
 NAMES = (*TABLES, *DERIVED, "memorization", "all")
 PILOT_SECONDS = 4.0
 PILOT_STEPS = 50
@@ -251,7 +251,7 @@ def setups(table: str) -> dict[str, tuple[Setup, tuple[int, ...]]]:
     if table == "all":
         return {key: chosen for each in TABLES.values() for key, chosen in each.setups.items()}
     if table in DERIVED:
-        return {row.setup.key: (row.setup, (0,)) for row in DERIVED[table]}
+        return {row.setup.key: (row.setup, row.seeds) for row in DERIVED[table] if row.setup is not None}
     check_name("A table", table, NAMES)
     return TABLES[table].setups if table in TABLES else {}
 
