@@ -153,13 +153,10 @@ class FastGRNN(BaselineLayer, Constrained):
         self.nu_logit.fill_(-math.log(steps))
 
     def states(self, x: Tensor | Tokens, valid: Tensor | None) -> Tensor:
-        z = projected(x, self.input_weight(), None)
-        return fast_states(z, self.parameters_in_use(), self.piecewise)
-
-    def parameters_in_use(self) -> Parameters:
-        """Return U, b_z, b_c, zeta and nu as the network computes with them."""
+        inputs = projected(x, self.input_weight(), None)
         zeta, nu = self.zeta_logit.sigmoid(), self.nu_logit.sigmoid()
-        return self.recurrent_weight(), self.gate_bias, self.candidate_bias, zeta, nu
+        parameters = (self.recurrent_weight(), self.gate_bias, self.candidate_bias, zeta, nu)
+        return fast_states(inputs, parameters, self.piecewise)
 
     def constrain(self, progress: float) -> None:
         self.input_weight.constrain(progress)

@@ -16,7 +16,7 @@ from hadamrnn.baselines.native import gru, lstm, rnn
 from hadamrnn.baselines.orthogonal import ORNN, QORNN, NaiveBinaryRNN
 from hadamrnn.baselines.quantized_lstm import BinaryLSTM, QuantizedLSTM, TernaryLSTM
 from hadamrnn.errors import InputError, check_name, check_unset, short
-from hadamrnn.network import HADAMRNN, Network, network_values
+from hadamrnn.network import HADAMRNN, Network
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.model import SequenceModel, assemble, hadamard_layer
 from hadamrnn.nn.storage import read_model
@@ -24,13 +24,7 @@ from hadamrnn.settings import coerce, field_types
 
 STACKING = ("num_layers", "bidirectional", "dropout")
 # Settings that some kinds but not every one have, with the value that means "not set".
-NEUTRAL = {
-    "num_layers": 1,
-    "bidirectional": False,
-    "dropout": 0.0,
-    "weight_bits": None,
-    "recurrence": "linear",
-}
+NEUTRAL = {name: getattr(Network, name) for name in (*STACKING, "recurrence")} | {"weight_bits": None}
 
 
 @dataclass(frozen=True)
@@ -87,12 +81,15 @@ def build_model(network: Network, evaluator: str = "auto") -> SequenceModel:
         return assemble(hadamard_layer(network, evaluator), network, network.weight_bits)
     check_name("model", network.model, MODELS)
     kind = KINDS[network.model]
-    shared = _shared_settings(network, kind)
+    for name, neutral in NEUTRAL.items():
+        if name not in kind.reads:
+            check_unset(f"{network.model} networks", name, getattr(network, name), neutral)
     for name in network.model_options:
         if name not in kind.options:
             known = f"takes {', '.join(kind.options)}" if kind.options else "takes none"
             raise InputError(f"There is no model option {short(name)}: {network.model} {known}.")
     options = {name: coerce(name, value, kind.types[name]) for name, value in network.model_options.items()}
+    shared = {name: getattr(network, name) for name in kind.reads}
     recurrent = kind.layer(network.input_size, network.hidden_size, **shared, **options)
     return assemble(recurrent, network, network.weight_bits if kind.quantized_readout else None)
 
@@ -100,12 +97,3 @@ def build_model(network: Network, evaluator: str = "auto") -> SequenceModel:
 def load_model(path: str | Path, evaluator: str = "auto") -> SequenceModel:
     """Return the model of any kind that `save_model` wrote; its outputs are the same to the last bit."""
     return read_model(path, lambda network: build_model(network, evaluator))
-
-
-def _shared_settings(network: Network, kind: Kind) -> dict[str, object]:
-    """Return the settings that the kind reads; refuse those that it does not."""
-    settings = network_values(network)
-    for name, neutral in NEUTRAL.items():
-        if name not in kind.reads:
-            check_unset(f"{network.model} networks", name, settings[name], neutral)
-    return {name: settings[name] for name in kind.reads}

@@ -133,7 +133,9 @@ def run_demo(
     export_c(integer, out / "c", "digits", golden=golden)
     c_accuracy, c_test, missing = check_c(integer, codes, labels.numpy(), out / "c")
     say(f"4/4  counting the instructions of a step on a {BOARD}")
-    instructions, reason = count_instructions(integer)
+    counted = try_measure(integer, target_named(BOARD))
+    if isinstance(counted, str):
+        missing["instructions_per_step"] = f"not counted, {counted}"
     cost = fast_step_cost(integer.network)
     result = DemoResult(
         hidden_size=integer.hidden_size,
@@ -145,10 +147,10 @@ def run_demo(
         c_test=c_test,
         payload_bytes=size.payload,
         additions_per_step=cost.recurrent.additions,
-        instructions_per_step=instructions,
+        instructions_per_step=None if isinstance(counted, str) else counted.step,
         training_seconds=outcome.seconds,
         c_folder=str(out / "c"),
-        missing=missing | ({"instructions_per_step": reason} if reason else {}),
+        missing=missing,
     )
     return result, content
 
@@ -184,9 +186,3 @@ def check_c(
         return accuracy, None, {"c_test": "not run, no make (Debian: make)"}
     passed = subprocess.run(["make", "-C", str(folder), "test"], capture_output=True).returncode == 0
     return accuracy, passed, {}
-
-
-def count_instructions(integer: IntegerModel) -> tuple[int | None, str]:
-    """Return the instructions of a step on the board, counted in an emulator; else None and the reason."""
-    found = try_measure(integer, target_named(BOARD))
-    return (None, f"not counted, {found}") if isinstance(found, str) else (found.step, "")
