@@ -54,15 +54,18 @@ def test_the_command_reports_a_ratio(
 
 @pytest.mark.slow
 def test_the_loop_around_the_engine_costs_less_than_three_tenths_of_a_step() -> None:
-    assert measure_loop(SHAPES["mnist"], steps=200, data_dir=None).share < 0.3
+    _, share = measure_loop(SHAPES["mnist"], steps=200, data_dir=None)
+
+    assert share < 0.3
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_loop_trains_every_shape(name: str) -> None:
     network = replace(SHAPES[name].network, hidden_size=64)
     shape = replace(SHAPES[name], batch=3, time=9, network=network)
+    milliseconds, _ = measure_loop(shape, steps=2, data_dir=None)
 
-    assert measure_loop(shape, steps=2, data_dir=None).loop_ms > 0
+    assert milliseconds > 0
 
 
 def test_a_slow_loop_shows_in_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,8 +77,9 @@ def test_a_slow_loop_shows_in_its_share(monkeypatch: pytest.MonkeyPatch) -> None
         return step(trainer)
 
     monkeypatch.setattr(Trainer, "step", slow)
+    _, share = measure_loop(shape, steps=5, data_dir=None)
 
-    assert measure_loop(shape, steps=5, data_dir=None).share > 0.5
+    assert share > 0.5
 
 
 def test_an_unknown_shape_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,18 +29,11 @@ from hadamrnn.estimators import HadamRNNClassifier
 from hadamrnn.files import write_atomically
 from hadamrnn.pages.document import Cell, Grid, grid_markdown
 
-LOADERS = {
-    "ACSF1": "load_acsf1",
-    "ArrowHead": "load_arrow_head",
-    "BasicMotions": "load_basic_motions",
-    "GunPoint": "load_gunpoint",
-    "ItalyPowerDemand": "load_italy_power_demand",
-    "JapaneseVowels": "load_japanese_vowels",
-    "OSULeaf": "load_osuleaf",
-    "PLAID": "load_plaid",
-}
 HAR = "UCI HAR"
-SETS = (*LOADERS, HAR)
+SETS = (
+    *("ACSF1", "ArrowHead", "BasicMotions", "GunPoint", "ItalyPowerDemand", "JapaneseVowels"),
+    *("OSULeaf", "PLAID", HAR),
+)
 HADAMRNN, LARGER, ROCKET = "HadamRNN", "HadamRNN 16 kB", "MiniRocket"
 PENALTY_ROWS = 1000  # of which MiniRocket's ridge takes leave-one-out errors
 ONCE = ("GRU 32", "logistic regression")  # the first takes minutes, the second is always the same
@@ -240,8 +233,8 @@ def load_part(dataset: str, split: str) -> Part:
         raise InputError(
             "These sets come with the package sktime. Install it: pip install 'hadamrnn[sktime]'"
         )
-    loader = getattr(importlib.import_module("sktime.datasets"), LOADERS[dataset])
-    frame, labels = loader(split=split, return_type="nested_univ")
+    load = importlib.import_module("sktime.datasets").load_UCR_UEA_dataset
+    frame, labels = load(dataset, split=split, return_type="nested_univ")
     series = [np.stack([np.asarray(channel, np.float64) for channel in row], axis=1) for row in frame.values]
     return series, np.asarray(labels)
 

@@ -195,7 +195,15 @@ def _onnx_engines(
     if not (importlib.util.find_spec("onnx") and importlib.util.find_spec("onnxruntime")):
         left_out.add("onnxruntime: not installed, pip install 'hadamrnn[onnx]'")
         return {}
-    works = _onnx_works(case, model, codes[: case.rows], folder)
+    from hadamrnn.export.onnx import export_onnx
+
+    network, floats = _float_network(case)
+    exported = export_onnx(folder / "onnx", float_model=network, integer_model=model)
+    integers = codes[: case.rows].astype(np.int64)
+    works = {
+        "onnxruntime": _onnx_work(exported / "net_sequence.onnx", floats.numpy()),
+        "onnxruntime, integer": _onnx_work(exported / "net_integer_sequence.onnx", integers),
+    }
     if case.rival_units:
         x = np.random.default_rng(0).random((case.rows, case.time, model.input_size), np.float32)
         for kind in GATES:
@@ -259,17 +267,6 @@ def _float_network(case: InferenceWork) -> tuple[SequenceModel, torch.Tensor]:
     inputs = network.input_size
     x = torch.randint(inputs, size) if network.takes_ids else torch.rand(*size, inputs)
     return build_model(network).eval(), x
-
-
-def _onnx_works(case: InferenceWork, model: IntegerModel, codes: Codes, folder: Path) -> dict[str, Work]:
-    from hadamrnn.export.onnx import export_onnx
-
-    network, x = _float_network(case)
-    exported = export_onnx(folder / "onnx", float_model=network, integer_model=model)
-    return {
-        "onnxruntime": _onnx_work(exported / "net_sequence.onnx", x.numpy()),
-        "onnxruntime, integer": _onnx_work(exported / "net_integer_sequence.onnx", codes.astype(np.int64)),
-    }
 
 
 def _onnx_work(graph: Path | bytes, inputs: NDArray[np.generic]) -> Work:

@@ -107,20 +107,20 @@ def run_shape(shape: Workload, rounds: int, threads: int, data_dir: str | None, 
     """Measure one shape: one warm-up of each side, then `rounds` rounds of both."""
     with torch_threads(threads):
         plain_ms, engine_ms = time_sides(shape, rounds, data_dir)
-        loop = measure_loop(shape, LOOP_STEPS * rounds, data_dir)
-    megabytes = {
-        side: peak_megabytes(shape.name, side, threads, data_dir) if memory else None for side in SIDES
-    }
+        loop_ms, loop_share = measure_loop(shape, LOOP_STEPS * rounds, data_dir)
+    plain_mb, engine_mb = (
+        peak_megabytes(shape.name, side, threads, data_dir) if memory else None for side in SIDES
+    )
     return TrainingRow(
         shape=shape.name,
         ratio=plain_ms / engine_ms,
         wanted=shape.ratio,
         plain_ms=plain_ms,
         engine_ms=engine_ms,
-        loop_ms=loop.loop_ms,
-        loop_share=loop.share,
-        plain_mb=megabytes["plain"],
-        engine_mb=megabytes["engine"],
+        loop_ms=loop_ms,
+        loop_share=loop_share,
+        plain_mb=plain_mb,
+        engine_mb=engine_mb,
         rounds=rounds,
         threads=threads,
     )
@@ -149,16 +149,8 @@ def time_sides(shape: Workload, rounds: int, data_dir: str | None) -> tuple[floa
     return median(pair[0] for pair in times), median(pair[1] for pair in times)
 
 
-@dataclass(frozen=True)
-class LoopTimes:
-    """Of a step of the loop: its mean, and the share that is not the engine's."""
-
-    loop_ms: float
-    share: float
-
-
-def measure_loop(shape: Workload, steps: int, data_dir: str | None) -> LoopTimes:
-    """Time a step of the training loop beside the engine's step alone, in turns."""
+def measure_loop(shape: Workload, steps: int, data_dir: str | None) -> tuple[float, float]:
+    """Return the mean milliseconds of a step of the training loop, and the share that is not the engine's."""
     x, target = make_batch(shape, data_dir)
     turns = _Turns(make_step(shape, "engine", x, target))
     total = steps + WARM_UP
@@ -169,7 +161,7 @@ def measure_loop(shape: Workload, steps: int, data_dir: str | None) -> LoopTimes
     # Sums, not medians: a clock with coarse ticks says 0 of many a short step. It has at least a microsecond.
     loop_times, engine_times = zip(*turns.pairs[WARM_UP:], strict=True)
     loop = max(sum(loop_times), 1e-3)
-    return LoopTimes(loop_ms=loop / steps, share=(loop - sum(engine_times)) / loop)
+    return loop / steps, (loop - sum(engine_times)) / loop
 
 
 class _Turns(Watcher):
