@@ -17,11 +17,14 @@ import pytest
 
 from hadamrnn import fixedpoint
 from hadamrnn.data import load_task
+from hadamrnn.errors import InputError
 from hadamrnn.search import trials as trials_module
+from hadamrnn.search.finish import finish
 from hadamrnn.search.space import Budget
 from hadamrnn.search.study import Study, Trial, TrialState, choose_sampler, counted, open_study
 from hadamrnn.search.trials import Search, run_trials
 from hadamrnn.training.config import resolve_config
+from hadamrnn.training.run import RunOptions
 from tests.conftest import Command
 
 SMALL = ("--max-bytes", 200, "--epochs", 2, "--threads", 1)
@@ -75,6 +78,26 @@ def test_a_search_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Path)
     run_trials(study_of(search, tmp_path / "parts"), search, 4, say=hush)
 
     assert [(t.params, t.values) for t in whole.trials] == [(t.params, t.values) for t in parts.trials]
+
+
+@pytest.mark.parametrize("task", ["digits", "recordings"])
+def test_the_final_training_goes_on_where_it_stopped(task: str, tmp_path: Path) -> None:
+    """Also of a task that decides some of its options by itself, and keeps them in the run's folder."""
+    rows = [f"{step % 7 * sign},{label}" for sign, label in ((1, "up"), (-1, "down")) for step in range(400)]
+    (tmp_path / "mine.csv").write_text("\n".join(["force,label", *rows]))
+    mine = {"path": str(tmp_path / "mine.csv"), "window": 8, "group": "time"}
+    overrides = {"epochs": 2, "threads": 1, "task_options": mine if task == "recordings" else {}}
+    preset = resolve_config(task, preset="quick", overrides=overrides)
+    search = Search(load_task(task, **preset.task_options), preset, Budget(300))
+    study = study_of(search, tmp_path / "study")
+    run_trials(study, search, 1, say=hush)
+    asked = iter(range(10_000))
+    with pytest.raises(InputError, match="Repeat the command to continue"):
+        finish(study, search, tmp_path, RunOptions(stop=lambda: next(asked) == 2))
+
+    figures = finish(study, search, tmp_path, RunOptions())
+
+    assert figures["best"]["validation"] == figures["trials"][0]["validation"]
 
 
 def test_a_cross_compiler_that_cannot_compile_leaves_the_estimate(

@@ -108,11 +108,13 @@ def _figures(best: FrozenTrial, search: Search, out: Path, options: RunOptions) 
     """Train the best trial's network again, quantize it and test it."""
     candidate = read_network(best.user_attrs["network"])
     folder = out / f"trial-{best.number + 1:04}"
+    splits = search.splits
     config = make_config(**best.user_attrs["config"])
+    # A run's folder also holds what the task has decided by itself.
+    config = replace(config, task_options={**config.task_options, **splits.options})
     outcome = _train(config, folder, options)
     if not outcome.finished:
         raise InputError(f"Training the best network stopped in {folder}. Repeat the command to continue.")
-    splits = search.splits
     integer, _ = quantize(outcome.model, splits, integer_config(candidate))
     network = IntegerNetwork(integer)
     test = evaluate(network, splits.test, splits.metric) if splits.test.labelled else None
