@@ -148,6 +148,17 @@ def test_bad_trials_are_pruned_before_their_end(tmp_path: Path) -> None:
     assert "pruned after" in lines[0] and "after 100 %" not in lines[0]
 
 
+def test_a_trial_of_more_than_a_hundred_validations_reports_one_for_each_percent(tmp_path: Path) -> None:
+    overrides = {"steps": 150, "evaluate_every": 1, "threads": 1}
+    preset = resolve_config("digits", preset="quick", overrides=overrides)
+    search = Search(load_task("digits"), preset, Budget(200))
+    study = study_of(search, tmp_path / "study")
+
+    run_trials(study, search, 1, say=hush)
+
+    assert list(study.trials[0].intermediate_values) == list(range(1, 101))
+
+
 def test_the_first_guess_is_drawn_once_and_again_only_if_it_failed(tmp_path: Path) -> None:
     study = study_of(small_search(), tmp_path / "study")
     guess = {"size": 7}

@@ -64,9 +64,11 @@ class Reporter(Watcher):
         self._total = total_steps
 
     def row(self, row: MetricsRow, best: bool) -> None:
-        self.percent = 100 * row.step // self._total
+        percent = 100 * row.step // self._total
         assert row.validation_metric is not None  # a task has validation data
-        self._trial.report(row.validation_metric, self.percent)
+        if percent > self.percent:  # optuna takes one figure for each and warns of a second
+            self.percent = percent
+            self._trial.report(row.validation_metric, percent)
         self.pruned = row.step < self._total and self._trial.should_prune()
 
 
