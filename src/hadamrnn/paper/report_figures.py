@@ -71,7 +71,8 @@ def standing_picture(results: Sequence[Result]) -> tuple[Picture, ...]:
 def size_accuracy(task: str, results: Sequence[Result]) -> Picture:
     """The (size, accuracy) plane: the paper's networks, ours, and both Pareto fronts."""
     with styled():
-        canvas, axes = _canvas()
+        canvas = Canvas(figsize=(WIDTH, HEIGHT))
+        axes = canvas.subplots()
         published = published_points(task)
         hadam = [point for point in published if "Hadam" in point.family]
         others = [point for point in published if "Hadam" not in point.family]
@@ -108,7 +109,8 @@ def size_accuracy(task: str, results: Sequence[Result]) -> Picture:
 def additions_cross_entropy(results: Sequence[Result]) -> Picture:
     """The (additions, cross-entropy) plane of the copy task, for q = 32, 8, 2, 1."""
     with styled():
-        canvas, axes = _canvas()
+        canvas = Canvas(figsize=(WIDTH, HEIGHT))
+        axes = canvas.subplots()
         rows = [row for row in BLOCKS.rows if row.task == "copy"]
         published = [(row.additions, row.value) for row in rows]
         axes.plot(*zip(*published, strict=True), "o--", color=PAPER, label="published")
@@ -211,11 +213,6 @@ def _curves(task: Task, key: str, runs: Sequence[Result]) -> Picture:
         flips = ", and signs of u that flipped since the point before" if most else "; no sign of u flipped"
         caption = f"{task.title}: validation by epoch{flips}."
         return Picture(f"curves-{key}", svg(canvas, f"curves-{key}"), caption)
-
-
-def _canvas() -> tuple[Canvas, Axes]:
-    canvas = Canvas(figsize=(WIDTH, HEIGHT))
-    return canvas, canvas.subplots()
 
 
 NAME_PLACES = {"right": ((6, -2.5), "left"), "left": ((-6, -2.5), "right"), "above": ((0, 6), "center")}
