@@ -17,7 +17,6 @@ layers within 15 %.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from hadamrnn.bits import WeightBits, stored_bits
@@ -66,13 +65,10 @@ class Space:
     def __init__(self, network: Network, budget: Budget) -> None:
         self.budget = budget
         self.family = every_candidate(network)
+        # By bits, then size, then the number of blocks.
+        self.candidates = tuple(filter(self.fits, self.family))
         if not self.candidates:
             raise InputError(self._smallest())
-
-    @cached_property
-    def candidates(self) -> tuple[Network, ...]:
-        """All that fit, by bits, then size, then the number of blocks."""
-        return tuple(filter(self.fits, self.family))
 
     def fits(self, candidate: Network) -> bool:
         most = self.budget.max_instructions

@@ -98,14 +98,15 @@ def _make(study: Study, trial: Trial, search: Search, space: Space, stop: Stop) 
     candidate = space.draw(trial)
     config = search.config(candidate, draw_rates(trial, search.preset))
     size = payload_bytes(candidate)
-    instructions, counted_them = _instructions(candidate, search)
+    most = search.budget.max_instructions
+    found = None if most is None else count(candidate)  # only a budget needs the count
+    instructions = found if isinstance(found, int) else estimate(candidate)
     trial.set_user_attr("config", config_values(config))
     trial.set_user_attr("network", network_values(candidate))
     trial.set_user_attr("bytes", size)
     trial.set_user_attr("instructions", instructions)
     line = f"{candidate}  {size:,} bytes"
-    most = search.budget.max_instructions
-    if counted_them and most is not None and instructions > most:
+    if most is not None and isinstance(found, int) and found > most:
         study.tell(trial, state=TrialState.PRUNED)
         return f"{line}  not trained: {instructions:,} instructions, counted"
     reporter = Reporter(trial)
@@ -137,9 +138,3 @@ def integer_config(network: Network) -> QuantizeConfig:
     """Return how to quantize a candidate."""
     assert network.activation_bits is not None
     return QuantizeConfig(activation_bits=network.activation_bits)
-
-
-def _instructions(candidate: Network, search: Search) -> tuple[int, bool]:
-    """Return the instructions of a step, and whether they were counted, which only a budget needs."""
-    counted = count(candidate) if search.budget.max_instructions is not None else ""
-    return (counted, True) if isinstance(counted, int) else (estimate(candidate), False)
