@@ -15,8 +15,6 @@ from hadamrnn.errors import InputError, check_choice
 from hadamrnn.nn.inputs import Tokens, run_torch_layer, token_vectors
 from hadamrnn.nn.interface import RecurrentLayer
 
-NONLINEARITIES = ("tanh", "relu")
-
 
 class NativeLayer(RecurrentLayer):
     """A torch.nn.LSTM, GRU or RNN, which may be stacked and bidirectional.
@@ -81,7 +79,7 @@ def gru(input_size: int, hidden_size: int, **stacking: Any) -> NativeLayer:
 
 def rnn(input_size: int, hidden_size: int, *, nonlinearity: str = "tanh", **stacking: Any) -> NativeLayer:
     """Return torch's plain RNN, with tanh or ReLU."""
-    check_choice("nonlinearity", nonlinearity, NONLINEARITIES)
+    check_choice("nonlinearity", nonlinearity, ("tanh", "relu"))
     return NativeLayer(
         nn.RNN(input_size, hidden_size, nonlinearity=nonlinearity, batch_first=True, **stacking)
     )

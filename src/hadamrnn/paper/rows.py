@@ -310,8 +310,3 @@ class Table:
     where: str
     rows: tuple[Row, ...]
     note: str = ""
-
-    @property
-    def setups(self) -> dict[str, tuple[Setup, tuple[int, ...]]]:
-        """What to run for this table, by key, with its seeds."""
-        return {row.setup.key: (row.setup, row.seeds) for row in self.rows if row.setup is not None}

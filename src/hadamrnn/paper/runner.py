@@ -37,9 +37,9 @@ from hadamrnn.training.run import RunOptions
 from hadamrnn.training.schedule import Schedule
 from hadamrnn.training.trainer import Diverged, Trainer
 
-# These use runs of other tables.
-DERIVED = {"times": TRAINING_TIMES, "scales": SCALES}
-NAMES = (*TABLES, *DERIVED, "memorization", "all")
+# The rows of every table; the last two use runs of the others.
+ROWS = {name: table.rows for name, table in TABLES.items()} | {"times": TRAINING_TIMES, "scales": SCALES}
+NAMES = (*ROWS, "memorization", "all")
 PILOT_SECONDS = 4.0
 PILOT_STEPS = 50
 LENGTH = ("epochs", "steps", "evaluate_every")
@@ -248,12 +248,9 @@ def setups(table: str) -> dict[str, tuple[Setup, tuple[int, ...]]]:
     >>> list(setups("scales"))
     ['copy-128-4bit', 'smnist-512-4bit', 'pmnist-512-4bit', 'imdb-512-4bit']
     """
-    if table == "all":
-        return {key: chosen for each in TABLES.values() for key, chosen in each.setups.items()}
-    if table in DERIVED:
-        return {row.setup.key: (row.setup, row.seeds) for row in DERIVED[table] if row.setup is not None}
     check_name("A table", table, NAMES)
-    return TABLES[table].setups if table in TABLES else {}
+    rows = [row for name in (TABLES if table == "all" else [table]) for row in ROWS.get(name, ())]
+    return {row.setup.key: (row.setup, row.seeds) for row in rows if row.setup is not None}
 
 
 def select(table: str, patterns: Sequence[str] = ()) -> list[tuple[Setup, tuple[int, ...]]]:
