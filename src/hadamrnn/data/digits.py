@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from hadamrnn.data.samples import stratified_parts
-from hadamrnn.data.splits import Image, Split, Splits
+from hadamrnn.data.splits import Image, Split, Splits, in_parts
 
 
 def load_digits() -> Splits:
@@ -16,17 +16,6 @@ def load_digits() -> Splits:
     digits = sklearn_digits()
     x = torch.from_numpy(digits.data.astype(np.uint8)).unsqueeze(-1)
     y = torch.from_numpy(digits.target.astype(np.int64))
-    train, validation, test = (
-        Split(x[rows], y[rows], levels=16) for rows in stratified_parts(digits.target, seed=0)
-    )
-    return Splits(
-        task="digits",
-        train=train,
-        validation=validation,
-        test=test,
-        seq_length=64,
-        input_size=1,
-        output_size=10,
-        class_names=tuple("0123456789"),
-        image=Image(side=8, box=6.4, pen=0.7),
-    )
+    parts = (Split(x[rows], y[rows], levels=16) for rows in stratified_parts(digits.target, seed=0))
+    image = Image(side=8, box=6.4, pen=0.7)
+    return in_parts("digits", parts, class_names=tuple("0123456789"), image=image)

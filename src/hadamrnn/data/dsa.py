@@ -13,7 +13,7 @@ from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.samples import read_numbers
-from hadamrnn.data.splits import Splits, standardised
+from hadamrnn.data.splits import Split, Splits, standardised
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range
 
@@ -89,8 +89,9 @@ def load_dsa19(
         f"{_listed(others)} test: the paper does not name its split"
     )
     read = _reader(data_dir)
-    parts = (read(training), read((held,)), read(others))
-    return standardised("dsa19", parts, ACTIVITIES, device_channels=CHANNELS // DEVICES, note=note)
+    parts = [Split(*read(people)) for people in (training, (held,), others)]
+    channels = CHANNELS // DEVICES
+    return standardised("dsa19", parts, class_names=ACTIVITIES, device_channels=channels, note=note)
 
 
 def _listed(people: tuple[int, ...]) -> str:

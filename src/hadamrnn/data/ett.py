@@ -17,7 +17,7 @@ from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.samples import read_numbers
-from hadamrnn.data.splits import Split, Splits, raw_unit, standardise
+from hadamrnn.data.splits import Split, Splits, in_parts, raw_unit, standardise
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range
 
@@ -63,16 +63,9 @@ def _load(name: str, data_dir: str | Path | None, look_back: int, horizon: int) 
     offset, scale = standardise(raw[None, : ENDS[0]])
     hours = (raw - offset) / scale
     starts = (0, ENDS[0] - look_back, ENDS[1] - look_back)
-    train, validation, test = (
-        windows(hours[start:end], look_back, horizon) for start, end in zip(starts, ENDS, strict=True)
-    )
-    return Splits(
-        task=name.lower(),
-        train=train,
-        validation=validation,
-        test=test,
-        seq_length=look_back,
-        input_size=len(CHANNELS),
+    return in_parts(
+        name.lower(),
+        (windows(hours[start:end], look_back, horizon) for start, end in zip(starts, ENDS, strict=True)),
         output_size=horizon * len(CHANNELS),
         metric="mse",
         offset=offset,

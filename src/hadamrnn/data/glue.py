@@ -18,7 +18,7 @@ from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.samples import pad_left
-from hadamrnn.data.splits import Split, Splits
+from hadamrnn.data.splits import Split, Splits, in_parts
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range
 
@@ -129,15 +129,9 @@ def _splits(
     note: str = "",
 ) -> Splits:
     encoder = Encoder(fetch(VOCABULARY, data_dir), seq_length)
-    train, validation, test = (
-        Split(encoder.encode(tuple(table[column] for column in texts)), _labels(table)) for table in tables
-    )
-    return Splits(
-        task=task,
-        train=train,
-        validation=validation,
-        test=test,
-        seq_length=seq_length,
+    return in_parts(
+        task,
+        (Split(encoder.encode(tuple(table[name] for name in texts)), _labels(table)) for table in tables),
         input_size=EMBEDDING_SIZE,
         output_size=1,
         vocabulary_size=encoder.vocabulary_size,

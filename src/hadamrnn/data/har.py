@@ -9,12 +9,11 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.fine import with_fine
 from hadamrnn.data.samples import read_numbers
-from hadamrnn.data.splits import Splits, standardised
+from hadamrnn.data.splits import Split, Splits, standardised
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range
 
@@ -100,20 +99,19 @@ def _load(
     if held_out.all() or not held_out.any():
         raise InputError(f"UCI HAR's training part must hold people {people} and others.")
 
-    def part(windows: HarPart, rows: NDArray[np.bool_] | slice) -> tuple[Tensor, Tensor]:
+    def part(windows: HarPart, rows: NDArray[np.bool_] | slice) -> Split:
         x = torch.from_numpy(windows.x[rows])
         y = torch.from_numpy(np.array(labels)[windows.activity[rows] - 1])
-        return with_fine(x, STILL, SLOW) if fine else x, y
+        return Split(with_fine(x, STILL, SLOW) if fine else x, y, groups=groups)
 
     kept = slice(None) if left_out is None else ~held_out
     parts = (part(train, kept), part(train, held_out), part(test, slice(None)))
     return standardised(
         task,
         parts,
-        class_names,
-        output_size=1 if len(class_names) == 2 else None,
-        groups=groups,
-        device_channels=parts[0][0].shape[-1],
+        class_names=class_names,
+        output_size=1 if len(class_names) == 2 else len(class_names),
+        device_channels=parts[0].x.shape[-1],
         note=_note(left_out),
     )
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.samples import pad_left
-from hadamrnn.data.splits import Split, Splits
+from hadamrnn.data.splits import Split, Splits, in_parts
 from hadamrnn.settings import Range
 
 START, UNKNOWN, INDEX_FROM = 1, 2, 3
@@ -64,12 +64,9 @@ def load_imdb(
         ids = [keras_ids(reviews.words[row], vocabulary_size) for row in rows]
         return Split(pad_left(ids, seq_length, vocabulary_size), torch.from_numpy(reviews.labels[rows]))
 
-    return Splits(
-        task="imdb",
-        train=split(train, train_rows),
-        validation=split(test, test_rows[half:]),
-        test=split(test, test_rows[:half]),
-        seq_length=seq_length,
+    return in_parts(
+        "imdb",
+        (split(train, train_rows), split(test, test_rows[half:]), split(test, test_rows[:half])),
         input_size=512,
         output_size=1,
         vocabulary_size=vocabulary_size,

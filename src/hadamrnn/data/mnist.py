@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from hadamrnn.data.files import DataFile, fetch
-from hadamrnn.data.splits import Image, Split, Splits
+from hadamrnn.data.splits import Image, Split, Splits, in_parts
 from hadamrnn.errors import InputError
 
 PIXELS = 28 * 28
@@ -64,17 +64,10 @@ def _load(task: str, data_dir: str | Path | None, order: NDArray[np.int64]) -> S
         labels = arrays[f"{part}-labels-idx1-ubyte.gz"][rows].astype(np.int64)
         return Split(torch.from_numpy(sequences), torch.from_numpy(labels), levels=255)
 
-    return Splits(
-        task=task,
-        train=split("train", slice(None, -VALIDATION)),
-        validation=split("train", slice(-VALIDATION, None)),
-        test=split("t10k", slice(None)),
-        seq_length=PIXELS,
-        input_size=1,
-        output_size=10,
-        class_names=tuple("0123456789"),
-        image=Image(28, 17.5, 1.25, by_mass=True, order=None if task == "smnist" else order),
-    )
+    train, validation = split("train", slice(None, -VALIDATION)), split("train", slice(-VALIDATION, None))
+    parts = (train, validation, split("t10k", slice(None)))
+    image = Image(28, 17.5, 1.25, by_mass=True, order=None if task == "smnist" else order)
+    return in_parts(task, parts, class_names=tuple("0123456789"), image=image)
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:

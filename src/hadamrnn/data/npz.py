@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.data.samples import group_parts, stratified_parts
-from hadamrnn.data.splits import Metric, Split, Splits, raw_unit, standardise
+from hadamrnn.data.splits import Split, Splits, standardised
 from hadamrnn.errors import InputError, short
 from hadamrnn.files import check_regular, one_line
 from hadamrnn.settings import Seed
@@ -62,29 +62,13 @@ def load_npz(*, path: Path, standardize: bool = True, layout: Layout | None = No
     strata = y.numpy() if class_names else np.zeros(len(x), np.int64)
     grouped = check_groups(arrays, path)
     parts = group_parts(arrays[grouped], strata, seed) if grouped else stratified_parts(strata, seed)
-    offset = scale = None
-    valid = None if lengths is None else torch.arange(x.shape[1]) < lengths[parts[0], None]
-    unit = raw_unit(x[parts[0]], valid)
-    if standardize:
-        offset, scale = standardise(x[parts[0]], valid)
-        x = (x - offset) / scale
-    train, validation, test = (
-        Split(x[rows], y[rows], None if lengths is None else lengths[rows]) for rows in parts
-    )
-    metric: Metric = "accuracy" if class_names else "mse"
-    return Splits(
-        task="npz",
-        train=train,
-        validation=validation,
-        test=test,
-        seq_length=x.shape[1],
-        input_size=x.shape[2],
+    return standardised(
+        "npz",
+        [Split(x[rows], y[rows], None if lengths is None else lengths[rows]) for rows in parts],
+        keep_values=not standardize,
         output_size=len(class_names) or y.shape[1],
-        metric=metric,
+        metric="accuracy" if class_names else "mse",
         class_names=class_names,
-        offset=offset,
-        scale=scale,
-        raw_unit=unit,
         note=f"split by {grouped}" if grouped else "",
     )
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.data.reading import OF_FILE, Reading, Segment, Steps, class_names, complete, segments, why_not
 from hadamrnn.data.samples import HELD_OUT, group_parts
-from hadamrnn.data.splits import Splits, standardised
+from hadamrnn.data.splits import Split, Splits, standardised
 from hadamrnn.data.tables import Recording, listed, read_tables
 from hadamrnn.errors import InputError, short
 from hadamrnn.settings import Seed
@@ -108,16 +108,13 @@ def load_recordings(
     else:
         parts = by_group(cut(runs, reading), names, seed)
     numbers = {name: number for number, name in enumerate(names)}
-    train, validation, test = (
-        (torch.from_numpy(part.x), torch.tensor([numbers[name] for name in part.y])) for part in parts
-    )
-    note = "split in time" if reading.group == "time" else f"split by {reading.group}"
-    splits = standardised("recordings", (train, validation, test), names, note=note)
-    options = {
-        name: list(value) if isinstance(value, tuple) else value for name, value in asdict(reading).items()
-    }
-    return replace(
-        splits, options=options, assumptions=tuple(_assumptions(tables, given, reading, names, parts))
+    return standardised(
+        "recordings",
+        [Split(torch.from_numpy(part.x), torch.tensor([numbers[name] for name in part.y])) for part in parts],
+        class_names=names,
+        note="split in time" if reading.group == "time" else f"split by {reading.group}",
+        options={**asdict(reading), "columns": list(reading.columns)},
+        assumptions=tuple(_assumptions(tables, given, reading, names, parts)),
     )
 
 

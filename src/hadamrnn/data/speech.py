@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch
-from hadamrnn.data.splits import Splits, standardised
+from hadamrnn.data.splits import Split, Splits, standardised
 from hadamrnn.errors import InputError
 
 FRAMES, FILTERS = 99, 32
@@ -39,14 +38,14 @@ def load_google12(data_dir: str | Path | None = None) -> Splits:
     """
     train, held_out = fetch(TRAIN, data_dir), fetch(HELD_OUT, data_dir)
     parts = (read_part(train, ""), read_part(held_out, "_val"), read_part(held_out, "_test"))
-    return standardised("google12", parts, WORDS)
+    return standardised("google12", parts, class_names=WORDS)
 
 
-def read_part(path: Path, suffix: str) -> tuple[Tensor, Tensor]:
+def read_part(path: Path, suffix: str) -> Split:
     """Return log filterbanks `(n, 99, 32)` and labels of one part of a file."""
     with np.load(path) as arrays:
         codes, labels = arrays[f"x{suffix}"], arrays[f"y{suffix}"].astype(np.int64)
     if codes.shape != (len(labels), FILTERS, FRAMES):
         raise InputError(f"{path} must hold (n, {FILTERS}, {FRAMES}) codes and n labels, got {codes.shape}.")
     frames = torch.from_numpy(np.ascontiguousarray(codes.transpose(0, 2, 1)))
-    return frames.float() * STEP - OFFSET, torch.from_numpy(labels)
+    return Split(frames.float() * STEP - OFFSET, torch.from_numpy(labels))

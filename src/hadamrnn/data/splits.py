@@ -7,8 +7,9 @@ what a model takes, so that a training loop never touches storage details. Start
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -184,41 +185,37 @@ def standardise(x: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]
     return offset.float(), scale.float()
 
 
-def standardised(
-    task: str,
-    parts: tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor], tuple[Tensor, Tensor]],
-    class_names: tuple[str, ...],
-    *,
-    output_size: int | None = None,
-    groups: tuple[int, ...] | None = None,
-    device_channels: int = 0,
-    note: str = "",
-) -> Splits:
-    """Return labelled recordings, channels standardised with the statistics of the training part.
+def in_parts(task: str, parts: Iterable[Split], **facts: Any) -> Splits:
+    """Return a task of three parts.
 
     Args:
-        parts: raw signals `(n, time, channels)` and labels `(n,)` of training, validation and test.
-        output_size: None for one logit a class.
-        groups: see `Split`.
+        parts: training, validation and test.
+        facts: of `Splits`; a size that is left out is that of `train.x`, or the number of classes.
     """
-    raw = parts[0][0]
-    offset, scale = standardise(raw)
-    train, validation, test = (Split((x - offset) / scale, y, groups=groups) for x, y in parts)
-    return Splits(
-        task=task,
-        train=train,
-        validation=validation,
-        test=test,
-        seq_length=raw.shape[1],
-        input_size=raw.shape[2],
-        output_size=output_size or len(class_names),
-        class_names=class_names,
-        offset=offset,
-        scale=scale,
-        raw_unit=raw_unit(raw),
-        device_channels=device_channels,
-        note=note,
-    )
+    train, validation, test = parts
+    sizes = {
+        "seq_length": train.x.shape[1],
+        "input_size": train.x.shape[-1],
+        "output_size": len(facts.get("class_names", ())),
+    }
+    return Splits(task, train, validation, test, **{**sizes, **facts})
+
+
+def standardised(task: str, parts: Sequence[Split], keep_values: bool = False, **facts: Any) -> Splits:
+    """Return a task whose channels are standardised with the statistics of the training part.
+
+    Args:
+        parts: with raw values `(n, time, channels)`; see `in_parts`.
+        keep_values: leave the values as they are.
+    """
+    train = parts[0]
+    valid = None if train.lengths is None else torch.arange(train.x.shape[1]) < train.lengths[:, None]
+    facts["raw_unit"] = raw_unit(train.x, valid)
+    if keep_values:
+        return in_parts(task, parts, **facts)
+    offset, scale = standardise(train.x, valid)
+    scaled = (replace(part, x=(part.x - offset) / scale) for part in parts)
+    return in_parts(task, scaled, offset=offset, scale=scale, **facts)
 
 
 def raw_unit(x: Tensor, valid: Tensor | None = None, details: Tensor | None = None) -> float | None:
