@@ -81,12 +81,11 @@ def coerce(name: str, value: object, hint: Any) -> Any:
     >>> coerce("leak", [1, 2, None], tuple[int, ...]), coerce("leak", 3, tuple[int, ...])
     ((1, 2, 0), (3,))
     """
-    kinds = [_parts(alternative)[0] for alternative in _alternatives(hint)]
     if typing.get_origin(hint) is tuple:
         item = typing.get_args(hint)[0]
         items = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
         return tuple(0 if part is None and item is int else coerce(name, part, item) for part in items)
-    given = short(value)
+    given, kinds = short(value), dict(_choices(hint))
     if float in kinds and str not in kinds and isinstance(value, str):
         with suppress(ValueError):
             value = float(value)
@@ -134,7 +133,7 @@ def read_text(name: str, text: str, hint: Any) -> Any:
         item = typing.get_args(hint)[0] | None
         parts = [] if text.lower() == "none" else text.split(",")
         return coerce(name, [read_text(name, part.strip(), item) for part in parts], hint)
-    kinds = [_parts(alternative)[0] for alternative in _alternatives(hint)]
+    kinds = [kind for kind, _ in _choices(hint)]
     if types.NoneType in kinds and text.lower() == "none":
         return None
     if int in kinds and re.fullmatch(r"[+-]?\d{1,30}", text):
@@ -142,7 +141,10 @@ def read_text(name: str, text: str, hint: Any) -> Any:
     if bool in kinds and text.lower() in ("true", "false"):
         return text.lower() == "true"
     if any(typing.get_origin(kind) is dict for kind in kinds):
-        return coerce(name, _json(text), hint)
+        value: object = text
+        with suppress(ValueError, RecursionError):
+            value = json.loads(text)
+        return coerce(name, value, hint)
     if Path in kinds and not _is_path(text):
         raise InputError(f"{name} must name a file or folder, got {short(text)}.")
     return coerce(name, Path(text) if Path in kinds else text, hint)
@@ -169,8 +171,7 @@ _UNFIT = object()
 def _held(name: str, value: object, hint: Any, given: str | None = None) -> Any:
     """Return `value` as `hint` declares it, or refuse it, which was `given` so."""
     bounds, given = [], given or short(value)
-    for alternative in _alternatives(hint):
-        kind, bound = _parts(alternative)
+    for kind, bound in _choices(hint):
         fitting = _fitting(name, value, kind)
         if fitting is _UNFIT:
             continue
@@ -179,21 +180,15 @@ def _held(name: str, value: object, hint: Any, given: str | None = None) -> Any:
         bounds.append(str(bound))
     if bounds:
         raise InputError(f"{name} must lie in {' or '.join(bounds)}, got {given}.")
-    wanted = " or ".join(_called(alternative) for alternative in _alternatives(hint))
+    wanted = " or ".join(_called(kind) for kind, _ in _choices(hint))
     raise InputError(f"{name} must be {wanted}, got {given}.")
 
 
-def _alternatives(hint: Any) -> tuple[Any, ...]:
+def _choices(hint: Any) -> list[tuple[Any, Range | None]]:
+    """Return the types that `hint` allows, each with its range."""
     union = typing.get_origin(hint) in (types.UnionType, typing.Union)
-    return typing.get_args(hint) if union else (hint,)
-
-
-def _parts(hint: Any) -> tuple[Any, Range | None]:
-    """Return the type and the range that `hint` declares."""
-    if typing.get_origin(hint) is not Annotated:
-        return hint, None
-    kind, *notes = typing.get_args(hint)
-    return kind, next((note for note in notes if isinstance(note, Range)), None)
+    each = typing.get_args(hint) if union else (hint,)
+    return [typing.get_args(one) if typing.get_origin(one) is Annotated else (one, None) for one in each]
 
 
 def _fitting(name: str, value: Any, kind: Any) -> Any:
@@ -221,13 +216,6 @@ def _fitting(name: str, value: Any, kind: Any) -> Any:
     return value if fits else _UNFIT
 
 
-def _json(text: str) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
 def _is_path(text: str) -> bool:
     try:
         return b"\0" not in os.fsencode(text) and text != ""
@@ -235,8 +223,7 @@ def _is_path(text: str) -> bool:
         return False
 
 
-def _called(hint: Any) -> str:
-    kind, _ = _parts(hint)
+def _called(kind: Any) -> str:
     if typing.get_origin(kind) is Literal:
         return f"one of {', '.join(typing.get_args(kind))}"
     if kind is types.NoneType:
