@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -79,17 +80,12 @@ class Trainer:
         self._model_draws = True  # until the first step shows otherwise
         learnt = {id(latent) for latent in self._signs}
         others = [parameter for parameter in model.parameters() if id(parameter) not in learnt]
-        # Decay pulls at weights alone: signs have no size.
-        decays = (config.weight_decay, 0.0)
-        self.optimizer = Adam(
-            [
-                {"params": group, "weight_decay": decay}
-                for group, decay in zip((others, self._signs), decays, strict=True)
-                if group
-            ],
-            lr=config.learning_rate,
-            betas=(0.9, config.adam_beta2),
-        )
+        groups: list[dict[str, Any]] = [
+            {"params": others, "weight_decay": config.weight_decay},
+            {"params": self._signs, "weight_decay": 0.0},  # signs have no size
+        ]
+        betas = (0.9, config.adam_beta2)
+        self.optimizer = Adam(groups, lr=config.learning_rate, betas=betas)
         self._average = (
             None
             if config.weight_average is None
@@ -242,9 +238,10 @@ class Trainer:
             # Several processes must keep the gradient, which they agreed on when they joined.
             for latent in self._signs:
                 latent.requires_grad_(False)
-        rates = [self.config.learning_rate, self.config.sign_learning_rate]
-        for group, rate in zip(self.optimizer.param_groups, rates, strict=False):
-            group["lr"] = factor * (self.config.learning_rate if rate is None else rate)
+        rate, sign_rate = self.config.learning_rate, self.config.sign_learning_rate
+        weights, signs = self.optimizer.param_groups
+        weights["lr"] = factor * rate
+        signs["lr"] = factor * (rate if sign_rate is None else sign_rate)
         return learning
 
     def _samples(self, step: int) -> Tensor:
