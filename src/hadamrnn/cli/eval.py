@@ -104,7 +104,7 @@ def _check(args: EvalOptions, folder: RunFolder) -> None:
 
 def _split(args: EvalOptions, folder: RunFolder, model: SequenceModel) -> tuple[str, Split, str]:
     """Return what to evaluate on: its name, the samples, and a note to stand beside the figure."""
-    from hadamrnn.training.inference import label_arrays, prepare_arrays, read_arrays
+    from hadamrnn.training.inference import read_split
     from hadamrnn.training.run import load_splits
 
     if args.file is None:
@@ -112,10 +112,8 @@ def _split(args: EvalOptions, folder: RunFolder, model: SequenceModel) -> tuple[
         split: Split = getattr(splits, args.split)
         by_group = "" if split.groups is None else "the right group of classes counts"
         return args.split, split, "; ".join(filter(None, [splits.note, by_group]))
-    arrays = read_arrays(args.file, folder, labelled=True)
-    layout = args.layout or folder.config.task_options.get("layout")
-    split = prepare_arrays(arrays, model, folder.facts, args.file, layout)
-    return str(args.file), label_arrays(arrays, split, folder.facts, args.file), ""
+    split, _ = read_split(args.file, folder, model, args.layout, labelled=True)
+    return str(args.file), split, ""
 
 
 def _per_class(counts: Tensor, folder: RunFolder) -> dict[str, Any]:

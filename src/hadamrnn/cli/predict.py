@@ -41,27 +41,26 @@ class PredictOptions(JsonOption):
     ),
 )
 def run(args: PredictOptions) -> None:
-    from hadamrnn.training.inference import named, predict, prepare_arrays, read_arrays
+    from hadamrnn.training.evaluate import predict_logits
+    from hadamrnn.training.inference import read_split, readable
     from hadamrnn.training.run import load_run
 
     _check_out(args)
     set_threads(args.threads)
     folder, model = load_run(args.run_folder)
     network = load_integer(folder.path, args.threads) if args.integer else model
-    layout = args.layout or folder.config.task_options.get("layout")
-    arrays = read_arrays(args.data, folder, labelled=False)
-    split = prepare_arrays(arrays, model, folder.facts, args.data, layout)
-    prediction, logits = predict(network, split, folder.facts)
-    readable = named(prediction, folder.facts)
+    split, arrays = read_split(args.data, folder, model, args.layout, labelled=False)
+    logits = predict_logits(network, split)
+    predictions = readable(logits, folder.facts)
     places: dict[str, list[Any]] = {name: arrays[name].tolist() for name in ("file", "row") if name in arrays}
     if args.out is not None:
-        _write(args.out, places, readable, logits.numpy())
+        _write(args.out, places, predictions, logits.numpy())
     if args.json:
-        print(json.dumps({"predictions": readable, **places}))
+        print(json.dumps({"predictions": predictions, **places}))
     elif args.out is None:
-        sys.stdout.write(_table(places, readable, "\t") if places else _plain(readable))
+        sys.stdout.write(_table(places, predictions, "\t") if places else _plain(predictions))
     else:
-        print(f"{len(readable):,} predictions: {args.out}")
+        print(f"{len(predictions):,} predictions: {args.out}")
 
 
 def _check_out(args: PredictOptions) -> None:
@@ -73,32 +72,32 @@ def _check_out(args: PredictOptions) -> None:
         raise InputError(f"--out must name a new file, {args.out} exists. Name another, or add --force.")
 
 
-def _write(path: Path, places: dict[str, list[Any]], readable: list[Any], logits: Any) -> None:
+def _write(path: Path, places: dict[str, list[Any]], predictions: list[Any], logits: Any) -> None:
     """Write predictions as they are printed, names or values; to an npz file with the logits behind them."""
     import numpy as np
 
     from hadamrnn.files import write_atomically
 
     if path.suffix.lower() == ".csv":
-        write_atomically(path, _table(places, readable, ",").encode())
+        write_atomically(path, _table(places, predictions, ",").encode())
         return
     content = io.BytesIO()
     arrays: dict[str, Any] = {name: np.array(values) for name, values in places.items()}
-    np.savez(content, prediction=np.array(readable), logits=logits, **arrays)
+    np.savez(content, prediction=np.array(predictions), logits=logits, **arrays)
     write_atomically(path, content.getvalue())
 
 
-def _table(places: dict[str, list[Any]], readable: list[Any], delimiter: str) -> str:
+def _table(places: dict[str, list[Any]], predictions: list[Any], delimiter: str) -> str:
     """Return a line for each sample: where it is, and what is predicted; several values are several cells."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    width = len(readable[0]) if isinstance(readable[0], list) else 0
+    width = len(predictions[0]) if isinstance(predictions[0], list) else 0
     writer.writerow([*places, *([f"prediction{n}" for n in range(width)] or ["prediction"])])
-    for *place, value in zip(*places.values(), readable, strict=True):
+    for *place, value in zip(*places.values(), predictions, strict=True):
         writer.writerow([*place, *(value if isinstance(value, list) else [value])])
     return text.getvalue()
 
 
-def _plain(readable: list[Any]) -> str:
-    lines = (" ".join(map(str, value)) if isinstance(value, list) else str(value) for value in readable)
+def _plain(predictions: list[Any]) -> str:
+    lines = (" ".join(map(str, value)) if isinstance(value, list) else str(value) for value in predictions)
     return "".join(f"{line}\n" for line in lines)

@@ -137,12 +137,7 @@ def read_har(data_dir: str | Path | None = None) -> tuple[HarPart, HarPart]:
 def read_compact(path: Path) -> tuple[HarPart, HarPart]:
     with np.load(path) as arrays:
         train, test = (
-            _checked(
-                path,
-                arrays[f"x_{part}"],
-                arrays[f"y_{part}"].astype(np.int64),
-                arrays[f"subject_{part}"].astype(np.int64),
-            )
+            _checked(path, arrays[f"x_{part}"], arrays[f"y_{part}"], arrays[f"subject_{part}"])
             for part in ("train", "test")
         )
     return train, test
@@ -160,16 +155,14 @@ def read_original(folder: Path) -> tuple[HarPart, HarPart]:
                 f"The files in {signals} must all have the same number of lines, of {STEPS} numbers each. "
                 "Unpack the published archive again."
             )
-        activity = read_numbers(folder / name / f"y_{name}.txt").astype(np.int64)
-        subject = read_numbers(folder / name / f"subject_{name}.txt").astype(np.int64)
+        activity, subject = (read_numbers(folder / name / f"{kind}_{name}.txt") for kind in ("y", "subject"))
         return _checked(folder / name, np.stack(tables, axis=-1), activity.ravel(), subject.ravel())
 
     return part("train"), part("test")
 
 
-def _checked(
-    source: Path, x: NDArray[np.float32], activity: NDArray[np.int64], subject: NDArray[np.int64]
-) -> HarPart:
+def _checked(source: Path, x: NDArray[np.float32], *codes: NDArray[np.generic]) -> HarPart:
+    activity, subject = (each.astype(np.int64) for each in codes)
     count = len(x)
     if x.shape != (count, STEPS, len(CHANNELS)) or activity.shape != (count,) or subject.shape != (count,):
         raise InputError(

@@ -16,16 +16,29 @@ from hadamrnn.data.recordings import read_recordings
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError, short
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.training.evaluate import Predictor, decide, predict_logits
+from hadamrnn.training.evaluate import decide
 from hadamrnn.training.folder import RunFolder, TaskFacts
 
+Arrays = dict[str, NDArray[np.generic]]
 
-def read_arrays(path: Path, folder: RunFolder, labelled: bool) -> dict[str, NDArray[np.generic]]:
-    """Return a user's new data for a run: the arrays of an npz file, or windows of recordings.
 
-    Recordings are cut as the run's own were. Beside x, and y where `labelled`, they bring `file` and `row`,
-    where each window begins.
+def read_split(
+    path: Path, folder: RunFolder, model: SequenceModel, layout: str | None, labelled: bool
+) -> tuple[Split, Arrays]:
+    """Return a user's new data for a run, scaled as in training, and the arrays that it was made of.
+
+    Args:
+        path: an npz file, or recordings, which are cut as the run's own were.
+        layout: of x; None for that of the run's own data.
+        labelled: whether to read y as well.
     """
+    arrays = _read_arrays(path, folder, labelled)
+    split = _inputs(arrays, model, folder, path, layout)
+    return _with_labels(arrays, split, folder.facts, path) if labelled else split, arrays
+
+
+def _read_arrays(path: Path, folder: RunFolder, labelled: bool) -> Arrays:
+    """Return x, and y where `labelled`; of recordings also `file` and `row`, where each window begins."""
     if folder.config.task != "recordings":
         if path.suffix.lower() != ".npz":
             raise InputError(
@@ -40,17 +53,11 @@ def read_arrays(path: Path, folder: RunFolder, labelled: bool) -> dict[str, NDAr
     if reading.get("group") not in ("file", "folder"):  # groups in a column matter only for training's parts
         reading |= {"group": "file"}
     windows = read_recordings(path, **reading, labelled=labelled)
-    arrays: dict[str, NDArray[np.generic]] = {"x": windows.x, "file": windows.files, "row": windows.starts}
+    arrays: Arrays = {"x": windows.x, "file": windows.files, "row": windows.starts}
     return {**arrays, "y": windows.y} if labelled else arrays
 
 
-def prepare_arrays(
-    arrays: dict[str, NDArray[np.generic]],
-    model: SequenceModel,
-    facts: TaskFacts,
-    path: str | Path,
-    layout: str | None = None,
-) -> Split:
+def _inputs(arrays: Arrays, model: SequenceModel, folder: RunFolder, path: Path, layout: str | None) -> Split:
     """Return the arrays `x` and `lengths` as a split without labels, scaled as in training.
 
     standardised tasks:   x = (raw - offset) / scale
@@ -58,9 +65,9 @@ def prepare_arrays(
     """
     if model.takes_ids:
         return Split(_check_ids(arrays, path), None)
-    expected = int(torch.as_tensor(model.recurrent.input_size))
+    facts, expected = folder.facts, int(torch.as_tensor(model.recurrent.input_size))
     if facts.task != "recordings":
-        arrays = time_first(arrays, layout, path, expected)
+        arrays = time_first(arrays, layout or folder.config.task_options.get("layout"), path, expected)
     x, lengths = check_inputs(arrays, path)
     if x.shape[2] != expected:
         raise InputError(f"x must have {expected} channels, as in training, got {x.shape[2]} in {path}.")
@@ -71,7 +78,7 @@ def prepare_arrays(
     return Split(x, None, lengths)
 
 
-def label_arrays(arrays: dict[str, NDArray[np.generic]], split: Split, facts: TaskFacts, path: Path) -> Split:
+def _with_labels(arrays: Arrays, split: Split, facts: TaskFacts, path: Path) -> Split:
     """Return the split with the array `y`: names or numbers of the run's classes, or values."""
     y = arrays.get("y")
     if y is None or y.ndim == 0 or len(y) != len(split):
@@ -92,20 +99,14 @@ def label_arrays(arrays: dict[str, NDArray[np.generic]], split: Split, facts: Ta
     return replace(split, y=torch.tensor([known[text] for text in texts]))
 
 
-def predict(model: Predictor, split: Split, facts: TaskFacts) -> tuple[Tensor, Tensor]:
-    """Return the predictions, class numbers or values, and the logits behind them."""
-    logits = predict_logits(model, split)
-    return (logits if facts.metric == "mse" else decide(logits)), logits
-
-
-def named(prediction: Tensor, facts: TaskFacts) -> list[Any]:
+def readable(logits: Tensor, facts: TaskFacts) -> list[Any]:
     """Return predictions as people read them: class names, or numbers for regression."""
     if not facts.class_names:
-        return list(prediction.tolist())
-    return list(np.array(facts.class_names, dtype=object)[prediction.numpy()].tolist())
+        return list(logits.tolist())
+    return list(np.array(facts.class_names, dtype=object)[decide(logits).numpy()].tolist())
 
 
-def _check_ids(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> Tensor:
+def _check_ids(arrays: Arrays, path: Path) -> Tensor:
     if "x" not in arrays:
         raise InputError(f"{path} must hold an array x of ids, got {', '.join(sorted(arrays)) or 'none'}.")
     ids = arrays["x"]
