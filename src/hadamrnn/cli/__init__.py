@@ -39,21 +39,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         interrupted = error if isinstance(error, Interrupted) else Interrupted()
         print(f"{name}: {interrupted}", file=sys.stderr)
         return interrupted.status
-    except InputError as error:
-        return complain(name, error)
     except BrokenPipeError:
         # The reader (`| head`) has seen enough; silence the flush at interpreter exit as well.
         sys.stderr.close()
         return 0
-    except OSError as error:
-        return complain(name, error)
+    except (InputError, OSError) as error:
+        print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)  # one line, whatever it repeats
+        return 2
     return status or 0
-
-
-def complain(name: str, error: Exception) -> int:
-    """Print a refusal as one line, whatever names it repeats; return the exit status 2."""
-    print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)
-    return 2
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -78,8 +78,7 @@ class RecordingOptions:
     def given(self) -> dict[str, Any]:
         """Return those that were given, as options of the task."""
         values = {each.name: getattr(self, each.name) for each in dataclasses.fields(RecordingOptions)}
-        listed = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-        return {name: value for name, value in listed.items() if value}
+        return {name: value for name, value in values.items() if value}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,10 +64,7 @@ class FabricProcesses(Processes):
     def loss_function(self, objective: Objective) -> LossFunction:
         wrapped = self._fabric.setup_module(objective)
         wrapped.mark_forward_method("loss")
-
-        def loss(x: Tensor, target: Tensor, lengths: Tensor | None) -> Tensor:
-            return torch.as_tensor(wrapped.loss(x, target, lengths))
-
+        loss: LossFunction = wrapped.loss
         return loss
 
     def agree(self, wish: bool, step: int) -> bool:
