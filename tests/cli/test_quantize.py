@@ -11,6 +11,7 @@ import pytest
 
 from hadamrnn import fixedpoint
 from hadamrnn.cli import main
+from hadamrnn.cli.quantize import lines
 from hadamrnn.data import load_task
 from hadamrnn.quantization.chain import calibration_batches, raw_inputs
 from hadamrnn.training.config import make_config
@@ -66,6 +67,17 @@ def test_advice_is_given_only_where_rounding_spoils_the_accuracy(
 
     assert "6-bit states cost" in spoilt and "points: try --activation-bits 8 or --finetune" in spoilt
     assert "advice" not in fine
+
+
+@pytest.mark.parametrize(("metric", "shown"), [("mse", "mse"), ("cross_entropy", "cross-entropy")])
+def test_advice_names_the_metric_that_rounding_spoils(metric: str, shown: str) -> None:
+    sizes = {"extra_bytes": 0, "header_bytes": 0, "kilobytes": 1.0, "paper_kilobytes": 1.0}
+    metrics = {"metric": metric, "split": "test", "float": 0.25, "integer": 0.75, "activation_bits": 12}
+    saturated = {"saturations": 0, "input_saturations": 0}
+
+    found = lines({**sizes, **metrics, **saturated, "inputs": "", "file": ""})
+
+    assert f"advice    12-bit states cost 0.5 of {shown}: try --activation-bits 14 or --finetune" in found
 
 
 def test_text_output_names_both_metrics_and_the_file(

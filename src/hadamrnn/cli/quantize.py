@@ -117,6 +117,6 @@ def _advice(figures: dict[str, Any]) -> list[str]:
         lost, spoilt = f"{100 * (exact - rounded):.2f} points", exact - rounded > BEARABLE_LOSS
     else:
         spoilt = rounded > max(BEARABLE_RATIO * exact, SMALL_CROSS_ENTROPY)
-        lost = f"{rounded - exact:.2g} of cross-entropy"
+        lost = f"{rounded - exact:.2g} of {figures['metric'].replace('_', '-')}"
     more = f"--activation-bits {min(bits + 2, 16)} or " if bits < 16 else ""
     return [f"advice    {bits}-bit states cost {lost}: try {more}--finetune"] if spoilt else []
