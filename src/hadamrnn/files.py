@@ -117,9 +117,7 @@ def read_sealed(
 ) -> tuple[dict[str, str], bytes]:
     """Return the metadata and the whole content of a safetensors file, its format and checksum verified.
 
-    Args:
-        versions: the first one had no checksum yet.
-        advice: what to do about a file of another format.
+    The first of `versions` had no checksum yet; `advice` is for a file of another format.
     """
     content = read_regular(path, MAX_TENSOR_BYTES)
     header, tensors = _split(content, path)

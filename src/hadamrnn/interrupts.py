@@ -67,8 +67,7 @@ def restore_defaults() -> None:
 def stopped_by_signals(advice: Callable[[], str] = lambda: REPEAT) -> Iterator[Callable[[], bool]]:
     """Yield whether a signal came. The block then ends by itself, and its end raises `Interrupted`.
 
-    Args:
-        advice: says how to go on. A second signal raises at once.
+    A second signal raises at once. `advice` says how to go on.
     """
     caught: list[int] = []
 

@@ -95,10 +95,7 @@ def coerce(name: str, value: object, hint: Any) -> Any:
 def from_json(kind: type[T], values: object, source: str | Path) -> T:
     """Return the dataclass that `values` describe: every field is there, no other, and each of its type.
 
-    Lists become tuples where the field has one, whole numbers pass as floats.
-
-    Args:
-        source: the file that an error names.
+    Lists become tuples where the field has one, whole numbers pass as floats; an error names `source`.
 
     >>> from_json(Range, {"low": 1, "high": 2.5}, "a file")
     Range(low=1.0, high=2.5, ends='[]')

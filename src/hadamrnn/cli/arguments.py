@@ -127,7 +127,6 @@ class Command:
         return declared
 
     def add(self, subparsers: Any, name: str) -> None:
-        """Add the command to a parser's."""
         parser = new_parser(
             subparsers, name, help=self.help, description=self.description, examples=self.examples
         )
@@ -267,7 +266,6 @@ def split_options(flag: str, texts: Iterable[str]) -> dict[str, str]:
 
 
 def set_threads(threads: int | None) -> None:
-    """Set torch's threads, where a number is given."""
     if threads is not None:
         import torch
 

@@ -81,7 +81,6 @@ def run(options: CostOptions, settings: dict[str, Any]) -> None:
 
 
 def _network_of(options: CostOptions, settings: dict[str, Any]) -> Network:
-    """Return the network that the options describe."""
     names = (*(() if "layer_sizes" in settings else ("hidden_size",)), "input_size", "output_size")
     given = {**{name: getattr(options, name) for name in TASK_FIELDS}, **settings}
     missing = ["--" + name.replace("_", "-") for name in names if given.get(name) is None]
@@ -117,7 +116,6 @@ def _network_of_run(folder: Path) -> tuple[Network, FileSize | None]:
 
 
 def _show_baseline(network: Network, options: CostOptions) -> None:
-    """Show the figures of a network that is no HadamRNN."""
     from hadamrnn.fixedpoint.baseline_cost import baseline_size, baseline_step_cost
 
     size, steps = baseline_size(network), baseline_step_cost(network)

@@ -77,7 +77,8 @@ def run(args: EvalOptions) -> None:
     if note:
         figures["note"] = note
     if args.page is not None:
-        figures["page"] = str(_write_page(args.page, figures))
+        _write_page(args.page, figures)
+        figures["page"] = str(args.page)
     args.show(figures, *_lines(figures))
 
 
@@ -147,8 +148,7 @@ def _lines(figures: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _write_page(path: Path, figures: dict[str, Any]) -> Path:
-    """Write the figures of a classifier as a page."""
+def _write_page(path: Path, figures: dict[str, Any]) -> None:
     from hadamrnn.files import write_atomically
     from hadamrnn.pages.confusion import confusion_page
     from hadamrnn.pages.document import to_html
@@ -160,11 +160,9 @@ def _write_page(path: Path, figures: dict[str, Any]) -> Path:
         f"What {figures['task']} was taken for", lead, figures["recall"], figures["confusion"]
     )
     write_atomically(path, to_html(page).encode())
-    return path
 
 
 def load_integer(folder: Path, threads: int | None) -> IntegerNetwork:
-    """Return the integer network of a run."""
     from hadamrnn.quantization.network import IntegerNetwork
 
     return IntegerNetwork(load_quantized(folder), threads)

@@ -49,12 +49,11 @@ def run(args: ModelsOptions) -> None:
 
 
 def _line(model: Any) -> str:
-    figure = "" if model.test is None else f"{model.metric} {_show(model.metric, model.test)}"
+    figure = ""
+    if model.test is not None:
+        value = f"{100 * model.test:.2f} %" if model.metric == "accuracy" else f"{model.test:.3g}"
+        figure = f"{model.metric} {value}"
     return f"{model.name:28} {model.kilobytes:8.2f} kB  {figure:24} {model.command}"
-
-
-def _show(metric: str, value: float) -> str:
-    return f"{100 * value:.2f} %" if metric == "accuracy" else f"{value:.3g}"
 
 
 def _written(args: ModelsOptions, paths: list[Path]) -> None:

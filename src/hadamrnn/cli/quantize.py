@@ -89,7 +89,6 @@ def save(integer: IntegerModel, folder: Path, figures: dict[str, Any]) -> dict[s
 
 
 def lines(figures: dict[str, Any]) -> list[str]:
-    """Return the figures as they are printed."""
     from hadamrnn.training.progress import show_metric
 
     metrics = []

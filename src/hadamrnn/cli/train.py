@@ -90,7 +90,6 @@ def run(options: TrainOptions, settings: dict[str, Any]) -> None:
 
 
 def _note_changes(path: Path) -> None:
-    """Say which versions have changed since the run began."""
     from hadamrnn.training.folder import RunFolder
 
     changes = RunFolder.open(path).version_changes()
@@ -99,7 +98,6 @@ def _note_changes(path: Path) -> None:
 
 
 def config_of(options: TrainOptions, settings: dict[str, Any]) -> TrainingConfig:
-    """Return the configuration that a command line describes."""
     task, task_options = parse_task(options.task, options.task_option, options.given())
     model_options = parse_options("--model-option", options.model_option)
     overrides = {**settings, "task_options": task_options, "model_options": model_options}

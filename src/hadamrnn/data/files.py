@@ -72,9 +72,7 @@ def present(file: DataFile, data_dir: str | Path | None) -> Path | None:
             if file.archive is None:
                 verify(place, file)
             return place
-    if file.archive is None:
-        return None
-    for archive in (folder / file.archive for folder in folders):
+    for archive in (folder / file.archive for folder in folders if file.archive):
         if archive.is_file():
             verify(archive, file)
             return unpack(archive, cache_folder() / file.paths[0])

@@ -47,7 +47,6 @@ def load_npz(*, path: Path, standardize: bool = True, layout: Layout | None = No
     """Return the arrays of `path`, 15 % for validation and 15 % for test, classes in proportion.
 
     Args:
-        path: the file.
         standardize: give each channel zero mean and unit variance over the training part.
         layout: the axes of `x`: "time-first" (n, time, channels) or "channels-first" (n, channels, time).
         seed: of the cut into parts. With `groups` it cuts the groups, and classes as they come.

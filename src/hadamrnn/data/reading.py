@@ -163,7 +163,8 @@ def segments(tables: list[Recording], reading: Reading) -> list[Segment]:
 
 def class_names(labels: set[str], path: Path) -> tuple[str, ...]:
     """Return the classes in order: by number where all are whole numbers, else by name."""
-    fractions = sorted(label for label in labels if _fraction(label))
+    numbers = {label: as_number(label) for label in labels}
+    fractions = sorted(label for label, number in numbers.items() if not np.isnan(number) and number % 1)
     if fractions:
         raise InputError(
             f"Labels are classes, got the number {fractions[0]} in {path}. To predict values, use "
@@ -173,10 +174,3 @@ def class_names(labels: set[str], path: Path) -> tuple[str, ...]:
         raise InputError(f"Classification needs two classes or more, got {min(labels)!r} alone in {path}.")
     whole = all(label.lstrip("+-").isdecimal() for label in labels)
     return tuple(sorted(labels, key=(lambda label: (int(label), label)) if whole else None))
-
-
-def _fraction(label: str) -> bool:
-    try:
-        return not float(label).is_integer()
-    except (ValueError, OverflowError):
-        return False

@@ -161,7 +161,6 @@ def cut(runs: list[Segment], reading: Reading) -> RecordedWindows:
 
 
 def _check_parts(parts: list[RecordedWindows], names: tuple[str, ...], reading: Reading) -> None:
-    """Refuse a part without a window of some class."""
     for part, called in zip(parts, ("training", "validation", "test"), strict=True):
         for unseen in sorted(set(names) - set(part.y)):
             raise InputError(

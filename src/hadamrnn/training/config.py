@@ -219,7 +219,6 @@ def _join(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Return the names and values of a YAML file."""
     values = parse_yaml(read_regular(path, MAX_YAML_BYTES).decode(errors="replace"), path)
     if values is None:
         return {}
@@ -246,7 +245,6 @@ def config_yaml(config: TrainingConfig) -> bytes:
 
 
 def check_names(values: Mapping[str, object]) -> None:
-    """Refuse names that are not settings."""
     for name in values:
         if name != "network" and name not in SETTINGS:
             nearest = get_close_matches(str(name), SETTINGS, n=1, cutoff=0.0)[0]

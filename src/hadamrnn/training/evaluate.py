@@ -106,15 +106,11 @@ def _outputs(model: Predictor, split: Split) -> Iterator[tuple[Tensor, Tensor | 
 
 
 class Objective(nn.Module):
-    """The model's own loss, and the task's metric over validation data; subclasses may change both.
-
-    Args:
-        model: the network in training, a submodule so that processes find its parameters.
-    """
+    """The model's own loss, and the task's metric over validation data; subclasses may change both."""
 
     def __init__(self, model: SequenceModel) -> None:
         super().__init__()
-        self.model = model
+        self.model = model  # a submodule, so that processes find its parameters
 
     def loss(self, x: Tensor, target: Tensor, lengths: Tensor | None) -> Tensor:
         """Return the mean loss of a batch."""

@@ -94,7 +94,6 @@ class RunFolder:
     def create(
         path: str | Path, config: TrainingConfig, splits: Splits, data_dir: str | Path | None = None
     ) -> RunFolder:
-        """Make the folder of a new run."""
         path = Path(path)
         check_free(path)
         record = Record(
@@ -113,7 +112,6 @@ class RunFolder:
 
     @staticmethod
     def open(path: str | Path) -> RunFolder:
-        """Return the run at `path`."""
         path = Path(path)
         if not (path / "config.yaml").is_file() or not (path / "run.json").is_file():
             raise InputError(
@@ -165,7 +163,6 @@ class RunFolder:
             return file.tell(), self._metrics_digest.hexdigest()
 
     def rows(self) -> list[MetricsRow]:
-        """Return the rows of metrics.jsonl."""
         lines = read_regular(self.metrics_path).splitlines()
         return [
             from_json(MetricsRow, parse_json(line, self.metrics_path), self.metrics_path) for line in lines

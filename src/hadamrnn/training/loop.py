@@ -111,7 +111,6 @@ class Session:
                     self._events.close()
 
     def _resume(self) -> None:
-        """Continue from the folder's checkpoint, if there is one."""
         if self.source is not None and self.source.resume_path.is_file():
             groups, counters = read_checkpoint(self.source.resume_path)
             check_fits(groups, self.trainer.model, self.source.resume_path)

@@ -22,13 +22,7 @@ SETTLED_RATE = 0.1  # of a cosine: at higher rates differences in loss are mostl
 
 @dataclass(frozen=True)
 class Schedule:
-    """The course of a run.
-
-    Args:
-        config: the run's configuration.
-        samples: in the training set.
-        processes: that share a step; each takes `batch_size` samples.
-    """
+    """The course of a run over a training set; `processes` share a step, each takes `batch_size` samples."""
 
     config: TrainingConfig
     samples: int

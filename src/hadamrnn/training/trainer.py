@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -44,7 +45,6 @@ class Trainer:
         model: trained in place.
         splits: the task; its test split is never used. Without validation samples the last weights are
             kept.
-        config: the recipe.
         processes: share the work; by default this process alone.
         objective: what is minimised, and how weights are judged; by default the model's own loss and the
             task's metric.
@@ -91,8 +91,8 @@ class Trainer:
             if config.weight_average is None
             else AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(config.weight_average))
         )
-        self._order_epoch = -1
-        self._order = torch.empty(0, dtype=torch.int64)
+        order = partial(epoch_order, splits.train, config.seed, balanced=config.balanced)
+        self._epoch_order = lru_cache(1)(order)
         self._positive = self._are_positive()
 
     @property
@@ -195,7 +195,6 @@ class Trainer:
         self._positive = self._are_positive()
 
     def _count_idle(self, row: MetricsRow) -> None:
-        """Count the consecutive rows without progress."""
         counters = self.counters
         falls = row.validation_metric is None or self.splits.metric != "accuracy"
         value = row.loss if row.validation_metric is None else row.validation_metric
@@ -247,13 +246,10 @@ class Trainer:
     def _samples(self, step: int) -> Tensor:
         """Return the samples of this process in this step."""
         epoch, position = divmod(step, self.schedule.steps_per_epoch)
-        if epoch != self._order_epoch:
-            self._order = epoch_order(self.splits.train, self.config.seed, epoch, self.config.balanced)
-            self._order_epoch = epoch
         size = self.schedule.batch_size
         mine = size // self.processes.count
         start = position * size + self.processes.rank * mine
-        return self._order[start : start + mine]
+        return self._epoch_order(epoch)[start : start + mine]
 
     def _cast(self, values: Tensor) -> Tensor:
         return values.to(self.dtype) if values.is_floating_point() else values
