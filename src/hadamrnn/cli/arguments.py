@@ -26,7 +26,6 @@ TASK_HELP = (
     "or your own: FILE.npz with arrays, FILE.csv, FILE.parquet or a folder of them with recordings"
 )
 RECORDING_SUFFIXES = (".csv", ".tsv", ".parquet")
-PAIR = "NAME=VALUE"
 MODEL_OPTION_HELP = "an option of this kind of network alone, as recurrent_rank=16 for fastgrnn"
 TASK_OPTION_HELP = "an option of the task's loader, as delay=200 for copy"
 Rounds = Annotated[int, Range(1, 10_000)]
@@ -38,7 +37,7 @@ def positional(metavar: str, help: str, default: Any = dataclasses.MISSING) -> A
     return field(default=default, metadata={"metavar": metavar, "help": help})
 
 
-def repeated(metavar: str, help: str) -> Any:
+def repeated(help: str, metavar: str = "NAME=VALUE") -> Any:
     """Return a dataclass field that is an option which may be repeated; its values make a tuple."""
     return field(default=(), metadata={"repeat": metavar, "help": f"{help}; may be repeated"})
 

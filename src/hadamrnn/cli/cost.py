@@ -6,15 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hadamrnn.cli.arguments import (
-    MODEL_OPTION_HELP,
-    PAIR,
-    JsonOption,
-    command,
-    parse_options,
-    positional,
-    repeated,
-)
+from hadamrnn.cli.arguments import MODEL_OPTION_HELP, JsonOption, command, parse_options, positional, repeated
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network
 from hadamrnn.settings import option
@@ -35,7 +27,7 @@ class CostOptions(JsonOption):
     run_folder: Path | None = positional(
         "RUN", "a quantized run (its file is measured) or a trained one", default=None
     )
-    model_option: tuple[str, ...] = repeated(PAIR, MODEL_OPTION_HELP)
+    model_option: tuple[str, ...] = repeated(MODEL_OPTION_HELP)
     input_size: int | None = option(None, "d_in: channels, symbols or embedding width")
     output_size: int | None = option(None, "d_out")
     activation_bits: int | None = option(None, "of states and biases; floating point if left out")

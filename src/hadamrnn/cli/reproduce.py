@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hadamrnn.cli.arguments import (
-    PAIR,
     DataOptions,
     JsonOption,
     Minutes,
@@ -37,12 +36,12 @@ class ReproduceOptions(DataOptions, JsonOption):
     )
     rows: tuple[str, ...] = option((), "only these keys; patterns as 'pmnist-*'")
     preset: str | None = option(None, "paper (default), best or quick")
-    seed: tuple[Seed, ...] = repeated("N", "default the row's")
+    seed: tuple[Seed, ...] = repeated("default the row's", "N")
     budget: Minutes | None = option(
         None,
         "minutes of training for each row, which is shortened to the epochs that fit at this machine's pace",
     )
-    set: tuple[str, ...] = repeated(PAIR, "a training setting")
+    set: tuple[str, ...] = repeated("a training setting")
     again: Path | None = option(
         None, "folder: train also rows that have a result, from the start, into it; what is stored stays"
     )

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hadamrnn.cli.arguments import (
-    PAIR,
     TASK_HELP,
     TASK_OPTION_HELP,
     DataOptions,
@@ -45,7 +44,7 @@ class SearchOptions(DataOptions, JsonOption):
     )
     study: str | None = option(None, "its name in the storage; default the task's name")
     worker: bool = option(False, "run trials only; another process finishes the search")
-    task_option: tuple[str, ...] = repeated(PAIR, TASK_OPTION_HELP)
+    task_option: tuple[str, ...] = repeated(TASK_OPTION_HELP)
     quiet: bool = option(False, "show no progress")
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from hadamrnn.cli.arguments import (
     MODEL_OPTION_HELP,
-    PAIR,
     TASK_HELP,
     TASK_OPTION_HELP,
     DataFolder,
@@ -50,8 +49,8 @@ class TrainOptions(RecordingOptions, DataFolder, JsonOption):
     resume: Path | None = option(None, "go on with this run; takes no other settings")
     preset: str | None = option(None, "paper, quick or best (default quick)")
     config: Path | None = option(None, "YAML file of settings, as RUN/config.yaml")
-    task_option: tuple[str, ...] = repeated(PAIR, TASK_OPTION_HELP)
-    model_option: tuple[str, ...] = repeated(PAIR, MODEL_OPTION_HELP)
+    task_option: tuple[str, ...] = repeated(TASK_OPTION_HELP)
+    model_option: tuple[str, ...] = repeated(MODEL_OPTION_HELP)
     quiet: bool = option(False, "show no progress")
     checkpoint_seconds: NotNegative = option(30.0, "time between checkpoints")
 
