@@ -122,20 +122,19 @@ def acquire(folder: Path, name: str) -> Claim | None:
     The order of the steps makes this safe: create the file, then look again. Of two processes that overlap,
     at least one sees the other's file and backs off.
     """
-    before = generations(folder, name)
-    top = before[-1] if before else None
-    dead = None if top is None else read_token(lock_path(folder, name, top))
-    if top is not None and age(lock_path(folder, name, top)) < STALE_SECONDS:
+    top = max(generations(folder, name), default=-1)  # there is no file of generation -1
+    newest = lock_path(folder, name, top)
+    dead = read_token(newest)
+    if top >= 0 and age(newest) < STALE_SECONDS:
         return None
-    made = Claim(folder, name, 0 if top is None else top + 1, secrets.token_hex(8))
+    made = Claim(folder, name, top + 1, secrets.token_hex(8))
     try:
         descriptor = os.open(made.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     except FileExistsError:
         return None
     with os.fdopen(descriptor, "w") as file:
         file.write(made.token)
-    revived = top is not None and read_token(lock_path(folder, name, top)) not in (None, dead)
-    if made.lost or revived:
+    if made.lost or read_token(newest) not in (None, dead):  # the latter was revived
         made.path.unlink(missing_ok=True)
         return None
     return made

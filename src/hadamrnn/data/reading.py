@@ -128,11 +128,11 @@ def why_not(table: Recording, name: str) -> str:
 
 def _labels(table: Recording, source: str | None) -> NDArray[np.str_]:
     """Return the label of every row: a column, or what the file's place says; empty without a source."""
-    if source in table.columns:
-        return table.texts(str(source))
     path = table.path.resolve()
     of_file = {None: "", "file": path.stem.partition("_")[0], "folder": path.parent.name}
-    return np.full(len(table), of_file[source]) if source in of_file else table.texts(str(source))
+    if source in table.columns or source not in of_file:
+        return table.texts(str(source))
+    return np.full(len(table), of_file[source])
 
 
 def _groups(table: Recording, source: str | None) -> NDArray[np.str_]:

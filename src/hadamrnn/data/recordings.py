@@ -118,9 +118,9 @@ def load_recordings(
     )
 
 
-def time_blocks(runs: list[Segment]) -> tuple[list[Segment], list[Segment], list[Segment]]:
+def time_blocks(runs: list[Segment]) -> list[list[Segment]]:
     """Return the segments of three parts: of each class the first rows, the next 15 % and the last 15 %."""
-    parts: tuple[list[Segment], list[Segment], list[Segment]] = ([], [], [])
+    parts: list[list[Segment]] = [[], [], []]
     for label in sorted({run.label for run in runs}):
         mine = [run for run in runs if run.label == label]
         total = sum(len(run.values) for run in mine)

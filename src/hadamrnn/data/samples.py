@@ -48,7 +48,7 @@ def pad_left(rows: Sequence[Sequence[int] | NDArray[np.int64]], length: int, voc
     return torch.from_numpy(padded)
 
 
-def stratified_parts(labels: NDArray[np.int64], seed: int) -> tuple[Tensor, Tensor, Tensor]:
+def stratified_parts(labels: NDArray[np.int64], seed: int) -> list[Tensor]:
     """Return the rows of training, validation and test: a partition, each ascending, fixed by `seed`.
 
     Of the m samples of a class, max(1, round(0.15 m)) go to validation, as many to test. One label
@@ -59,7 +59,7 @@ def stratified_parts(labels: NDArray[np.int64], seed: int) -> tuple[Tensor, Tens
     [12, 4, 4]
     """
     rng = np.random.RandomState(seed)  # its stream is frozen by numpy's policy
-    parts: tuple[list[int], list[int], list[int]] = ([], [], [])
+    parts: list[list[int]] = [[], [], []]
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label)
         if len(rows) < 3:
@@ -71,13 +71,10 @@ def stratified_parts(labels: NDArray[np.int64], seed: int) -> tuple[Tensor, Tens
         held = max(1, round(HELD_OUT * len(rows)))
         for part, chosen in zip(parts, (rows[2 * held :], rows[:held], rows[held : 2 * held]), strict=True):
             part.extend(chosen)
-    train, validation, test = (torch.tensor(sorted(part)) for part in parts)
-    return train, validation, test
+    return [torch.tensor(sorted(part)) for part in parts]
 
 
-def group_parts(
-    groups: NDArray[np.generic], labels: NDArray[np.int64], seed: int
-) -> tuple[Tensor, Tensor, Tensor]:
+def group_parts(groups: NDArray[np.generic], labels: NDArray[np.int64], seed: int) -> list[Tensor]:
     """Return the rows of training, validation and test with no group in two of them, fixed by `seed`.
 
     Of m groups, max(1, round(0.15 m)) go to validation, as many to test; training must see every class.
@@ -103,5 +100,4 @@ def group_parts(
         raise InputError(
             f"Training must see every class, and no group there has class {unseen}. Record it in more groups."
         )
-    train, validation, test = (torch.from_numpy(np.flatnonzero(np.isin(group, part))) for part in cuts[best])
-    return train, validation, test
+    return [torch.from_numpy(np.flatnonzero(np.isin(group, part))) for part in cuts[best]]
