@@ -155,10 +155,8 @@ def read_scalar(text: str) -> int | float | bool | str | None:
     """
     hints: tuple[Any, ...] = (int | None, bool, float)
     for hint in hints:
-        try:
+        with suppress(InputError):
             return typing.cast("int | float | bool | None", read_text("value", text, hint))
-        except InputError:
-            continue
     return text
 
 

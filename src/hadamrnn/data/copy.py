@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hadamrnn.data.splits import Batch, Split, Splits, rows
+from hadamrnn.data.splits import Batch, Split, Splits, in_parts, rows
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Count, Range, Seed
 
@@ -61,10 +61,11 @@ def load_copy(
 
     The same seed gives the same sentences; a part does not depend on the sizes of the others.
     """
-    if max(train_size, validation_size, test_size) * sentence_length > MOST_SYMBOLS:
+    sizes = (train_size, validation_size, test_size)
+    if max(sizes) * sentence_length > MOST_SYMBOLS:
         raise InputError(
             f"The copy task draws at most {MOST_SYMBOLS:,} symbols a part, got sentences of "
-            f"{sentence_length:,} for {max(train_size, validation_size, test_size):,} samples. Ask for fewer."
+            f"{sentence_length:,} for {max(sizes):,} samples. Ask for fewer."
         )
 
     def draw(part: int, size: int) -> CopySplit:
@@ -74,11 +75,9 @@ def load_copy(
         )
         return CopySplit(torch.from_numpy(symbols), None, delay=delay)
 
-    return Splits(
-        task="copy",
-        train=draw(0, train_size),
-        validation=draw(1, validation_size),
-        test=draw(2, test_size),
+    return in_parts(
+        "copy",
+        (draw(part, size) for part, size in enumerate(sizes)),
         seq_length=delay + 2 * sentence_length,
         input_size=SYMBOLS,
         output_size=MARKER,

@@ -55,9 +55,7 @@ def load_imdb(
     # Keras's file holds pickled lists: it is opened only after its checksum was verified.
     train, test = read_compact(compact) if compact else read_keras(fetch(KERAS, data_dir))
     rng = np.random.RandomState(SHUFFLE_SEED)
-    train_rows, test_rows = np.arange(len(train.words)), np.arange(len(test.words))
-    rng.shuffle(train_rows)
-    rng.shuffle(test_rows)
+    train_rows, test_rows = rng.permutation(len(train.words)), rng.permutation(len(test.words))
     half = len(test_rows) // 2
 
     def split(reviews: Reviews, rows: NDArray[np.int64]) -> Split:
