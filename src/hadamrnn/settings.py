@@ -85,7 +85,7 @@ def coerce(name: str, value: object, hint: Any) -> Any:
         item = typing.get_args(hint)[0]
         items = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
         return tuple(0 if part is None and item is int else coerce(name, part, item) for part in items)
-    given, kinds = short(value), dict(_choices(hint))
+    given, kinds = short(value), [kind for kind, _ in _choices(hint)]
     if float in kinds and str not in kinds and isinstance(value, str):
         with suppress(ValueError):
             value = float(value)

@@ -57,7 +57,6 @@ def archive_file(home: Path, content: bytes, address: str) -> DataFile:
         "https://home.example",
         f"{address}/pack.zip",
         sha256,
-        archive="pack.zip",
     )
 
 

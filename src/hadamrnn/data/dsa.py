@@ -47,7 +47,6 @@ ORIGINAL = DataFile(
     home="https://archive.ics.uci.edu/dataset/256/daily+and+sports+activities",
     url="https://archive.ics.uci.edu/static/public/256/daily+and+sports+activities.zip",
     sha256=None,  # no published checksum is known
-    archive="daily+and+sports+activities.zip",
 )
 
 

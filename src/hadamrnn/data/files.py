@@ -32,16 +32,18 @@ class DataFile:
     Args:
         paths: where it may lie in a data folder; a download goes to the first.
         home: the page that offers it.
-        url: the download; None for a form that is not on offer.
+        url: the download; None for a form that is not on offer. Of a zip, `paths` name the folder in it.
         sha256: of the file, or of the zip. None: no published checksum is known.
-        archive: name of the zip; `paths` then name the folder that it unpacks to.
     """
 
     paths: tuple[str, ...]
     home: str
     url: str | None = None
     sha256: str | None = None
-    archive: str | None = None
+
+    @property
+    def archive(self) -> str | None:
+        return PurePosixPath(self.url).name if self.url and self.url.endswith(".zip") else None
 
     @property
     def name(self) -> str:

@@ -39,14 +39,12 @@ SST2 = DataFile(
     home=GLUE_HOME,
     url="https://dl.fbaipublicfiles.com/glue/data/SST-2.zip",
     sha256="d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa",
-    archive="SST-2.zip",
 )
 QQP = DataFile(
     paths=("qqp/QQP", "QQP"),
     home=GLUE_HOME,
     url="https://dl.fbaipublicfiles.com/glue/data/QQP-clean.zip",
     sha256="40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0",
-    archive="QQP-clean.zip",
 )
 SST2_COMPACT = {
     part: DataFile(paths=(f"sst2/{part}.tsv.gz",), home=GLUE_HOME, sha256=sha256)

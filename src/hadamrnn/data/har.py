@@ -34,7 +34,6 @@ ORIGINAL = DataFile(
     home="https://archive.ics.uci.edu/dataset/240/human+activity+recognition+using+smartphones",
     url="https://archive.ics.uci.edu/static/public/240/human+activity+recognition+using+smartphones.zip",
     sha256="c00b803081a5c797cd5e4b83700a9810b38d53d9d84e01917e090e1fdbc81031",
-    archive="human+activity+recognition+using+smartphones.zip",
 )
 COMPACT = DataFile(
     paths=("uci_har/uci_har.npz",),

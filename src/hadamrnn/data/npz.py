@@ -92,9 +92,8 @@ def time_first(
     if layout == "channels-first":
         return {**arrays, "x": np.moveaxis(x, 1, -1) if x.ndim == 3 else x}
     if x.ndim == 3:
-        fits = x.shape[2] <= x.shape[1] if channels is None else x.shape[2] == channels != x.shape[1]
         turned = x.shape[2] > x.shape[1] if channels is None else x.shape[1] == channels
-        if turned and not fits:
+        if turned:
             raise InputError(
                 f"x must be (n, time, channels), and {x.shape} in {path} may be (n, channels, time). "
                 f"Say which: layout=time-first or layout=channels-first."
