@@ -68,11 +68,8 @@ class Claim:
 
     def __init__(self, folder: Path, name: str, generation: int, token: str) -> None:
         self.folder, self.name, self.generation, self.token = folder, name, generation, token
+        self.path = lock_path(folder, name, generation)
         self.seen_lost = False
-
-    @property
-    def path(self) -> Path:
-        return lock_path(self.folder, self.name, self.generation)
 
     @property
     def lost(self) -> bool:

@@ -29,18 +29,6 @@ from hadamrnn.training.config import OPTIONS, TrainingConfig, resolve_config
 if TYPE_CHECKING:
     from hadamrnn.training.loop import Outcome
 
-EXAMPLES = (
-    "hadamrnn train digits --out runs/digits",
-    "hadamrnn train pmnist --preset best --hidden-size 512 --weight-bits 4 --out runs/pmnist",
-    "hadamrnn train har2 --model fastgrnn --hidden-size 80 --model-option recurrent_rank=20 --out runs/fast",
-    "hadamrnn train data.npz --epochs 50 --out runs/mine",
-    "hadamrnn train log.csv --label activity --group person --window 128 --out runs/log",
-    "hadamrnn train --resume runs/pmnist",
-    "torchrun --nproc-per-node 2 -m hadamrnn train pmnist --threads 1 --out runs/two",
-)
-
-SETTINGS = [name for name in OPTIONS if name != "preset"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions(RecordingOptions, DataFolder, JsonOption):
@@ -58,8 +46,17 @@ class TrainOptions(RecordingOptions, DataFolder, JsonOption):
 @command(
     help="train a network, or resume a run",
     description="Train a network. Settings come from the preset, then --config, then the options.",
-    examples=EXAMPLES,
-    settings=SETTINGS,
+    examples=(
+        "hadamrnn train digits --out runs/digits",
+        "hadamrnn train pmnist --preset best --hidden-size 512 --weight-bits 4 --out runs/pmnist",
+        "hadamrnn train har2 --model fastgrnn --hidden-size 80 --model-option recurrent_rank=20 "
+        "--out runs/fast",
+        "hadamrnn train data.npz --epochs 50 --out runs/mine",
+        "hadamrnn train log.csv --label activity --group person --window 128 --out runs/log",
+        "hadamrnn train --resume runs/pmnist",
+        "torchrun --nproc-per-node 2 -m hadamrnn train pmnist --threads 1 --out runs/two",
+    ),
+    settings=[name for name in OPTIONS if name != "preset"],
     group="settings",
 )
 def run(options: TrainOptions, settings: dict[str, Any]) -> None:

@@ -77,9 +77,7 @@ def time_first(
 ) -> dict[str, NDArray[np.generic]]:
     """Return the arrays with x as (n, time, channels); refuse what could be read in two ways.
 
-    Args:
-        layout: what the caller says of the axes; None to decide by the shape.
-        channels: of the network, where there is one.
+    Without a layout the shape decides, by the channels of the network where there is one.
     """
     unknown = sorted(set(arrays) - KNOWN)
     if unknown:

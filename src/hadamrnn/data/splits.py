@@ -186,11 +186,9 @@ def standardise(x: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]
 
 
 def in_parts(task: str, parts: Iterable[Split], **facts: Any) -> Splits:
-    """Return a task of three parts.
+    """Return a task of three parts: training, validation and test.
 
-    Args:
-        parts: training, validation and test.
-        facts: of `Splits`; a size that is left out is that of `train.x`, or the number of classes.
+    `facts` are those of `Splits`; a size that is left out is that of `train.x`, or the number of classes.
     """
     train, validation, test = parts
     sizes = {
@@ -204,9 +202,7 @@ def in_parts(task: str, parts: Iterable[Split], **facts: Any) -> Splits:
 def standardised(task: str, parts: Sequence[Split], keep_values: bool = False, **facts: Any) -> Splits:
     """Return a task whose channels are standardised with the statistics of the training part.
 
-    Args:
-        parts: with raw values `(n, time, channels)`; see `in_parts`.
-        keep_values: leave the values as they are.
+    The parts hold raw values `(n, time, channels)`; `keep_values` leaves them as they are.
     """
     train = parts[0]
     valid = None if train.lengths is None else torch.arange(train.x.shape[1]) < train.lengths[:, None]
