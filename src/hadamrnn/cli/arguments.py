@@ -94,31 +94,17 @@ class DataOptions(DataFolder):
     threads: Threads | None = option(None, "CPU threads; default torch's choice")
 
 
-def new_parser(
-    subparsers: Any, name: str, *, help: str, description: str, examples: Sequence[str]
-) -> argparse.ArgumentParser:
-    """Return the parser of the command `name`; its help wraps the description and ends with the examples."""
-    width = shutil.get_terminal_size().columns - 2  # as argparse wraps the rest
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        name,
-        help=help,
-        description=textwrap.fill(description, width),
-        epilog="\n  ".join(("examples:", *examples)),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    return parser
-
-
 @dataclass(frozen=True)
 class Command:
-    """A command; see `command`."""
+    """A command; see `command`. One that has `parts`, commands of their own, does nothing itself."""
 
-    run: Callable[..., int | None]
+    run: Callable[..., int | None] | None
     help: str
     description: str
     examples: Sequence[str]
     settings: Sequence[str] = ()
     group: str = ""
+    parts: dict[str, Command] = field(default_factory=dict)
 
     @property
     def options(self) -> type[Any]:
@@ -126,13 +112,24 @@ class Command:
         return declared
 
     def add(self, subparsers: Any, name: str) -> None:
-        parser = new_parser(
-            subparsers, name, help=self.help, description=self.description, examples=self.examples
+        width = shutil.get_terminal_size().columns - 2  # as argparse wraps the rest
+        parser = subparsers.add_parser(
+            name,
+            help=self.help,
+            description=textwrap.fill(self.description, width),
+            epilog="\n  ".join(("examples:", *self.examples)),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        run = self.run
+        if run is None:
+            choices = parser.add_subparsers(dest=name, metavar="WHAT", required=True)
+            for part, its_command in self.parts.items():
+                its_command.add(choices, part)
+            return
         _add_fields(parser, dataclasses.fields(self.options), field_types(self.options))
         group = parser.add_argument_group(self.group) if self.group else parser
         _add_fields(group, [OPTIONS[each] for each in self.settings], SETTING_TYPES, both_ways=True)
-        parser.set_defaults(run=lambda args: self.run(*self.read(args)))
+        parser.set_defaults(run=lambda args: run(*self.read(args)))
 
     def read(self, args: argparse.Namespace) -> tuple[Any, ...]:
         """Return what the function takes: the dataclass of its options, and the settings that were given."""

@@ -1,13 +1,13 @@
-"""`hadamrnn bench`: training, inference, devices and estimators, each beside others. Start at `Bench`."""
+"""`hadamrnn bench`: training, inference, devices and estimators, each beside others. Start at `run`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
-from hadamrnn.cli.arguments import JsonOption, Rounds, command, new_parser
+from hadamrnn.cli.arguments import Command, JsonOption, Rounds, command
 from hadamrnn.network import MAX_SIZE
 from hadamrnn.settings import Range, Threads, option
 
@@ -188,27 +188,15 @@ def run_estimators(args: EstimatorsOptions) -> None:
     publish(args, rows, left_out, estimators.estimators_page(rows, args.seeds, left_out))
 
 
-class Bench:
-    """The command, whose parts are commands of their own."""
-
-    PARTS: ClassVar = {
+run = Command(
+    None,
+    help="measure training, inference, devices or estimators",
+    description="Measure what the library claims, on this machine.",
+    examples=("hadamrnn bench training --shapes mnist copy --json",),
+    parts={
         "training": run_training,
         "inference": run_inference,
         "edge": run_edge,
         "estimators": run_estimators,
-    }
-
-    def add(self, subparsers: Any, name: str) -> None:
-        parser = new_parser(
-            subparsers,
-            name,
-            help="measure training, inference, devices or estimators",
-            description="Measure what the library claims, on this machine.",
-            examples=("hadamrnn bench training --shapes mnist copy --json",),
-        )
-        benches = parser.add_subparsers(dest="bench", metavar="WHAT", required=True)
-        for what, part in self.PARTS.items():
-            part.add(benches, what)
-
-
-run = Bench()
+    },
+)
