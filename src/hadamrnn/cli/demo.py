@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -34,13 +33,8 @@ def run(args: DemoOptions) -> int:
     from hadamrnn.demo.chain import headline, run_demo, table
     from hadamrnn.training.progress import choose_watcher
 
-    quiet = args.quiet or args.json
-
-    def say(line: str) -> None:
-        if not quiet:
-            print(line, file=sys.stderr, flush=True)
-
-    result, content = run_demo(args.out, choose_watcher(quiet), epochs=args.epochs, seed=args.seed, say=say)
+    watcher = choose_watcher(args.quiet or args.json)
+    result, content = run_demo(args.out, watcher, epochs=args.epochs, seed=args.seed, say=watcher.remark)
     page = _write_page(result, content, args.out)
     rows = [*table(result), ("the C", result.c_folder), ("the page", page)]
     lines = (f"  {label:<24}{value}" for label, value in rows)

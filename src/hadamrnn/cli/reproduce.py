@@ -83,13 +83,10 @@ def run(args: ReproduceOptions) -> int:
             raise InputError(f"--again must name another folder than the stored results, got {args.again}.")
         places = Places(args.again, args.again / "runs")
 
-    def tell(job: Job, line: str) -> None:
-        if not args.quiet:
-            print(f"{job.name} {line}", file=sys.stderr, flush=True)
-
+    watcher = choose_watcher(args.quiet)
     with stopped_by_signals(lambda: "repeat the command to go on") as stop:
-        options = RunOptions(args.data_dir, choose_watcher(args.quiet), stop=stop)
-        tally = run_jobs(jobs, places, options, tell)
+        options = RunOptions(args.data_dir, watcher, stop=stop)
+        tally = run_jobs(jobs, places, options, lambda job, line: watcher.remark(f"{job.name} {line}"))
         measured = {result.name: result for result in tally.measured}
         _show(args, tally, stored, measured if args.again is None else _read(jobs, places))
     for name, complaint in tally.failed.items():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,19 +66,21 @@ def run(args: SearchOptions) -> None:
     from hadamrnn.interrupts import stopped_by_signals
     from hadamrnn.search.study import open_study
     from hadamrnn.search.trials import run_trials
+    from hadamrnn.training.progress import choose_watcher
 
+    say = choose_watcher(args.quiet or args.json).remark
     search = _search(args)
     place = args.storage or str(args.out / "study.journal")
     _ = search.space  # refuses a budget that nothing fits
     study = open_study(place, args.study or search.preset.task, search.terms, maximize=search.maximize)
     with stopped_by_signals(lambda: "repeat the command to go on") as stop:
-        run_trials(study, search, args.trials, _until(stop, args.minutes), lambda line: _say(args, line))
+        run_trials(study, search, args.trials, _until(stop, args.minutes), say)
         if stop():
             return
         if args.worker:
-            _say(args, "this worker is done")
+            say("this worker is done")
         else:
-            _finish(args, study, search, stop)
+            _finish(args, study, search, stop, say)
 
 
 def _search(args: SearchOptions) -> Search:
@@ -106,16 +108,16 @@ def _until(stop: Stop, minutes: float | None) -> Stop:
     return lambda: stop() or time.monotonic() > end
 
 
-def _finish(args: SearchOptions, study: Any, search: Search, stop: Stop) -> None:
+def _finish(args: SearchOptions, study: Any, search: Search, stop: Stop, say: Callable[[str], None]) -> None:
     from hadamrnn.locks import claim
     from hadamrnn.search.finish import finish
     from hadamrnn.training.run import RunOptions
 
     with claim(args.out, "finish") as held:
         if held is None:
-            _say(args, f"another process finishes this search in {args.out}")
+            say(f"another process finishes this search in {args.out}")
             return
-        _say(args, "training the best network again, into its run folder")
+        say("training the best network again, into its run folder")
         figures = finish(study, search, args.out, RunOptions(args.data_dir, stop=stop))
     args.show(figures, *_lines(figures, args.out))
 
@@ -140,8 +142,3 @@ def _lines(figures: dict[str, Any], out: Path) -> list[str]:
         f"run         {best['run']}",
         f"page        {out / 'search.html'}",
     ]
-
-
-def _say(args: SearchOptions, line: str) -> None:
-    if not args.quiet and not args.json:
-        print(line, file=sys.stderr, flush=True)
