@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +23,7 @@ from hadamrnn.cli.arguments import (
 from hadamrnn.settings import Count, Range, Seed, option
 
 if TYPE_CHECKING:
-    from hadamrnn.search.trials import Search, Stop
+    from hadamrnn.search.trials import Say, Search, Stop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +107,7 @@ def _until(stop: Stop, minutes: float | None) -> Stop:
     return lambda: stop() or time.monotonic() > end
 
 
-def _finish(args: SearchOptions, study: Any, search: Search, stop: Stop, say: Callable[[str], None]) -> None:
+def _finish(args: SearchOptions, study: Any, search: Search, stop: Stop, say: Say) -> None:
     from hadamrnn.locks import claim
     from hadamrnn.search.finish import finish
     from hadamrnn.training.run import RunOptions
