@@ -18,7 +18,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,9 +44,9 @@ MAX_HEADER_BYTES = 1 << 20
 
 # What a layer and the model hold besides arrays, metadata and the network.
 _LAYER_SCALARS = ("input_bits", "hidden_shift", "accumulator_frac_bits", "input_bias_shift")
+_GAIN_SCALARS = ("gain_shift", "offset_shift")
 _MODEL_SCALARS = ("output_bias_shift", "input_scale", "logit_scale")
 _FEATURE_SCALARS = ("feature_bits", "feature_multiplier", "feature_shift_base")
-_LAYER_ARRAYS = ("signs", "input_weight_int", "input_bias_int", "column_signs", "gain_int", "offset_int")
 # Version 1 wrote these of the network among the scalars; the rest follows from the tensors that are there.
 _VERSION_1 = (
     *("hidden_size", "block_size", "input_size", "output_size", "weight_bits", "activation_bits"),
@@ -103,12 +103,12 @@ def file_size(model: IntegerModel, total: int) -> FileSize:
 
 def to_bytes(model: IntegerModel) -> bytes:
     """Return the bytes of the model's file; equal models give equal bytes."""
-    tensors = _tensors(model)
+    tensors, values = _tensors(model), _values(model)
     header = {
         "format": FORMAT,
         "version": VERSION,
         "network": network_values(model.network),
-        "model": _scalars(model),
+        "model": {name: values[name] for name in _scalar_names(model.network)},
         "metadata": dict(model.metadata),
     }
     sealed = {**header, "sha256": _checksum(header, tensors)}
@@ -155,34 +155,30 @@ def _parse(text: str | bytes) -> dict[str, Any]:
     return value
 
 
-def _scalars(model: IntegerModel) -> dict[str, Any]:
-    """Return the header's numbers."""
-    values: dict[str, Any] = {}
-    for index, layer in enumerate(model.layers):
-        names = _layer_scalars(model.network, index)
-        values |= {_prefix(index) + name: getattr(layer, name) for name in names}
-    for name in _model_scalars(model.network):
-        values[name] = _shift_base(model) if name == "feature_shift_base" else getattr(model, name)
+def _values(model: IntegerModel) -> dict[str, Any]:
+    """Return the fields of the model and of its layers, by their names in the file."""
+    values = {**vars(model), "leak": np.array(model.network.block_leaks)}
+    for layer in model.layers:
+        values |= {_prefix(layer.index) + name: value for name, value in vars(layer).items()}
+    if model.feature_shift is not None:
+        base = int(model.feature_shift.min())
+        values |= {"feature_shift": model.feature_shift - base, "feature_shift_base": base}
     return values
 
 
-def _shift_base(model: IntegerModel) -> int:
-    assert model.feature_shift is not None
-    return int(model.feature_shift.min())
-
-
-def _layer_scalars(network: Network, index: int) -> list[str]:
-    """Return the names of the numbers that layer `index` has."""
-    if index == network.num_layers - 1:
-        return [*_LAYER_SCALARS]
-    scaled = ["gain_shift", "offset_shift"] if network.scales_layers else []
-    return [*_LAYER_SCALARS, "output_bits", *scaled, *(["skip_shift"] if network.has_skip(index) else [])]
-
-
-def _model_scalars(network: Network) -> list[str]:
-    """Return the names of the numbers that the model has beside those of its layers."""
-    features = _FEATURE_SCALARS if network.scales_features else ()
-    return [*_MODEL_SCALARS, *features, *(["longest"] if network.counts_steps else [])]
+def _scalar_names(network: Network) -> set[str]:
+    """Return the names of the header's numbers."""
+    names = {*_MODEL_SCALARS, *(_FEATURE_SCALARS if network.scales_features else ())}
+    if network.counts_steps:
+        names.add("longest")
+    for index in range(network.num_layers):
+        own = [*_LAYER_SCALARS]
+        if index < network.num_layers - 1:
+            own += ["output_bits", *(_GAIN_SCALARS if network.scales_layers else ())]
+        if network.has_skip(index):
+            own.append("skip_shift")
+        names |= {_prefix(index) + name for name in own}
+    return names
 
 
 def _prefix(index: int) -> str:
@@ -192,25 +188,12 @@ def _prefix(index: int) -> str:
 
 def _tensors(model: IntegerModel) -> dict[str, Bytes]:
     """Return the packed arrays that `model` has."""
+    values = _values(model)
     return {
         name: pack_signs(array) if slot.bits == 1 else pack(array, slot.bits)
         for name, slot in _layout(model.network, model.input_bits).items()
-        if (array := _array(model, name)) is not None
+        if (array := values[name]) is not None
     }
-
-
-def _array(model: IntegerModel, name: str) -> NDArray[Any] | None:
-    """Return the codes that the file holds under `name`, None where the model has none."""
-    if name == "leak":
-        return np.array(model.network.block_leaks)
-    if name == "feature_shift":
-        assert model.feature_shift is not None
-        return model.feature_shift - _shift_base(model)
-    for layer in model.layers:
-        own = name.removeprefix(_prefix(layer.index))
-        if own in _LAYER_ARRAYS and name == _prefix(layer.index) + own:
-            return getattr(layer, own)  # type: ignore[no-any-return]
-    return getattr(model, name)  # type: ignore[no-any-return]
 
 
 def _assemble(header: dict[str, Any], tensors: dict[str, Bytes]) -> IntegerModel:
@@ -239,8 +222,7 @@ def _assemble(header: dict[str, Any], tensors: dict[str, Bytes]) -> IntegerModel
 
 def _check_scalars(network: Network, scalars: dict[str, Any]) -> None:
     """Refuse numbers that the network has not, and those that the loader itself counts with."""
-    names = {_prefix(i) + name for i in range(network.num_layers) for name in _layer_scalars(network, i)}
-    if scalars.keys() != names | {*_model_scalars(network)}:
+    if scalars.keys() != _scalar_names(network):
         raise InputError("The file is damaged: its list of fields is not this version's.")
     check_int("input_bits", scalars["input_bits"], 2, 16)
     if network.scales_features:
@@ -252,7 +234,7 @@ def _check_scalars(network: Network, scalars: dict[str, Any]) -> None:
 def _take_layer(network: Network, index: int, values: dict[str, Any]) -> IntegerLayer:
     """Return one layer, and take its values out of `values`."""
     prefix = _prefix(index)
-    names = [name for name in (*_layer_scalars(network, index), *_LAYER_ARRAYS) if prefix + name in values]
+    names = [each.name for each in fields(IntegerLayer) if prefix + each.name in values]
     return IntegerLayer(network, index, **{name: values.pop(prefix + name) for name in names})
 
 
