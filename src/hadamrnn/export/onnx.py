@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from hadamrnn.errors import InputError
 from hadamrnn.export.folder import MARKER, check_name, fresh_folder
@@ -152,7 +152,7 @@ class IntegerRecipe(Recipe):
             acc = build.op("Sub", acc, build.op("Mul", lost, leaks))
         acc = build.op("Add", acc, self._drive(build, index, x))
         if layer.input_bias_int is not None:
-            acc = build.op("Add", acc, self._number(build, layer.input_bias_int, layer.input_bias_shift))
+            acc = build.op("Add", acc, build.constant(layer.input_bias, np.int64))
         acc = build.op("Mul", acc, build.constant(layer.round_multiplier, np.int64))
         low, high = signed_range(layer.activation_bits)
         low = max(low, 0) if self.network.recurrence == "relu" else low
@@ -164,7 +164,8 @@ class IntegerRecipe(Recipe):
         low, high = signed_range(layer.output_bits)
         if layer.gain_int is not None and layer.offset_int is not None:
             y = build.op("Mul", y, build.constant(layer.gain_int, np.int64))
-            y = build.op("Add", y, self._number(build, layer.offset_int, layer.offset_shift))
+            offset = layer.offset_int.astype(np.int64) << layer.offset_shift
+            y = build.op("Add", y, build.constant(offset, np.int64))
             y = self._round_shift(build, y, layer.gain_shift)
         y = self._within(build, y, 0, high)
         if layer.skip_shift is None:
@@ -181,7 +182,7 @@ class IntegerRecipe(Recipe):
             codes = self._round_shift(build, codes, model.feature_shift)
             codes = self._within(build, codes, *signed_range(model.feature_bits))
         logits = build.op("MatMul", codes, build.constant(model.output_weight_int.T, np.int64))
-        return build.op("Add", logits, self._number(build, model.output_bias_int, model.output_bias_shift))
+        return build.op("Add", logits, build.constant(model.output_bias, np.int64))
 
     def _features(self, build: Builder, state: State) -> list[str]:
         """Return the values of the read-outs, times their rates where features have scales."""
@@ -217,10 +218,6 @@ class IntegerRecipe(Recipe):
     @staticmethod
     def _within(build: Builder, value: str, low: int, high: int) -> str:
         return build.op("Clip", value, *(build.constant(bound, np.int64) for bound in (low, high)))
-
-    @staticmethod
-    def _number(build: Builder, codes: NDArray[Any], shift: int) -> str:
-        return build.constant(codes.astype(np.int64) << shift, np.int64)
 
     @staticmethod
     def _round_shift(build: Builder, value: str, shift: ArrayLike) -> str:

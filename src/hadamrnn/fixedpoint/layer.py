@@ -30,12 +30,12 @@ from numpy.typing import NDArray
 from hadamrnn.errors import InputError, check_int
 from hadamrnn.fixedpoint.integers import rounding_factor, signed_range
 from hadamrnn.fixedpoint.overflow import prove_input, prove_output, prove_recurrence
-from hadamrnn.fixedpoint.validation import check_presence, freeze_array, same_fields
+from hadamrnn.fixedpoint.validation import ArrayFields, check_presence, freeze_array
 from hadamrnn.network import Network
 
 
 @dataclass(frozen=True, eq=False)
-class IntegerLayer:
+class IntegerLayer(ArrayFields):
     """Layer `index` of `network`, the lowest is 0. Arrays are read-only."""
 
     network: Network  # sizes, bits and kind; its activation_bits, 2..16, are the states' and biases'
@@ -67,12 +67,6 @@ class IntegerLayer:
         prove_input(self)
         prove_recurrence(self)
         prove_output(self)
-
-    def __eq__(self, other: object) -> bool:
-        """Two layers are equal when every field is: the same integers."""
-        return same_fields(self, other)
-
-    __hash__ = None  # type: ignore[assignment]
 
     @property
     def hidden_size(self) -> int:
@@ -110,6 +104,13 @@ class IntegerLayer:
     def input_shift(self) -> int:
         """s2 = F - (p + p_i - 2), the left shift of U x; negative: a rounded right shift by -s2."""
         return self.accumulator_frac_bits - (weight_frac_bits(self.network) + self.input_bits - 1)
+
+    @property
+    def input_bias(self) -> NDArray[np.int64]:
+        """b_i << s3, zeros where there is none, (hidden_size,)."""
+        if self.input_bias_int is None:
+            return np.zeros(self.hidden_size, np.int64)
+        return self.input_bias_int.astype(np.int64) << self.input_bias_shift
 
     @property
     def round_multiplier(self) -> int:

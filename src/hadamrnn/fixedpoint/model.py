@@ -34,11 +34,11 @@ from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.layer import IntegerLayer, weight_frac_bits, weight_range
 from hadamrnn.fixedpoint.overflow import prove_readout
 from hadamrnn.fixedpoint.validation import (
+    ArrayFields,
     check_metadata,
     check_presence,
     check_scale,
     freeze_array,
-    same_fields,
 )
 from hadamrnn.network import Network
 
@@ -53,7 +53,7 @@ MAX_LONGEST = 0xFFFF
 
 
 @dataclass(frozen=True, eq=False)
-class IntegerModel:
+class IntegerModel(ArrayFields):
     """A network of integers and shifts. Arrays are read-only; the floats are for the reader only.
 
     Input of one step, by `input_kind`:
@@ -95,12 +95,6 @@ class IntegerModel:
         self._check_inputs()
         object.__setattr__(self, "metadata", check_metadata(self.metadata))
         prove_readout(self)
-
-    def __eq__(self, other: object) -> bool:
-        """Two models are equal when every field is: the same integers, the same metadata."""
-        return same_fields(self, other)
-
-    __hash__ = None  # type: ignore[assignment]
 
     @staticmethod
     def load(path: Path | str) -> IntegerModel:
@@ -177,6 +171,11 @@ class IntegerModel:
     def weight_frac_bits(self) -> int:
         """p - 1: V = alpha_V V_int / 2^(p-1); a ternary V is alpha_V V_int."""
         return weight_frac_bits(self.network)
+
+    @property
+    def output_bias(self) -> NDArray[np.int64]:
+        """b_o << s_o, (output_size,)."""
+        return self.output_bias_int.astype(np.int64) << self.output_bias_shift
 
     @property
     def threshold_rows(self) -> NDArray[np.int16]:

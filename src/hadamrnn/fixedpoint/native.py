@@ -129,7 +129,7 @@ class NativeNetwork:
                 found[kind] = np.empty(pooled, np.int32)
         if model.every_output:
             found["logits"] = np.empty((batch, time, model.output_size), np.int32)
-            found["logits"][:] = model.output_bias_int.astype(np.int32) << model.output_bias_shift
+            found["logits"][:] = model.output_bias
         return found
 
     def _model_args(self) -> IntegerArgs:
@@ -145,9 +145,7 @@ class NativeNetwork:
         )
         if model.every_output:
             args.output_weight = self._keep(model.output_weight_int, self._dtype)
-            args.output_bias = self._keep(
-                model.output_bias_int.astype(np.int32) << model.output_bias_shift, np.int32
-            )
+            args.output_bias = self._keep(model.output_bias, np.int32)
             if model.feature_shift is not None and model.feature_multiplier is not None:
                 args.feature_shift = self._keep(model.feature_shift, np.int64)
                 args.feature_rate = model.feature_multiplier[0] << RATE_BITS
@@ -158,9 +156,6 @@ class NativeNetwork:
         odd = [order for order in order_factors(layer.block_size) if order != 2]
         sylvester = layer.block_size // int(np.prod(odd, dtype=np.int64))
         weight = layer.input_weight_int.astype(np.int32) << max(layer.input_shift, 0)
-        bias = np.zeros(layer.hidden_size, np.int32)
-        if layer.input_bias_int is not None:
-            bias = layer.input_bias_int.astype(np.int32) << layer.input_bias_shift
         args = IntegerLayerArgs(
             hidden=layer.hidden_size,
             seen=layer.input_size,
@@ -181,7 +176,7 @@ class NativeNetwork:
             skip_shift=layer.skip_shift or 0,
             signs=self._keep(layer.signs, np.int8),
             weight=self._keep(weight, self._dtype),
-            bias=self._keep(bias + self._tie_offset(layer), self._dtype),
+            bias=self._keep(layer.input_bias + self._tie_offset(layer), self._dtype),
         )
         if odd:
             args.factor_orders = self._keep(np.array(odd), np.int64)
@@ -250,10 +245,8 @@ def _layer_fits_floats(layer: IntegerLayer) -> bool:
 
 def _drive_bound(layer: IntegerLayer) -> int:
     """Return the most that an input and the bias add to an accumulator."""
-    drive = input_product_bounds(layer) << max(layer.input_shift, 0)
-    if layer.input_bias_int is not None:
-        drive += np.abs(layer.input_bias_int.astype(np.int64)) << layer.input_bias_shift
-    return int(drive.max())
+    products = input_product_bounds(layer) << max(layer.input_shift, 0)
+    return int((products + np.abs(layer.input_bias)).max())
 
 
 def fits_narrow_step(layer: IntegerLayer) -> bool:

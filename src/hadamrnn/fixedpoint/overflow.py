@@ -44,13 +44,9 @@ def recurrence_bound(layer: IntegerLayer) -> tuple[int, int, int]:
     """Return the three terms of the row of one step with the largest sum: state, input, bias."""
     state = layer.block_size << layer.activation_bits - 1 + layer.state_shift
     halves = 1 << layer.unit_leaks >> 1
-    products = input_product_bounds(layer)
-    biases = np.zeros(layer.hidden_size, np.int64)
-    if layer.input_bias_int is not None:
-        biases = np.abs(layer.input_bias_int.astype(np.int64)) << layer.input_bias_shift
     rows = [
         (state + int(half), _shifted(int(u), layer.input_shift), int(b))
-        for half, u, b in zip(halves, products, biases, strict=True)
+        for half, u, b in zip(halves, input_product_bounds(layer), np.abs(layer.input_bias), strict=True)
     ]
     return max(rows, key=sum)
 
@@ -67,8 +63,8 @@ def output_bound(layer: IntegerLayer) -> tuple[int, int]:
 def readout_bound(model: IntegerModel) -> tuple[int, int]:
     """Return the two terms of the logit with the largest sum: V codes and the bias."""
     products = np.abs(model.output_weight_int.astype(np.int64)) @ feature_bounds(model)
-    biases = np.abs(model.output_bias_int.astype(np.int64)) << model.output_bias_shift
-    return max(((int(v), int(b)) for v, b in zip(products, biases, strict=True)), key=sum)
+    terms = zip(products.tolist(), np.abs(model.output_bias).tolist(), strict=True)
+    return max(terms, key=sum)
 
 
 def feature_bounds(model: IntegerModel) -> NDArray[np.int64]:

@@ -40,9 +40,7 @@ class LayerStep:
         self._row_factor = (layer.signs.astype(np.int32) << layer.state_shift)[:, None]
         self._column_signs = None if layer.column_signs is None else layer.column_signs[:, None]
         self._weight = layer.input_weight_int.astype(np.float64)
-        self._bias = np.zeros((layer.hidden_size, 1), np.int32)
-        if layer.input_bias_int is not None:
-            self._bias = (layer.input_bias_int.astype(np.int32) << layer.input_bias_shift)[:, None]
+        self._bias = layer.input_bias.astype(np.int32)[:, None]
         self._leaks = [
             (k, np.flatnonzero(layer.unit_leaks == k)) for k in sorted({*layer.network.block_leaks} - {0})
         ]
@@ -94,7 +92,7 @@ class Readout:
         self._model = model
         self._kinds = model.network.readouts
         self._weight = model.output_weight_int.astype(np.float64)
-        self._bias = (model.output_bias_int.astype(np.int32) << model.output_bias_shift)[:, None]
+        self._bias = model.output_bias.astype(np.int32)[:, None]
         self._thresholds = model.threshold_rows.astype(np.int32)[:, :, None]
 
     def start(self, streams: int) -> Pools:

@@ -109,14 +109,14 @@ def quantize(
         return calibrate(network, batches, config.percentile)
 
     def lowered(network: SequenceModel, calibration: Calibration) -> IntegerModel:
-        integer = lower(
+        return lower(
             network,
             calibration,
             activation_bits=config.activation_bits,
             input_bits=config.input_bits,
             raw=raw,
+            metadata=named,
         )
-        return replace(integer, metadata={**integer.metadata, **named})
 
     calibration = calibrated(model)
     if config.finetune is None:
