@@ -18,7 +18,7 @@ from hadamrnn.data import load_task
 from hadamrnn.data.har import SLOW, STILL
 from hadamrnn.data.mnist import pixel_permutation
 from hadamrnn.data.speech import WORDS
-from hadamrnn.export.page import CopiedWord, DrawingPad, MotionSensor, Stored, live_network, live_part
+from hadamrnn.export.page import DrawingPad, Stored, live_network, live_part
 from hadamrnn.fixedpoint.encoding import raw_from_values
 from hadamrnn.models import find
 from hadamrnn.pages.document import Document, Section, to_html
@@ -123,7 +123,7 @@ def word() -> Live:
             "see.",
         ),
         classes=("none", *(f"{k}" for k in range(1, 9))),
-        word=CopiedWord("hello", symbols=10, delay=1000, marker=9),
+        word={"example": "hello", "symbols": 10, "delay": 1000, "marker": 9, "base": 8},
     )
 
 
@@ -141,9 +141,13 @@ def motion() -> Live:
             "A phone can take the recording's place where its browser gives the sensor to the page: wear it "
             "at the waist, as those people did.",
         ),
-        sensor=MotionSensor(
-            tuple(arrays["motion_offset"].tolist()), tuple(arrays["motion_scale"].tolist()), STILL, SLOW, RATE
-        ),
+        sensor={
+            "offset": arrays["motion_offset"].tolist(),
+            "scale": arrays["motion_scale"].tolist(),
+            "still": STILL,
+            "slow": SLOW,
+            "rate": RATE,
+        },
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hadamrnn.export import draw_golden, export_c, make_golden
-from hadamrnn.export.c import c_files, source_files
+from hadamrnn.export.c import source_files
 from hadamrnn.export.metadata import class_symbols
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.file import VERSION
@@ -199,7 +199,7 @@ def test_golden_vectors_are_what_a_batch_run_gives() -> None:
 def test_c_holds_no_float_no_heap_no_division_and_no_static_variable() -> None:
     rng = np.random.default_rng(13)
     for block in (64, 12, 40):
-        source = c_files(random_model(rng, block_size=block), "net")["net.c"]
+        source = source_files(random_model(rng, block_size=block), "net")["net.c"]
         code = "".join(part.split("*/", 1)[-1] for part in source.split("/*"))
         for word in ("float", "double", "malloc", "free(", " / ", " % "):
             assert word not in code, word

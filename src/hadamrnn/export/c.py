@@ -86,19 +86,9 @@ def export_c(
         force: replace what a folder of that name holds of an earlier export.
     """
     check_name(name)
-    files = c_files(model, name, packed=packed, golden=golden)
-    return fresh_folder(Path(out), files, force=force)
-
-
-def c_files(
-    model: IntegerModel, name: str, *, packed: bool = True, golden: Golden | None = None
-) -> dict[str, str]:
-    """Return the files of the folder, name -> text."""
-    golden = golden or draw_golden(model)
     summary = summarise(model)
-    shared: dict[str, Any] = {"name": name, "model": model, "summary": summary, "golden": golden}
-    tests = selftest_files(model, name, golden)
-    return {
+    tests = selftest_files(model, name, golden or draw_golden(model))
+    files = {
         **source_files(model, name, packed=packed),
         **{f"test/{file}": text for file, text in tests.items()},
         **manager_files(name, summary),
@@ -108,8 +98,9 @@ def c_files(
         ),
         "zephyr/CMakeLists.txt": render("zephyr.cmake.j2", name=name),
         "Makefile": render("Makefile.j2", name=name),
-        "README.md": render("README.md.j2", **shared, plan=make_plan(model), packed=packed, arduino=False),
+        "README.md": _readme(model, name, packed=packed, arduino=False),
     }
+    return fresh_folder(Path(out), files, force=force)
 
 
 def source_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict[str, str]:
@@ -146,6 +137,11 @@ def selftest_files(model: IntegerModel, name: str, golden: Golden) -> dict[str, 
         f"{name}_golden.h": render("golden.h.j2", **shared),
         f"test_{name}.c": render("test.c.j2", **shared),
     }
+
+
+def _readme(model: IntegerModel, name: str, *, packed: bool, arduino: bool) -> str:
+    shared = {"model": model, "summary": summarise(model), "plan": make_plan(model)}
+    return render("README.md.j2", name=name, **shared, packed=packed, arduino=arduino)
 
 
 def weight_arrays(model: IntegerModel, plan: Plan, layers: tuple[LayerCode, ...]) -> list[CArray]:
@@ -271,29 +267,20 @@ def export_arduino(
 ) -> Path:
     """Write the library to the new folder `out`; return it. Arguments as those of `export_c`."""
     check_name(name)
-    files = arduino_files(model, name, packed=packed, golden=golden)
-    return fresh_folder(Path(out), files, force=force)
-
-
-def arduino_files(
-    model: IntegerModel, name: str, *, packed: bool = True, golden: Golden | None = None
-) -> dict[str, str]:
-    """Return the files of the library, path -> text."""
-    golden = golden or draw_golden(model, sequences=2, time=8)
-    summary = summarise(model)
-    shared = {"name": name, "model": model, "summary": summary, "golden": golden}
     sources = source_files(model, name, packed=packed)
-    tests = selftest_files(model, name, golden)
-    return {
+    tests = selftest_files(model, name, golden or draw_golden(model, sequences=2, time=8))
+    files = {
         **{f"src/{file}": text for file, text in sources.items()},
-        **manager_files(name, summary),
-        "README.md": render("README.md.j2", **shared, plan=make_plan(model), packed=packed, arduino=True),
+        **manager_files(name, summarise(model)),
+        "README.md": _readme(model, name, packed=packed, arduino=True),
         f"examples/{name}/{name}.ino": render(
             "sketch.ino.j2",
-            **shared,
+            name=name,
+            model=model,
             calibrated_length=calibrated_length(model),
             classes=class_symbols(model),
         ),
         f"examples/{name}/test_{name}.h": tests[f"test_{name}.c"],
         f"examples/{name}/{name}_golden.h": tests[f"{name}_golden.h"],
     }
+    return fresh_folder(Path(out), files, force=force)

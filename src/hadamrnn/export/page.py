@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,42 +66,6 @@ class DrawingPad:
     order: NDArray[Any] | None = None
 
 
-@dataclass(frozen=True)
-class CopiedWord:
-    """The copy task as a word that is typed: two symbols a letter, a wait, a marker, the symbols again.
-
-    Args:
-        example: the word at the start.
-        symbols: of a sentence, an even number.
-        delay: steps of the wait.
-        marker: the id that asks for the sentence.
-        base: how many different symbols there are, 1 to `base`.
-    """
-
-    example: str
-    symbols: int
-    delay: int
-    marker: int
-    base: int = 8
-
-
-@dataclass(frozen=True)
-class MotionSensor:
-    """A phone's own sensor in place of a recording: nine channels as in UCI HAR.
-
-    Args:
-        offset, scale: of each channel; the network reads (value - offset) / scale.
-        still, slow: limits of the channels that follow those nine, as `with_fine` makes them.
-        rate: readings a second.
-    """
-
-    offset: tuple[float, ...]
-    scale: tuple[float, ...]
-    still: tuple[float, ...]
-    slow: tuple[float, ...]
-    rate: float
-
-
 def stored_rows(model: IntegerModel, total: int, time: int) -> NDArray[np.int64]:
     """Return which of `total` test sequences of `time` steps a page holds: evenly spaced, as many as fit."""
     width = model.input_size if model.input_kind == "dense" else 1
@@ -119,8 +83,8 @@ def live_network(
     paragraphs: tuple[str, ...] = (),
     classes: Sequence[str] = (),
     pad: DrawingPad | None = None,
-    word: CopiedWord | None = None,
-    sensor: MotionSensor | None = None,
+    word: Mapping[str, Any] | None = None,
+    sensor: Mapping[str, Any] | None = None,
     together: str = "",
     figures: tuple[tuple[str, str], ...] = (),
 ) -> Live:
@@ -128,7 +92,11 @@ def live_network(
 
     Args:
         classes: their names; by default the model's own, else numbers.
-        pad, word: what takes the place of stored sequences as input.
+        pad, word, sensor: what takes the place of stored sequences as input.
+        word: the copy task as a word that is typed, two symbols a letter: an `example` to start with, the
+            `symbols` of a sentence, of 1 to `base`, the steps of the `delay`, the id of the `marker`.
+        sensor: a phone's own, nine channels as in UCI HAR: `offset` and `scale` of each, the limits `still`
+            and `slow` of the channels that follow, as `with_fine` makes them, the readings a second, `rate`.
         together: networks of one page that share this name read the same drawing, side by side.
         figures: labels and values beside those that the model has.
     """
@@ -146,8 +114,8 @@ def live_network(
             "labels": stored.labels.tolist(),
         },
         "pad": None if pad is None else _pad(pad),
-        "word": None if word is None else asdict(word),
-        "sensor": None if sensor is None else asdict(sensor),
+        "word": word,
+        "sensor": sensor,
         "together": together,
         "figures": [
             ("weights", f"{-(-size.bits // 8):,} bytes"),
