@@ -106,11 +106,11 @@ class Wanted:
         found = [
             network
             for block_size, leak in self._dynamics()
-            for readouts, thresholds in self._looks()
-            if (network := self._widest(block_size, leak, readouts, thresholds)) is not None
+            for look in self._looks()
+            if (network := self._widest(block_size, self._small(leak, *look))) is not None
         ]
         if not found:
-            smallest = self._network(1, 8, DYNAMICS[0][1], *LOOKS[1])
+            smallest = self._small(DYNAMICS[0][1], *LOOKS[1])
             raise InputError(
                 f"max_bytes must hold a network of 8 units, {network_cost(smallest).bytes} bytes here, got "
                 f"{self.max_bytes}."
@@ -143,33 +143,23 @@ class Wanted:
             found.append((kinds, wanted if counts or self.readouts is not None else 0))
         return list(dict.fromkeys(found))
 
-    def _widest(
-        self, block_size: int, leak: tuple[int, ...], readouts: tuple[str, ...], thresholds: int
-    ) -> Network | None:
-        """Return the network of the most units that the bytes allow; None where not even a block fits."""
+    def _widest(self, block_size: int, network: Network) -> Network | None:
+        """Return the network with the most units that the bytes allow; None where not even a block fits."""
         if self.hidden_size is not None:
             blocks = self.num_blocks or self.hidden_size // block_size
-            return self._network(blocks, self.hidden_size, leak, readouts, thresholds)
+            return replace(network, hidden_size=self.hidden_size, num_blocks=blocks)
 
-        def cost(blocks: int) -> int:
-            return network_cost(self._network(blocks, blocks * block_size, leak, readouts, thresholds)).bytes
+        def of_blocks(blocks: int) -> Network:
+            return replace(network, hidden_size=blocks * block_size, num_blocks=blocks)
 
-        blocks = bisect_right(range(1, MOST_UNITS // block_size + 1), self.max_bytes, key=cost)
-        if blocks == 0:
-            return None
-        return self._network(blocks, blocks * block_size, leak, readouts, thresholds)
+        counts = range(1, MOST_UNITS // block_size + 1)
+        most = bisect_right(counts, self.max_bytes, key=lambda blocks: network_cost(of_blocks(blocks)).bytes)
+        return of_blocks(most) if most else None
 
-    def _network(
-        self, blocks: int, units: int, leak: tuple[int, ...], readouts: tuple[str, ...], thresholds: int
-    ) -> Network:
+    def _small(self, leak: tuple[int, ...], readouts: tuple[str, ...], thresholds: int) -> Network:
+        """Return a network of 8 units in one block."""
         return replace(
-            self.base,
-            hidden_size=units,
-            num_blocks=blocks,
-            leak=leak,
-            readouts=readouts,
-            thresholds=thresholds,
-            normalize=True,
+            self.base, hidden_size=8, leak=leak, readouts=readouts, thresholds=thresholds, normalize=True
         )
 
 

@@ -151,7 +151,10 @@ class HadamRNNForecaster(IntegerForm):
             compared = windows.at_most(COMPARED_WINDOWS)
             tried = [self._try(draw_network(network, int(seed)), compared, len(series)) for seed in seeds]
             best = min(tried, key=lambda trial: trial.error)
-            _fit_readout(best.model, windows, best.penalty)
+            keep_linear(best.model, windows.past)
+            features, goal = features_of(best.model, Split(windows.past, None)), windows.goal()
+            solution = solve(features, goal, (best.penalty,))
+            set_readout(best.model, solution, goal, Moments.of(features, goal))
             some = windows.at_most(CALIBRATION_WINDOWS).past
             self.calibration_ = calibrate(best.model, [(some, None)])
         self.network_, self.config_, self.penalty_ = best.model, network, best.penalty
@@ -265,13 +268,6 @@ class HadamRNNForecaster(IntegerForm):
         rows = rises.reshape(len(values), self.n_features_in_, self.horizon).transpose(0, 2, 1)
         forecasts: Floats = values[:, -1:] + rows * self.scale_
         return forecasts if np.ndim(X) == 3 else forecasts[0]
-
-
-def _fit_readout(model: SequenceModel, windows: Windows, penalty: float) -> None:
-    """Fit V to all windows and round it."""
-    keep_linear(model, windows.past)
-    features, goal = features_of(model, Split(windows.past, None)), windows.goal()
-    set_readout(model, solve(features, goal, (penalty,)), goal, Moments.of(features, goal))
 
 
 @torch.no_grad()

@@ -83,10 +83,8 @@ class Values(Goal):
         return _stretches(self.weights, count)
 
     def describe(self, answers: Tensor) -> str:
-        return f"left-out R2 {1 - self.error(answers) / self._spread():.3f}"
-
-    def _spread(self) -> float:
-        return max(self.error(self.mean(self.targets)), 1e-300)
+        spread = max(self.error(self.mean(self.targets)), 1e-300)
+        return f"left-out R2 {1 - self.error(answers) / spread:.3f}"
 
 
 class Labels(Goal):

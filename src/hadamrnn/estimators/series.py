@@ -286,16 +286,11 @@ def rows_of_frame(X: Any) -> list[Any] | None:
     if not hasattr(X, "columns") or not hasattr(X, "shape"):
         return None
     if getattr(getattr(X, "index", None), "nlevels", 1) > 1:
-        return _rows_of_index(X)
+        samples = X.groupby(level=list(range(X.index.nlevels - 1)), sort=False)
+        return [table.sort_index(level=-1, kind="stable").to_numpy() for _, table in samples]
     if 0 in X.shape or not all(_is_series(X[name].to_list()[0]) for name in X.columns):
         return None
     return _rows_of_cells([X[name].to_list() for name in X.columns])
-
-
-def _rows_of_index(X: Any) -> list[Any]:
-    levels = list(range(X.index.nlevels - 1))
-    tables = (table for _, table in X.groupby(level=levels, sort=False))
-    return [table.sort_index(level=-1, kind="stable").to_numpy() for table in tables]
 
 
 def _is_series(cell: Any) -> bool:

@@ -144,27 +144,22 @@ class IntegerLayer(ArrayFields):
         freeze_array(self, "signs", np.int8, (hidden,), (-1, 1), zero=False)
         shape = (hidden, self.input_size)
         freeze_array(self, "input_weight_int", np.int8, shape, weight_range(network))
-        check_presence(self, "input_bias_int", network.input_bias, "a network with an input bias")
-        check_presence(self, "column_signs", network.column_switches, 'switches "rows+columns"')
-        if self.input_bias_int is not None:
+        if check_presence(self, "input_bias_int", network.input_bias, "a network with an input bias"):
             freeze_array(self, "input_bias_int", np.int16, (hidden,), bounds)
-        if self.column_signs is not None:
+        if check_presence(self, "column_signs", network.column_switches, 'switches "rows+columns"'):
             freeze_array(self, "column_signs", np.int8, (hidden,), (-1, 1), zero=False)
 
     def _check_output(self) -> None:
         scaled = not self.is_last and self.network.scales_layers
         for name in ("gain_int", "offset_int"):
-            check_presence(self, name, scaled, "the layers below the last of normalize or skip")
-            if scaled:
+            if check_presence(self, name, scaled, "the layers below the last of normalize or skip"):
                 freeze_array(self, name, np.int16, (self.hidden_size,), signed_range(self.activation_bits))
         has_skip = self.network.has_skip(self.index)
-        check_presence(self, "skip_shift", has_skip, "layers that skip: as wide as what they read")
-        check_presence(self, "output_bits", not self.is_last, "the layers below the last")
+        if check_presence(self, "skip_shift", has_skip, "layers that skip: as wide as what they read"):
+            check_int("skip_shift", self.skip_shift, -30, 30)
         for name in ("gain_shift", "offset_shift"):
             check_int(name, getattr(self, name), 0, 30 if scaled else 0)
-        if self.skip_shift is not None:
-            check_int("skip_shift", self.skip_shift, -30, 30)
-        if self.output_bits is not None:
+        if check_presence(self, "output_bits", not self.is_last, "the layers below the last"):
             check_int("output_bits", self.output_bits, 2, 16)
             if not scaled and self.output_bits != self.activation_bits:
                 raise InputError(

@@ -224,8 +224,7 @@ class IntegerModel(ArrayFields):
 
     def _check_features(self) -> None:
         network = self.network
-        check_presence(self, "thresholds_int", network.thresholds > 0, "a network with thresholds")
-        if self.thresholds_int is not None:
+        if check_presence(self, "thresholds_int", network.thresholds > 0, "a network with thresholds"):
             shape = (network.thresholds, self.hidden_size)
             freeze_array(self, "thresholds_int", np.int16, shape, signed_range(self.activation_bits))
         for name in ("feature_bits", "feature_multiplier", "feature_shift"):
@@ -261,7 +260,6 @@ class IntegerModel(ArrayFields):
         if self.raw_knee is not None:
             check_presence(self, "raw_knee", bool(given), "raw_offset")
             freeze_array(self, "raw_knee", np.int32, (self.input_size,), (0, 30))
-        check_presence(self, "embedding_int", self.input_kind == "embedded", 'input_kind "embedded"')
-        if self.embedding_int is not None:
+        if check_presence(self, "embedding_int", self.input_kind == "embedded", 'input_kind "embedded"'):
             shape = (self.vocabulary_size, self.input_size)
             freeze_array(self, "embedding_int", np.int16, shape, signed_range(self.input_bits))

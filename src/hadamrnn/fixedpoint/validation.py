@@ -46,10 +46,11 @@ def freeze_array(
     object.__setattr__(owner, name, array)
 
 
-def check_presence(owner: object, name: str, wanted: bool, where: str) -> None:
-    """Raise unless a field is there exactly when it is wanted."""
+def check_presence(owner: object, name: str, wanted: bool, where: str) -> bool:
+    """Raise unless a field is there exactly when it is wanted; return whether it is."""
     if (getattr(owner, name) is not None) != wanted:
         raise InputError(f"{name} belongs to {where}, and only there.")
+    return wanted
 
 
 class ArrayFields:
