@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -219,7 +218,7 @@ class SeriesEstimator(IntegerForm):
         """Return the float network's outputs, float64 `(n, output_size)`."""
         check_is_fitted(self)
         series = read_series(self, X, reset=False)
-        with threads(effective_n_jobs(self.n_jobs)):
+        with threads(self.n_jobs):
             outputs: Floats = predict_logits(self.network_, self.scaling_.split(series, np.float64)).numpy()
         return outputs
 
@@ -242,7 +241,7 @@ class SeriesEstimator(IntegerForm):
             self._fit_ridge(kept.series, goal, kept.weights, networks, self._stream.seed)
         if len(rest):
             goals = (self._goal(each.known, each.weights, reset=False) for each in (kept, rest))
-            with threads(effective_n_jobs(self.n_jobs)):
+            with threads(self.n_jobs):
                 self.penalty_ = refit(
                     self.network_, self.scaling_, self._stream, next(goals), rest, next(goals)
                 )
@@ -264,7 +263,7 @@ class SeriesEstimator(IntegerForm):
         recipe(self, len(series), seed)  # raises for parameters that a fit by gradients would refuse
         scaling = Scaling.of(series, weights)
         samples = scaling.split(series, np.float64)
-        with threads(effective_n_jobs(self.n_jobs)):
+        with threads(self.n_jobs):
             model, solution = fit_closed_form(samples, goal, networks, seed, self._say)
         self._keep(model, model.described(), scaling, samples)
         self.penalty_ = solution.penalty
@@ -281,7 +280,7 @@ class SeriesEstimator(IntegerForm):
         samples = scaling.split(series, np.float32)
         with Draws(seed):
             network = copy.deepcopy(self.network_).float() if warm else build_model(config)
-        with threads(effective_n_jobs(self.n_jobs)):
+        with threads(self.n_jobs):
             outcome, losses = train(self, network, samples, goal, seed)
         # Answers in float64 do not depend on how samples are batched.
         self._keep(outcome.model.double(), config, scaling, samples)
@@ -303,12 +302,10 @@ class SeriesEstimator(IntegerForm):
         def whole(value: Any) -> int | None:
             return None if value is None else operator.index(value)
 
-        max_bytes = whole(self.max_bytes)
+        default = DEFAULT_BYTES * max(DEFAULT_OUTPUTS, outputs) // DEFAULT_OUTPUTS
         return Wanted(
             Network(channels, 1, outputs, weight_bits=self.weight_bits, recurrence=self.recurrence),
-            DEFAULT_BYTES * max(DEFAULT_OUTPUTS, outputs) // DEFAULT_OUTPUTS
-            if max_bytes is None
-            else max_bytes,
+            default if self.max_bytes is None else operator.index(self.max_bytes),
             hidden_size=whole(self.hidden_size),
             num_blocks=whole(self.num_blocks),
             leak=None if self.leak is None else tuple(self.leak),

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from joblib import effective_n_jobs
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -147,7 +146,7 @@ class HadamRNNForecaster(IntegerForm):
         self.n_features_in_ = series.shape[1]
         windows = _cut(series / self.scale_, self.lookback, self.horizon).at_most(MOST_WINDOWS)
         seeds = check_random_state(self.random_state).randint(2**31, size=operator.index(self.draws))
-        with threads(effective_n_jobs(self.n_jobs)):
+        with threads(self.n_jobs):
             compared = windows.at_most(COMPARED_WINDOWS)
             tried = [self._try(draw_network(network, int(seed)), compared, len(series)) for seed in seeds]
             best = min(tried, key=lambda trial: trial.error)
@@ -170,7 +169,7 @@ class HadamRNNForecaster(IntegerForm):
         """
         check_is_fitted(self)
         values = self._read(X)
-        with threads(effective_n_jobs(self.n_jobs)):
+        with threads(self.n_jobs):
             split = Split(torch.from_numpy(self._relative(values)), None)
             rises = predict_logits(self.network_, split).numpy()
         return self._answer(values, rises, X)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
@@ -51,10 +52,10 @@ class SeriesObjective(Objective):
 
 
 @contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Let torch use this many threads when called from this thread; other threads keep their number."""
+def threads(n_jobs: int | None) -> Iterator[None]:
+    """Let torch use so many threads when called from this thread; other threads keep their number."""
     torch.get_num_threads()  # the first call in a thread sets its number, so it must come before
-    with threadpool_limits(count, user_api="openmp"):
+    with threadpool_limits(effective_n_jobs(n_jobs), user_api="openmp"):
         yield
 
 

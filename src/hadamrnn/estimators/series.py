@@ -73,8 +73,11 @@ def read_series(estimator: Any, X: Any, *, reset: bool) -> Series:
         series = _from_table(estimator, X, rank, reset)
     else:
         series = _from_rows(rows) if rows is not None else Series(_checked(X, allow_nd=True))
-        if rows is None and reset:
-            _refuse_channels_first(series)
+        if rows is None and reset and series.channels > series.values.shape[1]:
+            raise ValueError(
+                f"X must be (n, time, channels), and {series.values.shape} may be (n, channels, time). "
+                "If so, pass X.transpose(0, 2, 1); if series have more channels than steps, pass list(X)."
+            )
         _check_channels(estimator, series, reset)
         if frame is not None:  # the names of its columns, which are channels
             validate_data(estimator, X, reset=reset, skip_check_array=True)
@@ -150,15 +153,6 @@ def _checked(values: Any, input_name: str = "X", **options: Any) -> Floats:
             f"Found array with 0 feature(s) (shape={array.shape}) while a minimum of 1 is required."
         )
     return array
-
-
-def _refuse_channels_first(series: Series) -> None:
-    samples, steps, channels = series.values.shape
-    if channels > steps:
-        raise ValueError(
-            f"X must be (n, time, channels), and {(samples, steps, channels)} may be (n, channels, time). "
-            "If so, pass X.transpose(0, 2, 1); if series have more channels than steps, pass list(X)."
-        )
 
 
 def _check_finite(series: Series) -> None:

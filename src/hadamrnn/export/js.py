@@ -40,11 +40,6 @@ def export_js(
 ) -> Path:
     """Write the JavaScript of `model` to the new folder `out`; return it. Arguments as of `export_c`."""
     check_name(name)
-    return fresh_folder(Path(out), js_files(model, name, golden or draw_golden(model)), force=force)
-
-
-def js_files(model: IntegerModel, name: str, golden: Golden) -> dict[str, str]:
-    """Return the files of the folder, name -> text."""
     package = {
         "name": name.lower(),
         "version": "1.0.0",
@@ -54,14 +49,15 @@ def js_files(model: IntegerModel, name: str, golden: Golden) -> dict[str, str]:
         "scripts": {"test": "node test.js"},
         "private": True,
     }
-    return {
+    files = {
         f"{name}.js": js_module(model),
         f"{name}.d.ts": runtime_text("network.d.ts"),
         "test.js": runtime_text("selftest.js").replace("MODULE", f"{name}.js"),
-        "golden.json": _golden_text(golden),
+        "golden.json": _golden_text(golden or draw_golden(model)),
         "package.json": json.dumps(package, indent=2) + "\n",
         "README.md": _readme(model, name),
     }
+    return fresh_folder(Path(out), files, force=force)
 
 
 def js_module(model: IntegerModel) -> str:

@@ -35,10 +35,13 @@ def summarise(model: IntegerModel) -> Summary:
     weights = "ternary" if model.weight_bits == "ternary" else f"{model.weight_bits}-bit"
     entries = [f"{plain(key)}: {plain(value)}" for key, value in sorted(model.metadata.items())]
     shifts = ", ".join(str(layer.hidden_shift) for layer in model.layers)
+    units = " + ".join(map(str, model.network.widths)) + " units"
+    blocks = f"{model.num_blocks} blocks" if model.num_blocks > 1 else "one block"
+    sizes = " or ".join(map(str, sorted({layer.block_size for layer in model.layers})))
     return Summary(
-        title=f"a Hadamard recurrent network of {_units(model)}, {weights} weights",
+        title=f"a Hadamard recurrent network of {units}, {weights} weights",
         lines=(
-            f"{_units(model)} in {_blocks(model)}, {model.recurrence} recurrence",
+            f"{units} in {blocks} of {sizes}, {model.recurrence} recurrence",
             f"{model.input_kind} input of size {model.input_size} in {model.input_bits} bits, "
             f"{model.output_size} outputs {'at every step' if model.every_output else 'after the last step'}",
             f"states in {model.activation_bits} bits, hidden shift {shifts}",
@@ -47,15 +50,6 @@ def summarise(model: IntegerModel) -> Summary:
             *entries,
         ),
     )
-
-
-def _units(model: IntegerModel) -> str:
-    return " + ".join(map(str, model.network.widths)) + " units"
-
-
-def _blocks(model: IntegerModel) -> str:
-    count, sizes = model.num_blocks, sorted({layer.block_size for layer in model.layers})
-    return f"{f'{count} blocks' if count > 1 else 'one block'} of {' or '.join(map(str, sizes))}"
 
 
 def _beyond_paper(model: IntegerModel) -> list[str]:

@@ -150,7 +150,10 @@ class IntegerRecipe(Recipe):
             lost = self._round_shift(build, acc, layer.unit_leaks)
             leaks = build.constant(layer.unit_leaks > 0, np.int64)
             acc = build.op("Sub", acc, build.op("Mul", lost, leaks))
-        acc = build.op("Add", acc, self._drive(build, index, x))
+        weight = build.constant(layer.input_weight_int.T, np.int64)
+        hot = layer.input_kind == "one_hot"
+        product = build.op("Gather", weight, x) if hot else build.op("MatMul", x, weight)
+        acc = build.op("Add", acc, self._shifted(build, product, layer.input_shift))
         if layer.input_bias_int is not None:
             acc = build.op("Add", acc, build.constant(layer.input_bias, np.int64))
         acc = build.op("Mul", acc, build.constant(layer.round_multiplier, np.int64))
@@ -201,14 +204,6 @@ class IntegerRecipe(Recipe):
                 rate = build.op("Div", rate, steps)
             scaled.append(build.op("Mul", value, rate))
         return scaled
-
-    def _drive(self, build: Builder, index: int, x: str) -> str:
-        """Return shift(U x, input_shift)."""
-        layer = self.model.layers[index]
-        weight = build.constant(layer.input_weight_int.T, np.int64)
-        hot = layer.input_kind == "one_hot"
-        product = build.op("Gather", weight, x) if hot else build.op("MatMul", x, weight)
-        return self._shifted(build, product, layer.input_shift)
 
     def _shifted(self, build: Builder, value: str, shift: int) -> str:
         if shift < 0:

@@ -68,8 +68,10 @@ class DrawingPad:
 
 def stored_rows(model: IntegerModel, total: int, time: int) -> NDArray[np.int64]:
     """Return which of `total` test sequences of `time` steps a page holds: evenly spaced, as many as fit."""
-    width = model.input_size if model.input_kind == "dense" else 1
-    fitting = 8 * MAX_CODES_BYTES // (time * width * _code_bits(model))
+    bits = model.input_size * model.input_bits
+    if model.input_kind != "dense":
+        bits = model.vocabulary_size.bit_length() + 1  # ids get a sign bit that they do not need
+    fitting = 8 * MAX_CODES_BYTES // (time * bits)
     count = max(1, min(MAX_SEQUENCES, fitting, total))
     return np.linspace(0, total - 1, count).astype(np.int64)
 
@@ -157,11 +159,6 @@ ABOUT = (
 
 def live_part(*networks: Live) -> LivePart:
     return LivePart(networks, runtime_text("network.js"))
-
-
-def _code_bits(model: IntegerModel) -> int:
-    """Return the bits that a stored input takes; ids get a sign bit that they do not need."""
-    return model.input_bits if model.input_kind == "dense" else model.vocabulary_size.bit_length() + 1
 
 
 def _deflated(codes: NDArray[Any]) -> str:

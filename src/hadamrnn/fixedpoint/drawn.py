@@ -74,6 +74,8 @@ def _draw_layer(
     bits, hidden_shift = network.activation_bits, 2
     assert bits is not None
     fields: dict[str, Any] = {
+        "hidden_shift": hidden_shift,
+        "input_bias_shift": 0,
         "signs": rng.choice([-1, 1], units),
         "column_signs": rng.choice([-1, 1], units) if network.column_switches else None,
         "input_weight_int": draw(*weight_range(network), (units, seen)),
@@ -84,15 +86,7 @@ def _draw_layer(
     most = max(bits - hidden_shift, weight_frac_bits(network) + input_bits - 1)
     for frac_bits in range(most, bits - hidden_shift - 1, -1):
         try:
-            return IntegerLayer(
-                network,
-                index,
-                input_bits,
-                hidden_shift=hidden_shift,
-                accumulator_frac_bits=frac_bits,
-                input_bias_shift=0,
-                **fields,
-            )
+            return IntegerLayer(network, index, input_bits, accumulator_frac_bits=frac_bits, **fields)
         except AccumulatorOverflow:
             continue
     raise InputError(f"{units} units of {bits} bits that read {seen} codes have no accumulator of 32 bits.")

@@ -9,8 +9,6 @@ A sensor whose values span many powers of two is compressed first: `compressed_c
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -148,19 +146,10 @@ def raw_encoding(
             f"Raw int32 codes must reach the network's inputs; one moves an input by {largest:.3g} codes, "
             f"and offsets go up to {furthest:.3g}. Choose another raw unit."
         )
-    pairs = [_multiplier(float(factor)) for factor in factors]
-    multipliers, shifts = zip(*pairs, strict=True)
-    return whole.astype(np.int32), np.array(multipliers, np.int32), np.array(shifts, np.int32)
-
-
-def _multiplier(factor: float) -> tuple[int, int]:
-    """Return (m, s) with m / 2^s nearest to `factor`, |m| < 2^16, 0 <= s <= 46."""
-    if factor == 0:
-        return 0, 0
-    _, exponent = math.frexp(factor)  # 2^(exponent-1) <= |factor| < 2^exponent
-    shift = min(max(16 - exponent, 0), 46)
-    multiplier = round(factor * 2.0**shift)
-    if abs(multiplier) == 1 << 16 and shift > 0:
-        multiplier, shift = multiplier // 2, shift - 1
-    limit = (1 << 16) - 1
-    return max(-limit, min(multiplier, limit)), shift
+    _, exponents = np.frexp(factors)  # 2^(exponent - 1) <= |factor| < 2^exponent
+    shifts = np.where(factors == 0, 0, np.clip(16 - exponents, 0, 46))
+    multipliers = np.rint(np.ldexp(factors, shifts))
+    rounded_up = (np.abs(multipliers) == 1 << 16) & (shifts > 0)
+    multipliers, shifts = np.where(rounded_up, multipliers / 2, multipliers), shifts - rounded_up
+    multipliers = np.clip(multipliers, -0xFFFF, 0xFFFF)
+    return whole.astype(np.int32), multipliers.astype(np.int32), shifts.astype(np.int32)

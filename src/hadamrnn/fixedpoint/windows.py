@@ -55,21 +55,13 @@ class SlidingWindow:
         self._pushed += 1
         if self._pushed % self._hop:
             return None
-        logits = self._read_on() if self._forgets else self._read_oldest()
-        return logits if self._pushed >= self._window else None
-
-    def _read_on(self) -> Int32:
-        """Return the logits of the one state and of what its hops kept."""
-        (state,) = self._states
-        self._kept.append(self._engine.take_pools(state))
-        logits: Int32 = self._engine.read_pools(state, self._kept)[0]
-        return logits
-
-    def _read_oldest(self) -> Int32:
-        """Return the logits of the oldest state, and start it anew."""
-        oldest = self._pushed // self._hop % len(self._states)
-        state = self._states[oldest]
-        logits: Int32 = self._engine.read(state)[0]
-        self._finished += state.saturations
-        self._states[oldest] = self._engine.init()
-        return logits
+        if self._forgets:
+            (state,) = self._states
+            self._kept.append(self._engine.take_pools(state))
+            logits = self._engine.read_pools(state, self._kept)
+        else:
+            oldest = self._pushed // self._hop % len(self._states)
+            logits = self._engine.read(self._states[oldest])
+            self._finished += self._states[oldest].saturations
+            self._states[oldest] = self._engine.init()
+        return logits[0] if self._pushed >= self._window else None
