@@ -52,7 +52,7 @@ from hadamrnn.export.metadata import (
 from hadamrnn.export.plan import Plan, has_input, make_plan, saturated_codes
 from hadamrnn.fixedpoint.encoding import input_meaning
 from hadamrnn.fixedpoint.file import VERSION, to_bytes
-from hadamrnn.fixedpoint.integers import pack_signs, signed_range
+from hadamrnn.fixedpoint.integers import pack, signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.hadamard.orders import WILLIAMSON_NEGATIVE
 from hadamrnn.network import COUNTED
@@ -159,7 +159,7 @@ def weight_arrays(model: IntegerModel, plan: Plan, layers: tuple[LayerCode, ...]
         arrays.append(CArray("raw_knee", "uint8_t", "2^knee, where raw is compressed", model.raw_knee))
     for factor in plan.factors:
         comment = f"what generates the Hadamard matrix of order {factor.order}, a bit each"
-        signs = pack_signs(np.array(factor.signs))
+        signs = pack(np.array(factor.signs), 1)
         arrays.append(CArray(f"factor{factor.order}_signs", "uint8_t", comment, signs))
     return arrays
 

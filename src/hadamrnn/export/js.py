@@ -14,14 +14,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.bits import stored_bits
 from hadamrnn.export.folder import MARKER, check_name, fresh_folder
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.metadata import calibrated_length, class_names, summarise
-from hadamrnn.fixedpoint.integers import pack, pack_signs
+from hadamrnn.fixedpoint.integers import pack
 from hadamrnn.fixedpoint.layer import IntegerLayer
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.hadamard.orders import factor_matrix, order_factors
@@ -138,8 +137,7 @@ def packed(codes: NDArray[Any] | None, bits: int) -> tuple[int, int, str] | None
     """Return [count, bits, base64] of codes, signs for one bit; None stays None."""
     if codes is None:
         return None
-    data = pack_signs(codes) if bits == 1 else pack(codes, bits)
-    return int(codes.size), bits, base64.b64encode(np.ascontiguousarray(data).tobytes()).decode()
+    return int(codes.size), bits, base64.b64encode(pack(codes, bits).tobytes()).decode()
 
 
 def _raw(model: IntegerModel) -> dict[str, list[int] | None] | None:

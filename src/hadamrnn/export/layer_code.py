@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.export.plan import GROUP, LayerPlan, has_input
-from hadamrnn.fixedpoint.integers import pack, pack_signs, signed_range
+from hadamrnn.fixedpoint.integers import pack, signed_range
 from hadamrnn.fixedpoint.layer import IntegerLayer
 
 
@@ -151,11 +151,10 @@ class LayerCode:
     def arrays(self) -> list[CArray]:
         """Return the layer's constants, rows in groups of eight; a zero U is left out."""
         layer, start = self.layer, f"{self.own}_".removeprefix(f"{self.name}_")
-        arrays = [
-            CArray(f"{start}signs", "uint8_t", "u, a bit each, 1 for -1", pack_signs(self._rows(layer.signs)))
-        ]
+        signs = pack(self._rows(layer.signs), 1)
+        arrays = [CArray(f"{start}signs", "uint8_t", "u, a bit each, 1 for -1", signs)]
         if layer.column_signs is not None:
-            columns = pack_signs(self._rows(layer.column_signs))
+            columns = pack(self._rows(layer.column_signs), 1)
             arrays.append(CArray(f"{start}column_signs", "uint8_t", "v, a bit each, 1 for -1", columns))
         if self.reads:
             arrays.append(self._input_weight(f"{start}input_weight"))

@@ -11,7 +11,13 @@ import numpy as np
 from hadamrnn.bits import EXPONENT_BITS
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.integers import signed_range
-from hadamrnn.fixedpoint.layer import IntegerLayer, check_integer_network, weight_frac_bits, weight_range
+from hadamrnn.fixedpoint.layer import (
+    IntegerLayer,
+    activation_bits,
+    check_integer_network,
+    weight_frac_bits,
+    weight_range,
+)
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.overflow import LIMIT, AccumulatorOverflow
 from hadamrnn.network import COUNTED, Network
@@ -51,7 +57,6 @@ def draw_integers(
     for index in range(network.num_layers):
         layers.append(_draw_layer(network, index, bits, rng, draw))
         bits = (layers[-1].output_bits or 0) + grown
-    assert network.activation_bits is not None
     vocabulary = (network.vocabulary_size or 0, network.input_size)
     embedded = network.input_kind == "embedded"
     return IntegerModel(
@@ -71,8 +76,7 @@ def _draw_layer(
 ) -> IntegerLayer:
     """Return a layer with the most fractional bits of its accumulator that int32 can be proven to hold."""
     units, seen = network.widths[index], network.cell_input_sizes[index]
-    bits, hidden_shift = network.activation_bits, 2
-    assert bits is not None
+    bits, hidden_shift = activation_bits(network), 2
     fields: dict[str, Any] = {
         "hidden_shift": hidden_shift,
         "input_bias_shift": 0,
@@ -94,8 +98,7 @@ def _draw_layer(
 
 def _draw_output(network: Network, index: int, input_bits: int, draw: Draw) -> dict[str, Any]:
     """Return what lies above a layer: gains up to 2, offsets up to an eighth of the range, a skip at par."""
-    bits, units = network.activation_bits, network.widths[index]
-    assert bits is not None
+    bits, units = activation_bits(network), network.widths[index]
     grown = (network.stride - 1).bit_length()
     output_bits = bits if not network.scales_layers else max(2, min(bits, 16 - grown))
     fields: dict[str, Any] = {"output_bits": output_bits}
@@ -113,8 +116,7 @@ def _draw_output(network: Network, index: int, input_bits: int, draw: Draw) -> d
 
 def _draw_features(network: Network, rng: np.random.Generator, draw: Draw) -> dict[str, Any]:
     """Return thresholds, and scales that take most features to a quarter of their range or more."""
-    bits = network.activation_bits
-    assert bits is not None
+    bits = activation_bits(network)
     fields: dict[str, Any] = {}
     if network.thresholds:
         shape = (network.thresholds, network.hidden_size)
@@ -139,6 +141,5 @@ def _draw_features(network: Network, rng: np.random.Generator, draw: Draw) -> di
 
 def _small(network: Network) -> tuple[int, int]:
     """Return the range of biases that leave room for the rest."""
-    assert network.activation_bits is not None
-    low, high = signed_range(network.activation_bits)
+    low, high = signed_range(activation_bits(network))
     return max(low, -64), min(high, 64)

@@ -30,8 +30,8 @@ from safetensors import numpy as safetensors_numpy
 from hadamrnn.bits import EXPONENT_BITS, stored_bits
 from hadamrnn.errors import InputError, check_int
 from hadamrnn.files import check_format, one_line, read_regular, write_atomically
-from hadamrnn.fixedpoint.integers import Bytes, pack, pack_signs, unpack, unpack_signs, unpack_unsigned
-from hadamrnn.fixedpoint.layer import IntegerLayer, check_integer_network
+from hadamrnn.fixedpoint.integers import Bytes, pack, unpack, unpack_unsigned
+from hadamrnn.fixedpoint.layer import IntegerLayer, activation_bits, check_integer_network
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import MAX_SIZE, Network, network_values, read_network
 
@@ -190,7 +190,7 @@ def _tensors(model: IntegerModel) -> dict[str, Bytes]:
     """Return the packed arrays that `model` has."""
     values = _values(model)
     return {
-        name: pack_signs(array) if slot.bits == 1 else pack(array, slot.bits)
+        name: pack(array, slot.bits)
         for name, slot in _layout(model.network, model.input_bits).items()
         if (array := values[name]) is not None
     }
@@ -258,17 +258,13 @@ def _unpacked(name: str, data: Bytes, slot: Slot) -> NDArray[np.int64]:
     if data.dtype != np.uint8 or data.ndim != 1:
         raise InputError(f"The file is damaged: {name} is no string of bytes.")
     count = math.prod(slot.shape)
-    if name in _UNSIGNED:
-        codes = unpack_unsigned(data, count, slot.bits)
-    else:
-        codes = unpack_signs(data, count) if slot.bits == 1 else unpack(data, count, slot.bits)
-    return codes.reshape(slot.shape)
+    codes = unpack_unsigned if name in _UNSIGNED else unpack
+    return codes(data, count, slot.bits).reshape(slot.shape)
 
 
 def _layout(network: Network, input_bits: int) -> dict[str, Slot]:
     """Return the shape and the bits of every tensor that the file of such a network may hold."""
-    weight, activation = stored_bits(network.weight_bits), network.activation_bits
-    assert activation is not None
+    weight, activation = stored_bits(network.weight_bits), activation_bits(network)
     inputs, features = network.input_size, network.num_features
     layout: dict[str, Slot] = {}
     for index in range(network.num_layers):

@@ -127,11 +127,13 @@ def packed_size(count: int, bits: int) -> int:
 
 
 def pack(codes: NDArray[Any], bits: int) -> Bytes:
-    """Return the bits of `codes`, row by row.
+    """Return the bits of `codes`, row by row; codes of one bit are signs.
 
     >>> pack(np.array([-1, 1]), bits=4).tolist()
     [31]
     """
+    if bits == 1:
+        return np.packbits(codes < 0, bitorder="little")
     flat = codes.astype(np.uint32).reshape(-1, 1)  # two's complement, cut to `bits` bits below
     return np.packbits((flat >> np.arange(bits, dtype=np.uint32)) & 1, bitorder="little")
 
@@ -153,7 +155,7 @@ def unpack(data: Bytes, count: int, bits: int) -> NDArray[np.int64]:
     for bit, column in enumerate(stream[: count * bits].reshape(count, bits).T):
         place = -(1 << bit) if bit == bits - 1 else 1 << bit  # the last one is the sign's place
         codes += place * column.astype(np.int64)
-    return codes
+    return 1 + 2 * codes if bits == 1 else codes  # the one bit is its own sign's place: 0 or -1
 
 
 def unpack_unsigned(data: Bytes, count: int, bits: int) -> NDArray[np.int64]:
@@ -163,13 +165,3 @@ def unpack_unsigned(data: Bytes, count: int, bits: int) -> NDArray[np.int64]:
     [15, 1]
     """
     return unpack(data, count, bits) & (1 << bits) - 1
-
-
-def pack_signs(signs: NDArray[Any]) -> Bytes:
-    """Return one bit a sign, 1 for -1."""
-    return np.packbits(signs < 0, bitorder="little")
-
-
-def unpack_signs(data: Bytes, count: int) -> NDArray[np.int64]:
-    """Return `count` signs."""
-    return 1 + 2 * unpack(data, count, bits=1)  # the one bit is its own sign's place: 0 or -1

@@ -82,8 +82,7 @@ class IntegerLayer(ArrayFields):
 
     @property
     def activation_bits(self) -> int:
-        assert self.network.activation_bits is not None  # held by check_integer_network
-        return self.network.activation_bits
+        return activation_bits(self.network)
 
     @property
     def is_last(self) -> bool:
@@ -179,6 +178,12 @@ def check_integer_network(network: Network) -> None:
     if network.weight_bits != "ternary":
         check_int("weight_bits", network.weight_bits, 2, 8, 'or "ternary"')
     check_int("activation_bits", network.activation_bits, 2, 16)
+
+
+def activation_bits(network: Network) -> int:
+    """Return p_a of a network that has an integer form."""
+    assert network.activation_bits is not None  # held by check_integer_network
+    return network.activation_bits
 
 
 def weight_frac_bits(network: Network) -> int:

@@ -146,8 +146,7 @@ class IntegerModel(ArrayFields):
 
     @property
     def activation_bits(self) -> int:
-        assert self.network.activation_bits is not None  # held by _check_sizes
-        return self.network.activation_bits
+        return self.layers[0].activation_bits
 
     @property
     def recurrence(self) -> str:
