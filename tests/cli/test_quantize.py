@@ -123,8 +123,8 @@ def test_eval_integer_needs_quantize_first(
 def test_calibration_takes_rows_evenly_from_training_and_validation_data() -> None:
     splits = load_task("digits")
 
-    some = [len(x) for x, _ in calibration_batches(splits, samples=100)]
-    everything = [len(x) for x, _ in calibration_batches(splits, samples=10**6)]
+    some = [len(x) for x, _ in calibration_batches((splits.train, splits.validation), samples=100)]
+    everything = [len(x) for x, _ in calibration_batches((splits.train, splits.validation), samples=10**6)]
 
     assert 80 <= sum(some) <= 102
     assert sum(everything) == len(splits.train) + len(splits.validation)

@@ -128,8 +128,7 @@ class SeriesEstimator(IntegerForm):
         series, known = self._read(X, y, reset=not warm)
         counted, weights = counted_samples(sample_weight, series)
         series, goal = series.at(counted), self._goal(known[counted], weights, reset=not warm)
-        if hasattr(self, "_stream"):
-            del self._stream
+        self.__dict__.pop("_stream", None)
         seed = int(check_random_state(self.random_state).randint(2**31))
         if self._solver() == "ridge":
             networks = self._wanted(series.channels, goal.targets.shape[1]).networks(search=True)
@@ -240,11 +239,10 @@ class SeriesEstimator(IntegerForm):
             networks = self._wanted(series.channels, goal.targets.shape[1]).networks(search=False)
             self._fit_ridge(kept.series, goal, kept.weights, networks, self._stream.seed)
         if len(rest):
-            goals = (self._goal(each.known, each.weights, reset=False) for each in (kept, rest))
+            kept_goal = self._goal(kept.known, kept.weights, reset=False)
+            rest_goal = self._goal(rest.known, rest.weights, reset=False)
             with threads(self.n_jobs):
-                self.penalty_ = refit(
-                    self.network_, self.scaling_, self._stream, next(goals), rest, next(goals)
-                )
+                self.penalty_ = refit(self.network_, self.scaling_, self._stream, kept_goal, rest, rest_goal)
             self.calibration_ = ranges_of(self.network_, self.scaling_.split(kept.series, np.float64))
 
     def _solver(self) -> str:

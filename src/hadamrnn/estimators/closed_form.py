@@ -40,7 +40,7 @@ from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.quantization.calibration import Calibration, calibrate
-from hadamrnn.quantization.chain import ROWS_AT_ONCE
+from hadamrnn.quantization.chain import calibration_batches
 from hadamrnn.quantization.lowering import can_lower, state_step
 
 # Of each standardised feature, when V is rounded: series to come differ from the rows in all directions.
@@ -55,9 +55,7 @@ def ranges_of(network: SequenceModel, samples: Split) -> Calibration | None:
     """Return the ranges of states and inputs over `CALIBRATION_SAMPLES` series; None for a baseline."""
     if not isinstance(network.recurrent, HadamRNN):
         return None
-    index = torch.arange(0, len(samples), -(-len(samples) // CALIBRATION_SAMPLES))
-    batches = (samples.batch(part) for part in index.split(ROWS_AT_ONCE))
-    return calibrate(network, ((x, lengths) for x, _, lengths in batches))
+    return calibrate(network, calibration_batches((samples,), CALIBRATION_SAMPLES))
 
 
 @torch.no_grad()
@@ -77,10 +75,7 @@ def fit_closed_form(
     """Return the best of the networks, fitted to all samples, and the regression its read-out comes from.
 
     Args:
-        samples: standardised series.
-        goal: their targets and weights.
-        networks: to compare.
-        seed: of the random weights.
+        samples, goal, networks, seed: as for `choose`.
         say: takes lines about what was chosen.
     """
     # Answers in float64 do not depend on how samples are batched.

@@ -62,14 +62,12 @@ class NativeNetwork:
         share = -(-CHUNK_ENTRIES // entries // self.tile_rows) * self.tile_rows
         rows_at_once = max(share, self.tile_rows * threads)
         # Rows of a tile take the steps of the longest of them.
-        order = (
-            np.argsort(-lengths, kind="stable") if lengths.size and lengths.min() < lengths.max() else None
-        )
+        differ = lengths.size and lengths.min() < lengths.max()
+        order = np.argsort(-lengths, kind="stable") if differ else None
         parts, saturations = [], 0
         for start in range(0, max(batch, 1), rows_at_once):  # an empty batch is one empty part
-            rows: Any = (
-                slice(start, start + rows_at_once) if order is None else order[start : start + rows_at_once]
-            )
+            part = slice(start, start + rows_at_once)
+            rows: Any = part if order is None else order[part]
             logits, clipped = self._run_rows(inputs[rows], table, lengths[rows], threads)
             parts.append(logits)
             saturations += clipped

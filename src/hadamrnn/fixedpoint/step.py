@@ -60,16 +60,14 @@ class LayerStep:
     def advance(self, h: Int32, drive: Int32) -> tuple[Int32, int]:
         """Return the next states and how many of their entries were clipped."""
         layer = self.layer
-        acc = hadamard_transform(
-            h if self._column_signs is None else h * self._column_signs, layer.block_size
-        )
+        signed = h if self._column_signs is None else h * self._column_signs
+        acc = hadamard_transform(signed, layer.block_size)
         acc *= self._row_factor
         for k, units in self._leaks:
             acc[units] -= round_shift(acc[units], k)
         acc += drive
-        h, clipped = saturate(
-            round_scale(acc, layer.round_multiplier, layer.round_shift), layer.activation_bits
-        )
+        rounded = round_scale(acc, layer.round_multiplier, layer.round_shift)
+        h, clipped = saturate(rounded, layer.activation_bits)
         return (np.maximum(h, 0, out=h) if layer.network.recurrence == "relu" else h), clipped
 
     def output(self, h: Int32, codes: NDArray[Any]) -> Int32:

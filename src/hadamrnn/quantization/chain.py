@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -105,7 +105,7 @@ def quantize(
     named = {"class_names": names} if splits.class_names and len(names) <= MAX_NAMES else {}
 
     def calibrated(network: SequenceModel) -> Calibration:
-        batches = calibration_batches(splits, config.calibration_samples)
+        batches = calibration_batches((splits.train, splits.validation), config.calibration_samples)
         return calibrate(network, batches, config.percentile)
 
     def lowered(network: SequenceModel, calibration: Calibration) -> IntegerModel:
@@ -147,9 +147,8 @@ def raw_inputs(splits: Splits, unit: float | None = None) -> RawInputs | None:
     return RawInputs.standardised(offset, scale, unit)
 
 
-def calibration_batches(splits: Splits, samples: int) -> Iterator[tuple[Tensor, Tensor | None]]:
-    """Yield `(x, lengths)` of at most `samples` rows, evenly spaced over training and validation data."""
-    parts = (splits.train, splits.validation)
+def calibration_batches(parts: Sequence[Split], samples: int) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Yield `(x, lengths)` of at most `samples` rows, evenly spaced over all parts."""
     stride = max(1, -(-sum(len(part) for part in parts) // max(1, samples)))
     for part in parts:
         for index in torch.arange(0, len(part), stride).split(ROWS_AT_ONCE):

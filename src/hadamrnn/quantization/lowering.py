@@ -183,9 +183,8 @@ def _feature_scales(
     Multipliers M of each kind and shifts s have M 2^(15 - s) ~ unit 2^-e / step. A multiplier has 16
     bits, fewer where the shifts of its kind would lie too far from the others'.
     """
-    counts = [
-        network.hidden_size * features_per_unit((kind,), network.thresholds) for kind in network.readouts
-    ]
+    rows = [features_per_unit((kind,), network.thresholds) for kind in network.readouts]
+    counts = [network.hidden_size * each for each in rows]
     units = np.array([1.0 if kind == "positive" else state_step for kind in network.readouts])
     fractions, powers = np.frexp(units / step)
     shifts = exponents.astype(np.int64) + np.repeat(MULTIPLIER_BITS + RATE_BITS - powers, counts)
