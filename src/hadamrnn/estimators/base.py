@@ -110,9 +110,9 @@ class SeriesEstimator(IntegerForm):
     def _answer(self, outputs: Floats) -> Any:
         """Return labels or values from the network's outputs `(n, output_size)`."""
 
-    @abstractmethod
     def _target_units(self) -> tuple[Floats, Floats]:
         """Return offset and scale of every output: the user's unit is output * scale + offset."""
+        return np.zeros(self.config_.output_size), np.ones(self.config_.output_size)
 
     @abstractmethod
     def _output_metadata(self, logit_scale: float) -> Metadata:

@@ -170,9 +170,6 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         answers: NDArray[Any] = self.classes_[outputs.argmax(1)]
         return answers
 
-    def _target_units(self) -> tuple[Floats, Floats]:
-        return np.zeros(len(self.classes_)), np.ones(len(self.classes_))
-
     def _output_metadata(self, logit_scale: float) -> Metadata:
         return {"classes": ", ".join(map(str, self.classes_))[:METADATA_CLASSES]}
 

@@ -25,8 +25,8 @@ class Goal(ABC):
     left_out: Tensor
 
     @abstractmethod
-    def loss(self, outputs: Tensor, index: Tensor) -> Tensor:
-        """Return the mean loss of a network's outputs for the samples `index`, each with its weight."""
+    def losses(self, outputs: Tensor, index: Tensor) -> Tensor:
+        """Return the loss of a network's outputs for each of the samples `index`."""
 
     @abstractmethod
     def error(self, answers: Tensor) -> float:
@@ -61,17 +61,17 @@ class Goal(ABC):
         """Return the mean over samples, each with its weight."""
         return self.weights @ values / self.weight
 
-    def factors(self, index: Tensor, like: Tensor) -> Tensor:
-        """Return the weights of samples about their mean."""
-        return (self.weights[index] / self.weights.mean()).to(like.dtype)
+    def loss(self, outputs: Tensor, index: Tensor) -> Tensor:
+        """Return the mean loss of a network's outputs for the samples `index`, each with its weight."""
+        losses = self.losses(outputs, index)
+        return ((self.weights[index] / self.weights.mean()).to(losses.dtype) * losses).mean()
 
 
 class Values(Goal):
     """Standardised values: the mean squared error."""
 
-    def loss(self, outputs: Tensor, index: Tensor) -> Tensor:
-        off = (outputs - self.targets[index].to(outputs.dtype)).square().mean(1)
-        return (self.factors(index, off) * off).mean()
+    def losses(self, outputs: Tensor, index: Tensor) -> Tensor:
+        return (outputs - self.targets[index].to(outputs.dtype)).square().mean(1)
 
     def error(self, answers: Tensor) -> float:
         return float(self.mean((self.targets - answers).square().mean(1)))
@@ -95,9 +95,8 @@ class Labels(Goal):
     as slightly uncertain, so a separable set has a finite temperature.
     """
 
-    def loss(self, outputs: Tensor, index: Tensor) -> Tensor:
-        each = cross_entropy(outputs, self.targets[index].argmax(1), reduction="none")
-        return (self.factors(index, each) * each).mean()
+    def losses(self, outputs: Tensor, index: Tensor) -> Tensor:
+        return cross_entropy(outputs, self.targets[index].argmax(1), reduction="none")
 
     def error(self, answers: Tensor) -> float:
         squared = float(self.mean((self.targets - answers).square().mean(1)))

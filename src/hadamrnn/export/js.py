@@ -17,6 +17,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from hadamrnn.bits import stored_bits
+from hadamrnn.export.c import render
 from hadamrnn.export.folder import MARKER, check_name, fresh_folder
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.metadata import calibrated_length, class_names, summarise
@@ -39,10 +40,11 @@ def export_js(
 ) -> Path:
     """Write the JavaScript of `model` to the new folder `out`; return it. Arguments as of `export_c`."""
     check_name(name)
+    summary = summarise(model)
     package = {
         "name": name.lower(),
         "version": "1.0.0",
-        "description": summarise(model).title,
+        "description": summary.title,
         "type": "module",
         "exports": {".": {"types": f"./{name}.d.ts", "default": f"./{name}.js"}},
         "scripts": {"test": "node test.js"},
@@ -54,7 +56,7 @@ def export_js(
         "test.js": runtime_text("selftest.js").replace("MODULE", f"{name}.js"),
         "golden.json": _golden_text(golden or draw_golden(model)),
         "package.json": json.dumps(package, indent=2) + "\n",
-        "README.md": _readme(model, name),
+        "README.md": render("README.js.md.j2", name=name, model=model, summary=summary),
     }
     return fresh_folder(Path(out), files, force=force)
 
@@ -155,25 +157,3 @@ def _golden_text(golden: Golden) -> str:
     names = ("inputs", "logits", "classes", "raw", "encoded")
     arrays = {name: getattr(golden, name).tolist() for name in names}
     return json.dumps({**arrays, "every": golden.every, "source": golden.source}) + "\n"
-
-
-def _readme(model: IntegerModel, name: str) -> str:
-    dense = "network.encode(reading)" if model.input_kind == "dense" else "id"
-    what = "readings" if model.input_kind == "dense" else "ids"
-    return f"""# {name}
-
-{MARKER} {package_version()}: {summarise(model).title}.
-
-`{name}.js` is one ES module without dependencies, for Node and browsers. It gives the bits of the Python
-engine and of the exported C; `node test.js` replays golden vectors and compares them.
-
-```js
-import {{ network }} from "./{name}.js";
-
-const state = network.init();
-for (const {what[:-1]} of {what}) network.step(state, {dense});
-const answer = network.classify(network.read(state));
-```
-
-`network.window(size, hop)` reads an endless stream in windows. `{name}.d.ts` has the types of everything.
-"""

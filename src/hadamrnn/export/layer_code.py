@@ -159,9 +159,8 @@ class LayerCode:
         if self.reads:
             arrays.append(self._input_weight(f"{start}input_weight"))
         if layer.input_bias_int is not None:
-            arrays.append(
-                CArray(f"{start}input_bias", self.bias_type, "b_i", self._rows(layer.input_bias_int))
-            )
+            biases = self._rows(layer.input_bias_int)
+            arrays.append(CArray(f"{start}input_bias", self.bias_type, "b_i", biases))
         if self.leak is None:
             each = "for every 8 rows" if self.leaks_by_group else "for every row"
             arrays.append(CArray(f"{start}leak", "uint8_t", f"k of 1 - 2^-k, {each}", self.leaks))
