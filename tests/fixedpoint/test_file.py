@@ -20,7 +20,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import Engine, IntegerModel, file_size, load, save
 from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.fixedpoint.file import _checksum, from_bytes, to_bytes
-from hadamrnn.fixedpoint.integers import pack, packed_size, unpack
+from hadamrnn.fixedpoint.integers import pack, unpack
 from tests.family_models import family_codes, family_model
 from tests.integer_models import integer_model, with_layer
 
@@ -161,7 +161,7 @@ def test_unpack_is_the_inverse_of_pack(bits: int, data: st.DataObject) -> None:
 
     packed = pack(np.array(codes, np.int64), bits)
 
-    assert packed.size == packed_size(len(codes), bits)
+    assert packed.size == -(-len(codes) * bits // 8)
     assert unpack(packed, len(codes), bits).tolist() == codes
 
 
@@ -295,5 +295,5 @@ def test_an_embedding_is_counted_apart() -> None:
     switched = with_layer(plain, network=columns, column_signs=np.ones(16, np.int8))
 
     assert file_size(embedded, 1000).payload == file_size(plain, 1000).payload
-    assert file_size(embedded, 1000).extra == packed_size(15, plain.input_bits)
+    assert file_size(embedded, 1000).extra == -(-15 * plain.input_bits // 8)
     assert file_size(switched, 1000).payload == file_size(plain, 1000).payload + 2

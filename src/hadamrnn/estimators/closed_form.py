@@ -196,7 +196,7 @@ class KnownSeries:
 
     def __add__(self, other: KnownSeries) -> KnownSeries:
         return KnownSeries(
-            _joined(self.series, other.series),
+            self.series + other.series,
             np.concatenate([self.known, other.known]),
             np.concatenate([self.weights, other.weights]),
         )
@@ -238,13 +238,3 @@ def refit(
     solution = solve(stream.features, kept, moments=stream.moments)
     set_readout(model, solution, kept, stream.moments)
     return solution.penalty
-
-
-def _joined(first: Series, second: Series) -> Series:
-    """Return series one after the other, the shorter ones with zeros at their end."""
-    steps = max(first.values.shape[1], second.values.shape[1])
-    values = [
-        np.pad(each.values, ((0, 0), (0, steps - each.values.shape[1]), (0, 0))) for each in (first, second)
-    ]
-    lengths = np.concatenate([first.steps_each(), second.steps_each()])
-    return Series(np.concatenate(values), None if (lengths == steps).all() else lengths)

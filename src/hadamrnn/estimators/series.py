@@ -46,6 +46,15 @@ class Series:
         """Return some of the series."""
         return Series(self.values[index], None if self.lengths is None else self.lengths[index])
 
+    def __add__(self, other: Series) -> Series:
+        """Return series one after the other, the shorter ones with zeros at their end."""
+        steps = max(self.values.shape[1], other.values.shape[1])
+        values = np.zeros((len(self) + len(other), steps, self.channels))
+        values[: len(self), : self.values.shape[1]] = self.values
+        values[len(self) :, : other.values.shape[1]] = other.values
+        lengths = np.concatenate([self.steps_each(), other.steps_each()])
+        return Series(values, None if (lengths == steps).all() else lengths)
+
     def steps_each(self) -> NDArray[np.int64]:
         """Return how many steps of each series count, `(n,)`."""
         return np.full(len(self), self.values.shape[1]) if self.lengths is None else self.lengths

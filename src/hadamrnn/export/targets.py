@@ -178,12 +178,6 @@ def section_sizes(target: Target, compiled: Path) -> tuple[int, int, int]:
     return total("text"), total("text", "rodata", "srodata", "progmem"), total("data", "bss", "sdata", "sbss")
 
 
-def stack_usage(compiled: Path) -> dict[str, int]:
-    """Return the bytes of stack of every function of an object file."""
-    rows = (line.split("\t") for line in compiled.with_suffix(".su").read_text().splitlines())
-    return {row[0].rsplit(":", 1)[1]: int(row[1]) for row in rows}
-
-
 def measure(
     model: IntegerModel,
     target: Target,
@@ -204,7 +198,7 @@ def measure(
         network = compile_object(target, folder / f"{NAME}.c", flags)
         program = link(target, [compile_object(target, device, flags), network], folder / "device.elf")
         code, flash, mutable = section_sizes(target, network)
-        stack = _step_stack(stack_usage(network), NAME)
+        stack = _step_stack(network)
         if plan.state_bytes + stack > target.ram:  # no linker knows of the stack
             raise InputError(
                 f"{target.name}: state and stack take {plan.state_bytes + stack} bytes, "
@@ -238,16 +232,18 @@ def try_measure(model: IntegerModel, target: Target, *, packed: bool = True) -> 
         return str(error)
 
 
-def _step_stack(usage: dict[str, int], name: str) -> int:
+def _step_stack(compiled: Path) -> int:
     """Return the deepest stack of a step: its own frame and its helpers', a factor calling one more."""
-    public = {f"{name}_{part}" for part in ("init", "encode", "step", "logits", "classify", "logit")}
+    rows = (line.split("\t") for line in compiled.with_suffix(".su").read_text().splitlines())
+    usage = {row[0].rsplit(":", 1)[1]: int(row[1]) for row in rows}
+    public = {f"{NAME}_{part}" for part in ("init", "encode", "step", "logits", "classify", "logit")}
     inner, outer = 0, 0
     for function, size in usage.items():
-        if function.startswith((f"{name}_conference", f"{name}_row")):
+        if function.startswith((f"{NAME}_conference", f"{NAME}_row")):
             inner = max(inner, size)
         elif function not in public:
             outer = max(outer, size)
-    return usage[f"{name}_step"] + outer + inner
+    return usage[f"{NAME}_step"] + outer + inner
 
 
 def measure_all(model: IntegerModel, *, packed: bool = True) -> tuple[list[Measurement], dict[str, str]]:

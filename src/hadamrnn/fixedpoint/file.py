@@ -30,7 +30,7 @@ from safetensors import numpy as safetensors_numpy
 from hadamrnn.bits import EXPONENT_BITS, stored_bits
 from hadamrnn.errors import InputError, check_int
 from hadamrnn.files import check_format, one_line, read_regular, write_atomically
-from hadamrnn.fixedpoint.integers import Bytes, pack, unpack, unpack_unsigned
+from hadamrnn.fixedpoint.integers import Bytes, pack, unpack
 from hadamrnn.fixedpoint.layer import IntegerLayer, activation_bits, check_integer_network
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import MAX_SIZE, Network, network_values, read_network
@@ -257,9 +257,8 @@ def _unpacked(name: str, data: Bytes, slot: Slot) -> NDArray[np.int64]:
     """Return one array. Its bytes are in memory already, so a length that fits bounds what it takes."""
     if data.dtype != np.uint8 or data.ndim != 1:
         raise InputError(f"The file is damaged: {name} is no string of bytes.")
-    count = math.prod(slot.shape)
-    codes = unpack_unsigned if name in _UNSIGNED else unpack
-    return codes(data, count, slot.bits).reshape(slot.shape)
+    codes = unpack(data, math.prod(slot.shape), slot.bits).reshape(slot.shape)
+    return codes & (1 << slot.bits) - 1 if name in _UNSIGNED else codes
 
 
 def _layout(network: Network, input_bits: int) -> dict[str, Slot]:

@@ -117,15 +117,6 @@ def hadamard_transform(states: Int32, block_size: int) -> Int32:
     return source if source is not states else states.copy()
 
 
-def packed_size(count: int, bits: int) -> int:
-    """Return the whole bytes that `count` codes of `bits` bits take.
-
-    >>> packed_size(10, 12)
-    15
-    """
-    return (count * bits + 7) // 8
-
-
 def pack(codes: NDArray[Any], bits: int) -> Bytes:
     """Return the bits of `codes`, row by row; codes of one bit are signs.
 
@@ -144,10 +135,9 @@ def unpack(data: Bytes, count: int, bits: int) -> NDArray[np.int64]:
     >>> unpack(np.array([31], np.uint8), count=2, bits=4).tolist()
     [-1, 1]
     """
-    if data.size != packed_size(count, bits):
-        raise InputError(
-            f"{count} codes of {bits} bits take {packed_size(count, bits)} bytes, got {data.size}."
-        )
+    size = (count * bits + 7) // 8
+    if data.size != size:
+        raise InputError(f"{count} codes of {bits} bits take {size} bytes, got {data.size}.")
     stream = np.unpackbits(data, bitorder="little")
     if stream[count * bits :].any():
         raise InputError("The bits after the last code must be zero.")
@@ -156,12 +146,3 @@ def unpack(data: Bytes, count: int, bits: int) -> NDArray[np.int64]:
         place = -(1 << bit) if bit == bits - 1 else 1 << bit  # the last one is the sign's place
         codes += place * column.astype(np.int64)
     return 1 + 2 * codes if bits == 1 else codes  # the one bit is its own sign's place: 0 or -1
-
-
-def unpack_unsigned(data: Bytes, count: int, bits: int) -> NDArray[np.int64]:
-    """Return `count` codes of `bits` bits without a sign.
-
-    >>> unpack_unsigned(np.array([31], np.uint8), count=2, bits=4).tolist()
-    [15, 1]
-    """
-    return unpack(data, count, bits) & (1 << bits) - 1
