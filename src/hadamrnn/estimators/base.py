@@ -230,11 +230,10 @@ class SeriesEstimator(IntegerForm):
         counted, weights = counted_samples(sample_weight, series)
         weights = np.ones(len(series)) if weights is None else weights
         part = KnownSeries(series.at(counted), known[counted], weights)
-        was_kept = 0 if self._stream.kept is None else len(self._stream.kept)
         rest = self._stream.add(part)
         kept = self._stream.kept
         assert kept is not None
-        if len(kept) > was_kept:
+        if len(rest) < len(part):
             goal = self._goal(kept.known, kept.weights, reset=True)
             networks = self._wanted(series.channels, goal.targets.shape[1]).networks(search=False)
             self._fit_ridge(kept.series, goal, kept.weights, networks, self._stream.seed)

@@ -183,16 +183,13 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
 
     def _goal(self, known: NDArray[Any], weights: Floats | None, *, reset: bool) -> Labels:
         """Return the targets; the weight of a class multiplies those of its samples."""
-        classes, labels = self.classes_, known
-        codes = torch.from_numpy(np.searchsorted(classes, labels))
-        targets = 2.0 * one_hot(codes, len(classes)).double() - 1.0
-        counts = (
-            torch.ones(len(labels), dtype=torch.float64) if weights is None else torch.from_numpy(weights)
-        )
+        codes = torch.from_numpy(np.searchsorted(self.classes_, known))
+        targets = 2.0 * one_hot(codes, len(self.classes_)).double() - 1.0
+        counts = targets.new_ones(len(known)) if weights is None else torch.from_numpy(weights)
         if self.class_weight is None:
             return Labels(targets, counts, counts.clamp(max=1.0))
         given = compute_class_weight(
-            self.class_weight, classes=classes, y=labels, sample_weight=counts.numpy()
+            self.class_weight, classes=self.classes_, y=known, sample_weight=counts.numpy()
         )
         factors = torch.from_numpy(given)[codes]
         if not factors.sum() > 0:

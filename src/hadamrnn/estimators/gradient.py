@@ -74,9 +74,8 @@ def train(
     splits = _splits(estimator, indexed, goal, seed)
     watcher = choose_watcher(quiet=not estimator.verbose)
     objective = SeriesObjective(network, goal.loss)
-    outcome = fit(
-        network, splits, recipe(estimator, len(samples), seed), objective=objective, watcher=watcher
-    )
+    config = recipe(estimator, len(samples), seed)
+    outcome = fit(network, splits, config, objective=objective, watcher=watcher)
     return outcome, objective.losses
 
 

@@ -86,16 +86,14 @@ def export_c(
         force: replace what a folder of that name holds of an earlier export.
     """
     check_name(name)
-    summary = summarise(model)
+    summary, version = summarise(model), version_numbers(package_version())
     tests = selftest_files(model, name, golden or draw_golden(model))
     files = {
         **source_files(model, name, packed=packed),
         **{f"test/{file}": text for file, text in tests.items()},
         **manager_files(name, summary),
         **component_files(name, summary),
-        "CMakeLists.txt": render(
-            "CMakeLists.txt.j2", name=name, three_numbers=version_numbers(package_version())
-        ),
+        "CMakeLists.txt": render("CMakeLists.txt.j2", name=name, three_numbers=version),
         "zephyr/CMakeLists.txt": render("zephyr.cmake.j2", name=name),
         "Makefile": render("Makefile.j2", name=name),
         "README.md": _readme(model, name, packed=packed, arduino=False),

@@ -102,9 +102,8 @@ class LayerCode:
     @property
     def one_column(self) -> bool:
         """Whether a step reads a single column of U."""
-        return self.layer.input_kind == "one_hot" or (
-            self.layer.input_kind == "dense" and self.layer.input_size == 1
-        )
+        kind = self.layer.input_kind
+        return kind == "one_hot" or (kind == "dense" and self.layer.input_size == 1)
 
     @property
     def code_type(self) -> str:

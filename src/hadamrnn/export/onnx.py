@@ -97,9 +97,8 @@ class FloatRecipe(Recipe):
         return build.op("Div", total, build.constant(self.network.stride, np.float32))
 
     def readout(self, build: Builder, state: State) -> str:
-        features = build.op(
-            "Concat", *(self._feature(build, state, kind) for kind in self.model.readouts), axis=1
-        )
+        parts = [self._feature(build, state, kind) for kind in self.model.readouts]
+        features = build.op("Concat", *parts, axis=1)
         scales, weight, bias = self.model.folded_readout()
         logits = build.op("MatMul", features, self._weights(build, (weight * scales).T))
         return build.op("Add", logits, self._weights(build, bias))

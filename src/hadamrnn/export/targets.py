@@ -262,7 +262,7 @@ def has_compiler() -> bool:
     return shutil.which(COMPILER) is not None
 
 
-def classify_on_host(model: IntegerModel, inputs: ArrayLike, *, packed: bool = True) -> NDArray[np.int64]:
+def classify_on_host(model: IntegerModel, inputs: ArrayLike) -> NDArray[np.int64]:
     """Return the class that the compiled C finds for each sequence; needs a C compiler.
 
     Args:
@@ -277,7 +277,7 @@ def classify_on_host(model: IntegerModel, inputs: ArrayLike, *, packed: bool = T
         raise InputError(f"Running C needs a C compiler, and there is no {COMPILER}. Install gcc or clang.")
     with tempfile.TemporaryDirectory(prefix="hadamrnn-") as scratch:
         folder = Path(scratch)
-        for file, text in source_files(model, NAME, packed=packed).items():
+        for file, text in source_files(model, NAME).items():
             (folder / file).write_text(text)
         (folder / "host.c").write_text(render("host.c.j2", name=NAME, model=model))
         _checked([COMPILER, "-std=c99", "-O2", f"{NAME}.c", "host.c", "-o", "host"], folder)

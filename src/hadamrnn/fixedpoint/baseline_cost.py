@@ -108,7 +108,7 @@ def baseline_size(network: Network) -> BaselineSize:
     [120.2, 456.9]
     """
     rule = _checked_rule(network)
-    width = _weight_width(network)
+    recurrent_width, width = _weight_widths(network)
     recurrent, recurrent_positions = _entries(network, "recurrent", network.hidden_size)
     projection, input_positions = _entries(network, "input", network.input_size)
     hidden, first = network.hidden_size, network.directions
@@ -120,7 +120,7 @@ def baseline_size(network: Network) -> BaselineSize:
         normalisation = FLOAT_BITS * 2 * 4 * hidden * steps
     readout = network.state_size * network.output_size
     return BaselineSize(
-        recurrent=_recurrent_width(network, width) * network.cells * recurrent,
+        recurrent=recurrent_width * network.cells * recurrent,
         input=width * (first * projection + above),
         output=(width if rule.quantized_readout else FLOAT_BITS) * readout,
         biases=FLOAT_BITS * rule.biases * network.cells * hidden,
@@ -140,7 +140,7 @@ def baseline_step_cost(network: Network) -> StepCost:
     65536
     """
     rule = _checked_rule(network)
-    width = _weight_width(network)
+    recurrent_width, width = _weight_widths(network)
     recurrent, _ = _entries(network, "recurrent", network.hidden_size)
     projection, _ = _entries(network, "input", network.input_size)
     rows, seen = rule.gates * network.hidden_size, network.state_size
@@ -151,7 +151,7 @@ def baseline_step_cost(network: Network) -> StepCost:
     above = matrix_product(rows * seen, width)
     return StepCost(
         input=add_up([lowest.times(network.directions), above.times(network.cells - network.directions)]),
-        recurrent=matrix_product(recurrent, _recurrent_width(network, width)).times(network.cells),
+        recurrent=matrix_product(recurrent, recurrent_width).times(network.cells),
         output=matrix_product(seen * network.output_size, readout_width),
     )
 
@@ -169,20 +169,17 @@ def _checked_rule(network: Network) -> Rule:
     return rule
 
 
-def _weight_width(network: Network) -> int:
-    """Return the bits of one weight of U, of which `weight_bits` decides where the family leaves it open."""
+def _weight_widths(network: Network) -> tuple[int, int]:
+    """Return the bits of one weight of W and of U; `weight_bits` decides where the family does not."""
     fixed, bits = RULES[network.model].bits, network.weight_bits
     if fixed is not None:
         if bits is not None:
             raise InputError(
                 f"{network.model} has weights of {fixed} bits: leave weight_bits out, got {bits!r}."
             )
-        return fixed
-    return 1 if network.model == "quantized_lstm" and bits == 1 else stored_bits(bits)
-
-
-def _recurrent_width(network: Network, width: int) -> int:
-    return 1 if network.model == "naive_binary_rnn" else width
+        return fixed, fixed
+    width = 1 if network.model == "quantized_lstm" and bits == 1 else stored_bits(bits)
+    return 1 if network.model == "naive_binary_rnn" else width, width
 
 
 def _entries(network: Network, matrix: str, columns: int) -> tuple[int, int]:

@@ -162,9 +162,8 @@ class Engine:
         rows_in_cache = CHUNK_ENTRIES // self.model.hidden_size
         rows_at_once = max(SMALLEST_CHUNK, min(rows_in_cache, -(-len(inputs) // workers)))
         longest_first = np.argsort(-ends, kind="stable")
-        chunks = [
-            longest_first[start : start + rows_at_once] for start in range(0, len(inputs), rows_at_once)
-        ]
+        starts = range(0, len(inputs), rows_at_once)
+        chunks = [longest_first[start : start + rows_at_once] for start in starts]
         logits = np.zeros((len(inputs), *self._logit_shape(inputs.shape[1])), np.int32)
 
         def run_rows(rows: NDArray[np.int64]) -> int:

@@ -41,9 +41,8 @@ class LayerStep:
         self._column_signs = None if layer.column_signs is None else layer.column_signs[:, None]
         self._weight = layer.input_weight_int.astype(np.float64)
         self._bias = layer.input_bias.astype(np.int32)[:, None]
-        self._leaks = [
-            (k, np.flatnonzero(layer.unit_leaks == k)) for k in sorted({*layer.network.block_leaks} - {0})
-        ]
+        leaks = sorted({*layer.network.block_leaks} - {0})
+        self._leaks = [(k, np.flatnonzero(layer.unit_leaks == k)) for k in leaks]
         if layer.gain_int is not None and layer.offset_int is not None:
             self._gain = layer.gain_int.astype(np.int32)[:, None]
             self._offset = (layer.offset_int.astype(np.int32) << layer.offset_shift)[:, None]

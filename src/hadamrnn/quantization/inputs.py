@@ -128,8 +128,6 @@ def raw_fields(channels: int, raw: RawInputs | None, coding: Coding) -> dict[str
             f"RawInputs needs a scale and an offset for each of {channels} channels, "
             f"got {len(scale)} and {len(offset)}."
         )
-    offsets, multipliers, shifts = raw_encoding(
-        scale, offset, input_scale=coding.scale, input_bits=coding.bits
-    )
-    fields: dict[str, Any] = {"raw_offset": offsets, "raw_multiplier": multipliers, "raw_shift": shifts}
+    encoded = raw_encoding(scale, offset, input_scale=coding.scale, input_bits=coding.bits)
+    fields = dict(zip(("raw_offset", "raw_multiplier", "raw_shift"), encoded, strict=True))
     return fields | ({"raw_knee": np.array(raw.knee, np.int32)} if raw.knee else {})

@@ -96,8 +96,7 @@ def lower_layer(
 
     Args:
         network: of the integer model: its activation_bits are set.
-        floats: the layer.
-        coding: what it reads.
+        coding: what the layer reads.
         above: the layer that reads it; None for the last one.
     """
     assert network.activation_bits is not None
@@ -239,14 +238,12 @@ def _with_accumulator(
     fields: dict[str, Any], frac_bits: int, bias: Tensor | None, unit: float
 ) -> IntegerLayer:
     """Return the layer with the most fractional bits of the accumulator that int32 can be proven to hold."""
-    activation_bits = fields["network"].activation_bits
-    fewest = activation_bits - fields["hidden_shift"]
+    bits = fields["network"].activation_bits
+    fewest = bits - fields["hidden_shift"]
     while True:
         if bias is not None:
-            codes, fields["input_bias_shift"] = bias_codes(
-                floats_of(bias), unit * 2.0**-frac_bits, activation_bits
-            )
-            fields["input_bias_int"] = codes.astype(np.int16)
+            step = unit * 2.0**-frac_bits
+            fields["input_bias_int"], fields["input_bias_shift"] = bias_codes(floats_of(bias), step, bits)
         try:
             return IntegerLayer(**fields, accumulator_frac_bits=frac_bits)
         except AccumulatorOverflow:
