@@ -17,14 +17,14 @@ from torch.nn.functional import softplus
 from hadamrnn.errors import InputError
 from hadamrnn.kernels.backend import NATIVE_DTYPES, check_array, values_are_hidden
 from hadamrnn.kernels.library import LossArgs, native_kernel
+from hadamrnn.kernels.operators import define_operator
 from hadamrnn.kernels.threads import run_slices
 
 # Positions of one slice: a function of the shape only, so the bits do not depend on the threads.
 _SLICE = 4096
 
 
-@torch.library.custom_op("hadamrnn::cross_entropy", mutates_args=())
-def cross_entropy(
+def _forward(
     logits: Tensor, targets: Tensor, ignore_index: int, with_gradient: bool
 ) -> tuple[Tensor, Tensor]:
     """Return the mean loss over the positions whose target is not `ignore_index`, and its gradient.
@@ -59,8 +59,9 @@ def cross_entropy(
     return (total / count).to(logits.dtype), gradient
 
 
-@cross_entropy.register_fake
-def _(logits: Tensor, targets: Tensor, ignore_index: int, with_gradient: bool) -> tuple[Tensor, Tensor]:
+def _forward_shapes(
+    logits: Tensor, targets: Tensor, ignore_index: int, with_gradient: bool
+) -> tuple[Tensor, Tensor]:
     gradient = torch.empty_like(logits, memory_format=torch.contiguous_format)
     return logits.new_empty(()), gradient if with_gradient else logits.new_empty(0)
 
@@ -85,11 +86,7 @@ def _differentiate(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor, None
     return again, None, None, None
 
 
-cross_entropy.register_autograd(_differentiate, setup_context=_save)
-
-
-@torch.library.custom_op("hadamrnn::scale", mutates_args=())
-def scale(values: Tensor, factor: Tensor) -> Tensor:
+def _scaled(values: Tensor, factor: Tensor) -> Tensor:
     """Return factor * values, in this thread alone.
 
     torch would wake its own threads, which then spin on the cores that the scan's are about to need.
@@ -97,9 +94,20 @@ def scale(values: Tensor, factor: Tensor) -> Tensor:
     return torch.from_numpy(np.multiply(values.numpy(), values.numpy().dtype.type(factor.item())))
 
 
-@scale.register_fake
-def _(values: Tensor, factor: Tensor) -> Tensor:
-    return torch.empty_like(values)
+cross_entropy = define_operator(
+    "hadamrnn::cross_entropy",
+    "(Tensor logits, Tensor targets, int ignore_index, bool with_gradient) -> (Tensor, Tensor)",
+    _forward,
+    _forward_shapes,
+    _save,
+    _differentiate,
+)
+scale = define_operator(
+    "hadamrnn::scale",
+    "(Tensor values, Tensor factor) -> Tensor",
+    _scaled,
+    lambda values, factor: torch.empty_like(values),
+)
 
 
 def cross_entropy_reference(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:

@@ -191,8 +191,8 @@ INLINE void NAME(sign_gradients_tile)(int vectors, int64_t hidden, int64_t i, co
     UNROLL for (int j = 0; j < vectors; j++) store(sum + i + j * LANES, total[j]);
 }
 
-static void NAME(sign_gradients)(const ScanArgs *args, const NAME(Scratch) *scratch, REAL *sum,
-                                 int64_t count, const REAL **inputs, const REAL **states)
+NOINLINE void NAME(sign_gradients)(const ScanArgs *args, const NAME(Scratch) *scratch, REAL *sum,
+                                   int64_t count, const REAL **inputs, const REAL **states)
 {
     int64_t hidden = args->hidden, i = 0;
     const REAL *adjoints = scratch->adjoints;
@@ -218,7 +218,8 @@ static void NAME(backward_row)(const ScanArgs *args, const NAME(Scratch) *scratc
         if (states && args->replay && !args->output && (end == length || end % segment == 0))
             NAME(replay)(args, scratch, row, start, end);
         t0 = end - start > scratch->steps ? end - scratch->steps : start;
-        int64_t count = end - t0, at = row * time + t0;
+        int64_t count = end - t0, at = row * time + t0, next = t0 > scratch->steps ? t0 - scratch->steps : 0;
+        if (grad_logits) FETCH(grad_logits + (row * time + next) * outputs, (t0 - next) * outputs, 0);
         const REAL *incoming = NULL;
         if (states) {
             NAME(input_block)(args, scratch, row, t0, count, inputs);
@@ -280,3 +281,5 @@ int NAME(reduce)(int64_t count, int64_t size, int64_t start, int64_t end, const 
         if (start < end) NAME(add_to)(end - start, parts + part * size + start, total + start);
     return STATUS_OK;
 }
+
+#undef FETCH

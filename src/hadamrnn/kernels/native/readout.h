@@ -35,8 +35,8 @@ INLINE void NAME(logits_tile)(int outs, int steps, int sigma, int64_t width, con
     }
 }
 
-static void NAME(readout)(int64_t steps, int64_t outputs, int sigma, int64_t width, const REAL *weight,
-                          const REAL *bias, const REAL *states, REAL *logits)
+NOINLINE void NAME(readout)(int64_t steps, int64_t outputs, int sigma, int64_t width, const REAL *weight,
+                            const REAL *bias, const REAL *states, REAL *logits)
 {
     for (int64_t o = 0; o < outputs;) {
         int64_t outs = outputs - o >= 3 ? 3 : 1;
@@ -81,8 +81,8 @@ INLINE void NAME(grad_states_tile)(int steps, int64_t outputs, int64_t width, co
     }
 }
 
-static void NAME(readout_grad_states)(int64_t steps, int64_t outputs, int64_t width, const REAL *weight,
-                                      const REAL *grad_logits, const REAL *states, REAL *grad_states)
+NOINLINE void NAME(readout_grad_states)(int64_t steps, int64_t outputs, int64_t width, const REAL *weight,
+                                        const REAL *grad_logits, const REAL *states, REAL *grad_states)
 {
     int64_t t = 0;
     for (; t + TILE <= steps; t += TILE)
@@ -116,8 +116,8 @@ INLINE void NAME(grad_weight_tile)(int outs, int64_t steps, int64_t outputs, int
     }
 }
 
-static void NAME(readout_grad_weight)(int64_t steps, int64_t outputs, int sigma, int64_t width, const REAL *states,
-                                      const REAL *grad_logits, REAL *grad_weight)
+NOINLINE void NAME(readout_grad_weight)(int64_t steps, int64_t outputs, int sigma, int64_t width, const REAL *states,
+                                        const REAL *grad_logits, REAL *grad_weight)
 {
     int64_t o = 0;
     for (; o + 3 <= outputs; o += 3)

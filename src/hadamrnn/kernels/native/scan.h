@@ -127,6 +127,10 @@ static void NAME(input_block)(const ScanArgs *args, const NAME(Scratch) *scratch
     }
 }
 
+/* Bring `size` numbers into the cache, to be read or (`write` 1) written, before the next block needs them. */
+#define FETCH(from, size, write) \
+    for (int64_t number = 0; number < (size); number += 64 / (int64_t)sizeof(REAL)) __builtin_prefetch((from) + number, write)
+
 /* h_t = f(u / sqrt(b) * H (v * h_{t-1}) + z_t) */
 INLINE void NAME(step)(const ScanArgs *args, const NAME(Scratch) *scratch, const REAL *before, const REAL *z,
                        REAL *after)
@@ -184,9 +188,11 @@ static void NAME(forward_row)(const ScanArgs *args, const NAME(Scratch) *scratch
             NAME(step)(args, scratch, before, inputs[t], states + t * hidden);
             before = states + t * hidden;
         }
-        if (logits)
+        if (logits) {
+            FETCH(logits + (row * time + end) * outputs, NAME(least)(length - end, scratch->steps, length) * outputs, 1);
             NAME(readout)(end - t0, outputs, args->sigma, scratch->width, scratch->output_weight, args->output_bias,
                           NAME(padded)(args, scratch, states, end - t0), logits + (row * time + t0) * outputs);
+        }
     }
     memcpy((REAL *)args->last + row * hidden, before, bytes);
     if (output) memset(output + (row * time + length) * hidden, 0, (size_t)(time - length) * bytes);
