@@ -31,10 +31,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn import HadamRNNForecaster, InputError
-from hadamrnn.data.ett import ENDS, read_ett
+from hadamrnn import HadamRNNForecaster, InputError, read_ett
 
 PAST, NEXT, DAY = 96, 96, 24
+ENDS = tuple(months * 30 * DAY for months in (12, 16, 20))  # of training, validation and test
 # Mean squared errors at this horizon, as their repositories state them.
 PUBLISHED = {"SegRNN": 0.368, "FITS": 0.372, "CycleNet": 0.378, "iTransformer": 0.386, "DLinear": 0.386}
 Floats = NDArray[np.float64]

@@ -26,8 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hadamrnn import HadamRNNClassifier, InputError
-from hadamrnn.data.har import HarPart, read_har
+from hadamrnn import HadamRNNClassifier, HarPart, InputError, read_har
 
 ACTIVITIES = np.array(["walking", "upstairs", "downstairs", "sitting", "standing", "laying"])
 RAW_UNIT = 2.0**-12  # g or rad/s of one code: an int16 sensor of +-8

@@ -10,6 +10,9 @@ TYPE_CHECKING = False  # not from typing: the command handles signals before it 
 if TYPE_CHECKING:
     from hadamrnn.baselines.networks import build_model as build_model
     from hadamrnn.baselines.networks import load_model as load_model
+    from hadamrnn.data.ett import read_ett as read_ett
+    from hadamrnn.data.har import HarPart as HarPart
+    from hadamrnn.data.har import read_har as read_har
     from hadamrnn.data.recordings import RecordedWindows as RecordedWindows
     from hadamrnn.data.recordings import read_recordings as read_recordings
     from hadamrnn.data.splits import Split as Split
@@ -60,6 +63,9 @@ _HOME = {
     "Split": "data.splits",
     "Splits": "data.splits",
     "load_task": "data.tasks",
+    "HarPart": "data.har",
+    "read_ett": "data.ett",
+    "read_har": "data.har",
     "read_recordings": "data.recordings",
     "RecordedWindows": "data.recordings",
     "HadamRNNClassifier": "estimators.classifier",

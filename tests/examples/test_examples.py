@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import pty
 import runpy
@@ -47,11 +48,21 @@ def test_motion_sensors_become_c_and_a_recording(har: Path) -> None:
     assert len(activity) == len(codes) and len(set(activity)) == 6
 
 
+@pytest.mark.parametrize("script", sorted(FOLDER.glob("*.py")), ids=lambda script: script.stem)
+def test_examples_use_public_names_alone(script: Path) -> None:
+    imports = (node for node in ast.walk(ast.parse(script.read_text())) if isinstance(node, ast.ImportFrom))
+    modules = {str(node.module) for node in imports}
+    assert {module for module in modules if module.startswith("hadamrnn")} == {"hadamrnn"}
+
+
 @needs_data
 def test_the_drop_in_script_prints_a_line_for_each_layer(capsys: pytest.CaptureFixture[str]) -> None:
-    assert example("har_drop_in")["main"](["--short"]) == 0
-    printed = capsys.readouterr().out.splitlines()
-    assert [line[:22].strip() for line in printed] == ["torch.nn.RNN", "HadamRNN", "HadamRNN that forgets"]
+    layers = ["torch.nn.RNN", "HadamRNN", "HadamRNN that forgets"]
+    for options, scored in (([], "test windows"), (["--validation"], "windows of held-out people")):
+        assert example("har_drop_in")["main"](["--short", *options]) == 0
+        printed = capsys.readouterr().out.splitlines()
+        assert [line[:22].strip() for line in printed] == layers
+        assert all(scored in line for line in printed)
 
 
 @needs_data
