@@ -99,8 +99,8 @@ static void NAME(replay)(const ScanArgs *args, const NAME(Scratch) *scratch, int
     for (int64_t t0 = start; t0 < end; t0 += scratch->steps) {
         int64_t count = end - t0 < scratch->steps ? end - t0 : scratch->steps;
         NAME(input_block)(args, scratch, row, t0, count, inputs);
-        for (int64_t t = 0; t < count; t++, state += hidden)
-            NAME(step)(args, scratch, state, inputs[t], state + hidden);
+        NAME(run_block)(args, scratch, count, state, inputs, state + hidden);
+        state += count * hidden;
     }
 }
 
@@ -109,12 +109,15 @@ static void NAME(rebuild)(const ScanArgs *args, const NAME(Scratch) *scratch, in
 {
     int64_t hidden = args->hidden;
     size_t bytes = (size_t)hidden * sizeof(REAL);
-    memcpy(scratch->states + count * hidden, scratch->state, bytes);
-    for (int64_t t = count - 1; t >= 0; t--) {
-        REAL *before = scratch->states + t * hidden;
-        NAME(transform)(&scratch->plan, scratch->rows, before + hidden, inputs[t], scratch->inverse, before,
-                        scratch->pre_inverse, NULL);
+    const REAL *minus[MAX_STEPS];
+    REAL *out[MAX_STEPS];
+    for (int64_t i = 0, t = count - 1; i < count; i++, t--) {
+        minus[i] = inputs[t];
+        out[i] = scratch->states + t * hidden;
     }
+    memcpy(scratch->states + count * hidden, scratch->state, bytes);
+    NAME(Chain) chain = {.pre = scratch->inverse, .post = scratch->pre_inverse, .minus = minus};
+    NAME(run_chain)(&scratch->plan, scratch->rows, &chain, count, scratch->state, out);
     memcpy(scratch->state, scratch->states, bytes);
 }
 
@@ -162,17 +165,27 @@ static void NAME(block_adjoints)(const ScanArgs *args, const NAME(Scratch) *scra
     REAL *first = scratch->adjoints + (count - 1) * hidden;
     memcpy(first, scratch->adjoint, (size_t)hidden * sizeof(REAL));
     if (incoming) NAME(add_to)(hidden, incoming + (count - 1) * stride, first);
-    for (int64_t t = count - 1; t >= 0; t--) {
-        REAL *a = scratch->adjoints + t * hidden, *before = t > 0 ? a - hidden : scratch->adjoint;
-        const REAL *add = incoming && t > 0 ? incoming + (t - 1) * stride : NULL;
+    const REAL *add[MAX_STEPS];
+    REAL *before[MAX_STEPS]; /* what a_t of step t = count - 1 - i is sent back to */
+    for (int64_t i = 0, t = count - 1; i < count; i++, t--) {
+        add[i] = incoming && t > 0 ? incoming + (t - 1) * stride : NULL;
+        before[i] = t > 0 ? scratch->adjoints + (t - 1) * hidden : scratch->adjoint;
+    }
+    if (!args->relu && !sums->column_signs) {
+        NAME(Chain) chain = {.pre = scratch->post, .post = scratch->pre, .add = add};
+        NAME(run_chain)(&scratch->plan, scratch->rows, &chain, count, first, before);
+        return;
+    }
+    for (int64_t i = 0, t = count - 1; i < count; i++, t--) {
+        REAL *a = scratch->adjoints + t * hidden, *to = before[i];
         if (args->relu) NAME(mask)(hidden, states[t + 1], a);
         if (!sums->column_signs) {
-            NAME(transform)(&scratch->plan, scratch->rows, a, NULL, scratch->post, before, scratch->pre, add);
+            NAME(transform)(&scratch->plan, scratch->rows, a, NULL, scratch->post, to, scratch->pre, add[i]);
             continue;
         }
-        NAME(transform)(&scratch->plan, scratch->rows, a, NULL, scratch->post, before, NULL, NULL);
-        for (int64_t i = 0; i < hidden; i++) sums->column_signs[i] += before[i] * states[t][i];
-        for (int64_t i = 0; i < hidden; i++) before[i] = before[i] * scratch->pre[i] + (add ? add[i] : 0);
+        NAME(transform)(&scratch->plan, scratch->rows, a, NULL, scratch->post, to, NULL, NULL);
+        for (int64_t k = 0; k < hidden; k++) sums->column_signs[k] += to[k] * states[t][k];
+        for (int64_t k = 0; k < hidden; k++) to[k] = to[k] * scratch->pre[k] + (add[i] ? add[i][k] : 0);
     }
 }
 

@@ -5,12 +5,6 @@
  */
 #define TILE 4
 
-/* v where the state is positive, else 0. */
-INLINE vec NAME(keep_positive)(vec state, vec v)
-{
-    return (vec)((bits)v & (bits)(state > 0));
-}
-
 /* What V sees of a state. */
 INLINE vec NAME(seen)(int sigma, vec state) { return sigma ? NAME(keep_positive)(state, state) : state; }
 

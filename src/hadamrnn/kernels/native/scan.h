@@ -89,11 +89,6 @@ static int NAME(prepare)(const ScanArgs *args, NAME(Scratch) *scratch)
     return STATUS_OK;
 }
 
-static void NAME(relu)(int64_t size, REAL *restrict row)
-{
-    for (int64_t i = 0; i < size; i++) row[i] = row[i] > 0 ? row[i] : 0;
-}
-
 static void NAME(copy_plus)(int64_t size, const REAL *restrict from, REAL factor, const REAL *restrict row,
                             REAL *restrict to)
 {
@@ -131,12 +126,14 @@ static void NAME(input_block)(const ScanArgs *args, const NAME(Scratch) *scratch
 #define FETCH(from, size, write) \
     for (int64_t number = 0; number < (size); number += 64 / (int64_t)sizeof(REAL)) __builtin_prefetch((from) + number, write)
 
-/* h_t = f(u / sqrt(b) * H (v * h_{t-1}) + z_t) */
-INLINE void NAME(step)(const ScanArgs *args, const NAME(Scratch) *scratch, const REAL *before, const REAL *z,
-                       REAL *after)
+/* h_t = f(u / sqrt(b) * H (v * h_{t-1}) + z_t) for the steps of a block, states one after the other. */
+static void NAME(run_block)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t count, const REAL *before,
+                            const REAL **inputs, REAL *states)
 {
-    NAME(transform)(&scratch->plan, scratch->columns, before, NULL, scratch->pre, after, scratch->post, z);
-    if (args->relu) NAME(relu)(args->hidden, after);
+    REAL *out[MAX_STEPS];
+    for (int64_t t = 0; t < count; t++) out[t] = states + t * args->hidden;
+    NAME(Chain) chain = {.pre = scratch->pre, .post = scratch->post, .add = inputs, .relu = (int)args->relu};
+    NAME(run_chain)(&scratch->plan, scratch->columns, &chain, count, before, out);
 }
 
 /* Consecutive states as the read-out takes them: padded to `width`, a copy only where that is more than they are. */
@@ -184,10 +181,8 @@ static void NAME(forward_row)(const ScanArgs *args, const NAME(Scratch) *scratch
         REAL *states = output ? output + (row * time + t0) * hidden : scratch->states;
         memcpy(scratch->state, before, bytes); /* before the block's states are overwritten */
         before = scratch->state;
-        for (int64_t t = 0; t < end - t0; t++) {
-            NAME(step)(args, scratch, before, inputs[t], states + t * hidden);
-            before = states + t * hidden;
-        }
+        NAME(run_block)(args, scratch, end - t0, before, inputs, states);
+        before = states + (end - t0 - 1) * hidden;
         if (logits) {
             FETCH(logits + (row * time + end) * outputs, NAME(least)(length - end, scratch->steps, length) * outputs, 1);
             NAME(readout)(end - t0, outputs, args->sigma, scratch->width, scratch->output_weight, args->output_bias,

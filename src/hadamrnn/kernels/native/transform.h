@@ -15,6 +15,12 @@ typedef REAL mem __attribute__((vector_size(LANES * sizeof(REAL)), aligned(sizeo
 INLINE vec load(const REAL *p) { return *(const mem *)p; }
 INLINE void store(REAL *p, vec v) { *(mem *)p = v; }
 
+/* v where the state is positive, else 0. */
+INLINE vec NAME(keep_positive)(vec state, vec v)
+{
+    return (vec)((bits)v & (bits)(state > 0));
+}
+
 /* All stages below `span` (a power of two, at most LANES) inside one vector. */
 INLINE vec NAME(lane_stages)(vec v, int64_t span)
 {
@@ -59,6 +65,31 @@ INLINE void NAME(butterflies)(vec *v, int radix)
     if (radix >= 2) BUTTERFLY(0, 1);
 }
 
+/* v = post * T(pre * (v - minus)) + add on `radix` vectors in registers, whose numbers lie `stride` apart from the
+ * pointers on; T is the transform across the vectors and, with `lanes`, inside them. */
+INLINE void NAME(turn)(int radix, int lanes, int64_t stride, vec *v, const REAL *minus, const REAL *pre,
+                       const REAL *post, const REAL *add)
+{
+    if (minus) {
+        UNROLL for (int j = 0; j < radix; j++) v[j] -= load(minus + j * stride);
+    }
+    if (pre) {
+        UNROLL for (int j = 0; j < radix; j++) v[j] *= load(pre + j * stride);
+    }
+    if (lanes) {
+        UNROLL for (int j = 0; j < radix; j++) v[j] = NAME(lane_stages)(v[j], LANES);
+    }
+    NAME(butterflies)(v, radix);
+    if (post && add) { /* one multiply-add, not two branches */
+        UNROLL for (int j = 0; j < radix; j++) v[j] = v[j] * load(post + j * stride) + load(add + j * stride);
+    } else if (post) {
+        UNROLL for (int j = 0; j < radix; j++) v[j] *= load(post + j * stride);
+    } else if (add) {
+        UNROLL for (int j = 0; j < radix; j++) v[j] += load(add + j * stride);
+    }
+}
+
+#define AT(p) ((p) ? (p) + start : NULL)
 /* One pass over memory: `radix` vectors, `stride` elements apart, from each of the starts that tile
  * the row. The first pass of a transform (`lanes`) also does the stages inside a vector. */
 INLINE void NAME(pass)(int radix, int lanes, int64_t size, int64_t stride, const REAL *in,
@@ -68,28 +99,12 @@ INLINE void NAME(pass)(int radix, int lanes, int64_t size, int64_t stride, const
         for (int64_t start = outer; start < outer + stride; start += LANES) {
             vec v[8];
             UNROLL for (int j = 0; j < radix; j++) v[j] = load(in + start + j * stride);
-            if (minus) {
-                UNROLL for (int j = 0; j < radix; j++) v[j] -= load(minus + start + j * stride);
-            }
-            if (pre) {
-                UNROLL for (int j = 0; j < radix; j++) v[j] *= load(pre + start + j * stride);
-            }
-            if (lanes) {
-                UNROLL for (int j = 0; j < radix; j++) v[j] = NAME(lane_stages)(v[j], LANES);
-            }
-            NAME(butterflies)(v, radix);
-            if (post && add) { /* one multiply-add, not two branches */
-                UNROLL for (int j = 0; j < radix; j++)
-                    v[j] = v[j] * load(post + start + j * stride) + load(add + start + j * stride);
-            } else if (post) {
-                UNROLL for (int j = 0; j < radix; j++) v[j] *= load(post + start + j * stride);
-            } else if (add) {
-                UNROLL for (int j = 0; j < radix; j++) v[j] += load(add + start + j * stride);
-            }
+            NAME(turn)(radix, lanes, stride, v, AT(minus), AT(pre), AT(post), AT(add));
             UNROLL for (int j = 0; j < radix; j++) store(out + start + j * stride, v[j]);
         }
     }
 }
+#undef AT
 
 INLINE void NAME(any_pass)(int64_t radix, int lanes, int64_t size, int64_t stride, const REAL *in,
                            const REAL *minus, const REAL *pre, REAL *out, const REAL *post, const REAL *add)
@@ -225,4 +240,45 @@ static void NAME(transform)(const NAME(Plan) *plan, const REAL *columns, const R
     }
     if (post) for (int64_t i = 0; i < size; i++) out[i] *= post[i];
     if (add) for (int64_t i = 0; i < size; i++) out[i] += add[i];
+}
+
+/* A chain of transforms, each of what the one before gave: out[i] = f(post * (I_q kron H)(pre * (in - minus[i])) + add[i]),
+ * in = out[i - 1], f the identity or ReLU. `minus` and `add` may be NULL, and so may an add[i]. */
+typedef struct {
+    const REAL *pre, *post;
+    const REAL *const *minus, *const *add;
+    int relu;
+} NAME(Chain);
+
+/* A row of `radix` vectors, which stays in registers from one transform to the next. */
+INLINE void NAME(chain_in_registers)(int radix, const NAME(Chain) *chain, int64_t count, const REAL *in, REAL *const *out)
+{
+    vec v[8];
+    UNROLL for (int j = 0; j < radix; j++) v[j] = load(in + j * LANES);
+    for (int64_t i = 0; i < count; i++) {
+        NAME(turn)(radix, 1, LANES, v, chain->minus ? chain->minus[i] : NULL, chain->pre, chain->post,
+                   chain->add ? chain->add[i] : NULL);
+        UNROLL for (int j = 0; j < radix; j++) {
+            if (chain->relu) v[j] = NAME(keep_positive)(v[j], v[j]);
+            store(out[i] + j * LANES, v[j]);
+        }
+    }
+}
+
+NOINLINE void NAME(run_chain)(const NAME(Plan) *plan, const REAL *columns, const NAME(Chain) *chain, int64_t count,
+                              const REAL *in, REAL *const *out)
+{
+    int fits = plan->num_factors == 0 && plan->num_passes == 1 && plan->inside;
+    switch (fits && plan->size == plan->passes->radix * LANES ? plan->size / LANES : 0) {
+    case 1: NAME(chain_in_registers)(1, chain, count, in, out); return;
+    case 2: NAME(chain_in_registers)(2, chain, count, in, out); return;
+    case 4: NAME(chain_in_registers)(4, chain, count, in, out); return;
+    case 8: NAME(chain_in_registers)(8, chain, count, in, out); return;
+    default: break;
+    }
+    for (int64_t i = 0; i < count; in = out[i++]) {
+        NAME(transform)(plan, columns, in, chain->minus ? chain->minus[i] : NULL, chain->pre, out[i], chain->post,
+                        chain->add ? chain->add[i] : NULL);
+        for (int64_t k = 0; chain->relu && k < plan->size; k++) out[i][k] = out[i][k] > 0 ? out[i][k] : 0;
+    }
 }
