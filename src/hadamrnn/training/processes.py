@@ -6,6 +6,7 @@ two processes do what one does with twice the batch.
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable
 from typing import Any
@@ -58,6 +59,8 @@ class FabricProcesses(Processes):
             precision="64-true" if dtype == "float64" else "32-true",
         )
         self._fabric.launch()
+        # gloo's threads must have ended when the interpreter has: else they abort the process now and then.
+        atexit.register(torch.distributed.destroy_process_group)
         self.rank = int(self._fabric.global_rank)
         self.count = int(self._fabric.world_size)
 
