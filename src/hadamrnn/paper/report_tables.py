@@ -26,8 +26,9 @@ RECIPE_TEXT = (
     "Preset paper is the recipe of the paper's appendix to the letter: all signs learn, all the time. A flip "
     "of one sign changes every power of W, so where position matters a network learns only while the signs "
     "rest: on permuted MNIST (Figures, training curves) it stays near chance until they stop, climbs within "
-    "epochs, and falls back to chance when they start again. When that happens depends on the seed. What "
-    "counts is the best validation epoch, as in the authors' code. Preset best holds the signs."
+    "epochs, and falls back to chance when they start again. When that happens depends on the seed; so does "
+    "the copy task, which is learnt where the signs rest and not where they never do. What counts is the "
+    "best validation epoch, as in the authors' code. Preset best holds the signs."
 )
 
 
