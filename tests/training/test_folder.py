@@ -116,6 +116,17 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again(whole: Path, tmp_
     assert steps(run) == [4, 8, 12]
 
 
+@pytest.mark.parametrize("name", ["run.json", "config.yaml", "resume.safetensors", "model.safetensors"])
+def test_a_file_that_a_killed_process_left_half_written_is_removed(name: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / f".{name}.0123456789abcdef").write_bytes(b"half")
+
+    train(CONFIG, run)
+
+    assert [path.name for path in run.glob(".*")] == [".lock"]
+
+
 def test_resuming_a_finished_run_changes_nothing_but_mends_the_model(whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     train(CONFIG, run)

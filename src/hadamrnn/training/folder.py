@@ -133,7 +133,7 @@ class RunFolder:
 
     def sweep(self) -> None:
         """Remove half-written files that a killed process left behind."""
-        for name in ("resume.safetensors", "model.safetensors"):
+        for name in ("run.json", "config.yaml", "resume.safetensors", "model.safetensors"):
             for leftover in self.path.glob(f".{name}.*"):
                 leftover.unlink(missing_ok=True)
 
