@@ -58,9 +58,10 @@ def test_a_state_goes_on_in_the_other_optimizer(kinds: tuple[type[torch.optim.Ad
     torch.testing.assert_close(one, other, rtol=1e-13, atol=0)
 
 
-def test_large_parameters_are_left_to_torch() -> None:
-    """By the sizes alone, so the bits of a run do not depend on the threads."""
-    mine, theirs = (parameters(torch.float32, (LARGEST + 1,), (3,)) for _ in range(2))
+@pytest.mark.parametrize(("size", "dtype"), [(LARGEST + 1, torch.float32), (4, torch.bfloat16)])
+def test_large_parameters_and_other_types_are_left_to_torch(size: int, dtype: torch.dtype) -> None:
+    """By sizes and types alone, so the bits of a run do not depend on the threads."""
+    mine, theirs = (parameters(dtype, (size,), (3,)) for _ in range(2))
     for optimizer, some in (
         (Adam(mine), mine),
         (torch.optim.AdamW(theirs, fused=True), theirs),

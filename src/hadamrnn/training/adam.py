@@ -15,6 +15,7 @@ from torch.optim.optimizer import ParamsT
 
 # With a parameter of more numbers than this, torch's threads are worth it.
 LARGEST = 1 << 16
+DTYPES = (torch.float32, torch.float64)  # that numpy has too
 
 
 class Adam(torch.optim.AdamW):
@@ -23,7 +24,7 @@ class Adam(torch.optim.AdamW):
     def __init__(self, parameters: ParamsT, **settings: Any) -> None:
         super().__init__(parameters, fused=True, **settings)
         self._is_small = all(
-            parameter.device.type == "cpu" and parameter.numel() <= LARGEST
+            parameter.device.type == "cpu" and parameter.dtype in DTYPES and parameter.numel() <= LARGEST
             for group in self.param_groups
             for parameter in group["params"]
         )
