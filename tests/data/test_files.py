@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import threading
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from functools import partial
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hadamrnn.data.files import DataFile, fetch, present, search_folders, unpack
+from hadamrnn.data.files import LIST, DataFile, fetch, present, public_files, search_folders, unpack
 from hadamrnn.errors import InputError
 
 CONTENT = b"published bytes"
@@ -202,3 +204,11 @@ def test_unpacking_twice_at_once_is_harmless(cache: Path, address: str, tmp_path
 
     assert unpack(tmp_path / "home/pack.zip", cache / file.paths[0]) == first
     assert (first / "a.txt").read_bytes() == b"a"
+
+
+@pytest.mark.parametrize("name", tomllib.loads(LIST.read_text()))
+def test_every_listed_file_has_a_place_a_home_and_a_checksum_or_an_address(name: str) -> None:
+    for file in public_files(name).values():
+        assert file.paths and file.home.startswith("http")
+        assert file.url or file.sha256, file
+        assert file.sha256 is None or re.fullmatch("[0-9a-f]{64}", file.sha256), file

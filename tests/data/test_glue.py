@@ -66,7 +66,7 @@ def test_sst2_is_read_from_glues_folder(folder: Path) -> None:
 
 
 def test_sst2_takes_public_test_labels_by_their_index(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glue, "SST2_TEST_LABELS", replace(glue.SST2_TEST_LABELS, sha256=None))
+    monkeypatch.setitem(glue.SST2, "test_labels", replace(glue.SST2["test_labels"], sha256=None))
     write_sst2(folder)
     labels = folder / "sst2/test_labels.tsv.gz"
     labels.parent.mkdir()
@@ -94,7 +94,7 @@ def test_qqp_joins_two_questions_with_two_separators(folder: Path) -> None:
 
 
 def test_glues_qqp_is_preferred_to_the_subset(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glue, "QQP_SUBSET", replace(glue.QQP_SUBSET, sha256=None))
+    monkeypatch.setitem(glue.QQP, "subset", replace(glue.QQP["subset"], sha256=None))
     rows = "split\tquestion1\tquestion2\tis_duplicate\n" + "".join(
         f"{split}\twhy\tfilm\t1\n" for split in ("test", "train", "dev", "train")
     )
@@ -115,14 +115,14 @@ def test_more_pairs_of_the_subset_are_trained_on_and_counted(
     pairs = "why\tfilm\t1\n"
     for name, path, text in (
         (
-            "QQP_SUBSET",
+            "subset",
             "qqp_subset.tsv.gz",
             "".join(f"{split}\t{pairs}" for split in ("train", "dev", "test")),
         ),
-        ("QQP_MORE", "qqp_train_extra.tsv.gz", "7\tgood\tgood\t0\n"),
+        ("more", "qqp_train_extra.tsv.gz", "7\tgood\tgood\t0\n"),
     ):
-        monkeypatch.setattr(glue, name, replace(getattr(glue, name), sha256=None))
-        first = "split" if name == "QQP_SUBSET" else "id"
+        monkeypatch.setitem(glue.QQP, name, replace(glue.QQP[name], sha256=None))
+        first = "split" if name == "subset" else "id"
         rows = f"{first}\tquestion1\tquestion2\tis_duplicate\n{text}"
         (folder / "qqp_subset").mkdir(exist_ok=True)
         (folder / "qqp_subset" / path).write_bytes(gzip.compress(rows.encode()))

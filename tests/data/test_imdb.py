@@ -72,7 +72,7 @@ def test_both_forms_hold_the_same_reviews(tmp_path: Path) -> None:
 def test_shuffle_and_halves_are_kerass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_keras(tmp_path / "imdb.npz")
     sha256 = hashlib.sha256((tmp_path / "imdb.npz").read_bytes()).hexdigest()
-    monkeypatch.setattr(imdb, "KERAS", replace(imdb.KERAS, sha256=sha256))
+    monkeypatch.setitem(imdb.FILES, "original", replace(imdb.FILES["original"], sha256=sha256))
 
     splits = load_task("imdb", tmp_path, seq_length=4)
 

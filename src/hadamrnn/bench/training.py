@@ -255,10 +255,10 @@ def _reviews(shape: Workload, data_dir: str | None, generator: torch.Generator) 
     words drawn by p(rank) ~ rank^-1.1 give as many.
     """
     from hadamrnn.data.files import present
-    from hadamrnn.data.imdb import COMPACT, KERAS, load_imdb
+    from hadamrnn.data.imdb import FILES, load_imdb
 
     target = torch.randint(2, (shape.batch,), generator=generator)
-    if present(COMPACT, data_dir) or present(KERAS, data_dir):
+    if any(present(file, data_dir) for file in FILES.values()):
         train = load_imdb(data_dir, seq_length=shape.time).train
         return train.batch(slice(0, shape.batch))[0], target
     vocabulary_size = shape.network.vocabulary_size or 0

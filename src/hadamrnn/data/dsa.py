@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hadamrnn.data.files import DataFile, fetch, present
+from hadamrnn.data.files import fetch, present, public_files
 from hadamrnn.data.samples import read_numbers
 from hadamrnn.data.splits import Split, Splits, standardised
 from hadamrnn.errors import InputError
@@ -42,27 +42,7 @@ ACTIVITIES = (
     "playing basketball",
 )
 
-ORIGINAL = DataFile(
-    paths=("dsa/data", "daily+and+sports+activities/data", "data"),
-    home="https://archive.ics.uci.edu/dataset/256/daily+and+sports+activities",
-    url="https://archive.ics.uci.edu/static/public/256/daily+and+sports+activities.zip",
-    sha256=None,  # no published checksum is known
-)
-
-
-COMPACT = {
-    person: DataFile(paths=(f"dsa19/dsa19_p{person}.npz",), home=ORIGINAL.home, sha256=sha256)
-    for person, sha256 in {
-        1: "050cd00505f48da6f32db50612cb5b8c37cd0307f163066f3eafa30c96025611",
-        2: "4a0351520b7241a3732d3cbafde5583c9b9a7fdcdfce541a92f905f333ca780c",
-        3: "8e08208bbf2296c33da13157b1c863e766b9b58fc7969282e417e481721fc5b9",
-        4: "b8931599bcbe13f3f66045cba48194974aa7705bf78816faa4b76915a0b35c6d",
-        5: "762c2eedea07d528b2e2e4590acdd20026eaa3121f2d66cd87e4a206d230e3ab",
-        6: "b3b7663aae1c6ea19f3bb94355be12900b0bea942758edf00883bbe1814eefd2",
-        7: "0fa5b8426a925f9c6c8083e2d4d23e1c0a819050ea26474e6e58785de2c61ef7",
-        8: "0d12697836724851e63555813e383c3bee3a0688ee31cef2578ed5a7fc481a13",
-    }.items()
-}
+FILES = public_files("dsa19")
 
 
 def load_dsa19(
@@ -105,10 +85,10 @@ def _listed(people: tuple[int, ...]) -> str:
 
 def _reader(data_dir: str | Path | None) -> Callable[[tuple[int, ...]], tuple[Tensor, Tensor]]:
     """Return what reads people: the compact files where they are, else UCI's text."""
-    if present(COMPACT[1], data_dir):
-        paths = {person: fetch(file, data_dir) for person, file in COMPACT.items()}
+    if present(FILES["person1"], data_dir):
+        paths = {person: fetch(FILES[f"person{person}"], data_dir) for person in PEOPLE}
         return lambda people: read_compact([paths[person] for person in people])
-    folder = fetch(ORIGINAL, data_dir)
+    folder = fetch(FILES["original"], data_dir)
     return lambda people: _read_subjects(folder, people)
 
 

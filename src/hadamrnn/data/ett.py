@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hadamrnn.data.files import DataFile, fetch, present
+from hadamrnn.data.files import fetch, present, public_files
 from hadamrnn.data.samples import read_numbers
 from hadamrnn.data.splits import Split, Splits, in_parts, raw_unit, standardise
 from hadamrnn.errors import InputError
@@ -25,26 +25,6 @@ CHANNELS = ("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT")
 MONTH = 30 * 24
 ENDS = (12 * MONTH, 16 * MONTH, 20 * MONTH)
 ROWS = 17_420
-HOME = "https://github.com/zhouhaoyi/ETDataset"
-ORIGINAL = {
-    name: DataFile(
-        paths=(f"ett/{name}.csv", f"ETT-small/{name}.csv"),
-        home=HOME,
-        url=f"https://raw.githubusercontent.com/zhouhaoyi/ETDataset/main/ETT-small/{name}.csv",
-        sha256=sha256,
-    )
-    for name, sha256 in {
-        "ETTh1": "f18de3ad269cef59bb07b5438d79bb3042d3be49bdeecf01c1cd6d29695ee066",
-        "ETTh2": "a3dc2c597b9218c7ce1cd55eb77b283fd459a1d09d753063f944967dd6b9218b",
-    }.items()
-}
-COMPACT = {
-    name: DataFile(paths=(f"ett/{name}.csv.gz",), home=HOME, sha256=sha256)
-    for name, sha256 in {
-        "ETTh1": "f1141f82f9d46968f05afa77ba16abfc4f790fe07583f9de06bb685b29a5411f",
-        "ETTh2": "a549927e8cd45bd1c20a8ec51529cd037bf6da38fe37c2ba3dc0e9c8446d6cb5",
-    }.items()
-}
 Hours = Annotated[int, Range(1, 1440)]
 
 
@@ -76,7 +56,8 @@ def _load(name: str, data_dir: str | Path | None, look_back: int, horizon: int) 
 
 def read_ett(name: str, data_dir: str | Path | None = None) -> NDArray[np.float32]:
     """Return ETTh1 or ETTh2 as recorded, `(17420, 7)`: an hour a row, a channel of `CHANNELS` a column."""
-    return read_table(present(COMPACT[name], data_dir) or fetch(ORIGINAL[name], data_dir))
+    files = public_files(name.lower())
+    return read_table(present(files["compact"], data_dir) or fetch(files["original"], data_dir))
 
 
 def windows(hours: Tensor, look_back: int, horizon: int) -> Split:

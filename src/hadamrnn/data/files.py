@@ -1,7 +1,7 @@
 """Find the tasks' public files, check that they are the published bytes, download what is missing.
 
 A file is looked for in the folder given (`--data-dir`), else in `HADAMRNN_DATA`, and then in the
-user's cache folder, where downloads go. Start at `fetch`.
+user's cache folder, where downloads go. `files.toml` lists the files of all tasks. Start at `fetch`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ import pooch
 
 from hadamrnn.errors import InputError
 
+LIST = Path(__file__).with_name("files.toml")
 TIMEOUT_SECONDS = 60
 _OFFLINE = ContextVar("offline", default=False)
 pooch.get_logger().setLevel("WARNING")  # `download` prints one line itself
@@ -48,6 +50,12 @@ class DataFile:
     @property
     def name(self) -> str:
         return self.archive or PurePosixPath(self.paths[0]).name
+
+
+def public_files(name: str) -> dict[str, DataFile]:
+    """Return the files of a set by name, as `files.toml` lists them."""
+    listed = tomllib.loads(LIST.read_text(encoding="utf-8"))[name]
+    return {each: DataFile(**{**facts, "paths": tuple(facts["paths"])}) for each, facts in listed.items()}
 
 
 def cache_folder() -> Path:

@@ -16,7 +16,7 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from hadamrnn.data.files import DataFile, fetch, present
+from hadamrnn.data.files import fetch, present, public_files
 from hadamrnn.data.samples import pad_left
 from hadamrnn.data.splits import Split, Splits, in_parts
 from hadamrnn.errors import InputError
@@ -27,48 +27,8 @@ SeqLength = Annotated[int, Range(6, 10_000)]  # in pieces, of which up to 4 are 
 SUBSET_NOTE = "a subset of {:,} question pairs in splits of its own: not comparable with GLUE's QQP"
 ENCODE_AT_ONCE = 10_000  # the tokenizer's results take kilobytes each until they are packed as ids
 
-VOCABULARY = DataFile(
-    paths=("bert_vocab/vocab.txt", "vocab.txt"),
-    home="https://huggingface.co/google-bert/bert-base-uncased",
-    url="https://huggingface.co/google-bert/bert-base-uncased/resolve/main/vocab.txt",
-    sha256="07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
-)
-GLUE_HOME = "https://gluebenchmark.com/tasks"
-SST2 = DataFile(
-    paths=("sst2/SST-2", "SST-2"),
-    home=GLUE_HOME,
-    url="https://dl.fbaipublicfiles.com/glue/data/SST-2.zip",
-    sha256="d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa",
-)
-QQP = DataFile(
-    paths=("qqp/QQP", "QQP"),
-    home=GLUE_HOME,
-    url="https://dl.fbaipublicfiles.com/glue/data/QQP-clean.zip",
-    sha256="40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0",
-)
-SST2_COMPACT = {
-    part: DataFile(paths=(f"sst2/{part}.tsv.gz",), home=GLUE_HOME, sha256=sha256)
-    for part, sha256 in {
-        "train": "7d35c8190bf12e4b0ff3b42954bf65412256bc4ff7042608512e9e664ed64bc7",
-        "dev": "2b362b78d36eccad2d3304110e76d95a56654f860a5913f91fe4b12546d439b4",
-        "test": "c7e3d4bf1a476e7fe34df190233299e2fc7c024ff7b60f415c9db98b15fd8c5d",
-    }.items()
-}
-SST2_TEST_LABELS = DataFile(
-    paths=("sst2/test_labels.tsv.gz",),
-    home="https://nlp.stanford.edu/sentiment/",
-    sha256="7279500119b8b7f0eda09b7295e8dfc1c26eede1751f70276c529c7dba1e632a",
-)
-QQP_SUBSET = DataFile(
-    paths=("qqp_subset/qqp_subset.tsv.gz",),
-    home="https://quoradata.quora.com/First-Quora-Dataset-Release-Question-Pairs",
-    sha256="1486b9b2b1ddf58e630bb162061c92ffb0c734c09b8bfcd5eca96e0503cb5ace",
-)
-QQP_MORE = DataFile(
-    paths=("qqp_subset/qqp_train_extra.tsv.gz",),
-    home=QQP_SUBSET.home,
-    sha256="5ff5f4135fa98f43896e99cd645305939532b2e12a0563a2bc49c61f046ab399",
-)
+VOCABULARY = public_files("bert")["vocabulary"]
+SST2, QQP = public_files("sst2"), public_files("qqp")
 
 LABELS = ("label", "is_duplicate")  # the names of a column of labels
 QUESTIONS = ("question1", "question2")
@@ -81,13 +41,13 @@ def load_sst2(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128
     With the public treebank's labels at hand (`sst2/test_labels.tsv.gz`) the test split has them: for
     reporting, never for choosing. Otherwise `test.y` is None.
     """
-    if present(SST2_COMPACT["train"], data_dir):
-        paths = {part: fetch(file, data_dir) for part, file in SST2_COMPACT.items()}
+    if present(SST2["train"], data_dir):
+        paths = {part: fetch(SST2[part], data_dir) for part in ("train", "dev", "test")}
     else:
-        paths = _files_of(fetch(SST2, data_dir))
+        paths = _files_of(fetch(SST2["original"], data_dir))
     tables = [read_table(paths[part], ("sentence", "label")) for part in ("train", "dev")]
     test = read_table(paths["test"], ("index", "sentence"))
-    labels = present(SST2_TEST_LABELS, data_dir)
+    labels = present(SST2["test_labels"], data_dir)
     if labels:
         test["label"] = _labels_by_index(test["index"], labels)
     return _splits("sst2", [*tables, test], ("sentence",), data_dir, seq_length, ("negative", "positive"))
@@ -99,11 +59,11 @@ def load_qqp(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128)
     The subset has splits of its own and its `note` says so: its figures are not GLUE's. 9,043 of its training
     pairs are in a file of their own, without which it is smaller.
     """
-    subset = None if present(QQP, data_dir) else present(QQP_SUBSET, data_dir)
+    subset = None if present(QQP["original"], data_dir) else present(QQP["subset"], data_dir)
     note = ""
     if subset:
         table = read_table(subset, ("split", *QUESTIONS, "is_duplicate"))
-        more = present(QQP_MORE, data_dir)
+        more = present(QQP["more"], data_dir)
         if more:
             added = read_table(more, (*QUESTIONS, "is_duplicate"))
             added["split"] = ["train"] * len(added["is_duplicate"])
@@ -111,7 +71,7 @@ def load_qqp(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128)
         tables = [_rows_of(table, split) for split in ("train", "dev", "test")]
         note = SUBSET_NOTE.format(len(table["split"]))
     else:
-        paths = _files_of(fetch(QQP, data_dir))
+        paths = _files_of(fetch(QQP["original"], data_dir))
         tables = [read_table(paths[part], (*QUESTIONS, "is_duplicate")) for part in ("train", "dev")]
         tables.append(read_table(paths["test"], QUESTIONS))
     return _splits("qqp", tables, QUESTIONS, data_dir, seq_length, ("different", "duplicate"), note)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hadamrnn.data.files import DataFile, fetch, present
+from hadamrnn.data.files import fetch, present, public_files
 from hadamrnn.data.fine import with_fine
 from hadamrnn.data.samples import read_numbers
 from hadamrnn.data.splits import Split, Splits, standardised
@@ -29,17 +29,7 @@ PEOPLE = ((1, 3, 5, 6), (7, 8, 11, 14), (15, 16, 17, 19), (21, 22, 23, 25, 26), 
 LAST_PEOPLE = len(PEOPLE)
 LeftOut = Annotated[int, Range(1, LAST_PEOPLE)] | None
 
-ORIGINAL = DataFile(
-    paths=("uci_har/UCI HAR Dataset", "UCI HAR Dataset"),
-    home="https://archive.ics.uci.edu/dataset/240/human+activity+recognition+using+smartphones",
-    url="https://archive.ics.uci.edu/static/public/240/human+activity+recognition+using+smartphones.zip",
-    sha256="c00b803081a5c797cd5e4b83700a9810b38d53d9d84e01917e090e1fdbc81031",
-)
-COMPACT = DataFile(
-    paths=("uci_har/uci_har.npz",),
-    home=ORIGINAL.home,
-    sha256="283df4852f455a8487f53416ea3d3660b229246f77c639352a4ff138c6c75216",
-)
+FILES = public_files("har")
 
 
 class HarPart(NamedTuple):
@@ -129,8 +119,8 @@ def _note(left_out: int | None) -> str:
 
 def read_har(data_dir: str | Path | None = None) -> tuple[HarPart, HarPart]:
     """Return UCI HAR's training and test part, as recorded: six activities, no standardisation."""
-    compact = present(COMPACT, data_dir)
-    return read_compact(compact) if compact else read_original(fetch(ORIGINAL, data_dir))
+    compact = present(FILES["compact"], data_dir)
+    return read_compact(compact) if compact else read_original(fetch(FILES["original"], data_dir))
 
 
 def read_compact(path: Path) -> tuple[HarPart, HarPart]:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hadamrnn.data.files import DataFile, fetch, present
+from hadamrnn.data.files import fetch, present, public_files
 from hadamrnn.data.samples import pad_left
 from hadamrnn.data.splits import Split, Splits, in_parts
 from hadamrnn.settings import Range
@@ -21,17 +21,7 @@ from hadamrnn.settings import Range
 START, UNKNOWN, INDEX_FROM = 1, 2, 3
 SHUFFLE_SEED = 113
 
-KERAS = DataFile(
-    paths=("imdb/imdb.npz", "imdb.npz"),
-    home="https://keras.io/api/datasets/imdb/",
-    url="https://storage.googleapis.com/tensorflow/tf-keras-datasets/imdb.npz",
-    sha256="69664113be75683a8fe16e3ed0ab59fda8886cb3cd7ada244f7d9544e4676b9f",
-)
-COMPACT = DataFile(
-    paths=("imdb/imdb_ids.npz", "imdb_ids.npz"),
-    home=KERAS.home,
-    sha256="e898e59a43a7b8c4f3aca6fcfeb36ebe53f982eefa20be4a2f16b2803de3feb1",
-)
+FILES = public_files("imdb")
 
 
 class Reviews(NamedTuple):
@@ -51,9 +41,9 @@ def load_imdb(
 
     A review keeps its last `seq_length` ids and is padded on the left with 0; no `lengths`.
     """
-    compact = present(COMPACT, data_dir)
+    compact = present(FILES["compact"], data_dir)
     # Keras's file holds pickled lists: it is opened only after its checksum was verified.
-    train, test = read_compact(compact) if compact else read_keras(fetch(KERAS, data_dir))
+    train, test = read_compact(compact) if compact else read_keras(fetch(FILES["original"], data_dir))
     rng = np.random.RandomState(SHUFFLE_SEED)
     train_rows, test_rows = rng.permutation(len(train.words)), rng.permutation(len(test.words))
     half = len(test_rows) // 2

@@ -10,23 +10,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hadamrnn.data.files import DataFile, fetch
+from hadamrnn.data.files import fetch, public_files
 from hadamrnn.data.splits import Split, Splits, standardised
 
 STEP, OFFSET = 0.5, 8.0  # a code k means k / 2 - 8, in nats
 WORDS = ("silence", "unknown", "yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
-HOME = "https://arxiv.org/abs/1804.03209"
-
-TRAIN = DataFile(
-    paths=("speech_commands/google12_train.npz",),
-    home=HOME,
-    sha256="7a0f9915c3daa95350f29b0b6320edba44ae98e37caffe6d9b1ea87859ef4708",
-)
-HELD_OUT = DataFile(
-    paths=("speech_commands/google12_valtest.npz",),
-    home=HOME,
-    sha256="41497f0673cf6fa5b300f3b737a16c684d73076b9cca3e4ec78e7a94fb0b1783",
-)
+FILES = public_files("google12")
 
 
 def load_google12(data_dir: str | Path | None = None) -> Splits:
@@ -34,7 +23,7 @@ def load_google12(data_dir: str | Path | None = None) -> Splits:
 
     Filters are standardised with the statistics of the training part.
     """
-    train, held_out = fetch(TRAIN, data_dir), fetch(HELD_OUT, data_dir)
+    train, held_out = (fetch(FILES[name], data_dir) for name in ("train", "held_out"))
     parts = (read_part(train, ""), read_part(held_out, "_val"), read_part(held_out, "_test"))
     return standardised("google12", parts, class_names=WORDS)
 
