@@ -21,13 +21,13 @@ from hadamrnn.pages.document import Cell, Document, Grid, to_markdown
 from hadamrnn.pages.drawing import Point, front
 from hadamrnn.paper.compare import Comparison, measurements, show, train_command
 from hadamrnn.paper.front import Standing, networks_section, standing_section, standings
-from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.memorization import run_memorization, write_memorization
 from hadamrnn.paper.report import build_document, write_report
 from hadamrnn.paper.report_tables import recipe_section
 from hadamrnn.paper.results import Result, read_results, write_result
 from hadamrnn.paper.rows import Row, setup
 from hadamrnn.paper.runner import Job
+from hadamrnn.paper.tables import TABLES, TASKS
 from hadamrnn.training.config import config_values
 from tests.conftest import Command
 

@@ -9,10 +9,9 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.baseline_cost import baseline_step_cost
 from hadamrnn.fixedpoint.cost import paper_step_cost
 from hadamrnn.network import Network
-from hadamrnn.paper.appendix_tables import COMPLEXITY, SCALES, TRAINING_TIMES
-from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.rows import Row, Setup
 from hadamrnn.paper.runner import Job, select, setups
+from hadamrnn.paper.tables import COMPLEXITY, SCALES, TABLES, TASKS, TRAINING_TIMES
 
 ROWS = [(table.name, row) for table in TABLES.values() for row in table.rows]
 HADAM = [row for _, row in ROWS if row.setup is not None and row.setup.network.is_hadamard]

@@ -11,10 +11,10 @@ from typing import Any
 
 from hadamrnn.errors import InputError
 from hadamrnn.pages.document import Cell
-from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.results import PRESETS, Result
 from hadamrnn.paper.rows import Row, Task
 from hadamrnn.paper.runner import Job
+from hadamrnn.paper.tables import TABLES, TASKS
 from hadamrnn.training.config import config_values, make_config, resolve_config
 
 # A network whose cross-entropy is above this share of guessing's has learnt nothing.

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from hadamrnn.pages.document import Cell, Grid, Part, Picture, Section
 from hadamrnn.pages.drawing import Point
 from hadamrnn.paper.compare import Comparison, home, lead, measurements, show, spread
-from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.results import Result
 from hadamrnn.paper.rows import Row, Task
 from hadamrnn.paper.runner import setups
+from hadamrnn.paper.tables import TABLES, TASKS
 
 # The paper's tasks whose data is at hand: of QQP only a subset is.
 JUDGED = ("pmnist", "smnist", "copy", "imdb", "har2", "dsa19", "sst2")

@@ -13,7 +13,6 @@ from hadamrnn.files import write_atomically
 from hadamrnn.pages.document import Document, Picture, Section, to_html, to_markdown
 from hadamrnn.paper.compare import measurements
 from hadamrnn.paper.front import networks_section, standing_section, standings
-from hadamrnn.paper.main_tables import TABLES
 from hadamrnn.paper.memorization import Memorization, read_memorization
 from hadamrnn.paper.report_tables import (
     complexity_section,
@@ -24,6 +23,7 @@ from hadamrnn.paper.report_tables import (
     times_section,
 )
 from hadamrnn.paper.results import Result, read_results
+from hadamrnn.paper.tables import TABLES
 
 FIGURES = "figures"
 TITLE = "HadamRNN: published and measured"

@@ -26,11 +26,11 @@ from hadamrnn.pages.drawing import (
 )
 from hadamrnn.paper.compare import measurements
 from hadamrnn.paper.front import measured_points, published_points, standings
-from hadamrnn.paper.main_tables import BLOCKS, TASKS
 from hadamrnn.paper.memorization import Memorization
 from hadamrnn.paper.results import Result
 from hadamrnn.paper.rows import Task
 from hadamrnn.paper.runner import setups
+from hadamrnn.paper.tables import TABLES, TASKS
 
 WIDTH, HEIGHT = 4.4, 3.5
 MARGIN = 0.02  # accuracy below the worst published network; points below are left out
@@ -111,7 +111,7 @@ def additions_cross_entropy(results: Sequence[Result]) -> Picture:
     with styled():
         canvas = Canvas(figsize=(WIDTH, HEIGHT))
         axes = canvas.subplots()
-        rows = [row for row in BLOCKS.rows if row.task == "copy"]
+        rows = [row for row in TABLES["blocks"].rows if row.task == "copy"]
         published = [(row.additions, row.value) for row in rows]
         axes.plot(*zip(*published, strict=True), "o--", color=PAPER, label="published")
         for row in rows:

@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.network import Network
 from hadamrnn.pages.document import Cell, Grid, Part, Section
-from hadamrnn.paper.appendix_tables import COMPLEXITY, RECURRENT_SCALES, SCALES, TRAINING_TIMES
 from hadamrnn.paper.compare import Comparison, measurements, span, train_command
-from hadamrnn.paper.main_tables import TABLES, TASKS
 from hadamrnn.paper.results import Result
 from hadamrnn.paper.rows import Row, Table
+from hadamrnn.paper.tables import COMPLEXITY, RECURRENT_SCALES, SCALES, TABLES, TASKS, TRAINING_TIMES
 
 Line = tuple[Cell, ...]
 HEADER = (

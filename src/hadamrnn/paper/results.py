@@ -22,8 +22,8 @@ from hadamrnn.files import read_json, write_atomically
 from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
-from hadamrnn.paper.main_tables import TASKS
 from hadamrnn.paper.rows import Setup, Task
+from hadamrnn.paper.tables import TASKS
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.lowering import can_lower

@@ -241,59 +241,6 @@ class Row:
         return None if self.published in ("", "BL") else float(self.published)
 
 
-def competitor(
-    task: str,
-    model: str,
-    source: str,
-    published: str,
-    kilobytes: str,
-    hidden_size: int | None = None,
-    bits: str = "",
-    **cells: Any,
-) -> Row:
-    """Return the row of another network.
-
-    Args:
-        bits: of W, of U and V, and of activations, as far as the table has them.
-        cells: further fields of `Row`.
-    """
-    cells.update(zip(("recurrent_bits", "weight_bits", "activations"), bits.split(), strict=False))
-    return Row(task, model, published, source=source, kilobytes=kilobytes, hidden_size=hidden_size, **cells)
-
-
-def trained(row: Row, kind: str = "") -> Row:
-    """Return the row of a competitor that runs here too, with the bits that it has for U and V.
-
-    Args:
-        kind: its name in `hadamrnn.baselines.networks`, if that is not the model's in lower case.
-    """
-    assert row.hidden_size is not None
-    bits = int(row.weight_bits) if row.weight_bits.isdecimal() else None
-    return replace(row, setup=setup(row.task, row.hidden_size, bits, model=kind or row.model.lower()))
-
-
-def hadam(setup: Setup, published: str = "", activation_bits: int | None = None, **cells: Any) -> Row:
-    """Return the row of a Hadamard network, whose size and bits are those of its setup.
-
-    Args:
-        cells: further fields of `Row`, and `model` where the table has another name for it.
-    """
-    network = setup.network
-    name, recurrent_bits = ("HadamRNN", "1") if network.num_blocks == 1 else ("Block-HadamRNN", "ternary")
-    return Row(
-        task=setup.task,
-        model=cells.pop("model", name),
-        published=published,
-        setup=setup,
-        activation_bits=activation_bits,
-        hidden_size=network.hidden_size,
-        recurrent_bits=recurrent_bits,
-        weight_bits=str(network.weight_bits),
-        activations=str(activation_bits or "FP"),
-        **cells,
-    )
-
-
 @dataclass(frozen=True)
 class Table:
     """A table of the paper, or one of ours.

@@ -24,10 +24,9 @@ import torch
 from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError, check_name
 from hadamrnn.locks import Claim, claim
-from hadamrnn.paper.appendix_tables import SCALES, TRAINING_TIMES
-from hadamrnn.paper.main_tables import TABLES
 from hadamrnn.paper.results import Result, measure_run, result_name, write_result
 from hadamrnn.paper.rows import Setup
+from hadamrnn.paper.tables import SCALES, TABLES, TRAINING_TIMES
 from hadamrnn.training import run as runs
 from hadamrnn.training.config import TrainingConfig, config_values, read_config, resolve_config
 from hadamrnn.training.evaluate import evaluate
