@@ -118,8 +118,8 @@ def _jobs(args: ReproduceOptions) -> list[Job]:
 
 
 def _list(args: ReproduceOptions, places: Places) -> None:
-    from hadamrnn.paper.results import PRESETS
     from hadamrnn.paper.runner import Job, select
+    from hadamrnn.training.presets import PRESETS
 
     presets = PRESETS if args.preset is None else (args.preset,)
     jobs = [

@@ -11,11 +11,12 @@ from typing import Any
 
 from hadamrnn.errors import InputError
 from hadamrnn.pages.document import Cell
-from hadamrnn.paper.results import PRESETS, Result
+from hadamrnn.paper.results import Result
 from hadamrnn.paper.rows import Row, Task
 from hadamrnn.paper.runner import Job
 from hadamrnn.paper.tables import TABLES, TASKS
 from hadamrnn.training.config import config_values, make_config, resolve_config
+from hadamrnn.training.presets import PRESETS
 
 # A network whose cross-entropy is above this share of guessing's has learnt nothing.
 LEARNT = 0.95

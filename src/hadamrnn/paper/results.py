@@ -32,6 +32,7 @@ from hadamrnn.settings import from_json
 from hadamrnn.training.config import TrainingConfig, config_values
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.folder import RunFolder
+from hadamrnn.training.presets import PRESETS
 from hadamrnn.training.run import load_run
 
 FORMAT = "hadamrnn result"
@@ -40,7 +41,6 @@ ADVICE = "Remove it and run its row again."
 CURVE_POINTS = 200
 CURVE_DIGITS = 5
 CURVE = ("epoch", "loss", "validation", "flips")
-PRESETS = ("paper", "best", "quick")
 
 
 @dataclass(frozen=True)
