@@ -6,10 +6,11 @@ recurrence. Here the kernel, its shapes (for torch.compile) and its gradient are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch._ops import OpOverload
 from torch.autograd import Function
 
@@ -63,3 +64,28 @@ def define_operator(
 
     torch.library.impl(name, "Autograd")(with_gradient)
     return operator
+
+
+def keep_arguments(ctx: Any, arguments: Sequence[Any], *more: Tensor | None) -> None:
+    """Keep an operator's arguments, and more tensors, for its gradient; see `kept_arguments`."""
+    ctx.is_tensor = [isinstance(value, Tensor) for value in arguments]
+    ctx.rest = [None if isinstance(value, Tensor) else value for value in arguments]
+    ctx.save_for_backward(*(value for value in arguments if isinstance(value, Tensor)), *more)
+    ctx.set_materialize_grads(False)
+
+
+def kept_arguments(ctx: Any) -> tuple[list[Any], list[Tensor | None]]:
+    """Return the arguments that `keep_arguments` has kept, and the tensors beside them."""
+    saved = iter(ctx.saved_tensors)
+    pairs = zip(ctx.is_tensor, ctx.rest, strict=True)
+    return [next(saved) if is_tensor else value for is_tensor, value in pairs], list(saved)
+
+
+def empty_gradients(tensors: Sequence[Tensor | None], wanted: Sequence[bool], like: Tensor) -> list[Tensor]:
+    """Return tensors like those whose gradient is wanted; `(0,)`, of the type of `like`, for the others."""
+    return [
+        torch.empty_like(tensor, memory_format=torch.contiguous_format)
+        if is_wanted and tensor is not None
+        else like.new_empty(0)
+        for tensor, is_wanted in zip(tensors, wanted, strict=True)
+    ]

@@ -12,6 +12,7 @@ Start reading at `pooled`.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from hadamrnn.errors import InputError
 from hadamrnn.kernels.backend import full_precision, runs_natively
-from hadamrnn.kernels.operators import define_operator
+from hadamrnn.kernels.operators import define_operator, empty_gradients, keep_arguments, kept_arguments
 from hadamrnn.kernels.plain import about_root, as_leaves, gradients_again, plain_scan
 from hadamrnn.kernels.pool_call import (
     POOLS,
@@ -142,7 +143,7 @@ def _forward(*arguments: Any) -> Pools:
 def _backward(*arguments: Any) -> list[Tensor]:
     """Return the gradients of the recurrence's tensors and of the thresholds, `(0,)` where not wanted."""
     *fields, thresholds, gradients, grad_last, pools, keep, wanted = arguments
-    recurrence, saved, names = Recurrence(*fields), Pools(*pools), _names(wanted)
+    recurrence, saved, names = Recurrence(*fields), Pools(*pools), list(compress(_DIFFERENTIABLE, wanted))
     with full_precision(recurrence.signs):
         found = pool_backward(recurrence, thresholds, gradients, grad_last, saved, keep, names)
     return [found.get(name, thresholds.new_empty(0)) for name in _DIFFERENTIABLE]
@@ -156,42 +157,27 @@ def _forward_shapes(*arguments: Any) -> Pools:
 def _backward_shapes(*arguments: Any) -> list[Tensor]:
     *fields, thresholds, _, _, _, _, wanted = arguments
     tensors = dict(zip(FIELDS, fields, strict=True)) | {"thresholds": thresholds}
-    return [
-        torch.empty_like(tensors[name], memory_format=torch.contiguous_format)
-        if is_wanted
-        else thresholds.new_empty(0)
-        for name, is_wanted in zip(_DIFFERENTIABLE, wanted, strict=True)
-    ]
-
-
-def _names(wanted: list[bool]) -> list[str]:
-    return [name for name, is_wanted in zip(_DIFFERENTIABLE, wanted, strict=True) if is_wanted]
+    return empty_gradients([tensors[name] for name in _DIFFERENTIABLE], wanted, thresholds)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.is_tensor = [isinstance(value, Tensor) for value in inputs]
-    ctx.rest = [None if isinstance(value, Tensor) else value for value in inputs]
     kept = (value.new_empty(0) if index < 4 else value for index, value in enumerate(output))
-    ctx.save_for_backward(*(value for value in inputs if isinstance(value, Tensor)), *kept)
-    ctx.set_materialize_grads(False)
+    keep_arguments(ctx, inputs, *kept)
 
 
 def _differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-    count = len(Pools._fields)
-    saved, pools = iter(ctx.saved_tensors[:-count]), list(ctx.saved_tensors[-count:])
-    pairs = zip(ctx.is_tensor, ctx.rest, strict=True)
-    *fields, thresholds, kinds, keep = (next(saved) if is_tensor else value for is_tensor, value in pairs)
+    (*fields, thresholds, kinds, keep), pools = kept_arguments(ctx)
     needed = dict(zip((*FIELDS, "thresholds"), ctx.needs_input_grad, strict=False))
     wanted = [bool(needed[name]) for name in _DIFFERENTIABLE]
     if torch.is_grad_enabled():  # create_graph=True
-        found = _gradients_again(Recurrence(*fields), thresholds, kinds, gradients[:4], _names(wanted))
+        names = list(compress(_DIFFERENTIABLE, wanted))
+        found = _gradients_again(Recurrence(*fields), thresholds, kinds, gradients[:4], names)
     else:
         results = pool_backward_operator(
             *fields, thresholds, list(gradients[:3]), gradients[3], pools, keep, wanted
         )
         found = dict(zip(_DIFFERENTIABLE, results, strict=True))
-    names = (*FIELDS, "thresholds")
-    return (*(found[name] if needed[name] and name in found else None for name in names), None, None)
+    return (*(found[name] if needed[name] and name in found else None for name in needed), None, None)
 
 
 def _gradients_again(

@@ -8,6 +8,7 @@ it the shapes. Derivatives of the gradient go through `hadamrnn.kernels.plain`.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from hadamrnn.kernels.backend import full_precision, runs_natively
 from hadamrnn.kernels.call import backward, empty_results, forward
-from hadamrnn.kernels.operators import define_operator
+from hadamrnn.kernels.operators import define_operator, empty_gradients, keep_arguments, kept_arguments
 from hadamrnn.kernels.plain import about_root, plain_gradients, plain_scan
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurrence
 
@@ -73,7 +74,8 @@ def _backward(*arguments: Any) -> list[Tensor]:
     recurrence = Recurrence(*arguments[: len(FIELDS)])
     grad_output, grad_last, output, last, checkpoints, wanted = arguments[len(FIELDS) :]
     with full_precision(recurrence.signs):
-        gradients = backward(recurrence, grad_output, grad_last, output, last, checkpoints, _names(wanted))
+        names = compress(DIFFERENTIABLE, wanted)
+        gradients = backward(recurrence, grad_output, grad_last, output, last, checkpoints, names)
     return [gradients.get(name, recurrence.signs.new_empty(0)) for name in DIFFERENTIABLE]
 
 
@@ -82,39 +84,26 @@ def _forward_shapes(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _backward_shapes(*arguments: Any) -> list[Tensor]:
-    recurrence, wanted = Recurrence(*arguments[: len(FIELDS)]), _names(arguments[-1])
-    return [
-        torch.empty_like(getattr(recurrence, name), memory_format=torch.contiguous_format)
-        if name in wanted
-        else recurrence.signs.new_empty(0)
-        for name in DIFFERENTIABLE
-    ]
-
-
-def _names(wanted: list[bool]) -> list[str]:
-    return [name for name, is_wanted in zip(DIFFERENTIABLE, wanted, strict=True) if is_wanted]
+    recurrence = Recurrence(*arguments[: len(FIELDS)])
+    tensors = [getattr(recurrence, name) for name in DIFFERENTIABLE]
+    return empty_gradients(tensors, arguments[-1], recurrence.signs)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
     recurrence = Recurrence(*inputs)
     states = output[0] if recurrence.every_output and recurrence.output_weight is None else None
-    ctx.is_tensor = [isinstance(value, Tensor) for value in inputs]
-    ctx.rest = [None if isinstance(value, Tensor) else value for value in inputs]
-    ctx.save_for_backward(*(value for value in inputs if isinstance(value, Tensor)), states, *output[1:])
-    ctx.set_materialize_grads(False)
+    keep_arguments(ctx, inputs, states, *output[1:])
 
 
 def _differentiate(
     ctx: Any, grad_output: Tensor | None, grad_last: Tensor | None, _: Tensor | None
 ) -> tuple[Tensor | None, ...]:
-    *tensors, states, last, checkpoints = ctx.saved_tensors
-    saved = iter(tensors)
-    pairs = zip(ctx.is_tensor, ctx.rest, strict=True)
-    arguments = [next(saved) if is_tensor else value for is_tensor, value in pairs]
+    arguments, (states, last, checkpoints) = kept_arguments(ctx)
     wanted = [bool(ctx.needs_input_grad[FIELDS.index(name)]) for name in DIFFERENTIABLE]
     if torch.is_grad_enabled():  # create_graph=True
-        with full_precision(last):
-            found = plain_gradients(Recurrence(*arguments), grad_output, grad_last, _names(wanted))
+        recurrence, names = Recurrence(*arguments), list(compress(DIFFERENTIABLE, wanted))
+        with full_precision(recurrence.signs):
+            found = plain_gradients(recurrence, grad_output, grad_last, names)
     else:
         gradients = scan_backward_operator(
             *arguments, grad_output, grad_last, states, last, checkpoints, wanted
