@@ -95,7 +95,7 @@ _HOME = {
     "resume": "training.run",
     "train": "training.run",
     "calibrate": "quantization.calibration",
-    "QuantizeConfig": "quantization.chain",
+    "QuantizeConfig": "quantization.config",
     "quantize": "quantization.chain",
     "RawInputs": "quantization.inputs",
     "lower": "quantization.lowering",
