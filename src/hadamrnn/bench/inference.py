@@ -80,22 +80,6 @@ SHAPES = {
     )
 }
 
-# A batch of streams, each from a zero state to its last logits: the loop a gateway would write.
-_DRIVER = """
-#include "net.h"
-void run_batch(const {type} *x, int32_t *logits, long batch, long time);
-void run_batch(const {type} *x, int32_t *logits, long batch, long time)
-{{
-    for (long row = 0; row < batch; row++, logits += NET_OUTPUT_SIZE) {{
-        net_state state;
-        net_init(&state);
-        for (long t = 0; t < time; t++, x += {stride})
-            net_step(&state, {argument});
-        net_logits(&state, logits);
-    }}
-}}
-"""
-
 
 @dataclass(frozen=True)
 class InferenceRow:
@@ -230,14 +214,9 @@ def engine_work(model: IntegerModel, codes: Codes, *, native: bool = True, threa
 def c_work(model: IntegerModel, codes: Codes, folder: Path) -> Work:
     """Compile the export of `model` in `folder`; return the batch run of its C."""
     dense = model.input_kind == "dense"
-    driver = _DRIVER.format(
-        type="int16_t" if dense else "uint32_t",
-        stride="NET_INPUT_SIZE" if dense else "1",
-        argument="x" if dense else "*x",
-    )
-    for name, text in {**source_files(model, "net"), "driver.c": driver}.items():
+    for name, text in source_files(model, "net").items():
         (folder / name).write_text(text)
-    run_batch = compiled(folder, "net.c driver.c").run_batch
+    run_batch = compiled(folder, "batch.c", "net.c", *([] if dense else ["-DIDS"])).run_batch
     run_batch.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long]
     run_batch.restype = None
     inputs = np.ascontiguousarray(codes, np.int16 if dense else np.uint32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TextIO
 
 from rich.console import Console
@@ -67,7 +68,7 @@ class Lines(Watcher):
             f"epoch {row.epoch:g}/{self._epochs:g}  step {row.step}  loss {row.loss:.4g}  "
             f"{show_validation(self._metric, row, best)}flips {row.flips}  "
             f"rate {row.learning_rate:.2g}  {row.seconds:.1f} s  "
-            f"left {show_time(pace * (self._total - row.step))}",
+            f"left {timedelta(seconds=round(pace * (self._total - row.step)))}",
             file=self._stream,
             flush=True,
         )
@@ -131,17 +132,6 @@ def show_validation(metric: Metric, row: MetricsRow, best: bool) -> str:
     if row.validation_metric is None:
         return ""
     return f"validation {show_metric(metric, row.validation_metric)}{' *' if best else ''}  "
-
-
-def show_time(seconds: float) -> str:
-    """Return a duration.
-
-    >>> show_time(59.6), show_time(3725)
-    ('1:00', '1:02:05')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def choose_watcher(quiet: bool) -> Watcher:
