@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 
 import numpy as np
 import pytest
@@ -91,3 +92,16 @@ def test_the_page_names_what_was_left_out() -> None:
     page = edge_page([], [f"{target.name}: no tools" for target in TARGETS])
 
     assert all(target.name in page for target in TARGETS)
+
+
+def test_the_reference_engine_works_in_the_thread_whose_clock_times_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise AssertionError("a second thread")
+
+    model = draw_model(Network(2, 16, 3, activation_bits=12))
+    work = inference.engine_work(model, inference.draw_codes(model, 500, 3), native=False)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+    assert work().shape == (500, 3)

@@ -170,6 +170,8 @@ class Engine:
             logits[rows], saturations = self._run_chunk(inputs[rows], ends[rows])
             return saturations
 
+        if min(workers, len(chunks)) <= 1:  # in the caller's own thread, as it asked for
+            return BatchResult(logits, sum(map(run_rows, chunks)))
         with ThreadPoolExecutor(workers) as pool:
             return BatchResult(logits, sum(pool.map(run_rows, chunks)))
 
