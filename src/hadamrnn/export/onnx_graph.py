@@ -133,17 +133,17 @@ class Recipe(ABC):
 
     def _pool(self, build: Builder, h: str, due: str | None, new: State) -> None:
         """Take a state of the last layer into sums, counters and maxima."""
-        zero = build.constant(0, self.dtype)
         above = h
         if self.thresholds is not None:
             tiled = build.op("Tile", h, build.constant([1, len(self.thresholds)], np.int64))
             above = build.op("Sub", tiled, build.constant(self.thresholds.reshape(-1), self.dtype))
         for kind in self.network.readouts:
             if kind == "mean":
-                pooled = build.op("Add", new[kind], build.op("Max", above, zero))
+                excess = build.op("Max", above, build.constant(0, self.dtype))
+                pooled = build.op("Add", new[kind], excess)
             elif kind == "positive":
-                count = build.op("Cast", build.op("Greater", above, zero), to=self.element)
-                pooled = build.op("Add", new[kind], count)
+                is_above = build.op("Greater", above, build.constant(0, self.dtype))
+                pooled = build.op("Add", new[kind], build.op("Cast", is_above, to=self.element))
             elif kind == "max":
                 first = build.op("Equal", self.top_steps(build, new), build.constant(1, np.int64))
                 pooled = build.op("Where", first, h, build.op("Max", new[kind], h))
