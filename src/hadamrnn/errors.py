@@ -42,9 +42,15 @@ def check_name(kind: str, name: str, known: Iterable[str]) -> None:
     """
     names = list(known)
     if name not in names:
-        nearest = get_close_matches(str(name), names, n=1, cutoff=0.0)
-        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-        raise InputError(f"{kind} must be one of {', '.join(names)}, got {short(name)}.{hint}")
+        raise InputError(
+            f"{kind} must be one of {', '.join(names)}, got {short(name)}.{did_you_mean(name, names)}"
+        )
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question about the nearest known name, to stand behind a sentence; empty if there is none."""
+    nearest = get_close_matches(str(name), list(known), n=1, cutoff=0.0)
+    return f" Did you mean {nearest[0]!r}?" if nearest else ""
 
 
 def short(value: object) -> str:

@@ -161,5 +161,5 @@ def test_settings_are_names_with_values() -> None:
     }
     with pytest.raises(InputError, match="must be NAME=VALUE"):
         overrides("epochs")
-    with pytest.raises(InputError, match="nearest valid name is 'epochs'"):
+    with pytest.raises(InputError, match="Did you mean 'epochs'"):
         overrides("epoch=3")

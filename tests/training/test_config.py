@@ -79,7 +79,7 @@ def test_a_written_configuration_reads_back_and_repeats_the_run(tmp_path: Path) 
     ("name", "nearest"), [("hiden_size", "hidden_size"), ("lr", "learning_rate"), ("epoch", "epochs")]
 )
 def test_an_unknown_name_is_refused_with_the_nearest_valid_one(name: str, nearest: str) -> None:
-    with pytest.raises(InputError, match=f"{name}.*nearest valid name is '[a-z_]+'") as refusal:
+    with pytest.raises(InputError, match=f"{name}.*Did you mean '[a-z_]+'") as refusal:
         resolve_config("digits", overrides={name: 1})
 
     if name != "lr":  # two letters have many neighbours; any valid name will do

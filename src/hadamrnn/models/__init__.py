@@ -9,10 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, did_you_mean
 from hadamrnn.files import write_atomically
 from hadamrnn.fixedpoint import IntegerModel, load
 
@@ -64,13 +63,7 @@ def find(name: str, folder: Path | None = None) -> Shipped:
     """Return one model by name."""
     found = {model.name: model for model in shipped(folder)}
     if name not in found:
-        nearest = get_close_matches(name, list(found), n=1, cutoff=0.0)
-        known = (
-            f"Did you mean {nearest[0]!r}? hadamrnn models lists all."
-            if nearest
-            else "None ships with this one."
-        )
-        raise InputError(f"There is no model {name!r}. {known}")
+        raise InputError(f"There is no model {name!r}.{did_you_mean(name, found)} hadamrnn models lists all.")
     return found[name]
 
 

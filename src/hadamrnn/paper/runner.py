@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from typing import Any
 import torch
 
 from hadamrnn.data import Splits, load_task
-from hadamrnn.errors import InputError, check_name
+from hadamrnn.errors import InputError, check_name, did_you_mean
 from hadamrnn.locks import Claim, claim
 from hadamrnn.paper.results import Result, measure_run, result_name, write_result
 from hadamrnn.paper.rows import Setup
@@ -257,10 +256,8 @@ def select(table: str, patterns: Sequence[str] = ()) -> list[tuple[Setup, tuple[
     found = setups(table)
     for pattern in patterns:
         if not any(fnmatchcase(key, pattern) for key in found):
-            nearest = get_close_matches(pattern, list(found), n=1, cutoff=0.0)[0]
-            raise InputError(
-                f"No row of {table} matches {pattern!r}. The nearest is {nearest!r}; --list shows all."
-            )
+            hint = did_you_mean(pattern, found)
+            raise InputError(f"No row of {table} matches {pattern!r}.{hint} --list shows all.")
     return [
         chosen
         for key, chosen in found.items()

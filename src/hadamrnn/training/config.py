@@ -9,11 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, did_you_mean
 from hadamrnn.files import parse_yaml, read_regular
 from hadamrnn.network import MAX_SIZE, Network, network_values, read_network
 from hadamrnn.settings import (
@@ -247,5 +246,4 @@ def config_yaml(config: TrainingConfig) -> bytes:
 def check_names(values: Mapping[str, object]) -> None:
     for name in values:
         if name != "network" and name not in SETTINGS:
-            nearest = get_close_matches(str(name), SETTINGS, n=1, cutoff=0.0)[0]
-            raise InputError(f"There is no setting {name!r}. The nearest valid name is {nearest!r}.")
+            raise InputError(f"There is no setting {name!r}.{did_you_mean(name, SETTINGS)}")
