@@ -19,7 +19,7 @@ request, by the arrays of `step.py`, which say what is computed: the same bits, 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -111,7 +111,8 @@ class Engine:
                 f"One step of {streams} streams has shape {(streams, *self._input_shape)}, got {array.shape}."
             )
         self._check_longest(state.steps - state.pooled_from + 1)
-        self._advance(state, self._input_codes(self._saturated(self._checked(array))))
+        inputs = self._input_codes(self._saturated(self._checked(array)))
+        self._advance(state, inputs, self._layers[0].drive(inputs))
 
     def read(self, state: State) -> Int32:
         """Return the logits after the steps so far, shape `(streams, output_size)`."""
@@ -181,7 +182,7 @@ class Engine:
         every = self.model.every_output
         logits = np.empty((len(inputs), *self._logit_shape(inputs.shape[1])), np.int32)
         logits[...] = self.read(state)[:, None] if every else 0
-        for t in range(inputs.shape[1]):
+        for t, (codes, drive) in enumerate(self._drives(inputs)):
             going, streams = int(np.count_nonzero(lengths > t)), state.h.shape[1]
             if going < streams:
                 if not every:
@@ -190,18 +191,23 @@ class Engine:
                 state = state.part(slice(going))
             if going == 0:
                 break
-            self._advance(state, self._input_codes(inputs[:going, t]))
+            self._advance(state, codes[..., :going], drive[:, :going])
             if every:
                 logits[:going, t] = self.read(state)
         if not every:
             logits[: state.h.shape[1]] = self.read(state)
         return logits, saturations + state.saturations
 
-    def _advance(self, state: State, codes: NDArray[Any]) -> None:
-        """One step of the lowest layer, which reads `codes`, and of every layer that now has its `stride`."""
+    def _advance(self, state: State, codes: NDArray[Any], drive: Int32) -> None:
+        """One step of the lowest layer, which reads `codes`, and of every layer that now has its `stride`.
+
+        `drive` is what the codes add to the accumulators of the lowest layer.
+        """
         stride, steps = self.model.network.stride, state.steps + 1
         for index, layer in enumerate(self._layers):
-            state.hidden[index], clipped = layer.advance(state.hidden[index], layer.drive(codes))
+            if index > 0:
+                drive = layer.drive(codes)
+            state.hidden[index], clipped = layer.advance(state.hidden[index], drive)
             state.saturations += clipped
             if layer.layer.is_last:
                 self._readout.add(state.pools, state.hidden[index])
@@ -215,6 +221,20 @@ class Engine:
                     break
             steps //= stride
         state.steps += 1
+
+    def _drives(self, inputs: NDArray[Any]) -> Iterator[tuple[NDArray[Any], Int32]]:
+        """Yield the codes of the lowest layer and its drive, step after step of rows `(batch, time, ...)`."""
+        lowest = self._layers[0]
+        if self.model.embedding_int is None:
+            for t in range(inputs.shape[1]):
+                codes = self._input_codes(inputs[:, t])
+                yield codes, lowest.drive(codes)
+        else:
+            # A batch has many words but few different ones: each is projected once.
+            distinct, places = np.unique(inputs, return_inverse=True)
+            table = lowest.drive(self._input_codes(distinct))
+            for ids in places.reshape(inputs.shape).T:
+                yield ids, table[:, ids]
 
     def _input_codes(self, inputs: NDArray[Any]) -> NDArray[Any]:
         """Return what the lowest layer reads: `(input_size, streams)` codes, or ids of hot channels."""
