@@ -80,3 +80,26 @@ def test_a_multiple_of_the_loss_has_that_multiple_of_its_gradient_compiled_too(f
     for function in (scaled_loss, torch.compile(scaled_loss, fullgraph=True, backend="aot_eager")):
         (gradient,) = torch.autograd.grad(function(logits), logits)
         torch.testing.assert_close(gradient, factor * expected)
+
+
+def test_a_gradient_that_the_caller_changes_is_right_again_from_a_retained_graph() -> None:
+    logits, targets = torch.randn(50, 5, requires_grad=True), torch.randint(5, (50,))
+    loss = cross_entropy(logits, targets)
+    (first,) = torch.autograd.grad(loss, logits, retain_graph=True)
+    expected = first.clone()
+    first.zero_()
+
+    for factor in (1.0, 2.0):
+        (again,) = torch.autograd.grad(loss, logits, torch.tensor(factor), retain_graph=True)
+        torch.testing.assert_close(again, factor * expected)
+
+
+def test_many_gradients_are_taken_at_once() -> None:
+    """is_grads_batched runs the backward pass under vmap, where a gradient has no single value."""
+    logits, targets = torch.randn(50, 5, requires_grad=True), torch.randint(5, (50,))
+    (expected,) = torch.autograd.grad(cross_entropy_reference(logits, targets), logits)
+    factors = torch.tensor([1.0, 0.0, -2.0])
+
+    (gradients,) = torch.autograd.grad(cross_entropy(logits, targets), logits, factors, is_grads_batched=True)
+
+    torch.testing.assert_close(gradients, factors[:, None, None] * expected)

@@ -20,11 +20,12 @@ def parameters(dtype: torch.dtype, *shapes: tuple[int, ...]) -> list[nn.Paramete
 def test_it_is_torchs_adamw(dtype: torch.dtype, tolerance: float) -> None:
     """Groups, decay, falling rates, a gradient that comes late, gradients of all sizes."""
     mine, theirs = (parameters(dtype, (3, 5), (7,), (), (2, 0)) for _ in range(2))
-    settings: dict[str, Any] = {"lr": 0.01, "betas": (0.9, 0.95), "eps": 1e-6}
+    settings: dict[str, Any] = {"lr": 0.01, "betas": (0.9, 0.95)}
     optimizers: list[torch.optim.AdamW] = []
     for kind, some in ((Adam, mine), (torch.optim.AdamW, theirs)):
-        groups: list[dict[str, Any]] = [{"params": some[:2], "weight_decay": 0.1}, {"params": some[2:]}]
-        optimizers.append(kind(groups, weight_decay=0.0, **settings))
+        decays = ((some[:2], 0.1), (some[2:], 0.0))
+        groups = [{"params": part, "weight_decay": decay, "eps": 1e-6} for part, decay in decays]
+        optimizers.append(kind(groups, **settings))
     generator = torch.Generator().manual_seed(1)
 
     for step in range(30):
@@ -46,7 +47,8 @@ def test_it_is_torchs_adamw(dtype: torch.dtype, tolerance: float) -> None:
 @pytest.mark.parametrize("kinds", [(Adam, torch.optim.AdamW), (torch.optim.AdamW, Adam)])
 def test_a_state_goes_on_in_the_other_optimizer(kinds: tuple[type[torch.optim.AdamW], ...]) -> None:
     (one,), (other,) = (parameters(torch.float64, (4, 4)) for _ in range(2))
-    first, second = kinds[0]([one], lr=0.1), kinds[1]([other], lr=0.1)
+    groups = ([{"params": [parameter], "weight_decay": 0.1}] for parameter in (one, other))
+    first, second = (kind(group, lr=0.1) for kind, group in zip(kinds, groups, strict=True))
     one.grad, other.grad = torch.ones_like(one), torch.ones_like(other)
     first.step()
     other.data.copy_(one)
@@ -63,8 +65,8 @@ def test_large_parameters_and_other_types_are_left_to_torch(size: int, dtype: to
     """By sizes and types alone, so the bits of a run do not depend on the threads."""
     mine, theirs = (parameters(dtype, (size,), (3,)) for _ in range(2))
     for optimizer, some in (
-        (Adam(mine), mine),
-        (torch.optim.AdamW(theirs, fused=True), theirs),
+        (Adam(mine, lr=0.1), mine),
+        (torch.optim.AdamW(theirs, lr=0.1, weight_decay=0.0, fused=True), theirs),
     ):
         for parameter in some:
             parameter.grad = parameter.detach().clone()
@@ -85,3 +87,15 @@ def test_a_closure_is_evaluated_with_gradients() -> None:
 
     first, _, third = (adam.step(closure) for _ in range(3))
     assert first is not None and third is not None and third < first
+
+
+def test_a_parameter_that_is_added_later_decides_too() -> None:
+    small, large = parameters(torch.float32, (3,), (LARGEST + 1,))
+    adam = Adam([small], lr=0.1)
+    adam.add_param_group({"params": [large]})
+    large.grad = torch.ones_like(large)
+    before = large.detach().clone()
+
+    adam.step()
+
+    torch.testing.assert_close(large, before - 0.1)

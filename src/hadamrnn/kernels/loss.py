@@ -68,22 +68,31 @@ def _forward_shapes(
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     logits, targets, ctx.ignore_index, _ = inputs
-    ctx.save_for_backward(logits, targets, output[1])
+    ctx.save_for_backward(logits, targets)
+    ctx.gradient = output[1]
     ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)  # of the gradient itself: zeros as large as the logits
 
 
 def _differentiate(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
-    logits, targets, gradient = ctx.saved_tensors
+    logits, targets = ctx.saved_tensors
     if not torch.is_grad_enabled():
-        # A loss that is minimised itself has a gradient of 1. Those of a tracer have no value.
-        is_one = type(grad_loss) is Tensor and not values_are_hidden() and grad_loss.item() == 1
-        return gradient if is_one else scale(gradient, grad_loss), None, None, None
+        gradient, ctx.gradient = ctx.gradient, None
+        if gradient is None:  # the graph was retained, and the caller may have changed what it got before
+            with torch._C._AutoDispatchBelowAutograd():
+                _, gradient = cross_entropy(logits, targets, ctx.ignore_index, True)
+        return gradient if _is_one(grad_loss) else scale(gradient, grad_loss), None, None, None
     # create_graph=True: a gradient that can be differentiated again.
     rows = logits.view_as(logits)
     loss = cross_entropy_reference(rows, targets, ctx.ignore_index)
     (again,) = torch.autograd.grad(loss, rows, grad_loss, create_graph=True)
     return again, None, None, None
+
+
+def _is_one(gradient: Tensor) -> bool:
+    """Whether this is the gradient of a loss that is minimised itself; those of a tracer have no value."""
+    hidden = values_are_hidden() or torch._C._functorch.is_legacy_batchedtensor(gradient)
+    return type(gradient) is Tensor and not hidden and gradient.item() == 1
 
 
 def _scaled(values: Tensor, factor: Tensor) -> Tensor:

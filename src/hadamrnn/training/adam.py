@@ -19,19 +19,15 @@ DTYPES = (torch.float32, torch.float64)  # that numpy has too
 
 
 class Adam(torch.optim.AdamW):
-    """torch.optim.AdamW with its settings, its state and its results, but for rounding."""
+    """torch.optim.AdamW with its state and its results, but for rounding; groups name their weight decay."""
 
-    def __init__(self, parameters: ParamsT, **settings: Any) -> None:
-        super().__init__(parameters, fused=True, **settings)
-        self._is_small = all(
-            parameter.device.type == "cpu" and parameter.dtype in DTYPES and parameter.numel() <= LARGEST
-            for group in self.param_groups
-            for parameter in group["params"]
-        )
+    def __init__(self, parameters: ParamsT, *, lr: float, betas: tuple[float, float] = (0.9, 0.999)) -> None:
+        super().__init__(parameters, lr, betas, weight_decay=0.0, fused=True)
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        if not self._is_small:
+        parameters = [parameter for group in self.param_groups for parameter in group["params"]]
+        if not all(map(_is_small, parameters)):
             return super().step(closure)
         loss = None
         if closure is not None:
@@ -43,6 +39,11 @@ class Adam(torch.optim.AdamW):
                     if parameter.grad is not None:
                         _step(parameter, self.state[parameter], group)
         return loss
+
+
+def _is_small(parameter: Tensor) -> bool:
+    known = parameter.device.type == "cpu" and parameter.dtype in DTYPES
+    return known and parameter.numel() <= LARGEST
 
 
 def _step(parameter: nn.Parameter, state: dict[str, Tensor], group: dict[str, Any]) -> None:

@@ -121,7 +121,8 @@ static void NAME(exponentials)(const NAME(LossBlock) *block, int64_t classes, co
     }
 }
 
-/* The losses of a block, and in place of the exponentials the gradients; m is what `top` is above `own`. */
+/* The losses of a block, and in place of the exponentials the gradients of the first `classes`, 0 or all of them;
+   m is what `top` is above `own`. */
 static void NAME(losses_and_gradients)(const NAME(LossBlock) *block, int64_t classes, REAL scale)
 {
     int64_t count = block->count;
@@ -179,7 +180,7 @@ int NAME(loss)(const LossArgs *args, int64_t slice)
         for (int64_t n = 0; n < block.count; n++) /* an ignored position has none: any class will do */
             block.target[n] = targets[n] < 0 || targets[n] >= classes ? 0 : (INTEGER)targets[n];
         NAME(exponentials)(&block, classes, logits + n0 * classes);
-        NAME(losses_and_gradients)(&block, classes, (REAL)args->scale);
+        NAME(losses_and_gradients)(&block, grad_logits ? classes : 0, (REAL)args->scale);
         total += NAME(finish_block)(args, &block, targets, grad_logits ? grad_logits + n0 * classes : NULL);
     }
     ((REAL *)args->losses)[slice] = (REAL)total;
