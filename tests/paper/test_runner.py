@@ -18,7 +18,7 @@ import pytest
 from hadamrnn import fixedpoint
 from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError
-from hadamrnn.locks import acquire, claim
+from hadamrnn.locks import claim
 from hadamrnn.paper import runner
 from hadamrnn.paper.report import build_document
 from hadamrnn.paper.results import (
@@ -132,19 +132,38 @@ def test_a_row_that_diverges_is_measured_at_its_best_and_says_so(places: Places)
     assert result.ended == "diverged" and result.test is not None
 
 
-def test_what_another_process_runs_is_left_to_it(job: Job, places: Places) -> None:
+@pytest.fixture
+def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hadamrnn.locks.LEASE_SECONDS", 0.3)
+
+
+def test_what_another_process_runs_is_left_to_it(job: Job, places: Places, short_leases: None) -> None:
     with claim(places.locks, job.name):
         tally = run_jobs([job], places)
 
     assert tally.elsewhere == [job] and not places.result(job).exists()
 
 
-def test_who_loses_his_claim_writes_nothing(job: Job, places: Places) -> None:
+def test_what_a_dead_machine_claimed_is_run_at_the_end(
+    job: Job, places: Places, pretended: list[str], short_leases: None
+) -> None:
+    with claim(places.locks, job.name):
+        (marker,) = places.locks.iterdir()
+        claimed = marker.read_text().replace(f"host={socket.gethostname()}", "host=elsewhere")
+    marker.write_text(claimed)
+    other = replace(job, seed=1)
+
+    tally = run_jobs([job, other], places)
+
+    assert pretended == [other.name, job.name] and tally.elsewhere == []
+
+
+def test_a_run_that_loses_its_claim_writes_nothing(job: Job, places: Places, short_leases: None) -> None:
     def usurp(told: Job, line: str) -> None:
         if line.startswith("begins"):
-            for path in places.locks.glob("*.lock"):
-                os.utime(path, (time.time() - 1000, time.time() - 1000))
-            assert acquire(places.locks, told.name) is not None
+            (marker,) = places.locks.iterdir()
+            marker.unlink()
+            time.sleep(1)
 
     tally = run_jobs([job], places, tell=usurp)
 

@@ -112,7 +112,7 @@ def _finish(args: SearchOptions, study: Any, search: Search, stop: Stop, say: Sa
     from hadamrnn.search.finish import finish
     from hadamrnn.training.run import RunOptions
 
-    with claim(args.out, "finish") as held:
+    with claim(args.out, "finish", patient=True, stop=stop) as held:
         if held is None:
             say(f"another process finishes this search in {args.out}")
             return

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import SoftFileLease
 
 from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError, check_name, did_you_mean
-from hadamrnn.locks import Claim, claim
+from hadamrnn.locks import claim
 from hadamrnn.paper.results import Result, measure_run, result_name, write_result
 from hadamrnn.paper.rows import Setup
 from hadamrnn.paper.tables import SCALES, TABLES, TRAINING_TIMES
@@ -107,35 +108,42 @@ def run_jobs(
     options: RunOptions | None = None,
     tell: Tell = lambda job, line: None,
 ) -> Tally:
-    """Run every job that has no result and that no other process runs. A bad job does not stop the rest."""
-    tally = Tally()
-    for job in jobs:
-        with claim(places.locks, job.name) as held:
-            if places.result(job).exists():
-                tally.skipped.append(job)
-                tell(job, "has a result")
-                continue
-            if held is None:
-                tally.elsewhere.append(job)
-                tell(job, "is being run by another process")
-                continue
-            try:
-                result = run_job(job, places, options or RunOptions(), tell, held)
-            except Stopped:
-                tally.stopped = True
-                tell(job, "stopped; repeat the command to continue it")
-                break
-            except (InputError, OSError) as error:
-                tally.failed[job.name] = str(error)
-                tell(job, f"failed: {error}")
-                continue
-            write_result(places.results, result)
-            tally.measured.append(result)
-            tell(job, "done")
+    """Run every job that has no result and that no other process runs. A bad job does not stop the rest.
+
+    Jobs of other processes get a second, patient look: those of a machine that died are run here.
+    """
+    tally, left = Tally(), list(jobs)
+    options = options or RunOptions()
+    for patient in (False, True):
+        tally.elsewhere = []
+        for job in left:
+            with claim(places.locks, job.name, patient=patient, stop=options.stop) as held:
+                if places.result(job).exists():
+                    tally.skipped.append(job)
+                    tell(job, "has a result")
+                    continue
+                if held is None:
+                    tally.elsewhere.append(job)
+                    tell(job, "is being run by another process")
+                    continue
+                try:
+                    result = run_job(job, places, options, tell, held)
+                except Stopped:
+                    tally.stopped = True
+                    tell(job, "stopped; repeat the command to continue it")
+                    return tally
+                except (InputError, OSError) as error:
+                    tally.failed[job.name] = str(error)
+                    tell(job, f"failed: {error}")
+                    continue
+                write_result(places.results, result)
+                tally.measured.append(result)
+                tell(job, "done")
+        left = tally.elsewhere
     return tally
 
 
-def run_job(job: Job, places: Places, options: RunOptions, tell: Tell, held: Claim) -> Result:
+def run_job(job: Job, places: Places, options: RunOptions, tell: Tell, held: SoftFileLease) -> Result:
     """Train one job, or continue it, and return what it measures on the test set."""
     path, begun = run_folder(job, places.runs)
     config = job.config
@@ -145,7 +153,7 @@ def run_job(job: Job, places: Places, options: RunOptions, tell: Tell, held: Cla
     else:
         splits = load_task(config.task, options.data_dir, **config.task_options)
     asked = options.stop
-    options = replace(options, splits=splits, stop=lambda: asked() or held.seen_lost)
+    options = replace(options, splits=splits, stop=lambda: asked() or held.compromise is not None)
     ended = "finished"
     try:
         if begun:
@@ -164,7 +172,7 @@ def run_job(job: Job, places: Places, options: RunOptions, tell: Tell, held: Cla
             raise
         ended = "diverged"
     result = measure_run(job.setup, path, splits, ended)
-    if held.lost:
+    if held.compromise is not None:
         raise Stopped
     return replace(result, preset=job.preset)
 
