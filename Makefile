@@ -72,7 +72,7 @@ $(AEON)/installed: $(VENV)/installed
 	touch $@
 
 test-aeon: $(AEON)/installed
-	OMP_NUM_THREADS=1 $(AEON)/bin/python -m pytest tests/estimators/test_adapters.py -k aeon
+	OMP_NUM_THREADS=1 $(AEON)/bin/python -m pytest tests/estimators/test_adapter.py -k aeon
 
 check: setup
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""The closed-form fit: ridge by its definition, weights as repetitions, streams, and rounding."""
+"""The closed-form fit: weights on their grid, streams in parts, weights as repetitions, threads."""
 
 from __future__ import annotations
 
@@ -12,17 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.linear_model import Ridge
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from hadamrnn.errors import InputError
 from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor, closed_form
-from hadamrnn.estimators.choice import Wanted, network_cost
 from hadamrnn.estimators.closed_form import rounded
-from hadamrnn.estimators.goals import Labels, Values
-from hadamrnn.estimators.ridge import Moments, solve
-from hadamrnn.network import Network
 from hadamrnn.nn.straight_through import quantize
 
 FIXED: dict[str, Any] = {
@@ -33,81 +27,6 @@ FIXED: dict[str, Any] = {
     "thresholds": 1,
     "random_state": 0,
 }
-
-
-def draw_rows(count: int, width: int, seed: int = 0) -> tuple[Tensor, Values]:
-    rng = np.random.default_rng(seed)
-    features = rng.normal(size=(count, width)) @ rng.normal(size=(width, width)) + rng.normal(size=width)
-    targets = features[:, :2] + rng.normal(size=(count, 2))
-    weights = torch.from_numpy(rng.integers(1, 4, count).astype(np.float64))
-    return torch.from_numpy(features), Values(torch.from_numpy(targets), weights, weights.clamp(max=1.0))
-
-
-@pytest.mark.parametrize(("count", "width"), [(12, 30), (30, 12)])
-@pytest.mark.parametrize("penalty", [1e-3, 1.0])
-def test_left_out_answers_are_those_of_fits_without_the_row(count: int, width: int, penalty: float) -> None:
-    features, goal = draw_rows(count, width)
-    found = solve(features, goal, (penalty,))
-    z = (features - found.mean) / found.spread
-    for i in range(count):
-        weights = goal.weights.clone()
-        weights[i] -= 1
-        ridge = Ridge(alpha=penalty * goal.weight).fit(z.numpy(), goal.targets.numpy(), weights.numpy())
-        torch.testing.assert_close(
-            found.left_out[i], torch.from_numpy(ridge.predict(z[i : i + 1].numpy())[0]), rtol=1e-7, atol=1e-8
-        )
-
-
-@pytest.mark.parametrize(("count", "width"), [(12, 30), (30, 12)])
-@pytest.mark.parametrize("penalty", [1e-3, 1.0])
-def test_answers_to_a_fold_are_those_of_fits_without_it(count: int, width: int, penalty: float) -> None:
-    features, goal = draw_rows(count, width)
-    found = solve(features, goal, (penalty,), folds=torch.arange(count) % 3)
-    z = ((features - found.mean) / found.spread).numpy()
-    for fold in range(3):
-        left, kept = (torch.arange(count) % 3 == fold).numpy(), (torch.arange(count) % 3 != fold).numpy()
-        ridge = Ridge(alpha=penalty * goal.weight)
-        ridge.fit(z[kept], goal.targets[kept].numpy(), goal.weights[kept].numpy())
-        torch.testing.assert_close(
-            found.left_out[left], torch.from_numpy(ridge.predict(z[left])), rtol=1e-7, atol=1e-7
-        )
-
-
-def test_folds_are_stretches_of_every_class() -> None:
-    labels = torch.tensor([0, 1, 0, 1, 0, 1, 0, 0, 0])
-    targets = 2.0 * one_hot(labels, 2).double() - 1.0
-    weights = torch.ones(9, dtype=torch.float64)
-
-    folds = Labels(targets, weights, weights).folds(3)
-    assert folds[labels == 0].tolist() == [0, 0, 1, 1, 2, 2]
-    assert folds[labels == 1].tolist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize(("count", "width"), [(12, 30), (30, 12)])
-def test_a_weight_of_two_is_the_row_twice(count: int, width: int) -> None:
-    features, goal = draw_rows(count, width)
-    times = goal.weights.long()
-    ones = torch.ones(int(times.sum()), dtype=torch.float64)
-    repeated = Values(goal.targets.repeat_interleave(times, 0), ones, ones)
-    once, again = solve(features, goal), solve(features.repeat_interleave(times, 0), repeated)
-
-    assert once.penalty == again.penalty
-    torch.testing.assert_close(once.coefficients, again.coefficients, rtol=1e-6, atol=1e-9)
-    torch.testing.assert_close(once.error, again.error, rtol=1e-9, atol=0.0)
-
-
-def test_moments_of_parts_add_up() -> None:
-    features, goal = draw_rows(50, 8)
-    parts = [
-        Moments.of(features[part], goal.at(part))
-        for part in (torch.arange(0, 7), torch.arange(7, 30), torch.arange(30, 50))
-    ]
-    total = parts[0] + parts[1] + parts[2]
-    whole = Moments.of(features, goal)
-    found = solve(features, goal, moments=total)
-
-    torch.testing.assert_close(total.covariance, whole.covariance)
-    torch.testing.assert_close(found.coefficients, solve(features, goal).coefficients)
 
 
 @settings(max_examples=30, deadline=None)
@@ -137,28 +56,6 @@ def test_later_features_make_up_for_what_earlier_ones_lose() -> None:
         return float(off.square().mean())
 
     assert error(curvature) < 0.2 * error(torch.eye(60, dtype=torch.float64))
-
-
-def test_temperatures_make_probabilities_of_scores() -> None:
-    """Scores are drawn from softmax(3 a): the temperature found is 3."""
-    generator = torch.Generator().manual_seed(0)
-    answers = torch.randn(20_000, 4, generator=generator, dtype=torch.float64)
-    codes = torch.multinomial(torch.softmax(3 * answers, 1), 1, generator=generator)[:, 0]
-    targets = 2.0 * torch.nn.functional.one_hot(codes, 4).double() - 1
-    ones = torch.ones(len(codes), dtype=torch.float64)
-
-    assert Labels(targets, ones, ones).scale(answers) == pytest.approx(3.0, rel=0.03)
-
-
-@pytest.mark.parametrize("outputs", [2, 10])
-@pytest.mark.parametrize("channels", [1, 9])
-def test_networks_fill_the_bytes_and_never_more(outputs: int, channels: int) -> None:
-    base = Network(channels, 1, outputs)
-    for max_bytes in (700, 4096):
-        sizes = [network_cost(each).bytes for each in Wanted(base, max_bytes).networks(search=True)]
-        assert max(sizes) <= max_bytes and min(sizes) > 0
-    with pytest.raises(InputError, match=r"max_bytes must hold a network of 8 units, \d+ bytes here, got 10"):
-        Wanted(base, 10).networks(search=True)
 
 
 @pytest.fixture(scope="module")
