@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hadamrnn.errors import InputError
@@ -18,3 +20,29 @@ def test_networks_fill_the_bytes_and_never_more(outputs: int, channels: int) -> 
         assert max(sizes) <= max_bytes and min(sizes) > 0
     with pytest.raises(InputError, match=r"max_bytes must hold a network of 8 units, \d+ bytes here, got 10"):
         Wanted(base, 10).networks(search=True)
+
+
+@pytest.mark.parametrize("given", [{}, {"readouts": ("last",)}, {"thresholds": 5}, {"leak": (0,)}])
+def test_the_least_bytes_that_an_error_names_are_enough(given: dict[str, Any]) -> None:
+    base = Network(1, 1, 2)
+    with pytest.raises(InputError) as error:
+        Wanted(base, 0, **given).networks(search=True)
+    least = int(str(error.value).split(" bytes here")[0].split()[-1])
+
+    assert network_cost(Wanted(base, least, **given).networks(search=True)[0]).bytes == least
+    with pytest.raises(InputError, match="max_bytes must hold"):
+        Wanted(base, least - 1, **given).networks(search=True)
+
+
+def test_readouts_that_count_nothing_have_no_thresholds() -> None:
+    found = Wanted(Network(1, 1, 2), 4096, readouts=("last", "max")).networks(search=True)
+
+    assert {network.thresholds for network in found} == {0}
+
+
+def test_blocks_are_as_many_as_asked_for() -> None:
+    found = Wanted(Network(1, 1, 2), 4096, hidden_size=16, num_blocks=4).networks(search=True)
+
+    assert {network.num_blocks for network in found} == {4}
+    with pytest.raises(InputError, match=r"num_blocks must be an int in 1\.\."):
+        Wanted(Network(1, 1, 2), 4096, hidden_size=16, num_blocks=0).networks(search=True)

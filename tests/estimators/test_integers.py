@@ -126,7 +126,7 @@ def test_compressed_raw_codes_are_the_inputs_of_the_float_network(
     X, _, classifier = octaves
     integer = classifier.quantize()
     unit = float(integer.metadata["raw_unit"])
-    codes, clipped = encode_raw(integer, raw_codes(Series(X[:60]), unit))
+    codes, clipped = encode_raw(integer, raw_codes(X[:60], unit))
 
     standard = classifier.scaling_.split(Series(X[:60]), np.float64).x.numpy()
     step = integer.input_scale * 2.0 ** (1 - integer.input_bits)
@@ -147,7 +147,7 @@ def test_a_float_graph_of_compressed_values_is_refused(
 def test_c_compresses_as_the_integer_network_does(octaves: tuple[Any, Any, HadamRNNClassifier]) -> None:
     X, _, classifier = octaves
     integer = classifier.quantize()
-    raw = raw_codes(Series(X), float(integer.metadata["raw_unit"]))
+    raw = raw_codes(X, float(integer.metadata["raw_unit"]))
 
     answers = classifier.classes_[classify_on_host(integer, raw)]
     np.testing.assert_array_equal(answers, classifier.predict_integer(X, integer))

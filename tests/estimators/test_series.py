@@ -128,3 +128,25 @@ def test_a_gap_is_refused_with_its_place(form: Any, X: Floats) -> None:
         read(form(X))
 
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("value", [1e101, -1e200])
+def test_a_value_too_large_to_square_is_refused_with_its_place(value: float, X: Floats) -> None:
+    X[1, 2, 0] = value
+    with pytest.raises(
+        ValueError, match=rf"contains {value:g} in sample 1, step 2, channel 0".replace("+", r"\+")
+    ):
+        read(X)
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_columns_of_one_name_are_refused_in_words(wide: bool, X: Floats) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X[:, :, 0]) if wide else nested(X)
+    frame.columns = ["a"] * len(frame.columns)
+    try:
+        series = read(frame)
+    except ValueError as error:  # by scikit-learn, in some versions
+        assert "unique" in str(error)
+    else:
+        np.testing.assert_array_equal(series.values, X[:, :, :1] if wide else X)

@@ -6,10 +6,9 @@ A subclass turns y into targets and a loss (`fit`), and outputs into answers (`_
 from __future__ import annotations
 
 import copy
-import operator
 import sys
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -22,12 +21,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from hadamrnn.baselines.networks import KINDS, NEUTRAL, build_model
 from hadamrnn.data.splits import Split
-from hadamrnn.errors import InputError, check_choice
+from hadamrnn.errors import InputError, check_choice, short
 from hadamrnn.estimators.choice import Cost, Wanted, network_cost, state_bits
 from hadamrnn.estimators.closed_form import KnownSeries, Stream, fit_closed_form, ranges_of, refit
 from hadamrnn.estimators.folding import raw_network
 from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.gradient import recipe, threads, train
+from hadamrnn.estimators.parameters import listed, plain, whole
 from hadamrnn.estimators.series import Floats, Scaling, Series, counted_samples, raw_codes, read_series
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
@@ -42,10 +42,19 @@ from hadamrnn.training.evaluate import predict_logits
 SOLVERS = ("auto", "ridge", "gradient")
 DEFAULT_BYTES, DEFAULT_OUTPUTS = 4096, 10  # max_bytes up to so many outputs; beyond, in proportion
 GRADIENT_UNITS = 256  # hidden_size of a network that gradients train
+SHAPE: dict[str, Callable[[str, Any], Any]] = {
+    "hidden_size": whole,
+    "num_blocks": whole,
+    "leak": listed,
+    "readouts": listed,
+    "thresholds": whole,
+}
 
 
 class IntegerForm(BaseEstimator):
     """An estimator whose network becomes integers, and C."""
+
+    config_: Network
 
     @abstractmethod
     def quantize(self) -> IntegerModel:
@@ -62,7 +71,21 @@ class IntegerForm(BaseEstimator):
         """Write C of the integer network, with its own build and test, to the new folder `out`."""
         from hadamrnn.export.c import export_c
 
-        return export_c(self.quantize() if model is None else model, out, name, force=force)
+        return export_c(self._integer(model), out, name, force=force)
+
+    def _integer(self, model: IntegerModel | None) -> IntegerModel:
+        """Return `model`, which `quantize` must have returned, or quantize now."""
+        if model is None:
+            return self.quantize()
+        check_is_fitted(self)
+        if not isinstance(model, IntegerModel) or "raw_unit" not in model.metadata:
+            raise InputError(f"model must be what quantize returns, got {short(model)}.")
+        found, wanted = (
+            f"{each.input_size} inputs and {each.output_size} outputs" for each in (model, self.config_)
+        )
+        if found != wanted:
+            raise InputError(f"model must have {wanted}, got {found}. Pass what quantize returns.")
+        return model
 
 
 @dataclass(eq=False, repr=False)
@@ -93,18 +116,18 @@ class SeriesEstimator(IntegerForm):
     verbose: bool | int = False
     random_state: Any = None
 
-    config_: Network = field(init=False)
     network_: SequenceModel = field(init=False)
     scaling_: Scaling = field(init=False)
     calibration_: Calibration | None = field(init=False)
+    _stream: Stream = field(init=False)  # of `partial_fit`
 
     @abstractmethod
     def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Series, NDArray[Any]]:
-        """Return the series and their labels or values; unless `reset` they go on with those of before."""
+        """Return the series and their labels or values; unless `reset` they must agree with earlier ones."""
 
     @abstractmethod
     def _goal(self, known: NDArray[Any], weights: Floats | None, *, reset: bool) -> Goal:
-        """Return what the outputs shall be for labels or values; `reset` fits the units of values first."""
+        """Return the goal for these labels or values; `reset` first fits the units of values."""
 
     @abstractmethod
     def _answer(self, outputs: Floats) -> Any:
@@ -124,11 +147,12 @@ class SeriesEstimator(IntegerForm):
         A sample of weight 2 is the sample twice; the weights enter the standardisation too. A warm start
         continues with the present network.
         """
-        warm = self.warm_start and hasattr(self, "network_")
+        warm = self._is_warm()
         series, known = self._read(X, y, reset=not warm)
         counted, weights = counted_samples(sample_weight, series)
         series, goal = series.at(counted), self._goal(known[counted], weights, reset=not warm)
-        self.__dict__.pop("_stream", None)
+        for name in ("_stream", "penalty_", "n_iter_", "loss_curve_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         seed = int(check_random_state(self.random_state).randint(2**31))
         if self._solver() == "ridge":
             networks = self._wanted(series.channels, goal.targets.shape[1]).networks(search=True)
@@ -148,10 +172,9 @@ class SeriesEstimator(IntegerForm):
             X: as for `predict`; the network reads raw codes round(x / raw_unit).
             model: from `quantize`; by default quantized again.
         """
-        check_is_fitted(self)
-        integer = self.quantize() if model is None else model
+        integer = self._integer(model)
         series = read_series(self, X, reset=False)
-        codes, _ = encode_raw(integer, raw_codes(series, float(integer.metadata["raw_unit"])))
+        codes, _ = encode_raw(integer, raw_codes(series.values, float(integer.metadata["raw_unit"])))
         logits = Engine(integer).run(codes, series.lengths).logits
         return self._answer(logits.astype(np.float64) * integer.logit_scale)
 
@@ -197,7 +220,7 @@ class SeriesEstimator(IntegerForm):
         """
         from hadamrnn.export.onnx import export_onnx
 
-        integer = self.quantize() if model is None else model
+        integer = self._integer(model)
         folded = raw_network(self.network_, self.config_, self.scaling_, *self._target_units())
         return export_onnx(out, name, float_model=folded, integer_model=integer, force=force)
 
@@ -225,24 +248,31 @@ class SeriesEstimator(IntegerForm):
         """Fit the network to one more part of a stream; `known` holds its labels or values."""
         if self._solver() != "ridge":
             raise InputError('partial_fit adds up a ridge regression: use solver="ridge" and a hadamrnn.')
-        if not hasattr(self, "_stream"):
-            self._stream = Stream(int(check_random_state(self.random_state).randint(2**31)))
+        if hasattr(self, "_stream"):
+            stream = copy.copy(self._stream)  # a part that fails leaves the stream as it was
+        else:
+            stream = Stream(int(check_random_state(self.random_state).randint(2**31)))
         counted, weights = counted_samples(sample_weight, series)
         weights = np.ones(len(series)) if weights is None else weights
         part = KnownSeries(series.at(counted), known[counted], weights)
-        rest = self._stream.add(part)
-        kept = self._stream.kept
+        rest = stream.add(part)
+        kept = stream.kept
         assert kept is not None
         if len(rest) < len(part):
             goal = self._goal(kept.known, kept.weights, reset=True)
             networks = self._wanted(series.channels, goal.targets.shape[1]).networks(search=False)
-            self._fit_ridge(kept.series, goal, kept.weights, networks, self._stream.seed)
+            self._fit_ridge(kept.series, goal, kept.weights, networks, stream.seed)
         if len(rest):
             kept_goal = self._goal(kept.known, kept.weights, reset=False)
             rest_goal = self._goal(rest.known, rest.weights, reset=False)
             with threads(self.n_jobs):
-                self.penalty_ = refit(self.network_, self.scaling_, self._stream, kept_goal, rest, rest_goal)
+                self.penalty_ = refit(self.network_, self.scaling_, stream, kept_goal, rest, rest_goal)
             self.calibration_ = ranges_of(self.network_, self.scaling_.split(kept.series, np.float64))
+        self._stream = stream
+
+    def _is_warm(self) -> bool:
+        """Whether `fit` continues with the present network; a fit in closed form has no use for it."""
+        return self.warm_start and hasattr(self, "network_") and self._solver() == "gradient"
 
     def _solver(self) -> str:
         """Return "ridge" or "gradient"."""
@@ -266,7 +296,7 @@ class SeriesEstimator(IntegerForm):
         self.penalty_ = solution.penalty
 
     def _fit_gradient(self, series: Series, goal: Goal, weights: Floats | None, seed: int) -> None:
-        warm = self.warm_start and hasattr(self, "network_")
+        warm = self._is_warm()
         config = self._model_config(series.channels, goal.targets.shape[1])
         if warm and self.config_ != config:
             raise InputError(
@@ -293,35 +323,29 @@ class SeriesEstimator(IntegerForm):
         if self.verbose:
             print(f"{type(self).__name__}: {line}", file=sys.stderr)
 
+    def _given(self) -> dict[str, Any]:
+        """Return what the parameters say of the network's shape; None says nothing."""
+        return {
+            name: read(name, getattr(self, name))
+            for name, read in SHAPE.items()
+            if getattr(self, name) is not None
+        }
+
     def _wanted(self, channels: int, outputs: int) -> Wanted:
         """Return what the parameters say of a network that is fitted in closed form."""
-
-        def whole(value: Any) -> int | None:
-            return None if value is None else operator.index(value)
-
         default = DEFAULT_BYTES * max(DEFAULT_OUTPUTS, outputs) // DEFAULT_OUTPUTS
-        return Wanted(
-            Network(channels, 1, outputs, weight_bits=self.weight_bits, recurrence=self.recurrence),
-            default if self.max_bytes is None else operator.index(self.max_bytes),
-            hidden_size=whole(self.hidden_size),
-            num_blocks=whole(self.num_blocks),
-            leak=None if self.leak is None else tuple(self.leak),
-            readouts=None if self.readouts is None else tuple(self.readouts),
-            thresholds=whole(self.thresholds),
-        )
+        max_bytes = default if self.max_bytes is None else whole("max_bytes", self.max_bytes)
+        base = Network(channels, 1, outputs, weight_bits=plain(self.weight_bits), recurrence=self.recurrence)
+        return Wanted(base, max_bytes, **self._given())
 
-    def _model_config(self, channels: int, output_size: int) -> Network:
-        """Return the network that gradients train; a baseline gets only the settings it has."""
-        given: dict[str, Any] = {
-            "num_blocks": 1 if self.num_blocks is None else operator.index(self.num_blocks),
-            "weight_bits": self.weight_bits,
-            "recurrence": self.recurrence,
-        }
-        for name in ("leak", "readouts", "thresholds"):
-            if getattr(self, name) is not None:
-                given[name] = getattr(self, name)
+    def _model_config(self, channels: int, outputs: int) -> Network:
+        """Return the network that gradients train.
+
+        weight_bits and recurrence have defaults: a baseline that lacks one ignores it.
+        """
+        shared = {"weight_bits": plain(self.weight_bits), "recurrence": self.recurrence}
         if self.model in KINDS:
-            given = {name: value for name, value in given.items() if name in KINDS[self.model].reads}
-            given.setdefault("weight_bits", NEUTRAL["weight_bits"])
-        units = GRADIENT_UNITS if self.hidden_size is None else operator.index(self.hidden_size)
-        return Network(channels, units, output_size, model=self.model, **given)
+            reads = KINDS[self.model].reads
+            shared = {name: value if name in reads else NEUTRAL[name] for name, value in shared.items()}
+        shape = {"hidden_size": GRADIENT_UNITS, **self._given()}
+        return Network(channels, output_size=outputs, model=self.model, **shape, **shared)

@@ -30,7 +30,8 @@ from hadamrnn.nn.model import SequenceModel
 
 ACTIVATION_BITS = 12
 POOLED_BITS = 16  # of a network whose read-out weighs many sums of states against each other
-# (block size, leak): short filters, long ones, and blocks that never forget.
+Look = tuple[tuple[str, ...], int]  # read-outs, thresholds a unit
+# (block size, leak): short filters, long ones, and blocks that never forget; the smallest blocks last.
 DYNAMICS = (
     (32, (2, 3, 4, 5)),
     (32, (4, 5, 6, 7)),
@@ -38,8 +39,8 @@ DYNAMICS = (
     (128, (0,)),
     (8, (1, 2)),
 )
-# (read-outs, thresholds a unit). Without a search the first of both lists are taken.
-LOOKS = (
+# Without a search the first of both lists are taken.
+LOOKS: tuple[Look, ...] = (
     (("last", "mean", "positive", "max"), 1),
     (("mean", "positive", "max"), 1),
     (("mean",), 3),
@@ -107,13 +108,13 @@ class Wanted:
             network
             for block_size, leak in self._dynamics()
             for look in self._looks()
-            if (network := self._widest(block_size, self._small(leak, *look))) is not None
+            if (network := self._widest(block_size, leak, look)) is not None
         ]
         if not found:
-            smallest = self._small(DYNAMICS[0][1], *LOOKS[1])
+            units, leak = self._dynamics()[-1]
+            least = min(network_cost(self._network(units, 1, leak, look)).bytes for look in self._looks())
             raise InputError(
-                f"max_bytes must hold a network of 8 units, {network_cost(smallest).bytes} bytes here, got "
-                f"{self.max_bytes}."
+                f"max_bytes must hold a network of {units} units, {least} bytes here, got {self.max_bytes}."
             )
         return found if search else found[:1]
 
@@ -134,32 +135,37 @@ class Wanted:
             return self.hidden_size // max(1, self.num_blocks)
         return suggested if self.hidden_size % suggested == 0 else self.hidden_size
 
-    def _looks(self) -> list[tuple[tuple[str, ...], int]]:
+    def _looks(self) -> list[Look]:
         found = []
         for readouts, thresholds in LOOKS:
             kinds = readouts if self.readouts is None else self.readouts
-            counts = any(kind in COUNTED for kind in kinds)
-            wanted = thresholds if self.thresholds is None else self.thresholds
-            found.append((kinds, wanted if counts or self.readouts is not None else 0))
+            count = thresholds if any(kind in COUNTED for kind in kinds) else 0
+            found.append((kinds, count if self.thresholds is None else self.thresholds))
         return list(dict.fromkeys(found))
 
-    def _widest(self, block_size: int, network: Network) -> Network | None:
+    def _widest(self, block_size: int, leak: tuple[int, ...], look: Look) -> Network | None:
         """Return the network with the most units that the bytes allow; None where not even a block fits."""
         if self.hidden_size is not None:
-            blocks = self.num_blocks or self.hidden_size // block_size
-            return replace(network, hidden_size=self.hidden_size, num_blocks=blocks)
+            blocks = self.hidden_size // block_size if self.num_blocks is None else self.num_blocks
+            return self._network(self.hidden_size, blocks, leak, look)
 
         def of_blocks(blocks: int) -> Network:
-            return replace(network, hidden_size=blocks * block_size, num_blocks=blocks)
+            return self._network(blocks * block_size, blocks, leak, look)
 
         counts = range(1, MOST_UNITS // block_size + 1)
         most = bisect_right(counts, self.max_bytes, key=lambda blocks: network_cost(of_blocks(blocks)).bytes)
         return of_blocks(most) if most else None
 
-    def _small(self, leak: tuple[int, ...], readouts: tuple[str, ...], thresholds: int) -> Network:
-        """Return a network of 8 units in one block."""
+    def _network(self, units: int, blocks: int, leak: tuple[int, ...], look: Look) -> Network:
+        readouts, thresholds = look
         return replace(
-            self.base, hidden_size=8, leak=leak, readouts=readouts, thresholds=thresholds, normalize=True
+            self.base,
+            hidden_size=units,
+            num_blocks=blocks,
+            leak=leak,
+            readouts=readouts,
+            thresholds=thresholds,
+            normalize=True,
         )
 
 

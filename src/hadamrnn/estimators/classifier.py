@@ -72,7 +72,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         has fallen to a tenth: before that they mostly see noise. There is one look per pass through the
         data, or every 20 steps if that is longer.
     warm_start : bool
-        Whether `fit` continues with the network and the standardisation of the last call.
+        Whether `fit` by gradients continues with the network and the standardisation of the last call.
     n_jobs : int or None
         Threads; None is one, which is fastest for short series, and -1 is all.
     verbose : bool
@@ -107,17 +107,10 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     classes_: NDArray[Any] = field(init=False)
 
     def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Series, NDArray[Any]]:
-        labels = self._labels(y)
+        labels, classes = self._labels(y)
         series = read_series(self, X, reset=reset)
         check_consistent_length(series, labels)
-        classes = np.unique(labels)
-        if len(classes) < 2:
-            raise ValueError(
-                f"The number of classes has to be greater than one; got {len(classes)} class: {classes}."
-            )
-        if not reset and not np.array_equal(classes, self.classes_):
-            raise InputError(f"A warm start keeps its classes {self.classes_}, got {classes} in y.")
-        self.classes_ = classes
+        self._keep_classes(classes, reset=reset)
         return series, labels
 
     def partial_fit(
@@ -134,21 +127,17 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
             classes: all labels; needed in the first call unless `fit` has seen them. `fit` and the first call
                 after it start anew.
         """
-        labels = self._labels(y)
+        labels, _ = self._labels(y)
         first = not hasattr(self, "_stream")
         if self.class_weight == "balanced":
             raise InputError("A part does not know the balance of all: pass class_weight as a dict.")
-        if first and classes is None:
-            classes = getattr(self, "classes_", None)
-        if classes is None and first:
+        if classes is None and not hasattr(self, "classes_"):
             raise ValueError("classes must be passed on the first call to partial_fit.")
         series = read_series(self, X, reset=first)
         check_consistent_length(series, labels)
-        if first:
-            self.classes_ = np.unique(classes)
-        unseen = sorted(set(labels.tolist()) - set(self.classes_.tolist()), key=str)
-        if unseen:
-            raise ValueError(f"y contains labels that are not in classes: {unseen}")
+        if classes is not None:
+            self._keep_classes(_different(column_or_1d(classes), "classes"), reset=first)
+        self._refuse_unseen(labels, "labels that are not in classes")
         self._fit_part(series, labels, sample_weight)
         return self
 
@@ -161,9 +150,8 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         """Return the accuracy; y may hold labels of `classes_` only."""
         predicted = self.predict(X)
         labels = column_or_1d(y)
-        unseen = sorted(set(labels.tolist()) - set(self.classes_.tolist()), key=str)
-        if unseen:
-            raise ValueError(f"y contains previously unseen labels: {unseen}")
+        check_consistent_length(predicted, labels)
+        self._refuse_unseen(labels, "previously unseen labels")
         return float(np.average(predicted == labels, weights=sample_weight))
 
     def _answer(self, outputs: Floats) -> NDArray[Any]:
@@ -173,13 +161,31 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     def _output_metadata(self, logit_scale: float) -> Metadata:
         return {"classes": ", ".join(map(str, self.classes_))[:METADATA_CLASSES]}
 
-    def _labels(self, y: Any) -> NDArray[Any]:
+    def _labels(self, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the labels `(n,)`, and the different ones among them."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         labels: NDArray[Any] = column_or_1d(y, warn=True)
-        assert_all_finite(labels, input_name="y")
+        classes = _different(labels, "y")
         check_classification_targets(labels)
-        return labels
+        return labels, classes
+
+    def _keep_classes(self, classes: NDArray[Any], *, reset: bool) -> None:
+        """Set `classes_`; unless `reset` they must be those of the call before."""
+        if len(classes) < 2:
+            raise ValueError(
+                f"The number of classes has to be greater than one; got {len(classes)} class: {classes}."
+            )
+        if not reset and not np.array_equal(classes, self.classes_):
+            raise InputError(
+                f"A warm start, or a later part, must have the classes {self.classes_}, got {classes}."
+            )
+        self.classes_ = classes
+
+    def _refuse_unseen(self, labels: NDArray[Any], what: str) -> None:
+        unseen = sorted(set(labels.tolist()) - set(self.classes_.tolist()), key=str)
+        if unseen:
+            raise ValueError(f"y contains {what}: {unseen}")
 
     def _goal(self, known: NDArray[Any], weights: Floats | None, *, reset: bool) -> Labels:
         """Return the targets; the weight of a class multiplies those of its samples."""
@@ -192,6 +198,21 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
             self.class_weight, classes=self.classes_, y=known, sample_weight=counts.numpy()
         )
         factors = torch.from_numpy(given)[codes]
-        if not factors.sum() > 0:
-            raise InputError(f"class_weight must be positive for a class in y, got {self.class_weight}.")
+        if not (np.isfinite(given) & (given >= 0)).all() or not factors.any():
+            raise InputError(
+                "class_weight must be finite, never negative, and positive for a class in y, got "
+                f"{self.class_weight}."
+            )
         return Labels(targets, counts * factors, counts.clamp(max=1.0) * factors)
+
+
+def _different(labels: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return the different labels, in order."""
+    try:
+        assert_all_finite(labels, input_name=name)
+        return np.unique(labels)
+    except TypeError:  # they cannot be compared
+        kinds = sorted({type(label).__name__ for label in labels.tolist()})
+        raise InputError(
+            f"{name} must hold labels of one type, and none may be missing, got {' and '.join(kinds)}."
+        ) from None

@@ -78,6 +78,9 @@ def fit_closed_form(
         samples, goal, networks, seed: as for `choose`.
         say: takes lines about what was chosen.
     """
+    counted = goal.weights.nonzero()[:, 0]
+    if len(counted) < len(samples):  # a class may have the weight 0
+        samples, goal = Split(*samples.batch(counted)), goal.at(counted)
     # Answers in float64 do not depend on how samples are batched.
     model = choose(samples, goal, networks, seed).double()
     snap_thresholds(model, samples)

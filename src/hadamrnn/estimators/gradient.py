@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +17,7 @@ from torch import Tensor
 from hadamrnn.data.splits import Metric, Split, Splits
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.goals import Goal, Labels
+from hadamrnn.estimators.parameters import whole
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import Objective, predict_logits
@@ -81,13 +81,14 @@ def train(
 
 def recipe(estimator: Any, samples: int, seed: int) -> TrainingConfig:
     """Return the recipe for this number of samples."""
-    batch_size = operator.index(estimator.batch_size)
+    batch_size = whole("batch_size", estimator.batch_size)
     if isinstance(estimator.max_steps, str):
         if estimator.max_steps != "auto":
             raise InputError(f"max_steps must be a number or 'auto', got {estimator.max_steps!r}.")
         steps = min(max(FEWEST_STEPS, PASSES * samples // max(1, batch_size)), MOST_STEPS)
     else:
-        steps = operator.index(estimator.max_steps)
+        steps = whole("max_steps", estimator.max_steps, 1)
+    patience = whole("n_iter_no_change", estimator.n_iter_no_change, 1) if estimator.early_stopping else None
     return TrainingConfig(
         task=type(estimator).__name__,
         steps=steps,
@@ -97,7 +98,7 @@ def recipe(estimator: Any, samples: int, seed: int) -> TrainingConfig:
         gradient_clip=model_values(estimator.model).get("gradient_clip"),
         sign_freeze_epoch=0,
         input_noise=float(estimator.input_noise),
-        patience=operator.index(estimator.n_iter_no_change) if estimator.early_stopping else None,
+        patience=patience,
         tolerance=float(estimator.tol),
         seed=seed,
     )
@@ -110,6 +111,8 @@ def _splits(estimator: Any, samples: Split, goal: Goal, seed: int) -> Splits:
     kept, held = np.arange(len(samples)), np.arange(0)
     is_labelled = isinstance(goal, Labels)
     if estimator.early_stopping:
+        if not 0 < estimator.validation_fraction < 1:
+            raise InputError(f"validation_fraction must lie in (0, 1), got {estimator.validation_fraction}.")
         strata = goal.targets.argmax(1).numpy() if is_labelled else None
         if strata is not None and np.unique(strata, return_counts=True)[1].min() < 2:
             strata = None  # a class with one sample cannot be split

@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 TURN = "It looks like (n, channels, time): pass X.transpose(0, 2, 1)."
 APART = 2.5  # how far below the deviation of all the median series lies, where a channel is compressed
 REACH = 2.0**24  # from the knee to the largest value: an int32 reaches it and still resolves the knee
+LARGEST = 1e100  # of X and y: squares, and sums of them, stay within float64
 TURN_ROWS = "They look like (channels, time): pass [series.T for series in X]."
 
 
@@ -165,16 +166,23 @@ def _checked(values: Any, input_name: str = "X", **options: Any) -> Floats:
 
 
 def _check_finite(series: Series) -> None:
-    """Refuse a value that is no number, and say where it is."""
-    wrong = np.argwhere(~np.isfinite(series.values))
+    """Refuse NaN, infinity and values that are too large, and say where the first is."""
+    wrong = np.argwhere(~is_usable(series.values))
     if len(wrong):
         sample, step, channel = wrong[0]
-        found = "NaN" if np.isnan(series.values[sample, step, channel]) else "infinity"
+        value = series.values[sample, step, channel]
+        found = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else f"{value:g}"
         raise ValueError(
             f"Input X contains {found} in sample {sample}, step {step}, channel {channel}; {len(wrong):,} "
-            f"of its {series.values.size:,} values are no number. Fill the gaps, or leave these samples out; "
-            "pass series that end early as a list of arrays of different length."
+            f"of its {series.values.size:,} values are not numbers up to {LARGEST:g}. Fill the gaps, or "
+            "leave these samples out; pass series that end early as a list of arrays of different length."
         )
+
+
+def is_usable(values: Floats) -> NDArray[np.bool_]:
+    """Return which values are numbers of at most `LARGEST`; NaN is none."""
+    usable: NDArray[np.bool_] = (values >= -LARGEST) & (values <= LARGEST)
+    return usable
 
 
 def _check_channels(estimator: Any, series: Series, reset: bool) -> None:
@@ -274,9 +282,9 @@ def _compressed(values: Floats, knee: Floats) -> Floats:
     return np.where(knee > 0, compress(values, np.where(knee > 0, knee, 1.0)), values)
 
 
-def raw_codes(series: Series, unit: float) -> NDArray[np.int64]:
+def raw_codes(values: Floats, unit: float) -> NDArray[np.int64]:
     """Return the codes of a sensor with this unit, clipped to int32."""
-    codes: NDArray[np.int64] = np.clip(np.rint(series.values / unit), *signed_range(32)).astype(np.int64)
+    codes: NDArray[np.int64] = np.clip(np.rint(values / unit), *signed_range(32)).astype(np.int64)
     return codes
 
 
@@ -291,19 +299,19 @@ def rows_of_frame(X: Any) -> list[Any] | None:
     if getattr(getattr(X, "index", None), "nlevels", 1) > 1:
         samples = X.groupby(level=list(range(X.index.nlevels - 1)), sort=False)
         return [table.sort_index(level=-1, kind="stable").to_numpy() for _, table in samples]
-    if 0 in X.shape or not all(_is_series(X[name].to_list()[0]) for name in X.columns):
+    if 0 in X.shape or not all(map(_is_series, np.asarray(X[:1], dtype=object)[0])):
         return None
-    return _rows_of_cells([X[name].to_list() for name in X.columns])
+    return _rows_of_cells(np.asarray(X, dtype=object))
 
 
 def _is_series(cell: Any) -> bool:
     return hasattr(cell, "__len__") and not isinstance(cell, str | bytes)
 
 
-def _rows_of_cells(channels: list[Sequence[Any]]) -> list[Any]:
-    """Return the samples, a column of cells for each channel; the channels of one sample have one length."""
+def _rows_of_cells(samples: NDArray[Any]) -> list[Any]:
+    """Return the samples, a row of cells each; the channels of one sample have one length."""
     rows = []
-    for sample, cells in enumerate(zip(*channels, strict=True)):
+    for sample, cells in enumerate(samples):
         lengths = {len(cell) if _is_series(cell) else 0 for cell in cells}
         if len(lengths) > 1:
             raise ValueError(

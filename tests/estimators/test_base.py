@@ -1,0 +1,112 @@
+"""What both estimators share: refits, streams that fail half-way, and the integer models they take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hadamrnn.errors import InputError
+from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor
+
+Y = np.arange(40) % 2
+
+
+@pytest.fixture
+def X() -> NDArray[np.float64]:
+    return np.random.default_rng(0).normal(size=(40, 12, 2)) + Y[:, None, None]
+
+
+def small(**parameters: Any) -> HadamRNNClassifier:
+    return HadamRNNClassifier(**{"hidden_size": 16, "random_state": 0, **parameters})
+
+
+def test_a_refit_by_the_other_solver_leaves_no_figures_of_the_first(X: Any) -> None:
+    classifier = small(max_steps=3).fit(X, Y)
+    classifier.set_params(max_steps="auto").fit(X, Y)
+    assert not hasattr(classifier, "n_iter_") and not hasattr(classifier, "loss_curve_")
+    classifier.set_params(max_steps=3).fit(X, Y)
+    assert not hasattr(classifier, "penalty_")
+
+
+def test_a_closed_form_fit_starts_over_also_in_a_warm_start(X: Any) -> None:
+    classifier = small(solver="ridge", warm_start=True).fit(X[:, :, :1], Y)
+
+    np.testing.assert_array_equal(
+        classifier.fit(X, Y).predict_proba(X), small(solver="ridge").fit(X, Y).predict_proba(X)
+    )
+
+
+def test_a_part_that_fails_is_not_counted(X: Any) -> None:
+    classifier = small(max_bytes=1, hidden_size=None)
+    with pytest.raises(InputError, match="max_bytes"):
+        classifier.partial_fit(X, Y, classes=[0, 1])
+    classifier.set_params(max_bytes=None, hidden_size=16).partial_fit(X, Y)
+
+    once = small().partial_fit(X, Y, classes=[0, 1])
+    np.testing.assert_array_equal(classifier.predict_proba(X), once.predict_proba(X))
+
+
+def test_a_stream_of_values_may_begin_with_a_part_that_fails(X: Any) -> None:
+    regressor = HadamRNNRegressor(16, random_state=0)
+    with pytest.raises(ValueError, match=r"[Ss]ample.weight"):
+        regressor.partial_fit(X, X[:, 0, 0], np.zeros(40))
+
+    assert regressor.partial_fit(X, X[:, 0, 0]).predict(X).shape == (40,)
+
+
+def test_only_models_of_the_same_shape_are_taken(X: Any, tmp_path: Any) -> None:
+    classifier, three = small().fit(X, Y), small().fit(X, np.arange(40) % 3)
+
+    for wrong, message in ((three.quantize(), "2 inputs and 2 outputs, got 2 inputs and 3"), (X, "quantize")):
+        with pytest.raises(InputError, match=f"model must .*{message}"):
+            classifier.predict_integer(X, wrong)
+        with pytest.raises(InputError, match=f"model must .*{message}"):
+            classifier.to_c(tmp_path / "c", model=wrong)
+    with pytest.raises(ValueError, match="not fitted yet"):
+        small().to_c(tmp_path / "c", model=classifier.quantize())
+
+
+def test_numpys_parameters_are_pythons(X: Any) -> None:
+    plain = small(leak=(2, 3), weight_bits=3, readouts=("mean",), thresholds=1).fit(X, Y)
+    other = small(
+        hidden_size=np.int64(16),
+        leak=np.array([2, 3]),
+        weight_bits=np.int64(3),
+        readouts=np.array(["mean"]),
+        thresholds=np.int32(1),
+    ).fit(X, Y)
+
+    assert other.config_ == plain.config_ and other.quantize() == plain.quantize()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"hidden_size": 16.0}, r"hidden_size must be a whole number, got 16\.0"),
+        ({"max_bytes": "4096"}, "max_bytes must be a whole number, got '4096'"),
+        ({"thresholds": 1.5}, r"thresholds must be a whole number, got 1\.5"),
+        ({"leak": 5}, "leak must be a list of values, got 5"),
+        ({"readouts": "mean"}, "readouts must be a list of values, got 'mean'"),
+        ({"num_blocks": 0}, "num_blocks must be an int"),
+        ({"batch_size": 2.5}, "batch_size must be a whole number"),
+        ({"max_steps": 0}, "max_steps must be a whole number from 1 on, got 0"),
+        ({"max_steps": None}, "max_steps must be a whole number from 1 on, got None"),
+        ({"early_stopping": True, "n_iter_no_change": 0}, "n_iter_no_change must be a whole number"),
+        ({"early_stopping": True, "validation_fraction": 2.0}, r"validation_fraction must lie in \(0, 1\)"),
+        ({"model": "gru", "leak": (2,)}, "gru networks have no leak"),
+        ({"model": "gru", "readouts": ("mean",)}, "gru networks have no readouts"),
+        ({"model": "gru", "num_blocks": 4}, "gru networks have no num_blocks"),
+    ],
+)
+def test_a_parameter_that_cannot_be_is_named(X: Any, parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        small(**parameters).fit(X, Y)
+
+
+def test_a_fit_to_the_last_state_alone_needs_no_thresholds(X: Any) -> None:
+    config = small(readouts=("last",)).fit(X, Y).config_
+
+    assert config.readouts == ("last",) and config.thresholds == 0
