@@ -18,7 +18,7 @@ from sklearn.base import clone
 from hadamrnn import HadamRNNForecaster, InputError
 from hadamrnn.data.ett import ENDS, read_ett
 from hadamrnn.estimators.features import draw_network
-from hadamrnn.estimators.forecaster import keep_linear
+from hadamrnn.estimators.forecaster import _cut, keep_linear
 from hadamrnn.network import Network
 from hadamrnn.quantization.calibration import forward_layers
 
@@ -120,9 +120,16 @@ def test_the_exported_c_passes_its_test(waves: Floats, tmp_path: Path) -> None:
     [
         ({}, np.zeros((30, 2)), r"lookback \+ horizon \+ 1 = 31 steps, got 30"),
         ({"lookback": 0}, np.zeros((99, 2)), r"lookback must be an int in 1\.\."),
+        ({"lookback": 9.5}, np.zeros((99, 2)), r"lookback must be a whole number, got 9\.5"),
         ({"leak": (0,)}, np.zeros((99, 2)), r"Every k of leak must be an int in 1\.\.15"),
+        ({"leak": 5}, np.zeros((99, 2)), "leak must be a list of values, got 5"),
+        ({"leak": ()}, np.zeros((99, 2)), "leak must list one k or more, got none"),
+        ({"penalty": 0.0}, np.zeros((99, 2)), 'penalty must be "auto" or a positive number, got 0'),
+        ({"penalty": np.nan}, np.zeros((99, 2)), 'penalty must be "auto" or a positive number, got nan'),
+        ({"penalty": "high"}, np.zeros((99, 2)), 'penalty must be "auto" or a positive number'),
         ({"hidden_size": 13}, np.zeros((99, 2)), "13"),
         ({}, np.full((99, 2), np.nan), "contains NaN"),
+        ({}, np.full((99, 2), 1e200), r"X must lie within -1e\+100 and 1e\+100, got 1e\+200"),
         ({}, np.zeros((9, 9, 9)), r"A series is \(time, channels\)"),
     ],
 )
@@ -137,6 +144,53 @@ def test_a_window_must_be_long_enough_and_have_the_channels(waves: Floats) -> No
     for window in (waves[:23], waves[:, :1], np.zeros((4, 24, 3))):
         with pytest.raises(InputError, match="A forecast needs 24 steps or more of 2 channels"):
             forecaster.predict(window)
+
+
+def test_parameters_set_after_the_fit_change_nothing(waves: Floats) -> None:
+    forecaster = small().fit(waves)
+    expected, integer = forecaster.predict(), forecaster.quantize()
+    forecaster.set_params(lookback=12, horizon=3, hidden_size=8)
+
+    np.testing.assert_array_equal(forecaster.predict(), expected)
+    np.testing.assert_array_equal(forecaster.predict(waves), expected)
+    assert forecaster.quantize() == integer
+    assert integer.metadata["lookback"] == 24 and integer.metadata["horizon"] == 6
+
+
+def test_a_jump_beyond_int32_is_clipped_in_integers(waves: Floats) -> None:
+    forecaster = small().fit(waves)
+    for jump in (1e9, 1e30):
+        window = np.vstack([np.full((1, 2), jump), waves[:30]])
+
+        np.testing.assert_array_equal(
+            forecaster.predict_integer(window), forecaster.predict_integer(waves[:30])
+        )
+        window[-3] = jump
+        assert np.isfinite(forecaster.predict_integer(window)).all()
+
+
+def test_the_columns_of_a_frame_keep_their_order(waves: Floats) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(waves, columns=["load", "heat"])
+    forecaster = small().fit(frame)
+
+    np.testing.assert_array_equal(forecaster.predict(frame), forecaster.predict(waves))
+    with pytest.raises(ValueError, match="feature names should match"):
+        forecaster.predict(frame[["heat", "load"]])
+    assert not hasattr(forecaster.fit(waves), "feature_names_in_")
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 6, 7])
+def test_windows_that_are_left_out_are_of_all_channels_alike(channels: int) -> None:
+    """The value of a step is its channel's factor: rises tell which channel a window is of."""
+    series = np.arange(1.0, 301)[:, None] * (1 + np.arange(channels))
+    for most in (10**6, 120, 50):
+        windows = _cut(series, 5, 1, most)
+        _, counts = torch.round(windows.at_most(40).future).unique(return_counts=True)
+
+        assert len(windows.past) <= most and len(windows.at_most(40).past) <= 40
+        assert len(counts) == channels and counts.max() - counts.min() <= 1
+        assert (windows.past[:, 0, 0] == -4 * windows.future[:, 0]).all()
 
 
 @pytest.mark.slow

@@ -7,27 +7,29 @@ V comes from ridge regression. Start reading at `HadamRNNForecaster.fit`.
 
 from __future__ import annotations
 
-import operator
+import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from hadamrnn.data.splits import Split
-from hadamrnn.errors import InputError, check_int
+from hadamrnn.errors import InputError, check_int, short
 from hadamrnn.estimators.base import IntegerForm
 from hadamrnn.estimators.choice import Cost, network_cost
 from hadamrnn.estimators.closed_form import set_readout
 from hadamrnn.estimators.features import draw_network, features_of
 from hadamrnn.estimators.goals import Values
 from hadamrnn.estimators.gradient import threads
+from hadamrnn.estimators.parameters import listed, plain, whole
 from hadamrnn.estimators.ridge import PENALTIES, Moments, solve
-from hadamrnn.estimators.series import Floats
+from hadamrnn.estimators.series import LARGEST, Floats, is_usable, raw_codes
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
@@ -48,16 +50,17 @@ RAW_UNIT = 2.0**-10  # of a raw code, in deviations of its channel
 
 
 class Windows(NamedTuple):
-    """Windows of one channel each, in the order of time."""
+    """Windows of one channel each, in the order of time, the channels in turn."""
 
     past: Tensor  # (n, lookback, 1)
     future: Tensor  # (n, horizon)
     starts: Tensor  # (n,), their first steps
+    channels: int
 
     def at_most(self, count: int) -> Windows:
-        """Return so many of them, evenly spread."""
-        hop = -(-len(self.past) // count)
-        return Windows(self.past[::hop], self.future[::hop], self.starts[::hop])
+        """Return so many of them, evenly spread over time and channels."""
+        hop = _hop(len(self.past), count, self.channels)
+        return Windows(self.past[::hop], self.future[::hop], self.starts[::hop], self.channels)
 
     def goal(self) -> Values:
         """Return the goal to forecast them, all alike."""
@@ -134,7 +137,7 @@ class HadamRNNForecaster(IntegerForm):
 
     def fit(self, X: Any, y: Any = None) -> HadamRNNForecaster:
         """Fit the network to a series X `(time, channels)`, or `(time,)` for one channel."""
-        series = _columns(check_array(X, dtype=np.float64, ensure_2d=False, allow_nd=True))
+        series = _columns(self._values(X, reset=True))
         network = self._network()
         least = self.lookback + self.horizon + 1
         if len(series) < least:
@@ -144,8 +147,8 @@ class HadamRNNForecaster(IntegerForm):
         deviation = series.std(0)
         self.scale_ = np.where(deviation > 0, deviation, 1.0)
         self.n_features_in_ = series.shape[1]
-        windows = _cut(series / self.scale_, self.lookback, self.horizon).at_most(MOST_WINDOWS)
-        seeds = check_random_state(self.random_state).randint(2**31, size=operator.index(self.draws))
+        windows = _cut(series / self.scale_, self.lookback, self.horizon, MOST_WINDOWS)
+        seeds = check_random_state(self.random_state).randint(2**31, size=self.draws)
         with threads(self.n_jobs):
             compared = windows.at_most(COMPARED_WINDOWS)
             tried = [self._try(draw_network(network, int(seed)), compared, len(series)) for seed in seeds]
@@ -181,10 +184,9 @@ class HadamRNNForecaster(IntegerForm):
             X: as for `predict`.
             model: from `quantize`; by default quantized again.
         """
-        check_is_fitted(self)
-        integer = self.quantize() if model is None else model
+        integer = self._integer(model)
         values = self._read(X)
-        raw = np.rint(self._relative(values) / float(integer.metadata["raw_unit"])).astype(np.int64)
+        raw = raw_codes(self._relative(values), float(integer.metadata["raw_unit"]))
         logits = Engine(integer).run(encode_raw(integer, raw)[0]).logits
         return self._answer(values, logits.astype(np.float64) * integer.logit_scale, X)
 
@@ -198,12 +200,13 @@ class HadamRNNForecaster(IntegerForm):
             activation_bits: of states and biases, 6..16.
         """
         check_is_fitted(self)
+        lookback, horizon = len(self.latest_), self.config_.output_size  # of the fit
         return lower(
             self.network_,
             self.calibration_,
             activation_bits=activation_bits,
             raw=RawInputs.standardised([0.0], [1.0], RAW_UNIT),
-            metadata={"estimator": type(self).__name__, "lookback": self.lookback, "horizon": self.horizon},
+            metadata={"estimator": type(self).__name__, "lookback": lookback, "horizon": horizon},
         )
 
     @property
@@ -214,22 +217,33 @@ class HadamRNNForecaster(IntegerForm):
 
     def _network(self) -> Network:
         for name in ("horizon", "lookback", "draws"):
-            check_int(name, operator.index(getattr(self, name)), 1, 1 << 14)
-        for k in self.leak:
-            check_int("Every k of leak", operator.index(k), 1, MAX_LEAK)
+            check_int(name, whole(name, getattr(self, name)), 1, 1 << 14)
+        leak = listed("leak", self.leak)
+        if not leak:
+            raise InputError("leak must list one k or more, got none.")
+        for k in leak:
+            check_int("Every k of leak", k, 1, MAX_LEAK)
         return Network(
             1,
-            operator.index(self.hidden_size),
-            operator.index(self.horizon),
-            num_blocks=operator.index(self.num_blocks),
-            leak=tuple(map(operator.index, self.leak)),
-            weight_bits=self.weight_bits,
+            whole("hidden_size", self.hidden_size),
+            whole("horizon", self.horizon),
+            num_blocks=whole("num_blocks", self.num_blocks),
+            leak=leak,
+            weight_bits=plain(self.weight_bits),
             normalize=True,
         )
 
+    def _penalties(self) -> tuple[float, ...]:
+        """Return the penalties to choose from."""
+        if isinstance(self.penalty, str) and self.penalty == "auto":
+            return PENALTIES
+        if not isinstance(self.penalty, Real) or not 0 < self.penalty < math.inf:
+            raise InputError(f'penalty must be "auto" or a positive number, got {short(self.penalty)}.')
+        return (float(self.penalty),)
+
     def _try(self, model: SequenceModel, windows: Windows, steps: int) -> Trial:
         """Return the error of a network, and its best penalty, for steps that the fit has not seen."""
-        penalties = PENALTIES if self.penalty == "auto" else (float(self.penalty),)
+        penalties = self._penalties()
         keep_linear(model.double(), windows.past)
         features, goal = features_of(model, Split(windows.past, None)), windows.goal()
         cut = steps - int(HELD_OUT * steps)
@@ -249,22 +263,34 @@ class HadamRNNForecaster(IntegerForm):
         """Return the windows to forecast from, `(n, lookback, channels)`."""
         if X is None:
             return self.latest_[None]
-        values = check_array(X, dtype=np.float64, ensure_2d=False, allow_nd=True)
+        values = self._values(X, reset=False)
         values = values if values.ndim == 3 else _columns(values)[None]
-        if values.shape[1] < self.lookback or values.shape[2] != self.n_features_in_:
+        lookback = len(self.latest_)  # of the fit
+        if values.shape[1] < lookback or values.shape[2] != self.n_features_in_:
             raise InputError(
-                f"A forecast needs {self.lookback} steps or more of {self.n_features_in_} channels, got "
+                f"A forecast needs {lookback} steps or more of {self.n_features_in_} channels, got "
                 f"{values.shape[1]} of {values.shape[2]}."
             )
-        return np.asarray(values[:, -self.lookback :])
+        return values[:, -lookback:]
+
+    def _values(self, X: Any, *, reset: bool) -> Floats:
+        """Return X as an array; later frames must have the columns of the first, in their order."""
+        values: Floats = check_array(X, dtype=np.float64, ensure_2d=False, allow_nd=True)
+        if not is_usable(values).all():
+            raise InputError(f"X must lie within -{LARGEST:g} and {LARGEST:g}, got {np.abs(values).max():g}.")
+        if reset:
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a frame
+        if hasattr(X, "columns"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        return values
 
     def _relative(self, values: Floats) -> Floats:
         """Return what the network reads: a row `(lookback, 1)` for each window and channel."""
         relative = (values - values[:, -1:]) / self.scale_
-        return np.ascontiguousarray(relative.transpose(0, 2, 1).reshape(-1, self.lookback, 1))
+        return np.ascontiguousarray(relative.transpose(0, 2, 1).reshape(-1, values.shape[1], 1))
 
     def _answer(self, values: Floats, rises: Floats, X: Any) -> Floats:
-        rows = rises.reshape(len(values), self.n_features_in_, self.horizon).transpose(0, 2, 1)
+        rows = rises.reshape(len(values), self.n_features_in_, -1).transpose(0, 2, 1)
         forecasts: Floats = values[:, -1:] + rows * self.scale_
         return forecasts if np.ndim(X) == 3 else forecasts[0]
 
@@ -295,11 +321,25 @@ def _columns(series: Floats) -> Floats:
     return series.reshape(len(series), -1)
 
 
-def _cut(series: Floats, lookback: int, horizon: int) -> Windows:
-    """Return every window of every channel, relative to its last value."""
+def _cut(series: Floats, lookback: int, horizon: int, most: int) -> Windows:
+    """Return windows of every channel, relative to the last value of their past; at most so many."""
     cut = np.lib.stride_tricks.sliding_window_view(series, lookback + horizon, axis=0)
-    rows = cut.reshape(-1, lookback + horizon)
+    steps, channels = cut.shape[:2]
+    chosen = np.arange(0, steps * channels, _hop(steps * channels, most, channels))
+    starts = chosen // channels
+    rows = cut[starts, chosen % channels]
     rows = rows - rows[:, lookback - 1 : lookback]
     past, future = rows[:, :lookback, None].copy(), rows[:, lookback:].copy()
-    starts = torch.arange(cut.shape[0]).repeat_interleave(cut.shape[1])
-    return Windows(torch.from_numpy(past), torch.from_numpy(future), starts)
+    return Windows(torch.from_numpy(past), torch.from_numpy(future), torch.from_numpy(starts), channels)
+
+
+def _hop(windows: int, most: int, channels: int) -> int:
+    """Return the least hop that leaves at most `most` windows and still meets every channel in turn.
+
+    >>> _hop(10_000, 8_192, channels=2)
+    3
+    """
+    hop = -(-windows // most)
+    while math.gcd(hop, channels) > 1:
+        hop += 1
+    return hop
