@@ -3,8 +3,8 @@
     python examples/forecast_etth1.py
 
 fits `HadamRNNForecaster` to ETTh1 (looked for in HADAMRNN_DATA, else downloaded): 12 months for training, the
-next 4 for choosing, the last 4 for the test; seven channels, errors in standard deviations over the training
-months. It prints
+next 4 for choosing settings, the last 4 for the test; seven channels, errors in standard deviations over the
+training months. It prints
 
     forecast                      mean error^2  mean |error|   bytes
     last value                           1.294         0.713
@@ -17,8 +17,8 @@ months. It prints
     iTransformer, published              0.386
     DLinear, published                   0.386
 
-The others are networks in floats, some of which look further back than 96 hours. Units, bits, leak and
-penalties were chosen by the error on the months for choosing (`--validation`), among at most 5,000 bytes.
+The published ones are networks in floats, and some of them look further back than 96 hours. Units, bits, leak
+and penalties were chosen by the error on the months for choosing (`--validation`), within 5,000 bytes.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--validation", action="store_true", help="show the months for choosing, not the test"
     )
     args = parser.parse_args(argv)
+    if args.seeds < 1:
+        raise InputError(f"--seeds must be at least 1, got {args.seeds}.")
 
     hours = read_ett("ETTh1", args.data_dir).astype(np.float64)
     train = hours[: ENDS[0]]

@@ -10,7 +10,7 @@ that read 16-bit sensor codes, writes C and runs the C's self-test. It prints
     weights    2,345 bytes of 4-bit weights, signs and biases
     self-test  passed: the compiled C gives the same bits as Python
 
-Size and noise were chosen among three settings by the accuracy on four people of the training part.
+Size and noise were chosen among three settings by the accuracy on four of the training people.
 har/model.int.safetensors is the integer network, har/c the C, and har/recording.npz a minute of one person of
 the test set for `stream_serial.py`.
 """
@@ -37,14 +37,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Motion sensors to C.")
     parser.add_argument("--out", type=Path, default=Path("har"), help="a new folder (default har)")
     parser.add_argument("--data-dir", help="where UCI HAR is looked for (default HADAMRNN_DATA)")
-    parser.add_argument("--short", action="store_true", help="a small network, hardly trained, for a test")
+    parser.add_argument("--short", action="store_true", help="a small network, barely trained, for a test")
     args = parser.parse_args(argv)
     if args.out.exists():
         raise InputError(f"--out must be a new folder, got {args.out}.")
 
     train, test = read_har(args.data_dir)
     hidden_size, steps = (32, 60) if args.short else (256, 1500)
-    # No held-out rows: neighbouring windows share half of their samples, so they would tell little.
+    # No held-out rows: neighbouring windows share half of their samples, so a score on them would say little.
     classifier = HadamRNNClassifier(
         hidden_size,
         max_steps=steps,

@@ -4,7 +4,7 @@
     python examples/stream_serial.py har
 
 plays har/recording.npz into one end of a pseudo terminal, as a sensor board would, and reads the other end as
-a gateway would: one frame, one step of the integer engine, a decision every 1.28 s of signal. It prints
+a gateway would: a step of the integer engine for each frame, a decision every 1.28 s of signal. It prints
 
        2.56 s  walking     walking
        3.84 s  walking     walking
@@ -15,10 +15,11 @@ a gateway would: one frame, one step of the integer engine, a decision every 1.2
     3,072 samples, 0 bytes skipped; clipped: 0 inputs, 0 states
     38 of 47 decisions are the activity of their last sample
 
-the decision, then what the person did: this one sits in a way that the network takes for standing.
+Each line has the decision, then what the person did. This person sits in a way that
+the network takes for standing.
 
 With `--port /dev/ttyACM0` it reads a real board instead, until Ctrl-C. A frame is the byte 0xA5, the channels
-as little-endian int16, and the sum of their bytes modulo 256; what is no frame is skipped and counted.
+as little-endian int16, and the sum of their bytes modulo 256; other bytes are skipped and counted.
 """
 
 from __future__ import annotations
@@ -52,18 +53,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--baud", type=int, choices=sorted(BAUD_RATES), default=115200)
     parser.add_argument("--short", action="store_true", help="play ten seconds only, for a test")
     args = parser.parse_args(argv)
-    path = args.folder / "model.int.safetensors"
-    if not path.is_file():
-        raise InputError(f"{args.folder} must hold {path.name}. Run first: har_to_c.py --out DIR")
+    path, recorded = args.folder / "model.int.safetensors", args.folder / "recording.npz"
+    for needed in (path, recorded) if args.port is None else (path,):
+        if not needed.is_file():
+            raise InputError(f"{args.folder} must hold {needed.name}. Run first: har_to_c.py --out DIR")
     model = IntegerModel.load(path)
     if args.port is not None:
         listen(model, open_port(args.port, args.baud))
         return 0
-    with np.load(args.folder / "recording.npz") as recording:
+    with np.load(recorded) as recording:
         codes, activity = recording["codes"], recording["activity"]
     if args.short:
         codes, activity = codes[: 8 * HOP], activity[: 8 * HOP]
-    gateway, sensor = pty.openpty()  # this way round what was sent can be read after the board hung up
+    gateway, sensor = pty.openpty()  # this way round, what was sent can be read after the board hangs up
     tty.setraw(sensor)
     board = threading.Thread(target=play, args=(sensor, codes), daemon=True)
     board.start()
@@ -114,7 +116,7 @@ def play(descriptor: int, codes: NDArray[np.int16]) -> None:
 
 
 def listen(model: IntegerModel, descriptor: int, activity: NDArray[np.str_] | None = None) -> list[str]:
-    """Print and return the decisions on a stream, beside what was done where `activity` tells."""
+    """Print and return the decisions on a stream, beside the true activity where it is given."""
     classes = str(model.metadata["classes"]).split(", ")
     frames, stream = Frames(descriptor, model.input_size), SlidingWindow(Engine(model), WINDOW, HOP)
     decisions, right, steps, clipped = [], 0, 0, 0
@@ -156,10 +158,10 @@ def open_port(name: str, baud: int) -> int:
 
 
 def _read(descriptor: int) -> bytes:
-    """Return what has come; nothing once the other end hung up."""
+    """Return what has arrived; nothing once the other end has hung up."""
     try:
         return os.read(descriptor, 4096)
-    except OSError:  # Linux says EIO where a pseudo terminal lost its other end
+    except OSError:  # Linux says EIO once a pseudo terminal has lost its other end
         return b""
 
 

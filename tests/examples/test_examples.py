@@ -120,6 +120,12 @@ def test_a_real_port_is_opened_raw_and_read_by_name() -> None:
         os.close(end)
 
 
+def test_a_folder_without_its_recording_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.int.safetensors").touch()
+    with pytest.raises(InputError, match=r"must hold recording\.npz\. Run first: har_to_c\.py"):
+        example("stream_serial")["main"]([str(tmp_path)])
+
+
 def test_a_port_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="serial port"):
         example("stream_serial")["open_port"](str(tmp_path / "ttyNONE"), 115200)
@@ -151,7 +157,13 @@ def test_windows_of_the_test_see_only_their_past() -> None:
 
 @pytest.mark.parametrize(
     ("name", "argument", "said"),
-    [("har_to_c", "--out=.", "must be a new folder"), ("stream_serial", "nowhere", "Run first: har_to_c.py")],
+    [
+        ("har_to_c", "--out=.", "must be a new folder"),
+        ("har_drop_in", "--data-dir=nowhere", "must name an existing folder"),
+        ("har_drop_in", "--seeds=0", "--seeds must be at least 1"),
+        ("forecast_etth1", "--seeds=0", "--seeds must be at least 1"),
+        ("stream_serial", "nowhere", "Run first: har_to_c.py"),
+    ],
 )
 def test_bad_input_is_one_line(name: str, argument: str, said: str) -> None:
     command = [sys.executable, str(FOLDER / f"{name}.py"), argument]
