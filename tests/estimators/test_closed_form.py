@@ -110,7 +110,7 @@ def test_parts_need_all_classes_at_first_and_no_others_later(waves: tuple[Any, A
         HadamRNNClassifier(**FIXED).partial_fit(X, y)
     with pytest.raises(ValueError, match=r"not in classes: \[2\]"):
         HadamRNNClassifier(**FIXED).partial_fit(X, y, classes=[0, 1])
-    with pytest.raises(InputError, match="partial_fit adds up a ridge regression"):
+    with pytest.raises(InputError, match="partial_fit needs a ridge regression"):
         HadamRNNClassifier(**FIXED, solver="gradient").partial_fit(X, y, classes=[0, 1, 2])
     with pytest.raises(InputError, match="pass class_weight as a dict"):
         HadamRNNClassifier(**FIXED, class_weight="balanced").partial_fit(X, y, classes=[0, 1, 2])

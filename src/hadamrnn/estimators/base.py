@@ -40,7 +40,7 @@ from hadamrnn.training.draws import Draws
 from hadamrnn.training.evaluate import predict_logits
 
 SOLVERS = ("auto", "ridge", "gradient")
-DEFAULT_BYTES, DEFAULT_OUTPUTS = 4096, 10  # max_bytes up to so many outputs; beyond, in proportion
+DEFAULT_BYTES, DEFAULT_OUTPUTS = 4096, 10  # max_bytes for up to so many outputs; more in proportion
 GRADIENT_UNITS = 256  # hidden_size of a network that gradients train
 SHAPE: dict[str, Callable[[str, Any], Any]] = {
     "hidden_size": whole,
@@ -247,7 +247,7 @@ class SeriesEstimator(IntegerForm):
     def _fit_part(self, series: Series, known: NDArray[Any], sample_weight: Any) -> None:
         """Fit the network to one more part of a stream; `known` holds its labels or values."""
         if self._solver() != "ridge":
-            raise InputError('partial_fit adds up a ridge regression: use solver="ridge" and a hadamrnn.')
+            raise InputError('partial_fit needs a ridge regression: use solver="ridge" and model="hadamrnn".')
         if hasattr(self, "_stream"):
             stream = copy.copy(self._stream)  # a part that fails leaves the stream as it was
         else:

@@ -120,7 +120,7 @@ class Wanted:
 
     def _dynamics(self) -> list[tuple[int, tuple[int, ...]]]:
         if self.num_blocks is not None and self.hidden_size is None:
-            raise InputError(f"num_blocks needs a hidden_size, got {self.num_blocks} and none.")
+            raise InputError(f"num_blocks needs a hidden_size, got num_blocks {self.num_blocks} without one.")
         found = [
             (self._block_size(block_size), leak if self.leak is None else self.leak)
             for block_size, leak in DYNAMICS

@@ -30,12 +30,12 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
 
     X is `(n, time, channels)`, a list of `(time, channels)` arrays of different length, a frame with a column
     for each channel, or `(n, features)`, read as series of one channel. Inputs are standardised here, and in
-    the integer network too; a channel whose series differ in size by far is compressed first.
+    the integer network too; a channel whose series differ greatly in size is compressed first.
 
     Parameters
     ----------
     hidden_size : int or None
-        Units, a multiple of `num_blocks`; None takes as many as `max_bytes` hold (256 by gradients).
+        Units, a multiple of `num_blocks`; None takes as many as fit into `max_bytes` (256 by gradients).
     solver : "auto", "ridge" or "gradient"
         "ridge" draws recurrent and input weights at random and solves for the read-out: seconds, and best on
         small sets. Networks are compared by their leave-one-out error, on more than 1000 series by that of
@@ -44,14 +44,14 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         "auto" is "ridge", but "gradient" for a baseline and where `max_steps`, `early_stopping` or
         `warm_start` ask for it.
     max_bytes : int or None
-        Of the weights, for "ridge"; None is 4096 up to ten classes, beyond that 409 a class.
+        Of the weights, for "ridge"; None is 4096 up to ten classes, beyond that 409.6 per class.
     num_blocks : int or None
-        Diagonal blocks of the recurrent weight; `hidden_size / num_blocks` must be a Hadamard order. None is
-        chosen by "ridge", one by gradients.
+        Diagonal blocks of the recurrent weight; `hidden_size / num_blocks` must be a Hadamard order. None
+        lets "ridge" choose, and is one block by gradients.
     leak, readouts, thresholds : tuple of int, tuple of str, int, or None
-        As fields of `hadamrnn.Network`. None is chosen by "ridge", and the paper's by gradients.
+        As fields of `hadamrnn.Network`. None lets "ridge" choose, and is the paper's by gradients.
     weight_bits : int, "ternary" or None
-        Of the input and output weights. The recurrent weight takes one bit a unit.
+        Of the input and output weights. The recurrent weight takes one bit per unit.
     recurrence : "linear" or "relu"
     model : str
         "hadamrnn", or the name of a baseline such as "gru", trained by the same loop.
@@ -125,7 +125,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         Args:
             X, y, sample_weight: as for `fit`.
             classes: all labels; needed in the first call unless `fit` has seen them. `fit` and the first call
-                after it start anew.
+                after it start over.
         """
         labels, _ = self._labels(y)
         first = not hasattr(self, "_stream")

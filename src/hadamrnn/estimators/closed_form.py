@@ -7,13 +7,13 @@ power of two for every feature:
 
 The exponent of a feature is free (a shift on the device), so it brings the largest coefficient of each
 feature near the ends of the grid: few bits are then enough. Features are rounded one after the other, and
-those still to come make up for what was rounded off, as far as they tell the same about the rows.
+those still to come make up for what was rounded off, as far as they say the same about the rows.
 
 A threshold between two codes of a state would be rounded when the network becomes integers. Its
 feature then moves by the same amount for every series, and many such moves add up in the logits: so they are
 moved to codes first. The result is an ordinary `SequenceModel`. Start reading at `fit_closed_form`.
 
-Of data that come in parts (`Stream`), the first rows fix the network, and all rows add up in the moments of
+When data come in parts (`Stream`), the first rows fix the network, and all rows add up in the moments of
 the regression.
 """
 
@@ -227,7 +227,7 @@ class Stream:
 def refit(
     model: SequenceModel, scaling: Scaling, stream: Stream, kept: Goal, part: KnownSeries, goal: Goal
 ) -> float:
-    """Add the rows of a part to the moments, set the read-out anew and return its penalty.
+    """Add the rows of a part to the moments, set the read-out again and return its penalty.
 
     Args:
         kept: the goal of the rows that the stream keeps.

@@ -25,7 +25,7 @@ LANES = 16  # rows that the kernels run together
 
 
 def draw_network(network: Network, seed: int) -> SequenceModel:
-    """Return the network with random weights, in evaluation."""
+    """Return the network with random weights, in evaluation mode."""
     with Draws(seed):
         return build_model(network).eval()
 

@@ -91,12 +91,12 @@ class HadamRNNForecaster(IntegerForm):
     leak : sequence of int
         k of lambda = 1 - 2^-k for each block in turn: a block remembers about 2^k steps.
     weight_bits : int or "ternary"
-        Of the input and output weights. The recurrent weight takes one bit a unit.
+        Of the input and output weights. The recurrent weight takes one bit per unit.
     draws : int
         Networks with random weights to compare, by their error over the last fifth of a series whose first
         four fifths they are fitted to. The best is then fitted to all of it.
     penalty : float or "auto"
-        Of the ridge regression; "auto" is chosen in the same way.
+        Of the ridge regression; "auto" chooses it in the same way.
     n_jobs : int or None
         Threads; None is one, and -1 is all.
     random_state : int, RandomState or None

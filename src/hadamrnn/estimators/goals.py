@@ -42,9 +42,9 @@ class Goal(ABC):
 
     @abstractmethod
     def folds(self, count: int) -> Tensor:
-        """Return the fold of each sample, so that samples which follow each other fall into the same.
+        """Return the fold of each sample; samples in a row fall into the same one.
 
-        They are often windows of one recording, or of one person, and tell of each other.
+        They are often windows of one recording, or of one person, and give each other away.
         """
 
     def at(self, index: Tensor) -> Self:

@@ -9,12 +9,12 @@ answer to every row of a fit without it:
     y_i - out_i = (y_i - V z_i - b) / (1 - v_i h_i)       h_i = z_i' (Z'wZ + penalty W I)^-1 z_i + 1/W
 
 A weight of 2 is the row twice, of which one is left out: v_i = min(w_i, 1), the goal's
-`left_out`. Rows that tell of each other, as overlapping windows do, are left out together, a fold F at a
+`left_out`. Rows that give each other away, like overlapping windows, are left out together, a fold F at a
 time:
 
     y_F - out_F = (I - H_FF diag(w_F))^-1 (y_F - V z_F - b)    H_ij = z_i' (Z'wZ + penalty W I)^-1 z_j + 1/W
 
-`Moments` add up, so rows may come in parts; then the error is that of the rows at hand.
+`Moments` add up, so rows may come in parts; the error is then that of the rows passed to `solve`.
 All is float64 in torch, whose threads belong to the caller's thread: numpy's are shared by the process.
 Start reading at `solve`.
 """

@@ -253,7 +253,7 @@ def _knees(series: Series, weights: Floats, variance: Floats) -> Floats:
     """Return the knee of each channel that is to be compressed, a power of two; 0 for the others.
 
     Those are channels whose series differ in size by orders of magnitude: at a scale that fits the largest,
-    the median one would be at rest, in integers for good. The knee lies where the smallest series are.
+    the median one would vanish, in integers for good. The knee lies where the smallest series are.
     """
     steps = np.maximum(series.steps_each(), 1)[:, None]
     sizes = np.sqrt(np.square(series.values).sum(1) / steps)  # padding is zero
@@ -269,7 +269,7 @@ def _knees(series: Series, weights: Floats, variance: Floats) -> Floats:
 
 
 def _quantiles(values: Floats, weights: Floats, levels: Sequence[float]) -> Floats:
-    """Return the least values that such shares of the weight do not exceed."""
+    """Return the quantiles of weighted values at these levels."""
     order = np.argsort(values, kind="stable")
     shares = np.cumsum(weights[order])
     places = np.searchsorted(shares, np.array(levels) * shares[-1])
