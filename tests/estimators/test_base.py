@@ -1,4 +1,4 @@
-"""What both estimators share: refits, streams that fail half-way, and the integer models they take."""
+"""What both estimators share: refits, streams that fail half-way, and parameters."""
 
 from __future__ import annotations
 
@@ -55,18 +55,6 @@ def test_a_stream_of_values_may_begin_with_a_part_that_fails(X: Any) -> None:
         regressor.partial_fit(X, X[:, 0, 0], np.zeros(40))
 
     assert regressor.partial_fit(X, X[:, 0, 0]).predict(X).shape == (40,)
-
-
-def test_only_models_of_the_same_shape_are_taken(X: Any, tmp_path: Any) -> None:
-    classifier, three = small().fit(X, Y), small().fit(X, np.arange(40) % 3)
-
-    for wrong, message in ((three.quantize(), "2 inputs and 2 outputs, got 2 inputs and 3"), (X, "quantize")):
-        with pytest.raises(InputError, match=f"model must .*{message}"):
-            classifier.predict_integer(X, wrong)
-        with pytest.raises(InputError, match=f"model must .*{message}"):
-            classifier.to_c(tmp_path / "c", model=wrong)
-    with pytest.raises(ValueError, match="not fitted yet"):
-        small().to_c(tmp_path / "c", model=classifier.quantize())
 
 
 def test_numpys_parameters_are_pythons(X: Any) -> None:

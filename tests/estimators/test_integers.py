@@ -204,6 +204,21 @@ def test_quantizing_refuses_what_is_no_unit(classifier: HadamRNNClassifier) -> N
     assert classifier.quantize(raw_unit=0.5).metadata["raw_unit"] == 0.5
 
 
+def test_only_models_of_the_same_shape_are_taken(
+    classifier: HadamRNNClassifier, digits: tuple[Any, Any], tmp_path: Path
+) -> None:
+    X, y = digits
+    three = HadamRNNClassifier(16, random_state=0).fit(X[y < 3], y[y < 3]).quantize()
+
+    for wrong, message in ((three, "1 inputs and 4 outputs, got 1 inputs and 3"), (classifier, "quantize")):
+        with pytest.raises(InputError, match=f"model must .*{message}"):
+            classifier.predict_integer(X, wrong)
+        with pytest.raises(InputError, match=f"model must .*{message}"):
+            classifier.to_c(tmp_path / "c", model=wrong)
+    with pytest.raises(ValueError, match="not fitted yet"):
+        HadamRNNClassifier().to_c(tmp_path / "c", model=three)
+
+
 def test_thresholds_of_a_fit_lie_on_the_grid_of_the_integer_states(
     octaves: tuple[Any, Any, HadamRNNClassifier],
 ) -> None:

@@ -15,18 +15,18 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from hadamrnn.baselines.networks import KINDS, NEUTRAL, build_model
 from hadamrnn.data.splits import Split
-from hadamrnn.errors import InputError, check_choice, short
+from hadamrnn.errors import InputError, check_choice
 from hadamrnn.estimators.choice import Cost, Wanted, network_cost, state_bits
 from hadamrnn.estimators.closed_form import KnownSeries, Stream, fit_closed_form, ranges_of, refit
 from hadamrnn.estimators.folding import raw_network
 from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.gradient import recipe, threads, train
+from hadamrnn.estimators.integers import IntegerForm
 from hadamrnn.estimators.parameters import listed, plain, whole
 from hadamrnn.estimators.series import Floats, Scaling, Series, counted_samples, raw_codes, read_series
 from hadamrnn.fixedpoint.encoding import encode_raw
@@ -49,43 +49,6 @@ SHAPE: dict[str, Callable[[str, Any], Any]] = {
     "readouts": listed,
     "thresholds": whole,
 }
-
-
-class IntegerForm(BaseEstimator):
-    """An estimator whose network becomes integers, and C."""
-
-    config_: Network
-
-    @abstractmethod
-    def quantize(self) -> IntegerModel:
-        """Return the integer network."""
-
-    def to_c(
-        self,
-        out: str | Path,
-        name: str = "hadamrnn",
-        *,
-        model: IntegerModel | None = None,
-        force: bool = False,
-    ) -> Path:
-        """Write C of the integer network, with its own build and test, to the new folder `out`."""
-        from hadamrnn.export.c import export_c
-
-        return export_c(self._integer(model), out, name, force=force)
-
-    def _integer(self, model: IntegerModel | None) -> IntegerModel:
-        """Return `model`, which `quantize` must have returned, or quantize now."""
-        if model is None:
-            return self.quantize()
-        check_is_fitted(self)
-        if not isinstance(model, IntegerModel) or "raw_unit" not in model.metadata:
-            raise InputError(f"model must be what quantize returns, got {short(model)}.")
-        found, wanted = (
-            f"{each.input_size} inputs and {each.output_size} outputs" for each in (model, self.config_)
-        )
-        if found != wanted:
-            raise InputError(f"model must have {wanted}, got {found}. Pass what quantize returns.")
-        return model
 
 
 @dataclass(eq=False, repr=False)

@@ -21,15 +21,15 @@ from torch import Tensor
 
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError, check_int, short
-from hadamrnn.estimators.base import IntegerForm
 from hadamrnn.estimators.choice import Cost, network_cost
 from hadamrnn.estimators.closed_form import set_readout
 from hadamrnn.estimators.features import draw_network, features_of
 from hadamrnn.estimators.goals import Values
 from hadamrnn.estimators.gradient import threads
+from hadamrnn.estimators.integers import IntegerForm
 from hadamrnn.estimators.parameters import listed, plain, whole
 from hadamrnn.estimators.ridge import PENALTIES, Moments, solve
-from hadamrnn.estimators.series import LARGEST, Floats, is_usable, raw_codes
+from hadamrnn.estimators.series import Floats, check_size, raw_codes
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
@@ -276,8 +276,7 @@ class HadamRNNForecaster(IntegerForm):
     def _values(self, X: Any, *, reset: bool) -> Floats:
         """Return X as an array; later frames must have the columns of the first, in their order."""
         values: Floats = check_array(X, dtype=np.float64, ensure_2d=False, allow_nd=True)
-        if not is_usable(values).all():
-            raise InputError(f"X must lie within -{LARGEST:g} and {LARGEST:g}, got {np.abs(values).max():g}.")
+        check_size("X", values)
         if reset:
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a frame
         if hasattr(X, "columns"):

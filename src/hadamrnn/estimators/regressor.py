@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
 from hadamrnn.estimators.goals import Values
-from hadamrnn.estimators.series import LARGEST, Floats, Series, is_usable, read_series
+from hadamrnn.estimators.series import Floats, Series, check_size, read_series
 from hadamrnn.fixedpoint.model import Metadata
 
 METADATA_TARGETS = 50  # outputs whose units an integer model's metadata holds
@@ -56,9 +56,7 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
         series = read_series(self, X, reset=reset)
         targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(series, targets)
-        if not is_usable(targets).all():
-            largest = np.abs(targets).max()
-            raise InputError(f"y must lie within -{LARGEST:g} and {LARGEST:g}, got {largest:g}.")
+        check_size("y", targets)
         columns = targets.reshape(len(targets), -1)
         if not reset and columns.shape[1] != len(self.target_scale_):
             count = len(self.target_scale_)

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from hadamrnn.data.splits import Split, raw_unit
+from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, compress
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.quantization.inputs import RawInputs
@@ -167,7 +168,8 @@ def _checked(values: Any, input_name: str = "X", **options: Any) -> Floats:
 
 def _check_finite(series: Series) -> None:
     """Refuse NaN, infinity and values that are too large, and say where the first is."""
-    wrong = np.argwhere(~is_usable(series.values))
+    usable = (series.values >= -LARGEST) & (series.values <= LARGEST)  # NaN is neither
+    wrong = np.argwhere(~usable)
     if len(wrong):
         sample, step, channel = wrong[0]
         value = series.values[sample, step, channel]
@@ -179,10 +181,11 @@ def _check_finite(series: Series) -> None:
         )
 
 
-def is_usable(values: Floats) -> NDArray[np.bool_]:
-    """Return which values are numbers of at most `LARGEST`; NaN is none."""
-    usable: NDArray[np.bool_] = (values >= -LARGEST) & (values <= LARGEST)
-    return usable
+def check_size(name: str, values: Floats) -> None:
+    """Refuse finite values beyond `LARGEST`."""
+    largest = np.abs(values).max()
+    if largest > LARGEST:
+        raise InputError(f"{name} must lie within -{LARGEST:g} and {LARGEST:g}, got {largest:g}.")
 
 
 def _check_channels(estimator: Any, series: Series, reset: bool) -> None:
