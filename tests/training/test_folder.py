@@ -188,10 +188,21 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         check_free(tmp_path / "file")
 
 
-def test_bad_input_leaves_no_folder_behind(tmp_path: Path) -> None:
-    config = make_config(task="digits", epochs=1, embedding_size=4)
+@pytest.mark.parametrize(
+    ("task", "setting", "complaint"),
+    [
+        ("digits", {"embedding_size": 4}, "has no embedding"),
+        ("digits", {"rotation": 5.0}, "rotation turns sensors"),
+        ("copy", {"input_noise": 0.1}, "input_noise changes numbers"),
+        ("copy", {"balanced": True}, "one class label per sample"),
+    ],
+)
+def test_bad_input_leaves_no_folder_behind(
+    task: str, setting: dict[str, Any], complaint: str, tmp_path: Path
+) -> None:
+    config = make_config(task=task, epochs=1, **setting)
 
-    with pytest.raises(InputError, match="has no embedding"):
+    with pytest.raises(InputError, match=complaint):
         train(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -57,29 +57,21 @@ def fit(
         stop: asked after every step; True ends the run with a checkpoint (several processes: soon after).
     """
     trainer = Trainer(model, splits, config, processes, objective)
-    Session(trainer, folder, watcher or Watcher()).run(checkpoint_seconds, stop)
-    counters = trainer.counters
-    return Outcome(
-        model=trainer.best_model(),
-        finished=trainer.finished,
-        step=counters.step,
-        best_metric=counters.best_metric,
-        best_step=counters.best_step,
-        seconds=counters.seconds,
-    )
+    return Session(trainer, folder, watcher).run(checkpoint_seconds, stop)
 
 
 class Session:
     """A run in one process, from its start or a checkpoint until it ends or is stopped."""
 
-    def __init__(self, trainer: Trainer, folder: RunFolder | None, watcher: Watcher) -> None:
+    def __init__(self, trainer: Trainer, folder: RunFolder | None, watcher: Watcher | None) -> None:
+        first = trainer.processes.rank == 0  # one process writes and shows
         self.trainer = trainer
-        self.watcher = watcher
+        self.watcher = watcher if watcher and first else Watcher()
         self.source = folder
-        self.folder = folder if trainer.processes.rank == 0 else None  # one process writes
+        self.folder = folder if first else None
         self._events: Any | None = None
 
-    def run(self, checkpoint_seconds: float, stop: Callable[[], bool]) -> None:
+    def run(self, checkpoint_seconds: float, stop: Callable[[], bool]) -> Outcome:
         trainer, schedule = self.trainer, self.trainer.schedule
         self._resume()
         counters = trainer.counters
@@ -109,6 +101,14 @@ class Session:
             if self._events is not None:
                 with suppress(OSError):  # every row was flushed, so nothing is lost
                     self._events.close()
+        return Outcome(
+            model=trainer.best_model(),
+            finished=trainer.finished,
+            step=counters.step,
+            best_metric=counters.best_metric,
+            best_step=counters.best_step,
+            seconds=counters.seconds,
+        )
 
     def _resume(self) -> None:
         if self.source is not None and self.source.resume_path.is_file():

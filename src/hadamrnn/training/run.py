@@ -17,10 +17,11 @@ from hadamrnn.locks import held
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.folder import RunFolder, check_free
-from hadamrnn.training.loop import CHECKPOINT_SECONDS, Outcome, fit
+from hadamrnn.training.loop import CHECKPOINT_SECONDS, Outcome, Session
 from hadamrnn.training.models import build, task_network
 from hadamrnn.training.processes import Processes, join_processes
 from hadamrnn.training.progress import Watcher
+from hadamrnn.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ def train(config: TrainingConfig, out: str | Path, options: RunOptions | None = 
     first = processes.rank == 0
     if first:
         check_free(out)
-    splits, model = _prepare(config, options)
+    trainer = _prepare(config, options, processes)
+    splits = trainer.splits
     decided = {**config.task_options, **splits.options}
     config = replace(config, network=task_network(config, splits), task_options=decided)
     if first and options.watcher is not None:
@@ -55,7 +57,7 @@ def train(config: TrainingConfig, out: str | Path, options: RunOptions | None = 
             options.watcher.remark(line)
     with held(Path(out)) if first else nullcontext():
         folder = RunFolder.create(out, config, splits, options.data_dir) if first else None
-        return _fit(config, splits, model, folder, processes, options)
+        return Session(trainer, folder, options.watcher).run(options.checkpoint_seconds, options.stop)
 
 
 def resume(path: str | Path, options: RunOptions | None = None) -> Outcome:
@@ -65,8 +67,8 @@ def resume(path: str | Path, options: RunOptions | None = None) -> Outcome:
     options = replace(options, data_dir=options.data_dir or folder.record.data_dir)
     processes = join_processes(folder.config.dtype)
     with held(folder.path) if processes.rank == 0 else nullcontext():
-        splits, model = _prepare(folder.config, options)
-        return _fit(folder.config, splits, model, folder, processes, options)
+        trainer = _prepare(folder.config, options, processes)
+        return Session(trainer, folder, options.watcher).run(options.checkpoint_seconds, options.stop)
 
 
 def load_run(path: str | Path) -> tuple[RunFolder, SequenceModel]:
@@ -89,29 +91,9 @@ def load_splits(folder: RunFolder, data_dir: str | Path | None = None) -> Splits
     return load_task(config.task, data_dir or folder.record.data_dir, **config.task_options)
 
 
-def _prepare(config: TrainingConfig, options: RunOptions) -> tuple[Splits, SequenceModel]:
-    """Return the task and a freshly drawn model."""
+def _prepare(config: TrainingConfig, options: RunOptions, processes: Processes) -> Trainer:
+    """Return a trainer with the task's data and a freshly drawn model."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     splits = options.splits or load_task(config.task, options.data_dir, **config.task_options)
-    return splits, build(config, splits)
-
-
-def _fit(
-    config: TrainingConfig,
-    splits: Splits,
-    model: SequenceModel,
-    folder: RunFolder | None,
-    processes: Processes,
-    options: RunOptions,
-) -> Outcome:
-    return fit(
-        model,
-        splits,
-        config,
-        folder=folder,
-        watcher=options.watcher if processes.rank == 0 else None,
-        processes=processes,
-        checkpoint_seconds=options.checkpoint_seconds,
-        stop=options.stop,
-    )
+    return Trainer(build(config, splits), splits, config, processes)

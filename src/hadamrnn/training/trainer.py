@@ -93,6 +93,7 @@ class Trainer:
         )
         order = partial(epoch_order, splits.train, config.seed, balanced=config.balanced)
         self._epoch_order = lru_cache(1)(order)
+        self._epoch_order(0)  # refuse labels that cannot be balanced before anything is written
         self._positive = self._are_positive()
 
     @property
