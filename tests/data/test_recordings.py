@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
 from hadamrnn import InputError, Splits, load_task, read_recordings
-from hadamrnn.data.samples import group_parts
 
 Cells = dict[str, list[Any]]
 
@@ -160,6 +157,11 @@ GOOD = log()
 FRACTIONS = {**GOOD, "label": [0.5 * (step // 60) for step in range(240)]}
 HOLE = {**GOOD, "label": [*GOOD["label"][:9], "", *GOOD["label"][10:]]}
 WORD = {**GOOD, "value": [*GOOD["value"][:9], "n.a.", *GOOD["value"][10:]]}
+BRIEF = {
+    **GOOD,
+    "label": [*GOOD["label"][:235], *["z"] * 5],
+    "person": [step % 60 // 20 for step in range(240)],
+}
 BARE: Cells = {"1": [2, 3], "4": [5, 6]}
 
 
@@ -183,6 +185,7 @@ BARE: Cells = {"1": [2, 3], "4": [5, 6]}
             "validation has none of 'sit' with --window 30. Choose a shorter",
         ),
         (GOOD, {"window": 10, "group": "person"}, "a group each, got 1 in all"),
+        (BRIEF, {"window": 10, "group": "person"}, "the whole has none of 'z' with --window 10. Choose"),
         (GOOD, {"columns": ["value", "label"]}, "a channel or the label or the group, got 'label'"),
         (GOOD, {"window": 0}, r"window must lie in 1\.\."),
         (BARE, {}, "must name the columns, got numbers. Add a header line"),
@@ -196,42 +199,21 @@ def test_bad_recordings_are_refused_in_one_line(
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("log.csv", b"", "must hold rows below its header"),
-        ("log.csv", b"a,label\n", "must hold rows below its header"),
-        ("log.csv", b"a,label\n1,sit\n1\n", "needs 2 cells, as the header has, got 1 in row 2"),
-        ("log.csv", b"a,a\n1,2\n", "different names, got 'a' twice"),
-        ("log.csv", b"a,label\n\xff,sit\n", "must be text in UTF-8"),
-        ("log.csv", b'a,"' + b"x" * 200_000, "no readable CSV"),
-        ("log.parquet", b"no", "no readable parquet file"),
-        ("log.xlsx", b"", "A recording is a file .csv"),
-        ("folder/log.txt", b"", "must hold .csv, .tsv, .parquet files"),
-    ],
-)
-def test_files_that_are_no_table_are_refused_in_one_line(
-    name: str, content: bytes, message: str, tmp_path: Path
-) -> None:
-    path = tmp_path / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=message) as error:
-        read_recordings(path.parent if name.startswith("folder") else path)
-    assert "\n" not in str(error.value)
+def test_signs_alone_do_not_make_a_label_a_number(tmp_path: Path) -> None:
+    cells = {**log(), "label": [["--3", "2"][step // 60 % 2] for step in range(240)]}
+    path = write(tmp_path / "a.csv", cells)
+    assert load_task("recordings", path=path, window=5, group="time").class_names == ("--3", "2")
 
 
-def test_parquet_without_its_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-    (tmp_path / "log.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InputError, match=r"pip install 'hadamrnn\[parquet\]'"):
-        read_recordings(tmp_path / "log.parquet")
+def test_one_name_is_one_column() -> None:
+    cells = {"a": [3, 1, 2], "x": [1, 2, 1], "ax": [5, 4, 6], "label": ["sit"] * 3}
+    windows = read_recordings(cells, window=2, columns="ax")
+    assert windows.columns == ("ax",) and windows.x[0, :, 0].tolist() == [5, 4]
 
 
-def test_groups_are_drawn_until_every_part_has_every_class() -> None:
-    groups = np.repeat(np.arange(12), 2)
-    labels: NDArray[np.int64] = np.repeat(np.arange(12) % 3, 2)  # one class a group
-    for seed in range(20):
-        parts = group_parts(groups, labels, seed)
-        assert set(labels[parts[0]]) == {0, 1, 2}
-        assert not any(set(groups[a]) & set(groups[b]) for a, b in itertools.combinations(parts, 2))
+@pytest.mark.parametrize("option", ["label", "group"])
+def test_a_label_that_is_no_name_is_refused_and_not_left_among_the_channels(option: str) -> None:
+    frame = {0: [3, 1, 2], 1: [1, 2, 1], "label": ["sit"] * 3}
+    options: dict[str, Any] = {option: 1}
+    with pytest.raises(InputError, match=f"{option} must be str or none, got 1"):
+        read_recordings(frame, window=2, **options)

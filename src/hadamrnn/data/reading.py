@@ -6,6 +6,7 @@ label and one group is a segment, and a window lies inside one segment. Start at
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.data.tables import Recording, as_number, listed
 from hadamrnn.errors import InputError
-from hadamrnn.settings import Range, coerce
+from hadamrnn.settings import Range, hold_fields
 
 LABELS = ("label", "labels", "activity", "class")
 GROUPS = ("group", "groups", "person", "subject", "user", "participant")
@@ -41,8 +42,7 @@ class Reading:
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, hint in (("window", Steps | None), ("hop", Steps | None), ("columns", tuple[str, ...])):
-            object.__setattr__(self, name, coerce(name, getattr(self, name), hint))
+        hold_fields(self)
 
     def steps(self) -> tuple[int, int]:
         """Return the steps of a window and of a hop.
@@ -172,5 +172,5 @@ def class_names(labels: set[str], path: Path) -> tuple[str, ...]:
         )
     if len(labels) < 2:
         raise InputError(f"Classification needs two classes or more, got {min(labels)!r} alone in {path}.")
-    whole = all(label.lstrip("+-").isdecimal() for label in labels)
+    whole = all(re.fullmatch(r"[+-]?\d+", label) for label in labels)
     return tuple(sorted(labels, key=(lambda label: (int(label), label)) if whole else None))

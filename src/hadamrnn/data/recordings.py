@@ -10,7 +10,7 @@ What the caller leaves open is decided in `reading.py`, said in `Splits.assumpti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,8 @@ def read_recordings(
     ((6, 2, 1), ['up', 'up', 'up', 'down', 'down', 'down'], [0, 1, 2, 4, 5, 6])
     """
     tables = read_tables(source)
-    reading = complete(Reading(label, group, window, hop, tuple(columns)), tables, labelled)
+    channels = (columns,) if isinstance(columns, str) else tuple(columns)
+    reading = complete(Reading(label, group, window, hop, channels), tables, labelled)
     return cut(segments(tables, reading), reading)
 
 
@@ -102,12 +103,15 @@ def load_recordings(
     reading = complete(given, tables)
     runs = segments(tables, reading)
     names = class_names({run.label for run in runs}, path)
+    numbers = {name: number for number, name in enumerate(names)}
     if reading.group == "time":
         parts = [cut(part, reading) for part in time_blocks(runs)]
-        _check_parts(parts, names, reading)
+        for part, called in zip(parts, ("training", "validation", "test"), strict=True):
+            _check_classes(part, called, numbers)
     else:
-        parts = by_group(cut(runs, reading), names, seed)
-    numbers = {name: number for number, name in enumerate(names)}
+        windows = cut(runs, reading)
+        _check_classes(windows, "the whole", numbers)
+        parts = by_group(windows, numbers, seed)
     return standardised(
         "recordings",
         [Split(torch.from_numpy(part.x), torch.tensor([numbers[name] for name in part.y])) for part in parts],
@@ -135,10 +139,10 @@ def time_blocks(runs: list[Segment]) -> list[list[Segment]]:
     return parts
 
 
-def by_group(windows: RecordedWindows, names: tuple[str, ...], seed: int) -> list[RecordedWindows]:
-    """Return the windows of three parts, no group in two of them."""
-    numbers = np.array([names.index(name) for name in windows.y])
-    rows = [part.numpy() for part in group_parts(windows.groups, numbers, seed)]
+def by_group(windows: RecordedWindows, numbers: dict[str, int], seed: int) -> list[RecordedWindows]:
+    """Return the windows of three parts, no group in two of them; `numbers` are those of the classes."""
+    labels = np.array([numbers[name] for name in windows.y])
+    rows = [part.numpy() for part in group_parts(windows.groups, labels, seed)]
     arrays = ("x", "y", "groups", "files", "starts")
     return [replace(windows, **{name: getattr(windows, name)[part] for name in arrays}) for part in rows]
 
@@ -160,13 +164,12 @@ def cut(runs: list[Segment], reading: Reading) -> RecordedWindows:
     )
 
 
-def _check_parts(parts: list[RecordedWindows], names: tuple[str, ...], reading: Reading) -> None:
-    for part, called in zip(parts, ("training", "validation", "test"), strict=True):
-        for unseen in sorted(set(names) - set(part.y)):
-            raise InputError(
-                f"Every part needs a window of every class, {called} has none of {short(unseen)} with "
-                f"--window {reading.window}. Choose a shorter window, or record more."
-            )
+def _check_classes(windows: RecordedWindows, called: str, names: Iterable[str]) -> None:
+    for unseen in sorted(set(names) - set(windows.y)):
+        raise InputError(
+            f"Every part needs a window of every class, {called} has none of {short(unseen)} with "
+            f"--window {windows.x.shape[1]}. Choose a shorter window, or record more."
+        )
 
 
 def _assumptions(

@@ -23,7 +23,16 @@ from hadamrnn.files import one_line, read_regular
 MAX_BYTES = 1 << 32
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}
 SUFFIXES = (*DELIMITERS, ".parquet")
-MISSING = ("", "nan", "none", "null", "na", "n/a")  # cells without a value, whatever their case
+MISSING = (
+    "",
+    "nan",
+    "none",
+    "null",
+    "na",
+    "n/a",
+    "<na>",
+    "nat",
+)  # cells without a value, whatever their case
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +63,12 @@ class Recording:
         hadamrnn.errors.InputError: a.csv: column 'x' must hold numbers, got 'two' in row 2. ...
         """
         cells = self.column(name)
-        try:
-            values: NDArray[np.float64] = cells.astype(np.float64)
-        except (ValueError, TypeError):
-            values = np.array([as_number(cell) for cell in cells])
+        values = np.full(len(cells), np.nan)
+        if cells.dtype.kind not in "cmM":  # complex numbers and times, of which astype would take a part
+            try:
+                values = cells.astype(np.float64)
+            except (ValueError, TypeError):
+                values = np.array([as_number(cell) for cell in cells])
         wrong = np.flatnonzero(~(np.abs(values) <= np.finfo(np.float32).max))
         if len(wrong):
             cell = cells[wrong[0]]
@@ -70,7 +81,7 @@ class Recording:
     def texts(self, name: str) -> NDArray[np.str_]:
         """Return a column of labels as texts `(time,)`, none of them missing; 3.0 is the label 3."""
         cells = self.column(name)
-        if cells.dtype.kind == "f" and np.isfinite(cells).all() and (cells == np.rint(cells)).all():
+        if cells.dtype.kind == "f" and (np.abs(cells) < 1 << 53).all() and (cells == np.rint(cells)).all():
             cells = cells.astype(np.int64)
         texts = np.array([str(_plain(cell)).strip() for cell in cells])
         for row in np.flatnonzero(np.isin(np.char.lower(texts), MISSING))[:1]:
@@ -127,11 +138,7 @@ def _read_csv(path: Path, delimiters: str) -> Recording:
     names = [name.strip() for name in header]
     if names and all(np.isfinite(as_number(name)) for name in names):
         raise InputError(f"The first line of {path} must name the columns, got numbers. Add a header line.")
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(
-            f"Columns must have different names, got {short(twice)} twice in {path}. Rename one."
-        )
+    _check_different(names, path)
     for number, row in enumerate(rows, start=1):
         if len(row) != len(names):
             raise InputError(
@@ -149,20 +156,37 @@ def _read_parquet(path: Path) -> Recording:
     except ModuleNotFoundError as error:
         raise InputError(f"Parquet files need {error.name}: pip install 'hadamrnn[parquet]'.") from error
     try:
-        columns = pyarrow.parquet.read_table(path).to_pydict()
+        table = pyarrow.parquet.read_table(path)
+        return Recording(path, {name: table[name].to_numpy() for name in table.column_names})
     except Exception as error:  # pyarrow raises a family of its own, and what its decoders let through
         raise InputError(f"{path} is no readable parquet file: {one_line(error)}. Write it again.") from error
-    return Recording(path, {str(name): np.array(cells) for name, cells in columns.items()})
 
 
 def _from_frame(frame: Any) -> Recording:
     """Return a data frame (pandas, polars) or a mapping of names to arrays as a table."""
-    names = list(frame.columns) if hasattr(frame, "columns") else list(frame)
-    columns = {str(name): np.asarray(frame[name]) for name in names}
-    lengths = {len(cells) for cells in columns.values() if cells.ndim == 1}
-    if len(lengths) != 1 or 0 in lengths or any(cells.ndim != 1 for cells in columns.values()):
+    path = Path("the frame")
+    if not isinstance(frame, Mapping) and not hasattr(frame, "columns"):
+        raise InputError(
+            f"Recordings are a file, a folder, a data frame or named arrays, got {short(frame)}."
+        )
+    names = list(getattr(frame, "columns", frame))
+    _check_different([str(name) for name in names], path)
+    try:
+        columns = {str(name): np.asarray(frame[name]) for name in names}
+    except (ValueError, TypeError, KeyError):  # rows of different lengths; a frame of another kind
+        columns = {}
+    shapes = {cells.shape for cells in columns.values()}
+    if len(shapes) != 1 or len(min(shapes)) != 1 or (0,) in shapes:
         raise InputError("A frame needs columns of one length, a row for each time step, one at least.")
-    return Recording(Path("the frame"), columns)
+    return Recording(path, columns)
+
+
+def _check_different(names: list[str], path: Path) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(
+                f"Columns must have different names, got {short(name)} twice in {path}. Rename one."
+            )
 
 
 def _from_arrays(path: Path) -> Recording:
@@ -190,7 +214,7 @@ def _from_arrays(path: Path) -> Recording:
 def as_number(cell: Any) -> float:
     """Return the number that a cell holds, NaN if none."""
     try:
-        return float(cell)
+        return float("nan") if np.ndim(cell) or np.iscomplexobj(cell) else float(cell)
     except (TypeError, ValueError):
         return float("nan")
 
