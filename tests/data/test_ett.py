@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hadamrnn.data import Splits, load_task
-from hadamrnn.data.ett import read_table
+from hadamrnn.data.ett import read_ett, read_table
 from hadamrnn.errors import InputError
 
 
@@ -39,3 +39,8 @@ def test_a_table_of_another_length_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="17420 rows of 7"):
         read_table(path)
+
+
+def test_a_series_that_is_not_there_is_answered_with_the_nearest_name() -> None:
+    with pytest.raises(InputError, match="Did you mean 'etth1'"):
+        read_ett("ETTm1")

@@ -71,6 +71,12 @@ def test_a_file_in_the_data_folder_is_used_in_place(public: DataFile, tmp_path: 
     assert fetch(public, tmp_path / "mine") == place
 
 
+def test_a_folder_of_the_same_name_is_not_the_file(public: DataFile, tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "mine/set.bin").mkdir(parents=True)
+
+    assert fetch(public, tmp_path / "mine") == cache / "set/set.bin"
+
+
 def test_the_environment_names_the_folder_unless_one_is_given(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from hadamrnn.data import Splits, load_task
-from hadamrnn.data.fine import with_fine
 from hadamrnn.data.har import CHANNELS, PEOPLE, SLOW, STILL, read_compact, read_original
 from hadamrnn.errors import InputError
 from hadamrnn.training.evaluate import accuracy_of, confusion, evaluate
@@ -184,19 +183,3 @@ def test_fine_channels_are_the_movements_and_their_changes_clipped(task: str, tm
     torch.testing.assert_close(
         raw, torch.from_numpy(np.concatenate(wanted, -1)).float(), atol=1e-5, rtol=1e-5
     )
-
-
-@pytest.mark.parametrize(
-    ("values", "changes", "message"),
-    [
-        ([0.1, 0.1, 0.1], [0.5], "got 3 and 1 for 3 channels"),
-        ([0.1] * 4, [0.5] * 4, "got 4 and 4 for 3 channels"),
-        ([0.1], [0.0], "positive number, in the sensor's units, got 0.0"),
-        ([float("nan")], [0.5], "positive number, in the sensor's units, got nan"),
-    ],
-)
-def test_limits_of_fine_channels_that_fit_no_channel_are_refused(
-    values: list[float], changes: list[float], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        with_fine(torch.zeros(2, 5, 3), values, changes)

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hadamrnn.data import Split
-from hadamrnn.data.samples import pad_left, stratified_parts
 from hadamrnn.data.splits import standardise
 from hadamrnn.errors import InputError
 
@@ -41,6 +41,15 @@ def test_regression_targets_stay_floats() -> None:
     assert y is not None and y.dtype == torch.float32
 
 
+@pytest.mark.parametrize(("name", "rows"), [("y", 2), ("y", 4), ("lengths", 2)])
+def test_every_sample_has_one_label_and_one_length(name: str, rows: int) -> None:
+    given: dict[str, Any] = {"y": torch.zeros(3), name: torch.ones(rows)}
+    with pytest.raises(
+        InputError, match=f"{name} must have a row for each of the 3 samples of x, got {rows}"
+    ):
+        Split(torch.zeros(3, 5, 1), **given)
+
+
 @given(st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=20)
 def test_standardised_channels_have_mean_zero_and_variance_one(seed: int) -> None:
@@ -66,24 +75,6 @@ def test_standardising_skips_invalid_steps_and_leaves_constants_finite() -> None
     assert scale.tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("size", [10_000, 2**15, 2**15 + 1])
-def test_padded_ids_hold_the_largest_of_the_vocabulary(size: int) -> None:
-    assert pad_left([[size - 1]], length=2, vocabulary_size=size).tolist() == [[0, size - 1]]
-
-
-@given(st.lists(st.integers(3, 40), min_size=1, max_size=6), st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=50)
-def test_stratified_parts_are_a_partition_with_every_class_in_each(counts: list[int], seed: int) -> None:
-    labels = np.random.RandomState(seed).permutation(np.repeat(np.arange(len(counts)), counts))
-
-    parts = stratified_parts(labels, seed)
-
-    assert sorted(torch.cat(parts).tolist()) == list(range(len(labels)))
-    for part in parts:
-        assert set(torch.from_numpy(labels)[part].tolist()) == set(range(len(counts)))
-    assert all(torch.equal(a, b) for a, b in zip(parts, stratified_parts(labels, seed), strict=True))
-
-
-def test_a_class_of_two_cannot_be_in_three_parts() -> None:
-    with pytest.raises(InputError, match="got 2 of class 1"):
-        stratified_parts(np.array([0, 0, 0, 1, 1]), seed=0)
+def test_a_deviation_that_float32_rounds_to_zero_is_a_constant() -> None:
+    _, scale = standardise(torch.tensor([[[1e-45], [0.0], [0.0], [0.0]]]))
+    assert scale.tolist() == [1.0]

@@ -18,7 +18,7 @@ from torch import Tensor
 from hadamrnn.data.files import fetch, present, public_files
 from hadamrnn.data.samples import read_numbers
 from hadamrnn.data.splits import Split, Splits, in_parts, raw_unit, standardise
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, check_name
 from hadamrnn.settings import Range
 
 CHANNELS = ("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT")
@@ -56,7 +56,9 @@ def _load(name: str, data_dir: str | Path | None, look_back: int, horizon: int) 
 
 def read_ett(name: str, data_dir: str | Path | None = None) -> NDArray[np.float32]:
     """Return ETTh1 or ETTh2 as recorded, `(17420, 7)`: an hour a row, a channel of `CHANNELS` a column."""
-    files = public_files(name.lower())
+    task = str(name).lower()
+    check_name("A series of ETT", task, ("etth1", "etth2"))
+    files = public_files(task)
     return read_table(present(files["compact"], data_dir) or fetch(files["original"], data_dir))
 
 

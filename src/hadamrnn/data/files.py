@@ -78,9 +78,10 @@ def present(file: DataFile, data_dir: str | Path | None) -> Path | None:
     """Return where `file` lies, verified, or None. A zip that is found is unpacked into the cache."""
     folders = search_folders(data_dir)
     for place in (folder / path for folder in folders for path in file.paths):
-        if place.exists():
-            if file.archive is None:
-                verify(place, file)
+        if file.archive and place.is_dir():
+            return place
+        if file.archive is None and place.is_file():
+            verify(place, file)
             return place
     for archive in (folder / file.archive for folder in folders if file.archive):
         if archive.is_file():
@@ -117,7 +118,7 @@ def fetch(file: DataFile, data_dir: str | Path | None) -> Path:
     if file.archive is None:
         return target
     folder = unpack(target, cache_folder() / file.paths[0])
-    target.unlink()
+    target.unlink(missing_ok=True)  # another process may have unpacked it too
     return folder
 
 

@@ -16,6 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hadamrnn.errors import InputError
+
 Batch = tuple[Tensor, Tensor | None, Tensor | None]
 Metric = Literal["accuracy", "cross_entropy", "mse"]
 # A constant's deviation is only rounding: 1e-9 of its size is far below any sensor's resolution.
@@ -50,6 +52,13 @@ class Split:
     lengths: Tensor | None = None
     levels: int | None = None
     groups: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name, values in (("y", self.y), ("lengths", self.lengths)):
+            if values is not None and len(values) != len(self.x):
+                raise InputError(
+                    f"{name} must have a row for each of the {len(self.x)} samples of x, got {len(values)}."
+                )
 
     def __len__(self) -> int:
         return len(self.x)
@@ -179,10 +188,10 @@ def standardise(x: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]
     """
     steps = x.reshape(-1, x.shape[-1]) if valid is None else x[valid]
     offset = steps.mean(0, dtype=torch.float64)
-    scale = (steps - offset).square().mean(0).sqrt()
+    scale = (steps - offset).square().mean(0).sqrt().float()  # before it is compared: it may round to 0
     scale = torch.where(scale > CONSTANT * offset.abs(), scale, 1.0)
     offset = offset.round() if _whole(steps) else offset
-    return offset.float(), scale.float()
+    return offset.float(), scale
 
 
 def in_parts(task: str, parts: Iterable[Split], **facts: Any) -> Splits:
