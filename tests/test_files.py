@@ -50,6 +50,8 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
         "a: !!timestamp x",
         "a: !!int x",
         "a: [",
+        "a: 1\nb: 2\na: 3",
+        "b: {a: 1, a: 1}",
     ],
 )
 def test_yaml_that_means_harm_is_one_line(text: str) -> None:

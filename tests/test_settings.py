@@ -42,6 +42,7 @@ def test_nested_fields_lists_and_none_are_read() -> None:
         ({"inner": None, "kind": "c"}, "kind must be"),
         ({"inner": None, "sizes": [10**400]}, "sizes must be"),
         ({"inner": None, "names": {"x": "y"}}, "names must be"),
+        ({"inner": None, "names": {1: 2}}, "names: a name must be str, got 1"),
     ],
 )
 def test_a_field_of_another_type_is_refused_in_one_line(values: object, complaint: str) -> None:

@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import stat
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,10 @@ def parse_json(text: str | bytes, source: str | Path) -> Any:
 
 
 def parse_yaml(text: str, source: str | Path) -> Any:
-    """Return the values in `text`, which may hold no aliases: a few lines of them stand for gigabytes."""
+    """Return the values in `text`. Refuse names that are given twice, of which PyYAML would take the last.
+
+    Aliases are refused too: a few lines of them stand for gigabytes.
+    """
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -83,6 +87,12 @@ def parse_yaml(text: str, source: str | Path) -> Any:
             if self.check_event(yaml.AliasEvent):
                 raise yaml.YAMLError("aliases are not allowed")
             return super().compose_node(parent, index)
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            for name, count in Counter(key.value for key, _ in node.value).most_common(1):
+                if count > 1:
+                    raise yaml.YAMLError(f"{name} is given twice")
+            return super().construct_mapping(node, deep)
 
     try:
         return yaml.load(text, Loader)

@@ -96,6 +96,9 @@ class Network:
             check_choice(name, getattr(self, name), (False, True))
         if not isinstance(self.model, str):
             raise InputError(f"model must be the name of a kind of network, got {short(self.model)}.")
+        if not isinstance(self.model_options, Mapping):
+            raise InputError(f"model_options must be names and values, got {short(self.model_options)}.")
+        object.__setattr__(self, "model_options", dict(self.model_options))
         if self.is_hadamard:
             check_weight_bits(self.weight_bits)
         for name in () if self.is_hadamard else HADAMARD_ONLY:
@@ -322,7 +325,7 @@ NETWORK_FIELDS = tuple(each.name for each in dataclasses.fields(Network))
 
 def network_values(network: Network) -> dict[str, Any]:
     """Return the fields as plain values, for JSON and YAML."""
-    return {**dataclasses.asdict(network), "model_options": dict(network.model_options)}
+    return dataclasses.asdict(network)
 
 
 def read_network(values: object) -> Network:
@@ -343,6 +346,4 @@ def read_network(values: object) -> Network:
         raise InputError(f"The description of a network must have {', '.join(missing)}.")
     for name in fields:
         check_name("A field of a network", name, NETWORK_FIELDS)
-    if not isinstance(fields.get("model_options", {}), Mapping):
-        raise InputError(f"model_options must be names and values, got {short(fields['model_options'])}.")
     return Network(**fields)

@@ -194,7 +194,10 @@ def _fitting(name: str, value: Any, kind: Any) -> Any:
     if origin in (list, tuple) and isinstance(value, (list, tuple)):
         return origin(_held(name, each, arguments[0]) for each in value)
     if origin is dict and isinstance(value, dict):
-        return {key: _held(name, each, arguments[1]) for key, each in value.items()}
+        return {
+            _held(f"{name}: a name", key, arguments[0]): _held(name, each, arguments[1])
+            for key, each in value.items()
+        }
     if dataclasses.is_dataclass(kind) and isinstance(value, dict):
         return from_json(typing.cast(type, kind), value, name)
     if kind is float and type(value) is int:

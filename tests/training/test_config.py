@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -149,6 +150,37 @@ def test_few_bits_are_clipped_unless_it_is_the_papers_recipe_or_said_otherwise(t
     file.write_text("task: pmnist\nweight_bits: [2]\n")
     with pytest.raises(InputError, match="weight_bits"):
         resolve_config(file=file)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("network: {hiden_size: 64}\n", "Did you mean 'hidden_size'"),
+        ("network: 3\n", "network must be names and values, got 3"),
+        ("epochs: 3\nepochs: 4\n", "epochs is given twice"),
+        ("task_options: {1: 2}\n", "task_options: a name must be str, got 1"),
+        (f"model_options: {'x' * 100}\n", r"model_options must be names and values, got 'x+\.\.\.\.$"),
+    ],
+)
+def test_no_line_of_a_file_is_ignored(text: str, complaint: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+
+    with pytest.raises(InputError, match=complaint):
+        resolve_config("copy", file=file)
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"epochs": 1}, "A configuration must name its task"),
+        ({"task": "copy", "epochs": 1, "model_options": 3}, "model_options must be names and values, got 3"),
+        ({"task": "copy", "epochs": 1, "task_options": {1: 2}}, "a name must be str, got 1"),
+    ],
+)
+def test_what_is_no_configuration_is_refused(values: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        make_config(**values)
 
 
 @given(st.dictionaries(st.sampled_from(SETTINGS), ANYTHING, max_size=3))

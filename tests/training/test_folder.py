@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from hadamrnn.baselines.networks import load_model
 from hadamrnn.errors import InputError
 from hadamrnn.training.checkpoint import read_checkpoint
-from hadamrnn.training.config import config_values, make_config
+from hadamrnn.training.config import config_values, config_yaml, make_config
 from hadamrnn.training.folder import RunFolder, check_free
 from hadamrnn.training.run import RunOptions, load_run, resume, train
 
@@ -242,6 +243,17 @@ def test_a_damaged_run_is_refused_in_one_line(
     with pytest.raises(InputError, match=complaint) as refusal:
         resume(run)
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("average", [None, 0.9])
+def test_an_average_that_the_checkpoint_has_not_is_refused(average: float | None, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(replace(CONFIG, weight_average=average), run, RunOptions(stop=Stop(3)))
+    changed = replace(CONFIG, weight_average=None if average else 0.9)
+    (run / "config.yaml").write_bytes(config_yaml(changed))
+
+    with pytest.raises(InputError, match="is missing or too much"):
+        resume(run)
 
 
 def test_a_model_file_is_no_checkpoint(whole: Path) -> None:

@@ -67,10 +67,13 @@ def read_checkpoint(path: Path) -> tuple[dict[str, dict[str, Tensor]], Counters]
     return groups, from_json(Counters, parse_json(header.get("counters", "null"), path), path)
 
 
-def check_fits(groups: Mapping[str, Mapping[str, Tensor]], model: nn.Module, path: Path) -> None:
-    """Refuse a checkpoint whose tensors differ from the model's in name, shape or type."""
+def check_fits(
+    groups: Mapping[str, Mapping[str, Tensor]], model: nn.Module, path: Path, average: nn.Module | None = None
+) -> None:
+    """Refuse a checkpoint whose tensors differ from the model's, or its average's, in name, shape or type."""
     state = model.state_dict()
     check_tensors(groups.get("model", {}), state, path)
+    check_tensors(groups.get("average", {}), {} if average is None else average.state_dict(), path)
     if "best" in groups:
         check_tensors(groups["best"], state, path)
     for moment in MOMENTS[1:]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from hadamrnn.errors import InputError, did_you_mean
+from hadamrnn.errors import InputError, check_name, did_you_mean, short
 from hadamrnn.files import parse_yaml, read_regular
-from hadamrnn.network import MAX_SIZE, Network, network_values, read_network
+from hadamrnn.network import MAX_SIZE, NETWORK_FIELDS, Network, read_network
 from hadamrnn.settings import (
     Count,
     NotNegative,
@@ -138,6 +138,8 @@ def make_config(**values: Any) -> TrainingConfig:
     'ternary'
     """
     check_names(values)
+    if "task" not in values:
+        raise InputError("A configuration must name its task.")
     described = values.pop("network", None)
     chosen = {name: values.pop(name) for name in NETWORK_NAMES if name in values}
     for name in chosen.keys() & OPTIONS.keys():
@@ -193,7 +195,9 @@ def _flat(values: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a file side by side; the network's inputs and outputs are left to the task."""
     network = values.get("network") or {}
     if not isinstance(network, Mapping):
-        raise InputError(f"network must be names and values, got {network!r}.")
+        raise InputError(f"network must be names and values, got {short(network)}.")
+    for name in network.keys() - {"one_hot"}:  # which stood for input_kind in an earlier format
+        check_name("A field of a network", name, NETWORK_FIELDS)
     others = {name: value for name, value in values.items() if name != "network"}
     return {**{name: network[name] for name in NETWORK_NAMES if name in network}, **others}
 
@@ -212,7 +216,7 @@ def _join(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("task_options", "model_options"):
         options = [layer.get(name) or {} for layer in (below, above)]
         if not all(isinstance(layer, Mapping) for layer in options):
-            raise InputError(f"{name} must be names and values, got {above[name]!r}.")
+            raise InputError(f"{name} must be names and values, got {short(above[name])}.")
         joined[name] = {**options[0], **options[1]}
     return joined
 
@@ -222,25 +226,20 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise InputError(f"{path} must hold names and values, as in `epochs: 10`, got {values!r:.60}.")
+        raise InputError(f"{path} must hold names and values, as in `epochs: 10`, got {short(values)}.")
     return {str(name): value for name, value in values.items()}
 
 
 def read_config(path: str | Path) -> TrainingConfig:
     """Return the configuration that `config_yaml` wrote."""
-    values = read_yaml(path)
-    check_names(values)
-    if "task" not in values:
-        raise InputError(f"{path} must name its task.")
-    return make_config(**values)
+    return make_config(**read_yaml(path))
 
 
 def config_yaml(config: TrainingConfig) -> bytes:
     """Return the text of a file that `read_config` turns back into `config`."""
     import yaml
 
-    values = {**dataclasses.asdict(config), "network": network_values(config.network)}
-    return str(yaml.safe_dump(values, sort_keys=False)).encode()
+    return str(yaml.safe_dump(dataclasses.asdict(config), sort_keys=False)).encode()
 
 
 def check_names(values: Mapping[str, object]) -> None:

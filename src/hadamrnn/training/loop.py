@@ -113,7 +113,7 @@ class Session:
     def _resume(self) -> None:
         if self.source is not None and self.source.resume_path.is_file():
             groups, counters = read_checkpoint(self.source.resume_path)
-            check_fits(groups, self.trainer.model, self.source.resume_path)
+            check_fits(groups, self.trainer.model, self.source.resume_path, self.trainer.average)
             self.trainer.restore(groups, counters)
             self.source.saved_step = self.trainer.counters.step
         if self.folder is not None:

@@ -86,7 +86,7 @@ class Trainer:
         ]
         betas = (0.9, config.adam_beta2)
         self.optimizer = Adam(groups, lr=config.learning_rate, betas=betas)
-        self._average = (
+        self.average = (
             None
             if config.weight_average is None
             else AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(config.weight_average))
@@ -126,8 +126,8 @@ class Trainer:
         for layer in self._constrained:
             layer.constrain((step + 1) / self.schedule.total_steps)
         self._clip_weights()
-        if self._average is not None:
-            self._average.update_parameters(self.model)
+        if self.average is not None:
+            self.average.update_parameters(self.model)
         if learning:
             self._count_flips()
         self.counters.step = step + 1
@@ -181,16 +181,16 @@ class Trainer:
             "best": self.best,
             **adam_tensors(self.optimizer, self.model),
         }
-        if self._average is not None:
-            groups["average"] = dict(self._average.state_dict())
+        if self.average is not None:
+            groups["average"] = dict(self.average.state_dict())
         return groups
 
     def restore(self, groups: Groups, counters: Counters) -> None:
         """Restore a state; training continues as it did then, bit for bit."""
         self.model.load_state_dict(groups["model"])
         restore_adam(self.optimizer, self.model, groups)
-        if self._average is not None:
-            self._average.load_state_dict(groups["average"])
+        if self.average is not None:
+            self.average.load_state_dict(groups["average"])
         self.best = groups.get("best", {})
         self.counters = counters
         self._positive = self._are_positive()
@@ -207,10 +207,10 @@ class Trainer:
 
     def _candidate(self) -> SequenceModel:
         """Return the model to validate: the average of the weights if there is one."""
-        if self._average is None:
+        if self.average is None:
             return self.model
-        assert isinstance(self._average.module, SequenceModel)
-        return self._average.module
+        assert isinstance(self.average.module, SequenceModel)
+        return self.average.module
 
     @torch.no_grad()
     def _refresh_statistics(self, model: SequenceModel) -> None:
