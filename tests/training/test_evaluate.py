@@ -71,6 +71,14 @@ def test_a_split_without_labels_has_no_metric() -> None:
         evaluate(model_of(3), Split(torch.randn(5, 4, 2), None), "accuracy")
 
 
+def test_a_metric_that_is_none_is_refused() -> None:
+    split = Split(torch.zeros(2, 1, 1), torch.zeros(2))
+    with pytest.raises(
+        InputError, match="metric must be one of 'accuracy', 'cross_entropy', 'mse', got 'acc'"
+    ):
+        evaluate(lambda x, lengths: x[:, 0], split, "acc")  # type: ignore[arg-type]
+
+
 def test_accuracies_rise_and_losses_fall() -> None:
     assert is_better("accuracy", 0.9, 0.8) and is_better("mse", 0.8, 0.9) and is_better("accuracy", 0.0, None)
     assert not is_better("accuracy", 0.8, 0.8) and not is_better("cross_entropy", 0.8, 0.8)

@@ -79,11 +79,6 @@ def time_first(
 
     Without a layout the shape decides, by the channels of the network where there is one.
     """
-    unknown = sorted(set(arrays) - KNOWN)
-    if unknown:
-        raise InputError(
-            f"Arrays are {', '.join(sorted(KNOWN))}, got {short(unknown[0])} in {path}. Leave it out."
-        )
     x = arrays.get("x")
     if x is None or x.ndim not in (2, 3) or 0 in x.shape or layout == "time-first":
         return arrays
@@ -139,7 +134,7 @@ def check_groups(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> st
 
 
 def read_npz(path: str | Path) -> dict[str, NDArray[np.generic]]:
-    """Return the arrays of an npz file; it may hold no pickled objects (ragged arrays)."""
+    """Return the arrays of an npz file: known names only, and no pickled objects (ragged arrays)."""
     check_regular(path, MAX_BYTES)
     size = Path(path).stat().st_size
     try:
@@ -152,8 +147,14 @@ def read_npz(path: str | Path) -> dict[str, NDArray[np.generic]]:
                     f"{path} would unpack to more than {MAX_RATIO} times its size. "
                     "Write it with numpy.savez, which does not compress."
                 )
+            names = [member.filename[: -len(".npy")] for member in members]
+            unknown = sorted(set(names) - KNOWN)
+            if unknown:
+                raise InputError(
+                    f"Arrays are {', '.join(sorted(KNOWN))}, got {short(unknown[0])} in {path}. Leave it out."
+                )
             return {
-                member.filename[: -len(".npy")]: _read_member(archive, member, path) for member in members
+                name: _read_member(archive, member, path) for name, member in zip(names, members, strict=True)
             }
     except InputError:
         raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,8 +183,8 @@ def _from_frame(frame: Any) -> Recording:
 
 
 def _check_different(names: list[str], path: Path) -> None:
-    for name in names:
-        if names.count(name) > 1:
+    for name, count in Counter(names).most_common(1):
+        if count > 1:
             raise InputError(
                 f"Columns must have different names, got {short(name)} twice in {path}. Rename one."
             )

@@ -112,4 +112,8 @@ def _check_ids(arrays: Arrays, path: Path) -> Tensor:
     ids = arrays["x"]
     if ids.ndim != 2 or ids.dtype.kind not in "iu" or 0 in ids.shape:
         raise InputError(f"x must be integer ids (n, time), got {ids.dtype} of shape {ids.shape} in {path}.")
+    if "lengths" in arrays:
+        raise InputError(
+            f"Rows of ids count whole, got lengths in {path}. Leave them out, and pad on the left with 0."
+        )
     return torch.from_numpy(ids.astype(np.int64))
