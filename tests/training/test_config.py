@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hadamrnn.data import TASKS
 from hadamrnn.errors import InputError
+from hadamrnn.network import Network, network_values
 from hadamrnn.training.config import SETTINGS, config_yaml, make_config, read_config, resolve_config
 from hadamrnn.training.presets import MODEL_VALUES, PRESETS, read_recipes
 
@@ -168,6 +169,17 @@ def test_no_line_of_a_file_is_ignored(text: str, complaint: str, tmp_path: Path)
 
     with pytest.raises(InputError, match=complaint):
         resolve_config("copy", file=file)
+
+
+def test_one_width_wins_over_the_widths_of_a_described_network(tmp_path: Path) -> None:
+    described = network_values(Network(layer_sizes=(8, 16)))
+    file = tmp_path / "mine.yaml"
+    file.write_text("hidden_size: 64\nnetwork: {layer_sizes: [8, 16]}\n")
+
+    assert make_config(task="copy", steps=1, network=described).network.widths == (8, 16)
+    assert make_config(task="copy", steps=1, network=described, hidden_size=64).network.widths == (64, 64)
+    assert make_config(task="copy", steps=1, network=described, num_layers=1).network.widths == (16,)
+    assert resolve_config("copy", file=file).network.hidden_size == 64
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from hadamrnn.training.presets import DEFAULT_PRESET, bits_values, model_values,
 Between0And1 = Annotated[float, Range(0, 1, "()")]
 Dropout = Annotated[float, Range(0, 1, "[)")]
 MAX_YAML_BYTES = 1 << 16
+ONE_WIDTH = {"hidden_size", "num_layers"}  # setting one of these replaces the widths of single layers
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,8 @@ def make_config(**values: Any) -> TrainingConfig:
         raise InputError("A configuration must name its task.")
     described = values.pop("network", None)
     chosen = {name: values.pop(name) for name in NETWORK_NAMES if name in values}
+    if chosen.keys() & ONE_WIDTH:
+        chosen.setdefault("layer_sizes", ())
     for name in chosen.keys() & OPTIONS.keys():
         chosen[name] = coerce(name, chosen[name], SETTING_TYPES[name])
     network = Network() if described is None else read_network(described)
@@ -173,8 +176,6 @@ def resolve_config(
     """
     written = _flat(read_yaml(file)) if file is not None else {}
     single = dict(overrides or {})
-    for layer in (written, single):
-        check_names(layer)
     named = task or written.get("task")
     if not named:
         raise InputError("A task is needed: name one, or give a configuration file that does.")
@@ -199,16 +200,13 @@ def _flat(values: dict[str, Any]) -> dict[str, Any]:
     for name in network.keys() - {"one_hot"}:  # which stood for input_kind in an earlier format
         check_name("A field of a network", name, NETWORK_FIELDS)
     others = {name: value for name, value in values.items() if name != "network"}
-    return {**{name: network[name] for name in NETWORK_NAMES if name in network}, **others}
+    return _join({name: network[name] for name in NETWORK_NAMES if name in network}, others)
 
 
 def _join(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both, `above` winning. Setting epochs unsets steps, and the other way round.
-
-    One width for all layers, or their number, replaces the widths of single layers.
-    """
+    """Return both, `above` winning. Setting epochs unsets steps, and vice versa."""
     joined = {**below, **above}
-    if above.keys() & {"hidden_size", "num_layers"}:
+    if above.keys() & ONE_WIDTH:
         joined["layer_sizes"] = above.get("layer_sizes", ())
     for name, other in (("epochs", "steps"), ("steps", "epochs")):
         if above.get(name) is not None and above.get(other) is None:
