@@ -55,7 +55,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     ],
 )
 def test_yaml_that_means_harm_is_one_line(text: str) -> None:
-    with pytest.raises(InputError, match="file is no readable YAML") as caught:
+    with pytest.raises(InputError, match="file is not readable YAML") as caught:
         parse_yaml(text, "file")
     assert "\n" not in str(caught.value)
 

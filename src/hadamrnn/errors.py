@@ -1,4 +1,4 @@
-"""The one exception that means "the caller's input breaks a rule", and the checks that everybody needs."""
+"""The one exception that means "the caller's input breaks a rule", and the checks that every room uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class InputError(ValueError):
 
 
 def check_int(name: str, value: object, low: int, high: int, alternative: str = "") -> None:
-    """Raise unless `value` is an int in low..high; `alternative` names what else the caller lets through."""
+    """Raise unless `value` is an int in low..high; `alternative` names what else the caller accepts."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         rule = f"{low}..{high}{' ' if alternative else ''}{alternative}"
         raise InputError(f"{name} must be an int in {rule}, got {short(value)}.")
@@ -48,7 +48,7 @@ def check_name(kind: str, name: str, known: Iterable[str]) -> None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question about the nearest known name, to stand behind a sentence; empty if there is none."""
+    """Return a question about the nearest known name, to follow a sentence; empty if nothing is known."""
     nearest = get_close_matches(str(name), list(known), n=1, cutoff=0.0)
     return f" Did you mean {nearest[0]!r}?" if nearest else ""
 

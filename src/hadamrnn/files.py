@@ -96,8 +96,8 @@ def parse_yaml(text: str, source: str | Path) -> Any:
 
     try:
         return yaml.load(text, Loader)
-    except Exception as error:  # PyYAML lets through what int(), date() and its own look-ups raise
-        raise InputError(f"{source} is no readable YAML: {one_line(error)}.") from error
+    except Exception as error:  # PyYAML does not catch what int(), date() and its own look-ups raise
+        raise InputError(f"{source} is not readable YAML: {one_line(error)}.") from error
 
 
 def check_format(

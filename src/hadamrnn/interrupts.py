@@ -24,7 +24,7 @@ REPEAT = "repeat the command to begin again"
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal has ended the command; `advice` says how to go on.
+    """A signal has ended the command; `advice` says how to continue.
 
     >>> str(Interrupted(signal.SIGINT)), Interrupted(signal.SIGINT).status
     ('stopped by SIGINT; repeat the command to begin again', 130)
@@ -65,9 +65,10 @@ def restore_defaults() -> None:
 
 @contextmanager
 def stopped_by_signals(advice: Callable[[], str] = lambda: REPEAT) -> Iterator[Callable[[], bool]]:
-    """Yield whether a signal came. The block then ends by itself, and its end raises `Interrupted`.
+    """Yield a function that tells whether a signal has come.
 
-    A second signal raises at once. `advice` says how to go on.
+    The block then ends by itself, and `Interrupted` is raised at its end. A second signal raises at once.
+    `advice` says how to continue.
     """
     caught: list[int] = []
 
@@ -81,7 +82,7 @@ def stopped_by_signals(advice: Callable[[], str] = lambda: REPEAT) -> Iterator[C
         yield lambda: bool(caught)
     except InputError:
         if not caught:
-            raise  # else it is about work that was left half done
+            raise  # after a signal it is about work left half done
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

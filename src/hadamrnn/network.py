@@ -25,7 +25,7 @@ INPUT_KINDS = ("dense", "one_hot", "embedded")
 READOUTS = ("last", "mean", "positive", "max")
 COUNTED = ("mean", "positive")  # the read-outs that thresholds multiply
 
-# Fields that the paper's network leaves at their defaults, and all that no baseline has.
+# Fields that the paper's network leaves at their defaults, and all fields that no baseline has.
 BEYOND_PAPER = ("leak", "readouts", "thresholds", "layer_sizes", "normalize", "skip", "stride")
 HADAMARD_ONLY = ("num_blocks", "switches", "input_bias", *BEYOND_PAPER)
 
@@ -43,7 +43,7 @@ class Network:
 
     The defaults are the paper's: no leak, one layer, only the last state is read out. Fields without a line
     of help are not a user's choice: the task sets them. `input_size` is the number of channels, of one-hot
-    symbols, or the width of the embedding; id `padding_id` embeds to zero. `activation_bits` None stands for
+    symbols, or the width of the embedding; id `padding_id` embeds to zero. `activation_bits` None means
     floating point. `model_options` belong to one kind of network only. With `layer_sizes`, `hidden_size` is
     the last of them and `num_layers` their number.
 
@@ -195,7 +195,7 @@ class Network:
 
     @property
     def forgets(self) -> bool:
-        """Whether every block leaks: old inputs fade for good, and a stream may go on for ever.
+        """Whether every block leaks: old inputs fade for good, and a stream may be endless.
 
         >>> Network(hidden_size=8, num_blocks=4, leak=(1, 2)).forgets
         True

@@ -4,7 +4,7 @@
 
 `coerce` checks a value against such a declaration, whether it comes from a YAML file, a caller or the command
 line; `read_text` first turns the text of a command line into a value. `from_json` reads a dataclass that this
-package wrote, and lets nothing pass that has another type. A refusal is one line.
+package wrote, and accepts no value of another type. Every error is one line.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def coerce(name: str, value: object, hint: Any) -> Any:
 
 
 def from_json(kind: type[T], values: object, source: str | Path) -> T:
-    """Return the dataclass that `values` describe: every field is there, no other, and each of its type.
+    """Return the dataclass that `values` describe: all its fields, no others, each of its declared type.
 
     Lists become tuples where the field has one, whole numbers pass as floats; an error names `source`.
 
@@ -164,7 +164,7 @@ _UNFIT = object()
 
 
 def _held(name: str, value: object, hint: Any, given: str | None = None) -> Any:
-    """Return `value` as `hint` declares it, or refuse it, which was `given` so."""
+    """Return `value` as `hint` declares it, or refuse it with an error that shows it as `given`."""
     bounds, given = [], given or short(value)
     for kind, bound in _choices(hint):
         fitting = _fitting(name, value, kind)

@@ -1,4 +1,4 @@
-"""The version of this package: of the installation, else of the source tree it runs from."""
+"""The version of this package: the installed one, or that of the source tree it runs from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def package_version() -> str:
 
 
 def installed_version(package: str) -> str | None:
-    """Return the version of an installed package, None where it is not."""
+    """Return the version of a package, None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -30,6 +30,6 @@ def installed_version(package: str) -> str | None:
 
 
 def source_version(pyproject: Path) -> str:
-    """Return the version that a project file states, `unknown` where it is not this package's."""
+    """Return the version that a project file states, `unknown` if it is not this package's."""
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"] if pyproject.is_file() else {}
     return str(project["version"]) if project.get("name") == NAME else "unknown"

@@ -230,7 +230,7 @@ def test_a_run_of_another_version_is_refused_and_left_as_it_was(tmp_path: Path) 
         ("resume.safetensors", "no tensors", "no safetensors file"),
         ("metrics.jsonl", "", "shorter than"),
         ("run.json", '{"format": "hadamrnn run", "version": 1}', "has no seed"),
-        ("config.yaml", "task: 2020-13-45\n", "no readable YAML"),
+        ("config.yaml", "task: 2020-13-45\n", "not readable YAML"),
     ],
 )
 def test_a_damaged_run_is_refused_in_one_line(
@@ -246,7 +246,7 @@ def test_a_damaged_run_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize("average", [None, 0.9])
-def test_an_average_that_the_checkpoint_has_not_is_refused(average: float | None, tmp_path: Path) -> None:
+def test_an_average_that_the_checkpoint_lacks_is_refused(average: float | None, tmp_path: Path) -> None:
     run = tmp_path / "run"
     train(replace(CONFIG, weight_average=average), run, RunOptions(stop=Stop(3)))
     changed = replace(CONFIG, weight_average=None if average else 0.9)
@@ -282,7 +282,7 @@ def test_the_best_model_on_disk_is_the_best_rows(whole: Path) -> None:
     load_model(whole / "model.safetensors")
 
 
-def test_rows_that_were_changed_are_not_gone_on_from(tmp_path: Path) -> None:
+def test_rows_that_were_changed_are_not_continued(tmp_path: Path) -> None:
     run = tmp_path / "run"
     train(CONFIG, run, RunOptions(stop=Stop(9)))
     content = (run / "metrics.jsonl").read_text()

@@ -1,4 +1,4 @@
-"""The copy task of Section 4.1: remember K symbols over L blanks, then say them.
+"""The copy task of Section 4.1: remember K symbols over L blanks, then repeat them.
 
 input   s_1 ... s_K   a_0 (L times)   a_9   a_0 (K - 1 times)      T = L + 2K
 target  a_0 (L + K times)                   s_1 ... s_K            s_k uniform in a_1 ... a_8
@@ -69,7 +69,7 @@ def load_copy(
         )
 
     def draw(part: int, size: int) -> CopySplit:
-        # RandomState's stream is frozen by numpy's policy, so a seed means the same for ever.
+        # RandomState's stream is frozen by numpy's policy, so a seed always means the same.
         symbols = np.random.RandomState([seed, part]).randint(
             1, MARKER, (size, sentence_length), dtype=np.uint8
         )

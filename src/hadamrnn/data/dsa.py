@@ -56,9 +56,9 @@ def load_dsa19(
     The paper does not say which half is which. Channels are standardised with the training part.
 
     Args:
-        swap: train on people 5-8 and test on 1-4, in place of the other way round.
-        left_out: which of the four, from 1 to 4, is kept for validation. None trains on all four; the
-            fourth is then validated on though it was trained on, so its figure chooses nothing.
+        swap: train on people 5-8 and test on 1-4, instead of the reverse.
+        left_out: which of the four, from 1 to 4, is kept for validation. None trains on all four, and
+            validates on the fourth too, whose figure must then choose nothing.
     """
     ours, others = (PEOPLE[HALF:], PEOPLE[:HALF]) if swap else (PEOPLE[:HALF], PEOPLE[HALF:])
     held = ours[(left_out or HALF) - 1]
@@ -84,7 +84,7 @@ def _listed(people: tuple[int, ...]) -> str:
 
 
 def _reader(data_dir: str | Path | None) -> Callable[[tuple[int, ...]], tuple[Tensor, Tensor]]:
-    """Return what reads people: the compact files where they are, else UCI's text."""
+    """Return a function that reads people: from the compact files if present, else from UCI's text."""
     if present(FILES["person1"], data_dir):
         paths = {person: fetch(FILES[f"person{person}"], data_dir) for person in PEOPLE}
         return lambda people: read_compact([paths[person] for person in people])
@@ -93,7 +93,7 @@ def _reader(data_dir: str | Path | None) -> Callable[[tuple[int, ...]], tuple[Te
 
 
 def read_compact(paths: list[Path]) -> tuple[Tensor, Tensor]:
-    """Return signals and labels; a file holds a person: codes `(activity, channel, segment, step)`, units."""
+    """Return signals and labels. A file is one person: codes `(activity, channel, segment, step)`, units."""
     people = []
     for path in paths:
         with np.load(path) as arrays:

@@ -34,7 +34,7 @@ class DataFile:
     Args:
         paths: where it may lie in a data folder; a download goes to the first.
         home: the page that offers it.
-        url: the download; None for a form that is not on offer. Of a zip, `paths` name the folder in it.
+        url: the download; None if it is not offered. Of a zip, `paths` name the folder in it.
         sha256: of the file, or of the zip. None: no published checksum is known.
     """
 
@@ -101,7 +101,7 @@ def offline() -> Iterator[None]:
 
 
 def fetch(file: DataFile, data_dir: str | Path | None) -> Path:
-    """Return where `file` lies, verified; download it into the cache when it is nowhere."""
+    """Return where `file` lies, verified; download it into the cache if it is missing."""
     found = present(file, data_dir)
     if found is not None:
         return found

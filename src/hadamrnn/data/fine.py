@@ -1,7 +1,7 @@
-"""Small movements beside large ones: channels once more, clipped. Start at `with_fine`.
+"""Small movements beside large ones: a second copy of each channel, clipped. Start at `with_fine`.
 
-A channel's scale is that of its largest movements. Who sits or stands still moves by a hundredth of what a
-walker does, which few bits lose. Clipped, the same channel has a scale of its own.
+A channel's scale is that of its largest movements. A person who sits or stands still moves a hundredth as
+much as one who walks, which few bits cannot resolve. The clipped copy has a scale of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hadamrnn.errors import InputError
 
 
 def with_fine(x: Tensor, values: Sequence[float], changes: Sequence[float]) -> Tensor:
-    """Return series with two more copies of their first channels: values and changes, both clipped.
+    """Return series with two more copies of their first channels: their values and their changes, clipped.
 
         v_t,c = clip(x_t,c, +-values_c)        d_t,c = clip(x_t,c - x_(t-1),c, +-changes_c),   d_0 = 0
 

@@ -38,7 +38,7 @@ Table = dict[str, list[str]]  # by column
 def load_sst2(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128) -> Splits:
     """Return SST-2: validation is GLUE's dev file. GLUE keeps the labels of its test file private.
 
-    With the public treebank's labels at hand (`sst2/test_labels.tsv.gz`) the test split has them: for
+    If the public treebank's labels are there (`sst2/test_labels.tsv.gz`), the test split has them: for
     reporting, never for choosing. Otherwise `test.y` is None.
     """
     if present(SST2["train"], data_dir):
@@ -54,7 +54,7 @@ def load_sst2(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128
 
 
 def load_qqp(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128) -> Splits:
-    """Return QQP: GLUE's where it is at hand, else the subset of 48,110 pairs, else GLUE's, downloaded.
+    """Return QQP: GLUE's if it is there, else the subset of 48,110 pairs, else GLUE's, downloaded.
 
     The subset has splits of its own and its `note` says so: its figures are not GLUE's. 9,043 of its training
     pairs are in a file of their own, without which it is smaller.

@@ -52,11 +52,11 @@ def load_har2(
     Label 1: sitting, laying or walking upstairs. Test is UCI's (nine people).
 
     Args:
-        left_out: which of the five groups `PEOPLE` is kept for validation. None trains on all; the last
-            group is then validated on though it was trained on, so its figure chooses nothing.
-        fine: give the six channels of movement once more, clipped to +-`STILL`, and their changes, clipped to
-            +-`SLOW` (see `with_fine`): 21 channels. A device does the same with its raw codes.
-        activities: the classes are the six activities, of which the right group is all that is asked.
+        left_out: which of the five groups `PEOPLE` is kept for validation. None trains on all, and
+            validates on the last group too, whose figure must then choose nothing.
+        fine: add copies of the six channels of movement: their values, clipped to +-`STILL`, and their
+            changes, clipped to +-`SLOW` (see `with_fine`): 21 channels. A device does so with raw codes.
+        activities: the classes are the six activities; a decision is right if it is in the right group.
     """
     groups = tuple(int(activity in GROUP) for activity in range(1, 1 + len(ACTIVITIES)))
     if activities:
@@ -106,7 +106,7 @@ def _load(
 
 
 def _note(left_out: int | None) -> str:
-    """Say where validation is not the usual one.
+    """Return a note if validation is not the usual one, else nothing.
 
     >>> _note(2), _note(LAST_PEOPLE)
     ('people 7, 8, 11, 14 validation', '')

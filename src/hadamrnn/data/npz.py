@@ -49,7 +49,7 @@ def load_npz(*, path: Path, standardize: bool = True, layout: Layout | None = No
     Args:
         standardize: give each channel zero mean and unit variance over the training part.
         layout: the axes of `x`: "time-first" (n, time, channels) or "channels-first" (n, channels, time).
-        seed: of the cut into parts. With `groups` it cuts the groups, and classes as they come.
+        seed: of the cut into parts. With `groups`, whole groups are drawn.
     """
     arrays = time_first(read_npz(path), layout, path)
     x, lengths = check_inputs(arrays, path)
@@ -100,7 +100,7 @@ def time_first(
 
 
 def _flows(x: NDArray[np.generic]) -> bool:
-    """Whether each row of x, (n, time), goes on where the row before ended, as in one recording.
+    """Whether each row of x, (n, time), continues the row before it, as in one recording.
 
         r_j = mean_i (x_(i+1)j - x_ij)^2 / (2 var_j)        1 for rows in any order
 
@@ -158,7 +158,7 @@ def read_npz(path: str | Path) -> dict[str, NDArray[np.generic]]:
             }
     except InputError:
         raise
-    except Exception as error:  # zipfile and numpy let through what struct, zlib, seek and eval raise
+    except Exception as error:  # zipfile and numpy do not catch what struct, zlib, seek and eval raise
         reason = one_line(error) or type(error).__name__
         raise InputError(f"{path} is damaged ({reason}). Write it again with numpy.savez.") from error
 
@@ -211,7 +211,7 @@ def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tu
         raise InputError(
             f"lengths must be {len(x)} integers, got {lengths.dtype} of shape {lengths.shape} in {path}."
         )
-    steps = lengths.astype(np.int64)  # a uint64 beyond it turns negative, and is wrong as well
+    steps = lengths.astype(np.int64)  # a uint64 beyond it turns negative, and is refused too
     wrong = lengths[(steps < 1) | (steps > x.shape[1])]
     if len(wrong):
         raise InputError(f"lengths must lie in 1 ... {x.shape[1]}, the steps of x, got {wrong[0]} in {path}.")

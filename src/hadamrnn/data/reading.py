@@ -21,10 +21,10 @@ from hadamrnn.settings import Range, hold_fields
 LABELS = ("label", "labels", "activity", "class")
 GROUPS = ("group", "groups", "person", "subject", "user", "participant")
 CLOCKS = ("time", "timestamp", "datetime", "date", "index", "")
-STEPS = 128  # of a window that nobody has chosen
-CLOCK_ROWS = 16  # a column that rises in each of so many rows is a clock
-LEAST_GROUPS = 3  # that a class must be in, for files to be the groups
-OF_FILE = ("file", "folder")  # what a label or a group can be beside a column
+STEPS = 128  # of a window, by default
+CLOCK_ROWS = 16  # a column of at least this many rows that always rises is a clock
+LEAST_GROUPS = 3  # files are the groups if every class is in this many of them
+OF_FILE = ("file", "folder")  # what a label or a group can be, other than a column
 Steps = Annotated[int, Range(1, 1 << 20)]
 
 
@@ -117,7 +117,7 @@ def _named(usual: tuple[str, ...], table: Recording) -> str | None:
 
 
 def why_not(table: Recording, name: str) -> str:
-    """Return why a column is no channel; empty if it is one."""
+    """Return why a column is not a channel; empty if it is one."""
     if name.lower() in CLOCKS:
         return "a clock"
     if not np.isfinite(as_number(table.column(name)[0])):

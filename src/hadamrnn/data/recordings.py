@@ -4,7 +4,7 @@ Parts are cut either by group (nobody is in two parts) or in time (of each class
 are for training, the next 15 % for validation, the last for test); windows are cut after that, so no two
 parts share a row.
 
-What the caller leaves open is decided in `reading.py`, said in `Splits.assumptions` and kept in
+What the caller leaves open is decided in `reading.py`, reported in `Splits.assumptions` and kept in
 `Splits.options`. Start at `load_recordings`; `read_recordings` gives the windows alone.
 """
 

@@ -39,7 +39,7 @@ class Split:
         lengths: `(n,)` valid steps of each row, None when every step counts. Padded text has None:
             it is padded on the left with id 0, whose embedding is to stay zero.
         levels: the code that means 1.0 (MNIST: 255); None for float32 inputs and for ids.
-        groups: of every class, where the right group is all that is asked; None where the class is.
+        groups: the group of every class, if a decision need only be in the right group; else None.
 
     >>> split = Split(torch.tensor([[[0], [51]]], dtype=torch.uint8), torch.tensor([1]), levels=255)
     >>> x, y, lengths = split.batch(torch.tensor([0]))
@@ -135,12 +135,12 @@ class Splits:
         offset, scale: `(input_size,)` where inputs were standardised: x = (value - offset) / scale,
             kept so that an integer network can take raw sensor values.
         raw_unit: the value of one raw code r of the sensor, value = r raw_unit; see `raw_unit`.
-        device_channels: channels of one motion sensor, vectors x, y, z one after the other; 0 where inputs
-            are no such vectors.
+        device_channels: channels of one motion sensor, vectors x, y, z one after the other; 0 if inputs
+            are not such vectors.
         note: what a report must say beside a figure, empty if nothing.
         options: the loader's options with what it decided filled in; a run keeps them in place of its own.
         assumptions: lines on what was read and decided, for people.
-        image: where a sequence is an image, pixel by pixel.
+        image: the image behind a sequence of pixels; None if there is none.
     """
 
     task: str

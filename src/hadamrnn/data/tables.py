@@ -1,7 +1,7 @@
 """Recordings as tables: CSV and parquet files, a folder of them, a long array in an npz file, a data frame.
 
 A `Recording` has named columns of one length, a row a time step. Cells stay as they were read until somebody
-asks for `numbers` or `texts`, so that a label "07" remains one. Start at `read_tables`.
+asks for `numbers` or `texts`, so that a label "07" keeps its zero. Start at `read_tables`.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _read_csv(path: Path, delimiters: str) -> Recording:
     try:
         header, *rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row] or [[]]
     except csv.Error as error:
-        raise InputError(f"{path} is no readable CSV: {one_line(error)}. Write it again.") from error
+        raise InputError(f"{path} is not a readable CSV file: {one_line(error)}. Write it again.") from error
     names = [name.strip() for name in header]
     if names and all(np.isfinite(as_number(name)) for name in names):
         raise InputError(f"The first line of {path} must name the columns, got numbers. Add a header line.")
@@ -159,8 +159,10 @@ def _read_parquet(path: Path) -> Recording:
     try:
         table = pyarrow.parquet.read_table(path)
         return Recording(path, {name: table[name].to_numpy() for name in table.column_names})
-    except Exception as error:  # pyarrow raises a family of its own, and what its decoders let through
-        raise InputError(f"{path} is no readable parquet file: {one_line(error)}. Write it again.") from error
+    except Exception as error:  # pyarrow raises errors of its own, and those of its decoders
+        raise InputError(
+            f"{path} is not a readable parquet file: {one_line(error)}. Write it again."
+        ) from error
 
 
 def _from_frame(frame: Any) -> Recording:

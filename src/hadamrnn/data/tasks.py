@@ -38,7 +38,7 @@ def load_task(name: str, data_dir: str | Path | None = None, **options: object) 
     Args:
         name: one of `TASKS`.
         data_dir: folder with the task's files; by default `HADAMRNN_DATA`, else the user's cache
-            folder, into which missing files are downloaded. Unread by tasks without files.
+            folder, into which missing files are downloaded. Ignored by tasks without files.
         options: the keyword arguments of the task's loader.
 
     >>> splits = load_task("copy", delay=5, sentence_length=2, train_size=3)

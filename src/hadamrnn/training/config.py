@@ -40,7 +40,7 @@ ONE_WIDTH = {"hidden_size", "num_layers"}  # setting one of these replaces the w
 class TrainingConfig:
     """One run: a task, a network and a recipe. `epochs` or `steps` says how long it is.
 
-    The task completes the network (its inputs and outputs) when the data is there.
+    The task completes the network (its inputs and outputs) when its data is loaded.
 
     >>> make_config(task="digits", epochs=3, hidden_size=64).network.hidden_size
     64
@@ -88,7 +88,7 @@ class TrainingConfig:
     channel_gain: NotNegative = option(0.0, "standard deviation of the logarithm of each channel's gain")
     channel_offset: NotNegative = option(0.0, "standard deviation of what each channel is moved by")
     rotation: NotNegative = option(
-        0.0, "standard deviation, in degrees, of how every sensor is turned about an axis drawn anew"
+        0.0, "standard deviation, in degrees, of how far every sensor is turned about a random axis"
     )
     embedding_scale: Positive = option(1.0, "standard deviation of the embedding at the start")
     gradient_clip: Positive | None = option(None, "largest norm of the gradient; none does not clip")

@@ -1,4 +1,4 @@
-"""Random changes of the training inputs, so that a network does not learn them by heart. Start at `disturb`.
+"""Random changes of the training inputs, so that a network cannot learn them by heart. Start at `disturb`.
 
 Every draw comes from the generator of the step, so a resumed run sees the same inputs. Validation and test
 inputs are never changed.
@@ -85,7 +85,7 @@ def _turned(x: Tensor, degrees: float, splits: Splits, generator: Generator) -> 
 
         v -> exp(angle [axis]_x) v,   the angle normal with this standard deviation, the axis uniform
 
-    Vectors are triples of channels in the sensor's own units, so standardised inputs are taken back first.
+    Vectors are triples of channels in the sensor's own units, so standardisation is undone first.
     """
     assert splits.offset is not None and splits.scale is not None
     offset, scale = splits.offset.to(x), splits.scale.to(x)

@@ -20,8 +20,7 @@ from hadamrnn.nn.model import SequenceModel
 
 ROWS_AT_ONCE = 256
 
-
-# Maps x and lengths to logits; a torch module is one, and is run in eval mode and in its dtype.
+# Maps x and lengths to logits. A torch module is run in eval mode and in its dtype.
 Predictor = Callable[[Tensor, Tensor | None], Tensor]
 
 
