@@ -1,3 +1,5 @@
+"""The commands train, eval and predict from end to end: figures, files, refusals, signals."""
+
 from __future__ import annotations
 
 import json

@@ -3,19 +3,23 @@ from __future__ import annotations
 import errno
 import json
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hadamrnn.baselines.networks import load_model
+from hadamrnn.data import Splits
 from hadamrnn.errors import InputError
 from hadamrnn.training.checkpoint import read_checkpoint
 from hadamrnn.training.config import config_values, config_yaml, make_config
 from hadamrnn.training.folder import RunFolder, check_free
+from hadamrnn.training.loop import open_events
 from hadamrnn.training.run import RunOptions, load_run, resume, train
 
 OPTIONS = {"delay": 5, "sentence_length": 2, "train_size": 64, "validation_size": 16, "test_size": 16}
@@ -77,6 +81,15 @@ def test_the_event_file_holds_the_rows(whole: Path) -> None:
         position += size + 16
 
     assert losses == pytest.approx([row["loss"] for row in rows(whole)])
+
+
+def test_event_files_are_left_out_without_tensorboardx(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+
+    assert open_events(tmp_path / "events", 0) is None
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("stops", [[1], [3, 1, 4], [4], [12]])
@@ -272,6 +285,15 @@ def test_a_run_without_a_validation_has_no_model_yet(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="holds no model yet"):
         load_run(run)
+
+
+def test_a_finished_run_without_validation_data_has_its_last_model(copy_task: Splits, tmp_path: Path) -> None:
+    validation = replace(copy_task.validation, x=copy_task.validation.x[:0])
+    splits = replace(copy_task, validation=validation)
+    outcome = train(CONFIG, tmp_path / "run", RunOptions(splits=splits))
+
+    _, model = load_run(tmp_path / "run")
+    assert all(map(torch.equal, model.state_dict().values(), outcome.model.state_dict().values()))
 
 
 def test_the_best_model_on_disk_is_the_best_rows(whole: Path) -> None:

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import io
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from hadamrnn.training.loop import open_events
 from hadamrnn.training.progress import Bar, Lines, MetricsRow, Watcher, choose_watcher
 
 ROW = MetricsRow(
@@ -55,12 +53,3 @@ def test_quiet_and_redirected_runs_have_no_bar(monkeypatch: pytest.MonkeyPatch, 
     with (tmp_path / "log").open("w") as log:
         monkeypatch.setattr("sys.stderr", log)
         assert isinstance(choose_watcher(quiet=False), Lines)
-
-
-def test_event_files_are_left_out_without_tensorboardx(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(sys.modules, "tensorboardX", None)
-
-    assert open_events(tmp_path / "events", 0) is None
-    assert not list(tmp_path.iterdir())

@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hadamrnn.data import Splits, load_task
-from hadamrnn.errors import InputError
+from hadamrnn.data import load_task
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.training.config import TrainingConfig, config_values, make_config
 from hadamrnn.training.loop import fit
@@ -327,43 +326,6 @@ def test_weights_that_are_not_finite_are_never_validated(draw: Draw) -> None:
 
     with pytest.raises(Diverged, match="a weight is NaN or infinite at step 1"):
         trainer.validate()
-
-
-def test_a_task_without_an_embedding_takes_no_embedding_size(digits: Splits) -> None:
-    with pytest.raises(InputError, match="no embedding"):
-        build(make_config(task="digits", epochs=1, embedding_size=4), digits)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"embedding_scale": 0.1}, "no embedding: leave embedding_scale"),
-        ({"negative_signs": 0.5, "model": "gru", "weight_bits": None}, "A gru has no signs"),
-        ({"input_bias": False, "model": "gru", "weight_bits": None}, "gru networks have no input_bias"),
-    ],
-)
-def test_a_start_that_the_network_does_not_have_is_refused(
-    values: dict[str, object], message: str, digits: Splits
-) -> None:
-    with pytest.raises(InputError, match=message):
-        build(make_config(**{"task": "digits", "epochs": 1, **values}), digits)
-
-
-def test_an_embedding_begins_at_its_scale() -> None:
-    splits = load_task("copy", delay=1, sentence_length=1, train_size=3, validation_size=2, test_size=1)
-    embedded = dataclasses.replace(splits, one_hot=False, vocabulary_size=1000)
-    weights = []
-    for scale in (1.0, 0.05):
-        model = build(make_config(task="copy", epochs=1, embedding_scale=scale), embedded)
-        assert model.embedding is not None
-        weights.append(model.embedding.weight)
-
-    torch.testing.assert_close(weights[1], 0.05 * weights[0])
-
-
-def test_an_unknown_model_is_refused_with_the_known_ones(digits: Splits) -> None:
-    with pytest.raises(InputError, match=r"one of hadamrnn.*got 'transformer'"):
-        build(make_config(task="digits", epochs=1, model="transformer"), digits)
 
 
 def test_a_training_set_smaller_than_a_batch_is_one_batch() -> None:

@@ -139,13 +139,13 @@ class Session:
         self.watcher.row(row, best)
 
     def _save(self) -> None:
-        """Write the checkpoint, then the best model so far."""
+        """Write the checkpoint, then the best model so far; at the end the last one if none was validated."""
         if self.folder is None:
             return
         with self.folder.guarded():
             write_checkpoint(self.folder.resume_path, self.trainer.state(), self.trainer.counters)
             self.folder.saved_step = self.trainer.counters.step
-            if self.trainer.best:
+            if self.trainer.best or self.trainer.finished:
                 save_model(self.trainer.best_model(), self.folder.model_path)
 
     def _keep_best(self) -> str:
