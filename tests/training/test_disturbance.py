@@ -50,6 +50,17 @@ def test_a_shifted_row_is_the_row_earlier_or_later_with_its_edge_repeated() -> N
     assert torch.equal(shifted, expected)
 
 
+def test_no_padding_moves_into_a_shifted_row() -> None:
+    lengths = torch.arange(300) % 21
+    config = make_config(task="digits", epochs=1, time_shift=3)
+    padded = RAMP * (torch.arange(20) < lengths[:, None])[:, :, None]
+    shifted = disturb(padded, config, sensors(), torch.Generator().manual_seed(0), lengths)
+
+    whole = disturbed(RAMP, time_shift=3)
+    for row, length in zip(range(300), lengths.tolist(), strict=True):
+        assert torch.equal(shifted[row, :length], whole[row, :length].clamp(max=length))
+
+
 @pytest.mark.parametrize(("name", "dim"), [("time_mask", 1), ("channel_mask", 2)])
 def test_a_mask_hides_one_band_of_at_most_its_width(name: str, dim: int) -> None:
     hidden = disturbed(RAMP, **{name: 3}) == 0

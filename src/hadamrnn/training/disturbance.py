@@ -44,7 +44,9 @@ def check_disturbance(config: TrainingConfig, splits: Splits) -> None:
         )
 
 
-def disturb(x: Tensor, config: TrainingConfig, splits: Splits, generator: Generator) -> Tensor:
+def disturb(
+    x: Tensor, config: TrainingConfig, splits: Splits, generator: Generator, lengths: Tensor | None = None
+) -> Tensor:
     """Return a batch `(batch, time, channels)` of numbers, or ids `(batch, time)`, as a step sees it.
 
     Hidden words become padding. Of numbers, each row by its own draw:
@@ -60,7 +62,7 @@ def disturb(x: Tensor, config: TrainingConfig, splits: Splits, generator: Genera
     if config.rotation:
         x = _turned(x, config.rotation, splits, generator)
     if config.time_shift:
-        x = _shifted(x, config.time_shift, generator)
+        x = _shifted(x, lengths, config.time_shift, generator)
     if config.channel_gain:
         x = x * (config.channel_gain * _normal((rows, 1, channels), x, generator)).exp()
     if config.channel_offset:
@@ -99,10 +101,15 @@ def _turned(x: Tensor, degrees: float, splits: Splits, generator: Generator) -> 
     return (turned.reshape(x.shape) - offset) / scale
 
 
-def _shifted(x: Tensor, largest: int, generator: Generator) -> Tensor:
-    """Return every row later or earlier by at most `largest` steps; its first or last step fills the gap."""
+def _shifted(x: Tensor, lengths: Tensor | None, largest: int, generator: Generator) -> Tensor:
+    """Return every row later or earlier by at most `largest` steps; its first or last step fills the gap.
+
+    The last step is the last one that counts: no padding moves into a row.
+    """
     shift = torch.randint(-largest, largest + 1, (len(x), 1), generator=generator)
-    source = (torch.arange(x.shape[1]) - shift).clamp(0, x.shape[1] - 1)
+    steps = torch.full((len(x),), x.shape[1]) if lengths is None else lengths
+    last = (steps[:, None] - 1).clamp(min=0)
+    source = (torch.arange(x.shape[1]) - shift).clamp(min=0).minimum(last)
     return x.gather(1, source[:, :, None].expand_as(x))
 
 

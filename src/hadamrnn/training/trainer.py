@@ -110,7 +110,7 @@ class Trainer:
         self._draws.generator.manual_seed(self.schedule.dropout_seed(step, self.processes.rank))
         x, target, lengths = self.splits.train.batch(self._samples(step))
         assert target is not None
-        disturbed = disturb(self._cast(x), self.config, self.splits, self._draws.generator)
+        disturbed = disturb(self._cast(x), self.config, self.splits, self._draws.generator, lengths)
         loss = self._batch_loss(disturbed, self._cast(target), lengths)
         value = loss.item()
         if not math.isfinite(value):
