@@ -25,6 +25,11 @@ def test_a_batch_is_the_rows_at_the_index(index: torch.Tensor | slice) -> None:
     assert lengths is not None and torch.equal(lengths, torch.tensor([1, 5, 3])[index])
 
 
+def test_arrays_are_not_tensors() -> None:
+    with pytest.raises(InputError, match=r"x must be a tensor, got array.* torch.as_tensor makes one"):
+        Split(torch.zeros(3, 5, 1).numpy(), None)  # type: ignore[arg-type]
+
+
 def test_codes_become_their_share_of_the_levels_and_ids_stay_integers() -> None:
     codes = torch.arange(256, dtype=torch.uint8).reshape(1, 256, 1)
 

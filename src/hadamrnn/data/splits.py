@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, short
 
 Batch = tuple[Tensor, Tensor | None, Tensor | None]
 Metric = Literal["accuracy", "cross_entropy", "mse"]
@@ -54,7 +54,9 @@ class Split:
     groups: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        for name, values in (("y", self.y), ("lengths", self.lengths)):
+        for name, values in (("x", self.x), ("y", self.y), ("lengths", self.lengths)):
+            if values is not None and not isinstance(values, Tensor):
+                raise InputError(f"{name} must be a tensor, got {short(values)}. torch.as_tensor makes one.")
             if values is not None and len(values) != len(self.x):
                 raise InputError(
                     f"{name} must have a row for each of the {len(self.x)} samples of x, got {len(values)}."
