@@ -162,6 +162,7 @@ BRIEF = {
     "label": [*GOOD["label"][:235], *["z"] * 5],
     "person": [step % 60 // 20 for step in range(240)],
 }
+LATE = {**GOOD, "value": ["", *GOOD["value"][1:]]}
 BARE: Cells = {"1": [2, 3], "4": [5, 6]}
 
 
@@ -174,6 +175,7 @@ BARE: Cells = {"1": [2, 3], "4": [5, 6]}
         (without(GOOD, "label"), {}, "need labels: name a column with --label .time, value, person in"),
         (HOLE, {}, "every row needs a value of 'label', got none in row 10. Fill it in"),
         (WORD, {}, "column 'value' must hold numbers, got 'n.a.' in row 10. Correct the cell"),
+        (LATE, {}, "column 'value' must hold numbers, got '' in row 1. Correct the cell"),
         ({**GOOD, "value": ["nan"] * 240}, {"columns": ["value"]}, "must hold numbers, got 'nan' in row 1"),
         (without(GOOD, "value"), {}, "needs a column of numbers"),
         ({**GOOD, "label": ["sit"] * 240}, {}, "two classes or more, got 'sit' alone"),

@@ -120,7 +120,7 @@ def why_not(table: Recording, name: str) -> str:
     """Return why a column is not a channel; empty if it is one."""
     if name.lower() in CLOCKS:
         return "a clock"
-    if not np.isfinite(as_number(table.column(name)[0])):
+    if not np.isfinite(as_number(table.first(name))):
         return "text"
     values = table.numbers(name)
     return "a clock, it always rises" if len(values) >= CLOCK_ROWS and (np.diff(values) > 0).all() else ""

@@ -56,6 +56,10 @@ class Recording:
             raise InputError(f"{self.path} has no column {short(name)}. It has {listed(self.columns)}.")
         return self.columns[name]
 
+    def first(self, name: str) -> Any:
+        """Return the first cell of a column that is not missing, None if all are."""
+        return next((cell for cell in self.column(name) if _text(cell).lower() not in MISSING), None)
+
     def numbers(self, name: str) -> NDArray[np.float64]:
         """Return a column as finite numbers `(time,)`.
 
@@ -84,7 +88,7 @@ class Recording:
         cells = self.column(name)
         if cells.dtype.kind == "f" and (np.abs(cells) < 1 << 53).all() and (cells == np.rint(cells)).all():
             cells = cells.astype(np.int64)
-        texts = np.array([str(_plain(cell)).strip() for cell in cells])
+        texts = np.array([_text(cell) for cell in cells])
         for row in np.flatnonzero(np.isin(np.char.lower(texts), MISSING))[:1]:
             raise InputError(
                 f"{self.path}: every row needs a value of {short(name)}, got none in row {row + 1}. "
@@ -220,6 +224,10 @@ def as_number(cell: Any) -> float:
         return float("nan") if np.ndim(cell) or np.iscomplexobj(cell) else float(cell)
     except (TypeError, ValueError):
         return float("nan")
+
+
+def _text(cell: Any) -> str:
+    return str(_plain(cell)).strip()
 
 
 def _plain(cell: Any) -> Any:
