@@ -88,8 +88,9 @@ def test_the_environment_names_the_folder_unless_one_is_given(
 
 
 def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="--data-dir must name an existing folder"):
-        search_folders(tmp_path / "nowhere")
+    for nowhere in (tmp_path / "nowhere", "~nobody-at-all/data"):
+        with pytest.raises(InputError, match="--data-dir must name an existing folder"):
+            search_folders(nowhere)
     monkeypatch.setenv("HADAMRNN_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(InputError, match="HADAMRNN_DATA must name an existing folder"):
         search_folders(None)

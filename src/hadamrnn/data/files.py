@@ -12,7 +12,7 @@ import tempfile
 import tomllib
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -67,7 +67,9 @@ def search_folders(data_dir: str | Path | None) -> list[Path]:
     chosen = data_dir or os.environ.get("HADAMRNN_DATA")
     if not chosen:
         return [cache_folder()]
-    folder = Path(chosen).expanduser()
+    folder = Path(chosen)
+    with suppress(RuntimeError):  # a ~ of nobody, which names no folder
+        folder = folder.expanduser()
     if not folder.is_dir():
         source = "--data-dir" if data_dir else "HADAMRNN_DATA"
         raise InputError(f"{source} must name an existing folder, got {folder}.")
