@@ -152,11 +152,12 @@ def segments(tables: list[Recording], reading: Reading) -> list[Segment]:
         for start, end in zip([0, *changes], [*changes, len(table)], strict=True):
             run = (values[start:end], str(labels[start]), str(groups[start]), str(table.path), int(start))
             runs.append(Segment(*run))
+    window, _ = reading.steps()
     longest = max(len(run.values) for run in runs)
-    if reading.window is not None and longest < reading.window:
+    if longest < window:
         raise InputError(
             f"A window must fit into rows of one label and group, the longest run has {longest}, got "
-            f"--window {reading.window}. Choose a shorter one."
+            f"--window {window}. Choose a shorter one."
         )
     return runs
 

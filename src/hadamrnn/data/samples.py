@@ -93,9 +93,9 @@ def group_parts(groups: NDArray[np.generic], labels: NDArray[np.int64], seed: in
     random = np.random.RandomState(seed)
     orders = [random.permutation(len(names)) for _ in range(DRAWS)]
     cuts = [(order[2 * held :], order[:held], order[held : 2 * held]) for order in orders]
-    missing = [[int((~present[part].any(0)).sum()) for part in chosen] for chosen in cuts]
-    best = min(range(DRAWS), key=lambda draw: (missing[draw][0] > 0, any(missing[draw])))
-    if missing[best][0]:
+    lacking = [[not present[part].any(0).all() for part in parts] for parts in cuts]  # a class
+    best = min(range(DRAWS), key=lambda draw: (lacking[draw][0], any(lacking[draw])))
+    if lacking[best][0]:
         unseen = int(np.flatnonzero(~present[cuts[best][0]].any(0))[0])
         raise InputError(
             f"Training must see every class, and no group there has class {unseen}. Record it in more groups."
