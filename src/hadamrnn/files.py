@@ -25,7 +25,7 @@ SEAL = "sha256"  # the entry of a safetensors file's metadata that holds the che
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
-    """Replace `path` by `content` in one step: a crash or a full disk leaves the old file as it was."""
+    """Replace the file at `path` in one step: a crash or a full disk leaves the old one as it was."""
     target = Path(path)
     draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:

@@ -22,7 +22,7 @@ LEASE_SECONDS = 30.0  # without a refresh, after which the owner of a claim is d
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold `folder`, made if need be, for this block; raise `InputError` if another process or block does."""
+    """Hold `folder` for this block, creating it if need be; raise `InputError` if it is held already."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / LOCK_NAME
     lock = FileLock(path, timeout=0, preserve_lock_file=True, on_acquired=_sign)

@@ -321,7 +321,7 @@ def test_rows_that_were_changed_are_not_continued(tmp_path: Path) -> None:
         ({"levels": 0}, "levels must lie in 1"),
         ({"seq_length": 10**20}, "seq_length must lie in 1"),
         ({"metric": "beauty"}, "metric must be"),
-        ({"offset": [1.0], "scale": [0]}, "no scale of them 0"),
+        ({"offset": [1.0], "scale": [0]}, "no scale may be 0"),
         ({"scale": ["x"]}, "scale must be"),
     ],
 )

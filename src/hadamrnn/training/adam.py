@@ -1,7 +1,7 @@
 """Adam for small networks: torch's AdamW, computed in the calling thread alone.
 
-torch shares every parameter out between its threads, however small it is. Waking them costs more than the
-step, and then they spin on the cores that the kernels' own threads need. numpy does neither.
+torch splits every parameter among its threads, however small it is. Waking them costs more than the step, and
+then they spin on the cores that the kernels' own threads need. numpy does neither.
 """
 
 from __future__ import annotations

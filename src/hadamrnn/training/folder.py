@@ -53,7 +53,7 @@ class TaskFacts:
         sizes = {len(each) for each in (self.offset, self.scale) if each is not None}
         finite = all(math.isfinite(value) for value in (*(self.offset or ()), *(self.scale or ())))
         if len(sizes) > 1 or not finite or 0 in (self.scale or ()):
-            raise InputError("offset and scale must be the same number of finite values, no scale of them 0.")
+            raise InputError("offset and scale must hold equally many finite values, and no scale may be 0.")
 
     @staticmethod
     def of(splits: Splits) -> TaskFacts:
@@ -170,7 +170,7 @@ class RunFolder:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Turn an error of the disk, such as a full one, into a line that says which checkpoint is intact."""
+        """Turn a disk error, such as a full disk, into one line that says which checkpoint is intact."""
         try:
             yield
         except OSError as error:

@@ -20,7 +20,7 @@ from hadamrnn.training.draws import Draws
 
 THRESHOLD_SAMPLES = 64  # of the training part; thresholds are quantiles of their states
 CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
-UNKNOWN = 8 * 2**30  # assumed where the system does not say
+UNKNOWN = 8 * 2**30  # assumed if the system does not say
 
 
 def task_network(config: TrainingConfig, splits: Splits) -> Network:
@@ -91,7 +91,7 @@ def batch_bytes(network: Network, config: TrainingConfig, splits: Splits) -> int
 
 
 def memory_bytes() -> int:
-    """Return the memory of this machine, or of the container that holds the process to less."""
+    """Return the memory of this machine, or of its container if that allows less."""
     try:
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -31,7 +31,7 @@ def preset_values(task: str, preset: str) -> Values:
 
 @cache
 def read_recipes() -> dict[str, dict[str, Values]]:
-    """Return the recipes of every preset by task; `*` holds what those of a preset share."""
+    """Return the recipes of every preset by task; `*` holds what all recipes of a preset share."""
     import yaml
 
     recipes: dict[str, dict[str, Values]] = yaml.safe_load(SOURCE.read_text(encoding="utf-8"))

@@ -59,7 +59,7 @@ class FabricProcesses(Processes):
             precision="64-true" if dtype == "float64" else "32-true",
         )
         self._fabric.launch()
-        # gloo's threads must have ended when the interpreter has: else they abort the process now and then.
+        # gloo's threads must end before the interpreter does, or they may abort the process.
         atexit.register(torch.distributed.destroy_process_group)
         self.rank = int(self._fabric.global_rank)
         self.count = int(self._fabric.world_size)
