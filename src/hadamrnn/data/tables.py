@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.data.npz import GROUP_NAMES, read_npz
 from hadamrnn.errors import InputError, short
-from hadamrnn.files import one_line, read_regular
+from hadamrnn.files import check_regular, one_line, read_regular
 
 MAX_BYTES = 1 << 32
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}
@@ -69,7 +69,7 @@ class Recording:
         """
         cells = self.column(name)
         values = np.full(len(cells), np.nan)
-        if cells.dtype.kind not in "cmM":  # complex numbers and times, of which astype would take a part
+        if cells.dtype.kind not in "cmM":  # astype would cut complex numbers, and count times
             try:
                 values = cells.astype(np.float64)
             except (ValueError, TypeError):
@@ -155,7 +155,7 @@ def _read_csv(path: Path, delimiters: str) -> Recording:
 
 
 def _read_parquet(path: Path) -> Recording:
-    read_regular(path, MAX_BYTES)
+    check_regular(path, MAX_BYTES)
     try:
         import pyarrow.parquet
     except ModuleNotFoundError as error:
