@@ -125,7 +125,7 @@ def read_table(path: Path) -> Recording:
 
 def listed(names: Any) -> str:
     """Return names for a line: all, or the first ones and how many there are."""
-    known = [str(name) for name in names]
+    known = [one_line(name) for name in names]
     return ", ".join(known) if len(known) <= 12 else f"{', '.join(known[:10])} and {len(known) - 10} more"
 
 
