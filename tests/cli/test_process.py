@@ -6,6 +6,8 @@ import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -72,3 +74,30 @@ print(seen)
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
     assert said.splitlines()[-1] == "['20000']"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("words", [("models",), ("cost", "--help")])
+def test_a_full_disk_is_one_line_and_exit_status_2(words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        answer = run_buffered(*words, stdout=full)
+
+    assert answer.returncode == 2
+    assert answer.stderr.endswith("No space left on device\n") and answer.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [("models",), ("cost", "--help")])
+def test_a_reader_that_has_seen_enough_is_no_error(words: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as pipe:
+        answer = run_buffered(*words, stdout=pipe)
+
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
+def run_buffered(*words: str, stdout: TextIO) -> subprocess.CompletedProcess[str]:
+    """Run a command whose output is written when it ends, as is usual for a file or a pipe."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "hadamrnn", *words]
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, env=environment)

@@ -11,11 +11,14 @@ import importlib
 import io
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from hadamrnn.cli.process import keep_freed_memory, let_waiting_threads_sleep
+from hadamrnn.cli.process import drop_unwritable_output, keep_freed_memory, let_waiting_threads_sleep
 from hadamrnn.errors import InputError
 from hadamrnn.interrupts import Interrupted
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 COMMANDS = (
     *("train", "eval", "predict", "quantize", "export", "cost", "bench"),
@@ -35,16 +38,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         keep_freed_memory()
         let_waiting_threads_sleep()
         status: int | None = args.run(args)
+        print(end="", flush=True)  # a full disk shows here, not as a traceback at the interpreter's exit
     except KeyboardInterrupt as error:
         interrupted = error if isinstance(error, Interrupted) else Interrupted()
         print(f"{name}: {interrupted}", file=sys.stderr)
         return interrupted.status
-    except BrokenPipeError:
-        # The reader (`| head`) has seen enough; silence the flush at interpreter exit as well.
-        sys.stderr.close()
+    except BrokenPipeError:  # the reader (`| head`) has seen enough
+        drop_unwritable_output()
         return 0
     except (InputError, OSError) as error:
         print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)  # one line, whatever it repeats
+        drop_unwritable_output()
         return 2
     return status or 0
 
@@ -63,6 +67,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 class OneLineParser(argparse.ArgumentParser):
     """An argument parser whose errors take one line."""
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        super().print_help(file)
+        print(end="", flush=True)  # within `main`, as the output of a command is
 
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: {' '.join(message.split())}. See {self.prog} --help.", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""How a command's process treats memory that was freed, and threads that wait."""
+"""How a command's process treats freed memory, waiting threads, and output that nobody takes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 def let_waiting_threads_sleep() -> None:
     """Have torch's threads sleep after a tenth of a millisecond without work; GNU's OpenMP only.
 
-    By default they spin 300,000 times, milliseconds, on the cores that the kernels' own threads need: a step
-    of the copy task takes 21 ms in place of 30 on two cores, and plain torch is as quick as before. It must
-    be said before torch is loaded, and what the user says holds.
+    By default they spin 300,000 times, which is milliseconds, on cores that the kernels' own threads need. A
+    step of the copy task takes 21 ms instead of 30 on two cores, and plain torch is as quick as before. Call
+    it before torch is loaded. A setting of the user's own is left as it is.
     """
     if not any(name in os.environ for name in _WAITING):
         os.environ["GOMP_SPINCOUNT"] = str(_SPINS)
@@ -29,7 +29,7 @@ def keep_freed_memory() -> None:
     """Let this process keep what it frees, up to 256 MB; glibc only.
 
     Every training step frees all its tensors and asks for as many again. glibc would give them back to the
-    system in between, and each page would have to be fetched and zeroed anew: 3 to 4 ms of a step that
+    system in between, and each page would have to be fetched and zeroed again: 3 to 4 ms of a step that
     takes 40 (stack and copy of `hadamrnn bench training`, one thread).
     """
     if not sys.platform.startswith("linux"):
@@ -38,3 +38,11 @@ def keep_freed_memory() -> None:
     if set_option is not None:
         set_option(_TRIM_THRESHOLD, _KEPT_BYTES)
         set_option(_MMAP_THRESHOLD, _LARGEST_BLOCK)
+
+
+def drop_unwritable_output() -> None:
+    """Forget buffered output that cannot be written; the interpreter would try again when it exits."""
+    try:
+        print(end="", flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
