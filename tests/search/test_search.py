@@ -307,6 +307,40 @@ def test_without_optuna_the_extra_is_named(
 
 
 @pytest.mark.parametrize(
+    "content", ["a line of my own", "two\nlines\n", '{"a": 1}\n', '{"op_code": "x"}\n', "\xff\xfe\n"]
+)
+def test_a_storage_that_is_no_journal_is_left_alone(content: str, command: Command, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text(content)
+
+    for storage in (mine, tmp_path):
+        answer = command("search", "digits", *SMALL, "--out", tmp_path / "out", "--storage", storage)
+        assert (answer.status, answer.err.count("\n")) == (2, 1)
+        assert f"The storage {storage} cannot be opened: " in answer.err
+    assert mine.read_text() == content and [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_figures_of_another_search_or_of_a_damaged_file_are_not_taken_over(tmp_path: Path) -> None:
+    search = small_search()
+    study = study_of(search, tmp_path / "study")
+    run_trials(study, search, 1, say=hush)
+    figures = finish(study, search, tmp_path, RunOptions())
+    file = tmp_path / "search.json"
+    best = {**figures["best"], "test": -1.0}  # a mark
+
+    file.write_text(json.dumps({**figures, "best": best}))
+    assert finish(study, search, tmp_path, RunOptions())["best"] == best  # the same search
+    trials = [{**figures["trials"][0], "validation": 0.1}]
+    others: list[dict[str, Any]] = [{"seed": 7, "best": best}, {"trials": trials, "best": best}]
+    for other in (*others, {"best": []}, {"best": {}}):
+        file.write_text(json.dumps({**figures, **other}))
+        assert finish(study, search, tmp_path, RunOptions()) == figures
+    for damaged in ("", "[]", "3", "\xff"):
+        file.write_text(damaged, encoding="latin-1")
+        assert finish(study, search, tmp_path, RunOptions()) == figures
+
+
+@pytest.mark.parametrize(
     "url", ["nosuch://me:s3cr%40t@host/db", "nosuch://host/db?password=s3cr%40t", "postgresql://me:s3cr%40t@"]
 )
 def test_a_password_in_a_storage_is_never_shown(url: str, command: Command, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def finish(study: Study, search: Search, out: Path, options: RunOptions) -> Figu
         **search.terms,
         "metric": search.splits.metric,
         "trials": [_summary(trial) for trial in finished(study)],
-        "best": _known(out, best) or _figures(best, search, out, options),
+        "best": _known(out, best, search) or _figures(best, search, out, options),
     }
     points = front(map(_point, finished(study)), lower_is_better=not search.maximize)
     figures["front"] = [
@@ -149,14 +149,16 @@ def _train(config: TrainingConfig, folder: Path, options: RunOptions) -> Outcome
     return train(config, folder, options)
 
 
-def _known(out: Path, best: FrozenTrial) -> Figures | None:
+def _known(out: Path, best: FrozenTrial, search: Search) -> Figures | None:
     """Return the figures of the same trial from an earlier search, so the test set is not read again."""
     try:
-        known: Figures = json.loads((out / "search.json").read_text())["best"]
-    except (FileNotFoundError, json.JSONDecodeError, KeyError):
+        figures = json.loads((out / "search.json").read_bytes())
+        known: Figures = figures["best"]
+        same = known["trial"] == best.number and _summary(best) in figures["trials"]
+        same &= all(figures[name] == value for name, value in search.terms.items())
+        return known if same and (Path(known["run"]) / fixedpoint.FILE_NAME).is_file() else None
+    except (OSError, ValueError, LookupError, TypeError):  # there is none, or it is damaged
         return None
-    same = known.get("trial") == best.number and known.get("bytes") == best.user_attrs["bytes"]
-    return known if same and (Path(known["run"]) / fixedpoint.FILE_NAME).is_file() else None
 
 
 def _point(trial: FrozenTrial) -> Point:

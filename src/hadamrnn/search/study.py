@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -26,6 +27,7 @@ Study = optuna.study.Study
 TERMS = "terms"  # the settings that all workers on a study share
 STARTUP_TRIALS = 5  # that are never pruned
 WARMUP_PERCENT = 20  # of a training, before a trial may be pruned
+JOURNAL = b'{"op_code"'  # the beginning of a journal
 MASK = "***"
 # In a URL: the value of an option named like a password, and the text between the user and the last @.
 PASSWORDS = (
@@ -129,16 +131,24 @@ def _alive(process: int) -> bool:
 
 
 def _open_storage(place: str) -> BaseStorage:
-    if "://" not in place:
-        Path(place).parent.mkdir(parents=True, exist_ok=True)
-        return JournalStorage(JournalFileBackend(place))
     try:
-        return RDBStorage(place)
+        return RDBStorage(place) if "://" in place else _open_journal(Path(place))
     except Exception as error:  # database drivers raise errors of their own
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         for _, secret in (found for pattern in PASSWORDS for found in pattern.findall(place)):
             first = first.replace(secret, MASK).replace(unquote(secret), MASK)
         raise InputError(f"The storage {masked(place)} cannot be opened: {first[:200]}.") from error
+
+
+def _open_journal(path: Path) -> JournalStorage:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():
+        raise InputError("it is not a file")
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        # optuna takes a single line that it cannot read for one half written, and appends to it.
+        if file.read(len(JOURNAL)) not in (b"", JOURNAL):
+            raise InputError("it is not the journal of a study")
+    return JournalStorage(JournalFileBackend(str(path)))
 
 
 def masked(place: str) -> str:
