@@ -24,10 +24,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from hadamrnn.data.har import read_har
-from hadamrnn.errors import InputError, check_name
+from hadamrnn.errors import InputError, check_name, short
 from hadamrnn.estimators import HadamRNNClassifier
-from hadamrnn.files import write_atomically
+from hadamrnn.files import parse_json, read_regular, write_atomically
 from hadamrnn.pages.document import Cell, Grid, grid_markdown
+from hadamrnn.settings import from_json
 
 HAR = "UCI HAR"
 SETS = (
@@ -37,8 +38,9 @@ SETS = (
 HADAMRNN, LARGER, ROCKET = "HadamRNN", "HadamRNN 16 kB", "MiniRocket"
 PENALTY_ROWS = 1000  # of which MiniRocket's ridge takes leave-one-out errors
 ONCE = ("GRU 32", "logistic regression")  # the first takes minutes, the second is always the same
+TITLE = "# The estimators on real series"
 INTRODUCTION = """\
-# The estimators on real series
+{title}
 
 `HadamRNNClassifier()` as it comes (4-bit weights, at most 4 kB up to ten classes) beside sktime's
 MiniRocket with its ridge classifier, a float32 GRU of 32 units, trained by the package's loop, and logistic
@@ -91,6 +93,8 @@ def run_estimators(
     left_out = []
     for name in classifiers:
         check_name("A classifier", name, NETWORKS)
+    for name in sets:
+        check_name("A set", name, SETS)
     networks = [name for name in NETWORKS if not classifiers or name in classifiers]
     if ROCKET in networks and importlib.util.find_spec("numba") is None:
         networks.remove(ROCKET)
@@ -110,10 +114,10 @@ def run_estimators(
 
 def read_rows(path: Path) -> list[EstimatorRow]:
     """Return the rows that a run with `keep` has written."""
-    try:
-        return [EstimatorRow(**values) for values in json.loads(path.read_text())]
-    except (ValueError, TypeError) as problem:
-        raise InputError(f"{path} must hold rows of this benchmark: {problem}. Name another file.") from None
+    rows = parse_json(read_regular(path), path)
+    if not isinstance(rows, list):
+        raise InputError(f"{path} must hold rows of this benchmark, got {short(rows)}. Name another file.")
+    return [from_json(EstimatorRow, row, path) for row in rows]
 
 
 def measure_classifier(dataset: str, network: str, seeds: int) -> EstimatorRow:
@@ -225,7 +229,6 @@ def _bytes(classifier: Any) -> int:
 
 def load_part(dataset: str, split: str) -> Part:
     """Return the series, `(time, channels)` each, and labels of the training or the test part of a set."""
-    check_name("A set", dataset, SETS)
     if dataset == HAR:
         windows = read_har()[split == "test"]
         return list(windows.x.astype(np.float64)), windows.activity
@@ -244,7 +247,7 @@ def estimators_page(rows: list[EstimatorRow], seeds: int, left_out: list[str]) -
     header = ("set", "classifier", "accuracy", "worst to best", "integer", "majority", "bytes", "training")
     grid = Grid(header, tuple(tuple(map(Cell, _texts(row))) for row in rows))
     findings = "\n".join([verdict(rows), *(f"\nLeft out: {line}." for line in left_out)])
-    introduction = INTRODUCTION.format(seeds=seeds, verdict=findings)
+    introduction = INTRODUCTION.format(title=TITLE, seeds=seeds, verdict=findings)
     return "\n".join([introduction, grid_markdown(grid, numbers=6), "", ORIGIN, ""])
 
 

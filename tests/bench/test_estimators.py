@@ -57,16 +57,25 @@ def test_rows_that_were_kept_are_not_measured_again(command: Command, tmp_path: 
     rows = json.loads(kept.read_text())
     kept.write_text(json.dumps([{**rows[0], "accuracy": 0.123}]))
     second = command(*bench, "--keep", kept, "--json")
-    kept.write_text('[{"row": 1}]')
-    broken = command(*bench, "--keep", kept)
-
     assert json.loads(first.out)["rows"] == rows
     assert json.loads(second.out)["rows"][0]["accuracy"] == 0.123
-    assert broken.status == 2 and "must hold rows of this benchmark" in broken.err
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[1]", '[{"row": 1}]', "[" * 100_000, '[{"dataset": "PLAID"}]', "[null]", "\xff"]
+)
+def test_a_file_that_holds_no_rows_is_refused(content: str, command: Command, tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text(content, encoding="latin-1")
+    sets = ("--sets", "ItalyPowerDemand", "--classifiers", "logistic regression")
+
+    answer = command("bench", "estimators", *sets, "--keep", tmp_path / "rows.json")
+
+    assert answer.status == 2 and "rows.json" in answer.err and answer.err.count("\n") == 1
+    assert (tmp_path / "rows.json").read_text(encoding="latin-1") == content
 
 
 def test_an_unknown_set_is_refused(command: Command) -> None:
-    answer = command("bench", "estimators", "--sets", "Iris")
+    answer = command("bench", "estimators", "--sets", "ItalyPowerDemand", "Iris")
 
     assert answer.status == 2
     assert answer.err.startswith(
