@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hadamrnn.baselines.networks import MODELS
-from hadamrnn.bench import kinds
+from hadamrnn.bench import training
 from hadamrnn.bench.training import SHAPES
 from hadamrnn.cli import main
 
@@ -20,7 +20,7 @@ def test_every_kind_is_timed_beside_hadamrnn(
     small = replace(SHAPES[shape], batch=2, time=9)
     if shape == "imdb":
         small = replace(small, network=replace(small.network, input_size=4))
-    monkeypatch.setattr(kinds, "SHAPES", {shape: small})
+    monkeypatch.setattr(training, "SHAPES", {shape: small})
     arguments = ["--hidden-size", "8", "--rounds", "1", "--threads", "1", "--json"]
     assert main(["bench", "training", "--model", "all", "--shapes", shape, *arguments]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
@@ -35,7 +35,7 @@ def test_every_kind_is_timed_beside_hadamrnn(
     ("arguments", "message"),
     [
         (["--model", "mamba"], "model must be one of all, hadamrnn, lstm"),
-        (["--model", "lstm", "--shapes", "cifar"], "A shape must be one of"),
+        (["--model", "lstm", "--shapes", "mnist", "cifar"], "A shape must be one of"),
         (["--model", "lstm", "--hidden-size", "0"], "--hidden-size must lie in 1.."),
     ],
 )

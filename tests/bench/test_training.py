@@ -89,7 +89,7 @@ def test_an_unknown_shape_is_one_line(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_scaling_draws_every_point(tmp_path: Path) -> None:
     out = tmp_path / "plot.svg"
-    points = run_scaling(str(out), threads=1, rounds=1, lengths=(10, 100), hidden_sizes=(4, 8, 16))
+    points = run_scaling(out, threads=1, rounds=1, lengths=(10, 100), hidden_sizes=(4, 8, 16))
     assert [point.size for point in points] == [10, 100, 4, 8, 16]
     space = "{http://www.w3.org/2000/svg}"
     lines = [

@@ -1,11 +1,12 @@
 """Whatever the command line, a command ends with 0, or with 2 and one line; it neither hangs nor breaks.
 
-Every line is a small command that works, with hostile words put into it.
+Hostile lines are small commands that work, with hostile words put into them.
 """
 
 from __future__ import annotations
 
 import random
+import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+from hadamrnn import fixedpoint
 from hadamrnn.cli import main
 from hadamrnn.training.config import OPTIONS, resolve_config
 from hadamrnn.training.run import train
@@ -33,22 +35,10 @@ SETTINGS = [
     if name != "preset" and setting.type != "bool"
 ]
 TRAIN = (
-    *(
-        "train",
-        "copy",
-        "--quiet",
-        "--threads",
-        "1",
-        "--steps",
-        "1",
-        "--batch-size",
-        "2",
-        "--hidden-size",
-        "8",
-    ),
+    *"train copy --quiet --threads 1 --steps 1 --batch-size 2 --hidden-size 8".split(),
     *(f"--task-option={name}=4" for name in ("train_size", "validation_size", "test_size", "delay")),
 )
-COST = ("cost", "--hidden-size", "16", "--input-size", "2", "--output-size", "3")
+COST = tuple("cost --hidden-size 16 --input-size 2 --output-size 3".split())
 QUANTIZE = ("quantize", "RUN")
 COMMANDS: dict[tuple[str, ...], list[str]] = {
     TRAIN: [*SETTINGS, "--preset", "--config", "--model-option", "--checkpoint-seconds", "--data-dir"],
@@ -97,6 +87,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = {"task_options": options, "steps": 1, "batch_size": 2, "hidden_size": 8, "threads": 1}
     train(resolve_config("copy", overrides=given), out)
     assert main(["quantize", str(out), "--json"]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that classifies and has no integer network."""
+    out = tmp_path_factory.mktemp("runs") / "digits"
+    train(resolve_config("digits", overrides={"steps": 1, "hidden_size": 8, "threads": 1}), out)
     return out
 
 
@@ -180,3 +178,92 @@ def test_a_value_out_of_range_is_refused_by_its_rule(
 
     assert answer.status == 2 and rule in answer.err and answer.err.count("\n") == 1, answer
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("cost RUN --hidden-size 64", "--hidden-size has no effect with a RUN"),
+        ("cost RUN --input-size 3", "--input-size has no effect with a RUN"),
+        ("cost RUN --one-hot", "--one-hot has no effect with a RUN"),
+        ("cost RUN --model-option rank=3", "--model-option has no effect with a RUN"),
+        (f"{' '.join(COST)} --one-hot --vocabulary-size 9", "--one-hot has no effect with --vocabulary-size"),
+        ("eval RUN data.npz --split train", "--split has no effect with a FILE"),
+        ("eval RUN data.npz --data-dir .", "--data-dir has no effect with a FILE"),
+        ("eval RUN --layout time-first", "--layout has no effect without a FILE"),
+        ("quantize RUN --finetune-steps 7", "--finetune-steps has no effect without --finetune"),
+        ("export RUN --report --name digits", "--name has no effect without --out"),
+        ("export RUN --out c --to js --unpacked", "--unpacked has no effect on --to js"),
+        ("export RUN --out c --to onnx --golden data", "--golden has no effect on --to onnx"),
+        ("models --runs mine", "--runs has no effect without --add"),
+        ("reproduce memorization --list", "--list has no effect on memorization"),
+        ("reproduce memorization --preset best", "--preset has no effect on memorization"),
+        ("reproduce memorization --seed 0 --seed 1", "memorization takes one --seed"),
+        ("reproduce results --list --preset bset", "A preset must be one of paper, best, quick, got 'bset'"),
+        ("bench training --hidden-size 64", "--hidden-size has no effect without --model"),
+        ("bench training --out a.svg", "--out has no effect without --scaling"),
+        ("bench training --model gru --scaling", "--scaling has no effect with --model"),
+        ("bench training --scaling --shapes mnist", "--shapes has no effect with --scaling"),
+        ("train data.npz --task-option path=b.npz --out a", "TASK is the path, 'data.npz'"),
+        ("train digits --task-option =4 --out a", "--task-option must be NAME=VALUE, got '=4'"),
+        ("train digits --preset '' --out a", "--preset must not be empty"),
+        ("train log.csv --label '' --out a", "--label must not be empty"),
+        ("search digits --max-bytes 300 --study ''", "--study must not be empty"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused(
+    line: str, rule: str, command: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with time_limit():
+        answer = command(*(str(run) if word == "RUN" else word for word in shlex.split(line)))
+
+    assert answer.status == 2 and rule in answer.err and answer.err.count("\n") == 1, answer
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "eval DIGITS --page FILE",
+        "predict DIGITS data.npz --force --out FILE",
+        "bench edge --out FILE",
+        "bench estimators --out FILE",
+        "bench estimators --keep FILE",
+        "bench training --scaling --out FILE",
+    ],
+)
+@pytest.mark.parametrize("file", ["nowhere/a.svg", ".", "mine.svg"])
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(
+    line: str, file: str, command: Command, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.svg").write_text("a line of my own")
+    places = {"DIGITS": str(digits), "FILE": file}
+    with time_limit():
+        answer = command(*(places.get(word, word) for word in line.split()))
+
+    assert answer.status == 2 and answer.err.count("\n") == 1, answer
+    assert Path("mine.svg").read_text() == "a line of my own" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_page_replaces_a_page(command: Command, digits: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert command("eval", digits, "--page", page).status == 0
+    assert command("eval", digits, "--page", page).status == 0
+
+    answer = command("eval", digits, "--page", digits / "config.yaml")
+    assert answer.status == 2 and "replaces only what this command wrote" in answer.err
+    assert command("eval", digits).status == 0
+
+
+@pytest.mark.parametrize("refused", ["--name if", "--out TAKEN"])
+def test_an_export_that_is_refused_leaves_the_run_alone(
+    refused: str, command: Command, digits: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").touch()
+    words = refused.replace("TAKEN", str(tmp_path)).split()
+    answer = command("export", digits, "--out", tmp_path / "new", *words)
+
+    assert answer.status == 2 and answer.out == "" and answer.err.count("\n") == 1
+    assert not (digits / fixedpoint.FILE_NAME).exists()

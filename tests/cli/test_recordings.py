@@ -145,3 +145,6 @@ def test_one_long_array_is_cut_where_a_window_is_named(command: Command, tmp_pat
         assert refused.status == 2 and "--window N" in refused.err
     assert command(*whole, tmp_path / "b", "--window", 40).status == 0
     assert json.loads(command("eval", tmp_path / "b", "--json").out)["note"] == "split in time"
+    for name in ("eval", "predict"):
+        refused = command(name, tmp_path / "b", tmp_path / "long.npz", "--layout", "channels-first")
+        assert refused.status == 2 and "--layout has no effect on recordings" in refused.err

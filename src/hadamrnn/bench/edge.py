@@ -49,8 +49,9 @@ NETWORKS = {
 RIVALS = {"binary": "dense binary product", "gru": "8-bit GRU cell"}
 RIVAL_SIZES = (128, 512)
 KILOHERTZ, AVR_KILOHERTZ = 64_000, 16_000
-INTRODUCTION = """\
-# On microcontrollers
+TITLE = "# On microcontrollers"
+INTRODUCTION = f"""\
+{TITLE}
 
 4-bit weights, packed; 12-bit states; `gcc -O2`. Flash is the bytes of code and constants of the
 network's object, RAM its state struct and work buffers, stack that of a step. A step is counted without

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from hadamrnn.baselines.networks import MODELS
-from hadamrnn.bench.training import SHAPES, make_batch, make_step, milliseconds, torch_threads
+from hadamrnn.bench.training import Workload, make_batch, make_step, milliseconds, torch_threads
 from hadamrnn.errors import check_name
 from hadamrnn.network import BEYOND_PAPER, HADAMRNN, Network
 from hadamrnn.training.presets import model_values
@@ -35,19 +35,17 @@ class ModelRow:
 
 def run_models(
     names: Sequence[str],
-    shape_name: str,
+    shape: Workload,
     *,
     hidden_size: int,
     rounds: int,
     threads: int,
     data_dir: str | None = None,
 ) -> list[ModelRow]:
-    """Measure the kinds of network in `names` ("all" for all) on one shape's batch, HadamRNN first."""
+    """Measure the kinds of network in `names` ("all" for all) on a shape's batch, HadamRNN first."""
     chosen = MODELS if "all" in names else tuple(dict.fromkeys((HADAMRNN, *names)))
     for name in chosen:
         check_name("model", name, ("all", *MODELS))
-    check_name("A shape", shape_name, SHAPES)
-    shape = SHAPES[shape_name]
     x, target = make_batch(shape, data_dir)
     with torch_threads(threads):
         steps = {}
@@ -59,7 +57,7 @@ def run_models(
     medians = {name: median(one[name] for one in times) for name in chosen}
     return [
         ModelRow(
-            name, shape_name, medians[name] / medians[HADAMRNN], medians[name], hidden_size, rounds, threads
+            name, shape.name, medians[name] / medians[HADAMRNN], medians[name], hidden_size, rounds, threads
         )
         for name in chosen
     ]

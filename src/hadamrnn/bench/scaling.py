@@ -18,7 +18,7 @@ from hadamrnn.bench.training import (
     milliseconds,
     torch_threads,
 )
-from hadamrnn.errors import InputError
+from hadamrnn.files import write_atomically
 from hadamrnn.network import Network
 from hadamrnn.pages.drawing import Canvas, styled, svg
 
@@ -37,7 +37,7 @@ class ScalingRow:
 
 
 def run_scaling(
-    out: str,
+    out: Path,
     *,
     threads: int,
     rounds: int,
@@ -45,8 +45,6 @@ def run_scaling(
     hidden_sizes: tuple[int, ...] = HIDDEN_SIZES,
 ) -> list[ScalingRow]:
     """Measure both series and write the plot, an SVG file."""
-    if Path(out).suffix != ".svg":
-        raise InputError(f"--out must name an .svg file, got {out!r}.")
     by_length = {size: Workload("length", 1, size, Network(1, 128, 10), ratio=0) for size in lengths}
     by_size = {
         size: Workload("hidden size", 8, 200, Network(1, size, 10, every_output=True), ratio=0)
@@ -54,7 +52,7 @@ def run_scaling(
     }
     with torch_threads(threads):
         points = [_measured(size, shape, rounds) for size, shape in (*by_length.items(), *by_size.items())]
-    Path(out).write_text(draw(points))
+    write_atomically(out, draw(points).encode())
     return points
 
 

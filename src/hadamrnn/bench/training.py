@@ -98,9 +98,14 @@ def run_shapes(
     names: Sequence[str], *, rounds: int, threads: int, data_dir: str | None, memory: bool = True
 ) -> list[TrainingRow]:
     """Measure each shape in turn."""
+    return [run_shape(shape, rounds, threads, data_dir, memory) for shape in named_shapes(names)]
+
+
+def named_shapes(names: Sequence[str]) -> list[Workload]:
+    """Return the shapes of these names; all are checked before one is measured."""
     for name in names:
         check_name("A shape", name, SHAPES)
-    return [run_shape(SHAPES[name], rounds, threads, data_dir, memory) for name in names]
+    return [SHAPES[name] for name in names]
 
 
 def run_shape(shape: Workload, rounds: int, threads: int, data_dir: str | None, memory: bool) -> TrainingRow:

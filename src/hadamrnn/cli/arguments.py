@@ -25,7 +25,6 @@ TASK_HELP = (
     "copy, smnist, pmnist, imdb, sst2, qqp, har2, har6, dsa19, google12, etth1, etth2, digits, "
     "or your own: FILE.npz with arrays, FILE.csv, FILE.parquet or a folder of them with recordings"
 )
-RECORDING_SUFFIXES = (".csv", ".tsv", ".parquet")
 MODEL_OPTION_HELP = "an option of this kind of network alone, as recurrent_rank=16 for fastgrnn"
 TASK_OPTION_HELP = "an option of the task's loader, as delay=200 for copy"
 Rounds = Annotated[int, Range(1, 10_000)]
@@ -84,7 +83,9 @@ class RecordingOptions:
 class DataFolder:
     """Where a command looks for a task's files."""
 
-    data_dir: Path | None = option(None, "where data sets are; default HADAMRNN_DATA, else the user's cache")
+    data_dir: Path | None = option(
+        None, "folder of the public data sets (default HADAMRNN_DATA, else the user's cache)"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,12 +151,43 @@ def command(**declared: Any) -> Callable[[Callable[..., int | None]], Command]:
     return lambda run: Command(run, **declared)
 
 
+def flag(name: str) -> str:
+    """Return how the command line spells an option."""
+    return "--" + name.replace("_", "-")
+
+
+def check_unused(options: Any, where: str, *names: str) -> None:
+    """Refuse options that were given and would be ignored; `where` says in which case, as "with --list"."""
+    defaults = {each.name: each.default for each in dataclasses.fields(options)}
+    for name in names:
+        if getattr(options, name) != defaults[name]:
+            raise InputError(f"{flag(name)} has no effect {where}. Leave it out.")
+
+
+def check_output(name: str, path: Path | None, beginning: str | None = None) -> None:
+    """Refuse a file that cannot be written, before any work is done for it.
+
+    Args:
+        name: of the option.
+        beginning: of a file that may be replaced, as the command writes it; any file if it is None.
+    """
+    if path is None:
+        return
+    if not path.parent.is_dir() or (path.exists() and not path.is_file()):
+        raise InputError(f"{name} must name a file in an existing folder, got {path}.")
+    if beginning is not None and path.exists():
+        with path.open("rb") as file:
+            known = file.read(len(beginning)) == beginning.encode()
+        if not known:
+            raise InputError(f"{name} replaces only what this command wrote, and {path} is another file.")
+
+
 def _add_fields(
     parser: Any, fields: Iterable[dataclasses.Field[Any]], types: dict[str, Any], both_ways: bool = False
 ) -> None:
     """Add an option for each field; `both_ways` gives a bool --no-NAME too. What is not given is not set."""
     for each in fields:
-        name, hint = "--" + each.name.replace("_", "-"), types[each.name]
+        name, hint = flag(each.name), types[each.name]
         needed = each.default is dataclasses.MISSING
         form: dict[str, Any]
         if "metavar" in each.metadata:
@@ -172,13 +204,13 @@ def _add_fields(
 
 
 def _metavar(hint: Any) -> str:
-    """Return how help calls a value: N a whole number, X another one, PATH a file or folder.
+    """Return what help calls a value: N a whole number, X another number, PATH a file or folder.
 
     >>> _metavar(Threads | None), _metavar(Path), _metavar(float), _metavar(int | str)
     ('N', 'PATH', 'X', 'NAME')
     """
     shown = str(hint)
-    names = {"str": "NAME", "Path": "PATH", "int": "N", "float": "X", "Literal": "NAME"}
+    names = {"Literal": "NAME", "str": "NAME", "Path": "PATH", "int": "N", "float": "X"}
     return next((metavar for kind, metavar in names.items() if kind in shown), "X")
 
 
@@ -189,9 +221,11 @@ def _given(
     given: dict[str, Any] = {}
     for each in fields:
         value = vars(args).get(each.name)
-        name = each.metadata.get("metavar") or "--" + each.name.replace("_", "-")
+        name = each.metadata.get("metavar") or flag(each.name)
         if isinstance(value, str):
             given[each.name] = read_text(name, value, types[each.name])
+            if given[each.name] == "":
+                raise InputError(f"{name} must not be empty. Give it a value, or leave it out.")
         elif isinstance(value, list) and "repeat" not in each.metadata:  # --leak 1 2 3 or 1,2,3
             given[each.name] = read_text(name, ",".join(value), types[each.name])
         elif isinstance(value, list):
@@ -213,11 +247,13 @@ def parse_task(
     named = split_options("--task-option", texts)
     kind = _kind_of_file(task, bool(recordings))
     if kind is not None:
+        if "path" in named:
+            raise InputError(f"TASK is the path, {short(task)}. Leave --task-option path= out.")
         task, named = kind, {"path": str(task), **named}
     if recordings and task != "recordings":
         raise InputError(
-            f"--{next(iter(recordings))} says how to read recordings: a .csv, .parquet or .npz file, or a "
-            f"folder, got {short(task)}."
+            f"{flag(next(iter(recordings)))} says how to read recordings: TASK must be a .csv, .tsv, "
+            f".parquet or .npz file, or a folder, got {'none' if task is None else short(task)}."
         )
     if not named:
         return task, {}
@@ -235,28 +271,29 @@ def _kind_of_file(task: str | None, recorded: bool) -> str | None:
     """Return the task that reads a file or folder; None for the name of a task."""
     if task is None:
         return None
+    from hadamrnn.data.tables import SUFFIXES
+    from hadamrnn.data.tasks import TASKS
+
     suffix = Path(task).suffix.lower()
     if suffix == ".npz":
         return "recordings" if recorded else "npz"
-    if suffix in RECORDING_SUFFIXES:
+    if suffix in SUFFIXES:
         return "recordings"
-    from hadamrnn.data.tasks import TASKS
-
     return "recordings" if task not in TASKS and "\0" not in task and Path(task).is_dir() else None
 
 
-def parse_options(flag: str, texts: Iterable[str]) -> dict[str, object]:
+def parse_options(option_name: str, texts: Iterable[str]) -> dict[str, object]:
     """Return the names and values of a repeated NAME=VALUE whose types are not declared."""
-    return {name: read_scalar(value) for name, value in split_options(flag, texts).items()}
+    return {name: read_scalar(value) for name, value in split_options(option_name, texts).items()}
 
 
-def split_options(flag: str, texts: Iterable[str]) -> dict[str, str]:
-    """Return the names and texts of a repeated NAME=VALUE."""
+def split_options(option_name: str, texts: Iterable[str]) -> dict[str, str]:
+    """Return the names and texts of a repeated NAME=VALUE; the last of a name counts."""
     options: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not equals:
-            raise InputError(f"{flag} must be NAME=VALUE, got {text!r}.")
+        if not equals or not name:
+            raise InputError(f"{option_name} must be NAME=VALUE, got {short(text)}.")
         options[name] = value
     return options
 

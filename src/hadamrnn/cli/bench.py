@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hadamrnn.cli.arguments import Command, JsonOption, Rounds, command
+from hadamrnn.cli.arguments import Command, JsonOption, Rounds, check_output, check_unused, command
+from hadamrnn.errors import InputError
 from hadamrnn.network import MAX_SIZE
 from hadamrnn.settings import Range, Threads, option
 
@@ -41,19 +42,17 @@ class TrainingOptions(JsonOption):
     ),
 )
 def run_training(args: TrainingOptions) -> None:
+    if not args.model:
+        check_unused(args, "without --model", "hidden_size")
+    if not args.scaling:
+        check_unused(args, "without --scaling", "out")
     if args.model:
+        check_unused(args, "with --model", "scaling", "no_memory")
         _run_models(args)
         return
     if args.scaling:
-        from hadamrnn.bench.scaling import run_scaling
-
-        points = run_scaling(str(args.out), threads=args.threads, rounds=args.rounds)
-        lines = (
-            f"{point.series:12} {point.size:>9}  {point.milliseconds:10.2f} ms  {point.megabytes:8.1f} MB"
-            for point in points
-        )
-        figures = {"plot": str(args.out), "points": [asdict(point) for point in points]}
-        args.show(figures, *lines, f"wrote {args.out}")
+        check_unused(args, "with --scaling", "shapes", "data_dir", "no_memory")
+        _run_scaling(args)
         return
     from hadamrnn.bench.training import SHAPES, run_shapes
 
@@ -72,14 +71,30 @@ def run_training(args: TrainingOptions) -> None:
     )
 
 
+def _run_scaling(args: TrainingOptions) -> None:
+    from hadamrnn.bench.scaling import run_scaling
+
+    if args.out.suffix != ".svg":
+        raise InputError(f"--out must name an .svg file, got {args.out}.")
+    check_output("--out", args.out, "<svg")
+    points = run_scaling(args.out, threads=args.threads, rounds=args.rounds)
+    lines = (
+        f"{point.series:12} {point.size:>9}  {point.milliseconds:10.2f} ms  {point.megabytes:8.1f} MB"
+        for point in points
+    )
+    figures = {"plot": str(args.out), "points": [asdict(point) for point in points]}
+    args.show(figures, *lines, f"wrote {args.out}")
+
+
 def _run_models(args: TrainingOptions) -> None:
     from hadamrnn.bench.kinds import run_models
+    from hadamrnn.bench.training import named_shapes
 
     rows = [
         row
-        for shape in args.shapes or ["mnist"]
+        for shape in named_shapes(args.shapes or ("mnist",))
         for row in run_models(
-            list(args.model),
+            args.model,
             shape,
             hidden_size=args.hidden_size,
             rounds=args.rounds,
@@ -145,6 +160,7 @@ class PageOptions(JsonOption):
 def run_edge(args: PageOptions) -> None:
     from hadamrnn.bench import edge
 
+    check_output("--out", args.out, edge.TITLE)
     rows, left_out = edge.run_edge()
     publish(args, rows, left_out, edge.edge_page(rows, left_out))
 
@@ -182,6 +198,8 @@ class EstimatorsOptions(PageOptions):
 def run_estimators(args: EstimatorsOptions) -> None:
     from hadamrnn.bench import estimators
 
+    check_output("--out", args.out, estimators.TITLE)
+    check_output("--keep", args.keep)
     rows, left_out = estimators.run_estimators(
         list(args.sets or estimators.SETS), classifiers=args.classifiers, seeds=args.seeds, keep=args.keep
     )

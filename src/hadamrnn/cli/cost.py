@@ -6,7 +6,16 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hadamrnn.cli.arguments import MODEL_OPTION_HELP, JsonOption, command, parse_options, positional, repeated
+from hadamrnn.cli.arguments import (
+    MODEL_OPTION_HELP,
+    JsonOption,
+    check_unused,
+    command,
+    flag,
+    parse_options,
+    positional,
+    repeated,
+)
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network
 from hadamrnn.settings import option
@@ -49,6 +58,7 @@ def run(options: CostOptions, settings: dict[str, Any]) -> None:
     from hadamrnn.fixedpoint.cost import fast_step_cost, network_size, paper_step_cost
 
     if options.run_folder is not None:
+        _check_run_alone(options, settings)
         network, file = _network_of_run(options.run_folder)
     else:
         network, file = _network_of(options, settings), None
@@ -72,22 +82,26 @@ def run(options: CostOptions, settings: dict[str, Any]) -> None:
     options.show(figures, *lines)
 
 
+def _check_run_alone(options: CostOptions, settings: dict[str, Any]) -> None:
+    """Refuse the description of a second network beside a run."""
+    where = "with a RUN, which has a network of its own"
+    check_unused(options, where, *TASK_FIELDS, "one_hot", "model_option")
+    if settings:
+        raise InputError(f"{flag(next(iter(settings)))} has no effect {where}. Leave it out.")
+
+
 def _network_of(options: CostOptions, settings: dict[str, Any]) -> Network:
     names = (*(() if "layer_sizes" in settings else ("hidden_size",)), "input_size", "output_size")
     given = {**{name: getattr(options, name) for name in TASK_FIELDS}, **settings}
-    missing = ["--" + name.replace("_", "-") for name in names if given.get(name) is None]
+    missing = [flag(name) for name in names if given.get(name) is None]
     if missing:
         raise InputError(f"Without a RUN these are required: {', '.join(missing)}.")
     bits = {"weight_bits": model_values(str(settings.get("model", ""))).get("weight_bits", 4)}
-    kind = "one_hot" if options.one_hot else "dense"
-    return Network(
-        **{
-            **bits,
-            **given,
-            "input_kind": kind if options.vocabulary_size is None else "embedded",
-            "model_options": parse_options("--model-option", options.model_option),
-        }
-    )
+    if options.vocabulary_size is not None:
+        check_unused(options, "with --vocabulary-size: ids become embedded vectors", "one_hot")
+    kind = "one_hot" if options.one_hot else "dense" if options.vocabulary_size is None else "embedded"
+    model_options = parse_options("--model-option", options.model_option)
+    return Network(**{**bits, **given, "input_kind": kind, "model_options": model_options})
 
 
 def _network_of_run(folder: Path) -> tuple[Network, FileSize | None]:

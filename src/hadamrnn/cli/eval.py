@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hadamrnn.cli.arguments import DataOptions, JsonOption, command, positional, set_threads
+from hadamrnn.cli.arguments import (
+    DataOptions,
+    JsonOption,
+    check_output,
+    check_unused,
+    command,
+    positional,
+    set_threads,
+)
 from hadamrnn.cli.export import load_quantized
 from hadamrnn.errors import InputError
 from hadamrnn.settings import option
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
     from hadamrnn.training.folder import RunFolder
 
 GLUE_TASKS = ("sst2", "qqp")
+GLUE_HEADER = "index\tprediction"
 LAYOUT_HELP = "axes of x: time-first (n, time, channels) or channels-first (n, channels, time)"
 
 
@@ -90,7 +99,14 @@ def _check(args: EvalOptions, folder: RunFolder) -> None:
             f"--predictions is in GLUE's format, for {' and '.join(GLUE_TASKS)}; this run's task is "
             f"{task}. Use hadamrnn predict."
         )
-    if args.data_dir is not None and (task in ("npz", "recordings") or not args.data_dir.is_dir()):
+    if args.file is not None:
+        check_unused(args, "with a FILE", "split", "data_dir")
+    else:
+        check_unused(args, "without a FILE", "layout")
+    if task == "recordings":
+        check_unused(args, "on recordings", "layout")
+    folder_of_its_own = task in ("npz", "recordings")
+    if args.data_dir is not None and (folder_of_its_own or not args.data_dir.expanduser().is_dir()):
         raise InputError(
             f"--data-dir names the folder of a task's public files, got {args.data_dir} for the task {task}. "
             f"For data of your own: hadamrnn eval {folder.path} FILE"
@@ -99,8 +115,8 @@ def _check(args: EvalOptions, folder: RunFolder) -> None:
         raise InputError(
             "--page shows what classes are taken for, and this run predicts values. Leave it out."
         )
-    if args.layout is not None and args.file is None:
-        raise InputError("--layout says how to read FILE: leave it out, or name a FILE.")
+    check_output("--predictions", args.predictions, GLUE_HEADER)
+    check_output("--page", args.page, "<!DOCTYPE html>")
 
 
 def _split(args: EvalOptions, folder: RunFolder, model: SequenceModel) -> tuple[str, Split, str]:
@@ -172,5 +188,5 @@ def write_glue(path: Path, labels: Tensor) -> None:
     """Write `index` and `prediction`, tab separated, as GLUE's website takes it."""
     from hadamrnn.files import write_atomically
 
-    rows = ["index\tprediction", *(f"{index}\t{label}" for index, label in enumerate(labels.tolist()))]
+    rows = [GLUE_HEADER, *(f"{index}\t{label}" for index, label in enumerate(labels.tolist()))]
     write_atomically(path, ("\n".join(rows) + "\n").encode())

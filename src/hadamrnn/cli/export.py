@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hadamrnn.cli.arguments import DataFolder, JsonOption, command, positional
+from hadamrnn.cli.arguments import DataFolder, JsonOption, check_unused, command, positional
 from hadamrnn.errors import InputError
 from hadamrnn.settings import option
 
@@ -51,6 +51,7 @@ class ExportOptions(DataFolder, JsonOption):
 def run(args: ExportOptions) -> None:
     if args.out is None and not args.report:
         raise InputError("An export needs --out DIR (a new folder), or --report for figures alone.")
+    _check(args)
     figures: dict[str, Any] = _quantize_first(args)
     if args.out is not None and args.to == "onnx":
         figures["folder"] = str(_write_onnx(args, args.out))
@@ -74,6 +75,21 @@ def run(args: ExportOptions) -> None:
     if "golden" in figures:
         lines.append(f"golden vectors: {figures['golden']}")
     args.show(figures, *lines, *(_report_lines(rows, skipped) if args.report else []))
+
+
+def _check(args: ExportOptions) -> None:
+    """Refuse what would fail or be ignored, before a run is quantized for it."""
+    from hadamrnn.export.folder import check_folder, check_name
+
+    check_name(args.name)
+    if args.out is None:
+        check_unused(args, "without --out", "to", "name", "golden", "force")
+    else:
+        check_folder(args.out, force=args.force)
+    if args.to not in ("c", "arduino") and not args.report:
+        check_unused(args, f"on --to {args.to}", "unpacked")
+    if args.to in ("page", "onnx"):
+        check_unused(args, f"on --to {args.to}", "golden")
 
 
 def _quantize_first(args: ExportOptions) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hadamrnn.cli.arguments import JsonOption, command, positional
+from hadamrnn.cli.arguments import JsonOption, check_unused, command, positional
 from hadamrnn.errors import InputError
 from hadamrnn.settings import option
 
@@ -32,6 +32,8 @@ class ModelsOptions(JsonOption):
 def run(args: ModelsOptions) -> None:
     from hadamrnn import models
 
+    if args.add is None:
+        check_unused(args, "without --add", "runs")
     if args.add is not None:
         if args.name is not None or args.out is None:
             raise InputError("--add RESULT needs --out DIR and no NAME: the result names the model.")

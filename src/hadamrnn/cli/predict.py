@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from hadamrnn.cli.arguments import JsonOption, command, positional, set_threads
+from hadamrnn.cli.arguments import JsonOption, check_output, check_unused, command, positional, set_threads
 from hadamrnn.cli.eval import LAYOUT_HELP, load_integer
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Threads, option
@@ -48,6 +48,8 @@ def run(args: PredictOptions) -> None:
     _check_out(args)
     set_threads(args.threads)
     folder, model = load_run(args.run_folder)
+    if folder.config.task == "recordings":
+        check_unused(args, "on recordings", "layout")
     network = load_integer(folder.path, args.threads) if args.integer else model
     split, arrays = read_split(args.data, folder, model, args.layout, labelled=False)
     logits = predict_logits(network, split)
@@ -64,7 +66,12 @@ def run(args: PredictOptions) -> None:
 
 
 def _check_out(args: PredictOptions) -> None:
-    if args.out is None or not args.out.exists():
+    if args.out is None:
+        return
+    if args.out.suffix.lower() not in (".csv", ".npz"):
+        raise InputError(f"--out must name a .csv or .npz file, got {args.out}.")
+    check_output("--out", args.out)
+    if not args.out.exists():
         return
     if args.data.exists() and args.out.samefile(args.data):
         raise InputError(f"--out must not be the file that is read, got {args.out}. Name another.")

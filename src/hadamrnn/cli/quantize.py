@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hadamrnn.cli.arguments import DataOptions, JsonOption, command, positional, set_threads
+from hadamrnn.cli.arguments import DataOptions, JsonOption, check_unused, command, positional, set_threads
 from hadamrnn.quantization.config import Precision, QuantizeConfig
 from hadamrnn.settings import Count, option
 
@@ -33,6 +33,8 @@ class QuantizeOptions(Precision, DataOptions, JsonOption):
     examples=("hadamrnn quantize runs/pmnist --activation-bits 12",),
 )
 def run(args: QuantizeOptions) -> None:
+    if not args.finetune:
+        check_unused(args, "without --finetune", "finetune_steps")
     figures = quantize_run(args)
     args.show(figures, *lines(figures))
 

@@ -11,12 +11,13 @@ from hadamrnn.cli.arguments import (
     DataOptions,
     JsonOption,
     Minutes,
+    check_unused,
     command,
     positional,
     repeated,
     split_options,
 )
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, check_name
 from hadamrnn.settings import Seed, option, read_text
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ def _list(args: ReproduceOptions, places: Places) -> None:
     from hadamrnn.paper.runner import Job, select
     from hadamrnn.training.presets import PRESETS
 
+    if args.preset is not None:
+        check_name("A preset", args.preset, PRESETS)
     presets = PRESETS if args.preset is None else (args.preset,)
     jobs = [
         Job(setup, preset, seed)
@@ -208,6 +211,10 @@ def _figures(result: Result, stored: Results) -> dict[str, Any]:
 def _memorization(args: ReproduceOptions) -> int:
     from hadamrnn.paper.memorization import run_memorization, write_memorization
 
+    others = ("list", "rows", "preset", "budget", "set", "again", "runs", "data_dir", "threads")
+    check_unused(args, "on memorization", *others)
+    if len(args.seed) > 1:
+        raise InputError("memorization takes one --seed.")
     found = run_memorization((args.seed or (0,))[0])
     path = write_memorization(args.results, found)
     curves = {"linear": found.e_linear, "relu": found.e_relu}

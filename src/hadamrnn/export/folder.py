@@ -70,21 +70,26 @@ got 'my-net'. Choose another --name.
         )
 
 
+def check_folder(out: Path, *, force: bool) -> None:
+    """Refuse a folder that is no place for an export: a file, or what holds files and may not be replaced."""
+    if out.is_symlink() or (out.exists() and not out.is_dir()):
+        raise InputError(f"--out must name a new folder, {out} is a file. Choose another.")
+    if not force and out.exists() and any(out.iterdir()):
+        raise InputError(f"--out must name a new folder, {out} exists. Use --force to replace an export.")
+
+
 def fresh_folder(out: Path, files: Mapping[str, str | bytes], *, force: bool) -> Path:
     """Write `files` (relative name -> content) and a manifest of their checksums to `out`; return it.
 
     A folder that exists is refused; with `force` the unchanged files of an earlier export are replaced, and
     no others: an edited file, or a user's own in the way, is refused before anything is written.
     """
-    if out.is_symlink() or (out.exists() and not out.is_dir()):
-        raise InputError(f"--out must name a new folder, {out} is a file. Choose another.")
+    check_folder(out, force=force)
     contents = {name: text.encode() if isinstance(text, str) else text for name, text in files.items()}
     checksums = {name: _checksum(content) for name, content in contents.items()}
     manifest = json.dumps({"format": FORMAT, "sha256": checksums}, indent=1) + "\n"
     contents[MANIFEST] = manifest.encode()
     if out.exists() and any(out.iterdir()):
-        if not force:
-            raise InputError(f"--out must name a new folder, {out} exists. Use --force to replace an export.")
         stale = _replaceable(out, contents) - contents.keys()
         for name, content in contents.items():
             write_atomically(_made_parent(out / name), content)
