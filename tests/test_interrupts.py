@@ -111,5 +111,5 @@ def test_a_stopped_training_does_not_let_the_next_command_begin(
         training.kill()
 
     assert training.returncode == STATUS[number]
-    assert err == f"hadamrnn train: stopped by {number.name}; go on with: hadamrnn train --resume {run}\n"
+    assert err == f"hadamrnn train: stopped by {number.name}; continue with: hadamrnn train --resume {run}\n"
     assert (run / "resume.safetensors").is_file()

@@ -36,7 +36,7 @@ def test_the_plain_loop_computes_the_models_loss(name: str) -> None:
 
 
 def test_drawn_reviews_hold_as_many_distinct_words_as_real_ones(tmp_path: Path) -> None:
-    ids, _ = make_batch(SHAPES["imdb"], data_dir=str(tmp_path))
+    ids, _ = make_batch(SHAPES["imdb"], data_dir=tmp_path)
     assert 3_300 < ids.unique().numel() < 4_000
 
 

@@ -271,7 +271,7 @@ def test_signals_end_a_run_with_a_checkpoint(
 
     assert (json.loads(stopped.out)["steps"], json.loads(stopped.out)["finished"]) == (5, False)
     assert stopped.status == 130
-    assert stopped.err == f"hadamrnn train: stopped by SIGINT; go on with: hadamrnn train --resume {run}\n"
+    assert stopped.err == f"hadamrnn train: stopped by SIGINT; continue with: hadamrnn train --resume {run}\n"
     assert json.loads(resumed.out)["finished"]
 
 

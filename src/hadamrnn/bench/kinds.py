@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
 
 from hadamrnn.baselines.networks import MODELS
@@ -40,7 +41,7 @@ def run_models(
     hidden_size: int,
     rounds: int,
     threads: int,
-    data_dir: str | None = None,
+    data_dir: Path | None = None,
 ) -> list[ModelRow]:
     """Measure the kinds of network in `names` ("all" for all) on a shape's batch, HadamRNN first."""
     chosen = MODELS if "all" in names else tuple(dict.fromkeys((HADAMRNN, *names)))

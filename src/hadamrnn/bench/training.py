@@ -95,7 +95,7 @@ class TrainingRow:
 
 
 def run_shapes(
-    names: Sequence[str], *, rounds: int, threads: int, data_dir: str | None, memory: bool = True
+    names: Sequence[str], *, rounds: int, threads: int, data_dir: Path | None, memory: bool = True
 ) -> list[TrainingRow]:
     """Measure each shape in turn."""
     return [run_shape(shape, rounds, threads, data_dir, memory) for shape in named_shapes(names)]
@@ -108,7 +108,7 @@ def named_shapes(names: Sequence[str]) -> list[Workload]:
     return [SHAPES[name] for name in names]
 
 
-def run_shape(shape: Workload, rounds: int, threads: int, data_dir: str | None, memory: bool) -> TrainingRow:
+def run_shape(shape: Workload, rounds: int, threads: int, data_dir: Path | None, memory: bool) -> TrainingRow:
     """Measure one shape: one warm-up of each side, then `rounds` rounds of both."""
     with torch_threads(threads):
         plain_ms, engine_ms = time_sides(shape, rounds, data_dir)
@@ -142,7 +142,7 @@ def torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def time_sides(shape: Workload, rounds: int, data_dir: str | None) -> tuple[float, float]:
+def time_sides(shape: Workload, rounds: int, data_dir: Path | None) -> tuple[float, float]:
     """Return the median milliseconds of a plain and of an engine step."""
     x, target = make_batch(shape, data_dir)
     plain, engine = (make_step(shape, side, x, target) for side in SIDES)
@@ -154,7 +154,7 @@ def time_sides(shape: Workload, rounds: int, data_dir: str | None) -> tuple[floa
     return median(pair[0] for pair in times), median(pair[1] for pair in times)
 
 
-def measure_loop(shape: Workload, steps: int, data_dir: str | None) -> tuple[float, float]:
+def measure_loop(shape: Workload, steps: int, data_dir: Path | None) -> tuple[float, float]:
     """Return the mean milliseconds of a step of the training loop, and the share that is not the engine's."""
     x, target = make_batch(shape, data_dir)
     turns = _Turns(make_step(shape, "engine", x, target))
@@ -238,7 +238,7 @@ def make_step(shape: Workload, side: str, x: Tensor, target: Tensor) -> Step:
     return step
 
 
-def make_batch(shape: Workload, data_dir: str | None) -> tuple[Tensor, Tensor]:
+def make_batch(shape: Workload, data_dir: Path | None) -> tuple[Tensor, Tensor]:
     """Return a batch of the shape: real reviews for imdb where they are at hand, else drawn ones."""
     generator = torch.Generator().manual_seed(0)
     size = (shape.batch, shape.time)
@@ -253,7 +253,7 @@ def make_batch(shape: Workload, data_dir: str | None) -> tuple[Tensor, Tensor]:
     return x, torch.randint(network.output_size, targets, generator=generator)
 
 
-def _reviews(shape: Workload, data_dir: str | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def _reviews(shape: Workload, data_dir: Path | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Return reviews of IMDB, or without the data ids drawn from its word frequencies.
 
     In real batches of 100 x 500 ids 47 % are words, the rest is padding on the left; 3,500 to 3,800 differ;
@@ -275,13 +275,13 @@ def _reviews(shape: Workload, data_dir: str | None, generator: torch.Generator) 
     return ids, target
 
 
-def peak_megabytes(name: str, side: str, threads: int, data_dir: str | None) -> float:
+def peak_megabytes(name: str, side: str, threads: int, data_dir: Path | None) -> float:
     """Return the peak memory of two training steps beyond imports, model and batch, in a fresh process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_measure_peak, (name, side, threads, data_dir))
 
 
-def _measure_peak(name: str, side: str, threads: int, data_dir: str | None) -> float:
+def _measure_peak(name: str, side: str, threads: int, data_dir: Path | None) -> float:
     torch.set_num_threads(threads)
     shape = SHAPES[name]
     step = make_step(shape, side, *make_batch(shape, data_dir))

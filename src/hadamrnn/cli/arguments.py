@@ -1,7 +1,7 @@
 """Options of commands, derived from dataclasses: a field is an option, its type and range are checked.
 
-A command is a function `run` under `command` that takes a frozen dataclass. Fields from `positional` have no
-dashes; a tuple takes several values; a bool is a switch.
+A command is a function `run`, decorated by `command`, that takes a frozen dataclass. Fields from `positional`
+have no dashes; a tuple takes several values; a bool is a switch.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from hadamrnn.settings import Count, Range, Threads, field_types, option, read_s
 from hadamrnn.training.config import OPTIONS, SETTING_TYPES
 
 TASK_HELP = (
-    "copy, smnist, pmnist, imdb, sst2, qqp, har2, har6, dsa19, google12, etth1, etth2, digits, "
-    "or your own: FILE.npz with arrays, FILE.csv, FILE.parquet or a folder of them with recordings"
+    "copy, smnist, pmnist, imdb, sst2, qqp, har2, har6, dsa19, google12, etth1, etth2, digits, or data of "
+    "your own: FILE.npz with arrays; recordings in FILE.csv, FILE.tsv, FILE.parquet or a folder of them"
 )
-MODEL_OPTION_HELP = "an option of this kind of network alone, as recurrent_rank=16 for fastgrnn"
-TASK_OPTION_HELP = "an option of the task's loader, as delay=200 for copy"
+MODEL_OPTION_HELP = "an option that only this --model has, such as recurrent_rank=16 for fastgrnn"
+TASK_OPTION_HELP = "an option that only this task has, such as delay=200 for copy"
 Rounds = Annotated[int, Range(1, 10_000)]
 Minutes = Annotated[float, Range(0, 1e6, "(]")]
 
@@ -48,33 +48,39 @@ def required(help: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class JsonOption:
-    """What every command takes that prints a figure."""
+    """The option of every command that prints figures."""
 
-    json: bool = option(False, "print one JSON object instead of text")
+    json: bool = option(False, "print JSON instead of text")
 
     def show(self, figures: Any, *lines: str) -> None:
-        """Print the figures as JSON where they were asked for, else the lines."""
+        """Print the figures with --json, else the lines."""
         print(json.dumps(figures) if self.json else "\n".join(lines))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingOptions:
-    """How recordings are read; see `data.reading.Reading`."""
+    """How to read recordings; see `data.reading.Reading`."""
 
     label: str | None = option(
-        None, "of recordings: where labels are: a column, file (its name up to the first _) or folder"
+        None,
+        "recordings: where labels are: the name of a column, file (its name up to the first _) or folder "
+        "(default: a column of a usual name, such as label)",
     )
     group: str | None = option(
-        None, "of recordings: what stays in one part: a column's values, file or folder; or time"
+        None,
+        "recordings: what training and test data must not share: the name of a column (such as person), file "
+        "or folder; or time, to split in time (default: decided by the recordings, and reported)",
     )
-    window: Count | None = option(None, "of recordings: rows of a window (default 128)")
+    window: Count | None = option(None, "recordings: rows in a window (default 128)")
     hop: Count | None = option(
-        None, "of recordings: rows from one window to the next (default half a window)"
+        None, "recordings: rows from the start of one window to the next (default: half a window)"
     )
-    columns: tuple[str, ...] = option((), "of recordings: the channels (default all numbers but clocks)")
+    columns: tuple[str, ...] = option(
+        (), "recordings: columns to read (default: all that hold numbers, except clocks)"
+    )
 
     def given(self) -> dict[str, Any]:
-        """Return those that were given, as options of the task."""
+        """Return the options that were given, as options of the task."""
         values = {each.name: getattr(self, each.name) for each in dataclasses.fields(RecordingOptions)}
         return {name: value for name, value in values.items() if value}
 
@@ -84,20 +90,20 @@ class DataFolder:
     """Where a command looks for a task's files."""
 
     data_dir: Path | None = option(
-        None, "folder of the public data sets (default HADAMRNN_DATA, else the user's cache)"
+        None, "folder of the public data sets (default: HADAMRNN_DATA, else the user's cache)"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions(DataFolder):
-    """What every command takes that computes with a task's data."""
+    """The options of every command that computes with a task's data."""
 
-    threads: Threads | None = option(None, "CPU threads; default torch's choice")
+    threads: Threads | None = option(None, "CPU threads (default: torch's choice)")
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command; see `command`. One that has `parts`, commands of their own, does nothing itself."""
+    """A command; see `command`. One with `parts`, which are commands themselves, has no `run`."""
 
     run: Callable[..., int | None] | None
     help: str
@@ -140,13 +146,13 @@ class Command:
 
 
 def command(**declared: Any) -> Callable[[Callable[..., int | None]], Command]:
-    """Return what makes a command of a function, which takes the dataclass that declares its options.
+    """Return a decorator that makes a function a command; its argument is the dataclass of its options.
 
     Args:
         help, description, examples: what --help shows.
-        settings: names of a run's settings, which become options as well; the function gets those that were
-            given, as its second argument.
-        group: the heading of the settings.
+        settings: names of a run's settings, which become options too; the function gets the given ones as
+            its second argument.
+        group: the heading of the settings in --help.
     """
     return lambda run: Command(run, **declared)
 
@@ -185,7 +191,7 @@ def check_output(name: str, path: Path | None, beginning: str | None = None) -> 
 def _add_fields(
     parser: Any, fields: Iterable[dataclasses.Field[Any]], types: dict[str, Any], both_ways: bool = False
 ) -> None:
-    """Add an option for each field; `both_ways` gives a bool --no-NAME too. What is not given is not set."""
+    """Add an option for each field, without a default; `both_ways` also gives a bool --no-NAME."""
     for each in fields:
         name, hint = flag(each.name), types[each.name]
         needed = each.default is dataclasses.MISSING
@@ -197,7 +203,7 @@ def _add_fields(
         elif "repeat" in each.metadata:
             form = {"metavar": each.metadata["repeat"], "action": "append"}
         elif typing.get_origin(hint) is tuple:
-            form = {"metavar": "X", "nargs": "+", "action": "extend"}
+            form = {"metavar": _metavar(hint), "nargs": "+", "action": "extend"}
         else:
             form = {"metavar": _metavar(hint), "required": needed}
         parser.add_argument(name, help=each.metadata["help"], default=argparse.SUPPRESS, **form)

@@ -7,7 +7,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hadamrnn.cli.arguments import Command, JsonOption, Rounds, check_output, check_unused, command
+from hadamrnn.cli.arguments import (
+    Command,
+    DataFolder,
+    JsonOption,
+    Rounds,
+    check_output,
+    check_unused,
+    command,
+)
 from hadamrnn.errors import InputError
 from hadamrnn.network import MAX_SIZE
 from hadamrnn.settings import Range, Threads, option
@@ -17,25 +25,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions(JsonOption):
+class TrainingOptions(DataFolder, JsonOption):
     shapes: tuple[str, ...] = option(
-        (), "mnist, copy, imdb, relu, block, pooled, leaky, stack (default: all)"
+        (),
+        "workloads: mnist, copy, imdb, relu, block, pooled, leaky, stack "
+        "(default: all; with --model mnist alone)",
     )
-    rounds: Rounds = option(5, "rounds of both sides; the median counts (default 5)")
-    threads: Threads = option(2, "threads of both sides (default 2)")
-    data_dir: str | None = option(None, "where IMDB is looked for (default: HADAMRNN_DATA)")
-    no_memory: bool = option(False, "leave peak memory out, which takes new processes")
-    model: tuple[str, ...] = option((), "instead: compare kinds of network with HadamRNN, or all")
+    rounds: Rounds = option(5, "measurements of each side; their median counts (default 5)")
+    threads: Threads = option(2, "CPU threads of each side (default 2)")
+    no_memory: bool = option(False, "do not measure peak memory, which starts new processes")
+    model: tuple[str, ...] = option(
+        (), "compare these kinds of network with HadamRNN instead; all for every kind"
+    )
     hidden_size: Annotated[int, Range(1, MAX_SIZE)] = option(
-        128, "d_h of all networks of --model (default 128)"
+        128, "hidden size of all networks of --model (default 128)"
     )
-    scaling: bool = option(False, "instead: time against length and hidden size")
-    out: Path = option(Path("scaling.svg"), "the plot of --scaling (default scaling.svg)")
+    scaling: bool = option(False, "measure time against sequence length and hidden size instead")
+    out: Path = option(Path("scaling.svg"), "file for the plot of --scaling (default scaling.svg)")
 
 
 @command(
-    help="forward, backward and Adam, against a dense loop",
-    description="Time a training step of the engine and of the plain dense loop, in turns.",
+    help="a training step, against a plain dense loop",
+    description="Time a training step (forward, backward, Adam) of the engine and of a plain dense loop.",
     examples=(
         "hadamrnn bench training --shapes mnist copy --rounds 5 --json",
         "hadamrnn bench training --model all --hidden-size 128",
@@ -122,14 +133,14 @@ def _line(row: TrainingRow) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class InferenceOptions(JsonOption):
-    shapes: tuple[str, ...] = option((), "mnist, mnist5120, har, copy (default: all)")
-    rounds: Rounds = option(3, "the median counts (default 3)")
+    shapes: tuple[str, ...] = option((), "networks: mnist, mnist5120, har, copy (default: all)")
+    rounds: Rounds = option(3, "measurements of each engine; their median counts (default 3)")
 
 
 @command(
     help="sequences per second: C, numpy, onnxruntime, torch",
-    description="Run the same network by everything that can run it here, in turns: on one thread, the "
-    "native engine also on all cores.",
+    description="Run the same network with every engine that is installed, in turns, on one thread; the "
+    "native engine also runs on all cores.",
     examples=("hadamrnn bench inference --shapes mnist --json",),
 )
 def run_inference(args: InferenceOptions) -> None:
@@ -149,12 +160,13 @@ def run_inference(args: InferenceOptions) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions(JsonOption):
-    out: Path | None = option(None, "write the page there, not to the terminal")
+    out: Path | None = option(None, "write the Markdown page to this file (default: print it)")
 
 
 @command(
     help="flash, RAM and cost of a step on microcontrollers",
-    description="Measure networks on every target whose tools are installed, beside two rivals.",
+    description="Measure networks on every target whose tools are installed, beside two other cells of the "
+    "same size.",
     examples=("hadamrnn bench edge --out docs/edge.md",),
 )
 def run_edge(args: PageOptions) -> None:
@@ -166,7 +178,7 @@ def run_edge(args: PageOptions) -> None:
 
 
 def publish(args: PageOptions, rows: Sequence[Any], left_out: list[str], page: str) -> None:
-    """Write or print what a benchmark found."""
+    """Write or print the results of a benchmark."""
     from hadamrnn.files import write_atomically
 
     if args.out is not None:
@@ -179,20 +191,24 @@ def publish(args: PageOptions, rows: Sequence[Any], left_out: list[str], page: s
 class EstimatorsOptions(PageOptions):
     sets: tuple[str, ...] = option(
         (),
-        "ACSF1, ArrowHead, BasicMotions, GunPoint, ItalyPowerDemand, JapaneseVowels, OSULeaf, PLAID, "
-        "UCI HAR (default: all)",
+        "data sets: ACSF1, ArrowHead, BasicMotions, GunPoint, ItalyPowerDemand, JapaneseVowels, OSULeaf, "
+        "PLAID, UCI HAR (default: all)",
     )
     classifiers: tuple[str, ...] = option(
-        (), "HadamRNN, HadamRNN 16 kB, GRU 32, MiniRocket, logistic regression (default: all)"
+        (), "some of HadamRNN, HadamRNN 16 kB, GRU 32, MiniRocket, logistic regression (default: all)"
     )
-    seeds: Annotated[int, Range(1, 1000)] = option(5, "fits of each classifier (default 5); one of a GRU")
-    keep: Path | None = option(None, "a file of rows: those in it are not measured again, new ones join it")
+    seeds: Annotated[int, Range(1, 1000)] = option(
+        5, "fits of each classifier (default 5); GRU and logistic regression have one"
+    )
+    keep: Path | None = option(
+        None, "JSON file of rows: those in it are not measured again, new ones are added"
+    )
 
 
 @command(
     help="the scikit-learn classifier beside others",
-    description="Fit HadamRNNClassifier, a GRU, MiniRocket and logistic regression to the sets of real "
-    "series that sktime carries.",
+    description="Fit HadamRNNClassifier, a GRU, MiniRocket and logistic regression to the data sets of "
+    "real series that come with sktime, and to UCI HAR.",
     examples=("hadamrnn bench estimators --seeds 5 --out docs/estimators.md",),
 )
 def run_estimators(args: EstimatorsOptions) -> None:
@@ -209,7 +225,7 @@ def run_estimators(args: EstimatorsOptions) -> None:
 run = Command(
     None,
     help="measure training, inference, devices or estimators",
-    description="Measure what the library claims, on this machine.",
+    description="Measure on this machine what the library claims.",
     examples=("hadamrnn bench training --shapes mnist copy --json",),
     parts={
         "training": run_training,

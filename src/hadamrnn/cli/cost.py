@@ -31,17 +31,17 @@ NO_COST = ("dropout", "recurrence")  # these change no byte and no operation
 
 @dataclass(frozen=True, kw_only=True)
 class CostOptions(JsonOption):
-    """Beside the settings of a network, what its task would say."""
+    """What a task would say of a network, beside the network's own settings."""
 
     run_folder: Path | None = positional(
-        "RUN", "a quantized run (its file is measured) or a trained one", default=None
+        "RUN", "run folder; if it is quantized, its file is measured", default=None
     )
     model_option: tuple[str, ...] = repeated(MODEL_OPTION_HELP)
-    input_size: int | None = option(None, "d_in: channels, symbols or embedding width")
-    output_size: int | None = option(None, "d_out")
-    activation_bits: int | None = option(None, "of states and biases; floating point if left out")
-    one_hot: bool = option(False, "inputs are one-hot symbols")
-    vocabulary_size: int | None = option(None, "rows of an embedding table, counted apart")
+    input_size: int | None = option(None, "d_in: channels, symbols, or width of the embedding")
+    output_size: int | None = option(None, "d_out: classes or predicted values")
+    activation_bits: int | None = option(None, "bits of states and biases (default: floating point)")
+    one_hot: bool = option(False, "inputs are symbols, one-hot encoded")
+    vocabulary_size: int | None = option(None, "rows of an embedding table, which is counted apart")
 
 
 @command(

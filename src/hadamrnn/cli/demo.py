@@ -16,17 +16,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DemoOptions(JsonOption):
-    epochs: Annotated[int, Range(1, 10_000)] | None = option(None, "fewer for a quick look (default 100)")
-    seed: Seed = option(0, "of the network and the order of samples (default 0)")
-    out: Path = option(Path("demo"), "a new folder (default demo)")
+    epochs: Annotated[int, Range(1, 10_000)] | None = option(
+        None, "passes through the training set (default 100); fewer for a quick look"
+    )
+    seed: Seed = option(0, "seed of the network and of the order of samples (default 0)")
+    out: Path = option(Path("demo"), "new or empty folder to write to (default demo)")
     quiet: bool = option(False, "show no progress")
 
 
 @command(
     help="handwritten digits from data to C",
-    description="Train a network on scikit-learn's handwritten digits, read pixel by pixel; quantize it, "
-    "export it as C, compile that, read the test digits with it, and check it bit for bit. Ends with a "
-    "table and a page, OUT/demo.html.",
+    description="Train a network that reads scikit-learn's handwritten digits pixel by pixel, quantize it, "
+    "export it as C, compile the C, classify the test digits with it, and check it bit for bit. Print a "
+    "table and write a page, OUT/demo.html.",
     examples=("hadamrnn demo --epochs 10 --out demo",),
 )
 def run(args: DemoOptions) -> int:

@@ -30,24 +30,33 @@ if TYPE_CHECKING:
 
 GLUE_TASKS = ("sst2", "qqp")
 GLUE_HEADER = "index\tprediction"
-LAYOUT_HELP = "axes of x: time-first (n, time, channels) or channels-first (n, channels, time)"
+LAYOUT_HELP = (
+    "axes of x in FILE: time-first (n, time, channels) or channels-first (n, channels, time) "
+    "(default: as in the training data)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvalOptions(DataOptions, JsonOption):
     run_folder: Path = positional("RUN", "folder that `hadamrnn train` wrote")
     file: Path | None = positional(
-        "FILE", "arrays x and y in an npz file, or recordings; default the task's data", None
+        "FILE", "npz file with arrays x and y, or recordings (default: the task's own data)", None
     )
-    split: Literal["train", "validation", "test"] = option("test", "train, validation or test (default)")
+    split: Literal["train", "validation", "test"] = option(
+        "test", "part of the task's own data: train, validation or test (default test)"
+    )
     layout: Literal["time-first", "channels-first"] | None = option(None, LAYOUT_HELP)
-    predictions: Path | None = option(None, "write predictions for GLUE's website (sst2, qqp)")
-    integer: bool = option(False, "run the integer network that `hadamrnn quantize` wrote")
-    page: Path | None = option(None, "write the confusion matrix and the recalls as an HTML page")
+    predictions: Path | None = option(
+        None, "write predictions to this file, in the format of GLUE's website (sst2 and qqp only)"
+    )
+    integer: bool = option(False, "use the integer network that `hadamrnn quantize` wrote")
+    page: Path | None = option(
+        None, "write the confusion matrix and the recall of every class to this HTML page"
+    )
 
 
 @command(
-    help="the task's metric of a trained model",
+    help="measure a trained network on test data or on your own",
     description="Print the metric of a run's best model over a split of its task, or over arrays x and y "
     "or recordings of your own; of a classifier also the confusion matrix and the recall of every class.",
     examples=(
@@ -92,7 +101,7 @@ def run(args: EvalOptions) -> None:
 
 
 def _check(args: EvalOptions, folder: RunFolder) -> None:
-    """Refuse options that this run or the others leave without effect."""
+    """Refuse options that do not fit the run or the other options."""
     task = folder.config.task
     if args.predictions is not None and task not in GLUE_TASKS:
         raise InputError(
@@ -113,7 +122,7 @@ def _check(args: EvalOptions, folder: RunFolder) -> None:
         )
     if args.page is not None and not folder.facts.class_names:
         raise InputError(
-            "--page shows what classes are taken for, and this run predicts values. Leave it out."
+            "--page shows which classes are mistaken for which, and this run predicts values. Leave it out."
         )
     check_output("--predictions", args.predictions, GLUE_HEADER)
     check_output("--page", args.page, "<!DOCTYPE html>")

@@ -25,24 +25,28 @@ BOARD_VALUES = 2_000  # golden numbers in an Arduino sketch: up to four bytes ea
 class ExportOptions(DataFolder, JsonOption):
     path: Path = positional("RUN", "run folder, or its integer model file")
     to: Literal["c", "arduino", "js", "page", "onnx"] = option(
-        "c", "what to write: c (default), arduino, js, page (the network at work on test data) or onnx"
+        "c", "what to write: c (default), arduino, js, page (an HTML page that runs it on test data) or onnx"
     )
-    out: Path | None = option(None, "new folder to write")
+    out: Path | None = option(None, "new or empty folder to write to")
     name: str = option("net", "prefix of files and C symbols (default net)")
-    unpacked: bool = option(False, "weights a byte each: larger, faster")
+    unpacked: bool = option(
+        False, "give each weight a byte of its own: larger, faster (c, arduino and --report)"
+    )
     golden: Literal["data", "random"] | None = option(
         None,
-        "what the self-test replays: data (sequences of the run's test set; the default where it is "
-        "found) or random codes",
+        "what the self-test replays: data (sequences of the test set, the default where it is found) or "
+        "random (random codes)",
     )
-    force: bool = option(False, "replace an earlier export")
-    report: bool = option(False, "flash, RAM, stack and steps on every target with tools installed")
+    force: bool = option(False, "replace an earlier export in --out")
+    report: bool = option(
+        False, "print flash, RAM, stack and the cost of a step on every target whose tools are installed"
+    )
 
 
 @command(
-    help="a run as C, Arduino library, JavaScript, live page or ONNX",
-    description="Write a folder that builds and tests itself, or report what it takes on devices. A run "
-    "without an integer network is quantized first, as `hadamrnn quantize RUN` does.",
+    help="write a run as C, Arduino library, JavaScript, live page or ONNX",
+    description="Write a folder that builds and tests itself, or report what the network takes on devices. "
+    "A run without an integer network is quantized first, as `hadamrnn quantize RUN` does.",
     examples=(
         "hadamrnn export runs/har --to c --out har_c --name har",
         "hadamrnn export runs/har --report",
@@ -93,7 +97,7 @@ def _check(args: ExportOptions) -> None:
 
 
 def _quantize_first(args: ExportOptions) -> dict[str, Any]:
-    """Give a trained run that has none its integer network, as `hadamrnn quantize` does, and say so.
+    """Quantize a trained run that has no integer network, as `hadamrnn quantize` does; return the figures.
 
     ONNX takes what a run holds: its float network needs no data.
     """
@@ -148,7 +152,7 @@ def _golden(model: IntegerModel, args: ExportOptions) -> tuple[Golden | None, st
 
 
 def real_golden(model: IntegerModel, path: Path, data_dir: Path | None, small: bool) -> Golden:
-    """Return golden vectors of the first sequences of a run's test set; nothing is downloaded for it."""
+    """Return golden vectors of the first sequences of a run's test set, which is not downloaded."""
     from hadamrnn.export.golden import MAX_VALUES, fit_golden
     from hadamrnn.fixedpoint.encoding import raw_from_values
 
@@ -162,7 +166,7 @@ def real_golden(model: IntegerModel, path: Path, data_dir: Path | None, small: b
 
 
 def _splits(path: Path, data_dir: Path | None) -> Splits:
-    """Return the data of a run folder; nothing is downloaded for it."""
+    """Return the data of a run folder; what is missing is not downloaded."""
     if not path.is_dir():
         raise InputError(
             f"RUN must be a run folder, which names its test set, got the file {path}. Use --golden random."

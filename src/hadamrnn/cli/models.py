@@ -13,10 +13,12 @@ from hadamrnn.settings import option
 
 @dataclass(frozen=True, kw_only=True)
 class ModelsOptions(JsonOption):
-    name: str | None = positional("NAME", "copy this one to --out", default=None)
-    out: Path | None = option(None, "folder to copy to (default here)")
-    add: Path | None = option(None, "result file: write the network behind it, with its metadata, to --out")
-    runs: Path = option(Path("runs"), "run folders, for --add (default runs)")
+    name: str | None = positional("NAME", "the model to copy to --out", default=None)
+    out: Path | None = option(None, "folder to copy to (default: this one)")
+    add: Path | None = option(
+        None, "result file of `hadamrnn reproduce`: write its integer network and metadata to --out"
+    )
+    runs: Path = option(Path("runs"), "folder of the run folders, for --add (default runs)")
 
 
 @command(

@@ -20,21 +20,24 @@ from hadamrnn.settings import Threads, option
 class PredictOptions(JsonOption):
     run_folder: Path = positional("RUN", "folder that `hadamrnn train` wrote")
     data: Path = positional(
-        "FILE", "an npz file with x and, where rows differ in length, lengths; or recordings"
+        "FILE", "npz file with an array x (and lengths, if samples differ in length), or recordings"
     )
-    integer: bool = option(False, "run the integer network that `hadamrnn quantize` wrote")
+    integer: bool = option(False, "use the integer network that `hadamrnn quantize` wrote")
     layout: Literal["time-first", "channels-first"] | None = option(None, LAYOUT_HELP)
-    out: Path | None = option(None, "write FILE.csv, or FILE.npz with arrays prediction and logits")
+    out: Path | None = option(
+        None, "write to this .csv file, or .npz file with arrays prediction and logits (default: print)"
+    )
     force: bool = option(False, "replace the file of --out")
-    threads: Threads | None = option(None, "CPU threads; default torch's choice")
+    threads: Threads | None = option(None, "CPU threads (default: torch's choice)")
 
 
 @command(
     help="labels or values for your own arrays or recordings",
-    description="Print what a run's best model predicts for recordings, cut into windows as the run's "
-    "own were, or for the arrays of an npz file: x, (n, time, channels) or (n, time), in the units of "
-    "the training data (raw sensor values where the task standardises; whole numbers 0..255 or real "
-    "ones 0..1 for MNIST, for pmnist in its permuted order; ids for text), and optionally lengths, (n,).",
+    description="Print what a run's best model predicts for recordings, which are cut into windows as in "
+    "training, or for the arrays of an npz file: x of shape (n, time, channels) or (n, time), in the units "
+    "of the training data, and optionally lengths (n,). Units: raw sensor values where the task "
+    "standardises; integers 0..255 or floats 0..1 for MNIST (for pmnist in its permuted order); ids for "
+    "text.",
     examples=(
         "hadamrnn predict runs/mine data.npz --out predictions.npz",
         "hadamrnn predict runs/log new.csv --integer --out predictions.csv",
@@ -80,7 +83,7 @@ def _check_out(args: PredictOptions) -> None:
 
 
 def _write(path: Path, places: dict[str, list[Any]], predictions: list[Any], logits: Any) -> None:
-    """Write predictions as they are printed, names or values; to an npz file with the logits behind them."""
+    """Write predictions as they are printed, names or values; an npz file also holds the logits."""
     import numpy as np
 
     from hadamrnn.files import write_atomically

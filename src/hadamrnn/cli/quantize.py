@@ -21,15 +21,19 @@ BEARABLE_RATIO, SMALL_CROSS_ENTROPY = 2.0, 3e-7
 @dataclass(frozen=True, kw_only=True)
 class QuantizeOptions(Precision, DataOptions, JsonOption):
     run_folder: Path = positional("RUN", "folder that `hadamrnn train` wrote")
-    finetune: bool = option(False, "train on with the integers in the loop")
-    finetune_steps: Count = option(200, "of --finetune (default 200)")
-    split: Literal["validation", "test"] = option("test", "validation or test (default)")
+    finetune: bool = option(
+        False, "fine-tune first: continue training with the rounding of the integer network"
+    )
+    finetune_steps: Count = option(200, "optimizer steps of --finetune (default 200)")
+    split: Literal["validation", "test"] = option(
+        "test", "data to compare both networks on: validation or test (default test)"
+    )
 
 
 @command(
     help="turn a trained network into integers",
-    description="Calibrate on training and validation data, write RUN/model.int.safetensors, and print "
-    "the metric of both networks over the test set, and the size of the file.",
+    description="Calibrate on training and validation data and write the integer network to "
+    "RUN/model.int.safetensors. Print its size, and the metric of both networks on the test set.",
     examples=("hadamrnn quantize runs/pmnist --activation-bits 12",),
 )
 def run(args: QuantizeOptions) -> None:

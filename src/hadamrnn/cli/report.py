@@ -11,14 +11,14 @@ from hadamrnn.settings import option
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions(JsonOption):
-    results: Path = option(Path("results"), "folder of the JSON files (default results)")
-    out: Path = required("where to write; replaces an earlier report")
-    force: bool = option(False, "replace also files that no report wrote")
+    results: Path = option(Path("results"), "folder that `hadamrnn reproduce` wrote (default results)")
+    out: Path = required("folder to write to; an earlier report in it is replaced")
+    force: bool = option(False, "also replace files that no report wrote")
 
 
 @command(
-    help="published beside measured, as Markdown and HTML",
-    description="Write RESULTS.md, RESULTS.html and figures/ from the JSON files of hadamrnn reproduce. "
+    help="the paper's figures beside measured ones, as Markdown and HTML",
+    description="Write RESULTS.md, RESULTS.html and figures/ from the results of `hadamrnn reproduce`. "
     "The same results give the same bytes.",
     examples=("hadamrnn report --results results --out report",),
 )

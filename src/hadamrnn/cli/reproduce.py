@@ -35,28 +35,28 @@ class ReproduceOptions(DataOptions, JsonOption):
         "beyond (larger and smaller networks), baselines, or all",
         default=None,
     )
-    rows: tuple[str, ...] = option((), "only these keys; patterns as 'pmnist-*'")
-    preset: str | None = option(None, "paper (default), best or quick")
-    seed: tuple[Seed, ...] = repeated("default the row's", "N")
+    rows: tuple[str, ...] = option((), "only the rows of these keys, or patterns such as 'pmnist-*'")
+    preset: str | None = option(None, "recipe: paper (default), best or quick")
+    seed: tuple[Seed, ...] = repeated("seed to use instead of the row's own", "N")
     budget: Minutes | None = option(
         None,
-        "minutes of training for each row, which is shortened to the epochs that fit at this machine's pace",
+        "minutes of training for each row: it gets as many epochs as this machine makes in them",
     )
-    set: tuple[str, ...] = repeated("a training setting")
+    set: tuple[str, ...] = repeated("a setting of `hadamrnn train`, such as epochs=10")
     again: Path | None = option(
-        None, "folder: train also rows that have a result, from the start, into it; what is stored stays"
+        None, "train rows that have a result again, from the start, into this folder; the results stay"
     )
     list: bool = option(False, "show the rows and the presets that have a result; run nothing")
     results: Path = option(Path("results"), "folder of the results (default results)")
-    runs: Path = option(Path("runs"), "run folders (default runs)")
+    runs: Path = option(Path("runs"), "folder of the run folders (default runs)")
     quiet: bool = option(False, "show no progress")
 
 
 @command(
-    help="run the paper's rows",
-    description="Run the rows of a table that have no result yet. Stop and start it at will, and "
-    "start it several times, also on several machines over a shared folder: every row is run once. "
-    "The row of a process that was killed is free again after two minutes.",
+    help="train the rows of the paper's tables",
+    description="Train and measure the rows of a table that have no result yet. Stop and repeat the command "
+    "at will, and run it several times at once, even on several machines that share a folder: every row is "
+    "run once. The row of a process that was killed is free again after two minutes.",
     examples=(
         "hadamrnn reproduce --list",
         "hadamrnn reproduce results --rows 'pmnist-*' --preset best --budget 30",
@@ -81,11 +81,11 @@ def run(args: ReproduceOptions) -> int:
     stored = _read(jobs, places)
     if args.again is not None:
         if args.again.resolve() == places.results.resolve():
-            raise InputError(f"--again must name another folder than the stored results, got {args.again}.")
+            raise InputError(f"--again must not name the folder of the stored results, got {args.again}.")
         places = Places(args.again, args.again / "runs")
 
     watcher = choose_watcher(args.quiet)
-    with stopped_by_signals(lambda: "repeat the command to go on") as stop:
+    with stopped_by_signals(lambda: "repeat the command to continue") as stop:
         options = RunOptions(args.data_dir, watcher, stop=stop)
         tally = run_jobs(jobs, places, options, lambda job, line: watcher.remark(f"{job.name} {line}"))
         measured = {result.name: result for result in tally.measured}
@@ -100,7 +100,7 @@ def _jobs(args: ReproduceOptions) -> list[Job]:
     from hadamrnn.training.config import SETTING_TYPES, check_names
 
     if args.table is None:
-        raise InputError("reproduce needs a table, as results. --list shows the rows of all.")
+        raise InputError("reproduce needs a TABLE, such as results. --list shows the rows of all.")
     settings = split_options("--set", args.set)
     check_names(settings)
     overrides = {name: read_text(name, text, SETTING_TYPES[name]) for name, text in settings.items()}

@@ -29,19 +29,23 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions(DataOptions, JsonOption):
     task: str = positional("TASK", TASK_HELP)
-    max_bytes: Count = required("of weights")
-    max_instructions: Count | None = option(None, "of a step, on a Cortex-M4")
-    trials: Annotated[int, Range(1, 10**6)] = option(30, "of all workers together (default 30)")
-    minutes: Minutes | None = option(None, "for trials; the final training comes after")
-    preset: str | None = option(None, "the recipe to start from (default quick)")
-    epochs: Annotated[int, Range(1, 10**6)] | None = option(None, "of a trial; default the preset's")
-    steps: Count | None = option(None, "of a trial, in place of epochs")
-    seed: Seed = option(0, "of the search and its networks (default 0)")
-    out: Path = option(Path("search"), "folder to write (default search)")
-    storage: str | None = option(
-        None, "a journal file, or a URL as sqlite:///x.db; default OUT/study.journal"
+    max_bytes: Count = required("budget: bytes of weights")
+    max_instructions: Count | None = option(None, "budget: instructions of a step on a Cortex-M4")
+    trials: Annotated[int, Range(1, 10**6)] = option(
+        30, "networks to try, by all workers together (default 30)"
     )
-    study: str | None = option(None, "its name in the storage; default the task's name")
+    minutes: Minutes | None = option(None, "time for trials; the final training comes after it")
+    preset: str | None = option(None, "recipe to start from: paper, quick or best (default quick)")
+    epochs: Annotated[int, Range(1, 10**6)] | None = option(None, "epochs of a trial (default: the preset's)")
+    steps: Count | None = option(None, "optimizer steps of a trial, instead of epochs")
+    seed: Seed = option(0, "seed of the search and its networks (default 0)")
+    out: Path = option(Path("search"), "folder for the study, the best run and a page (default search)")
+    storage: str | None = option(
+        None,
+        "where the study is kept: a journal file, or a URL such as sqlite:///x.db "
+        "(default OUT/study.journal)",
+    )
+    study: str | None = option(None, "name of the study in its storage (default: the task's name)")
     worker: bool = option(False, "run trials only; another process finishes the search")
     task_option: tuple[str, ...] = repeated(TASK_OPTION_HELP)
     quiet: bool = option(False, "show no progress")
@@ -49,12 +53,12 @@ class SearchOptions(DataOptions, JsonOption):
 
 @command(
     help="the best network within a budget",
-    description="Try hidden sizes, blocks, bits and learning rates for the best validation metric of the "
-    "integer network; what does not fit the budget is never trained. Bytes are the weights in the "
-    "integer file, without an embedding table; instructions are those of a step on a Cortex-M4, counted "
-    "in an emulator where the tools are installed, else estimated to about a tenth. Repeat the command "
-    "to continue a search that was stopped. Several machines search together with --storage: all but "
-    "one with --worker.",
+    description="Search hidden sizes, blocks, bits and learning rates for the best validation metric of the "
+    "integer network. Networks that do not fit the budget are never trained. Bytes are those of the weights "
+    "in the integer file, without an embedding table. Instructions of a step on a Cortex-M4 are counted in "
+    "an emulator where the tools are installed, else estimated to about a tenth. Repeat the command to "
+    "continue a search that was stopped. Several machines search together if they share --storage and all "
+    "but one are given --worker.",
     examples=(
         "hadamrnn search digits --max-bytes 512 --trials 30 --out searches/digits",
         "hadamrnn search har2 --max-bytes 4096 --max-instructions 20000 --minutes 60 --out searches/har",
@@ -72,7 +76,7 @@ def run(args: SearchOptions) -> None:
     place = args.storage or str(args.out / "study.journal")
     _ = search.space  # refuses a budget that nothing fits
     study = open_study(place, args.study or search.preset.task, search.terms, maximize=search.maximize)
-    with stopped_by_signals(lambda: "repeat the command to go on") as stop:
+    with stopped_by_signals(lambda: "repeat the command to continue") as stop:
         run_trials(study, search, args.trials, _until(stop, args.minutes), say)
         if stop():
             return
@@ -114,7 +118,7 @@ def _finish(args: SearchOptions, study: Any, search: Search, stop: Stop, say: Sa
 
     with claim(args.out, "finish", patient=True, stop=stop) as held:
         if held is None:
-            say(f"another process finishes this search in {args.out}")
+            say(f"another process is finishing this search in {args.out}")
             return
         say("training the best network again, into its run folder")
         figures = finish(study, search, args.out, RunOptions(args.data_dir, stop=stop))

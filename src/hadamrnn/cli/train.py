@@ -1,4 +1,4 @@
-"""`hadamrnn train`: train a network, or go on with a run that was stopped."""
+"""`hadamrnn train`: train a network, or continue a run that was stopped."""
 
 from __future__ import annotations
 
@@ -33,19 +33,20 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions(RecordingOptions, DataFolder, JsonOption):
     task: str | None = positional("TASK", TASK_HELP, default=None)
-    out: Path | None = option(None, "the run folder, new or empty")
-    resume: Path | None = option(None, "go on with this run; takes no other settings")
+    out: Path | None = option(None, "new or empty folder for the run")
+    resume: Path | None = option(None, "continue this run; takes no other settings")
     preset: str | None = option(None, "paper, quick or best (default quick)")
-    config: Path | None = option(None, "YAML file of settings, as RUN/config.yaml")
+    config: Path | None = option(None, "YAML file of settings, such as RUN/config.yaml")
     task_option: tuple[str, ...] = repeated(TASK_OPTION_HELP)
     model_option: tuple[str, ...] = repeated(MODEL_OPTION_HELP)
     quiet: bool = option(False, "show no progress")
-    checkpoint_seconds: NotNegative = option(30.0, "time between checkpoints")
+    checkpoint_seconds: NotNegative = option(30.0, "seconds between checkpoints (default 30)")
 
 
 @command(
     help="train a network, or resume a run",
-    description="Train a network. Settings come from the preset, then --config, then the options.",
+    description="Train a network. The preset of the task gives every setting a value; --config and the "
+    "settings below replace it, in this order.",
     examples=(
         "hadamrnn train digits --out runs/digits",
         "hadamrnn train pmnist --preset best --hidden-size 512 --weight-bits 4 --out runs/pmnist",
@@ -72,7 +73,7 @@ def run(options: TrainOptions, settings: dict[str, Any]) -> None:
 
     def advice() -> str:
         begun = (path / "config.yaml").is_file()
-        return f"go on with: hadamrnn train --resume {path}" if begun else REPEAT
+        return f"continue with: hadamrnn train --resume {path}" if begun else REPEAT
 
     with stopped_by_signals(advice) as stop:
         watcher = choose_watcher(options.quiet)
