@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -41,17 +39,6 @@ def test_help_fits_the_screen_and_ends_with_examples_that_the_command_takes(
         assert build_parser().parse_args(words[words.index("hadamrnn") + 1 :]).run
 
 
-def test_cost_prints_the_papers_size_and_both_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*COST, "--activation-bits", "12"]) == 0
-    text = capsys.readouterr().out
-    assert "3.58 kB" in text and "262,144" in text and "4,608" in text
-
-    assert main([*COST, "--activation-bits", "12", "--json"]) == 0
-    figures = json.loads(capsys.readouterr().out)
-    assert figures["kilobytes"] == pytest.approx(3.58, abs=0.005)
-    assert figures["operations_per_step"]["fast_transform"]["recurrent"]["additions"] == 4608
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -79,22 +66,6 @@ def test_bad_input_is_one_line_and_exit_status_2(
     assert captured.out == ""
     assert message in captured.err
     assert captured.err.count("\n") == 1
-
-
-def test_doctor_names_versions_backend_and_data(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("HADAMRNN_DATA", str(tmp_path))
-    assert main(["doctor", "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
-    assert facts["backend"]
-    assert facts["torch"] and facts["python"]
-    assert facts["data"].startswith(str(tmp_path))
-
-    monkeypatch.setenv("HADAMRNN_DATA", "/no/such/folder")
-    assert main(["doctor"]) == 0
-    text = capsys.readouterr().out
-    assert "backend" in text and "got /no/such/folder" in text
 
 
 def test_help_does_not_load_torch() -> None:

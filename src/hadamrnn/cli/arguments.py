@@ -27,7 +27,6 @@ TASK_HELP = (
 )
 MODEL_OPTION_HELP = "an option that only this --model has, such as recurrent_rank=16 for fastgrnn"
 TASK_OPTION_HELP = "an option that only this task has, such as delay=200 for copy"
-Rounds = Annotated[int, Range(1, 10_000)]
 Minutes = Annotated[float, Range(0, 1e6, "(]")]
 
 
@@ -243,9 +242,9 @@ def _given(
 
 
 def parse_task(
-    task: str | None, texts: Iterable[str], recordings: dict[str, Any] | None = None
+    task: str | None, texts: Iterable[str], recordings: dict[str, Any]
 ) -> tuple[str | None, dict[str, object]]:
-    """Return a task and its loader's options.
+    """Return the name of a task and its options.
 
     FILE.npz is the task npz with that path; a table, a folder, or an npz file with options of `recordings`
     is the task recordings.
@@ -270,7 +269,7 @@ def parse_task(
     options = {name: read_text(name, text, option_type(task, name)) for name, text in named.items()}
     if "path" in options:  # a run is also read from other folders; its file holds plain text
         options["path"] = str(options["path"].resolve())
-    return task, {**options, **(recordings or {})}
+    return task, {**options, **recordings}
 
 
 def _kind_of_file(task: str | None, recorded: bool) -> str | None:

@@ -11,7 +11,6 @@ from hadamrnn.cli.arguments import (
     Command,
     DataFolder,
     JsonOption,
-    Rounds,
     check_output,
     check_unused,
     command,
@@ -22,6 +21,8 @@ from hadamrnn.settings import Range, Threads, option
 
 if TYPE_CHECKING:
     from hadamrnn.bench.training import TrainingRow
+
+Rounds = Annotated[int, Range(1, 10_000)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from hadamrnn.training.presets import model_values
 
 if TYPE_CHECKING:
     from hadamrnn.fixedpoint import FileSize
+    from hadamrnn.fixedpoint.cost import Size, StepCost
 
 TASK_FIELDS = ("input_size", "output_size", "activation_bits", "vocabulary_size")
 NO_COST = ("dropout", "recurrence")  # these change no byte and no operation
@@ -143,11 +144,7 @@ def _show_baseline(network: Network, options: CostOptions) -> None:
             lines.append(f"  {name.replace('_', ' '):22} {bits / 8192:9.2f} kB{remark}")
     if size.embedding:
         lines.append(f"  {'embedding':22} {size.embedding / 8192:9.2f} kB, not counted above")
-    lines.append(f"{'per step':13} {'multiplications':>15} {'additions':>12}")
-    for name in ("input", "recurrent", "output"):
-        counted = getattr(steps, name)
-        lines.append(f"  {name:11} {counted.multiplications:15,} {counted.additions:12,}")
-    options.show(figures, *lines)
+    options.show(figures, *lines, *_step_lines(steps))
 
 
 def _shapes(network: Network) -> str:
@@ -157,7 +154,7 @@ def _shapes(network: Network) -> str:
     return f": {', '.join(shapes)}, and {network.output_size} x {network.num_features}"
 
 
-def _lines(network: Network, size: Any, paper: Any, fast: Any) -> list[str]:
+def _lines(network: Network, size: Size, paper: StepCost, fast: StepCost) -> list[str]:
     lines = [
         f"size          {size.kilobytes:9.2f} kB",
         f"  signs       {size.signs / 8192:9.2f} kB",
@@ -168,10 +165,15 @@ def _lines(network: Network, size: Any, paper: Any, fast: Any) -> list[str]:
         lines.append(f"  scales      {size.scales / 8192:9.2f} kB, of leaks, thresholds, gains and features")
     if size.embedding:
         lines.append(f"  embedding   {size.embedding / 8192:9.2f} kB, not counted above")
-    lines.append(f"{'per step':13} {'multiplications':>15} {'additions':>12} {'with the fast transform':>24}")
+    return [*lines, *_step_lines(paper, fast)]
+
+
+def _step_lines(paper: StepCost, fast: StepCost | None = None) -> list[str]:
+    """Return the table of a step's operations, with the additions of the fast transform if there is one."""
+    title = "" if fast is None else f" {'with the fast transform':>24}"
+    lines = [f"{'per step':13} {'multiplications':>15} {'additions':>12}{title}"]
     for name in ("input", "recurrent", "output"):
-        counted, ours = getattr(paper, name), getattr(fast, name)
-        lines.append(
-            f"  {name:11} {counted.multiplications:15,} {counted.additions:12,} {ours.additions:24,}"
-        )
+        counted = getattr(paper, name)
+        ours = "" if fast is None else f" {getattr(fast, name).additions:24,}"
+        lines.append(f"  {name:11} {counted.multiplications:15,} {counted.additions:12,}{ours}")
     return lines

@@ -169,7 +169,7 @@ def _splits(path: Path, data_dir: Path | None) -> Splits:
     """Return the data of a run folder; what is missing is not downloaded."""
     if not path.is_dir():
         raise InputError(
-            f"RUN must be a run folder, which names its test set, got the file {path}. Use --golden random."
+            f"Test data belong to a run folder, got the file {path}. Name the folder it comes from."
         )
     from hadamrnn.data.files import offline
     from hadamrnn.training.folder import RunFolder

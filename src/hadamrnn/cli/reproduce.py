@@ -100,7 +100,7 @@ def _jobs(args: ReproduceOptions) -> list[Job]:
     from hadamrnn.training.config import SETTING_TYPES, check_names
 
     if args.table is None:
-        raise InputError("reproduce needs a TABLE, such as results. --list shows the rows of all.")
+        raise InputError("A TABLE is needed, such as results. --list shows the rows of all.")
     settings = split_options("--set", args.set)
     check_names(settings)
     overrides = {name: read_text(name, text, SETTING_TYPES[name]) for name, text in settings.items()}

@@ -1,4 +1,4 @@
-"""`hadamrnn cost RUN`: the real file beside the formula."""
+"""`hadamrnn cost`: the formula, and the real file of a run beside it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from hadamrnn import fixedpoint
 from hadamrnn.baselines.networks import build_model
-from hadamrnn.baselines.networks import build_model as build_baseline
 from hadamrnn.cli import main
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
@@ -17,6 +16,19 @@ from hadamrnn.nn.storage import save_model
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
 from tests.conftest import Command
+
+COST = ["cost", "--hidden-size", "512", "--input-size", "1", "--output-size", "10"]
+
+
+def test_cost_prints_the_papers_size_and_both_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COST, "--activation-bits", "12"]) == 0
+    text = capsys.readouterr().out
+    assert "3.58 kB" in text and "262,144" in text and "4,608" in text
+
+    assert main([*COST, "--activation-bits", "12", "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["kilobytes"] == pytest.approx(3.58, abs=0.005)
+    assert figures["operations_per_step"]["fast_transform"]["recurrent"]["additions"] == 4608
 
 
 def test_cost_of_a_quantized_run_is_measured_on_its_file(
@@ -107,7 +119,7 @@ def test_cost_of_a_stacked_run_counts_every_parameter(
 def test_cost_of_a_stacked_baseline_counts_every_weight(
     kind: str, num_layers: int, bidirectional: bool, tmp_path: Path, command: Command
 ) -> None:
-    model = build_baseline(Network(3, 16, 5, num_layers, bidirectional, weight_bits=None, model=kind))
+    model = build_model(Network(3, 16, 5, num_layers, bidirectional, weight_bits=None, model=kind))
     save_model(model, tmp_path / "model.safetensors")
 
     figures = json.loads(command("cost", tmp_path, "--json").out)
