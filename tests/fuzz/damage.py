@@ -32,13 +32,7 @@ HOSTILE_YAML = (
 )
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12))
 HOSTILE_SHAPES = (
-    "(1000000000000,)",
-    "(-1,)",
-    "(1000000, 1000000, 1000000)",
-    "('a',)",
-    "(" * 200,
-    "(3,)",
-    "()",
+    *("(1000000000000,)", "(-1,)", "(1000000, 1000000, 1000000)", "('a',)", "(" * 200, "(3,)", "()"),
 )
 HOSTILE_TYPES = ("'|O'", "'<f8'", "'V0'", "'<U1000000000'", "[('a', '<f4')]", "'x'", "None")
 MARK = "HOSTILE"
@@ -105,7 +99,7 @@ def lying_header(content: bytes) -> Iterator[Damaged]:
     """
     length = int.from_bytes(content[:8], "little")
     header, tensors = json.loads(content[8 : 8 + length]), content[8 + length :]
-    texts = [(how, changed) for how, changed in lying_json(json.dumps(header))]
+    texts = list(lying_json(json.dumps(header)))
     for name, inner in header["__metadata__"].items():
         if inner.startswith("{"):
             for how, changed in lying_json(inner):
@@ -136,12 +130,8 @@ def lying_npz(content: bytes) -> Iterator[Damaged]:
                 lie = data[:8] + struct.pack("<H", len(text)) + text + body
                 yield Damaged(f"{name} {field}{value[:20]}", _zipped({**members, name: lie}), False)
     for at in (i for i in range(len(content)) if content[i : i + 4] == b"PK\x01\x02"):
-        for offset, bits in (
-            (8, b"\x01\x00"),
-            (10, b"\x0c\x00"),
-            (10, b"\x63\x00"),
-            (24, b"\xff\xff\xff\x7f"),
-        ):
+        lies = ((8, b"\x01\x00"), (10, b"\x0c\x00"), (10, b"\x63\x00"), (24, b"\xff\xff\xff\x7f"))
+        for offset, bits in lies:
             changed = content[: at + offset] + bits + content[at + offset + len(bits) :]
             yield Damaged(f"central directory at {offset}", changed, False)
     yield Damaged("a bomb", _zipped({**members, "z.npy": bytes(1 << 29)}, zipfile.ZIP_DEFLATED), False)

@@ -1,0 +1,25 @@
+"""Small searches for tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hadamrnn.data import load_task
+from hadamrnn.search.space import Budget
+from hadamrnn.search.study import Study, open_study
+from hadamrnn.search.trials import Search
+from hadamrnn.training.config import resolve_config
+
+
+def small_search(epochs: int = 1, **budget: Any) -> Search:
+    preset = resolve_config("digits", preset="quick", overrides={"epochs": epochs, "threads": 1})
+    return Search(load_task("digits"), preset, Budget(**{"max_bytes": 200, **budget}))
+
+
+def study_of(search: Search, place: Path | str) -> Study:
+    return open_study(str(place), "digits", search.terms, maximize=search.maximize)
+
+
+def hush(line: str) -> None:
+    pass
