@@ -33,7 +33,7 @@ def recorded(person: int) -> tuple[NDArray[np.float64], list[str]]:
 
 
 def measured(person: int) -> tuple[NDArray[np.float32], list[str]]:
-    """Return UCI HAR where it is at hand, else waves like it."""
+    """Return UCI HAR if it is found, else waves like it."""
     if "HADAMRNN_DATA" in os.environ:
         train, _ = read_once()
         subject = np.unique(train.subject)[person]

@@ -41,7 +41,7 @@ class Subject:
         path: the original; a damaged one takes its place while it is read.
         read: returns a digest of what the file says, or raises.
         lies: makes the systematic damages.
-        checked: whether a file that is taken must say what the original said, unless it was sealed anew.
+        checked: whether a file that is taken must say what the original said, unless it was sealed again.
     """
 
     path: Path

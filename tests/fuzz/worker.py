@@ -22,7 +22,7 @@ class TimeOut(BaseException):
 def run_limited(cases: Sequence[Callable[[], str]]) -> list[str]:
     """Return for every case what it returned, or how it went wrong.
 
-    A case that ends its process is seen as such, and the rest go on in a new one.
+    A case that ends its process is reported as such, and the rest run in a new one.
     """
     outcomes: list[str] = []
     while len(outcomes) < len(cases):

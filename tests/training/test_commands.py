@@ -233,8 +233,13 @@ def test_glue_predictions_are_an_index_and_a_label_a_line(
     assert file.read_text() == "index\tprediction\n" + "".join(f"{i}\t{y}\n" for i, y in enumerate(labels))
     figures = json.loads(answer.out)
     assert figures.get("value") == (evaluate(model, splits.test, "accuracy") if labelled else None)
-    if not labelled:
+    if labelled:
+        quantized = json.loads(command("quantize", run, "--percentile", 1, "--json").out)
+        integer = json.loads(command("eval", run, "--integer", "--predictions", file, "--json").out)
+        assert integer["saturations"] == quantized["saturations"] > 0
+    else:
         assert "needs labels" in refused(command("eval", run))
+        assert "--page needs labels" in refused(command("eval", run, "--page", tmp_path / "page.html"))
 
 
 def test_glue_predictions_are_for_glue_tasks(command: Command, run: Path, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@
     torch              the layer's own fast forms
     plain              torch, a loop over time with the dense recurrent matrix: ratio 1
 
-All but that run on one thread, in turns. Times are those of the processor in that thread: idle ones may spin
-beside it. On all cores they are those of the clock. Medians of several rounds count, and slow engines read
-the first rows of the batch. Start at `run_inference`.
+All run in turns, on one thread but for the native engine on all cores. On one thread the times are processor
+times of that thread, because idle threads may spin beside it; on all cores they are wall-clock times. The
+median of several rounds counts. Slow engines read only the first rows of the batch. Start at `run_inference`.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def run_inference(names: list[str], rounds: int = 3) -> tuple[list[InferenceRow]
 
 @dataclass(frozen=True)
 class _Timed:
-    """What one engine does, with how many rows, and the clock that tells how long."""
+    """The work of one engine, the rows it reads, and the clock that times it."""
 
     work: Work
     rows: int
@@ -152,7 +152,7 @@ def _run_shape(case: InferenceWork, rounds: int, left_out: set[str], stack: Exit
 def _integer_engines(
     case: InferenceWork, model: IntegerModel, codes: Codes, folder: Path, left_out: set[str]
 ) -> dict[str, _Timed]:
-    """Return the engines that give the same bits, checked."""
+    """Return the engines that give the same bits, which is checked here."""
     few = codes[: case.numpy_rows]
     engines = {"numpy": _Timed(engine_work(model, few, native=False), len(few))}
     if load_library() is not None:

@@ -133,7 +133,7 @@ def run_shape(shape: Workload, rounds: int, threads: int, data_dir: Path | None,
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Let torch compute on so many threads meanwhile."""
+    """Run torch on this many threads within the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -163,7 +163,7 @@ def measure_loop(shape: Workload, steps: int, data_dir: Path | None) -> tuple[fl
         task="bench", steps=total, evaluate_every=total, batch_size=len(x), gradient_clip=1.0
     )
     fit(build_model(shape.network), _splits(shape.network, x, target), recipe, watcher=turns)
-    # Sums, not medians: a clock with coarse ticks says 0 of many a short step. It has at least a microsecond.
+    # Sums, not medians: a coarse clock gives 0 for many short steps. The sum is at least a microsecond.
     loop_times, engine_times = zip(*turns.pairs[WARM_UP:], strict=True)
     loop = max(sum(loop_times), 1e-3)
     return loop / steps, (loop - sum(engine_times)) / loop
@@ -239,7 +239,7 @@ def make_step(shape: Workload, side: str, x: Tensor, target: Tensor) -> Step:
 
 
 def make_batch(shape: Workload, data_dir: Path | None) -> tuple[Tensor, Tensor]:
-    """Return a batch of the shape: real reviews for imdb where they are at hand, else drawn ones."""
+    """Return a batch of the shape: real reviews for imdb if they are found, else drawn ones."""
     generator = torch.Generator().manual_seed(0)
     size = (shape.batch, shape.time)
     network = shape.network
@@ -254,10 +254,10 @@ def make_batch(shape: Workload, data_dir: Path | None) -> tuple[Tensor, Tensor]:
 
 
 def _reviews(shape: Workload, data_dir: Path | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return reviews of IMDB, or without the data ids drawn from its word frequencies.
+    """Return reviews of IMDB; without its data, ids drawn with its word frequencies.
 
-    In real batches of 100 x 500 ids 47 % are words, the rest is padding on the left; 3,500 to 3,800 differ;
-    words drawn by p(rank) ~ rank^-1.1 give as many.
+    Of the 100 x 500 ids of a real batch 47 % are words, 3,500 to 3,800 of them distinct; the rest is padding
+    on the left. Words drawn by p(rank) ~ rank^-1.1 give as many distinct ones.
     """
     from hadamrnn.data.files import present
     from hadamrnn.data.imdb import FILES, load_imdb
@@ -290,7 +290,7 @@ def _measure_peak(name: str, side: str, threads: int, data_dir: Path | None) -> 
 
 def extra_megabytes(work: Callable[[], object]) -> float:
     """Return by how much this process grows, at most, while `work` runs."""
-    gc.collect()  # garbage of earlier work, freed meanwhile, would hide the growth
+    gc.collect()  # garbage of earlier work that is freed during `work` would hide the growth
     _return_freed_memory()
     start = _reset_peak()
     work()
@@ -298,14 +298,14 @@ def extra_megabytes(work: Callable[[], object]) -> float:
 
 
 def _return_freed_memory() -> None:
-    """Give what this process has freed, and commands keep, back to the system (glibc can)."""
+    """Return the memory that this process has freed but kept to the system (glibc only)."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
     if trim is not None:
         trim(0)
 
 
 def _reset_peak() -> int:
-    """Forget the peak so far (Linux can) and return the bytes in use now."""
+    """Forget the peak so far (Linux only) and return the bytes in use now."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:

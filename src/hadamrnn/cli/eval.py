@@ -73,13 +73,20 @@ def run(args: EvalOptions) -> None:
     set_threads(args.threads)
     folder, model = load_run(args.run_folder)
     _check(args, folder)
-    network: Predictor = load_integer(folder.path, args.threads) if args.integer else model
     name, split, note = _split(args, folder, model)
+    if args.page is not None and not split.labelled:
+        raise InputError("--page needs labels, and this data has none. Leave it out.")
+
+    def predictor() -> Predictor:
+        return load_integer(folder.path, args.threads) if args.integer else model
+
+    network = predictor()
     metric: Metric = folder.facts.metric
     figures: dict[str, Any] = {"task": folder.config.task, "split": name, "samples": len(split)}
     if args.predictions is not None:
         write_glue(args.predictions, decide(predict_logits(network, split)))
         figures["predictions"] = str(args.predictions)
+        network = predictor() if split.labelled else network  # it counts saturations from its first sample
     if metric == "accuracy" and split.labelled:
         counts = confusion(network, split, len(folder.facts.class_names))
         figures |= {
@@ -120,9 +127,10 @@ def _check(args: EvalOptions, folder: RunFolder) -> None:
             f"--data-dir names the folder of a task's public files, got {args.data_dir} for the task {task}. "
             f"For data of your own: hadamrnn eval {folder.path} FILE"
         )
-    if args.page is not None and not folder.facts.class_names:
+    if args.page is not None and folder.facts.metric != "accuracy":
         raise InputError(
-            "--page shows which classes are mistaken for which, and this run predicts values. Leave it out."
+            "--page shows which classes are mistaken for which; this run is not measured by its accuracy. "
+            "Leave it out."
         )
     check_output("--predictions", args.predictions, GLUE_HEADER)
     check_output("--page", args.page, "<!DOCTYPE html>")
@@ -178,8 +186,6 @@ def _write_page(path: Path, figures: dict[str, Any]) -> None:
     from hadamrnn.pages.confusion import confusion_page
     from hadamrnn.pages.document import to_html
 
-    if "confusion" not in figures:
-        raise InputError("--page needs labels, and this split has none. Leave it out.")
     lead = _lines(figures)[0]
     page = confusion_page(
         f"What {figures['task']} was taken for", lead, figures["recall"], figures["confusion"]

@@ -120,7 +120,7 @@ def load_quantized(path: Path) -> IntegerModel:
 
     file = path / FILE_NAME if path.is_dir() else path
     if not path.exists():
-        raise InputError(f"RUN must be a run folder or an integer model file, there is no {path}.")
+        raise InputError(f"RUN must be a run folder or an integer model file, but there is no {path}.")
     if not file.exists():
         raise InputError(f"{path} holds no integer network yet. Make one with: hadamrnn quantize {path}")
     return load(file)

@@ -91,7 +91,7 @@ def _note_changes(path: Path) -> None:
 
     changes = RunFolder.open(path).version_changes()
     if changes:
-        print(f"note: {', '.join(changes)}: the end may differ in its last bits", file=sys.stderr)
+        print(f"note: {', '.join(changes)}: results may differ in their last bits", file=sys.stderr)
 
 
 def config_of(options: TrainOptions, settings: dict[str, Any]) -> TrainingConfig:

@@ -41,7 +41,7 @@ BOARD = "cortex-m4"
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The figures of the demo's table. None could not be run, and `missing` says why, by field."""
+    """The figures of the demo's table. None was not measured, and `missing` says why, by field."""
 
     hidden_size: int
     weight_bits: int
@@ -113,7 +113,7 @@ def run_demo(
     """Train, quantize, export and check; leave the run in `out`/run and the C in `out`/c."""
     if out.exists() and any(out.iterdir()):
         raise InputError(f"The demo needs a new or empty folder, got {out}. Choose another --out.")
-    # One thread: the network is small, and two that wait for each other crawl on a busy machine.
+    # One thread: the network is small, and two threads that wait for each other crawl on a busy machine.
     overrides = {"seed": seed, "threads": 1} | ({} if epochs is None else {"epochs": epochs})
     say("1/4  training on scikit-learn's digits, one pixel a step")
     outcome = train(

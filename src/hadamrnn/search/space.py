@@ -7,8 +7,8 @@ states 8 to 12. Start at `Space`. A step on a Cortex-M4 is counted in an emulato
     extra    = [2.5 for one leak, 10 for several] + [9 for gains] + 8 for each pooled feature
     read-out = d_out (15.6 + r_p d_h)                       added if every step is read out
 
-The bracket with d_in is for two dense channels or more; an odd k rounds by a product. Above a stride a layer
-counts once in as many steps. The constants were fitted to counts (`gcc -O2`, packed weights, QEMU, as in
+The bracket with d_in is for two dense channels or more; an odd k rounds by a product. A layer above a stride
+counts once in that many steps. The constants were fitted to counts (`gcc -O2`, packed weights, QEMU, as in
 docs/edge.md) of 80 networks with 16 to 1024 units, blocks of 4 to 1024, 1 to 45 channels, `extra` to 28
 networks that forget, count and stack. From 16 units on the estimate is within 10 % of the count, of three
 layers within 15 %.
