@@ -68,6 +68,16 @@ def test_bad_input_is_one_line_and_exit_status_2(
     assert captured.err.count("\n") == 1
 
 
+def test_help_is_shown_on_a_terminal_of_one_column(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1")
+    with pytest.raises(SystemExit) as caught:
+        main(["cost", "--help"])
+
+    assert caught.value.code == 0 and "examples:" in capsys.readouterr().out
+
+
 def test_help_does_not_load_torch() -> None:
     code = (
         "import sys, hadamrnn.cli as cli\n"

@@ -118,7 +118,7 @@ class Command:
         return declared
 
     def add(self, subparsers: Any, name: str) -> None:
-        width = shutil.get_terminal_size().columns - 2  # as argparse wraps the rest
+        width = max(shutil.get_terminal_size().columns - 2, 11)  # as argparse wraps the rest
         parser = subparsers.add_parser(
             name,
             help=self.help,

@@ -102,8 +102,8 @@ def config_of(options: TrainOptions, settings: dict[str, Any]) -> TrainingConfig
 
 
 def _report(path: Path, outcome: Outcome, options: TrainOptions) -> None:
-    """Print the result, from the first process alone."""
-    if int(os.environ.get("RANK", "0")) > 0:
+    """Print the result; of several processes under torchrun only the first does."""
+    if os.environ.get("WORLD_SIZE", "1") != "1" and os.environ.get("RANK") != "0":
         return
     from hadamrnn.training.folder import RunFolder
     from hadamrnn.training.progress import show_metric
