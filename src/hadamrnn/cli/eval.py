@@ -121,8 +121,8 @@ def _check(args: EvalOptions, folder: RunFolder) -> None:
         check_unused(args, "without a FILE", "layout")
     if task == "recordings":
         check_unused(args, "on recordings", "layout")
-    folder_of_its_own = task in ("npz", "recordings")
-    if args.data_dir is not None and (folder_of_its_own or not args.data_dir.expanduser().is_dir()):
+    own_data = task in ("npz", "recordings")
+    if args.data_dir is not None and (own_data or not args.data_dir.expanduser().is_dir()):
         raise InputError(
             f"--data-dir names the folder of a task's public files, got {args.data_dir} for the task {task}. "
             f"For data of your own: hadamrnn eval {folder.path} FILE"

@@ -168,9 +168,7 @@ def real_golden(model: IntegerModel, path: Path, data_dir: Path | None, small: b
 def _splits(path: Path, data_dir: Path | None) -> Splits:
     """Return the data of a run folder; what is missing is not downloaded."""
     if not path.is_dir():
-        raise InputError(
-            f"Test data belong to a run folder, got the file {path}. Name the folder it comes from."
-        )
+        raise InputError(f"RUN must be a run folder, which names its test data, got the file {path}.")
     from hadamrnn.data.files import offline
     from hadamrnn.training.folder import RunFolder
     from hadamrnn.training.run import load_splits
