@@ -248,8 +248,11 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(
     assert Path("mine.svg").read_text() == "a line of my own" and len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_page_replaces_a_page(command: Command, digits: Path, tmp_path: Path) -> None:
+def test_a_page_replaces_a_page_and_an_empty_file_alone(
+    command: Command, digits: Path, tmp_path: Path
+) -> None:
     page = tmp_path / "page.html"
+    page.touch()
     assert command("eval", digits, "--page", page).status == 0
     assert command("eval", digits, "--page", page).status == 0
 

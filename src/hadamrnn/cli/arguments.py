@@ -174,7 +174,7 @@ def check_output(name: str, path: Path | None, beginning: str | None = None) -> 
 
     Args:
         name: of the option.
-        beginning: of a file that may be replaced, as the command writes it; any file if it is None.
+        beginning: how a file begins that may be replaced, as the command writes it; None allows any file.
     """
     if path is None:
         return
@@ -182,8 +182,8 @@ def check_output(name: str, path: Path | None, beginning: str | None = None) -> 
         raise InputError(f"{name} must name a file in an existing folder, got {path}.")
     if beginning is not None and path.exists():
         with path.open("rb") as file:
-            known = file.read(len(beginning)) == beginning.encode()
-        if not known:
+            found = file.read(len(beginning))
+        if found not in (b"", beginning.encode()):
             raise InputError(f"{name} replaces only what this command wrote, and {path} is another file.")
 
 
