@@ -184,6 +184,38 @@ def test_what_a_kind_does_not_know_is_refused(changes: dict[str, Any], message: 
         build_model(Network(**{**values, **changes}))
 
 
+@variants
+def test_what_stands_past_a_rows_end_reaches_no_gradient(
+    name: str, settings: dict[str, Any], options: dict[str, Any]
+) -> None:
+    model = build_model(config(name, settings, options)).train()
+    x = torch.randn(2, 5, 3)
+    x[0, 3:] = float("nan")
+    model.loss(x, torch.tensor([0, 1]), torch.tensor([3, 5])).backward()
+
+    assert all(bool(torch.isfinite(p.grad).all()) for p in model.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name not in ("lstm", "gru", "rnn")])
+def test_no_steps_leave_the_state_at_its_start(name: str) -> None:
+    model = build_model(config(name, {}, {}, every_output=True)).train()
+    empty = torch.zeros(2, 0, 3)
+    model(empty).sum().backward()
+
+    assert model(empty).shape == (2, 0, 2)
+    recurrent = model.recurrent
+    assert isinstance(recurrent, RecurrentLayer)
+    assert torch.equal(recurrent.end_state(empty), torch.zeros(2, 8))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_numbers_of_another_type_are_refused(name: str) -> None:
+    model = build_model(config(name, {}, {}))
+    for dtype in (torch.float64, torch.int64):
+        with pytest.raises(InputError, match=r"must be torch\.float32 like the layer's weights"):
+            model(torch.zeros(2, 5, 3, dtype=dtype))
+
+
 def test_wrong_lengths_and_empty_sequences_are_refused() -> None:
     recurrent = layer("lstm", {}, {})
     with pytest.raises(InputError, match=r"lengths must lie in 0\.\.5"):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from hadamrnn.baselines.layer import BaselineLayer, projected, valid_steps
+from hadamrnn.baselines.layer import BaselineLayer, admitted, projected
 from hadamrnn.bits import WeightBits
 from hadamrnn.errors import check_choice
 from hadamrnn.network import RECURRENCES
@@ -155,7 +155,7 @@ class DenseRecurrentLayer(BaselineLayer):
     def end_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
         if self.recurrence != "linear":
             return super().end_state(x, lengths)
-        valid_steps(x, lengths)  # for its checks
+        x, _ = admitted(x, lengths, self.input_weight)
         weight = self.recurrent_weight()
         if isinstance(x, Tensor) and self._kernel_pays(len(x)):
             # b_i is the column of U that belongs to a constant input 1.

@@ -207,7 +207,7 @@ class _FastStates(torch.autograd.Function):
         gates = (inputs + gate_bias).transpose(0, 1).contiguous()
         candidates, states = torch.empty_like(gates), torch.empty_like(gates)
         transposed, shift = weight.T.contiguous(), candidate_bias - gate_bias
-        h = torch.zeros_like(gates[0]) if len(gates) else gates
+        h = torch.zeros_like(gates[0])
         for gate, candidate, state in zip(gates, candidates, states, strict=True):
             gate.addmm_(h, transposed)
             torch.add(gate, shift, out=candidate)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.nn.inputs import Tokens, batch_and_time, check_lengths, project_tokens
+from hadamrnn.nn.inputs import Tokens, admit, batch_and_time, check_lengths, project_tokens
 from hadamrnn.nn.interface import RecurrentLayer
 
 
@@ -30,23 +30,42 @@ class BaselineLayer(RecurrentLayer):
     def states(self, x: Tensor | Tokens, valid: Tensor | None) -> Tensor:
         """Return h_t for every t, `(batch, time, hidden_size)`; anything where `valid` is false.
 
-        `valid` is bool `(batch, time)`; most layers can ignore it, since no step sees a later one.
+        There is at least one step. `valid` is bool `(batch, time)`; most layers can ignore it, since no
+        step sees a later one.
         """
 
     def every_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
-        valid = valid_steps(x, lengths)
-        states = self.states(x, valid)
+        states, valid = self._run(x, lengths)
         return states if valid is None else torch.where(valid[..., None], states, 0.0)
 
     def end_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
-        return last_of(self.states(x, valid_steps(x, lengths)), lengths)
+        states, _ = self._run(x, lengths)
+        return last_of(states, lengths)
+
+    def _run(self, x: Tensor | Tokens, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Return what `states` does for an input of any length, and the steps that count."""
+        weight = next(self.parameters())
+        x, valid = admitted(x, lengths, weight)
+        batch, time = batch_and_time(x)
+        states = self.states(x, valid) if time else weight.new_zeros(batch, 0, self.hidden_size)
+        return states, valid
 
 
-def valid_steps(x: Tensor | Tokens, lengths: Tensor | None) -> Tensor | None:
-    """Return which steps count, bool `(batch, time)`; None for all."""
+def admitted(
+    x: Tensor | Tokens, lengths: Tensor | None, weight: Tensor
+) -> tuple[Tensor | Tokens, Tensor | None]:
+    """Check an input for a layer with this weight; return it, and which steps count, bool `(batch, time)`.
+
+    None stands for all steps. Numbers that do not count become 0: a NaN among them would reach the gradient.
+    """
     batch, time = batch_and_time(x)
     check_lengths(lengths, batch, time)
-    return None if lengths is None else torch.arange(time, device=lengths.device) < lengths[:, None]
+    if isinstance(x, Tensor):
+        admit("The input", x, weight)
+    if lengths is None:
+        return x, None
+    valid = torch.arange(time, device=lengths.device) < lengths[:, None]
+    return (torch.where(valid[..., None], x, 0.0) if isinstance(x, Tensor) else x), valid
 
 
 def last_of(states: Tensor, lengths: Tensor | None) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hadamrnn.baselines.layer import valid_steps
+from hadamrnn.baselines.layer import admitted
 from hadamrnn.errors import InputError, check_choice
 from hadamrnn.nn.inputs import Tokens, run_torch_layer, token_vectors
 from hadamrnn.nn.interface import RecurrentLayer
@@ -32,22 +32,23 @@ class NativeLayer(RecurrentLayer):
         self.output_size = network.hidden_size * (2 if network.bidirectional else 1)
 
     def every_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
-        valid = valid_steps(x, lengths)
-        output, _ = self._run(x, lengths)
+        output, _, valid = self._run(x, lengths)
         return output if valid is None else torch.where(valid[..., None], output, 0.0)
 
     def end_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
-        valid_steps(x, lengths)  # for its checks
-        _, last = self._run(x, lengths)
+        _, last, _ = self._run(x, lengths)
         return last if lengths is None else torch.where(lengths[:, None] > 0, last, 0.0)
 
-    def _run(self, x: Tensor | Tokens, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return every output and the last layer's states at the end, both directions side by side."""
-        rows = token_vectors(x, self.input_size, next(self.network.parameters()).dtype)
+    def _run(self, x: Tensor | Tokens, lengths: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return every output, the last layer's end states (both directions), and which steps count."""
+        weight = next(self.network.parameters())
+        x, valid = admitted(x, lengths, weight)
+        rows = token_vectors(x, self.input_size, weight.dtype)
         if rows.shape[1] == 0:
             raise InputError("torch's recurrent layers need at least one time step, got none.")
         # torch cannot pack empty rows: they run for one step, and the callers blank them.
-        return run_torch_layer(self.network, rows, None if lengths is None else lengths.clamp(min=1))
+        output, last = run_torch_layer(self.network, rows, None if lengths is None else lengths.clamp(min=1))
+        return output, last, valid
 
 
 def lstm(
