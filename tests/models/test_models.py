@@ -130,6 +130,33 @@ def test_a_damaged_file_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{", "no readable JSON"),
+        ("[]", "names and values"),
+        ('{"name": 3}', "is damaged"),
+        (None, "its file must have that name"),
+    ],
+)
+def test_metadata_that_no_one_wrote_is_refused(text: str | None, complaint: str, folder: Path) -> None:
+    (path,) = folder.glob("*.json")
+    (folder / "other.json").write_text(path.read_text() if text is None else text)
+
+    with pytest.raises(InputError, match=rf"other\.json.*{complaint}"):
+        models.shipped(folder)
+
+
+def test_metadata_without_its_network_is_refused(folder: Path, tmp_path: Path) -> None:
+    (model,) = models.shipped(folder)
+    model.path(folder).unlink()
+
+    for use in (model.load, lambda folder: models.copy(model, tmp_path / "out", folder)):
+        with pytest.raises(InputError, match="cannot be read"):
+            use(folder)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (("--add", "RESULT"), "needs --out DIR"),

@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hadamrnn.errors import InputError, did_you_mean
-from hadamrnn.files import write_atomically
+from hadamrnn.files import MAX_TENSOR_BYTES, parse_json, read_regular, write_atomically
 from hadamrnn.fixedpoint import IntegerModel, load
+from hadamrnn.settings import from_json
 
 FOLDER = Path(__file__).parent
 SUFFIX = ".int.safetensors"
@@ -43,20 +44,29 @@ class Shipped:
 
     def load(self, folder: Path | None = None) -> IntegerModel:
         """Return the network; a file that is not what its metadata says is refused."""
+        self._checked(folder)
+        return load(self.path(folder))
+
+    def _checked(self, folder: Path | None) -> bytes:
+        """Return the content of the file, which must be what the metadata says."""
         path = self.path(folder)
-        if digest(path) != self.sha256:
+        content = read_regular(path, MAX_TENSOR_BYTES)
+        if digest(content) != self.sha256:
             raise InputError(
                 f"{path} is not the file that {self.name}.json describes. Install hadamrnn again."
             )
-        return load(path)
+        return content
 
 
 def shipped(folder: Path | None = None) -> list[Shipped]:
     """Return what ships, by name; the list may be empty."""
-    descriptions = (
-        json.loads(path.read_text(encoding="utf-8")) for path in sorted((folder or FOLDER).glob("*.json"))
-    )
-    return [Shipped(**metadata) for metadata in descriptions]
+    models = []
+    for path in sorted((folder or FOLDER).glob("*.json")):
+        model = from_json(Shipped, parse_json(read_regular(path), path), path)
+        if path.name != f"{model.name}.json":
+            raise InputError(f"{path} describes the model {model.name}: its file must have that name.")
+        models.append(model)
+    return models
 
 
 def find(name: str, folder: Path | None = None) -> Shipped:
@@ -69,8 +79,7 @@ def find(name: str, folder: Path | None = None) -> Shipped:
 
 def copy(model: Shipped, out: Path, folder: Path | None = None) -> list[Path]:
     """Copy a model and its metadata into `out` and return both paths."""
-    model.load(folder)
-    return add(model, model.path(folder).read_bytes(), out)
+    return add(model, model._checked(folder), out)
 
 
 def add(model: Shipped, content: bytes, folder: Path) -> list[Path]:
@@ -82,5 +91,5 @@ def add(model: Shipped, content: bytes, folder: Path) -> list[Path]:
     return [model.path(folder), metadata]
 
 
-def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -24,6 +24,7 @@ def ship(path: Path, runs: Path, folder: Path) -> list[Path]:
     network = run / fixedpoint.FILE_NAME
     if result.integer is None or not network.is_file():
         raise InputError(f"There is no integer network for {path} at {network}. Run the row again.")
+    content = network.read_bytes()
     model = models.Shipped(
         name=result.experiment,
         task=str(result.config["task"]),
@@ -32,6 +33,6 @@ def ship(path: Path, runs: Path, folder: Path) -> list[Path]:
         kilobytes=result.integer.kilobytes,
         activation_bits=result.integer.activation_bits,
         command=result_command(result),
-        sha256=models.digest(network),
+        sha256=models.digest(content),
     )
-    return models.add(model, network.read_bytes(), folder)
+    return models.add(model, content, folder)
