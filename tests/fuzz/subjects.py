@@ -139,7 +139,7 @@ def _result() -> Result:
         experiment="digits-8-4bit",
         preset="quick",
         seed=0,
-        config={"task": "digits", "model": "hadamrnn"},
+        config={"task": "digits", "model": "hadamrnn", "epochs": 1},
         metric="accuracy",
         test=0.9,
         validation=0.9,

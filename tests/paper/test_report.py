@@ -291,15 +291,42 @@ def test_a_report_replaces_a_report_and_nothing_else(
         {"test": "high"},
         {"config": {}},
         {"config": {"task": "pmnist"}},
+        {"config": {"task": "pmnist", "model": "hadamrnn", "epochs": 0}},
+        {"config": {"task": "pmnist", "model": "hadamrnn", "epochs": 1, "unknown": 1}},
+        {"seed": -1},
+        {"steps": 0},
         {"integer": {"activation_bits": "x", "test": 0, "kilobytes": 1, "hidden_shift": 0, "saturations": 0}},
+        {
+            "integer": {
+                "activation_bits": 12,
+                "test": 0,
+                "kilobytes": 1,
+                "hidden_shift": 9999,
+                "saturations": 0,
+            }
+        },
         {"curve": {"epoch": "x"}},
+        {"curve": {"epoch": []}},
+        {"curve": {"epoch": [], "loss": [], "validation": [], "flips": []}},
         {"curve": {"epoch": [1], "loss": [None], "validation": [1], "flips": [1]}},
     ],
 )
 def test_a_damaged_row_takes_one_line(
     damage: dict[str, object], result: Result, command: Command, tmp_path: Path
 ) -> None:
-    path = write_result(tmp_path / "results", result)
+    path = write_result(tmp_path / "results", replace(result, preset="paper"))
+    path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
+
+    answer = command("report", "--results", tmp_path / "results", "--out", tmp_path)
+
+    assert answer.status == 2 and answer.err.count("\n") == 1 and path.name in answer.err
+
+
+@pytest.mark.parametrize("damage", [{"seq_length": 3}, {"e_relu": [1.0]}, {"f_linear": [float("nan")] * 20}])
+def test_damaged_curves_of_the_memorization_take_one_line(
+    damage: dict[str, object], result: Result, command: Command, tmp_path: Path
+) -> None:
+    path = results_folder(tmp_path / "results", result) / "memorization.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
 
     answer = command("report", "--results", tmp_path / "results", "--out", tmp_path)

@@ -7,7 +7,6 @@ import shlex
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hadamrnn.errors import InputError
 from hadamrnn.pages.document import Cell
@@ -15,7 +14,7 @@ from hadamrnn.paper.results import Result
 from hadamrnn.paper.rows import Row, Task
 from hadamrnn.paper.runner import Job
 from hadamrnn.paper.tables import TABLES, TASKS
-from hadamrnn.training.config import config_values, make_config, resolve_config
+from hadamrnn.training.config import config_values, resolve_config
 from hadamrnn.training.presets import PRESETS
 
 # A network whose cross-entropy is above this share of guessing's has learnt nothing.
@@ -183,7 +182,7 @@ def result_command(result: Result) -> str:
 
 def train_command(result: Result) -> str:
     """Return the command that repeats a run that is in no table."""
-    config = _ran(result)
+    config = result.settings
     overrides = {"model": config["model"]}
     today = config_values(resolve_config(config["task"], preset=result.preset, overrides=overrides))
     words = ["hadamrnn", "train", config["task"], "--preset", result.preset, "--model", config["model"]]
@@ -215,11 +214,6 @@ def lead(metric: str, ours: float, paper: float) -> Cell:
     return Cell(f"{ratio:.2g} times", "better" if ratio < 1.05 else "worse")
 
 
-def _ran(result: Result) -> dict[str, Any]:
-    """Return every setting of a run; one that was added after it had its default."""
-    return config_values(make_config(**result.config))
-
-
 def _text(value: object) -> str:
     """Return a setting as it is written on the command line."""
     if value is None or value == []:
@@ -235,10 +229,10 @@ def _settings(row: Row, result: Result) -> Sequence[str]:
     today = config_values(Job(row.setup, result.preset, result.seed).config)
     changed = [
         f"--set {shlex.quote(f'{name}={_text(value)}')}"
-        for name, value in _ran(result).items()
+        for name, value in result.settings.items()
         if name not in SAID_ELSEWHERE and value != today.get(name)
     ]
     # Setting epochs unsets steps, and the other way round.
     changed = [option for option in changed if option not in ("--set epochs=none", "--set steps=none")]
-    threads = result.config.get("threads")
+    threads = result.settings["threads"]
     return [*changed, *([] if threads is None else [f"--threads {threads}"])]

@@ -9,12 +9,14 @@ with T - t.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from hadamrnn.errors import InputError
 from hadamrnn.files import read_json
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.paper.results import ADVICE, FORMAT_VERSION, write_fields
@@ -36,6 +38,11 @@ class Memorization:
     f_linear: list[float]
     e_relu: list[float]
     f_relu: list[float]
+
+    def __post_init__(self) -> None:
+        for curve in (self.e_linear, self.f_linear, self.e_relu, self.f_relu):
+            if len(curve) != self.seq_length or not all(map(math.isfinite, curve)):
+                raise InputError(f"Each curve must hold {self.seq_length} finite numbers.")
 
 
 def run_memorization(seed: int = 0, hidden_size: int = 128, seq_length: int = 200) -> Memorization:

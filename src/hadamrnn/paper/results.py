@@ -11,9 +11,10 @@ import json
 import math
 import platform
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from hadamrnn import fixedpoint
 from hadamrnn.data.splits import Splits
@@ -28,8 +29,8 @@ from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.lowering import can_lower
 from hadamrnn.quantization.network import IntegerNetwork
-from hadamrnn.settings import from_json
-from hadamrnn.training.config import TrainingConfig, config_values
+from hadamrnn.settings import Count, Range, Seed, from_json
+from hadamrnn.training.config import TrainingConfig, config_values, make_config
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.presets import PRESETS
@@ -56,7 +57,7 @@ class IntegerFigures:
     activation_bits: int
     test: float | None
     kilobytes: float
-    hidden_shift: int
+    hidden_shift: Annotated[int, Range(0, 31)]
     saturations: int
 
 
@@ -77,14 +78,14 @@ class Result:
 
     experiment: str
     preset: str
-    seed: int
+    seed: Seed
     config: dict[str, Any]
     metric: str
     test: float | None
     validation: float
     integer: IntegerFigures | None
     kilobytes: float | None
-    steps: int
+    steps: Count
     epochs: float
     best_step: int
     seconds: float
@@ -97,15 +98,23 @@ class Result:
 
     def __post_init__(self) -> None:
         check_choice("preset", self.preset, PRESETS)
-        if not all(isinstance(self.config.get(name), str) for name in ("task", "model")):
-            raise InputError("config must name its task and model.")
-        columns = [self.curve.get(name, []) for name in CURVE]
-        if self.curve.keys() - set(CURVE) or len({len(column) for column in columns}) > 1:
-            raise InputError(f"curve must hold {', '.join(CURVE)}, lists of one length.")
+        if "task" not in self.config:
+            raise InputError("config must name its task.")
+        _ = self.settings  # refuses a bad one
+        columns = list(self.curve.values())
+        lengths = {len(column) for column in columns}
+        if self.curve and (self.curve.keys() != set(CURVE) or len(lengths) > 1 or 0 in lengths):
+            raise InputError(f"curve must hold {', '.join(CURVE)}: lists of one length, not empty.")
         numbers = (self.test, self.validation, self.kilobytes, self.epochs, self.seconds)
-        figures = chain(numbers, *columns)
+        integer = self.integer.test if self.integer else None
+        figures = chain(numbers, [integer], *columns)
         if not all(figure is None or math.isfinite(figure) for figure in figures):
             raise InputError("All figures must be finite.")
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Every setting of the run; one that is younger than the run has its default."""
+        return config_values(make_config(**self.config))
 
     @property
     def name(self) -> str:

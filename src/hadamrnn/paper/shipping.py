@@ -9,7 +9,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.paper.compare import result_command
 from hadamrnn.paper.results import read_result
 from hadamrnn.paper.runner import first_fitting
-from hadamrnn.training.config import config_values, make_config
+from hadamrnn.training.config import config_values
 
 
 def ship(path: Path, runs: Path, folder: Path) -> list[Path]:
@@ -19,15 +19,14 @@ def ship(path: Path, runs: Path, folder: Path) -> list[Path]:
         runs: the run folders; the one behind the result holds the integer network.
     """
     result = read_result(path)
-    ran = config_values(make_config(**result.config))  # with the defaults of settings younger than it
-    run, _ = first_fitting(runs, result.name, lambda config: config_values(config) == ran)
+    run, _ = first_fitting(runs, result.name, lambda config: config_values(config) == result.settings)
     network = run / fixedpoint.FILE_NAME
     if result.integer is None or not network.is_file():
         raise InputError(f"There is no integer network for {path} at {network}. Run the row again.")
     content = network.read_bytes()
     model = models.Shipped(
         name=result.experiment,
-        task=str(result.config["task"]),
+        task=result.settings["task"],
         metric=result.metric,
         test=result.integer.test,
         kilobytes=result.integer.kilobytes,
