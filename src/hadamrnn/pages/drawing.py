@@ -66,14 +66,12 @@ class Point:
         size: in bytes or kilobytes, as the plot has it.
         value: an accuracy or a cross-entropy.
         family: what kind of network it is.
-        validation: the figure for choosing between networks.
     """
 
     size: float
     value: float
     label: str
     family: str = ""
-    validation: float = 0.0
 
 
 def front(points: Iterable[Point], lower_is_better: bool = False) -> list[Point]:

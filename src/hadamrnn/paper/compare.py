@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hadamrnn.errors import InputError
 from hadamrnn.pages.document import Cell
 from hadamrnn.paper.results import Result
-from hadamrnn.paper.rows import Row, Task
+from hadamrnn.paper.rows import Row, Setup, Task
 from hadamrnn.paper.runner import Job
 from hadamrnn.paper.tables import TABLES, TASKS
 from hadamrnn.training.config import config_values, resolve_config
@@ -36,14 +36,21 @@ class Comparison:
         return TASKS[self.row.task]
 
     @property
+    def setup(self) -> Setup:
+        """What was run."""
+        assert self.row.setup is not None, "a row without a setup has no results"
+        return self.row.setup
+
+    @property
     def values(self) -> list[float]:
         """The figures to compare with the published one; results with private labels have none."""
         found = (figure(result, self.row.activation_bits) for result in self.results)
         return [value for value in found if value is not None]
 
     @property
-    def value(self) -> float | None:
-        return statistics.fmean(self.values) if self.values else None
+    def value(self) -> float:
+        """The mean of `values`, if there are any."""
+        return statistics.fmean(self.values)
 
     @property
     def validation(self) -> float:
@@ -51,16 +58,31 @@ class Comparison:
         return statistics.fmean(result.validation for result in self.results)
 
     @property
+    def kilobytes(self) -> float:
+        """The size of the network."""
+        return self.setup.kilobytes(self.task, self.row.activation_bits, self.results[0].config)
+
+    @property
+    def activations(self) -> str:
+        """What the states are."""
+        return "float" if self.row.activation_bits is None else "integers"
+
+    @property
     def compared(self) -> bool:
         """Whether the data was the paper's; if not, the data set has a note that says so."""
         return self.task.own_split or not any(result.note for result in self.results)
 
+    @property
+    def text(self) -> str:
+        """The mean as the paper prints it, with its spread."""
+        return show(self.task.metric, self.value) + spread(self.task.metric, self.values)
+
     def measured(self) -> Cell:
-        """Return the mean over the seeds, with its spread and the number of seeds where there are several."""
-        if self.value is None:
+        """Return the mean with its spread, and with the number of seeds where there are several."""
+        if not self.values:
             return Cell(f"labels private; validation {show(self.task.metric, self.validation)}")
         count, wanted = len(self.values), len(self.row.seeds)
-        text = show(self.task.metric, self.value) + spread(self.task.metric, self.values)
+        text = self.text
         if max(count, wanted) > 1:
             text += f" ({count} of {wanted} seeds)" if count < wanted else f" ({count} seeds)"
         return Cell(text)
@@ -69,7 +91,7 @@ class Comparison:
         """Return how the measured figure differs from the published one, marked better or worse."""
         if not self.compared:
             return Cell("not compared")
-        if self.value is None or not self.row.published:
+        if not self.values or not self.row.published:
             return Cell()
         if self.task.metric == "accuracy":
             assert self.row.value is not None
@@ -88,12 +110,12 @@ class Comparison:
         end = f"; diverged after step {diverged[0]}, best kept" if diverged else ""
         return f"{span(epochs)}{paper} epochs, {minutes:.1f} min{end}"
 
-    def command(self, table: str) -> str:
+    def command(self) -> str:
         """Return the command that repeats these runs; seeds with the same settings share one."""
         groups: dict[tuple[str, ...], list[int]] = {}
         for result in self.results:
-            groups.setdefault(tuple(_settings(self.row, result)), []).append(result.seed)
-        base = ["hadamrnn", "reproduce", table, "--rows", self.results[0].experiment, "--preset", self.preset]
+            groups.setdefault(tuple(_settings(self.setup, result)), []).append(result.seed)
+        base = ["hadamrnn", "reproduce", self.row.table, "--rows", self.setup.key, "--preset", self.preset]
         commands = []
         for settings, seeds in groups.items():
             chosen = [] if tuple(seeds) == self.row.seeds else [f"--seed {seed}" for seed in seeds]
@@ -103,9 +125,7 @@ class Comparison:
 
 def measurements(row: Row, results: Iterable[Result]) -> list[Comparison]:
     """Return what was measured for a row, one comparison for each preset; all its seeds count."""
-    if row.setup is None:
-        return []
-    mine = [result for result in results if result.experiment == row.setup.key]
+    mine = [result for result in results if result.experiment == row.key]
     if row.activation_bits is not None:
         mine = [result for result in mine if result.integer is not None]
     mine.sort(key=lambda each: each.seed)
@@ -128,8 +148,7 @@ def published(experiment: str, activation_bits: int | None) -> str:
     """
     for table in TABLES.values():
         for row in table.rows:
-            found = (row.setup.key if row.setup else "", row.activation_bits)
-            if row.published and found == (experiment, activation_bits):
+            if row.published and (row.key, row.activation_bits) == (experiment, activation_bits):
                 return row.published
     return ""
 
@@ -165,19 +184,18 @@ def span(values: Sequence[float]) -> str:
     return " to ".join(dict.fromkeys(f"{value:.3g}" for value in (min(values), max(values))))
 
 
-def home(experiment: str) -> tuple[str, Row]:
-    """Return the first table that has an experiment, and its row there."""
+def home(experiment: str) -> Row:
+    """Return the row of an experiment in the first table that has it."""
     for table in TABLES.values():
         for row in table.rows:
-            if row.setup is not None and row.setup.key == experiment:
-                return table.name, row
+            if row.key == experiment:
+                return row
     raise InputError(f"No table has {experiment}, so no command repeats it.")
 
 
 def result_command(result: Result) -> str:
     """Return the command that repeats a result, through the first table that has its experiment."""
-    table, row = home(result.experiment)
-    return Comparison(row, result.preset, (result,)).command(table)
+    return Comparison(home(result.experiment), result.preset, (result,)).command()
 
 
 def train_command(result: Result) -> str:
@@ -223,10 +241,9 @@ def _text(value: object) -> str:
     return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
-def _settings(row: Row, result: Result) -> Sequence[str]:
+def _settings(setup: Setup, result: Result) -> Sequence[str]:
     """Return the options that turn today's preset into the configuration that was run."""
-    assert row.setup is not None
-    today = config_values(Job(row.setup, result.preset, result.seed).config)
+    today = config_values(Job(setup, result.preset, result.seed).config)
     changed = [
         f"--set {shlex.quote(f'{name}={_text(value)}')}"
         for name, value in result.settings.items()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from hadamrnn.pages.document import Cell, Grid, Part, Picture, Section
 from hadamrnn.pages.drawing import Point
-from hadamrnn.paper.compare import Comparison, home, lead, measurements, show, spread
+from hadamrnn.paper.compare import Comparison, home, lead, measurements, show
 from hadamrnn.paper.results import Result
 from hadamrnn.paper.rows import Row, Task
 from hadamrnn.paper.runner import setups
@@ -36,20 +36,15 @@ def _published(row: Row) -> Point:
     return Point(float(row.kilobytes), value, f"{row.model} {row.hidden_size or ''}{bits}", row.model)
 
 
-def measured_points(task: str, results: Sequence[Result]) -> list[tuple[Point, Comparison]]:
-    """Return our networks on a task: one point with float activations, another in integers."""
-    points = []
-    for setup, _ in setups("all").values():
+def measured(task: str, results: Sequence[Result]) -> list[Comparison]:
+    """Return our networks on a task, with float activations and in integers, as far as they compare."""
+    found = []
+    for key, (setup, _) in setups("all").items():
         if setup.task != task or not setup.network.is_hadamard or setup.task_options:
             continue  # task options make another split of it
-        _, row = home(setup.key)
         for bits in (None, setup.integer_bits):
-            for found in measurements(replace(row, activation_bits=bits), results):
-                if found.value is not None and found.compared:
-                    size = setup.kilobytes(TASKS[task], bits, found.results[0].config)
-                    family = "integers" if bits else "float"
-                    points.append((Point(size, found.value, setup.title, family, found.validation), found))
-    return points
+            found += measurements(replace(home(key), activation_bits=bits), results)
+    return [each for each in found if each.values and each.compared]
 
 
 @dataclass(frozen=True)
@@ -63,34 +58,34 @@ class Standing:
 
     task: Task
     paper: Point
-    best: tuple[Point, Comparison] | None
-    least: tuple[Point, Comparison] | None
+    best: Comparison | None
+    least: Comparison | None
 
     @property
-    def ours(self) -> str:
-        """The test figure of `best` with its spread."""
-        return "" if self.best is None else _figure(self.task, *self.best)
+    def lead(self) -> Cell:
+        """How far `best` is ahead of the paper's on the test set; empty if nothing is measured."""
+        return Cell() if self.best is None else lead(self.task.metric, self.best.value, self.paper.value)
 
 
-def standings(results: Sequence[Result]) -> tuple[Standing, ...]:
-    """Return where each task stands. Networks of fewer seeds count only where none has `SEEDS` of them."""
-    return tuple(_standing(TASKS[name], results) for name in JUDGED)
+def standings(results: Sequence[Result]) -> list[Standing]:
+    """Return where each task stands. A network with fewer than `SEEDS` seeds counts if none has more."""
+    return [_standing(TASKS[name], results) for name in JUDGED]
 
 
 def _standing(task: Task, results: Sequence[Result]) -> Standing:
     sign = -1 if task.metric == "cross_entropy" else 1
     published = [point for point in published_points(task.name) if "Hadam" in point.family]
     paper = max(published, key=lambda point: sign * point.value)
-    every = measured_points(task.name, results)
-    ours = [pair for pair in every if len(pair[1].results) >= SEEDS] or every
-    small = [pair for pair in ours if pair[0].size <= paper.size + _slack(paper)]
-    matching = [pair for pair in ours if sign * pair[0].validation >= sign * paper.value]
+    every = measured(task.name, results)
+    ours = [each for each in every if len(each.results) >= SEEDS] or every
+    small = [each for each in ours if each.kilobytes <= paper.size + _slack(paper)]
+    matching = [each for each in ours if sign * each.validation >= sign * paper.value]
     return Standing(
         task,
         paper,
         # A network's float and integer forms share a validation figure; the smaller one is taken.
-        max(small, key=lambda pair: (sign * pair[0].validation, -pair[0].size), default=None),
-        min(matching, key=lambda pair: (pair[0].size, -sign * pair[0].validation), default=None),
+        max(small, key=lambda each: (sign * each.validation, -each.kilobytes), default=None),
+        min(matching, key=lambda each: (each.kilobytes, -sign * each.validation), default=None),
     )
 
 
@@ -99,22 +94,14 @@ def _slack(point: Point) -> float:
     return 0.5 if point.size == int(point.size) else ROUNDING
 
 
-def standing_section(results: Sequence[Result], pictures: tuple[Picture, ...] = ()) -> Section:
+def standing_section(found: Sequence[Standing], pictures: tuple[Picture, ...] = ()) -> Section:
     """Return the paper's best HadamRNN for each task, and the best of ours that is no larger."""
     header = ("task", "paper's best", "ours, no larger", "difference")
     lines = []
-    for each in standings(results):
+    for each in found:
         paper = f"{show(each.task.metric, each.paper.value)} in {each.paper.size:g}{TIED}kB"
-        first = (Cell(each.task.title), Cell(paper))
-        if each.best is None:
-            lines.append((*first, Cell("missing", "missing"), Cell()))
-            continue
-        point, found = each.best
-        named = f"{len(found.results)} seed{'s' if len(found.results) > 1 else ''}"
-        named += ", ReLU recurrence" if "ReLU" in point.label else ""
-        figure = each.ours.replace(" ", TIED)
-        ours = Cell(f"{figure} in {point.size:.2f}{TIED}kB, {named.replace(' ', TIED, 1)}")
-        lines.append((*first, ours, lead(each.task.metric, point.value, each.paper.value)))
+        ours = Cell("missing", "missing") if each.best is None else Cell(_ours(each.best))
+        lines.append((Cell(each.task.title), Cell(paper), ours, each.lead))
     text = (
         "The paper's best HadamRNN or Block-HadamRNN and our best that takes no more memory: test accuracy "
         "in percent, and the difference in points. For the copy task it is cross-entropy, where less is "
@@ -124,24 +111,26 @@ def standing_section(results: Sequence[Result], pictures: tuple[Picture, ...] = 
     return Section("standing", "Where this stands", (text,), (Part(grid=grid),), pictures)
 
 
-def networks_section(results: Sequence[Result], pictures: tuple[Picture, ...] = ()) -> Section:
+def _ours(best: Comparison) -> str:
+    """Return figure, size, number of seeds and, if it is not linear, recurrence; no part of them breaks."""
+    count = len(best.results)
+    seeds = f"{count}{TIED}seed{'s' if count > 1 else ''}"
+    relu = ", ReLU recurrence" if best.setup.network.recurrence == "relu" else ""
+    return f"{best.text.replace(' ', TIED)} in {best.kilobytes:.2f}{TIED}kB, {seeds}{relu}"
+
+
+def networks_section(found: Sequence[Standing], pictures: tuple[Picture, ...] = ()) -> Section:
     """Return the networks behind `standing_section`, and the smallest that match the paper."""
     header = ("task", "network", "runs", "matches on validation from kB", "test there", "command")
     lines = []
-    for each in standings(results):
-        if each.best is None:
+    for each in found:
+        best, least = each.best, each.least
+        if best is None:
             lines.append((Cell(each.task.title), *[Cell()] * 5))
             continue
-        point, found = each.best
-        lines.append(
-            (
-                Cell(each.task.title),
-                Cell(f"{point.label}, {point.family}"),
-                Cell(_runs(found)),
-                *_matching(each),
-                Cell(found.command(home(found.results[0].experiment)[0]), "code"),
-            )
-        )
+        matching = ("none yet", "") if least is None else (f"{least.kilobytes:.2f}", least.text)
+        texts = (each.task.title, f"{best.setup.title}, {best.activations}", _runs(best), *matching)
+        lines.append((*map(Cell, texts), Cell(best.command(), "code")))
     text = (
         "For each task the network of the table above, which is the best on validation data of those that "
         "take no more bytes than the paper's best; then the size of the smallest whose validation figure "
@@ -163,14 +152,3 @@ def _runs(found: Comparison) -> str:
     """
     seeds = [str(result.seed) for result in found.results]
     return f"{found.preset}, seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}"
-
-
-def _matching(standing: Standing) -> tuple[Cell, Cell]:
-    if standing.least is None:
-        return Cell("none yet"), Cell()
-    return Cell(f"{standing.least[0].size:.2f}"), Cell(_figure(standing.task, *standing.least))
-
-
-def _figure(task: Task, point: Point, found: Comparison) -> str:
-    """Return a test figure with its spread."""
-    return show(task.metric, point.value) + spread(task.metric, found.values)

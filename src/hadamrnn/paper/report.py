@@ -12,7 +12,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.files import write_atomically
 from hadamrnn.pages.document import Document, Picture, Section, to_html, to_markdown
 from hadamrnn.paper.compare import measurements
-from hadamrnn.paper.front import networks_section, standing_section, standings
+from hadamrnn.paper.front import Standing, networks_section, standing_section, standings
 from hadamrnn.paper.memorization import Memorization, read_memorization
 from hadamrnn.paper.report_tables import (
     complexity_section,
@@ -23,6 +23,7 @@ from hadamrnn.paper.report_tables import (
     times_section,
 )
 from hadamrnn.paper.results import Result, read_results
+from hadamrnn.paper.rows import Row
 from hadamrnn.paper.tables import TABLES
 
 FIGURES = "figures"
@@ -63,10 +64,11 @@ def build_document(results: Sequence[Result], memorization: Memorization | None)
     """Return the report: the standing with its pictures, how to read the rest, every table."""
     from hadamrnn.paper.report_figures import size_accuracy, standing_picture
 
+    found = standings(results)
     others = others_section(results)
     sections = (
-        standing_section(results, standing_picture(results)),
-        networks_section(results, (size_accuracy("pmnist", results), size_accuracy("smnist", results))),
+        standing_section(found, standing_picture(found)),
+        networks_section(found, (size_accuracy("pmnist", results), size_accuracy("smnist", results))),
         Section("reading", "How to read the tables", _legend(results)),
         recipe_section(results),
         _figures_section(results, memorization),
@@ -76,16 +78,15 @@ def build_document(results: Sequence[Result], memorization: Memorization | None)
         complexity_section(),
         *([others] if others else []),
     )
-    return Document(TITLE, (_lead(results),), sections)
+    return Document(TITLE, (_lead(found),), sections)
 
 
-def _lead(results: Sequence[Result]) -> str:
+def _lead(found: Sequence[Standing]) -> str:
     """Return the page in one sentence."""
-    judged = [(each, each.best[0]) for each in standings(results) if each.best]
+    judged = [each for each in found if each.best is not None]
     if not judged:
         return "Nothing has been measured here yet."
-    signs = {"accuracy": 1, "cross_entropy": -1}
-    ahead = [each for each, ours in judged if signs[each.task.metric] * (ours.value - each.paper.value) >= 0]
+    ahead = [each for each in judged if each.lead.mark == "better"]
     return (
         f"On {len(ahead)} of {len(judged)} tasks a network trained here is at or ahead of the best that the "
         "paper has, in no more memory."
@@ -93,19 +94,18 @@ def _lead(results: Sequence[Result]) -> str:
 
 
 def _coverage(results: Sequence[Result]) -> str:
-    counts = {}
-    for ours in (True, False):
-        rows = [
-            row
-            for table in TABLES.values()
-            for row in table.rows
-            if (row.setup is not None and row.setup.network.is_hadamard) is ours and (ours or table.label)
-        ]
-        measured = [row for row in rows if measurements(row, results)]
-        counts[ours] = f"{len(measured)} of {len(rows)} rows"
+    def counted(rows: list[Row]) -> str:
+        return f"{sum(bool(measurements(row, results)) for row in rows)} of {len(rows)} rows"
+
+    def is_ours(row: Row) -> bool:
+        return row.setup is not None and row.setup.network.is_hadamard
+
+    tables = TABLES.values()
+    ours = [row for table in tables for row in table.rows if is_ours(row)]
+    others = [row for table in tables if table.label for row in table.rows if not is_ours(row)]
     return (
-        f"{len(results)} runs measure {counts[True]} of HadamRNN and Block-HadamRNN, the rest of which is "
-        f"said to be missing, and {counts[False]} of other networks in the paper's tables, at the printed "
+        f"{len(results)} runs measure {counted(ours)} of HadamRNN and Block-HadamRNN, the rest of which is "
+        f"said to be missing, and {counted(others)} of other networks in the paper's tables, at the printed "
         "size; the others are published only."
     )
 

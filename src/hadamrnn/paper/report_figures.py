@@ -25,7 +25,7 @@ from hadamrnn.pages.drawing import (
     svg,
 )
 from hadamrnn.paper.compare import measurements
-from hadamrnn.paper.front import measured_points, published_points, standings
+from hadamrnn.paper.front import Standing, measured, published_points
 from hadamrnn.paper.memorization import Memorization
 from hadamrnn.paper.results import Result
 from hadamrnn.paper.rows import Task
@@ -38,9 +38,9 @@ PAPER, OURS, OTHERS, SECOND = BLUE, ORANGE, GREY, GREEN
 CURVES = {"paper": (PAPER, "-"), "best": (OURS, "--"), "quick": (SECOND, ":")}
 
 
-def standing_picture(results: Sequence[Result]) -> tuple[Picture, ...]:
+def standing_picture(found: Sequence[Standing]) -> tuple[Picture, ...]:
     """How far the best of ours is from the paper's best, in points; nothing if nothing is measured."""
-    judged = [each for each in standings(results) if each.best and each.task.metric == "accuracy"]
+    judged = [each for each in found if each.best and each.task.metric == "accuracy"]
     if not judged:
         return ()
     with styled():
@@ -48,11 +48,11 @@ def standing_picture(results: Sequence[Result]) -> tuple[Picture, ...]:
         axes = canvas.subplots()
         for place, each in enumerate(reversed(judged)):
             assert each.best is not None
-            point, found = each.best
-            points = 100 * (point.value - each.paper.value)
-            error = 100 * statistics.stdev(found.values) if len(found.values) > 1 else None
+            ours = each.best
+            points = 100 * (ours.value - each.paper.value)
+            error = 100 * statistics.stdev(ours.values) if len(ours.values) > 1 else None
             axes.barh(place, points, 0.55, color=OURS if points >= 0 else OTHERS, xerr=error, ecolor=SOFT)
-            text = f"{point.size:.3g} kB, paper {each.paper.size:.3g}"
+            text = f"{ours.kilobytes:.3g} kB, paper {each.paper.size:.3g}"
             side, gap = ("right", -4) if points >= 0 else ("left", 4)
             _write(axes, text, (0, place), (gap, 0), va="center", ha=side, color=SOFT)
         axes.set_yticks(range(len(judged)), [each.task.title for each in reversed(judged)])
@@ -77,8 +77,11 @@ def size_accuracy(task: str, results: Sequence[Result]) -> Picture:
         hadam = [point for point in published if "Hadam" in point.family]
         others = [point for point in published if "Hadam" not in point.family]
         floor = min(point.value for point in published) - MARGIN
-        measured = [point for point, _ in measured_points(task, results)]
-        ours = [point for point in measured if point.value >= floor]
+        every = [
+            Point(each.kilobytes, each.value, each.setup.title, each.activations)
+            for each in measured(task, results)
+        ]
+        ours = [point for point in every if point.value >= floor]
         scatter(axes, others, OTHERS, "s", "other networks, published")
         scatter(axes, hadam, PAPER, "o", "HadamRNN, published")
         integers = [point for point in ours if point.family == "integers"]
@@ -99,8 +102,8 @@ def size_accuracy(task: str, results: Sequence[Result]) -> Picture:
         axes.margins(x=0.12, y=0.1)
         canvas.legend(loc="outside lower center", ncols=2)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        left_out = len(measured) - len(ours)
-        note = "" if measured else " Nothing has been measured here yet."
+        left_out = len(every) - len(ours)
+        note = "" if every else " Nothing has been measured here yet."
         note += f" {left_out} measured points lie below and are left out." if left_out else ""
         caption = f"{TASKS[task].title}: the best networks are in the upper left corner.{note}"
         return Picture(f"size-accuracy-{task}", svg(canvas, f"size-accuracy-{task}"), caption)
@@ -122,11 +125,10 @@ def additions_cross_entropy(results: Sequence[Result]) -> Picture:
         for preset, marker in (("paper", "s"), ("best", "^")):
             counted, fast = [], []
             for row in rows:
-                assert row.setup is not None
                 for found in measurements(row, results):
-                    if found.preset == preset and found.value:
+                    if found.preset == preset and found.values:
                         counted.append((row.additions, found.value))
-                        cost = fast_step_cost(TASKS["copy"].network(row.setup.network))
+                        cost = fast_step_cost(TASKS["copy"].network(found.setup.network))
                         fast.append((cost.recurrent.additions, found.value))
             if counted:
                 drawn = True

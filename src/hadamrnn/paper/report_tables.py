@@ -13,6 +13,7 @@ from hadamrnn.pages.document import Cell, Grid, Part, Section
 from hadamrnn.paper.compare import Comparison, measurements, span, train_command
 from hadamrnn.paper.results import Result
 from hadamrnn.paper.rows import Row, Table
+from hadamrnn.paper.runner import setups
 from hadamrnn.paper.tables import COMPLEXITY, RECURRENT_SCALES, SCALES, TABLES, TASKS, TRAINING_TIMES
 
 Line = tuple[Cell, ...]
@@ -37,11 +38,11 @@ def table_section(table: Table, results: Sequence[Result]) -> Section:
     parts = []
     for name in tasks:
         rows = [row for row in table.rows if row.task == name]
-        lines = tuple(line for row in rows for line in _lines(table, row, results))
+        lines = tuple(line for row in rows for line in _lines(row, results))
         task = TASKS[name]
         notes = [task.note, *(_note(row) for row in rows if row.note)]
-        for key in (row.setup.key for row in rows if row.setup):
-            notes += [f"{result.note}." for result in results if result.note and result.experiment == key]
+        for row in rows:
+            notes += [f"{each.note}." for each in results if each.note and each.experiment == row.key]
         shape = f"T = {task.seq_length}, d_in = {task.input_size}, d_out = {task.output_size}"
         measure = "cross-entropy" if task.metric == "cross_entropy" else "accuracy in %"
         title = f"{task.title} ({shape}, {measure})"
@@ -59,18 +60,18 @@ def _note(row: Row) -> str:
     return f"{row.model} {row.hidden_size}{bits}: {row.note}"
 
 
-def _lines(table: Table, row: Row, results: Sequence[Result]) -> list[Line]:
+def _lines(row: Row, results: Sequence[Result]) -> list[Line]:
     """Return a row's line for each preset that was measured; if none was, one that says so."""
     found = measurements(row, results)
     if not found:
         state = Cell("published only", "published") if row.setup is None else Cell("missing", "missing")
-        key = None if row.setup is None else row.setup.key
-        command = Cell() if key is None else Cell(f"hadamrnn reproduce {table.name} --rows {key}", "code")
+        repeat = Cell(f"hadamrnn reproduce {row.table} --rows {row.key}", "code")
+        command = Cell() if row.setup is None else repeat
         return [(*_published(row), state, Cell(), *_sizes(row), Cell(), Cell(), command)]
     return [
         (
             *(*_published(row), each.measured(), each.difference(), *_sizes(row, each)),
-            *(Cell(each.preset), Cell(each.trained()), Cell(each.command(table.name), "code")),
+            *(Cell(each.preset), Cell(each.trained()), Cell(each.command(), "code")),
         )
         for each in found
     ]
@@ -92,11 +93,12 @@ def _published(row: Row) -> Line:
 
 
 def _sizes(row: Row, found: Comparison | None = None) -> Line:
-    setup, task = row.setup, TASKS[row.task]
-    config = None if found is None else found.results[0].config
-    size = None if setup is None else setup.kilobytes(task, row.activation_bits, config)
+    size = ""
+    if row.setup is not None:
+        expected = row.setup.kilobytes(TASKS[row.task], row.activation_bits)
+        size = f"{expected if found is None else found.kilobytes:.2f}"
     minutes = "" if row.minutes is None else f"{row.minutes:g}"
-    return Cell(row.kilobytes), Cell("" if size is None else f"{size:.2f}"), Cell(minutes)
+    return Cell(row.kilobytes), Cell(size), Cell(minutes)
 
 
 def times_section(results: Sequence[Result]) -> Section:
@@ -186,7 +188,7 @@ def complexity_section() -> Section:
 
 def others_section(results: Sequence[Result]) -> Section | None:
     """Return the results that belong to no table; None if there are none."""
-    known = {row.setup.key for table in TABLES.values() for row in table.rows if row.setup}
+    known = setups("all")
     others = [result for result in results if result.experiment not in known]
     if not others:
         return None
@@ -216,13 +218,13 @@ def recipe_section(results: Sequence[Result]) -> Section:
     for table in (table for table in TABLES.values() if table.label):
         for row in table.rows:
             found = {each.preset: each for each in measurements(row, results)}
-            name = (row.setup.key if row.setup else "", row.activation_bits, row.deviation)
-            if "paper" not in found or row.setup is None or name in seen:
+            name = (row.key, row.activation_bits, row.deviation)
+            if "paper" not in found or name in seen:
                 continue
             seen.add(name)
-            cells = map(Cell, (TASKS[row.task].title, row.setup.title, row.activations, row.published))
-            best = found["best"].measured() if "best" in found else Cell("missing", "missing")
             ours = found["paper"]
+            cells = map(Cell, (ours.task.title, ours.setup.title, row.activations, row.published))
+            best = found["best"].measured() if "best" in found else Cell("missing", "missing")
             lines.append((*cells, ours.measured(), ours.difference(), *_epochs(ours), best))
     missing = () if lines else ("No run of preset paper is here yet.",)
     parts = (Part(grid=Grid(header, tuple(lines))),) if lines else ()

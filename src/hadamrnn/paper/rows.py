@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from hadamrnn.bits import WeightBits
@@ -91,7 +92,7 @@ class Setup:
     task_options: dict[str, Any] = field(default_factory=dict, hash=False)
     added: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The name of this setup in files and on the command line."""
         network, bits = self.network, self.network.weight_bits
@@ -199,7 +200,7 @@ class Row:
     """One row. The paper's figures are text as printed; empty if there is none.
 
     Args:
-        task: its name.
+        table, task: their names.
         model: as the paper calls it.
         published: performance: accuracy in percent, cross-entropy, or BL (failed to learn).
         setup: what to run; None for a row that is published only.
@@ -230,6 +231,12 @@ class Row:
     source: str = ""
     misprint: bool = False
     note: str = ""
+    table: str = ""
+
+    @property
+    def key(self) -> str | None:
+        """The name of its setup; None for a row that is published only."""
+        return None if self.setup is None else self.setup.key
 
     @property
     def value(self) -> float | None:

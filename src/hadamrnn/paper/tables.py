@@ -27,9 +27,9 @@ SOURCE = Path(__file__).with_name("tables.yaml")
 BITS = ("recurrent_bits", "weight_bits", "activations")
 
 
-def read_row(task: str, given: Mapping[str, Any]) -> Row:
-    """Return the row of a task that `tables.yaml` describes."""
-    cells = {"task": task, "published": "", **given, "note": _note(given)}
+def read_row(table: str, task: str, given: Mapping[str, Any]) -> Row:
+    """Return the row of a table and a task that `tables.yaml` describes."""
+    cells = {"published": "", **given, "table": table, "task": task, "note": _note(given)}
     if "network" in cells:
         chosen = setup(task, **cells.pop("network"), learning_rate=cells.pop("learning_rate", None))
         cells = {**_hadamard_cells(chosen, cells), **cells, "setup": chosen}
@@ -77,12 +77,12 @@ def _note(given: Mapping[str, Any]) -> str:
     return note if isinstance(note, str) else " ".join(note)
 
 
-def _rows(by_task: Mapping[str, Any]) -> tuple[Row, ...]:
-    return tuple(read_row(task, row) for task, rows in by_task.items() for row in rows)
+def _rows(table: str, by_task: Mapping[str, Any]) -> tuple[Row, ...]:
+    return tuple(read_row(table, task, row) for task, rows in by_task.items() for row in rows)
 
 
 def _table(name: str, given: Mapping[str, Any]) -> Table:
-    values = {"label": "", **given, "name": name, "note": _note(given), "rows": _rows(given["rows"])}
+    values = {"label": "", **given, "name": name, "note": _note(given), "rows": _rows(name, given["rows"])}
     return from_json(Table, values, SOURCE)
 
 
@@ -93,6 +93,6 @@ TASKS: dict[str, Task] = {
 }
 TABLES: dict[str, Table] = {name: _table(name, given) for name, given in _FILE["tables"].items()}
 # The rows of two tables about runs of the others: hours of training, and alpha_W alpha_h = 2^n_h.
-TRAINING_TIMES, SCALES = (_rows(_FILE["derived"][name]) for name in ("times", "scales"))
+TRAINING_TIMES, SCALES = (_rows(name, _FILE["derived"][name]) for name in ("times", "scales"))
 COMPLEXITY: list[list[str]] = _FILE["complexity"]
 RECURRENT_SCALES: dict[int, str] = _FILE["recurrent_scales"]
