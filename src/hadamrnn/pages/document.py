@@ -131,6 +131,11 @@ class Section:
         return slim and len(self.pictures) == 1
 
 
+def grid_section(name: str, title: str, text: str, grid: Grid, pictures: tuple[Picture, ...] = ()) -> Section:
+    """Return a section of one paragraph and one table."""
+    return Section(name, title, (text,), (Part(grid=grid),), pictures)
+
+
 @dataclass(frozen=True)
 class Document:
     title: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hadamrnn.pages.document import Cell, Grid, Part, Picture, Section
+from hadamrnn.pages.document import Cell, Grid, Picture, Section, grid_section
 from hadamrnn.pages.drawing import Point
 from hadamrnn.paper.compare import Comparison, home, lead, measurements, show
 from hadamrnn.paper.results import Result
@@ -107,8 +107,7 @@ def standing_section(found: Sequence[Standing], pictures: tuple[Picture, ...] = 
         "in percent, and the difference in points. For the copy task it is cross-entropy, where less is "
         "better, and ours as a multiple of the paper's. ▲ is ahead of the paper, ▼ behind it."
     )
-    grid = Grid(header, tuple(lines))
-    return Section("standing", "Where this stands", (text,), (Part(grid=grid),), pictures)
+    return grid_section("standing", "Where this stands", text, Grid(header, tuple(lines)), pictures)
 
 
 def _ours(best: Comparison) -> str:
@@ -138,9 +137,7 @@ def networks_section(found: Sequence[Standing], pictures: tuple[Picture, ...] = 
         f"deviation, and for the copy task the range. Networks with fewer than {SEEDS} seeds count only "
         "where none has more; the test set chooses nothing. The command repeats the runs."
     )
-    return Section(
-        "networks", "The networks behind it", (text,), (Part(grid=Grid(header, tuple(lines))),), pictures
-    )
+    return grid_section("networks", "The networks behind it", text, Grid(header, tuple(lines)), pictures)
 
 
 def _runs(found: Comparison) -> str:

@@ -10,10 +10,17 @@ from pathlib import Path
 
 from hadamrnn.errors import InputError
 from hadamrnn.files import write_atomically
-from hadamrnn.pages.document import Document, Picture, Section, to_html, to_markdown
+from hadamrnn.pages.document import Document, Section, to_html, to_markdown
 from hadamrnn.paper.compare import measurements
 from hadamrnn.paper.front import Standing, networks_section, standing_section, standings
 from hadamrnn.paper.memorization import Memorization, read_memorization
+from hadamrnn.paper.report_figures import (
+    additions_cross_entropy,
+    curve_pictures,
+    memorization_picture,
+    size_accuracy,
+    standing_picture,
+)
 from hadamrnn.paper.report_tables import (
     complexity_section,
     others_section,
@@ -62,8 +69,6 @@ def _is_report(path: Path) -> bool:
 
 def build_document(results: Sequence[Result], memorization: Memorization | None) -> Document:
     """Return the report: the standing with its pictures, how to read the rest, every table."""
-    from hadamrnn.paper.report_figures import size_accuracy, standing_picture
-
     found = standings(results)
     others = others_section(results)
     sections = (
@@ -127,15 +132,13 @@ def _legend(results: Sequence[Result]) -> tuple[str, ...]:
 
 
 def _figures_section(results: Sequence[Result], memorization: Memorization | None) -> Section:
-    from hadamrnn.paper import report_figures
-
-    pictures: list[Picture] = [
-        report_figures.additions_cross_entropy(results),
-        *([report_figures.memorization_picture(memorization)] if memorization else []),
-        *report_figures.curve_pictures(results),
+    paragraphs = [
+        "Figures 2 and 3 of the paper (Appendices E.3 and G.2.2) with our points, and training curves."
     ]
-    missing = (
-        () if memorization else ("The memorization experiment is missing: hadamrnn reproduce memorization.",)
-    )
-    about = "Figures 2 and 3 of the paper (Appendices E.3 and G.2.2) with our points, and training curves."
-    return Section("figures", "Figures", (about, *missing), pictures=tuple(pictures))
+    pictures = [additions_cross_entropy(results)]
+    if memorization is None:
+        paragraphs.append("The memorization experiment is missing: hadamrnn reproduce memorization.")
+    else:
+        pictures.append(memorization_picture(memorization))
+    pictures += curve_pictures(results)
+    return Section("figures", "Figures", tuple(paragraphs), pictures=tuple(pictures))

@@ -126,7 +126,7 @@ def additions_cross_entropy(results: Sequence[Result]) -> Picture:
             counted, fast = [], []
             for row in rows:
                 for found in measurements(row, results):
-                    if found.preset == preset and found.values:
+                    if found.preset == preset and any(found.values):  # a log axis has no 0
                         counted.append((row.additions, found.value))
                         cost = fast_step_cost(TASKS["copy"].network(found.setup.network))
                         fast.append((cost.recurrent.additions, found.value))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.network import Network
-from hadamrnn.pages.document import Cell, Grid, Part, Section
+from hadamrnn.pages.document import Cell, Grid, Part, Section, grid_section
 from hadamrnn.paper.compare import Comparison, measurements, span, train_command
 from hadamrnn.paper.results import Result
 from hadamrnn.paper.rows import Row, Table
@@ -103,25 +103,17 @@ def _sizes(row: Row, found: Comparison | None = None) -> Line:
 
 def times_section(results: Sequence[Result]) -> Section:
     """Return the paper's hours beside our minutes."""
-    header = (
-        "task",
-        "paper's epochs",
-        "paper's hours",
-        "our minutes",
-        "epochs",
-        "preset",
-        "processor",
-        "test",
-    )
+    ours = ("our minutes", "epochs", "preset", "processor", "test")
+    header = ("task", "paper's epochs", "paper's hours", *ours)
     lines = []
     for row in TRAINING_TIMES:
         first = (row.model, str(TASKS[row.task].epochs), row.published)
-        lines += _beside(row, first, results, _times, 5)
+        lines += _beside(row, first, results, _times, len(ours))
     text = (
         "Table 4, Appendix E.1. The paper's hours are of a GeForce RTX 3080, our minutes of the processor "
         "named, training and validation together."
     )
-    return _section("times", "Training time", text, Grid(header, tuple(lines)))
+    return grid_section("times", "Training time", text, Grid(header, tuple(lines)))
 
 
 def _times(found: Comparison) -> tuple[str, ...]:
@@ -144,10 +136,6 @@ def _beside(
     return [(*start, *map(Cell, figures(each))) for each in found] or [missing]
 
 
-def _section(name: str, title: str, text: str, grid: Grid) -> Section:
-    return Section(name, title, (text,), (Part(grid=grid),))
-
-
 def scales_section(results: Sequence[Result]) -> Section:
     """Return alpha_W alpha_h = 2^n_h as published and as calibration chose it."""
     ours = ("2^n_h", "preset", "states clipped on test")
@@ -162,7 +150,7 @@ def scales_section(results: Sequence[Result]) -> Section:
         "Table 10, Appendix I. The text defines alpha_W = 2 / sqrt(2^k), which is used here; the table "
         "prints 1 / sqrt(d_h). 2^n_h depends on the trained network."
     )
-    return _section("scales", "Scales of 12-bit activations", text, Grid(header, tuple(lines)))
+    return grid_section("scales", "Scales of 12-bit activations", text, Grid(header, tuple(lines)))
 
 
 def _scales(found: Comparison) -> tuple[str, ...]:
@@ -183,7 +171,7 @@ def complexity_section() -> Section:
         "Table 1, Section 3.6. The last column is this library's count for d_h = 512, d_in = 1, "
         "d_out = 10: the fast transform needs d_h log2(d_h) additions where the paper counts d_h d_h."
     )
-    return _section("complexity", "Operations of a step", text, Grid(header, tuple(lines)))
+    return grid_section("complexity", "Operations of a step", text, Grid(header, tuple(lines)))
 
 
 def others_section(results: Sequence[Result]) -> Section | None:
@@ -205,7 +193,7 @@ def others_section(results: Sequence[Result]) -> Section | None:
         )
         lines.append((*map(Cell, texts), Cell(train_command(each), "code")))
     grid = Grid(header, tuple(lines)).without_empty_columns()
-    return _section("others", "Other runs", "Runs that no table asks for.", grid)
+    return grid_section("others", "Other runs", "Runs that no table asks for.", grid)
 
 
 def recipe_section(results: Sequence[Result]) -> Section:

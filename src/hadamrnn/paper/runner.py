@@ -174,7 +174,7 @@ def run_job(job: Job, places: Places, options: RunOptions, tell: Tell, held: Sof
     result = measure_run(job.setup, path, splits, ended)
     if held.compromise is not None:
         raise Stopped
-    return replace(result, preset=job.preset)
+    return result
 
 
 def run_folder(job: Job, parent: Path) -> tuple[Path, bool]:
