@@ -16,9 +16,9 @@ from hadamrnn.paper.rows import Row, Task
 from hadamrnn.paper.runner import setups
 from hadamrnn.paper.tables import TABLES, TASKS
 
-# The paper's tasks whose data is at hand: of QQP only a subset is.
+# The paper's tasks with the paper's data: of QQP there is only a subset.
 JUDGED = ("pmnist", "smnist", "copy", "imdb", "har2", "dsa19", "sst2")
-SEEDS = 5  # a network that stands for a task has been trained so often
+SEEDS = 5  # of a network that stands for a task
 TIED = "\u00a0"  # a space at which no line breaks
 ROUNDING = 0.01  # printed sizes have two digits
 
@@ -103,9 +103,9 @@ def standing_section(found: Sequence[Standing], pictures: tuple[Picture, ...] = 
         ours = Cell("missing", "missing") if each.best is None else Cell(_ours(each.best))
         lines.append((Cell(each.task.title), Cell(paper), ours, each.lead))
     text = (
-        "The paper's best HadamRNN or Block-HadamRNN and our best that takes no more memory: test accuracy "
+        "The paper's best HadamRNN or Block-HadamRNN, and our best that needs no more memory: test accuracy "
         "in percent, and the difference in points. For the copy task it is cross-entropy, where less is "
-        "better, and ours as a multiple of the paper's. ▲ is ahead of the paper, ▼ behind it."
+        "better, and ours as a multiple of the paper's. ▲ is level with the paper or ahead, ▼ behind."
     )
     return grid_section("standing", "Where this stands", text, Grid(header, tuple(lines)), pictures)
 
@@ -131,11 +131,11 @@ def networks_section(found: Sequence[Standing], pictures: tuple[Picture, ...] = 
         texts = (each.task.title, f"{best.setup.title}, {best.activations}", _runs(best), *matching)
         lines.append((*map(Cell, texts), Cell(best.command(), "code")))
     text = (
-        "For each task the network of the table above, which is the best on validation data of those that "
-        "take no more bytes than the paper's best; then the size of the smallest whose validation figure "
-        "reaches the paper's best, and its test figure. Figures are means over the seeds, with the standard "
-        f"deviation, and for the copy task the range. Networks with fewer than {SEEDS} seeds count only "
-        "where none has more; the test set chooses nothing. The command repeats the runs."
+        "The network behind each line above: the best on validation data among those no larger than the "
+        "paper's best. Then the size of the smallest network whose validation figure reaches the paper's "
+        "best, and its test figure. Figures are means over the seeds with the standard deviation, or for the "
+        f"copy task with the range. A network with fewer than {SEEDS} seeds counts only where none has more; "
+        "the test set chooses nothing. The command repeats the runs."
     )
     return grid_section("networks", "The networks behind it", text, Grid(header, tuple(lines)), pictures)
 

@@ -93,8 +93,8 @@ def _lead(found: Sequence[Standing]) -> str:
         return "Nothing has been measured here yet."
     ahead = [each for each in judged if each.lead.mark == "better"]
     return (
-        f"On {len(ahead)} of {len(judged)} tasks a network trained here is at or ahead of the best that the "
-        "paper has, in no more memory."
+        f"On {len(ahead)} of {len(judged)} tasks a network trained here matches or beats the paper's best, "
+        "in no more memory."
     )
 
 
@@ -109,24 +109,24 @@ def _coverage(results: Sequence[Result]) -> str:
     ours = [row for table in tables for row in table.rows if is_ours(row)]
     others = [row for table in tables if table.label for row in table.rows if not is_ours(row)]
     return (
-        f"{len(results)} runs measure {counted(ours)} of HadamRNN and Block-HadamRNN, the rest of which is "
-        f"said to be missing, and {counted(others)} of other networks in the paper's tables, at the printed "
-        "size; the others are published only."
+        f"{len(results)} runs cover {counted(ours)} of HadamRNN and Block-HadamRNN, and {counted(others)} of "
+        "other networks in the paper's tables, at the printed size. The rest are marked missing or published "
+        "only."
     )
 
 
 def _legend(results: Sequence[Result]) -> tuple[str, ...]:
     machines = dict.fromkeys(f"{result.cpu} ({result.versions.get('torch') or '?'})" for result in results)
     return (
-        "▲ is at or ahead of the paper, ▼ behind it: points of accuracy, or for the copy task the ratio "
-        "of cross-entropies. Accuracies are of the test set at the best validation epoch, in percent; "
-        "several seeds are a mean with its standard deviation, or for the copy task a mean with its range. "
-        "Activations of 12 bits are the integer network's. A kB is 1024 bytes and counts biases. Preset "
-        "paper is the paper's recipe, best the best found here; a run says how many of the paper's epochs it "
-        "took.",
+        "▲ is level with the paper or ahead, ▼ behind: points of accuracy, or for the copy task the ratio of "
+        "cross-entropies. Accuracies are in percent, on the test set, at the best validation epoch; several "
+        "seeds give a mean with its standard deviation, or for the copy task a mean with its range. "
+        "Activations of 12 bits are those of the integer network. A kB is 1024 bytes and includes biases. "
+        "Preset paper is the paper's recipe, best the best found here; a run says how many of the paper's "
+        "epochs it took.",
         _coverage(results),
         "A row's command repeats it, bit for bit on the same processor and versions. hadamrnn "
-        "report writes this page from the JSON files in results/, where nothing is written by hand.",
+        "report writes this page from the JSON files in results/, none of them written by hand.",
         *([f"Processors (torch): {'; '.join(machines)}."] if machines else []),
     )
 

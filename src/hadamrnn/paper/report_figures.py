@@ -212,7 +212,7 @@ def _curves(task: Task, key: str, runs: Sequence[Result]) -> Picture:
         if max(max(run.curve["epoch"]) for run in runs) > 2:
             (below or [top])[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
         canvas.legend(loc="outside lower center", ncols=2)
-        flips = ", and signs of u that flipped since the point before" if most else "; no sign of u flipped"
+        flips = ", and signs of u that flipped since the previous point" if most else "; no sign of u flipped"
         caption = f"{task.title}: validation by epoch{flips}."
         return Picture(f"curves-{key}", svg(canvas, f"curves-{key}"), caption)
 
