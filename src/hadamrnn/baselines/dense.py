@@ -115,7 +115,7 @@ def folded_end_state(z: Tensor, weight: Tensor) -> Tensor:
 
 
 def right_aligned(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Move each row's steps to the end, behind zeros, on which a linear recurrence stays at 0."""
+    """Move each row's steps to the end, after zeros: on them a linear recurrence stays at 0."""
     if lengths is None:
         return x
     time = x.shape[1]

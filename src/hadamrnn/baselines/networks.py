@@ -23,7 +23,7 @@ from hadamrnn.nn.storage import read_model
 from hadamrnn.settings import coerce, field_types
 
 STACKING = ("num_layers", "bidirectional", "dropout")
-# Settings that some kinds but not every one have, with the value that means "not set".
+# Settings that only some kinds have, each with the value that means "not set".
 NEUTRAL = {name: getattr(Network, name) for name in (*STACKING, "recurrence")} | {"weight_bits": None}
 
 
@@ -32,10 +32,10 @@ class Kind:
     """How a name becomes a layer.
 
     Args:
-        layer: takes input_size, hidden_size, the settings in `reads`, and further ones as `model_options`.
+        layer: takes input_size, hidden_size, the settings in `reads`, and others from `model_options`.
         reads: the fields of `Network` that it takes.
-        quantized_readout: whether V has `weight_bits` too; some published networks keep V in full
-            precision, and so do their sizes and runs here.
+        quantized_readout: whether V has `weight_bits` too. Some published networks keep V in full
+            precision; so do their sizes and runs here.
     """
 
     layer: Callable[..., RecurrentLayer]

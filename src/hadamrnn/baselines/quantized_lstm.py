@@ -129,7 +129,7 @@ def quantize_unit(value: Tensor, bits: int) -> Tensor:
 
 GAIN_AT_START = 0.1  # keeps sigmoid and tanh from saturating (Cooijmans et al. 2017)
 # In training the first state is noise of this width (Cooijmans et al. 2017). Images begin with black pixels:
-# from a state of 0 all rows of a batch stay equal, their variance is 0, and gradients grow at every step.
+# from a state of 0 the rows of a batch would stay equal, with variance 0, and gradients grow at every step.
 NOISE_AT_START = 0.1
 MOMENTUM = 0.1
 EPSILON = 1e-5

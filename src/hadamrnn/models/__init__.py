@@ -27,7 +27,7 @@ class Shipped:
     Args:
         test: the metric of the integer network over the task's test set.
         kilobytes: of weights, biases and signs; the file adds a header.
-        command: what made it.
+        command: repeats the training.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Shipped:
 
 
 def shipped(folder: Path | None = None) -> list[Shipped]:
-    """Return what ships, by name; the list may be empty."""
+    """Return the models of a folder, by name; by default those that ship."""
     models = []
     for path in sorted((folder or FOLDER).glob("*.json")):
         model = from_json(Shipped, parse_json(read_regular(path), path), path)

@@ -19,7 +19,7 @@ from hadamrnn.training.presets import PRESETS
 
 # A network whose cross-entropy is above this share of guessing's has learnt nothing.
 LEARNT = 0.95
-# No --set for these: they have options of their own, or are part of the row's name.
+# Settings without --set: they have options of their own, or belong to the row.
 SAID_ELSEWHERE = ("task", "task_options", "preset", "seed", "threads")
 
 
@@ -102,7 +102,7 @@ class Comparison:
         return lead(self.task.metric, self.value, self.row.value) if learnt else Cell("BL", "worse")
 
     def trained(self) -> str:
-        """Return how long the runs were, beside the paper's length, and how they ended."""
+        """Return the length of the runs beside the paper's, and how they ended."""
         epochs = [result.epochs for result in self.results]
         paper = f" of {self.task.epochs}" if self.task.epochs not in (None, *epochs) else ""
         minutes = statistics.fmean(result.seconds for result in self.results) / 60
@@ -124,7 +124,7 @@ class Comparison:
 
 
 def measurements(row: Row, results: Iterable[Result]) -> list[Comparison]:
-    """Return what was measured for a row, one comparison for each preset; all its seeds count."""
+    """Return what was measured for a row: a comparison for each preset, over all its seeds."""
     mine = [result for result in results if result.experiment == row.key]
     if row.activation_bits is not None:
         mine = [result for result in mine if result.integer is not None]

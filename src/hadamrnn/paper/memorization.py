@@ -93,7 +93,7 @@ def write_memorization(folder: Path, found: Memorization) -> Path:
 
 
 def read_memorization(folder: Path) -> Memorization | None:
-    """Return the experiment's result, None if it was not run."""
+    """Return the experiment's result; None if it has not been run."""
     path = folder / FILE_NAME
     if not path.is_file():
         return None

@@ -129,7 +129,7 @@ def _beside(
     figures: Callable[[Comparison], tuple[str, ...]],
     width: int,
 ) -> list[Line]:
-    """Return a line for each preset that was measured: `first`, then `width` figures; else a missing one."""
+    """Return a line for each preset that was measured, `first` and `width` figures; if none was, say so."""
     start = tuple(map(Cell, first))
     found = measurements(row, results)
     missing = (*start, Cell("missing", "missing"), *[Cell()] * (width - 1))
@@ -220,7 +220,7 @@ def recipe_section(results: Sequence[Result]) -> Section:
 
 
 def _epochs(found: Comparison) -> tuple[Cell, Cell]:
-    """Return the best epoch of all, and how many saw no flip; of several seeds, the least and the most."""
+    """Return the best of all epochs, and how many had no flip; for several seeds, the range."""
     best, quiet = [], []
     for result in found.results:
         best.append(result.best_step * result.epochs / result.steps)

@@ -1,8 +1,8 @@
-"""A measured row: the figures of a trained run, and one small JSON file of them, never written by hand.
+"""A result: the figures of a trained run, in one small JSON file that is never written by hand.
 
 The test set is read in `measure_run`, once, after everything has been chosen. A file holds the configuration,
-the figures and the kind of machine, but no host name, path or date, so results of several machines can share
-a folder under version control.
+the figures and the processor, but no host name, path or date, so results of several machines can share a
+folder under version control.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def curve_columns(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
 
 
 def cpu_model() -> str:
-    """Return the kind of processor, such as `Intel(R) Xeon(R) CPU`."""
+    """Return the name of the processor, such as `Intel(R) Xeon(R) CPU`."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -224,7 +224,7 @@ def measure_run(setup: Setup, path: Path, splits: Splits, ended: str = "finished
 def integer_figures(
     setup: Setup, model: SequenceModel, splits: Splits, folder: RunFolder
 ) -> IntegerFigures | None:
-    """Quantize to the setup's activations, save, and return the figures; None without an integer form."""
+    """Quantize the network, save it in the folder, and return its figures; None if it has no integer form."""
     recurrent = model.recurrent
     if not isinstance(recurrent, HadamRNN) or recurrent.bidirectional or not can_lower(model):
         return None

@@ -17,7 +17,7 @@ from hadamrnn.fixedpoint.baseline_cost import baseline_size
 from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.network import BEYOND_PAPER, Network
 
-INTEGER_BITS = 12  # of a setup's integer network, unless its network says otherwise
+INTEGER_BITS = 12  # of a setup's integer network, unless the setup names others
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Setup:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What to change in a preset; whether b_i is learnt is left to it, unless the setup has none."""
+        """What to change in a preset. The preset says whether b_i is learnt, unless the setup has no b_i."""
         network = self.network
         names = ["hidden_size", "weight_bits", "model"]
         if network.is_hadamard:
@@ -158,7 +158,7 @@ class Setup:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The task's options, those of `ADDED` said either way."""
+        """The task's options; those of `ADDED` are always there, true or false."""
         added = {name: name in self.added for name in ADDED.get(self.task, {})}
         return {**added, **self.task_options}
 
@@ -168,8 +168,8 @@ class Setup:
         """Return the size by the rule that the paper's tables follow for this kind of network.
 
         Args:
-            config: of a run; says which options the task had, and whether b_i was learnt: the paper's
-                networks learn it.
+            config: of a run: which options the task had, and whether b_i was learnt. The paper's networks
+                learn it.
         """
         options = self.options if config is None else config.get("task_options", {})
         network = task.network(self.network, options)
@@ -206,7 +206,7 @@ class Row:
         setup: what to run; None for a row that is published only.
         activation_bits: of the integer network whose figure is measured, mostly 12; None for floats.
         hidden_size, recurrent_bits, weight_bits, activations, kilobytes: the row's other cells.
-        additions: of W h, a step.
+        additions: of W h, in a step.
         minutes: of the paper's training, where its table has them.
         deviation: over the seeds.
         seeds: runs that make the row.

@@ -1,12 +1,11 @@
 """From names on the command line to setups, and to results: train what is missing, measure it, write it.
 
 It can be stopped at any time: a killed run continues from its checkpoint, and a finished row is not run
-again. Several processes or machines that share the folders take different rows. Start at `select` and
-`run_jobs`.
+again. Processes or machines that share the folders take different rows. Start at `select` and `run_jobs`.
 
-A budget of minutes becomes a number of epochs or steps before a run begins: stopping it by the clock would
-cut off its cosine schedule, and nobody could repeat the result. So this machine's pace is measured first; the
-run is then an ordinary one, and its result states its length.
+A budget of minutes becomes a number of epochs or steps before a run begins: stopping by the clock would cut
+off the cosine schedule, and nobody could repeat the result. So the machine's pace is measured first; the run
+is then an ordinary one, and its result states its length.
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ def run_jobs(
     options: RunOptions | None = None,
     tell: Tell = lambda job, line: None,
 ) -> Tally:
-    """Run every job that has no result and that no other process runs. A bad job does not stop the rest.
+    """Run every job that has no result and is not run elsewhere. A job that fails does not stop the rest.
 
     Jobs of other processes get a second, patient look: those of a machine that died are run here.
     """

@@ -1,4 +1,4 @@
-"""From a measured run to a model that ships with the package. Its metadata is never written by hand."""
+"""Turn a measured run into a model that ships with the package; nobody writes its metadata by hand."""
 
 from __future__ import annotations
 

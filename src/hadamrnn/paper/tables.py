@@ -59,7 +59,7 @@ def _hadamard_cells(chosen: Setup, cells: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _best(task: str, settings: dict[str, Any], task_options: dict[str, Any], bits: int) -> tuple[Setup, str]:
-    """Return the network of the preset `best` with these settings, states of so many bits, and its name."""
+    """Return the network of preset `best` with these settings and states of `bits` bits, and its name."""
     config = resolve_config(task, preset="best", overrides=settings)
     network = replace(config.network, activation_bits=bits)
     added = tuple(name for name in ADDED.get(task, {}) if config.task_options.get(name))

@@ -1,4 +1,4 @@
-/* Starts every widget of the page. `live` is at hand in the browser's console. */
+/* Starts every widget of the page. The browser's console has them as `live`. */
 import { storedSequences } from "./stored.js";
 import { Widget } from "./widget.js";
 

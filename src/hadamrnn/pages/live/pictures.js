@@ -6,7 +6,7 @@ export function colour(name) {
   return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
 }
 
-/** Give a canvas so many pixels; return whether that changed, and so cleared, it. */
+/** Give a canvas this size; return whether that changed, and so cleared, it. */
 function resize(canvas, width, height) {
   if (canvas.width === width && canvas.height === height) return false;
   Object.assign(canvas, { width, height });
@@ -33,7 +33,7 @@ export function paint(canvas, columns, rows, shade) {
   put(canvas, 0, columns, rows, shade);
 }
 
-/** Return columns and rows of the nearly square grid, a power of two wide, that shows so many units. */
+/** Return columns and rows of a nearly square grid, a power of two wide, for this many units. */
 export function gridShape(units) {
   const columns = Math.min(units, 2 ** Math.ceil(Math.log2(Math.max(1, units)) / 2));
   return [columns, Math.ceil(units / columns)];

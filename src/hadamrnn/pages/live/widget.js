@@ -76,13 +76,13 @@ export class Widget {
     return this.step >= this.sequence.length;
   }
 
-  /** The first stored sequence that is answered rightly: mistakes have a button of their own. */
+  /** The first stored sequence that is answered correctly: mistakes have a button of their own. */
   get firstRight() {
     const right = ({ inputs, labels }) => answers(this.network, inputs).every((said, t) => said === labels[t]);
     return Math.max(0, this.stored.findIndex(right));
   }
 
-  /** The stored sequence after the one shown that is answered wrongly, undefined if none is. */
+  /** The next stored sequence that is answered wrongly; undefined if none is. */
   get nextMistake() {
     const { wrong } = this.counting;
     return wrong.find((index) => index > this.shown) ?? wrong[0];
@@ -159,7 +159,7 @@ export class Widget {
     if (this.step === steps) this.finish();
   }
 
-  /** Read a sequence from its start; labels are what it stands for, null where nobody knows. */
+  /** Read a sequence from its start; labels are its classes, null where they are unknown. */
   read(inputs, labels) {
     this.sensor?.stop();
     this.begin(inputs, labels);
@@ -175,7 +175,7 @@ export class Widget {
     this.forget();
   }
 
-  /** Draw anew what is drawn once a sequence. */
+  /** Draw again what is drawn once for each sequence. */
   forget() {
     Object.assign(this, { picture: null, painted: 0 });
   }
@@ -236,14 +236,14 @@ export class Widget {
     this.part.answer.textContent = `The network says: ${told}${sure}.${truth}${before}`;
   }
 
-  /** Return answers in words: the word that they spell, how many are right, or the class. */
+  /** Return answers in words: the word they spell, how many are right, or the class. */
   tell(said) {
     if (this.word) return this.word.spelt(said);
     if (!this.network.everyOutput) return this.names[said.at(-1)];
     return `${said.filter((each, t) => each === this.labels[t]).length} of ${said.length} steps right`;
   }
 
-  /** Count the stored sequences anew, with the network as it is now. */
+  /** Count the stored sequences again, with the network as it is now. */
   count() {
     this.counting?.stop();
     this.counting = new Count(this.network, this.stored, this.names.length, (count) => this.showCount(count));

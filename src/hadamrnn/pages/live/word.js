@@ -30,7 +30,7 @@ export class Word {
     return pairs.map(([high, low]) => LETTERS[(high - 1) * this.base + low - 1] ?? "?").join("").trim();
   }
 
-  /** Show what has been read, how long it waits, and what has been said, after so many steps. */
+  /** Show what has been read, how long it waits, and what has been said, after `step` steps. */
   show(step, said) {
     const { part, symbols, delay } = this;
     const waited = Math.min(delay, Math.max(0, step - symbols));
