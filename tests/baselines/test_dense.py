@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from hadamrnn.baselines.dense import (
     dense_states,
@@ -15,11 +14,7 @@ from hadamrnn.baselines.dense import (
     right_aligned,
     states_loop,
 )
-from hadamrnn.baselines.orthogonal import bjorck, spectral_bound
-
-
-def orthogonal(size: int) -> Tensor:
-    return torch.as_tensor(torch.linalg.qr(torch.randn(size, size, dtype=torch.float64))[0])
+from tests.baselines.conftest import orthogonal
 
 
 @given(st.integers(0, 40), st.integers(1, 5), st.integers(1, 6), st.integers(1, 3))
@@ -82,22 +77,3 @@ def test_rows_are_moved_to_the_end_behind_zeros() -> None:
     moved = right_aligned(x, torch.tensor([3, 0]))
 
     assert moved.squeeze(-1).tolist() == [[0, 1, 2, 3], [0, 0, 0, 0]]
-
-
-@given(st.integers(1, 24), st.floats(0.01, 100.0))
-@settings(max_examples=40)
-def test_bjorck_gives_the_polar_factor(size: int, scale: float) -> None:
-    matrix = (
-        orthogonal(size) @ torch.diag(torch.logspace(-2, 1, size, dtype=torch.float64)) @ orthogonal(size)
-    )
-    left, _, right = torch.linalg.svd(matrix)
-
-    torch.testing.assert_close(bjorck(scale * matrix, 1e-10), left @ right, atol=1e-6, rtol=0)
-    assert spectral_bound(matrix) >= torch.linalg.matrix_norm(matrix, 2) * (1 - 1e-12)
-
-
-def test_the_gradient_flows_through_bjorck() -> None:
-    # The loop's length depends on the data, its limit does not: a tight tolerance makes it smooth.
-    matrix = (orthogonal(4) + 0.1 * torch.randn(4, 4, dtype=torch.float64)).requires_grad_()
-
-    assert torch.autograd.gradcheck(lambda matrix: bjorck(matrix, 1e-13), matrix, atol=1e-4)

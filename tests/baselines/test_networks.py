@@ -9,9 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from hadamrnn.baselines.native import NativeLayer
 from hadamrnn.baselines.networks import KINDS, build_model, load_model
-from hadamrnn.baselines.quantized_lstm import QuantizedLSTM
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.baseline_cost import RULES
 from hadamrnn.network import Network
@@ -118,22 +116,6 @@ def test_every_parameter_has_a_gradient(name: str, settings: dict[str, Any], opt
     missing = [name for name, p in model.named_parameters() if p.requires_grad and p.grad is None]
     assert missing == []
     assert all(bool(torch.isfinite(p.grad).all()) for p in model.parameters() if p.grad is not None)
-
-
-def test_the_quantized_lstm_on_torchs_kernel_is_the_loop() -> None:
-    recurrent = QuantizedLSTM(3, 8, weight_bits=4).double()
-    x = torch.randn(4, 9, 3, dtype=torch.float64)
-
-    torch.testing.assert_close(recurrent.native_states(x), recurrent.loop_states(x))
-
-
-def test_a_native_layer_is_torchs_own() -> None:
-    network = nn.GRU(3, 8, num_layers=2, batch_first=True)
-    x = torch.randn(4, 9, 3)
-    output, h_n = network(x)
-
-    assert torch.equal(NativeLayer(network).every_state(x), output)
-    assert torch.equal(NativeLayer(network).end_state(x), h_n[-1])
 
 
 @pytest.mark.parametrize(

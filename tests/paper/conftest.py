@@ -1,4 +1,4 @@
-"""What the tests of the benchmarks share: the command line in this process, and a small job."""
+"""What the tests of the paper's tables share: a small job, and a result."""
 
 from __future__ import annotations
 

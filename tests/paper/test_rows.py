@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hadamrnn.cli.reproduce import ReproduceOptions, _jobs
-from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.baseline_cost import baseline_step_cost
 from hadamrnn.fixedpoint.cost import paper_step_cost
 from hadamrnn.network import Network
 from hadamrnn.paper.rows import Row, Setup
-from hadamrnn.paper.runner import Job, select, setups
+from hadamrnn.paper.runner import Job, setups
 from hadamrnn.paper.tables import COMPLEXITY, SCALES, TABLES, TASKS, TRAINING_TIMES
 
 ROWS = [(table.name, row) for table in TABLES.values() for row in table.rows]
@@ -110,13 +108,6 @@ def test_the_complexity_table_is_what_cost_counts() -> None:
             assert eval(formula, {}, sizes) == getattr(getattr(cost, layer), operation)
 
 
-def test_the_same_network_is_one_setup_in_every_table() -> None:
-    for table in ("results", "blocks", "ablation", "columns", "scales", "times"):
-        assert setups(table)["pmnist-512-4bit"] == setups("results")["pmnist-512-4bit"]
-    everything = setups("all")
-    assert len({job.key for job, _ in everything.values()}) == len(everything)
-
-
 @pytest.mark.parametrize("preset", ["paper", "best"])
 def test_every_setup_has_a_configuration(preset: str) -> None:
     for setup, seeds in setups("all").values():
@@ -130,36 +121,3 @@ def test_the_presets_of_the_paper_are_its_epochs() -> None:
     for row in TRAINING_TIMES:
         assert row.setup is not None
         assert Job(row.setup, "paper").config.epochs == TASKS[row.setup.task].epochs
-
-
-def test_rows_are_chosen_by_pattern() -> None:
-    chosen = [setup.key for setup, _ in select("blocks", ["copy-*", "pmnist-512-4bit"])]
-
-    assert chosen == [*(f"copy-128-4bit-q{q}" for q in (32, 8, 2)), "copy-128-4bit", "pmnist-512-4bit"]
-
-
-@pytest.mark.parametrize(
-    ("table", "patterns", "complaint"),
-    [
-        ("reslts", [], "Did you mean 'results'"),
-        ("blocks", ["pmnits-512"], "No row of blocks matches 'pmnits-512'"),
-    ],
-)
-def test_names_that_do_not_exist_are_refused(table: str, patterns: list[str], complaint: str) -> None:
-    with pytest.raises(InputError, match=complaint):
-        select(table, patterns)
-
-
-def test_settings_are_names_with_values() -> None:
-    def overrides(*settings: str) -> dict[str, object]:
-        (job,) = _jobs(ReproduceOptions(table="results", rows=("pmnist-512-4bit",), set=settings))
-        return job.overrides
-
-    assert overrides("learning_rate=1e-3", "weight_bits=none") == {
-        "learning_rate": 1e-3,
-        "weight_bits": None,
-    }
-    with pytest.raises(InputError, match="must be NAME=VALUE"):
-        overrides("epochs")
-    with pytest.raises(InputError, match="Did you mean 'epochs'"):
-        overrides("epoch=3")

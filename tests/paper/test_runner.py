@@ -1,79 +1,73 @@
-"""The runner: a row is trained once, goes on after a stop, and becomes one JSON file."""
+"""The runner: a row is trained once, continues after a stop, and becomes one JSON file."""
 
 from __future__ import annotations
 
 import json
 import multiprocessing
-import os
-import re
-import socket
 import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from hadamrnn import fixedpoint
+from hadamrnn.cli.reproduce import ReproduceOptions, _jobs
 from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError
 from hadamrnn.locks import claim
 from hadamrnn.paper import runner
-from hadamrnn.paper.report import build_document
 from hadamrnn.paper.results import (
-    CURVE_POINTS,
     Result,
-    curve_columns,
     read_result,
     read_results,
     write_result,
 )
 from hadamrnn.paper.rows import setup
-from hadamrnn.paper.runner import Job, Places, fit_to_budget, run_folder, run_jobs, shorten
-from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.paper.runner import Job, Places, fit_to_budget, run_folder, run_jobs, select, setups, shorten
 from hadamrnn.training.config import make_config
-from hadamrnn.training.evaluate import evaluate
-from hadamrnn.training.run import RunOptions, load_run
+from hadamrnn.training.run import RunOptions
 from tests.conftest import Command
 from tests.paper.conftest import SMALL
 
 
-def test_a_result_says_what_was_run_and_what_came_out(job: Job, places: Places) -> None:
-    tally = run_jobs([job], places)
-
-    (result,) = read_results(places.results)
-    assert tally.measured == [result] and result.name == job.name and result.seed == 0
-    assert result.config["epochs"] == 2 and result.epochs == 2 and result.threads == 1
-    splits = load_task("digits")
-    folder, model = load_run(places.runs / job.name)
-    assert result.test == evaluate(model, splits.test, "accuracy")
-    assert result.validation == evaluate(model, splits.validation, "accuracy")
-    integer = fixedpoint.load(folder.path / fixedpoint.FILE_NAME)
-    assert result.integer is not None
-    assert result.integer.test == evaluate(IntegerNetwork(integer), splits.test, "accuracy")
-    assert result.integer.hidden_shift == integer.layers[0].hidden_shift
-    assert integer.metadata["experiment"] == "digits-8-4bit"
-    assert result.kilobytes == pytest.approx((8 + 4 * 8 * 11 + 32 * 18) / 8192, abs=1e-4)
-    assert list(map(len, result.curve.values())) == [2, 2, 2, 2]
+def test_the_same_network_is_one_setup_in_every_table() -> None:
+    for table in ("results", "blocks", "ablation", "columns", "scales", "times"):
+        assert setups(table)["pmnist-512-4bit"] == setups("results")["pmnist-512-4bit"]
+    everything = setups("all")
+    assert len({job.key for job, _ in everything.values()}) == len(everything)
 
 
-def test_layers_that_forget_are_measured_in_integers_too(places: Places) -> None:
-    stack = setup("digits", 8, num_layers=2, leak=(1, 2), readouts=("mean", "max"), normalize=True)
-    run_jobs([Job(stack, "quick", 0, SMALL)], places)
+def test_rows_are_chosen_by_pattern() -> None:
+    chosen = [setup.key for setup, _ in select("blocks", ["copy-*", "pmnist-512-4bit"])]
 
-    (result,) = read_results(places.results)
-    assert result.integer is not None and result.integer.test is not None
-    assert result.kilobytes is not None and result.integer.kilobytes < result.kilobytes
+    assert chosen == [*(f"copy-128-4bit-q{q}" for q in (32, 8, 2)), "copy-128-4bit", "pmnist-512-4bit"]
 
 
-def test_a_result_names_no_host_no_path_and_no_date(job: Job, places: Places) -> None:
-    run_jobs([job], places)
+@pytest.mark.parametrize(
+    ("table", "patterns", "complaint"),
+    [
+        ("reslts", [], "Did you mean 'results'"),
+        ("blocks", ["pmnits-512"], "No row of blocks matches 'pmnits-512'"),
+    ],
+)
+def test_names_that_do_not_exist_are_refused(table: str, patterns: list[str], complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        select(table, patterns)
 
-    text = places.result(job).read_text()
-    assert socket.gethostname() not in text and str(places.runs) not in text
-    assert not re.search(r"\b20\d\d-\d\d", text) and len(text) < 4000
-    assert os.sep not in json.dumps(json.loads(text)["config"])
+
+def test_settings_are_names_with_values() -> None:
+    def overrides(*settings: str) -> dict[str, object]:
+        (job,) = _jobs(ReproduceOptions(table="results", rows=("pmnist-512-4bit",), set=settings))
+        return job.overrides
+
+    assert overrides("learning_rate=1e-3", "weight_bits=none") == {
+        "learning_rate": 1e-3,
+        "weight_bits": None,
+    }
+    with pytest.raises(InputError, match="must be NAME=VALUE"):
+        overrides("epochs")
+    with pytest.raises(InputError, match="Did you mean 'epochs'"):
+        overrides("epoch=3")
 
 
 def test_a_finished_row_is_not_run_again(job: Job, places: Places) -> None:
@@ -158,7 +152,7 @@ def test_what_a_dead_machine_claimed_is_run_at_the_end(
     assert pretended == [other.name, job.name] and tally.elsewhere == []
 
 
-def test_a_run_that_loses_its_claim_writes_nothing(job: Job, places: Places, short_leases: None) -> None:
+def test_a_process_that_lost_its_claim_writes_nothing(job: Job, places: Places, short_leases: None) -> None:
     def usurp(told: Job, line: str) -> None:
         if line.startswith("begins"):
             (marker,) = places.locks.iterdir()
@@ -253,65 +247,6 @@ def test_a_budget_is_kept_to_by_the_clock() -> None:
         fit_to_budget(config, 0, load_task("digits"))
 
 
-def test_long_curves_keep_their_end_and_all_their_flips() -> None:
-    rows = [
-        {"epoch": float(i + 1), "loss": 1.0, "validation_metric": 0.5, "flips": i}
-        for i in range(5 * CURVE_POINTS + 3)
-    ]
-    curve = curve_columns(rows)
-
-    assert len(curve["epoch"]) <= CURVE_POINTS and curve["epoch"][-1] == len(rows)
-    assert sum(curve["flips"]) == sum(range(len(rows)))
-
-
-def test_damaged_results_are_refused_in_one_line(result: Result, tmp_path: Path) -> None:
-    path = write_result(tmp_path, result)
-    assert read_result(path) == result
-    for text, complaint in (
-        ("{", "no readable JSON"),
-        ('{"format": "x", "version": 1}', "must be a hadamrnn"),
-    ):
-        path.write_text(text)
-        with pytest.raises(InputError, match=complaint):
-            read_result(path)
-    other = tmp_path / "other.best.seed0.json"
-    write_result(tmp_path, result).rename(other)
-    with pytest.raises(InputError, match="a result's file has its name"):
-        read_result(other)
-
-
-@pytest.mark.parametrize("value", [None, "x", -1, 1.5, [], {}, {"epoch": 3}, [[1]], True])
-def test_a_field_of_the_wrong_kind_is_one_line_or_harmless(
-    value: Any, result: Result, tmp_path: Path
-) -> None:
-    """Whatever stands in whatever field: the report is written, or one line names the file."""
-    path = write_result(tmp_path, result)
-    whole = json.loads(path.read_text())
-    refused = 0
-    for name in [*whole, "unknown"]:
-        path.write_text(json.dumps({**whole, name: value}))
-        try:
-            build_document(read_results(tmp_path), None)
-        except InputError as error:
-            refused += 1
-            assert str(path) in str(error) and "\n" not in str(error)
-    assert refused >= 10
-
-
-@pytest.mark.parametrize(
-    "text", ["[]", "3", "[" * 100_000, '{"version": ' + "9" * 5000 + "}", '{"format": NaN}']
-)
-def test_what_is_no_result_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "x.best.seed0.json"
-    path.write_text(text)
-    with pytest.raises(InputError, match=r"is damaged|must be a hadamrnn result"):
-        read_result(path)
-    path.unlink()
-    os.mkfifo(path)
-    with pytest.raises(InputError, match="a folder, pipe or device"):
-        read_results(tmp_path)
-
-
 def test_the_command_runs_lists_and_skips(
     command: Command, tmp_path: Path, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,7 +292,7 @@ def test_the_list_says_which_presets_have_a_result_and_counts_what_has_none(
     assert damaged.status == 2 and damaged.err.count("\n") == 1 and result.name in damaged.err
 
 
-def test_again_trains_anew_into_another_folder_and_shows_three_figures(
+def test_again_trains_into_another_folder_and_shows_three_figures(
     command: Command, tmp_path: Path, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hadamrnn.paper.runner.setups", lambda table: {"digits-8-4bit": (job.setup, (0,))})
