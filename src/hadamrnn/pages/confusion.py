@@ -15,9 +15,10 @@ WIDTH, HEIGHT = 4.4, 3.8
 LONG_NAME = 3  # letters; longer names stand upright below the picture
 
 
-def confusion_picture(matrix: ArrayLike, names: Sequence[str], truth: str, caption: str) -> Picture:
+def confusion_picture(matrix: ArrayLike, names: Sequence[str]) -> Picture:
     """Return the confusion matrix; entry (i, j) counts samples of class i taken for class j."""
     counts = np.asarray(matrix, int)
+    wrong = counts.sum() - counts.trace()
     side = max(1.0, len(names) / 12)
     with styled():
         canvas = Canvas(figsize=(side * WIDTH, side * HEIGHT))
@@ -29,11 +30,13 @@ def confusion_picture(matrix: ArrayLike, names: Sequence[str], truth: str, capti
                 axes.text(verdict, label, str(count), ha="center", va="center", fontsize=8, color=color)
         axes.set_aspect("equal")
         upright = 90 if max(map(len, names)) > LONG_NAME else 0
-        axes.set_xticks(range(len(names)), names, rotation=upright)
-        axes.set_yticks(range(len(names)), names)
+        # Between two dollars matplotlib would read mathematics.
+        plain = [name.replace("$", r"\$") for name in names]
+        axes.set_xticks(range(len(names)), plain, rotation=upright)
+        axes.set_yticks(range(len(names)), plain)
         axes.set_xlabel("what the network says")
-        axes.set_ylabel(truth)
-        return Picture("confusion", svg(canvas, "confusion"), caption)
+        axes.set_ylabel("what it was")
+        return Picture("confusion", svg(canvas, "confusion"), f"{wrong} samples are off the diagonal.")
 
 
 def confusion_page(
@@ -47,8 +50,7 @@ def confusion_page(
         errors = ", ".join(f"{names[other]} ({row[other]})" for other in others[:3])
         shown = "none" if share is None else f"{100 * share:.1f} %"
         lines.append((Cell(name), Cell(str(sum(row))), Cell(shown), Cell(errors)))
-    wrong = sum(map(sum, matrix)) - sum(row[number] for number, row in enumerate(matrix))
-    picture = confusion_picture(matrix, names, "what it was", f"{wrong} samples are off the diagonal.")
     header = ("class", "samples", "recall", "taken for")
     parts = (Part(grid=Grid(header, tuple(lines))),)
-    return Document(title, (f"{lead}.",), (Section("classes", "Classes", parts=parts, pictures=(picture,)),))
+    pictures = (confusion_picture(matrix, names),)
+    return Document(title, (f"{lead}.",), (Section("classes", "Classes", parts=parts, pictures=pictures),))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -143,7 +144,10 @@ def heat_map(axes: Axes, values: ArrayLike, color: str) -> None:
 def svg(canvas: Canvas, name: str) -> str:
     """Return the figure without date or prolog; its name prefixes its ids, so a page can hold several."""
     buffer = io.StringIO()
-    canvas.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    with warnings.catch_warnings():
+        # Text stays text, so the reader's fonts draw it, not those that matplotlib found here.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        canvas.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r'\bid="', f'id="{name}-', text)

@@ -1,0 +1,23 @@
+"""Confusion matrices: the names of the classes are the user's, and are shown as they are."""
+
+from __future__ import annotations
+
+from html import unescape
+
+import pytest
+
+from hadamrnn.pages.confusion import confusion_page
+from hadamrnn.pages.document import to_html
+
+
+@pytest.mark.parametrize("name", ["$a_b$", r"$\frac$", "5$", "\u65e5\u672c", "<b>"])
+def test_names_of_classes_are_shown_as_they_are(name: str) -> None:
+    page = to_html(confusion_page("Title", "Lead", {name: 1.0, "other": None}, [[3, 0], [0, 0]]))
+
+    assert unescape(page).count(f">{name}</text>") == 2  # below the picture and beside it
+
+
+def test_a_matrix_without_samples_is_drawn() -> None:
+    page = to_html(confusion_page("Title", "Lead", {"a": None, "b": None}, [[0, 0], [0, 0]]))
+
+    assert "0 samples are off the diagonal." in page
