@@ -7,7 +7,8 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import check_int
+from hadamrnn.network import MAX_SIZE
 from hadamrnn.nn.inputs import Tokens, admit, batch_and_time, check_lengths, project_tokens
 from hadamrnn.nn.interface import RecurrentLayer
 
@@ -20,8 +21,7 @@ class BaselineLayer(RecurrentLayer):
     def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__()
         for name, value in (("input_size", input_size), ("hidden_size", hidden_size)):
-            if value < 1:
-                raise InputError(f"{name} must be at least 1, got {value}.")
+            check_int(name, value, 1, MAX_SIZE)
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.output_size = hidden_size

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from hadamrnn.baselines.layer import BaselineLayer, projected
 from hadamrnn.bits import WeightBits, check_weight_bits
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, check_int
 from hadamrnn.nn.inputs import Tokens, token_vectors
 from hadamrnn.nn.interface import Constrained
 from hadamrnn.nn.straight_through import quantize, sign
@@ -177,6 +177,7 @@ class BinaryLSTM(FewBitLSTM, Constrained):
         self, input_size: int, hidden_size: int, *, stochastic: bool = True, norm_steps: int = 128
     ) -> None:
         super().__init__(input_size, hidden_size)
+        check_int("norm_steps", norm_steps, 1, 2**20)
         self.stochastic = stochastic
         self.input_norm = StepNorm(4 * hidden_size, 1)
         self.recurrent_norm = StepNorm(4 * hidden_size, norm_steps)
