@@ -76,6 +76,14 @@ def test_another_data_set_is_not_compared() -> None:
     assert measured(row, 0.9, note="a subset").difference() == Cell("not compared")
 
 
+def test_an_integer_network_of_other_bits_is_not_the_rows(result: Result) -> None:
+    (row,) = (row for row in TABLES["results"].rows if row.key == PMNIST.key and row.activation_bits)
+    assert row.activation_bits == 12 and result.integer is not None
+    wider = replace(result, integer=replace(result.integer, activation_bits=16))
+
+    assert len(measurements(row, [result])) == 1 and measurements(row, [wider]) == []
+
+
 def test_several_seeds_are_a_mean_and_a_deviation() -> None:
     row = TABLES["variability"].rows[0]
 

@@ -127,7 +127,7 @@ def measurements(row: Row, results: Iterable[Result]) -> list[Comparison]:
     """Return what was measured for a row: a comparison for each preset, over all its seeds."""
     mine = [result for result in results if result.experiment == row.key]
     if row.activation_bits is not None:
-        mine = [result for result in mine if result.integer is not None]
+        mine = [each for each in mine if each.integer and each.integer.activation_bits == row.activation_bits]
     mine.sort(key=lambda each: each.seed)
     runs = {preset: tuple(each for each in mine if each.preset == preset) for preset in PRESETS}
     return [Comparison(row, preset, found) for preset, found in runs.items() if found]

@@ -180,7 +180,7 @@ def others_section(results: Sequence[Result]) -> Section | None:
     others = [result for result in results if result.experiment not in known]
     if not others:
         return None
-    header = ("experiment", "preset", "seed", "test", "12 bits", "kB", "epochs", "minutes", "command")
+    header = ("experiment", "preset", "seed", "test", "integers", "kB", "epochs", "minutes", "command")
     lines = []
     for each in others:
         scale = 100 if each.metric == "accuracy" else 1
