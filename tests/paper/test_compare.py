@@ -17,7 +17,7 @@ from hadamrnn.paper.results import Result
 from hadamrnn.paper.rows import Row, setup
 from hadamrnn.paper.runner import Job
 from hadamrnn.paper.tables import TABLES
-from hadamrnn.training.config import config_values
+from hadamrnn.training.config import config_values, resolve_config
 from tests.paper.conftest import made_up_result
 
 PMNIST = TABLES["results"].rows[14]
@@ -46,6 +46,26 @@ def test_a_run_of_no_table_is_repeated_by_train(result: Result) -> None:
     assert config_values(train.config_of(options, settings)) == config
     text = to_markdown(build_document([other], None), "figures")
     assert f"<code>{html.escape(train_command(other))}</code>" in text
+
+
+@pytest.mark.parametrize(
+    ("task", "overrides"),
+    [
+        # The preset has layers of other widths, and options that are switched on.
+        ("google12", {"hidden_size": 64, "num_layers": 3}),
+        ("google12", {"layer_sizes": [64, 64, 128]}),
+        ("har2", {"task_options": {"fine": False, "activities": False}}),
+    ],
+)
+def test_what_a_preset_has_and_a_run_did_not_is_undone(
+    task: str, overrides: dict[str, object], result: Result
+) -> None:
+    config = config_values(resolve_config(task, preset="best", overrides=overrides))
+    ran = {**config, "task_options": {name: on for name, on in config["task_options"].items() if on}}
+    words = shlex.split(train_command(replace(result, experiment="other", config=ran)))
+    options, settings = train.run.read(build_parser().parse_args(words[1:]))
+
+    assert config_values(train.config_of(options, settings)) == config
 
 
 def measured(row: Row, *values: float, note: str = "") -> Comparison:

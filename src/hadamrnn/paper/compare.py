@@ -21,6 +21,8 @@ from hadamrnn.training.presets import PRESETS
 LEARNT = 0.95
 # Settings without --set: they have options of their own, or belong to the row.
 SAID_ELSEWHERE = ("task", "task_options", "preset", "seed", "threads")
+# Setting one of these resets the others.
+SHAPE = {"hidden_size", "num_layers", "layer_sizes"}
 
 
 @dataclass(frozen=True)
@@ -204,14 +206,17 @@ def train_command(result: Result) -> str:
     overrides = {"model": config["model"]}
     today = config_values(resolve_config(config["task"], preset=result.preset, overrides=overrides))
     words = ["hadamrnn", "train", config["task"], "--preset", result.preset, "--model", config["model"]]
+    changed = {name for name, value in config.items() if value != today.get(name)}
+    if changed & SHAPE:
+        changed |= SHAPE
     for name, value in config.items():
-        if name in ("task", "preset", "model") or value == today.get(name):
+        if name in ("task", "preset", "model") or name not in changed:
             continue
         flag = "--" + name.replace("_", "-")
         if isinstance(value, dict):
-            words += [
-                word for each in value.items() for word in (flag.removesuffix("s"), "{}={}".format(*each))
-            ]
+            switched_off = {key: False for key, default in today[name].items() if default is True}
+            for key, each in {**switched_off, **value}.items():
+                words += [flag.removesuffix("s"), f"{key}={each}"]
         elif isinstance(value, bool):
             words.append(flag if value else flag.replace("--", "--no-", 1))
         elif value is not None or name not in ("epochs", "steps"):
