@@ -6,9 +6,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import hadamard_orders
+from hadamrnn.kernels import backend
 from hadamrnn.kernels.transform import hadamard_transform, hadamard_transform_reference
 from hadamrnn.nn.weight import recurrent_weight
 from tests.strategies import Weight, weights
@@ -49,6 +51,27 @@ def test_the_transform_is_differentiable(order: int, transpose: bool) -> None:
     x = torch.randn(2, 2 * order, dtype=torch.float64, requires_grad=True)
 
     assert torch.autograd.gradcheck(lambda x: hadamard_transform(x, order, transpose=transpose), (x,))
+
+
+def test_a_transform_first_made_in_inference_mode_can_be_differentiated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(backend, "_constants", {})
+    with torch.inference_mode():
+        hadamard_transform(torch.ones(12), 12)
+    x = torch.randn(12, requires_grad=True)
+
+    (gradient,) = torch.autograd.grad(hadamard_transform(x, 12).sum(), x)
+    torch.testing.assert_close(gradient, hadamard_transform(torch.ones(12), 12, transpose=True))
+
+
+def test_a_transform_first_made_of_fake_tensors_computes_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "_constants", {})
+    with FakeTensorMode():
+        hadamard_transform(torch.ones(12), 12)
+    x = torch.ones(12)
+
+    assert torch.equal(hadamard_transform(x, 12), hadamard_transform_reference(x, 12))
 
 
 def test_an_axis_that_the_block_size_does_not_divide_is_refused() -> None:

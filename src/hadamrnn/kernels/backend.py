@@ -6,11 +6,12 @@ C knows values and first derivatives on the CPU, in float32 and float64. Whateve
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
 from typing import ParamSpec, TypeVar
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.autograd import forward_ad
 
@@ -20,6 +21,7 @@ from hadamrnn.kernels.library import load_library
 NATIVE_DTYPES = (torch.float32, torch.float64)
 P = ParamSpec("P")
 R = TypeVar("R")
+_constants: dict[Hashable, Tensor] = {}
 
 
 def constant_when_traced(function: Callable[P, R]) -> Callable[P, R]:
@@ -30,6 +32,27 @@ def constant_when_traced(function: Callable[P, R]) -> Callable[P, R]:
     """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
+
+
+def constant_tensor(
+    make: Callable[..., ArrayLike],
+    arguments: tuple[Hashable, ...],
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Tensor:
+    """Return `make(*arguments)` as a tensor, made once: every later call gets the same one.
+
+    It serves autograd even if the first call came in inference mode, and a FakeTensor, which
+    torch.export asks for, is not kept.
+    """
+    key = (make, arguments, dtype, device)
+    if key in _constants:
+        return _constants[key]
+    with torch.inference_mode(False):
+        tensor = torch.tensor(make(*arguments), dtype=dtype, device=device)
+    if type(tensor) is Tensor:
+        _constants[key] = tensor
+    return tensor
 
 
 @constant_when_traced

@@ -11,14 +11,12 @@ which costs b (m + n) multiply-adds instead of b^2 and stays inside fast GEMMs.
 
 from __future__ import annotations
 
-from functools import cache
-
 import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import hadamard_matrix, split_order
-from hadamrnn.kernels.backend import constant_when_traced
+from hadamrnn.kernels.backend import constant_tensor, constant_when_traced
 
 # Below this block size one dense product beats two smaller ones.
 _DENSE_BLOCK_SIZE = 32
@@ -71,9 +69,4 @@ def count_blocks(hidden_size: int, block_size: int) -> int:
 @constant_when_traced
 def hadamard_tensor(order: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return `hadamard_matrix(order)` as a tensor; a constant for torch.compile and torch.export."""
-    return _cached(order, dtype, device)
-
-
-@cache
-def _cached(order: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.tensor(hadamard_matrix(order), dtype=dtype, device=device)
+    return constant_tensor(hadamard_matrix, (order,), dtype, device)
