@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from hadamrnn.kernels.backend import constant_tensor, constant_when_traced
 from hadamrnn.kernels.plain import fast_product
 from hadamrnn.kernels.pooling import pooled
 from hadamrnn.kernels.recurrence import Recurrence
@@ -27,8 +29,6 @@ class HadamCell(nn.Module):
         evaluator: how the recurrence is computed; see `hadamrnn.nn.recurrence`.
     """
 
-    decay: Tensor | None
-
     def __init__(
         self,
         input_size: int,
@@ -45,6 +45,7 @@ class HadamCell(nn.Module):
         self.block_size = hidden_size // network.num_blocks
         self.weight_bits = network.weight_bits
         self.recurrence = network.recurrence
+        self.decays = network.decays
         self.evaluator = evaluator
 
         def parameter(*shape: int) -> nn.Parameter:
@@ -56,9 +57,6 @@ class HadamCell(nn.Module):
         self.latent_column_signs = parameter(hidden_size) if network.column_switches else None
         for latent in self._latents():
             latent.requires_grad_(train_signs)
-        decay = torch.tensor(network.decays, device=device, dtype=dtype).repeat_interleave(self.block_size)
-        # Not in the state_dict: the network's leak says it.
-        self.register_buffer("decay", decay if network.decays else None, persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -95,6 +93,17 @@ class HadamCell(nn.Module):
         """Return v, entries +-1, or None where only rows are switched."""
         return None if self.latent_column_signs is None else sign(self.latent_column_signs)
 
+    @property
+    def decay(self) -> Tensor | None:
+        """lambda of every unit, in the type that the recurrence runs in; None where no block forgets.
+
+        In float16 or bfloat16, which the weights may have, 1 - 2^-k would be 1.
+        """
+        if not self.decays:
+            return None
+        dtype = torch.promote_types(self.input_weight.dtype, torch.float32)
+        return _decay_tensor(self.decays, self.block_size, dtype, self.input_weight.device)
+
     def quantized_weight(self) -> Tensor:
         """Return q(U), `(hidden_size, input_size)`."""
         return quantize(self.input_weight, self.weight_bits)
@@ -109,7 +118,7 @@ class HadamCell(nn.Module):
             block_size=self.block_size,
             column_signs=None if column_signs is None else widen(column_signs),
             relu=self.recurrence == "relu",
-            decay=None if self.decay is None else widen(self.decay),
+            decay=self.decay,
             h_0=h_0,
             lengths=lengths,
         )
@@ -149,3 +158,10 @@ class HadamCell(nn.Module):
         carried = carried if recurrence.decay is None else carried * recurrence.decay
         new = carried + recurrence.projected()
         return new.relu() if recurrence.relu else new
+
+
+@constant_when_traced
+def _decay_tensor(
+    decays: tuple[float, ...], block_size: int, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    return constant_tensor(np.repeat, (decays, block_size), dtype, device)

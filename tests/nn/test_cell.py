@@ -1,0 +1,44 @@
+"""HadamCell: how its signs are drawn, and what it forgets."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from hadamrnn.nn.cell import HadamCell
+from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.nn.weight import recurrent_weight
+
+
+@pytest.mark.parametrize("negative", [0, 1, 5, 8])
+def test_few_negative_signs_leave_states_that_add_up_their_input(negative: int) -> None:
+    """k negative signs leave at least d_h/2 - k eigenvalues 1; without any, W is its own inverse."""
+    cell = HadamRNN(1, 32).cells[0]
+    assert isinstance(cell, HadamCell)
+    magnitudes = cell.latent_signs.detach().abs()
+    cell.draw_signs(negative / 32)
+    weight = recurrent_weight(cell.signs(), 32).detach().double()
+    eigenvalues = torch.linalg.eigvals(weight)
+
+    assert int((cell.signs() < 0).sum()) == negative
+    assert torch.equal(cell.latent_signs.abs(), magnitudes)
+    assert int(((eigenvalues - 1).abs() < 1e-6).sum()) >= 16 - negative
+    if negative == 0:
+        torch.testing.assert_close(weight @ weight, torch.eye(32, dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_a_slow_leak_forgets_whatever_the_type_of_the_weights(dtype: torch.dtype) -> None:
+    cell = HadamRNN(1, 4, leak=(15,), dtype=dtype).cell(0)
+
+    assert cell.decay is not None
+    assert cell.decay.tolist() == [1 - 2.0**-15] * 4
+
+
+def test_a_leak_needs_no_file_after_construction_on_the_meta_device() -> None:
+    with torch.device("meta"):
+        layer = HadamRNN(1, 4, num_blocks=2, leak=(1, 0))
+    decay = layer.to_empty(device="cpu").cell(0).decay
+
+    assert decay is not None
+    assert decay.tolist() == [0.5, 0.5, 1.0, 1.0]
