@@ -165,3 +165,16 @@ def test_the_bits_of_the_pools_do_not_depend_on_the_threads() -> None:
 
     for others in found[1:]:
         assert all(map(torch.equal, others, found[0]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("relu", [False, True])
+def test_a_state_that_is_not_a_number_is_seen_by_every_read_out(relu: bool, kind: str) -> None:
+    case = make_case(8, 4, batch=3, time=6, relu=relu)
+    assert case.x is not None
+    x = case.x.detach().clone()
+    x[1, 2] = torch.nan
+    features, last = pooled(replace(case, x=x, lengths=torch.tensor([6, 5, 2])), (kind,), None)
+
+    for found in (features, last):
+        assert found[1].isnan().all() and found[[0, 2]].isfinite().all()

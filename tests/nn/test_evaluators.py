@@ -133,6 +133,26 @@ def test_gradients_pass_gradcheck(
             )
 
 
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("block_size", [4, 12])
+def test_an_input_that_is_not_a_number_shows_in_every_result(
+    block_size: int, relu: bool, backend: str
+) -> None:
+    case = make_case(24, block_size, batch=2, relu=relu)
+    assert case.x is not None
+    x = case.x.detach().clone()
+    x[0, 1] = torch.nan
+    case = replace(case, x=x)
+    for asked in (
+        replace(case, every_output=True),
+        replace(case, output_weight=torch.ones(3, 24).double(), sigma=not relu),
+    ):
+        output, last = run(asked)
+        assert output is not None
+        assert output[0, 1:].isnan().all() and last[0].isnan().all()
+        assert output[0, 0].isfinite().all() and output[1].isfinite().all()
+
+
 @pytest.mark.parametrize(
     "options",
     [{}, {"kind": "tokens"}, {"kind": "wide"}, {"relu": True}, {"with_h_0": True, "with_lengths": True}],

@@ -20,10 +20,10 @@ static void NAME(add_to)(int64_t size, const REAL *restrict from, REAL *restrict
     for (int64_t i = 0; i < size; i++) to[i] += from[i];
 }
 
-/* The derivative of ReLU: keep what belongs to a positive state. */
+/* The derivative of ReLU: drop what belongs to a state that is not positive. */
 static void NAME(mask)(int64_t size, const REAL *restrict state, REAL *restrict adjoint)
 {
-    for (int64_t i = 0; i < size; i++) adjoint[i] = state[i] > 0 ? adjoint[i] : 0;
+    for (int64_t i = 0; i < size; i++) adjoint[i] = state[i] <= 0 ? 0 : adjoint[i];
 }
 
 /* sum += c_0 row_0 + c_1 row_1 + ..., c_t = coefficients[t * stride]; without coefficients, all 1. */

@@ -136,17 +136,26 @@ static void NAME(pool_step)(const PoolArgs *args, const NAME(TileScratch) *scrat
         NAME(pool_max)(hidden, h, alive, (INTEGER)t, scratch->most, (INTEGER *)args->max_steps + tile->index * size);
 }
 
+/* v, or the last state where that is not a number: it has been none since some step, which no pool shows. */
+INLINE vec NAME(or_nan)(const NAME(Tile) *tile, vec last, vec v)
+{
+    return NAME(select)((bits)(last != last) & (bits)(tile->lengths > 0), last, v);
+}
+
 /* Divide by the lengths and hand the features out, row by row. */
 static void NAME(store_pools)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile)
 {
     int64_t hidden = args->scan.hidden, size = args->num_thresholds * hidden;
     REAL *mean = args->mean, *positive = args->positive, *most = args->max;
     for (int64_t i = 0; i < size * LANES; i += LANES) {
-        if (mean) store(scratch->mean + i, load(scratch->mean + i) * tile->share);
-        if (positive) store(scratch->positive + i, load(scratch->positive + i) * tile->share);
+        vec last = load(scratch->state + i % (hidden * LANES));
+        if (mean) store(scratch->mean + i, NAME(or_nan)(tile, last, load(scratch->mean + i) * tile->share));
+        if (positive) store(scratch->positive + i, NAME(or_nan)(tile, last, load(scratch->positive + i) * tile->share));
     }
-    for (int64_t i = 0; most && i < hidden * LANES; i += LANES)
-        store(scratch->most + i, NAME(only)((bits)(tile->lengths > 0), load(scratch->most + i)));
+    for (int64_t i = 0; most && i < hidden * LANES; i += LANES) {
+        vec found = NAME(only)((bits)(tile->lengths > 0), load(scratch->most + i));
+        store(scratch->most + i, NAME(or_nan)(tile, load(scratch->state + i), found));
+    }
     if (mean) NAME(tile_to_rows)(tile, size, size, scratch->mean, mean + tile->first * size);
     if (positive) NAME(tile_to_rows)(tile, size, size, scratch->positive, positive + tile->first * size);
     if (most) NAME(tile_to_rows)(tile, hidden, hidden, scratch->most, most + tile->first * hidden);

@@ -15,10 +15,10 @@ typedef REAL mem __attribute__((vector_size(LANES * sizeof(REAL)), aligned(sizeo
 INLINE vec load(const REAL *p) { return *(const mem *)p; }
 INLINE void store(REAL *p, vec v) { *(mem *)p = v; }
 
-/* v where the state is positive, else 0. */
+/* v where the state is positive or not a number, else 0: ReLU hides no NaN. */
 INLINE vec NAME(keep_positive)(vec state, vec v)
 {
-    return (vec)((bits)v & (bits)(state > 0));
+    return (vec)((bits)v & ~(bits)(state <= 0));
 }
 
 /* All stages below `span` (a power of two, at most LANES) inside one vector. */
@@ -279,6 +279,6 @@ NOINLINE void NAME(run_chain)(const NAME(Plan) *plan, const REAL *columns, const
     for (int64_t i = 0; i < count; in = out[i++]) {
         NAME(transform)(plan, columns, in, chain->minus ? chain->minus[i] : NULL, chain->pre, out[i], chain->post,
                         chain->add ? chain->add[i] : NULL);
-        for (int64_t k = 0; chain->relu && k < plan->size; k++) out[i][k] = out[i][k] > 0 ? out[i][k] : 0;
+        for (int64_t k = 0; chain->relu && k < plan->size; k++) out[i][k] = out[i][k] <= 0 ? 0 : out[i][k];
     }
 }
