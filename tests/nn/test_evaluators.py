@@ -133,6 +133,22 @@ def test_gradients_pass_gradcheck(
             )
 
 
+@pytest.mark.parametrize("evaluator", EVALUATORS)
+def test_padding_may_hold_anything(evaluator: str) -> None:
+    case = replace(make_case(8, 8, batch=3, input_size=2), lengths=torch.tensor([7, 2, 0]))
+    assert case.x is not None
+    padded = case.x.detach().clone()
+    padded[1, 2:], padded[2] = torch.nan, torch.inf
+
+    torch.testing.assert_close(run(replace(case, x=padded), evaluator), run(case, evaluator))
+
+
+def test_the_kernel_form_takes_an_empty_batch() -> None:
+    _, last = run(make_case(8, 8, batch=0), "kernel")
+
+    assert last.shape == (0, 8)
+
+
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("block_size", [4, 12])
 def test_an_input_that_is_not_a_number_shows_in_every_result(

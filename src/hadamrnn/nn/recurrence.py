@@ -85,19 +85,19 @@ def kernel_form(recurrence: Recurrence) -> Tensor:
     """
     x, weight, lengths = recurrence.x, recurrence.weight, recurrence.lengths
     assert x is not None and weight is not None
-    batch, time, input_size = x.shape
+    _, time, input_size = x.shape
     rest = _without_input(recurrence, weight)
     if time == 0:
         return rest
     newest_first = reverse_rows(x, lengths)
     if lengths is not None:
         steps = torch.arange(time, device=x.device)
-        newest_first = newest_first * (steps < lengths[:, None])[:, :, None]
+        newest_first = newest_first.masked_fill((steps >= lengths[:, None])[:, :, None], 0)
     silence = _fed_with(recurrence, weight.new_empty(input_size, time - 1, 0), weight, None)
     powers, _ = scan(replace(silence, h_0=weight.T, lengths=None, every_output=True))
     assert powers is not None
     # powers[i, j] = W^(j+1) U_i, for the steps before the newest one.
-    older = newest_first[:, 1:].transpose(1, 2).reshape(batch, -1)
+    older = newest_first[:, 1:].transpose(1, 2).flatten(1)
     newest = torch.addmm(rest, newest_first[:, 0], weight.T)
     return torch.addmm(newest, older, powers.reshape(-1, recurrence.hidden_size))
 
