@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy as torch_cross_entropy
 
+from hadamrnn.errors import InputError
 from hadamrnn.kernels import backend
 from hadamrnn.kernels.loss import cross_entropy_reference
-from hadamrnn.nn.loss import cross_entropy
+from hadamrnn.nn.loss import cross_entropy, target_loss
 
 
 @given(
@@ -103,3 +104,36 @@ def test_many_gradients_are_taken_at_once() -> None:
     (gradients,) = torch.autograd.grad(cross_entropy(logits, targets), logits, factors, is_grads_batched=True)
 
     torch.testing.assert_close(gradients, factors[:, None, None] * expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_a_nan_among_the_logits_gives_a_loss_of_nan(dtype: torch.dtype, position: int) -> None:
+    logits, targets = torch.zeros(5, 3, dtype=dtype), torch.ones(5, dtype=torch.int64)
+    logits[2, position] = float("nan")
+
+    assert cross_entropy(logits, targets).isnan()
+    assert cross_entropy_reference(logits, targets).isnan()
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_targets_of_another_shape_are_refused(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not native:
+        monkeypatch.setattr(backend, "native_is_loaded", lambda: False)
+    logits, transposed = torch.randn(3, 4, 5), torch.zeros(4, 3, dtype=torch.int64)
+    rule = r"targets must have shape \(3, 4\) on cpu to fit the logits, got \(4, 3\) on cpu"
+    with pytest.raises(InputError, match=rule):
+        cross_entropy(logits, transposed)
+    with pytest.raises(InputError, match=rule):
+        target_loss(logits[..., :1], transposed)
+    with pytest.raises(InputError, match=rule):
+        target_loss(logits[..., :1], transposed.float())
+    with pytest.raises(InputError, match=r"must have shape \(3, 4, 5\) .*, got \(5, 4, 3\)"):
+        target_loss(logits, torch.zeros(5, 4, 3))
+    with pytest.raises(InputError, match=r"got \(3, 4\) on meta"):
+        cross_entropy(logits, torch.zeros(3, 4, dtype=torch.int64, device="meta"))
+
+
+def test_binary_targets_other_than_0_and_1_are_refused() -> None:
+    with pytest.raises(InputError, match=r"Binary targets must lie in 0\.\.1, got -100"):
+        target_loss(torch.zeros(3, 1), torch.tensor([0, 1, -100]))

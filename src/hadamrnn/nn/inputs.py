@@ -85,7 +85,7 @@ def check_ids(ids: Tensor, num_ids: int) -> None:
     """Refuse ids that are no int64 in 0..num_ids-1 (the values are not looked at while tracing)."""
     if ids.dtype != torch.int64:
         raise InputError(f"Token ids must be int64, got {ids.dtype}. Convert them with .long().")
-    if values_are_hidden() or ids.numel() == 0:
+    if values_are_hidden(ids) or ids.numel() == 0:
         return
     lowest, highest = _bounds(ids)
     if lowest < 0 or highest >= num_ids:
@@ -110,7 +110,7 @@ def _distinct(ids: Tensor, num_ids: int) -> tuple[Tensor, Tensor]:
     A small vocabulary is taken whole; so is any under torch.compile or a
     transform of torch.func, where the number of distinct ids would be a data-dependent shape.
     """
-    if values_are_hidden() or num_ids * 8 <= ids.numel():
+    if values_are_hidden(ids) or num_ids * 8 <= ids.numel():
         return torch.arange(num_ids, device=ids.device), ids
     distinct, positions = torch.unique(ids, return_inverse=True)
     return distinct, positions
@@ -187,7 +187,7 @@ def check_lengths(lengths: Tensor | None, batch: int, time: int) -> None:
         raise InputError(
             f"lengths must be int64 of shape ({batch},), got {lengths.dtype} of shape {tuple(lengths.shape)}."
         )
-    if values_are_hidden() or batch == 0:
+    if values_are_hidden(lengths) or batch == 0:
         return
     lowest, highest = (int(bound) for bound in torch.aminmax(lengths))
     if lowest < 0 or highest > time:

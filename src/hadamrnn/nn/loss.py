@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
-from hadamrnn.kernels.backend import runs_natively
+from hadamrnn.errors import InputError
+from hadamrnn.kernels.backend import check_range, runs_natively, values_are_hidden
 from hadamrnn.kernels.loss import cross_entropy as native_cross_entropy
 from hadamrnn.kernels.loss import cross_entropy_reference
 from hadamrnn.nn.inputs import widen
@@ -23,13 +24,20 @@ def target_loss(logits: Tensor, target: Tensor) -> Tensor:
 
     Args:
         logits: `(..., output_size)`.
-        target: `(...)` integers, or reals of as many entries as the logits.
+        target: integers `(...)`, or reals of the shape of the logits, whose last dimension may be left out
+            if it is 1.
     """
+    is_single = logits.shape[-1] == 1
     if target.is_floating_point():
+        if target.shape != logits.shape:
+            _check_shape(logits if is_single else logits[..., None], target)
         return mse_loss(logits.reshape(target.shape), target)
-    if logits.shape[-1] == 1:
-        return binary_cross_entropy_with_logits(logits.squeeze(-1), target.to(logits.dtype))
-    return cross_entropy(logits, target)
+    if not is_single:
+        return cross_entropy(logits, target)
+    _check_shape(logits, target)
+    if target.device.type == "cpu" and not values_are_hidden(target):
+        check_range("Binary targets", target, 2)
+    return binary_cross_entropy_with_logits(logits.squeeze(-1), target.to(logits.dtype))
 
 
 def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
@@ -42,6 +50,7 @@ def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> 
     >>> cross_entropy(torch.tensor([[40.0, 0.0]]), torch.tensor([0])) > 0
     tensor(True)
     """
+    _check_shape(logits, targets)
     logits = widen(logits)
     rows, flat_targets = logits.reshape(targets.numel(), logits.shape[-1]), targets.reshape(-1)
     if not runs_natively(logits):
@@ -49,3 +58,11 @@ def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> 
     with_gradient = torch.is_grad_enabled() and logits.requires_grad
     loss: Tensor = native_cross_entropy(rows, flat_targets, ignore_index, with_gradient)[0]
     return loss
+
+
+def _check_shape(logits: Tensor, targets: Tensor) -> None:
+    if targets.shape != logits.shape[:-1] or targets.device != logits.device:
+        raise InputError(
+            f"The targets must have shape {tuple(logits.shape[:-1])} on {logits.device} to fit the logits, "
+            f"got {tuple(targets.shape)} on {targets.device}."
+        )
