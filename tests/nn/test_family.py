@@ -308,6 +308,23 @@ def test_thresholds_are_quantiles_of_the_states() -> None:
     torch.testing.assert_close(shares, expected, atol=0.01, rtol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_thresholds_work_in_half_precision(dtype: torch.dtype) -> None:
+    network = Network(INPUT_SIZE, 8, CLASSES, readouts=("mean", "positive"), thresholds=2, leak=(2,))
+    model, x = build_model(network).to(dtype), torch.randn(BATCH, TIME, INPUT_SIZE).to(dtype)
+    model.set_thresholds(x)
+    exact = build_model(network)
+    exact.load_state_dict(model.state_dict())
+
+    torch.testing.assert_close(model(x).float(), exact(x.float()), rtol=0.05, atol=0.05)
+
+
+def test_thresholds_of_no_steps_are_refused() -> None:
+    model = build_model(Network(INPUT_SIZE, 8, CLASSES, readouts=("mean",), thresholds=1))
+    with pytest.raises(InputError, match="x must have at least one step, got none"):
+        model.set_thresholds(torch.zeros(2, 5, INPUT_SIZE), torch.tensor([0, 0]))
+
+
 BAD = [
     ({"leak": (16,)}, r"Every k of leak must be an int in 0..15 \(0 never forgets\), got 16"),
     ({"leak": 3}, "leak must be a list of values, got 3"),

@@ -106,6 +106,35 @@ def test_torchs_own_recurrent_layers_fit(
             torch.testing.assert_close(model(x, lengths)[row : row + 1], model(x[row : row + 1, :length]))
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
+def test_a_projected_lstm_fits() -> None:
+    recurrent = nn.LSTM(3, 8, proj_size=5, batch_first=True, bidirectional=True)
+    model, x = SequenceModel(recurrent, 2, every_output=True), torch.randn(BATCH, TIME, 3)
+
+    torch.testing.assert_close(model(x), model.readout(recurrent(x)[0]))
+
+
+@pytest.mark.parametrize("every_output", [False, True])
+def test_an_empty_row_of_torchs_layers_gives_the_bias(every_output: bool) -> None:
+    model = SequenceModel(nn.GRU(3, 5, batch_first=True), 2, every_output=every_output)
+    logits = model(torch.randn(2, TIME, 3), torch.tensor([TIME, 0]))
+
+    assert model.readout.bias is not None
+    torch.testing.assert_close(logits[1], model.readout.bias.expand_as(logits[1]))
+    assert not torch.equal(logits[0], logits[1])
+
+
+def test_wrong_lengths_of_torchs_layers_are_refused() -> None:
+    model, x = SequenceModel(nn.GRU(3, 5, batch_first=True), 2), torch.randn(2, TIME, 3)
+    for lengths in (torch.tensor([1]), torch.tensor([1.5, 3.0])):
+        with pytest.raises(InputError, match=r"lengths must be int64 of shape \(2,\)"):
+            model(x, lengths)
+    with pytest.raises(InputError, match=r"lengths must lie in 0\.\.9"):
+        model(x, torch.tensor([3, TIME + 1]))
+    with pytest.raises(InputError, match="need at least one time step, got none"):
+        model(x[:, :0])
+
+
 def test_one_hot_ids_are_one_hot_vectors() -> None:
     model = build_model(
         Network(input_size=5, hidden_size=8, output_size=2, input_kind="one_hot", every_output=True)
@@ -207,6 +236,17 @@ def test_bad_models_and_inputs_are_refused() -> None:
         SequenceModel(HadamRNN(3, 8), 2)
     with pytest.raises(InputError, match="batch_first=True"):
         SequenceModel(nn.GRU(3, 8), 2)
+    layer = HadamRNN(3, 8, batch_first=True)
+    with pytest.raises(InputError, match="must give vectors of 3 numbers, the layer's input_size, got 4"):
+        SequenceModel(layer, 2, embedding=nn.Embedding(5, 4))
+    with pytest.raises(InputError, match="one-hot vectors or through an embedding, got both"):
+        SequenceModel(layer, 2, embedding=nn.Embedding(5, 3), one_hot=True)
+    with pytest.raises(InputError, match="A read-out must be one of last, mean, positive, max, got 'median'"):
+        SequenceModel(layer, 2, readouts=("median",))
+    with pytest.raises(InputError, match="Thresholds belong to the read-outs mean and positive"):
+        SequenceModel(layer, 2, thresholds=2)
+    with pytest.raises(InputError, match="answers after every step has the read-out last and stride 1"):
+        SequenceModel(HadamRNN(3, 8, 2, stride=2, batch_first=True), 2, every_output=True)
     with pytest.raises(InputError, match="got Linear"):
         SequenceModel(nn.Linear(3, 8), 2)
     model = build_model(Network(3, 8, 2))
@@ -227,3 +267,11 @@ def test_quantized_linear_is_linear_with_quantized_weights() -> None:
     torch.testing.assert_close(codes, codes.round())
     torch.testing.assert_close(layer(x), x @ layer.quantized_weight().T + layer.bias)
     assert QuantizedLinear(5, 3, bias=False).bias is None
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+def test_quantized_linear_of_no_features_gives_its_bias() -> None:
+    layer = QuantizedLinear(0, 3)
+
+    assert layer.bias is not None
+    assert torch.equal(layer(torch.zeros(2, 0)), layer.bias.expand(2, 3))

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequence, pad_packed_sequence
 
 from hadamrnn.errors import InputError
 from hadamrnn.nn.cell import HadamCell
@@ -197,6 +197,14 @@ def test_wrong_shapes_are_refused_with_the_rule_and_the_value() -> None:
         layer.last_state(x, lengths=torch.tensor([1, 2, 8]))
     with pytest.raises(InputError, match=r"step expects \(batch, 2\) or \(2,\), got \(3, 5\)"):
         layer.step(torch.zeros(BATCH, 5))
+    with pytest.raises(InputError, match=r"step expects \(batch, 2\) or \(2,\), got \(\)"):
+        layer.step(torch.tensor(1.0))
+    with pytest.raises(InputError, match=r"step expects ids of shape \(batch,\) or \(\), got \(3, 7\)"):
+        layer.step(Tokens(torch.zeros(BATCH, TIME, dtype=torch.int64)))
+    with pytest.raises(InputError, match=r"Ids must have shape \(batch, time\), got \(7,\)"):
+        layer(Tokens(torch.zeros(TIME, dtype=torch.int64)))
+    with pytest.raises(InputError, match="must give vectors of 2 numbers, the layer's input_size, got 5"):
+        layer(Tokens(torch.zeros(BATCH, TIME, dtype=torch.int64), nn.Embedding(4, 5)))
     with pytest.raises(InputError, match="bidirectional"):
         HadamRNN(INPUT_SIZE, HIDDEN_SIZE, bidirectional=True).step(torch.zeros(BATCH, INPUT_SIZE))
     with pytest.raises(InputError, match=r"The state must have shape \(1, 3, 8\)"):
@@ -207,6 +215,13 @@ def test_a_packed_sequence_whose_batch_sizes_do_not_sum_to_its_rows_is_refused()
     packed = PackedSequence(torch.zeros(4, INPUT_SIZE), torch.tensor([2, 1]))
     with pytest.raises(InputError, match="must sum to its rows, got 3 for 4 rows"):
         HadamRNN(INPUT_SIZE, HIDDEN_SIZE)(packed)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_packed_sequence_takes_no_initial_state_of_another_batch(rows: int) -> None:
+    packed = pack_sequence([torch.zeros(2, INPUT_SIZE), torch.zeros(4, INPUT_SIZE)], enforce_sorted=False)
+    with pytest.raises(InputError, match=r"h_0 must have shape \(1, 2, 8\)"):
+        HadamRNN(INPUT_SIZE, HIDDEN_SIZE)(packed, torch.zeros(1, rows, HIDDEN_SIZE))
 
 
 def test_ids_outside_the_vocabulary_are_refused() -> None:

@@ -72,9 +72,9 @@ def is_transformed() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
-def values_are_hidden(tensor: Tensor) -> bool:
-    """Whether the values cannot be looked at: torch is tracing or transforming, or there are none (meta)."""
-    return tensor.is_meta or torch.compiler.is_compiling() or is_transformed()
+def values_are_hidden() -> bool:
+    """Whether the values of tensors cannot be looked at, because torch is tracing or transforming."""
+    return torch.compiler.is_compiling() or is_transformed()
 
 
 def full_precision(tensor: Tensor) -> AbstractContextManager[None]:

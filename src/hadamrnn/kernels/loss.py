@@ -91,7 +91,7 @@ def _differentiate(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor, None
 
 def _is_one(gradient: Tensor) -> bool:
     """Whether this is the gradient of a loss that is minimised itself; those of a tracer have no value."""
-    hidden = values_are_hidden(gradient) or torch._C._functorch.is_legacy_batchedtensor(gradient)
+    hidden = values_are_hidden() or torch._C._functorch.is_legacy_batchedtensor(gradient)
     return type(gradient) is Tensor and not hidden and gradient.item() == 1
 
 

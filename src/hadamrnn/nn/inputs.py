@@ -50,8 +50,19 @@ class Tokens:
 
 
 def batch_and_time(x: Tensor | Tokens) -> tuple[int, int]:
+    if isinstance(x, Tokens) and x.ids.dim() != 2:
+        raise InputError(f"Ids must have shape (batch, time), got {tuple(x.ids.shape)}.")
     batch, time = (x.ids if isinstance(x, Tokens) else x).shape[:2]
     return batch, time
+
+
+def check_embedding(embedding: nn.Embedding, layer: nn.Module) -> None:
+    """Refuse an embedding whose vectors the layer cannot read."""
+    if embedding.embedding_dim != layer.input_size:
+        raise InputError(
+            f"The embedding must give vectors of {layer.input_size} numbers, the layer's input_size, "
+            f"got {embedding.embedding_dim}."
+        )
 
 
 def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -85,7 +96,7 @@ def check_ids(ids: Tensor, num_ids: int) -> None:
     """Refuse ids that are no int64 in 0..num_ids-1 (the values are not looked at while tracing)."""
     if ids.dtype != torch.int64:
         raise InputError(f"Token ids must be int64, got {ids.dtype}. Convert them with .long().")
-    if values_are_hidden(ids) or ids.numel() == 0:
+    if values_are_hidden() or ids.numel() == 0:
         return
     lowest, highest = _bounds(ids)
     if lowest < 0 or highest >= num_ids:
@@ -110,7 +121,7 @@ def _distinct(ids: Tensor, num_ids: int) -> tuple[Tensor, Tensor]:
     A small vocabulary is taken whole; so is any under torch.compile or a
     transform of torch.func, where the number of distinct ids would be a data-dependent shape.
     """
-    if values_are_hidden(ids) or num_ids * 8 <= ids.numel():
+    if values_are_hidden() or num_ids * 8 <= ids.numel():
         return torch.arange(num_ids, device=ids.device), ids
     distinct, positions = torch.unique(ids, return_inverse=True)
     return distinct, positions
@@ -139,15 +150,27 @@ def pack_rows(rows: Tensor, like: PackedSequence) -> PackedSequence:
 
 
 def run_torch_layer(layer: nn.RNNBase, rows: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return every output of torch's RNN, GRU or LSTM, and the last states, both directions side by side."""
+    """Return every output of torch's RNN, GRU or LSTM, and the last states, both directions side by side.
+
+    Past a row's length the outputs are zero; a row of no steps has a last state of zeros.
+    """
+    batch, time = rows.shape[:2]
+    check_lengths(lengths, batch, time)
+    if time == 0:
+        raise InputError("torch's recurrent layers need at least one time step, got none.")
     if lengths is None:
         output, h_n = layer(rows)
-    else:
-        packed = pack_padded_sequence(rows, lengths.cpu(), batch_first=True, enforce_sorted=False)
+    else:  # torch cannot pack empty rows: they run for one step, and are blanked
+        ends = lengths.clamp(min=1).cpu()
+        packed = pack_padded_sequence(rows, ends, batch_first=True, enforce_sorted=False)
         packed_output, h_n = layer(packed)
-        output, _ = pad_packed_sequence(packed_output, batch_first=True, total_length=rows.shape[1])
+        output, _ = pad_packed_sequence(packed_output, batch_first=True, total_length=time)
     last = h_n[0] if isinstance(h_n, tuple) else h_n
-    return output, torch.cat(tuple(last[-2 if layer.bidirectional else -1 :]), dim=-1)
+    last = torch.cat(tuple(last[-2 if layer.bidirectional else -1 :]), dim=-1)
+    if lengths is not None and bool((lengths == 0).any()):
+        alive = (lengths > 0)[:, None]
+        output, last = torch.where(alive[:, :, None], output, 0.0), torch.where(alive, last, 0.0)
+    return output, last
 
 
 def reverse_input(x: Tensor | Tokens, lengths: Tensor | None) -> Tensor | Tokens:
@@ -187,7 +210,7 @@ def check_lengths(lengths: Tensor | None, batch: int, time: int) -> None:
         raise InputError(
             f"lengths must be int64 of shape ({batch},), got {lengths.dtype} of shape {tuple(lengths.shape)}."
         )
-    if values_are_hidden(lengths) or batch == 0:
+    if values_are_hidden() or batch == 0:
         return
     lowest, highest = (int(bound) for bound in torch.aminmax(lengths))
     if lowest < 0 or highest > time:

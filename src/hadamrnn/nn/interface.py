@@ -14,10 +14,11 @@ from hadamrnn.nn.inputs import Tokens
 class RecurrentLayer(nn.Module, ABC):
     """A recurrent layer that takes tokens and lengths, and can give the last state alone.
 
-    Batch first throughout. `output_size` is the width of its outputs; `needs_activation` says
-    whether the read-out applies sigma to them (linear recurrences) or not.
+    Batch first throughout. `input_size` and `output_size` are the widths of what it reads and gives;
+    `needs_activation` says whether the read-out applies sigma to its outputs (linear recurrences) or not.
     """
 
+    input_size: int
     output_size: int
     needs_activation: bool
 

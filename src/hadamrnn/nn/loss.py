@@ -35,7 +35,7 @@ def target_loss(logits: Tensor, target: Tensor) -> Tensor:
     if not is_single:
         return cross_entropy(logits, target)
     _check_shape(logits, target)
-    if target.device.type == "cpu" and not values_are_hidden(target):
+    if target.device.type == "cpu" and not values_are_hidden():
         check_range("Binary targets", target, 2)
     return binary_cross_entropy_with_logits(logits.squeeze(-1), target.to(logits.dtype))
 

@@ -10,6 +10,7 @@ A `Network` says everything that `build_model` needs; `hadamrnn.nn.storage` writ
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError
 from hadamrnn.network import HADAMRNN, Network, features_per_unit
-from hadamrnn.nn.inputs import Tokens, run_torch_layer, token_vectors
+from hadamrnn.nn.inputs import Tokens, check_embedding, run_torch_layer, token_vectors, widen
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.linear import QuantizedLinear
 from hadamrnn.nn.loss import target_loss
@@ -88,13 +89,17 @@ class SequenceModel(nn.Module):
         network: Network | None = None,
     ) -> None:
         super().__init__()
-        self.readouts = readouts
+        self.readouts = readouts = tuple(readouts)
         self.recurrent = recurrent
         self.embedding = embedding
         self.one_hot = one_hot
         self.every_output = every_output
         self.network = network
         size = _state_size(recurrent)
+        if embedding is not None:
+            check_embedding(embedding, recurrent)
+        if embedding is not None and one_hot:
+            raise InputError("Ids are read as one-hot vectors or through an embedding, got both.")
         rows = torch.zeros(thresholds, size) if thresholds else None
         self.register_buffer("thresholds", rows)
         seen = size * features_per_unit(readouts, thresholds)
@@ -103,6 +108,9 @@ class SequenceModel(nn.Module):
                 f"Only the answer of a HadamRNN after its last step reads out {', '.join(readouts)}. "
                 'Use readouts=("last",).'
             )
+        if isinstance(recurrent, HadamRNN):
+            options: dict[str, Any] = {"readouts": readouts, "thresholds": thresholds}
+            replace(recurrent.network, every_output=every_output, **options)  # checks them
         self.readout = QuantizedLinear(seen, output_size, weight_bits=weight_bits)
         self.feature_scale = FeatureScale(seen) if normalize else None
 
@@ -179,7 +187,9 @@ class SequenceModel(nn.Module):
         if self.thresholds is None or not isinstance(self.recurrent, HadamRNN):
             raise InputError("This model has no thresholds. Build it with thresholds=1 or more.")
         states = self.recurrent.every_state(self.layer_input(x), lengths)
-        seen = valid_rows(states, self.recurrent.top_lengths(lengths))
+        seen = widen(valid_rows(states, self.recurrent.top_lengths(lengths)))
+        if len(seen) == 0:
+            raise InputError("Thresholds are quantiles of states: x must have at least one step, got none.")
         seen = seen[:: max(1, len(seen) // QUANTILE_ROWS)]
         count = len(self.thresholds)
         levels = torch.arange(1, count + 1, dtype=seen.dtype, device=seen.device) / (count + 1)
@@ -238,14 +248,12 @@ class SequenceModel(nn.Module):
 
 def _state_size(recurrent: nn.Module) -> int:
     """Return the width of the recurrent layer's outputs."""
+    if isinstance(recurrent, HadamRNN | nn.RNNBase) and not recurrent.batch_first:
+        raise InputError("SequenceModel is batch first: build the recurrent layer with batch_first=True.")
     if isinstance(recurrent, RecurrentLayer):
-        if isinstance(recurrent, HadamRNN) and not recurrent.batch_first:
-            raise InputError("SequenceModel is batch first: build the recurrent layer with batch_first=True.")
         return recurrent.output_size
     if isinstance(recurrent, nn.RNNBase):
-        if not recurrent.batch_first:
-            raise InputError("SequenceModel is batch first: build the recurrent layer with batch_first=True.")
-        return recurrent.hidden_size * (2 if recurrent.bidirectional else 1)
+        return (recurrent.proj_size or recurrent.hidden_size) * (2 if recurrent.bidirectional else 1)
     raise InputError(
         "The recurrent layer must be a RecurrentLayer or one of torch's RNN, GRU and LSTM, "
         f"got {type(recurrent).__name__}."

@@ -126,6 +126,7 @@ class HadamRNN(HadamStack):
         if isinstance(x, PackedSequence):
             rows, lengths = unpack_rows(x)
             self._check_input(rows)
+            self._check_state(h_0, len(rows))  # before it is sorted
             start = h_0 if h_0 is None or x.sorted_indices is None else h_0[:, x.sorted_indices]
             if self.network.stride > 1 and self.num_layers > 1:
                 raise InputError(
@@ -162,7 +163,7 @@ class HadamRNN(HadamStack):
         """Read one time step: return the output at t and the new state, for streaming.
 
         Args:
-            x_t: `(batch, input_size)` or `(input_size,)`, or `Tokens` of ids `(batch,)`.
+            x_t: `(batch, input_size)` or `(input_size,)`, or `Tokens` of ids `(batch,)` or `()`.
             h: the state that the last call returned; None starts a new sequence.
         """
         if self.bidirectional:
@@ -170,13 +171,17 @@ class HadamRNN(HadamStack):
                 "step reads a sequence forwards, but this layer is bidirectional. "
                 "Build it with bidirectional=False to stream."
             )
-        if isinstance(x_t, Tensor) and (x_t.shape[-1] != self.input_size or x_t.dim() not in (1, 2)):
-            raise InputError(
-                f"step expects (batch, {self.input_size}) or ({self.input_size},), got {tuple(x_t.shape)}."
-            )
+        if isinstance(x_t, Tokens):
+            batch = x_t.ids.shape
+            if len(batch) > 1:
+                raise InputError(f"step expects ids of shape (batch,) or (), got {tuple(batch)}.")
+        else:
+            batch = x_t.shape[:-1]
+            if x_t.dim() not in (1, 2) or x_t.shape[-1] != self.input_size:
+                size = self.input_size
+                raise InputError(f"step expects (batch, {size}) or ({size},), got {tuple(x_t.shape)}.")
         if self.network.stride > 1 and self.num_layers > 1:
             raise InputError("step gives every layer every step, and this stack has a stride. Use stride=1.")
-        batch = x_t.ids.shape if isinstance(x_t, Tokens) else x_t.shape[:-1]
         shape = (self.num_layers, *batch, self.state_width)
         value = self._admit(x_t)
         start = self._weight.new_zeros(shape) if h is None else h

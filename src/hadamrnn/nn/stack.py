@@ -22,6 +22,7 @@ from hadamrnn.nn.inputs import (
     Tokens,
     admit,
     batch_and_time,
+    check_embedding,
     check_lengths,
     mean_steps,
     reverse_input,
@@ -144,7 +145,7 @@ class HadamStack(RecurrentLayer):
             thresholds: `(count, output_size)` for mean and positive; None for one row of zeros.
         """
         check_lengths(lengths, *batch_and_time(x))
-        x = self._admit(x)
+        x, thresholds = self._admit(x), None if thresholds is None else widen(thresholds)
         with full_precision(self._weight):
             top, _, lengths = self._climb(x, None, lengths)
             features = []
@@ -250,6 +251,7 @@ class HadamStack(RecurrentLayer):
         if isinstance(x, Tensor):
             return admit("The input", x, self._weight)
         if x.embedding is not None:
+            check_embedding(x.embedding, self)
             admit("The embedding", x.embedding.weight, self._weight)
         return x
 

@@ -34,7 +34,7 @@ def quantize(weight: Tensor, weight_bits: WeightBits) -> Tensor:
     tensor([ 0.5000, -1.0000,  0.0000,  0.0000])
     """
     check_weight_bits(weight_bits)
-    if weight_bits is None:
+    if weight_bits is None or weight.numel() == 0:
         return weight
     codes, scale = quantization_codes(weight.detach(), weight_bits)
     return _pass_gradient(weight, codes * scale)
