@@ -9,9 +9,13 @@ from hypothesis import strategies as st
 
 from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import (
+    Paley,
+    Williamson,
     factor_matrix,
     hadamard_matrix,
     hadamard_orders,
+    has_factor,
+    make_factor,
     nearest_orders,
     order_factors,
     split_order,
@@ -122,3 +126,41 @@ def test_an_order_that_cannot_be_built_names_the_nearest_ones(order: int) -> Non
     below, above = nearest_orders(order)
     assert str(above) in str(caught.value)
     assert below is None or str(below) in str(caught.value)
+
+
+@pytest.mark.parametrize("order", [36.0, 36.5, "36", None])
+def test_an_order_that_is_no_int_is_refused_and_does_no_harm(order: object) -> None:
+    with pytest.raises(InputError, match="order of a Hadamard matrix must be an int, got"):
+        order_factors(order)  # type: ignore[arg-type]
+
+    assert order_factors(np.int64(36)) == (36,) and is_hadamard(hadamard_matrix(36))  # type: ignore[arg-type]
+
+
+LARGE_FACTORS = sorted({f for order in hadamard_orders(400) for f in order_factors(order) if f > 2})
+
+
+@pytest.mark.parametrize("order", LARGE_FACTORS)
+def test_a_factor_is_a_hadamard_matrix_of_at_most_order_signs(order: int) -> None:
+    factor = make_factor(order)
+    matrix = factor.matrix().astype(np.int64)
+
+    assert len(factor.signs) <= order
+    assert np.array_equal(matrix @ matrix.T, order * np.eye(order, dtype=np.int64))
+    assert np.array_equal(matrix, factor_matrix(order))
+
+
+@pytest.mark.parametrize(
+    ("order", "kind"), [(4, 1), (12, 1), (20, 1), (28, 1), (36, 2), (52, 2), (92, None), (116, None)]
+)
+def test_a_factor_knows_its_construction(order: int, kind: int | None) -> None:
+    factor = make_factor(order)
+
+    assert isinstance(factor, Williamson if kind is None else Paley)
+    assert kind is None or (isinstance(factor, Paley) and factor.kind == kind)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 6, 40 * 9 + 2, 188])
+def test_an_order_without_a_construction_of_its_own_is_refused(order: int) -> None:
+    assert not has_factor(order)
+    with pytest.raises(InputError, match=f"No construction gives a Hadamard matrix of order {order}"):
+        make_factor(order)

@@ -33,7 +33,7 @@ from operator import mul
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, short
 
 SignMatrix = NDArray[np.int8]
 
@@ -80,19 +80,20 @@ class Paley:
     def matrix(self) -> SignMatrix:
         """Return the matrix that the C of this factor multiplies with, `(order, order)`."""
         size = self.field_size
-        elements = np.arange(size)
-        index = np.zeros((size, size), np.int64)
+        elements = np.arange(size, dtype=np.int32)
+        index = np.zeros((size, size), np.int32)
         for place in (self.prime**power for power in range(self.exponent)):
             digits = elements // place % self.prime
             index += (digits[:, None] - digits[None, :]) % self.prime * place
-        conference = np.zeros((size + 1, size + 1), np.int64)
+        conference = np.zeros((size + 1, size + 1), np.int8)
         conference[0, 1:], conference[1:, 0] = 1, self.corner
-        conference[1:, 1:] = np.array(self.signs)[index]
-        eye = np.eye(size + 1, dtype=np.int64)
+        conference[1:, 1:] = np.array(self.signs, np.int8)[index]
+        eye = np.eye(size + 1, dtype=np.int8)
         if self.kind == 1:
-            return (conference + eye).astype(np.int8)
-        blown_up = np.kron(conference, [[1, 1], [1, -1]]) + np.kron(eye, [[1, -1], [-1, -1]])
-        return np.asarray(blown_up, np.int8)
+            return conference + eye
+        sums, signs = np.array([[1, 1], [1, -1]], np.int8), np.array([[1, -1], [-1, -1]], np.int8)
+        blown_up: SignMatrix = np.kron(conference, sums) + np.kron(eye, signs)
+        return blown_up
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,7 @@ def make_factor(order: int) -> Factor:
     (0, 1, -1, 1, 1, 1, -1, -1, -1, 1, -1)
     """
     if found := _paley_field(order):
-        kind, q = found
-        prime, exponent = _prime_power(q) or (q, 1)
+        kind, prime, exponent = found
         return Paley(order, kind, prime, exponent, _quadratic_character(prime, exponent))
     if not has_factor(order):
         raise InputError(f"No construction gives a Hadamard matrix of order {order} by itself.")
@@ -142,13 +142,16 @@ def has_factor(order: int) -> bool:
     return _paley_field(order) is not None or (order % 4 == 0 and order // 4 in _WILLIAMSON_ROWS)
 
 
-def _paley_field(order: int) -> tuple[int, int] | None:
-    """Return the type of Paley's matrix of this order and its q: 3 mod 4 in type one, 1 mod 4 in type two."""
+def _paley_field(order: int) -> tuple[int, int, int] | None:
+    """Return the type of Paley's matrix of this order, and prime and exponent of its q, or None.
+
+    q is 3 mod 4 in type one and 1 mod 4 in type two.
+    """
     half = order // 2 - 1
-    if order % 4 == 0 and _prime_power(order - 1):
-        return 1, order - 1
-    if order % 4 == 0 and half % 4 == 1 and _prime_power(half):
-        return 2, half
+    if order % 4 == 0 and (power := _prime_power(order - 1)):
+        return 1, *power
+    if order % 4 == 0 and half % 4 == 1 and (power := _prime_power(half)):
+        return 2, *power
     return None
 
 
@@ -212,7 +215,9 @@ def order_factors(order: int) -> tuple[int, ...]:
     >>> order_factors(48)
     (12, 2, 2)
     """
-    factors = _cheapest_factors(order) if order >= 1 else None
+    if not isinstance(order, int | np.integer):  # 12.0 would be kept in place of 12
+        raise InputError(f"The order of a Hadamard matrix must be an int, got {short(order)}.")
+    factors = _cheapest_factors(int(order)) if order >= 1 else None
     if factors is None:
         below, above = nearest_orders(order)
         nearest = f"{below} and {above}" if below else f"{above}"
