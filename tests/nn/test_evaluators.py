@@ -106,6 +106,20 @@ def test_the_fused_read_out_is_the_loop_then_v(
     torch.testing.assert_close(gradients, expected_gradients)
 
 
+@pytest.mark.parametrize("kind", ["dense", "wide", "tokens"])
+def test_the_last_state_beside_a_fused_read_out_has_its_gradient(kind: str) -> None:
+    weight, bias = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((3, 12), (3,)))
+    case = replace(make_case(12, 4, kind=kind), output_weight=weight, output_bias=bias, sigma=True)
+
+    def gradients(evaluator: str) -> tuple[Tensor, ...]:
+        _, last = run(case, evaluator)
+        return torch.autograd.grad(
+            weighted_sum(last), leaves(case), allow_unused=True, materialize_grads=True
+        )
+
+    torch.testing.assert_close(gradients("scan"), gradients("loop"))
+
+
 GRADCHECK_OPTIONS = [
     {"kind": "dense"},
     {"kind": "tokens"},

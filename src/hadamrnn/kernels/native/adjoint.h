@@ -251,7 +251,8 @@ static void NAME(backward_row)(const ScanArgs *args, const NAME(Scratch) *scratc
     int64_t size = args->input_kind == INPUT_ROWS ? hidden : args->input_size;
     if (args->grad_x)
         memset((REAL *)args->grad_x + (row * time + length) * size, 0, (size_t)((time - length) * size) * sizeof(REAL));
-    if (sums->output_bias) NAME(add_columns)(time, outputs, grad_logits + row * time * outputs, sums->output_bias);
+    if (sums->output_bias && grad_logits)
+        NAME(add_columns)(time, outputs, grad_logits + row * time * outputs, sums->output_bias);
 }
 
 /* A slice's own share of a summed gradient of `size` elements, zero-filled; NULL stays NULL. */
