@@ -241,6 +241,18 @@ def test_streaming_a_stack_step_by_step_is_forward(network: Network, unbatched: 
         torch.testing.assert_close(logits, expected[0, t] if unbatched else expected[:, t])
 
 
+def test_streaming_is_forward_over_a_layer_that_has_normalised_outputs_of_its_own() -> None:
+    layer = HadamRNN(INPUT_SIZE, 8, normalize=True, batch_first=True)
+    x = torch.randn(BATCH, TIME, INPUT_SIZE)
+    layer(3 * x + 1)
+    model = SequenceModel(layer, 2).eval()
+    h: Tensor | None = None
+    for t in range(TIME):
+        logits, h = model.step(x[:, t], h)
+
+    torch.testing.assert_close(logits, model(x))
+
+
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_streaming_ids_is_forward_where_the_layers_above_skip(by_hand: bool) -> None:
     torch.manual_seed(0)
@@ -355,8 +367,9 @@ def test_what_a_layer_cannot_do_is_refused_in_one_line(tmp_path: Path) -> None:
     leaky = HadamRNN(3, 8, leak=(2,), evaluator="reversible", batch_first=True)
     with pytest.raises(InputError, match="A ReLU or leaky recurrence cannot be run backwards"):
         leaky(torch.zeros(1, 4, 3))
-    with pytest.raises(InputError, match="Only the answer of a HadamRNN after its last step"):
-        SequenceModel(nn.GRU(3, 8, batch_first=True), 2, readouts=("mean",))
+    for options in ({"readouts": ("mean",)}, {"thresholds": 1}):
+        with pytest.raises(InputError, match="Only a HadamRNN reads out"):
+            SequenceModel(nn.GRU(3, 8, batch_first=True), 2, **options)
     with pytest.raises(InputError, match="this model reads out mean"):
         build_model(Network(3, 8, 2, readouts=("mean",))).step(torch.zeros(1, 3))
     with pytest.raises(InputError, match="lstm networks have no leak"):

@@ -10,7 +10,6 @@ A `Network` says everything that `build_model` needs; `hadamrnn.nn.storage` writ
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -100,17 +99,16 @@ class SequenceModel(nn.Module):
             check_embedding(embedding, recurrent)
         if embedding is not None and one_hot:
             raise InputError("Ids are read as one-hot vectors or through an embedding, got both.")
+        if isinstance(recurrent, HadamRNN):  # the description checks them
+            replace(recurrent.network, readouts=readouts, thresholds=thresholds, every_output=every_output)
+        elif readouts != ("last",) or thresholds:
+            raise InputError(
+                f"Only a HadamRNN reads out {', '.join(readouts)} with {thresholds} thresholds. "
+                'Use readouts=("last",) and thresholds=0.'
+            )
         rows = torch.zeros(thresholds, size) if thresholds else None
         self.register_buffer("thresholds", rows)
         seen = size * features_per_unit(readouts, thresholds)
-        if readouts != ("last",) and (every_output or not isinstance(recurrent, HadamRNN)):
-            raise InputError(
-                f"Only the answer of a HadamRNN after its last step reads out {', '.join(readouts)}. "
-                'Use readouts=("last",).'
-            )
-        if isinstance(recurrent, HadamRNN):
-            options: dict[str, Any] = {"readouts": readouts, "thresholds": thresholds}
-            replace(recurrent.network, every_output=every_output, **options)  # checks them
         self.readout = QuantizedLinear(seen, output_size, weight_bits=weight_bits)
         self.feature_scale = FeatureScale(seen) if normalize else None
 
@@ -176,8 +174,10 @@ class SequenceModel(nn.Module):
                 f"step reads out the last state only, and this model reads out {', '.join(self.readouts)}. "
                 "Call the model on the whole sequence."
             )
-        output, state = self.recurrent.step(self.layer_input(x_t), h)
-        features = output if self.feature_scale is None else self.feature_scale.step(output)
+        _, state = self.recurrent.step(self.layer_input(x_t), h)
+        features = self._activated(self.recurrent, state[-1, ..., : self.recurrent.hidden_size])
+        if self.feature_scale is not None:
+            features = self.feature_scale.step(features)
         logits: Tensor = self.readout(features)
         return logits, state
 
@@ -213,9 +213,8 @@ class SequenceModel(nn.Module):
         if self.feature_scale is None:
             weight = self.readout.quantized_weight()
             return recurrent.every_readout(rows, weight, self.readout.bias, lengths)
-        states = recurrent.every_state(rows, lengths)
-        states = states.relu() if recurrent.needs_activation else states
-        logits: Tensor = self.readout(self.feature_scale(states, lengths))
+        features = self._activated(recurrent, recurrent.every_state(rows, lengths))
+        logits: Tensor = self.readout(self.feature_scale(features, lengths))
         return logits
 
     def features(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -226,8 +225,12 @@ class SequenceModel(nn.Module):
         if self.readouts != ("last",):
             assert isinstance(self.recurrent, HadamRNN)
             return self.recurrent.pooled_state(rows, lengths, self.readouts, self.thresholds)
-        states = self.recurrent.end_state(rows, lengths)
-        return torch.relu(states) if self.recurrent.needs_activation else states
+        return self._activated(self.recurrent, self.recurrent.end_state(rows, lengths))
+
+    @staticmethod
+    def _activated(recurrent: RecurrentLayer, states: Tensor) -> Tensor:
+        """Return sigma(states): what V sees of them."""
+        return states.relu() if recurrent.needs_activation else states
 
     def _foreign_states(self, x: Tensor, lengths: Tensor | None) -> Tensor:
         """Return every output or the last of a torch.nn.RNN, GRU or LSTM."""
