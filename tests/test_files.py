@@ -121,7 +121,7 @@ def test_a_model_without_a_checksum_still_loads(tmp_path: Path) -> None:
         ({"input_size": "3"}, "input_size must be an int in"),
         ({"num_layers": True}, "num_layers must be an int in"),
         ({"hidden_size": 16}, "must be torch.float32 of shape"),
-        ({"switches": "rows+columns"}, "is missing or too much"),
+        ({"switches": "rows+columns"}, "is missing or unexpected"),
         ({"hidden_size": 16384, "num_blocks": 1}, "hidden_size is 16384, its tensors hold"),
         ({"num_layers": 64}, "num_layers is 64"),
         ({"colour": 1}, "A field of a network must be one of"),

@@ -68,7 +68,7 @@ def runs_natively(tensor: Tensor, *others: Tensor | None) -> bool:
 
 
 def is_transformed() -> bool:
-    """Whether a `torch.func` transform (vmap, grad, jvp, ...) is at work."""
+    """Whether a `torch.func` transform (vmap, grad, jvp, ...) is active."""
     return torch._C._are_functorch_transforms_active()
 
 
@@ -108,6 +108,6 @@ def check_range(name: str, values: Tensor, limit: int) -> None:
 
 
 def _has_tangent(tensor: Tensor | None) -> bool:
-    if forward_ad._current_level < 0:  # no forward-mode derivative is at work: most calls end here
+    if forward_ad._current_level < 0:  # no forward-mode derivative is active: most calls end here
         return False
     return tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None

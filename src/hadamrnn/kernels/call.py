@@ -1,4 +1,4 @@
-"""How a recurrence is handed to the native library: pointers that were checked, slices, chunks.
+"""How a recurrence is handed to the native library: checked pointers, slices, chunks.
 
 `forward` and `backward` do the work behind the operators of `hadamrnn.kernels.scan`. Inputs wider than
 `NARROW_INPUT` are projected by torch's GEMM, a chunk of time at a time, and the native code gets the
@@ -188,7 +188,7 @@ class Call:
         self._set_transform(recurrence.block_size)
 
     def point(self, name: str, tensor: Tensor | None) -> None:
-        """Let the field `name` point at the tensor's values, of the type and the size that C will read."""
+        """Point the field `name` at the tensor's values, which must have the type and shape that C reads."""
         if tensor is not None:
             if name == "weight" and self.is_dense:
                 tensor = tensor.T

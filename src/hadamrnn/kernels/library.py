@@ -112,7 +112,7 @@ MIRRORS: dict[str, type[ctypes.Structure]] = {
     "integer_layer_args": IntegerLayerArgs,
     "integer_args": IntegerArgs,
 }
-# Of the kernels that do not take a structure and the number of a slice.
+# What kernels take, unless it is a structure and the number of a slice.
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "tile_rows": (),
     "integer_rows": (),
@@ -169,7 +169,7 @@ class Library:
         return self._kernels[full_name]
 
     def has_kernel(self, name: str, real: str) -> bool:
-        """Whether the instruction set can compute it: integers in floats want a fused multiply-add."""
+        """Whether the instruction set has the kernel: integers in floats need a fused multiply-add."""
         return self._address(name, real) is not None
 
     def _address(self, name: str, real: str) -> int | None:
@@ -215,7 +215,7 @@ def _load() -> tuple[Library | None, str]:
     if wanted == "none":
         return None, "HADAMRNN_NATIVE_LIBRARY=none"
     if wanted:
-        try:  # Asked for by name: not to have it is an error, not a fallback.
+        try:  # Asked for by name: to fail is an error, not a reason to fall back.
             return Library(Path(wanted), isa), "named by HADAMRNN_NATIVE_LIBRARY"
         except OSError as error:
             raise InputError(

@@ -1,8 +1,8 @@
 """Mean cross-entropy that stays exact when it is tiny, as a torch operator.
 
 With d_c = l_c - l_target the loss of a position is log(1 + sum_{c != target} exp(d_c)), by log1p: a
-logit gap of 30 gives 1e-13 where torch's own gives 0 in float32. So do the gradients: that of the
-target's logit is minus the sum of the others.
+logit gap of 30 gives 1e-13 where torch's own gives 0 in float32. The gradients are as exact: that of
+the target's logit is minus the sum of the others.
 """
 
 from __future__ import annotations

@@ -86,13 +86,13 @@ class _Call:
             self._keep("lengths", lengths.contiguous())
 
     def point(self, name: str, tensor: Tensor | None) -> None:
-        """Let the field `name` point at a tensor `(batch, time, size)`."""
+        """Point the field `name` at a tensor `(batch, time, size)`."""
         if tensor is not None:
             check_array(name, tensor, self.dtype, self.shape)
             self._keep(name, tensor.contiguous())
 
     def point_vector(self, name: str, values: NDArray[np.float64]) -> None:
-        """Let the field `name` point at a vector `(size,)`, rounded to the type of the states."""
+        """Point the field `name` at a vector `(size,)`, rounded to the type of the states."""
         rounded = torch.from_numpy(values).to(self.dtype)
         check_array(name, rounded, self.dtype, self.shape[2:])
         self._keep(name, rounded)
@@ -152,7 +152,7 @@ def _forward(
 
 
 def _moments(call: _Call, lengths: Tensor | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and variance: those of the slices, which are summed around their own mean, put together."""
+    """Return mean and variance, combined from those of the slices, each summed around its own mean."""
     batch, time, size = call.shape
     if call.steps == 0:
         return np.zeros(size), np.zeros(size)

@@ -24,7 +24,7 @@ def plain_scan(
 
     Args:
         product: W h for h `(batch, hidden_size)`; the fast transform by default.
-        thrifty: keep about sqrt(time) states for the backward pass and compute the others again.
+        thrifty: keep about sqrt(time) states for the backward pass and recompute the others.
     """
     thrifty = thrifty and torch.is_grad_enabled() and not is_transformed()
     length = about_root(recurrence.time) if thrifty else max(recurrence.time, 1)
@@ -52,7 +52,7 @@ def plain_gradients(
 
 
 def as_leaves(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return views of the tensors, at which gradients stop: a tensor may be made of another one."""
+    """Return views of the tensors to take gradients at: a tensor may be computed from another one."""
     return {name: tensor.view_as(tensor) for name, tensor in tensors.items()}
 
 

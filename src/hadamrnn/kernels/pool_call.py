@@ -38,7 +38,7 @@ class Pools(NamedTuple):
 
 
 def bits_are_kept(recurrence: Recurrence, thresholds: Tensor, wanted: Sequence[bool]) -> bool:
-    """Whether the bits of all steps of a tile fit into `BITS_BYTES`; else they are made again."""
+    """Whether the bits of all steps of a tile fit into `BITS_BYTES`; else they are recomputed."""
     words = -(-recurrence.hidden_size // (8 * thresholds.element_size()))
     step = words * tile_rows(thresholds.dtype) * thresholds.numel() // recurrence.hidden_size
     return recurrence.time * step * thresholds.element_size() * sum(wanted[:2]) <= BITS_BYTES
@@ -135,7 +135,7 @@ class _PoolCall(Call):
         self.point_pool("thresholds", thresholds)
 
     def point_pool(self, name: str, tensor: Tensor | None) -> None:
-        """Let the field `name` of `PoolArgs` point at the tensor, unless it is `(0,)` or None."""
+        """Point the field `name` of `PoolArgs` at the tensor, unless it is `(0,)` or None."""
         if tensor is not None and tensor.dim() > 1:
             check_array(name, tensor, self.dtype, self.pool_shapes[name])
             tensor = self.tensors[name] = tensor.contiguous()

@@ -1,11 +1,11 @@
 """Read-outs that look at every step of a recurrence, and keep no states.
 
-    last      sigma(h_T)                            sigma = ReLU; a ReLU recurrence has had its own
+    last      sigma(h_T)                            sigma = ReLU, which a ReLU recurrence has already applied
     mean      1/T sum_t ReLU(h_t - theta)           one group of features for each row of thresholds
     positive  1/T sum_t [h_t > theta]               the same
     max       max_t h_t
 
-T is the length of each row: steps past it never count, and what is pooled over no step at all is zero.
+T is the length of each row: steps past it never count, and a row of no steps gives zeros.
 Start reading at `pooled`.
 """
 

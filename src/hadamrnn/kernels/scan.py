@@ -20,11 +20,11 @@ from hadamrnn.kernels.operators import define_operator, empty_gradients, keep_ar
 from hadamrnn.kernels.plain import about_root, plain_gradients, plain_scan
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurrence
 
-# A linear scan keeps at most this many states of a row, however long it is, and none closer than that.
+# A linear scan keeps at most this many states of a row, at least as many steps apart.
 MAX_KEPT_STATES = 64
 # The projected rows of a wide input are made in chunks of about this size.
 CHUNK_BYTES = 16 << 20
-# Steps of such a chunk at least, and of an exported program, whose batch size is open.
+# The fewest steps of such a chunk; exactly as many in an exported program, whose batch size is open.
 MIN_CHUNK_STEPS = 16
 
 
@@ -37,7 +37,7 @@ def scan(recurrence: Recurrence, *, reversible: bool = False) -> tuple[Tensor | 
     if not runs_natively(recurrence.signs, *(getattr(recurrence, name) for name in DIFFERENTIABLE)):
         return plain_scan(recurrence, thrifty=reversible)
     if recurrence.is_wide and recurrence.every_output and recurrence.output_weight is None:
-        # The states of all steps are kept anyway: so may be their inputs, and no chunk is projected twice.
+        # The states of all steps are kept anyway, so their inputs may be too: no chunk is projected twice.
         recurrence = recurrence.with_rows()
     described = replace(recurrence, segment=_segment(recurrence, reversible))
     output, last, _ = scan_operator(*described.arguments())

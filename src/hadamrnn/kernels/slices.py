@@ -1,6 +1,6 @@
 """Run the slices of a kernel on several threads. No torch here.
 
-A slice is a fixed part of the work, whoever takes it, so the result does not depend on the threads.
+A slice is a fixed part of the work, whichever thread takes it, so the result does not depend on the threads.
 ctypes releases the interpreter's lock during a call: plain Python threads are enough. The calling
 thread works too, and the helpers are dropped in a forked child, where threads do not survive.
 """
@@ -33,11 +33,11 @@ def run_slices_on(threads: int, kernel: Kernel, args: Structure | None, num_slic
 
 
 class _Slices:
-    """The slices that are left, each handed out once, whoever asks at the same time."""
+    """The slices that are left, each handed out once, even to threads that ask at the same time."""
 
     def __init__(self, count: int) -> None:
         self._left = iter(range(count))
-        self._lock = Lock()  # without the interpreter's lock, threads share no iterator
+        self._lock = Lock()  # for a free-threaded Python, where threads cannot share an iterator
 
     def take(self) -> int | None:
         with self._lock:
@@ -58,7 +58,7 @@ def _helpers(count: int) -> ThreadPoolExecutor:
     global _pool, _pool_size
     with _pool_lock:
         if _pool is None or _pool_size < count:
-            # A smaller pool may still be in use by another thread; without users it ends by itself.
+            # Another thread may still use the smaller pool; once nobody does, it ends by itself.
             _pool, _pool_size = ThreadPoolExecutor(count, thread_name_prefix="hadamrnn"), count
         return _pool
 

@@ -49,7 +49,7 @@ def hadamard_transform(x: Tensor, block_size: int, *, transpose: bool = False) -
 
 
 def hadamard_transform_reference(x: Tensor, block_size: int, *, transpose: bool = False) -> Tensor:
-    """Return the same by one dense product a block: the definition."""
+    """Return the same by one dense product per block: the definition."""
     num_blocks = count_blocks(x.shape[-1], block_size)
     matrix = hadamard_tensor(block_size, x.dtype, x.device)
     blocks = x.reshape(*x.shape[:-1], num_blocks, block_size) @ (matrix if transpose else matrix.T)

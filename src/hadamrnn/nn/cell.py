@@ -24,8 +24,8 @@ class HadamCell(nn.Module):
 
     Args:
         input_size, hidden_size: of this cell; the layers of a network may differ.
-        network: says the rest: blocks, bits, recurrence, switches, leak, bias.
-        train_signs: whether the latent signs ask for a gradient.
+        network: everything else: blocks, bits, recurrence, switches, leak, bias.
+        train_signs: whether the latent signs require a gradient.
         evaluator: how the recurrence is computed; see `hadamrnn.nn.recurrence`.
     """
 
@@ -73,7 +73,7 @@ class HadamCell(nn.Module):
         """Make this share of the signs negative, at random places; magnitudes stay.
 
         The Sylvester matrix is symmetric, so without negative signs W^2 = I and half of the states add up
-        their input wherever it comes. k negative row signs leave at least d_h/2 - k such states.
+        their input whenever it comes. k negative row signs leave at least d_h/2 - k such states.
         """
         count = round(negative * self.hidden_size)
         for latent in self._latents():

@@ -1,9 +1,9 @@
 """What a layer takes: numbers of its weights' type, or token ids, in rows of one length or several.
 
-Input and initial state have the weights' type, as torch.nn.RNN wants it. The recurrence runs in float32
+Input and initial state have the weights' type, as torch.nn.RNN requires. The recurrence runs in float32
 (float64 in a float64 layer) and its result has the weights' type again: a state of a thousand steps has
 no digits to lose to float16 or bfloat16. Autocast does not change that; under it, input of any type below
-float64 is welcome.
+float64 is accepted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ AUTOCAST_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def admit(name: str, tensor: Tensor, weight: Tensor) -> Tensor:
-    """Return the tensor in the type to compute in; refuse another type or device than the weights'."""
+    """Return the tensor in the type to compute in; refuse a type or device other than the weights'."""
     mixed = autocast_is_on(weight) and {tensor.dtype, weight.dtype} <= set(AUTOCAST_DTYPES)
     if tensor.dtype != weight.dtype and not mixed:
         raise InputError(
@@ -93,7 +93,7 @@ def token_vectors(x: Tensor | Tokens, input_size: int, dtype: torch.dtype) -> Te
 
 
 def check_ids(ids: Tensor, num_ids: int) -> None:
-    """Refuse ids that are no int64 in 0..num_ids-1 (the values are not looked at while tracing)."""
+    """Refuse ids that are not int64 in 0..num_ids-1 (their values are not checked while tracing)."""
     if ids.dtype != torch.int64:
         raise InputError(f"Token ids must be int64, got {ids.dtype}. Convert them with .long().")
     if values_are_hidden() or ids.numel() == 0:
@@ -141,7 +141,7 @@ def unpack_rows(packed: PackedSequence) -> tuple[Tensor, Tensor]:
 
 
 def pack_rows(rows: Tensor, like: PackedSequence) -> PackedSequence:
-    """Pack rows in the packed order of `like`, and carry its indices over, as torch.nn.RNN does."""
+    """Pack rows in the order of `like` and keep its indices, as torch.nn.RNN does."""
     lengths = torch.zeros(int(like.batch_sizes[0]), dtype=torch.int64)
     for size in like.batch_sizes.tolist():
         lengths[:size] += 1
@@ -203,7 +203,7 @@ def mean_steps(y: Tensor, lengths: Tensor | None, stride: int) -> tuple[Tensor, 
 
 
 def check_lengths(lengths: Tensor | None, batch: int, time: int) -> None:
-    """Refuse lengths that are no int64 `(batch,)` in 0..time (values are not looked at while tracing)."""
+    """Refuse lengths that are not int64 `(batch,)` in 0..time (values are not checked while tracing)."""
     if lengths is None:
         return
     if lengths.dtype != torch.int64 or tuple(lengths.shape) != (batch,):

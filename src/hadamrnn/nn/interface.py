@@ -40,7 +40,7 @@ class RecurrentLayer(nn.Module, ABC):
 
 
 class Constrained(ABC):
-    """A layer with parameters that belong to a set, which the optimizer knows nothing of."""
+    """A layer whose parameters must stay in a set that the optimizer knows nothing about."""
 
     @abstractmethod
     def constrain(self, progress: float) -> None:

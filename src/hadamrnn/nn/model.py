@@ -1,6 +1,6 @@
 """SequenceModel: [embedding] -> recurrent layer -> sigma -> quantized V.
 
-    many to one:   y   = V sigma(h_T) + b_o, or V f + b_o with other features f than the last state
+    many to one:   y   = V sigma(h_T) + b_o, or V f + b_o with features f other than the last state
     many to many:  y_t = V sigma(h_t) + b_o
 
 sigma is ReLU after a linear recurrence and the identity otherwise (the nonlinearity is inside).
@@ -113,7 +113,7 @@ class SequenceModel(nn.Module):
         self.feature_scale = FeatureScale(seen) if normalize else None
 
     def described(self) -> Network:
-        """Return the description of a model over a HadamRNN, also of one that `build_model` did not make."""
+        """Return the description of a model over a HadamRNN, even of one that `build_model` did not make."""
         if self.network is not None:
             return self.network
         assert isinstance(self.recurrent, HadamRNN)
@@ -208,7 +208,7 @@ class SequenceModel(nn.Module):
         return scale, weight, bias - weight @ (scale * mean)
 
     def _every_logits(self, recurrent: RecurrentLayer, x: Tensor, lengths: Tensor | None) -> Tensor:
-        """Return the logits of all steps, by the fused read-out where nothing lies before V."""
+        """Return the logits of all steps, by the fused read-out where V sees the states themselves."""
         rows = self.layer_input(x)
         if self.feature_scale is None:
             weight = self.readout.quantized_weight()

@@ -108,7 +108,7 @@ class FeatureScale(RunningMoments):
     """f -> 2^-e (f - m): all features of a read-out centred and of about the same spread.
 
     The exponents e follow the running standard deviations and are whole: on a device they are shifts, and
-    V 2^-e m joins the output's bias. Between the smallest and the largest lie at most 15.
+    V 2^-e m joins the output's bias. The largest is at most 15 above the smallest.
     """
 
     exponents: Tensor

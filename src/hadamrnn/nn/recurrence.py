@@ -1,14 +1,14 @@
 """h_t = f(lambda W h_(t-1) + z_t) over a batch: the evaluators, and which of them is the cheapest.
 
-    loop         one dense product a step: the definition, slow, which the others are tested against
+    loop         one dense product per step: slow; the definition that the others are tested against
     scan         one step after the other; natively fused where the library is there, else in torch
     reversible   a linear scan without a leak that keeps no state but the last and rebuilds
                  h_(t-1) = W^-1 (h_t - z_t)
     kernel       K_j = (lambda W)^j U for all j, then one product:
                  h_T = sum_j K_j x_(T-j) + (what b_i and h_0 give)
 
-All take a `Recurrence` and give the same. Start reading at `run`; "auto" takes the cheapest and says at
-debug level which. Costs count vector operations on one number. They need not be exact: near a tie either
+All take a `Recurrence` and give the same result. Start reading at `run`; "auto" takes the cheapest and says
+at debug level which. Costs count vector operations on one number. They need not be exact: near a tie either
 choice is good.
 """
 
@@ -69,7 +69,7 @@ def run(recurrence: Recurrence, evaluator: str = "auto") -> tuple[Tensor | None,
 
 
 def loop(recurrence: Recurrence) -> tuple[Tensor | None, Tensor]:
-    """Run the recurrence as the paper writes it: one product with the dense W(u, v) a step."""
+    """Run the recurrence as the paper writes it: one product with the dense W(u, v) per step."""
     weight = recurrent_weight(recurrence.signs, recurrence.block_size, recurrence.column_signs)
     return plain_scan(recurrence, lambda h: h @ weight.T)
 

@@ -25,7 +25,7 @@ class HadamRNN(HadamStack):
 
     Takes the place of `torch.nn.RNN`: same inputs (batched, unbatched, PackedSequence), same
     `output, h_n`. The output is y_t, which a `torch.nn.Linear` can learn from; h_n is the state, from which
-    the next piece of a sequence goes on. A stacked layer reads y_t of the layer below.
+    the next piece of a sequence continues. A stacked layer reads y_t of the layer below.
 
     Args:
         input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional: as in `torch.nn.RNN`.

@@ -48,7 +48,7 @@ class HadamStack(RecurrentLayer):
 
     Args:
         network: sizes, blocks, leak and the rest; embedding and read-out are left to the caller.
-        train_signs: whether the signs ask for a gradient.
+        train_signs: whether the latent signs require a gradient.
         normalized_output: whether `network.normalize` includes the last layer.
         evaluator: how the recurrences are computed; see `hadamrnn.nn.recurrence`.
     """
@@ -247,7 +247,7 @@ class HadamStack(RecurrentLayer):
         return nn.functional.pad(state, (0, missing)) if missing else state
 
     def _admit(self, x: Tensor | Tokens) -> Tensor | Tokens:
-        """Return the input in the type that the layers compute in; refuse another type than the weights'."""
+        """Return the input in the type that the layers compute in; refuse a type other than the weights'."""
         if isinstance(x, Tensor):
             return admit("The input", x, self._weight)
         if x.embedding is not None:

@@ -44,7 +44,7 @@ def save_model(model: SequenceModel, path: str | Path) -> None:
 def read_model(path: str | Path, build: Builder) -> SequenceModel:
     """Return the model that `save_model` wrote; its outputs are the same to the last bit.
 
-    `build` makes a network of the description found there.
+    `build` makes a network from the description in the file.
     """
     advice = "Load it with the release that wrote it, or train it again."
     metadata, content = read_sealed(path, FORMAT, VERSIONS, advice)
@@ -76,7 +76,7 @@ def check_tensors(
 ) -> None:
     """Refuse tensors whose names, shapes or types are not the expected ones; floats may have `dtype`."""
     for name in sorted(found.keys() ^ expected.keys()):
-        raise InputError(f"{source} is damaged: {name!r:.60} is missing or too much among its tensors.")
+        raise InputError(f"{source} is damaged: the tensor {name!r:.60} is missing or unexpected.")
     for name, tensor in expected.items():
         wanted = (dtype if dtype and tensor.is_floating_point() else tensor.dtype, tuple(tensor.shape))
         got = (found[name].dtype, tuple(found[name].shape))
@@ -119,7 +119,7 @@ def _from_version_1(network: Network, tensors: dict[str, Tensor]) -> tuple[Netwo
 def _check_network(
     network: Network, tensors: Mapping[str, Tensor], path: str | Path, build: Builder
 ) -> torch.dtype:
-    """Return the type of these tensors; refuse a network of others before it takes memory or time."""
+    """Return the type of the tensors; refuse a network that needs others before it takes memory or time."""
     count = sum(tensor.numel() for tensor in tensors.values())
     for name in SIZES:
         size = getattr(network, name)
@@ -134,7 +134,7 @@ def _check_network(
 
 
 def _expected(network: Network, build: Builder, count: int, path: str | Path) -> dict[str, Tensor]:
-    """Return tensors of the shapes that `network` asks for, without memory behind them where that can be."""
+    """Return tensors of the shapes that `network` asks for, without memory where possible."""
     try:
         with torch.device("meta"):
             return build(network).state_dict()

@@ -55,7 +55,7 @@ typedef struct {
     static const Entry isa##_kernels[] = {ENTRIES(float, isa) ENTRIES(double, isa) INTEGERS(int32_t, isa) \
                                           FUSED(isa){NULL, NULL}};
 
-/* Integers in floats want a fused multiply-add, which x86's baseline has not. */
+/* Integers in floats need a fused multiply-add, which x86's baseline lacks. */
 #if defined(HADAMRNN_X86) || defined(__aarch64__)
 #define FUSED(isa) INTEGERS(float, isa)
 #ifdef HADAMRNN_X86
