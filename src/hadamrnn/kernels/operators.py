@@ -68,17 +68,17 @@ def define_operator(
 
 def keep_arguments(ctx: Any, arguments: Sequence[Any], *more: Tensor | None) -> None:
     """Keep an operator's arguments, and more tensors, for its gradient; see `kept_arguments`."""
-    ctx.is_tensor = [isinstance(value, Tensor) for value in arguments]
-    ctx.rest = [None if isinstance(value, Tensor) else value for value in arguments]
-    ctx.save_for_backward(*(value for value in arguments if isinstance(value, Tensor)), *more)
+    ctx.others = [None if isinstance(value, Tensor) else value for value in arguments]
+    ctx.save_for_backward(*(value if isinstance(value, Tensor) else None for value in arguments), *more)
     ctx.set_materialize_grads(False)
 
 
 def kept_arguments(ctx: Any) -> tuple[list[Any], list[Tensor | None]]:
     """Return the arguments that `keep_arguments` has kept, and the tensors beside them."""
-    saved = iter(ctx.saved_tensors)
-    pairs = zip(ctx.is_tensor, ctx.rest, strict=True)
-    return [next(saved) if is_tensor else value for is_tensor, value in pairs], list(saved)
+    saved = list(ctx.saved_tensors)
+    count = len(ctx.others)
+    pairs = zip(saved[:count], ctx.others, strict=True)
+    return [other if tensor is None else tensor for tensor, other in pairs], saved[count:]
 
 
 def empty_gradients(tensors: Sequence[Tensor | None], wanted: Sequence[bool], like: Tensor) -> list[Tensor]:

@@ -140,12 +140,9 @@ def unpack_rows(packed: PackedSequence) -> tuple[Tensor, Tensor]:
     return rows, lengths.to(packed.data.device)
 
 
-def pack_rows(rows: Tensor, like: PackedSequence) -> PackedSequence:
+def pack_rows(rows: Tensor, lengths: Tensor, like: PackedSequence) -> PackedSequence:
     """Pack rows in the order of `like` and keep its indices, as torch.nn.RNN does."""
-    lengths = torch.zeros(int(like.batch_sizes[0]), dtype=torch.int64)
-    for size in like.batch_sizes.tolist():
-        lengths[:size] += 1
-    packed = pack_padded_sequence(rows, lengths, batch_first=True, enforce_sorted=True)
+    packed = pack_padded_sequence(rows, lengths.cpu(), batch_first=True)
     return PackedSequence(packed.data, like.batch_sizes, like.sorted_indices, like.unsorted_indices)
 
 

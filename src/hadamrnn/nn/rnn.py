@@ -133,13 +133,11 @@ class HadamRNN(HadamStack):
                     "A stride changes the lengths of packed rows. Use stride=1, or pad the rows."
                 )
             output, h_n = self._run_activated(rows, start, lengths)
-            return pack_rows(output, x), (h_n if x.unsorted_indices is None else h_n[:, x.unsorted_indices])
+            h_n = h_n if x.unsorted_indices is None else h_n[:, x.unsorted_indices]
+            return pack_rows(output, lengths, x), h_n
         if isinstance(x, Tokens):
             return self._run_activated(x, h_0, None)
-        self._check_input(x)
-        rows = x[None] if x.dim() == 2 else (x if self.batch_first else x.transpose(0, 1))
-        start = h_0[:, None] if h_0 is not None and x.dim() == 2 else h_0
-        output, h_n = self._run_activated(rows, start, None)
+        output, h_n = self._run_activated(*self._batched(x, h_0), None)
         if x.dim() == 2:
             return output[0], h_n[:, 0]
         return (output if self.batch_first else output.transpose(0, 1)), h_n
@@ -151,13 +149,9 @@ class HadamRNN(HadamStack):
 
         Cheaper than `forward`: the states in between are never kept. `lengths` is int64 `(batch,)`.
         """
-        if isinstance(x, Tensor):
-            self._check_input(x)
-            if x.dim() == 2:
-                start = None if h_0 is None else h_0[:, None]
-                return self._run(x[None], start, lengths, every_output=False)[1][:, 0]
-            x = x if self.batch_first else x.transpose(0, 1)
-        return self._run(x, h_0, lengths, every_output=False)[1]
+        rows, start = (x, h_0) if isinstance(x, Tokens) else self._batched(x, h_0)
+        _, h_n = self._run(rows, start, lengths, every_output=False)
+        return h_n[:, 0] if isinstance(x, Tensor) and x.dim() == 2 else h_n
 
     def step(self, x_t: Tensor | Tokens, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Read one time step: return the output at t and the new state, for streaming.
@@ -197,6 +191,13 @@ class HadamRNN(HadamStack):
                 value = y + value if isinstance(value, Tensor) and self.network.has_skip(layer) else y
         dtype = self._weight.dtype
         return y.to(dtype), torch.stack(states).to(dtype)
+
+    def _batched(self, x: Tensor, h_0: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Return the input batch first, and its initial state; unbatched input becomes a batch of one."""
+        self._check_input(x)
+        if x.dim() == 2:
+            return x[None], (None if h_0 is None else h_0[:, None])
+        return (x if self.batch_first else x.transpose(0, 1)), h_0
 
     def _check_input(self, x: Tensor) -> None:
         if x.dim() not in (2, 3):
