@@ -1,26 +1,20 @@
-"""SequenceModel, and its file."""
+"""SequenceModel: what it reads out, of which layers, and its loss."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors import safe_open
 from torch import nn
 
-from hadamrnn.baselines.networks import build_model, load_model
+from hadamrnn.baselines.networks import build_model
 from hadamrnn.errors import InputError
-from hadamrnn.files import seal
 from hadamrnn.network import Network
-from hadamrnn.nn.linear import QuantizedLinear
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
-from hadamrnn.nn.storage import check_finite, save_model
 
 BATCH, TIME = 4, 9
 
@@ -64,27 +58,6 @@ def test_a_model_reads_out_v_sigma_h(config: Network) -> None:
     expected = nn.functional.linear(sigma, model.readout.quantized_weight(), model.readout.bias)
 
     torch.testing.assert_close(model(x), expected)
-
-
-@given(configs)
-@settings(max_examples=25)
-def test_a_saved_model_answers_with_the_same_bits(config: Network) -> None:
-    model = build_model(config)
-    x = example_input(config)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.safetensors"
-        save_model(model, path)
-        loaded = load_model(path)
-        with safe_open(path, framework="pt") as file:
-            shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}
-
-    assert loaded.network == config
-    assert torch.equal(loaded(x), model(x))
-    signs = [shape for name, shape in shapes.items() if "sign" in name]
-    assert signs and all(shape == [config.hidden_size] for shape in signs)
-    # Only stacked layers have an input as wide as the state; the recurrent weight itself is never there.
-    square = [name for name, shape in shapes.items() if shape == [config.hidden_size, config.hidden_size]]
-    assert all("input_weight" in name for name in square) and len(square) <= config.num_layers - 1
 
 
 @pytest.mark.parametrize("recurrent_type", [nn.RNN, nn.GRU, nn.LSTM])
@@ -182,53 +155,6 @@ def test_the_loss_follows_the_targets() -> None:
     torch.testing.assert_close(every.loss(x, targets), expected)
 
 
-def test_nan_weights_are_refused_when_saving_and_loading_but_not_in_forward(tmp_path: Path) -> None:
-    model = build_model(Network(3, 8, 2))
-    path = tmp_path / "model.safetensors"
-    save_model(model, path)
-    before = path.read_bytes()
-    with torch.no_grad():
-        model.readout.weight[0, 0] = torch.nan
-    assert model(torch.randn(BATCH, TIME, 3)).isnan().any()
-    with pytest.raises(InputError, match=r"readout.weight holds NaN or infinity. Go back"):
-        save_model(model, path)
-    assert path.read_bytes() == before
-    with pytest.raises(InputError, match="holds NaN"):
-        check_finite(model)
-
-    model.readout.weight.data[0, 0] = 0.5
-    save_model(model, path)
-    content = bytearray(path.read_bytes())
-    content[-4:] = b"\xff\xff\xff\xff"  # a NaN in the last float
-    path.write_bytes(bytes(content))
-    with pytest.raises(InputError, match="checksum does not match"):
-        load_model(path)
-    path.write_bytes(seal(bytes(content)))
-    with pytest.raises(InputError, match="holds NaN or infinity"):
-        load_model(path)
-
-
-def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(b"not a model")
-    with pytest.raises(InputError, match="no safetensors file"):
-        load_model(path)
-    from safetensors.torch import save_file
-
-    save_file({"w": torch.zeros(2)}, path)
-    with pytest.raises(InputError, match="must be a hadamrnn of version 2, got format None"):
-        load_model(path)
-    save_file({"w": torch.zeros(2)}, path, {"format": "hadamrnn", "version": "1", "config": "{}"})
-    with pytest.raises(InputError, match="must have input_size"):
-        load_model(path)
-    config = '{"input_size": 1, "hidden_size": 4, "output_size": 1}'
-    save_file({"w": torch.zeros(2)}, path, {"format": "hadamrnn", "version": "1", "config": config})
-    with pytest.raises(InputError, match="hidden_size is 4, its tensors hold 2 numbers"):
-        load_model(path)
-    with pytest.raises(InputError, match="No such file"):
-        load_model(tmp_path / "missing.safetensors")
-
-
 def test_bad_models_and_inputs_are_refused() -> None:
     with pytest.raises(InputError, match="belongs to input_kind"):
         build_model(Network(3, 8, 2, input_kind="one_hot", vocabulary_size=5))
@@ -256,22 +182,3 @@ def test_bad_models_and_inputs_are_refused() -> None:
         build_model(Network(3, 8, 2, input_kind="one_hot"))(torch.zeros(4, 9, 3))
     with pytest.raises(InputError, match="step needs a HadamRNN, this model holds a GRU"):
         SequenceModel(nn.GRU(3, 8, batch_first=True), 2).step(torch.zeros(1, 3))
-
-
-def test_quantized_linear_is_linear_with_quantized_weights() -> None:
-    layer = QuantizedLinear(5, 3, weight_bits=3)
-    x = torch.randn(2, 5)
-    codes = layer.quantized_weight() / layer.weight.abs().max() * 4
-
-    assert layer.bias is not None
-    torch.testing.assert_close(codes, codes.round())
-    torch.testing.assert_close(layer(x), x @ layer.quantized_weight().T + layer.bias)
-    assert QuantizedLinear(5, 3, bias=False).bias is None
-
-
-@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
-def test_quantized_linear_of_no_features_gives_its_bias() -> None:
-    layer = QuantizedLinear(0, 3)
-
-    assert layer.bias is not None
-    assert torch.equal(layer(torch.zeros(2, 0)), layer.bias.expand(2, 3))
