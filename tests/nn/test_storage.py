@@ -14,6 +14,7 @@ from hadamrnn.baselines.networks import build_model, load_model
 from hadamrnn.errors import InputError
 from hadamrnn.files import seal
 from hadamrnn.network import Network
+from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.nn.storage import check_finite, save_model
 from tests.nn.test_model import BATCH, TIME, configs, example_input
 
@@ -84,3 +85,34 @@ def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
         load_model(path)
     with pytest.raises(InputError, match="No such file"):
         load_model(tmp_path / "missing.safetensors")
+
+
+def test_what_a_file_cannot_hold_is_refused_when_saving(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    with pytest.raises(InputError, match=r"float32 or float64, got torch\.bfloat16. Save model\.float\(\)"):
+        save_model(build_model(Network(3, 8, 2)).bfloat16(), path)
+    model = build_model(Network(3, 8, 2, normalize=True))
+    assert model.feature_scale is not None
+    model.feature_scale.running_mean[0] = torch.nan
+    with pytest.raises(InputError, match=r"feature_scale\.running_mean holds NaN"):
+        save_model(model, path)
+
+    assert not path.exists()
+
+
+def test_a_compiled_model_is_saved_as_the_model_it_is(tmp_path: Path) -> None:
+    model, path = build_model(Network(3, 8, 2)), tmp_path / "model.safetensors"
+    save_model(torch.compile(model, backend="eager"), path)  # type: ignore[arg-type]
+    x = torch.randn(BATCH, TIME, 3)
+
+    assert torch.equal(load_model(path)(x), model(x))
+
+
+def test_a_weight_that_two_layers_share_is_saved_for_each(tmp_path: Path) -> None:
+    model, path = build_model(Network(8, 8, 2, num_layers=2)), tmp_path / "model.safetensors"
+    assert isinstance(model.recurrent, HadamRNN)
+    model.recurrent.cell(1).input_weight = model.recurrent.cell(0).input_weight
+    save_model(model, path)
+    x = torch.randn(BATCH, TIME, 8)
+
+    assert torch.equal(load_model(path)(x), model(x))

@@ -21,13 +21,15 @@ AUTOCAST_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def admit(name: str, tensor: Tensor, weight: Tensor) -> Tensor:
-    """Return the tensor in the type to compute in; refuse a type or device other than the weights'."""
+    """Return the tensor in the type to compute in; refuse one that does not fit the weights."""
     mixed = autocast_is_on(weight) and {tensor.dtype, weight.dtype} <= set(AUTOCAST_DTYPES)
     if tensor.dtype != weight.dtype and not mixed:
         raise InputError(
             f"{name} must be {weight.dtype} like the layer's weights, got {tensor.dtype}. "
             f"Convert it with .to({weight.dtype}), or the layer with layer.double() and the like."
         )
+    if tensor.layout != torch.strided:
+        raise InputError(f"{name} must be dense, got {tensor.layout}. Convert it with .to_dense().")
     if tensor.device != weight.device:
         raise InputError(
             f"{name} must be on {weight.device} like the layer's weights, got {tensor.device}. "

@@ -22,6 +22,7 @@ from hadamrnn.nn.model import SequenceModel
 
 FORMAT = "hadamrnn"
 VERSIONS = ("1", "2")  # 1 had no checksum, called the network "config" and had no word for "no b_i"
+DTYPES = {torch.float32, torch.float64}
 SIZES = ("input_size", "hidden_size", "output_size", "num_layers", "num_blocks", "vocabulary_size")
 
 Builder = Callable[[Network], SequenceModel]
@@ -29,15 +30,22 @@ Builder = Callable[[Network], SequenceModel]
 
 def save_model(model: SequenceModel, path: str | Path) -> None:
     """Write the model's parameters and description to `path`, whole or not at all."""
+    model = getattr(model, "_orig_mod", model)  # the one inside what torch.compile returns
     if model.network is None:
         raise InputError("Only models made by build_model(network) can be saved: this one was not.")
+    dtype = model.readout.weight.dtype
+    if dtype not in DTYPES:
+        raise InputError(f"A model file holds float32 or float64, got {dtype}. Save model.float() instead.")
     check_finite(model)
     metadata = {
         "format": FORMAT,
         "version": VERSIONS[-1],
         "network": json.dumps(network_values(model.network), sort_keys=True),
     }
-    tensors = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
+    tensors = {  # copies, because a file cannot share one tensor between two names
+        name: tensor.detach().clone(memory_format=torch.contiguous_format)
+        for name, tensor in model.state_dict().items()
+    }
     write_atomically(path, seal(save(tensors, metadata)))
 
 
@@ -88,11 +96,11 @@ def check_tensors(
 
 
 def check_finite(model: torch.nn.Module) -> None:
-    """Refuse a model with NaN or infinite parameters."""
-    for name, parameter in model.named_parameters():
-        if not bool(torch.isfinite(parameter).all()):
+    """Refuse a model with NaN or infinite parameters or statistics."""
+    for name, tensor in model.state_dict().items():
+        if not bool(torch.isfinite(tensor).all()):
             raise InputError(
-                f"All parameters must be finite, but {name} holds NaN or infinity. "
+                f"All parameters and statistics must be finite, but {name} holds NaN or infinity. "
                 "Go back to an earlier checkpoint, or train with a smaller learning rate."
             )
 
@@ -126,7 +134,7 @@ def _check_network(
         if size is not None and not 1 <= size <= max(1, len(tensors) if name == "num_layers" else count):
             raise InputError(f"{path} is damaged: {name} is {size!r:.30}, its tensors hold {count} numbers.")
     dtypes = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
-    if len(dtypes) != 1 or not dtypes <= {torch.float32, torch.float64}:
+    if len(dtypes) != 1 or not dtypes <= DTYPES:
         raise InputError(f"{path} is damaged: its tensors must be all float32 or all float64.")
     dtype = dtypes.pop()
     check_tensors(tensors, _expected(network, build, count, path), path, dtype)
