@@ -221,16 +221,17 @@ def _load() -> tuple[Library | None, str]:
             raise InputError(
                 f"HADAMRNN_NATIVE_LIBRARY must name a kernel library, got {wanted!r}: {error}."
             ) from error
-    for path in _candidates():
-        try:
-            return Library(path, isa), "found in the package"
-        except OSError as error:
-            return None, f"not usable: {error}"
-    return None, "not built; install with a C compiler to get it"
+    path = _find()
+    if path is None:
+        return None, "not built; install with a C compiler to get it"
+    try:
+        return Library(path, isa), "found in the package"
+    except OSError as error:
+        return None, f"not usable: {error}"
 
 
-def _candidates() -> list[Path]:
+def _find() -> Path | None:
     import hadamrnn.kernels
 
-    folders = [Path(folder) for folder in hadamrnn.kernels.__path__]
-    return [folder / LIBRARY_NAME for folder in folders if (folder / LIBRARY_NAME).is_file()]
+    files = (Path(folder) / LIBRARY_NAME for folder in hadamrnn.kernels.__path__)
+    return next((file for file in files if file.is_file()), None)

@@ -22,7 +22,6 @@ from hadamrnn.kernels.plain import as_leaves, gradients_again
 from hadamrnn.kernels.threads import run_slices
 
 MAX_SLICES = 32
-_DIFFERENTIABLE = ("h", "weight", "bias", "skip")
 
 
 def normalized(
@@ -70,7 +69,7 @@ def valid_rows(values: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 class _Call:
-    """A filled-in `NormArgs`, and the arrays that keep its pointers alive."""
+    """A filled-in `NormArgs`, and the tensors that keep its pointers alive."""
 
     def __init__(self, h: Tensor, lengths: Tensor | None) -> None:
         self.shape, self.dtype = tuple(h.shape), h.dtype
@@ -78,7 +77,7 @@ class _Call:
         self.num_slices = max(1, min(batch, MAX_SLICES))
         self.args = NormArgs(batch, time, size, self.num_slices)
         self.steps = batch * time if lengths is None else int(lengths.sum())
-        self.arrays: list[Tensor | NDArray[Any]] = []
+        self.tensors: list[Tensor] = []
         self.point("h", h)
         if lengths is not None:
             check_array("lengths", lengths, torch.int64, (batch,))
@@ -108,7 +107,7 @@ class _Call:
         return sums.numpy().astype(np.float64)
 
     def _keep(self, name: str, tensor: Tensor) -> None:
-        self.arrays.append(tensor)
+        self.tensors.append(tensor)
         setattr(self.args, name, tensor.data_ptr())
 
 
@@ -219,8 +218,8 @@ def _differentiate(ctx: Any, grad_y: Tensor | None, *_: Any) -> tuple[Tensor | N
         grad_h, grad_weight, grad_bias = norm_backward_operator(*arguments)
         return grad_h, grad_weight, grad_bias, None, None if skip is None else grad_y, None
     # create_graph=True: in plain torch, which can be differentiated again.
-    given = dict(zip(_DIFFERENTIABLE, (h, weight, bias, skip), strict=True))
-    leaves = as_leaves({name: tensor for name, tensor in given.items() if tensor is not None})
+    given = {"h": h, "weight": weight, "bias": bias} | ({} if skip is None else {"skip": skip})
+    leaves = as_leaves(given)
     with full_precision(h):
         y = plain_normalized(
             leaves["h"], leaves["weight"], leaves["bias"], lengths, leaves.get("skip"), ctx.epsilon

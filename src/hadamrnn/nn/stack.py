@@ -225,7 +225,9 @@ class HadamStack(RecurrentLayer):
             ends.append(last)
             if states is not None:
                 outputs.append(reverse_rows(states, lengths) if outputs else states)
-        return (torch.cat(outputs, dim=-1) if len(outputs) > 1 else outputs[0]) if outputs else None, ends
+        if not outputs:
+            return None, ends
+        return (torch.cat(outputs, dim=-1) if self.bidirectional else outputs[0]), ends
 
     def _directed(self, x: Tensor | Tokens, lengths: Tensor | None) -> list[Tensor | Tokens]:
         """Return the rows as each direction reads them."""
