@@ -93,16 +93,17 @@ def test_force_never_touches_a_file_that_is_the_users(tmp_path: Path) -> None:
     assert not (folder / "gait.h").exists()  # refused before anything was written
 
 
-def test_a_manifest_reaches_nothing_outside_its_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("outer", ["../outside.txt", "{tmp}/outside.txt"], ids=["relative", "absolute"])
+def test_a_manifest_reaches_nothing_outside_its_folder(outer: str, tmp_path: Path) -> None:
     model = random_model(np.random.default_rng(1), block_size=8)
     folder = export_c(model, tmp_path / "out", "net")
     outside = tmp_path / "outside.txt"
     outside.write_text("")
     manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["sha256"]["../outside.txt"] = hashlib.sha256(b"").hexdigest()
+    manifest["sha256"][outer.format(tmp=tmp_path)] = hashlib.sha256(b"").hexdigest()
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
-    with pytest.raises(InputError, match="is a link or a folder"):
+    with pytest.raises(InputError, match="is a link, a folder or elsewhere"):
         export_c(model, folder, "net", force=True)
     assert outside.exists()
 

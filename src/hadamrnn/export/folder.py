@@ -117,8 +117,12 @@ def _replaceable(folder: Path, contents: Iterable[str]) -> set[str]:
         path = folder / name
         if not path.is_symlink() and not path.exists():
             continue
-        if path.resolve() != inside / name or not path.is_file():
-            raise InputError(f"--force replaces only what an export wrote, and {path} is a link or a folder.")
+        # A manifest may be anyone's: `inside / name` is elsewhere where the name is an absolute path.
+        reached = path.resolve()
+        if reached != inside / name or not reached.is_relative_to(inside) or not path.is_file():
+            raise InputError(
+                f"--force replaces only what an export wrote, and {path} is a link, a folder or elsewhere."
+            )
         if written.get(name) != _checksum(path.read_bytes()):
             state = "was edited since" if name in written else "is not of an export"
             raise InputError(f"--force replaces only what an export wrote, and {path} {state}. Move it away.")
