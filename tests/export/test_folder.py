@@ -50,7 +50,8 @@ def run_folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "1net", "my-net", "a b", "naïve", "int", "class", "string", "_x", "a" * 41, "NET"]
+    "name",
+    ["", "1net", "my-net", "a b", "naïve", "int", "class", "string", "features", "_x", "a" * 41, "NET"],
 )
 def test_a_name_that_is_no_identifier_is_refused(name: str) -> None:
     with pytest.raises(InputError, match=r"A name (must be|needs)"):

@@ -140,7 +140,7 @@ def test_what_arduino_and_platformio_compile_has_no_main(folder: Path) -> None:
     assert not any("main(" in path.read_text() for path in sources)
 
 
-@pytest.mark.parametrize("name", ["all", "clean", "test"])
+@pytest.mark.parametrize("name", ["all", "clean", "test", "edit_cache", "rebuild_cache", "preinstall"])
 def test_a_name_that_every_build_has_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="must be no keyword"):
         check_name(name)

@@ -28,12 +28,14 @@ _KEYWORDS = frozenset(
     " switch template this thread_local throw true try typedef typeid typename typeof union unsigned using"
     " virtual void volatile wchar_t while xor xor_eq".split()
 )
-# NAME.h must not hide a header of the C library, nor a target one that every build has.
+# NAME.h must hide no header that the C library, its own headers or the exported C includes.
 _HEADERS = frozenset(
-    "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdarg stdbool"
-    " stddef stdint stdio stdlib string tgmath time wchar wctype main test arduino"
-    " all clean help install".split()
+    "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg"
+    " stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype"
+    " alloca arduino arm_acle endian features newlib picolibc reent strings".split()
 )
+# Targets that CMake or the Makefile have already.
+_TARGETS = frozenset("all clean edit_cache help install main preinstall rebuild_cache test".split())
 
 
 def macro_prefix(name: str) -> str:
@@ -64,9 +66,10 @@ got 'my-net'. Choose another --name.
             f"A name needs a lower-case letter, its macros are in upper case; got {name!r}. "
             "Choose another --name."
         )
-    if name in _KEYWORDS or name.lower() in _HEADERS:
+    if name in _KEYWORDS or name.lower() in _HEADERS | _TARGETS:
         raise InputError(
-            f"A name must be no keyword and no header of C, got {name!r}. Choose another --name."
+            f"A name must be no keyword, no header of C and no target of CMake, got {name!r}. "
+            "Choose another --name."
         )
 
 
