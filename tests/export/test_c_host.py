@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from hadamrnn.export import draw_golden, export_c, make_golden
-from hadamrnn.export.c import source_files
+from hadamrnn.export.c import selftest_files, source_files
 from hadamrnn.export.metadata import class_symbols
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.file import VERSION
@@ -336,3 +337,35 @@ def test_the_header_names_classes_versions_and_the_calibrated_length(tmp_path: P
 
     assert compile_and_run("cc", main, ("-O1",)) == f"sitting 128 {VERSION}\n"
     assert class_symbols(replace(model, metadata={"class_names": '["a b", "c", "d"]'}))[0] == ("A_B", "a b")
+
+
+@needs_cc
+@pytest.mark.parametrize(
+    ("names", "printed"),
+    [
+        (["Class", "names"], "Class names"),  # NET_CLASS_NAMES is the macro of both
+        (["what???\\x", '???"('], "what? ? ?/x ? ? ?'("),
+        (["[" * 300, "]"], f"{'[' * 200} ]"),
+    ],
+)
+def test_class_names_of_any_text_compile(names: list[str], printed: str, tmp_path: Path) -> None:
+    model = random_model(np.random.default_rng(11), block_size=8, input_kind="dense", output_size=2)
+    model = replace(model, metadata={"class_names": json.dumps(names)})
+    files = {**source_files(model, "net"), **selftest_files(model, "net", draw_golden(model))}
+    for file, text in files.items():
+        (tmp_path / file).write_text(text)
+    main = tmp_path / "main.c"
+    main.write_text(
+        '#include <stdio.h>\n#define HADAMRNN_NO_MAIN\n#include "net.c"\n#include "test_net.c"\n'
+        "int main(void)\n{\n    static net_state state;\n"
+        "    static const char *const names[NET_CLASSES] = NET_CLASS_NAMES;\n"
+        '    printf("%s %s\\n", names[0], names[1]);\n    return net_test(&state) != 0u;\n}\n'
+    )
+
+    assert compile_and_run("cc", main, ("-O1", "-Wtrigraphs")) == f"{printed}\n"
+
+
+def test_class_names_that_are_no_list_are_none() -> None:
+    model = random_model(np.random.default_rng(11), output_size=2)
+    for text in ("[" * 3900, "null", '{"a": 1}', '["one"]'):
+        assert class_symbols(replace(model, metadata={"class_names": text})) == []

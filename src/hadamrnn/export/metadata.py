@@ -82,7 +82,7 @@ def class_names(model: IntegerModel) -> list[str]:
     """
     try:
         names = json.loads(str(model.metadata.get("class_names", "[]")))
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     if not isinstance(names, list) or len(names) != max(model.output_size, 2):
         return []
@@ -91,12 +91,12 @@ def class_names(model: IntegerModel) -> list[str]:
 
 def class_symbols(model: IntegerModel) -> list[tuple[str, str]]:
     """Return what C calls each class, part of an identifier and text of a string; none without names."""
-    texts = [
-        plain(name).replace("\\", "/").replace('"', "'").replace("??", "? ?") for name in class_names(model)
-    ]
+    texts = [plain(name).replace("\\", "/").replace('"', "'") for name in class_names(model)]
     symbols = [re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").upper()[:40] for text in texts]
-    unique = len(set(symbols)) == len(symbols) and all(symbols)
-    return [(s if unique else f"{k}", text) for k, (s, text) in enumerate(zip(symbols, texts, strict=True))]
+    # NET_CLASS_NAMES is the macro of all names.
+    usable = len(set(symbols)) == len(symbols) and all(symbols) and "NAMES" not in symbols
+    strings = [re.sub(r"\?(?=\?)", "? ", text) for text in texts]  # two question marks begin a trigraph
+    return [(s if usable else f"{k}", text) for k, (s, text) in enumerate(zip(symbols, strings, strict=True))]
 
 
 def plain(value: object) -> str:
