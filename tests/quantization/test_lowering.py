@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -147,6 +148,24 @@ def test_calibration_finds_the_largest_state_within_each_rows_length() -> None:
     assert found == Calibration(float(states.abs().max()), float(x.abs().max()), 9, 6)
 
 
+def test_padding_neither_widens_the_ranges_nor_saturates() -> None:
+    """Zeros behind short rows lie far out once channels of a large mean are standardised."""
+    model = random_model(0)
+    x = random_inputs(model, 6, 9)
+    lengths = torch.tensor([8, 1, 4, 7, 2, 3])
+    valid = torch.arange(9) < lengths[:, None]
+    padded = x.masked_fill(~valid[:, :, None], -2000.0)
+
+    found = calibrate(model, [(padded, lengths)])
+    network = IntegerNetwork(lower(model, found))
+    logits = network(padded, lengths)
+
+    assert found.max_input == float(x[valid].abs().max())
+    assert found.seq_length == 8  # the longest row, not the width of the batch
+    assert torch.equal(logits, network(x, lengths))
+    assert network.input_saturations == 0
+
+
 def test_a_percentile_lets_the_outliers_saturate() -> None:
     model = random_model(0, input_size=3)
     x = random_inputs(model, 50, 9)
@@ -238,6 +257,20 @@ def test_other_networks_and_bits_are_refused() -> None:
         calibrate(random_model(0), [], percentile=0)
     with pytest.raises(InputError, match="each of 3 channels"):
         lower(random_model(0), Calibration(1.0, 1.0, 1, 1), raw=RawInputs([1.0], [0.0]))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_refused_wherever_it_is(value: float) -> None:
+    model = random_model(0)
+    x = random_inputs(model, 5, 9)
+    x[2, 3, 0] = value
+    with pytest.raises(InputError, match="finite inputs and states"):
+        calibrate(model, [(x, None)])
+    for name, _ in model.named_parameters():
+        broken = copy.deepcopy(model)
+        broken.get_parameter(name).data.view(-1)[0] = value
+        with pytest.raises(InputError, match=rf"nan or inf in {name}\."):
+            lower(broken, Calibration(1.0, 1.0, 9, 5))
 
 
 @given(max_state=st.floats(1e-3, 1e4), seed=st.integers(0, 2**31), kind=st.sampled_from(KINDS[::2]))

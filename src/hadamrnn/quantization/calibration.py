@@ -7,6 +7,7 @@ reaches the largest value of that share of the sequences; the others may saturat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -65,7 +66,8 @@ def calibrate(
     was_training = model.training
     model.eval()
     for x, lengths in batches:
-        seq_length = max(seq_length, x.shape[1])
+        longest = x.shape[1] if lengths is None else max(lengths.tolist(), default=0)
+        seq_length = max(seq_length, longest)
         rows = max(1, STATE_BYTES // (4 * max(1, x.shape[1]) * sum(recurrent.network.widths)))
         inputs = x if model.takes_ids else x.to(model.readout.weight.dtype)
         for start in range(0, len(x), rows):
@@ -73,7 +75,7 @@ def calibrate(
             ends = None if lengths is None else lengths[part]
             ranges.add(model, recurrent, model.layer_input(inputs[part]), ends)
         if not model.takes_ids:
-            largest_inputs += _largest(x)
+            largest_inputs += _largest(x, lengths)
     model.train(was_training)
     *below, last = ranges.states
     if not last:
@@ -108,8 +110,7 @@ class _Ranges:
         for layer, (states, outputs) in enumerate(recurrent.layer_states(x, lengths)):
             self.states[layer] += _largest(states)
             if outputs is not None:
-                alive = 1 if ends is None else counted(outputs, ends)[:, :, None]
-                self.outputs[layer] += _largest(outputs * alive)
+                self.outputs[layer] += _largest(outputs, ends)
                 ends = None if ends is None else ends // recurrent.network.stride
         is_scaled = recurrent.network.normalize or model.feature_scale is not None
         if model.readouts == ("last",) and not is_scaled:
@@ -129,6 +130,11 @@ def forward_layers(model: SequenceModel) -> HadamRNN:
         raise InputError(
             "An integer network reads forwards, this one is bidirectional. Train it with bidirectional=False."
         )
+    for name, weights in model.named_parameters():
+        if not weights.isfinite().all():
+            raise InputError(
+                f"Weights must be finite, got nan or inf in {name}. Train again at a lower learning rate."
+            )
     return recurrent
 
 
@@ -138,8 +144,10 @@ def _max_input(model: SequenceModel, largest: list[float], percentile: float) ->
     return 1.0 if model.one_hot else _percentile(largest, percentile)
 
 
-def _largest(values: Tensor) -> list[float]:
-    """Return the largest magnitude of each row."""
+def _largest(values: Tensor, lengths: Tensor | None = None) -> list[float]:
+    """Return the largest magnitude of each row, within its length."""
+    if lengths is not None:
+        values = values.masked_fill(~counted(values, lengths)[:, :, None], 0)
     flat = values.flatten(1)
     if flat.shape[1] == 0:
         return [0.0] * len(flat)
@@ -150,5 +158,7 @@ def _largest(values: Tensor) -> list[float]:
 
 def _percentile(values: list[float], percentile: float) -> float:
     """Return the smallest value that at least `percentile` percent of `values` do not exceed."""
+    if not all(map(math.isfinite, values)):
+        raise InputError("Calibration needs finite inputs and states, got nan or inf. Clean the data first.")
     rank = max(1, -int(-len(values) * percentile // 100))
     return sorted(values)[rank - 1]

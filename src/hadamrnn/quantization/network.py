@@ -11,6 +11,7 @@ from torch import Tensor
 from hadamrnn.fixedpoint.encoding import encode_raw, encode_values, raw_from_values
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.nn.normalization import counted
 
 
 def input_codes(model: IntegerModel, x: Tensor) -> tuple[NDArray[Any], int]:
@@ -42,6 +43,9 @@ class IntegerNetwork:
         self._threads = threads
 
     def __call__(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        if lengths is not None and self.model.input_kind == "dense":
+            # Padding is never read: whatever it holds, it counts as no clipped input.
+            x = x.masked_fill(~counted(x, lengths)[:, :, None], 0)
         codes, clipped = input_codes(self.model, x)
         self.input_saturations += clipped
         result = self._engine.run(codes, None if lengths is None else lengths.numpy(), self._threads)
