@@ -1,9 +1,9 @@
-"""The reference engine on the paper's network, against plain Python integers."""
+"""The reference engine against plain Python integers: the paper's network, then the whole family."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint import Engine, SlidingWindow
-from hadamrnn.fixedpoint.integers import rounding_factor
+from hadamrnn.fixedpoint import Engine, IntegerModel
+from tests.family_models import family_codes, family_model, leaky_model, noisy
 from tests.plain_integers import run_plainly
 
 Strategy = Callable[..., st.SearchStrategy[Any]]
@@ -79,36 +79,6 @@ def test_a_padded_row_is_the_short_row(
 
 
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
-def test_a_sliding_window_sees_exactly_its_window(
-    integer_models: Strategy, code_batches: Strategy, data: st.DataObject
-) -> None:
-    model = data.draw(integer_models(every_output=False))
-    hop = data.draw(st.integers(1, 3))
-    window = hop * data.draw(st.integers(1, 3))
-    codes = data.draw(code_batches(model, batch=1, time=14))[0]
-    engine = Engine(model)
-    sliding = SlidingWindow(engine, window, hop)
-
-    pushed = [sliding.push(code) for code in codes]
-
-    for end, logits in enumerate(pushed, start=1):
-        if end < window or end % hop:
-            assert logits is None
-        else:
-            assert logits is not None
-            assert logits.tolist() == engine.run(codes[None, end - window : end]).logits[0].tolist()
-
-
-@pytest.mark.parametrize("order", [2, 8, 12, 20, 28, 36, 40, 100, 128, 512, 2048])
-def test_rounding_factor_is_one_over_the_root_to_sixteen_bits(order: int) -> None:
-    multiplier, shift = rounding_factor(order)
-
-    assert abs(multiplier / 2**shift * math.sqrt(order) - 1) <= 2**-16
-    assert multiplier == 1 or 2**15 <= multiplier < 2**16
-
-
-@given(data=st.data())
 @settings(max_examples=50, deadline=None)
 def test_chunks_and_threads_change_nothing(
     integer_models: Strategy, code_batches: Strategy, data: st.DataObject
@@ -169,3 +139,62 @@ def test_a_step_takes_one_input_a_stream_and_never_reshapes(
     for shape in ((1, 4, *channels), (4 * (channels or (1,))[0] + 1,), (2, *channels), (4, *channels, 1)):
         with pytest.raises(InputError, match="One step of 4 streams has shape"):
             engine.step(engine.init(4), np.zeros(shape, np.int64))
+
+
+def check_engine(model: IntegerModel, rng: np.random.Generator) -> None:
+    """Batches of different lengths, and streams, against one plain row after the other."""
+    codes = family_codes(rng, model, batch=3, time=int(rng.integers(1, 12)))
+    lengths = rng.integers(0, codes.shape[1] + 1, 3)
+    lengths[0] = codes.shape[1]
+    engine = Engine(model)
+    plain = [run_plainly(model, row, int(end)) for row, end in zip(codes, lengths, strict=True)]
+
+    for each in (engine, Engine(model, native=False)):
+        result = each.run(codes, lengths, threads=1)
+        assert result.logits.tolist() == [logits for logits, _ in plain]
+        assert result.saturations == sum(stream.saturations for _, stream in plain)
+    assert max(stream.largest for _, stream in plain) < 2**31
+    state = engine.init(3)
+    for t in range(codes.shape[1]):
+        engine.step(state, codes[:, t])
+    whole = engine.run(codes).logits
+    assert np.array_equal(engine.read(state), whole[:, -1] if model.every_output else whole)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_engine_is_plain_integers_over_the_whole_family(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(50):
+        check_engine(family_model(rng, extreme=bool(rng.random() < 0.2)), rng)
+
+
+@pytest.mark.slow
+def test_the_engine_is_plain_integers_on_a_thousand_networks() -> None:
+    rng = np.random.default_rng(1000)
+    for _ in range(1000):
+        check_engine(family_model(rng, extreme=bool(rng.random() < 0.2)), rng)
+
+
+def test_a_leaky_network_runs_for_ever_where_one_that_never_forgets_saturates() -> None:
+    leaky = leaky_model()
+    (layer,) = leaky.layers
+    forgets_nothing = replace(leaky, layers=(replace(layer, network=replace(layer.network, leak=())),))
+
+    assert Engine(leaky).run(noisy(8_000)).saturations == 0
+    assert Engine(forgets_nothing).run(noisy(8_000)).saturations > 1000
+
+
+def test_sums_hold_their_longest_sequence_and_no_longer_one() -> None:
+    model = family_model(
+        np.random.default_rng(2), readouts=("mean",), activation_bits=16, input_kind="one_hot"
+    )
+    longest = model.longest
+    engine, state = Engine(model), Engine(model).init()
+    state.steps = longest - 1
+
+    engine.step(state, 0)
+    with pytest.raises(InputError, match=f"hold {longest} steps, got {longest + 1}"):
+        engine.step(state, 0)
+    with pytest.raises(InputError, match=f"hold {longest} steps"):
+        engine.run(np.zeros((1, longest + 1), np.int64))
+    engine.run(np.zeros((1, longest + 1), np.int64), lengths=[longest])

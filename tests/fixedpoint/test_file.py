@@ -20,7 +20,6 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import Engine, IntegerModel, file_size, load, save
 from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.fixedpoint.file import _checksum, from_bytes, to_bytes
-from hadamrnn.fixedpoint.integers import pack, unpack
 from tests.family_models import family_codes, family_model
 from tests.integer_models import integer_model, with_layer
 
@@ -153,16 +152,6 @@ def test_a_stack_whose_leaks_contradict_its_network_is_refused() -> None:
     text = json.dumps({**header, "sha256": _checksum(header, tensors)})
     with pytest.raises(InputError, match="its leaks are not those of its network"):
         from_bytes(safetensors_numpy.save(tensors, metadata={"hadamrnn": text}))
-
-
-@given(st.integers(2, 32), st.data())
-def test_unpack_is_the_inverse_of_pack(bits: int, data: st.DataObject) -> None:
-    codes = data.draw(st.lists(st.integers(-(1 << bits - 1), (1 << bits - 1) - 1)))
-
-    packed = pack(np.array(codes, np.int64), bits)
-
-    assert packed.size == -(-len(codes) * bits // 8)
-    assert unpack(packed, len(codes), bits).tolist() == codes
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -11,11 +12,14 @@ from hypothesis import strategies as st
 
 from hadamrnn.fixedpoint.integers import (
     hadamard_transform,
+    pack,
     round_scale,
     round_shift,
+    rounding_factor,
     saturate,
     shift_left,
     signed_range,
+    unpack,
 )
 from hadamrnn.hadamard.orders import hadamard_matrix
 
@@ -98,3 +102,21 @@ def test_fast_transform_is_the_dense_product(block_size: int, num_blocks: int) -
     fast = hadamard_transform(states, block_size)
     assert fast.dtype == np.int32 and np.array_equal(fast, dense)
     assert np.array_equal(states, before)
+
+
+@pytest.mark.parametrize("order", [2, 8, 12, 20, 28, 36, 40, 100, 128, 512, 2048])
+def test_rounding_factor_is_one_over_the_root_to_sixteen_bits(order: int) -> None:
+    multiplier, shift = rounding_factor(order)
+
+    assert abs(multiplier / 2**shift * math.sqrt(order) - 1) <= 2**-16
+    assert multiplier == 1 or 2**15 <= multiplier < 2**16
+
+
+@given(st.integers(2, 32), st.data())
+def test_unpack_is_the_inverse_of_pack(bits: int, data: st.DataObject) -> None:
+    codes = data.draw(st.lists(st.integers(-(1 << bits - 1), (1 << bits - 1) - 1)))
+
+    packed = pack(np.array(codes, np.int64), bits)
+
+    assert packed.size == -(-len(codes) * bits // 8)
+    assert unpack(packed, len(codes), bits).tolist() == codes

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint import IntegerModel, encode_raw, encode_values, raw_encoding
-from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, compress, compressed_codes, expand
+from hadamrnn.fixedpoint import IntegerModel
 from hadamrnn.fixedpoint.overflow import readout_bound, recurrence_bound
 from tests.integer_models import integer_model, with_layer
 
@@ -136,81 +135,3 @@ def test_every_model_that_is_built_is_within_its_bounds(
     assert sum(readout_bound(built)) < 2**31
     assert replace(built) == built
     assert with_layer(built, signs=-built.layers[0].signs) != built
-
-
-@given(st.lists(st.integers(0, 255), min_size=1, max_size=20))
-def test_pixels_are_exact_in_nine_bits(pixels: list[int]) -> None:
-    offset, multiplier, shift = raw_encoding([1 / 255], [0], input_scale=256 / 255, input_bits=9)
-    exact = model(
-        input_size=1,
-        input_scale=256 / 255,
-        raw_offset=offset,
-        raw_multiplier=multiplier,
-        raw_shift=shift,
-    )
-    column = np.array(pixels)[:, None]
-
-    assert encode_raw(exact, column)[0].tolist() == column.tolist()
-    assert encode_values(exact, column / 255)[0].tolist() == column.tolist()
-
-
-def _octaves(raw: int, knee: int) -> int:
-    """Return the octaves that 1 + |raw| / 2^knee spans, in units of 2^-16."""
-    if knee == 0:
-        return raw
-    above = abs(raw) + (1 << knee)
-    octave = above.bit_length() - 1
-    size = (octave - knee) * 2**16 + (above - (1 << octave)) * 2**16 // (1 << octave)
-    return size if raw >= 0 else -size
-
-
-@given(raw=st.integers(-(2**31), 2**31 - 1), knee=st.integers(1, 30))
-def test_compressed_codes_are_the_compressed_values_and_expand_to_them(raw: int, knee: int) -> None:
-    octaves = compress([float(raw)], 2.0**knee)
-
-    codes = compressed_codes(np.array([raw]), np.array([knee], np.int32))
-    assert abs(codes[0] - octaves[0] * 2.0**OCTAVE_BITS) <= 1
-    np.testing.assert_allclose(expand(octaves, 2.0**knee), raw, rtol=1e-12, atol=1e-12 * 2.0**knee)
-
-
-@given(data=st.data())
-@settings(max_examples=300, deadline=None)
-def test_raw_codes_become_inputs_as_unbounded_integers_say(
-    integer_models: Strategy, data: st.DataObject
-) -> None:
-    built: IntegerModel = data.draw(integer_models().filter(lambda m: m.raw_offset is not None))
-    edges = st.sampled_from([-(2**31), -1, 0, 2**31 - 1]) | st.integers(-(2**31), 2**31 - 1)
-    raw = [[data.draw(edges) for _ in range(built.input_size)]]
-    assert built.raw_offset is not None
-    assert built.raw_multiplier is not None
-    assert built.raw_shift is not None
-
-    codes, saturated = encode_raw(built, raw)
-
-    top = 1 << built.input_bits - 1
-    knees = np.zeros_like(built.raw_shift) if built.raw_knee is None else built.raw_knee
-    exact = [
-        (_octaves(value, int(knee)) - int(offset)) * int(multiplier) + ((1 << int(shift)) >> 1) >> int(shift)
-        for value, offset, multiplier, shift, knee in zip(
-            raw[0], built.raw_offset, built.raw_multiplier, built.raw_shift, knees, strict=True
-        )
-    ]
-    assert codes[0].tolist() == [min(max(value, -top), top - 1) for value in exact]
-    assert saturated == sum(not -top <= value < top for value in exact)
-
-
-@given(st.floats(1e-9, 1e3), st.booleans(), st.integers(2, 16), st.floats(0.01, 100))
-def test_raw_encoding_keeps_sixteen_bits_of_the_scale(
-    scale: float, negative: bool, bits: int, input_scale: float
-) -> None:
-    scale = -scale if negative else scale
-    factor = scale * 2 ** (bits - 1) / input_scale
-
-    # Past 2^16 every raw code but 0 saturates; below 2^-31 a whole int32 range moves x by less than one.
-    if not 2.0**-31 <= abs(factor) < 2**16:
-        with pytest.raises(InputError, match="Choose another raw unit"):
-            raw_encoding([scale], [0], input_scale=input_scale, input_bits=bits)
-        return
-    _, multiplier, shift = raw_encoding([scale], [0], input_scale=input_scale, input_bits=bits)
-
-    assert abs(int(multiplier[0]) / 2 ** int(shift[0]) / factor - 1) <= 2**-15

@@ -9,6 +9,8 @@ A sensor whose values span many powers of two is compressed first: `compressed_c
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -25,11 +27,9 @@ def encode_raw(model: IntegerModel, raw: ArrayLike) -> tuple[Codes, int]:
     """Return the codes of raw int32 sensor codes `(..., input_size)`, and how many saturated."""
     array = np.asarray(raw)
     low, high = signed_range(32)
-    if array.dtype.kind not in "iu" or array.shape[-1:] != (model.input_size,):
-        raise InputError(
-            f"Raw codes must be integers with {model.input_size} channels last, "
-            f"got {array.dtype} of shape {array.shape}."
-        )
+    _check_channels("Raw codes", model, array)
+    if array.dtype.kind not in "iu":
+        raise InputError(f"Raw codes must be integers, got {array.dtype}. encode_values takes real ones.")
     if array.size and (array.min() < low or array.max() > high):
         raise InputError(f"Raw codes must fit int32, got {array.min()}..{array.max()}.")
     values = array.astype(np.int64)
@@ -84,16 +84,25 @@ def expand(octaves: ArrayLike, knee: ArrayLike) -> NDArray[np.float64]:
 def encode_values(model: IntegerModel, values: ArrayLike) -> tuple[Codes, int]:
     """Return the codes of real inputs `(..., input_size)` of a dense model, and how many saturated."""
     array = np.asarray(values, np.float64)
-    if model.input_kind != "dense" or array.shape[-1:] != (model.input_size,):
-        raise InputError(
-            f"Real inputs belong to dense models, {model.input_size} channels last; this model is "
-            f"{model.input_kind} and the values have shape {array.shape}."
-        )
-    if not np.isfinite(array).all():
-        raise InputError("Real inputs must be finite, got nan or inf. Clean the data first.")
-    scaled = np.floor(array * (2.0 ** (model.input_bits - 1) / model.input_scale) + 0.5)
+    _check_values(model, array)
+    with np.errstate(over="ignore"):  # what overflows saturates
+        scaled = np.floor(array * (2.0 ** (model.input_bits - 1) / model.input_scale) + 0.5)
     clipped, count = saturate(scaled, model.input_bits)
     return clipped.astype(np.int32), count
+
+
+def _check_values(model: IntegerModel, array: NDArray[np.floating[Any]]) -> None:
+    _check_channels("Real inputs", model, array)
+    if not np.isfinite(array).all():
+        raise InputError("Real inputs must be finite, got nan or inf. Clean the data first.")
+
+
+def _check_channels(what: str, model: IntegerModel, array: NDArray[Any]) -> None:
+    if model.input_kind != "dense" or array.shape[-1:] != (model.input_size,):
+        raise InputError(
+            f"{what} belong to dense models, {model.input_size} channels last; this model is "
+            f"{model.input_kind}, the array has shape {array.shape}."
+        )
 
 
 def input_meaning(model: IntegerModel) -> str:
@@ -113,7 +122,9 @@ def raw_from_values(model: IntegerModel, values: ArrayLike) -> Codes:
 
     r = raw_offset + v * 2^(input_bits - 1) / input_scale * 2^raw_shift / raw_multiplier
     """
-    scaled: NDArray[np.float64] = np.asarray(values) * (2.0 ** (model.input_bits - 1) / model.input_scale)
+    array = np.asarray(values)
+    _check_values(model, array)
+    scaled: NDArray[np.float64] = array * (2.0 ** (model.input_bits - 1) / model.input_scale)
     if model.raw_offset is not None and model.raw_multiplier is not None and model.raw_shift is not None:
         factors = np.ldexp(model.raw_multiplier.astype(np.float64), -model.raw_shift)
         steps = np.divide(scaled, factors, out=np.zeros_like(scaled), where=factors != 0)
@@ -136,10 +147,12 @@ def raw_encoding(
     (array([0], dtype=int32), array([32768], dtype=int32), array([15], dtype=int32))
     """
     factors = np.asarray(scale, np.float64) * 2.0 ** (input_bits - 1) / input_scale
-    offsets = np.broadcast_to(np.asarray(offset), factors.shape)
-    if factors.ndim != 1 or not len(factors):
-        raise InputError(f"Raw scales and offsets come one per channel, got shape {factors.shape}.")
-    whole = np.floor(offsets + 0.5)
+    offsets = np.asarray(offset)
+    if factors.ndim != 1 or not len(factors) or offsets.shape not in ((), (1,), factors.shape):
+        raise InputError(
+            f"Raw scales and offsets come one per channel, got shapes {factors.shape} and {offsets.shape}."
+        )
+    whole = np.broadcast_to(np.floor(offsets + 0.5), factors.shape)
     largest, furthest = np.abs(factors).max(), np.abs(whole).max()
     if not (2.0**-31 <= largest < 1 << 16 and furthest < 1 << 31):  # nan and inf as well
         raise InputError(

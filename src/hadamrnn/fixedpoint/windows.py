@@ -14,9 +14,11 @@ from collections import deque
 
 from numpy.typing import ArrayLike
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, check_int
 from hadamrnn.fixedpoint.engine import Engine, Pooled
 from hadamrnn.fixedpoint.integers import Int32
+
+MAX_WINDOW = (1 << 31) - 1
 
 
 class SlidingWindow:
@@ -27,8 +29,10 @@ class SlidingWindow:
     """
 
     def __init__(self, engine: Engine, window: int, hop: int) -> None:
-        if hop < 1 or window < hop or window % hop:
-            raise InputError(f"window must be a positive multiple of hop, got window {window} and hop {hop}.")
+        check_int("hop", hop, 1, MAX_WINDOW)
+        check_int("window", window, 1, MAX_WINDOW)
+        if window % hop:
+            raise InputError(f"window must be a multiple of hop, got {window} and {hop}.")
         longest = engine.model.longest
         if longest and window > longest:
             raise InputError(f"The sums of this network hold {longest} steps, got a window of {window}.")
