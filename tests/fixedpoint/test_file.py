@@ -141,17 +141,35 @@ def test_the_payload_of_a_stack_is_its_cost_to_the_byte() -> None:
     assert 8 * file_size(model, 10_000).payload == network_size(model.network).bits
 
 
-def test_a_stack_whose_leaks_contradict_its_network_is_refused() -> None:
-    data = to_bytes(family_model(np.random.default_rng(1), **STACK))
+def opened(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the header, less its checksum, and the tensors of a file."""
     length = struct.unpack("<Q", data[:8])[0]
     header = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["hadamrnn"])
     del header["sha256"]
-    tensors = safetensors_numpy.load(data)
+    return header, safetensors_numpy.load(data)
+
+
+def forged(header: dict[str, Any], tensors: dict[str, Any]) -> bytes:
+    """Return a file of these with a good checksum."""
+    text = json.dumps({**header, "sha256": _checksum(header, tensors)})
+    data: bytes = safetensors_numpy.save(tensors, metadata={"hadamrnn": text})
+    return data
+
+
+def test_a_stack_whose_leaks_contradict_its_network_is_refused() -> None:
+    header, tensors = opened(to_bytes(family_model(np.random.default_rng(1), **STACK)))
     tensors["leak"] = tensors["leak"] ^ 1
 
-    text = json.dumps({**header, "sha256": _checksum(header, tensors)})
     with pytest.raises(InputError, match="its leaks are not those of its network"):
-        from_bytes(safetensors_numpy.save(tensors, metadata={"hadamrnn": text}))
+        from_bytes(forged(header, tensors))
+
+
+def test_a_name_of_a_tensor_cannot_break_the_line_of_the_error() -> None:
+    header, tensors = opened(to_bytes(paper_model(16, 3, 2, 4, "dense")))
+
+    with pytest.raises(InputError, match=r"it holds the tensors .*\\n\\x1b") as refused:
+        from_bytes(forged(header, {**tensors, "a\n\x1b[2J": tensors["signs"]}))
+    assert str(refused.value).isprintable()
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
@@ -208,11 +226,7 @@ def test_forged_fields_with_a_good_checksum_fail_clearly(stacked: bool) -> None:
     """A checksum guards against accidents only: every field is checked as if it were not there."""
     rng = random.Random(6)
     stack = family_model(np.random.default_rng(1), **STACK)
-    data = to_bytes(stack if stacked else paper_model(16, 3, 2, 4, "dense"))
-    length = struct.unpack("<Q", data[:8])[0]
-    tensors = safetensors_numpy.load(data)
-    header = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["hadamrnn"])
-    del header["sha256"]
+    header, tensors = opened(to_bytes(stack if stacked else paper_model(16, 3, 2, 4, "dense")))
     values: list[Any] = [
         None,
         -1,
@@ -232,9 +246,9 @@ def test_forged_fields_with_a_good_checksum_fail_clearly(stacked: bool) -> None:
         [[1]],
     ]
     for _ in range(2_000):
-        forged = json.loads(json.dumps(header))
-        field = rng.choice(list(forged["model"]))
-        forged["model"][field] = rng.choice(values)
+        changed = json.loads(json.dumps(header))
+        field = rng.choice(list(changed["model"]))
+        changed["model"][field] = rng.choice(values)
         parts = dict(tensors)
         name = rng.choice(list(parts))
         match rng.randrange(4):
@@ -247,10 +261,8 @@ def test_forged_fields_with_a_good_checksum_fail_clearly(stacked: bool) -> None:
             case _:
                 parts["other"] = parts[name]
         for chosen in (tensors, parts):
-            told = forged if chosen is tensors else header
-            text = json.dumps({**told, "sha256": _checksum(told, chosen)})
             try:
-                from_bytes(safetensors_numpy.save(chosen, metadata={"hadamrnn": text}))
+                from_bytes(forged(changed if chosen is tensors else header, chosen))
             except InputError as error:
                 assert "\n" not in str(error)
             else:

@@ -67,6 +67,8 @@ def model(**changes: Any) -> IntegerModel:
         ({"input_kind": "embedded"}, "vocabulary_size belongs"),
         ({"raw_offset": np.zeros(2, np.int32)}, "all of raw_offset"),
         ({"metadata": {"a": [1]}}, "metadata maps"),
+        ({"metadata": {"a": 10**5000}}, "metadata maps"),
+        ({"metadata": {"a": float("inf")}}, "metadata maps"),
         ({"hidden_shift": True}, "hidden_shift must be an int"),
     ],
 )

@@ -209,7 +209,7 @@ def _assemble(header: dict[str, Any], tensors: dict[str, Bytes]) -> IntegerModel
     _check_scalars(network, scalars)
     layout = _layout(network, scalars["input_bits"])
     if not layout.keys() - set(_RAW) <= tensors.keys() <= layout.keys():
-        raise InputError(f"The file is damaged: it holds the tensors {', '.join(tensors)!s:.120}.")
+        raise InputError(f"The file is damaged: it holds the tensors {', '.join(tensors)!r:.120}.")
     arrays: dict[str, Any] = {name: _unpacked(name, data, layout[name]) for name, data in tensors.items()}
     if tuple(arrays.pop("leak", ())) != network.block_leaks:
         raise InputError("The file is damaged: its leaks are not those of its network.")

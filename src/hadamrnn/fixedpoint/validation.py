@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,7 +76,8 @@ def check_metadata(metadata: Mapping[str, object]) -> dict[str, str | int | floa
         raise InputError(f"metadata must be a mapping of at most {MAX_ENTRIES} entries.")
     copy: dict[str, str | int | float | bool] = {}
     for name, value in metadata.items():
-        finite = not isinstance(value, float) or math.isfinite(value)
+        # Neither inf nor nan lies below the largest float, nor does an int of too many digits to print.
+        finite = not isinstance(value, int | float) or abs(value) <= sys.float_info.max
         if not isinstance(name, str) or not isinstance(value, str | int | float) or not finite:
             raise InputError(
                 f"metadata maps names to strings and finite numbers, got {name!r}: {short(value)}."
