@@ -23,6 +23,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.export.c import render, selftest_files, source_files
 from hadamrnn.export.golden import draw_golden
 from hadamrnn.export.plan import make_plan
+from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
 
 COMPILER = "cc"
@@ -162,7 +163,7 @@ def run(target: Target, program: Path) -> str:
 def numbers(output: str) -> list[int]:
     """Return the first line of plain numbers in an emulator's output; simavr colours it and adds dots."""
     for line in re.sub(r"\x1b\[[0-9;]*m", "", output).splitlines():
-        if re.fullmatch(r"(\d+ )+\.*", line.strip() + " ") or re.fullmatch(r"(\d+ )+\.+", line.strip()):
+        if re.fullmatch(r"\d+( \d+)*( \.+)?", line.strip()):
             return [int(word) for word in re.findall(r"\d+", line)]
     raise InputError(f"The emulator printed no figures: {output[-200:]!r}.")
 
@@ -268,11 +269,7 @@ def classify_on_host(model: IntegerModel, inputs: ArrayLike) -> NDArray[np.int64
     Args:
         inputs: raw codes `(batch, time, input_size)` for dense models, `(batch, time)` ids for the others.
     """
-    sequences: NDArray[Any] = np.asarray(inputs)
-    if sequences.dtype.kind not in "iu" or sequences.ndim != (3 if model.input_kind == "dense" else 2):
-        raise InputError(
-            f"Sequences must be integer codes (batch, time, ...), got {sequences.dtype} of {sequences.shape}."
-        )
+    sequences = _checked_sequences(model, np.asarray(inputs))
     if not has_compiler():
         raise InputError(f"Running C needs a C compiler, and there is no {COMPILER}. Install gcc or clang.")
     with tempfile.TemporaryDirectory(prefix="hadamrnn-") as scratch:
@@ -284,6 +281,22 @@ def classify_on_host(model: IntegerModel, inputs: ArrayLike) -> NDArray[np.int64
         text = " ".join(map(str, sequences.reshape(-1).tolist()))
         printed = _checked([str(folder / "host"), str(sequences.shape[1])], folder, text)
     return np.array(printed.split(), np.int64)
+
+
+def _checked_sequences(model: IntegerModel, sequences: NDArray[Any]) -> NDArray[Any]:
+    """Return `sequences` if the C can read them: it would take numbers of another shape as well."""
+    dense, shape = model.input_kind == "dense", sequences.shape
+    channels = (model.input_size,) if dense else ()
+    if sequences.dtype.kind not in "iu" or len(shape) < 2 or shape[2:] != channels:
+        axes = ", ".join(["batch", "time", *map(str, channels)])
+        raise InputError(f"Sequences must be integer codes ({axes}), got {sequences.dtype} of {shape}.")
+    most = model.longest or shape[1]
+    if not 1 <= shape[1] <= most:
+        raise InputError(f"Sequences must have 1..{max(most, 1)} steps, got {shape[1]}.")
+    low, high = signed_range(32) if dense else (0, model.vocabulary_size - 1)
+    if sequences.size and (sequences.min() < low or sequences.max() > high):
+        raise InputError(f"Inputs must lie in {low}..{high}, got {sequences.min()}..{sequences.max()}.")
+    return sequences
 
 
 def _checked(command: list[str], folder: Path | None = None, text: str = "") -> str:
