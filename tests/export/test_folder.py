@@ -22,8 +22,10 @@ from hadamrnn.export import export_arduino, export_c, fit_golden
 from hadamrnn.export.folder import check_name
 from hadamrnn.export.metadata import summarise
 from hadamrnn.fixedpoint import FILE_NAME, IntegerModel, load, save
+from hadamrnn.fixedpoint.drawn import draw_integers
 from hadamrnn.fixedpoint.encoding import encode_raw, encode_values
 from hadamrnn.fixedpoint.engine import Engine
+from hadamrnn.network import Network
 from hadamrnn.training.config import make_config
 from hadamrnn.training.run import train
 from tests.conftest import Command
@@ -296,6 +298,24 @@ def test_the_sketch_classifies_every_window_of_an_endless_stream(hop: int, tmp_p
     assert printed[0] == "net self-test: passed"
     assert [int(line) for line in printed[1:]] == last.argmax(axis=1).tolist()
     assert len(set(printed)) > 2
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler installed")
+@pytest.mark.parametrize("longest", [40, 0])
+def test_the_sketch_of_a_network_made_for_longer_sequences_has_the_longest_window(
+    longest: int, tmp_path: Path
+) -> None:
+    network = Network(1, 8, 4, readouts=("mean",) if longest else ("last",), activation_bits=12)
+    drawn = draw_integers(network, np.random.default_rng(0))
+    model = dataclasses.replace(drawn, longest=longest, metadata={"calibrated_length": 70_000})
+    library = export_arduino(model, tmp_path / "net", "net")
+    steps = longest or 65_535
+
+    sketch = build_sketch(library, tmp_path, ARDUINO_STUB, loops=2 * steps)
+    output = subprocess.run([sketch], check=True, capture_output=True, text=True).stdout
+
+    assert output.splitlines()[0] == "net self-test: passed"
+    assert len(output.splitlines()) == 3  # two classes, one for each window
 
 
 def test_export_needs_no_torch() -> None:
