@@ -133,6 +133,24 @@ def test_what_a_step_cannot_take_is_refused_or_leaves_the_state_alone(tmp_path: 
 
 
 @needs_node
+def test_readings_that_are_no_int32_are_refused(tmp_path: Path) -> None:
+    model = random_model(np.random.default_rng(1), input_kind="dense", input_size=1, raw=True)
+    folder = export_js(model, tmp_path / "js", "net")
+    code = """
+      import { network } from "%s/net.js";
+      const said = [2147483647, -2147483648, 2147483648, 4294967297, 0.5, NaN, "7"].map((reading) => {
+        try { network.encode([reading]); return "fits"; } catch (error) { return error.message; }
+      });
+      console.log(JSON.stringify(said));
+    """
+
+    said = json.loads(node("--input-type=module", "-e", code % folder.as_uri()).stdout)
+
+    refused = [f"A reading must be an int32, got {value}." for value in (1 << 31, 2**32 + 1, 0.5, "NaN", 7)]
+    assert said == ["fits", "fits", *refused]
+
+
+@needs_node
 def test_class_names_reach_javascript_whatever_they_hold(tmp_path: Path) -> None:
     names = ["</script>", "hot & \"cold\" 'ü'", "*/"]
     model = random_model(np.random.default_rng(2), output_size=3)

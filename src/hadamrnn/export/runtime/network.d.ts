@@ -42,7 +42,7 @@ export class Network {
   run(sequence: Iterable<Input>): Int32Array | Int32Array[];
   /** Return the class that the logits name. */
   classify(logits: Int32Array): number;
-  /** Return the codes of a sensor's raw integer readings, one a channel. */
+  /** Return the codes of a sensor's raw readings, an int32 for each channel. */
   encode(readings: ArrayLike<number>): Int32Array;
   /** Return the codes of real inputs, as the training data had them. */
   encodeValues(values: ArrayLike<number>): Int32Array;

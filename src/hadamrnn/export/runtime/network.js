@@ -302,12 +302,13 @@ export class Network {
     return logits.length === 1 ? Number(logits[0] > 0) : logits.indexOf(Math.max(...logits));
   }
 
-  /** Return the codes of a sensor's raw int32 readings, one a channel: the encoding that the network was trained with. */
+  /** Return the codes of a sensor's raw readings, an int32 for each channel: the encoding that the network was trained with. */
   encode(readings) {
     const { offset, multiplier, shift, knee } = this.raw ?? {};
-    const codes = Array.from(readings, (reading, j) =>
-      this.raw ? shifted((compressed(reading, knee?.[j]) - offset[j]) * multiplier[j], -shift[j]) : reading,
-    );
+    const codes = Array.from(readings, (reading, j) => {
+      if (reading !== (reading | 0)) throw new RangeError(`A reading must be an int32, got ${reading}.`);
+      return this.raw ? shifted((compressed(reading, knee?.[j]) - offset[j]) * multiplier[j], -shift[j]) : reading;
+    });
     return this.saturate(codes);
   }
 
