@@ -147,6 +147,17 @@ def test_every_pass_is_exact_when_all_states_are_at_their_bounds(columns: bool, 
     assert compile_and_run("cc", main, SANITIZED) == f"{len(models)} models, 0 bad\n"
 
 
+@needs_cc
+def test_a_bias_of_zeros_may_have_any_shift(tmp_path: Path) -> None:
+    """2^31 is no int32, and no constant of the C."""
+    drawn = random_model(np.random.default_rng(3), block_size=8, biased=True)
+    zeros = np.zeros(drawn.hidden_size, np.int16)
+    model = with_layer(drawn, input_bias_int=zeros, input_bias_shift=31)
+    main = write_program(tmp_path, [model], packed=[True])
+
+    assert compile_and_run("cc", main, SANITIZED) == "1 models, 0 bad\n"
+
+
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_blocks_of_every_construction_are_exact(compiler: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(17)

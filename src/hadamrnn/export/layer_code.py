@@ -100,6 +100,11 @@ class LayerCode:
         return has_input(self.layer)
 
     @property
+    def biased(self) -> bool:
+        """Whether b_i is not zero; a zero one may have any shift, so it is left out."""
+        return self.layer.input_bias_int is not None and bool(np.any(self.layer.input_bias_int))
+
+    @property
     def one_column(self) -> bool:
         """Whether a step reads a single column of U."""
         kind = self.layer.input_kind
@@ -138,7 +143,7 @@ class LayerCode:
 
     def bias(self, i: int) -> str:
         """Return b_i << s3 of a row of the group, behind a plus; nothing where there is none."""
-        if self.layer.input_bias_int is None:
+        if not self.biased:
             return ""
         read = read_value(self.name, self.bias_type, f"bias + {i}" if i else "bias")
         return f" + {read}{times_power(self.layer.input_bias_shift)}"
@@ -148,7 +153,7 @@ class LayerCode:
         return stored_type(self.layer.activation_bits)
 
     def arrays(self) -> list[CArray]:
-        """Return the layer's constants, rows in groups of eight; a zero U is left out."""
+        """Return the layer's constants, rows in groups of eight; a zero U or b_i is left out."""
         layer, start = self.layer, f"{self.own}_".removeprefix(f"{self.name}_")
         signs = pack(self._rows(layer.signs), 1)
         arrays = [CArray(f"{start}signs", "uint8_t", "u, a bit each, 1 for -1", signs)]
@@ -157,7 +162,7 @@ class LayerCode:
             arrays.append(CArray(f"{start}column_signs", "uint8_t", "v, a bit each, 1 for -1", columns))
         if self.reads:
             arrays.append(self._input_weight(f"{start}input_weight"))
-        if layer.input_bias_int is not None:
+        if layer.input_bias_int is not None and self.biased:
             biases = self._rows(layer.input_bias_int)
             arrays.append(CArray(f"{start}input_bias", self.bias_type, "b_i", biases))
         if self.leak is None:
