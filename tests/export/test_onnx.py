@@ -16,6 +16,7 @@ from hadamrnn.cli import main
 from hadamrnn.errors import InputError
 from hadamrnn.export.golden import draw_golden
 from hadamrnn.fixedpoint import FILE_NAME, Engine, State, save
+from hadamrnn.fixedpoint.drawn import draw_integers
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.storage import save_model
@@ -240,3 +241,29 @@ def test_the_command_exports_what_the_run_holds(tmp_path: Path) -> None:
     save(random_model(np.random.default_rng(0)), run / FILE_NAME)
     assert main(command) == 0
     assert (out / "digits_integer_step.onnx").exists()
+
+
+def test_the_readme_tells_floats_from_integers_whatever_the_name(tmp_path: Path) -> None:
+    network = build_model(Network(1, 4, 2))
+    integer = random_model(np.random.default_rng(0))
+    folder = export_onnx(tmp_path / "o", "an_integer_net", float_model=network, integer_model=integer)
+
+    lines = [line for line in (folder / "README.md").read_text().splitlines() if line.startswith("- ")]
+    assert {line.split("`")[1]: "int64" in line for line in lines} == {
+        "an_integer_net_step.onnx": False,
+        "an_integer_net_sequence.onnx": False,
+        "an_integer_net_integer_step.onnx": True,
+        "an_integer_net_integer_sequence.onnx": True,
+    }
+
+
+def test_a_stack_whose_last_layer_never_makes_a_step_has_a_graph(tmp_path: Path) -> None:
+    """2^70 inputs make its first one: no int64 counts them."""
+    network = Network(1, 4, 2, num_layers=8, stride=1024, activation_bits=6)
+    model = draw_integers(network, np.random.default_rng(0))
+    folder = export_onnx(tmp_path / "onnx", integer_model=model)
+    codes = np.ones((1, 3, 1), np.int64)
+
+    (logits,) = session(folder, "net_integer_sequence.onnx").run(["logits"], {"x": codes})
+
+    assert np.array_equal(logits, Engine(model).run(codes).logits)

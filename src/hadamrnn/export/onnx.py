@@ -44,6 +44,7 @@ class FloatRecipe(Recipe):
 
     dtype = np.float32
     element = TensorProto.FLOAT
+    numbers = "float32, quantized weights"
 
     def __init__(self, model: SequenceModel) -> None:
         from hadamrnn.nn.rnn import HadamRNN
@@ -122,6 +123,7 @@ class IntegerRecipe(Recipe):
 
     dtype = np.int64
     element = input_element = TensorProto.INT64
+    numbers = "int64 codes, the device's bits"
 
     def __init__(self, model: IntegerModel) -> None:
         self.model, self.network, self.thresholds = model, model.network, model.thresholds_int
@@ -242,17 +244,13 @@ def export_onnx(
     if not recipes:
         raise InputError("ONNX needs a trained or a quantized network, got neither. Train first.")
     files: dict[str, str | bytes] = {}
+    lines = [f"# {name}", "", f"{MARKER} {package_version()}.", ""]
     for stem, recipe in recipes.items():
         files[f"{stem}_step.onnx"] = step_model(recipe, stem).SerializeToString()
         files[f"{stem}_sequence.onnx"] = sequence_model(recipe, stem).SerializeToString()
-    files["README.md"] = _readme(name, sorted(files))
+        lines += [
+            f"- `{stem}_step.onnx`: x, state -> logits, next state; {recipe.numbers}; any batch size",
+            f"- `{stem}_sequence.onnx`: x -> logits, last state; {recipe.numbers}; any batch size and length",
+        ]
+    files["README.md"] = "\n".join([*lines, ""])
     return fresh_folder(Path(out), files, force=force)
-
-
-def _readme(name: str, files: list[str]) -> str:
-    lines = [f"# {name}", "", f"{MARKER} {package_version()}.", ""]
-    for file in files:
-        kind = "x, state -> logits, next state" if file.endswith("_step.onnx") else "x -> logits, last state"
-        numbers = "int64 codes, the device's bits" if "_integer_" in file else "float32, quantized weights"
-        lines.append(f"- `{file}`: {kind}; {numbers}; any batch size and length")
-    return "\n".join([*lines, ""])

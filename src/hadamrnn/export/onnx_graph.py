@@ -55,6 +55,7 @@ class Recipe(ABC):
     dtype: Any
     element: int  # TensorProto code of states and logits
     input_element: int
+    numbers: str  # what its numbers are, for a reader
     network: Network
     thresholds: NDArray[Any] | None  # (rows, units) of the last layer
 
@@ -125,7 +126,7 @@ class Recipe(ABC):
         name = f"sum{index}"
         total = build.op("Add", new[name], y)
         zero = build.constant(0, np.int64)
-        place = build.op("Mod", new["steps"], build.constant(self.network.stride ** (index + 1), np.int64))
+        place = build.op("Mod", new["steps"], self._period(build, index + 1))
         complete = build.op("Equal", place, zero)
         rest = build.op("Where", complete, build.constant(0, self.dtype), total)
         new[name] = _where(build, due, rest, new[name])
@@ -153,8 +154,11 @@ class Recipe(ABC):
 
     def top_steps(self, build: Builder, state: State) -> str:
         """Return the steps that the last layer made, `(batch, 1)`."""
-        below = self.network.stride ** (self.network.num_layers - 1)
-        return build.op("Div", state["steps"], build.constant(below, np.int64))
+        return build.op("Div", state["steps"], self._period(build, self.network.num_layers - 1))
+
+    def _period(self, build: Builder, index: int) -> str:
+        """Return how many inputs make one step of a layer, at most what int64 holds."""
+        return build.constant(min(self.network.stride**index, 1 << 62), np.int64)
 
     def transform(self, build: Builder, h: str, width: int) -> str:
         """Return (I kron H) h by two small products: H = H_1 kron H_2, so H vec(X) = vec(H_1 X H_2')."""
