@@ -142,7 +142,7 @@ def test_the_command_reports_every_target_or_why_not(
 
 @pytest.fixture(scope="module")
 def digits_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A quantized run whose data is always at hand."""
+    """A quantized run whose data ships with scikit-learn."""
     out = tmp_path_factory.mktemp("runs") / "digits"
     train(make_config(task="digits", hidden_size=32, steps=2), out)
     assert main(["quantize", str(out)]) == 0

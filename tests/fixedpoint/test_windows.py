@@ -1,4 +1,4 @@
-"""Sliding windows: each answer is that of its window alone, and only states that forget go on."""
+"""Sliding windows: each answer is that of its window alone, and only states that forget carry over."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_sliding_window_sees_exactly_its_window(
 
 
 def plain_window(model: IntegerModel, codes: NDArray[np.int64], window: int) -> list[int]:
-    """Return the logits of the last `window` inputs: pools of these alone; states that forget go on."""
+    """Return the logits of the last `window` inputs: pools of these alone; states that forget carry over."""
     plain = PlainIntegers(model)
     start = len(codes) - window
     for code in codes[0 if model.network.forgets else start : start]:

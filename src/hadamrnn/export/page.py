@@ -47,7 +47,7 @@ class Stored:
 
 @dataclass(frozen=True, eq=False)
 class DrawingPad:
-    """A square image that is read a pixel a step.
+    """A square image that is read one pixel a step.
 
     Args:
         side: in pixels.
@@ -151,9 +151,9 @@ def export_page(
 
 
 ABOUT = (
-    "The network runs in this page, in the integers of the exported C. It reads one step after the other; "
-    "below stands what it would answer if the sequence ended there. Change its signs or its bits and see "
-    "what is left of the accuracy."
+    "The network runs in this page, in the integers of the exported C. It reads one step at a time; below is "
+    "the answer it would give if the sequence ended there. Change its signs or its bits and see what is left "
+    "of the accuracy."
 )
 
 

@@ -22,7 +22,7 @@ class Size:
     weights: int
     biases: int
     embedding: int
-    scales: int = 0  # of leak, normalisation and read-outs, which the paper's network has not
+    scales: int = 0  # of leak, normalisation and read-outs, which the paper's network lacks
 
     @property
     def bits(self) -> int:
@@ -49,7 +49,7 @@ class Operations:
         return Operations(count * self.multiplications, count * self.additions)
 
     def every(self, steps: int) -> Operations:
-        """Return the mean of a step, rounded up, where only one of so many steps takes these operations."""
+        """Return the mean of a step, rounded up, where only one in `steps` takes these operations."""
         return Operations(-(-self.multiplications // steps), -(-self.additions // steps))
 
 
@@ -78,7 +78,7 @@ def network_size(network: Network) -> Size:
     of one layer; stacked ones have the signs, U and b_i of every cell. Without `input_bias` there is no b_i.
     Biases take `activation_bits` each, 32 where activations stay in floating point (None). Ternary
     weights count as 2 bits. The embedding table, at `activation_bits` an entry, is kept apart.
-    What the paper's network has not: 4 bits for the leak of each block, the same in all layers; thresholds at
+    What the paper's network lacks: 4 bits for the leak of each block, the same in all layers; thresholds at
     `activation_bits`; a scale and a bias for each unit below the last layer that is normalised; 4 bits for
     the scale of each feature that is.
 
@@ -136,7 +136,7 @@ def matrix_product(entries: int, bits: int) -> Operations:
 
 
 def _step_cost(network: Network, additions: list[int]) -> StepCost:
-    """Return the sums over all cells, each with so many additions a unit for W h, in a step of the input.
+    """Return the sums over all cells in a step of the input; W h takes `additions` a unit in each.
 
     A leak takes one subtraction a unit, a gain one multiplication and one addition, a pooled feature one
     addition (V then comes in once a sequence, and is counted all the same). With a stride s, layer l makes

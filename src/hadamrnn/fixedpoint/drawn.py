@@ -42,7 +42,7 @@ def draw_integers(
     """Return a random integer network of any kind.
 
     Args:
-        draw: where codes come from, all alike in their range by default.
+        draw: draws codes; uniform over their range by default.
         input_bits: of dense and embedded inputs.
     """
 

@@ -71,7 +71,7 @@ def compress(values: ArrayLike, knee: ArrayLike) -> NDArray[np.float64]:
 
 
 def expand(octaves: ArrayLike, knee: ArrayLike) -> NDArray[np.float64]:
-    """Return the values that `compress` made these of.
+    """Return the values that `compress` turned into `octaves`.
 
     >>> expand(compress([0.1, -7.0, 300.0], 0.5), 0.5).round(9).tolist()
     [0.1, -7.0, 300.0]

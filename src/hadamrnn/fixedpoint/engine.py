@@ -8,7 +8,7 @@ Streaming, as a device does it:              Batch, as an evaluation does it:
 
 Inputs are codes: `(streams, input_size)` integers for dense models, which saturate to input_bits, or ids
 `(streams,)` for one-hot and embedded ones; `encoding.py` makes codes of raw sensor values or real numbers.
-Where every block leaks, a stream may go on for ever. A linear orthogonal state never forgets, so past the
+Where every block leaks, a stream may run for ever. A linear orthogonal state never forgets, so past the
 calibrated length it may outgrow its bits: it then saturates, and the state counts how often; and a sum over
 the steps ends at `longest`. Start a new state then, or use `windows.SlidingWindow`.
 
@@ -68,7 +68,7 @@ class State:
 
 @dataclass(frozen=True)
 class Pooled:
-    """What the read-outs kept of so many steps of the last layer."""
+    """What the read-outs kept of `steps` steps of the last layer."""
 
     pools: Pools
     steps: int
@@ -119,7 +119,7 @@ class Engine:
         return self._readout.logits(state.pools, state.h, self._pooled_steps(state))
 
     def take_pools(self, state: State) -> Pooled:
-        """Return what the read-outs kept, and let them begin anew; the states go on."""
+        """Return what the read-outs kept, and clear it; the states carry on."""
         taken = Pooled(state.pools, self._pooled_steps(state))
         state.pools, state.pooled_from = self._readout.start(state.h.shape[1]), state.steps
         return taken
@@ -177,7 +177,7 @@ class Engine:
             return BatchResult(logits, sum(pool.map(run_rows, chunks)))
 
     def _run_chunk(self, inputs: NDArray[Any], lengths: NDArray[np.int64]) -> tuple[Int32, int]:
-        """Return logits and clipped entries of rows given longest first, so that who goes on is a prefix."""
+        """Return logits and clipped entries of rows given longest first: those still running are a prefix."""
         state, saturations = self.init(len(inputs)), 0
         every = self.model.every_output
         logits = np.empty((len(inputs), *self._logit_shape(inputs.shape[1])), np.int32)

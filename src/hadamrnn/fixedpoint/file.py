@@ -118,7 +118,7 @@ def to_bytes(model: IntegerModel) -> bytes:
 
 
 def from_bytes(data: bytes) -> IntegerModel:
-    """Return the model that `to_bytes` made `data` of; anything else raises `InputError`."""
+    """Return the model that `to_bytes` turned into `data`; anything else raises `InputError`."""
     header = _header(data)
     check_format(header, "The file", FORMAT, (1, VERSION), "`hadamrnn quantize` writes one.")
     try:
@@ -126,12 +126,12 @@ def from_bytes(data: bytes) -> IntegerModel:
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"The file is damaged: {one_line(error)}.") from error
     if header.pop("sha256", None) != _checksum(header, tensors):
-        raise InputError("The file is damaged: its checksum does not match. Quantize again or copy it anew.")
+        raise InputError("The file is damaged: its checksum does not match. Quantize or copy it again.")
     return _assemble(header, tensors)
 
 
 def _header(data: bytes) -> dict[str, Any]:
-    """Return what the header tells of the model, having checked the lengths that the file claims."""
+    """Return what the header says of the model, once the lengths that the file claims are checked."""
     length = int.from_bytes(data[:8], "little")
     if len(data) < 8 or length > min(MAX_HEADER_BYTES, len(data) - 8):
         raise InputError("The file is damaged: it is shorter than its header says.")
@@ -182,7 +182,7 @@ def _scalar_names(network: Network) -> set[str]:
 
 
 def _prefix(index: int) -> str:
-    """Return what the fields of a layer are called by, ahead of their own names."""
+    """Return what precedes the names of a layer's fields in the file."""
     return f"layer{index}." if index else ""
 
 
@@ -221,7 +221,7 @@ def _assemble(header: dict[str, Any], tensors: dict[str, Bytes]) -> IntegerModel
 
 
 def _check_scalars(network: Network, scalars: dict[str, Any]) -> None:
-    """Refuse numbers that the network has not, and those that the loader itself counts with."""
+    """Refuse names that the network does not have, and bad values of those that the loader itself uses."""
     if scalars.keys() != _scalar_names(network):
         raise InputError("The file is damaged: its list of fields is not this version's.")
     check_int("input_bits", scalars["input_bits"], 2, 16)
@@ -262,7 +262,7 @@ def _unpacked(name: str, data: Bytes, slot: Slot) -> NDArray[np.int64]:
 
 
 def _layout(network: Network, input_bits: int) -> dict[str, Slot]:
-    """Return the shape and the bits of every tensor that the file of such a network may hold."""
+    """Return the shape and the bits of every tensor that a file of this network may hold."""
     weight, activation = stored_bits(network.weight_bits), activation_bits(network)
     inputs, features = network.input_size, network.num_features
     layout: dict[str, Slot] = {}

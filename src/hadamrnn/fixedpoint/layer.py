@@ -15,9 +15,10 @@ In every layer but the last, codes of output_bits for the layer above:
     y   = saturate(y + shift(x, skip_shift))                          where the layer has a skip
 
 The layer above makes a step after every `stride` steps of this one, and reads the sum of their y.
-`round` takes ties towards +infinity: (y + 2^(s-1)) >> s. A negative shift is such a rounded right shift. u is
-`signs`, v is `column_signs` (ones when None), H = I kron `orders.hadamard_matrix(block_size)`. The product of
-acc with `round_multiplier` needs 64 bits, all else fits 32: `__post_init__` proves it (see `overflow`).
+`round` takes ties towards +infinity: (y + 2^(s-1)) >> s. A negative shift is a right shift that rounds this
+way. u is `signs`, v is `column_signs` (ones when None), H = I kron `orders.hadamard_matrix(block_size)`. The
+product of acc with `round_multiplier` needs 64 bits, all else fits 32: `__post_init__` proves it (see
+`overflow`).
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ class IntegerLayer(ArrayFields):
 
 
 def check_integer_network(network: Network) -> None:
-    """Refuse a network that has no integer form: Hadamard layers that read forwards, few bits."""
+    """Refuse a network that has no integer form: it needs Hadamard layers that read forwards, few bits."""
     if not network.is_hadamard or network.bidirectional:
         kind = "bidirectional one" if network.is_hadamard else network.model
         raise InputError(

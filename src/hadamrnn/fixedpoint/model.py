@@ -63,8 +63,8 @@ class IntegerModel(ArrayFields):
         "one_hot":  the index j of the hot channel; input_bits is 2 and x is 1 at j, so U x = U[:, j];
         "embedded": a token id; x = embedding_int[id].
 
-    Scales, for who wants real numbers: real logit = logit * logit_scale; a real input value v of a dense
-    model has x = round(v * 2^(input_bits - 1) / input_scale).
+    Scales, for readers who want real numbers: real logit = logit * logit_scale; a real input value v of a
+    dense model has x = round(v * 2^(input_bits - 1) / input_scale).
     """
 
     layers: tuple[IntegerLayer, ...]  # the lowest first; they hold the network's description
@@ -184,7 +184,7 @@ class IntegerModel(ArrayFields):
         )
 
     def top_steps(self, steps: Steps) -> Steps:
-        """Return how many steps the last layer makes of so many inputs."""
+        """Return how many steps the last layer makes after `steps` inputs."""
         period: int = self.network.stride ** (len(self.layers) - 1)
         return steps // min(period, 1 << 62)
 

@@ -1,4 +1,4 @@
-"""The integer network in the native library: the bits of the engine on arrays, sooner.
+"""The integer network in the native library: the bits of the engine on arrays, faster.
 
 The batch lies in the lanes of vectors, a tile of rows at a time; `kernels/native/integers.h` has the code.
 How wide its sums are follows from the proof. The first stages of the Hadamard transform stay in 16 bits while

@@ -1,11 +1,11 @@
 """Endless streams: a read-out every `hop` steps over the last `window` inputs.
 
-Where every block leaks, old inputs fade by themselves: one state reads the stream, once, and is never started
-anew; sums, counters and maxima are kept for each hop, and those of the last window / hop hops count. States
-then remember a little from before the window, as they do in a stream.
+Where every block leaks, old inputs fade by themselves: one state reads the stream, once, and never restarts;
+sums, counters and maxima are kept for each hop, and those of the last window / hop hops count. States then
+remember a little from before the window, as they do in a stream.
 
 A linear orthogonal state keeps all it ever saw, and would outgrow its bits. So window / hop staggered states
-read the stream, and the oldest starts anew after its read-out: it has seen exactly the window.
+read the stream, and the oldest restarts after its read-out: it has seen exactly the window.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SlidingWindow:
         self._forgets = engine.model.network.forgets
         # Each state has its own place in its strides.
         self._states = [engine.init() for _ in range(1 if self._forgets else window // hop)]
-        self._kept: deque[Pooled] = deque(maxlen=window // hop)  # of each hop, where the state goes on
+        self._kept: deque[Pooled] = deque(maxlen=window // hop)  # of each hop, where the state never restarts
         self._finished = 0  # clipped entries of states that were restarted
         self._pushed = 0
 

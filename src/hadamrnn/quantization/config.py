@@ -1,4 +1,4 @@
-"""What to make of a trained network. Nothing here imports torch: the command line reads the fields."""
+"""The settings of quantization. Nothing here imports torch: the command line reads the fields."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ class Precision:
 
 @dataclass(frozen=True, kw_only=True)
 class QuantizeConfig(Precision):
-    """How a trained network becomes integers; `finetune` is how to train on with them in the loop."""
+    """How a trained network becomes integers; `finetune` says how to train with them in the loop."""
 
     finetune: TrainingConfig | None = None

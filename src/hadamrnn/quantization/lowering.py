@@ -99,7 +99,7 @@ def state_step(model: SequenceModel, calibration: Calibration, activation_bits: 
 
 
 def can_lower(model: SequenceModel) -> bool:
-    """Whether U and V have so many bits that integers hold them."""
+    """Whether integers can hold U and V: 2 to 8 bits, or ternary."""
     bits = model.readout.weight_bits
     return bits is not None and (bits == "ternary" or 2 <= int(bits) <= 8)
 

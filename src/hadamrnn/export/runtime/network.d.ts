@@ -27,7 +27,7 @@ export class Network {
   readonly calibratedLength: number | null;
   /** The most steps between two `init` that a pooled network may see; 0 where there is no such limit. */
   readonly longest: number;
-  /** Whether every block leaks: old inputs fade, and a stream may go on for ever. */
+  /** Whether every block leaks: old inputs fade, and a stream may run for ever. */
   readonly forgets: boolean;
   /** A logit times this is a real number. */
   readonly logitScale: number;
@@ -51,8 +51,8 @@ export class Network {
 }
 
 /**
- * Every `hop` inputs, the logits of the last `size` ones. Where the network forgets, one state reads the stream and is
- * never started anew; elsewhere size / hop states take turns.
+ * Every `hop` inputs, the logits of the last `size` ones. Where the network forgets, one state reads the stream and
+ * never restarts; elsewhere size / hop states take turns.
  */
 export class SlidingWindow {
   constructor(network: Network, size: number, hop: number);

@@ -338,9 +338,8 @@ export class Network {
 }
 
 /**
- * Every `hop` inputs, the logits of the last `size` ones. Where every block leaks, one state reads the stream and is
- * never started anew: the pools of the last size / hop hops count. Elsewhere size / hop states take turns, and start
- * anew once read.
+ * Every `hop` inputs, the logits of the last `size` ones. Where every block leaks, one state reads the stream and never
+ * restarts: the pools of the last size / hop hops count. Elsewhere size / hop states take turns, and restart once read.
  */
 export class SlidingWindow {
   constructor(network, size, hop) {
