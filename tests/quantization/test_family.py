@@ -19,7 +19,6 @@ from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.nn.normalization import UnitNorm
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.inputs import Coding, RawInputs
@@ -27,37 +26,7 @@ from hadamrnn.quantization.layers import FloatLayer, LoweredLayer
 from hadamrnn.quantization.lowering import float_layers, lower, lower_layers
 from hadamrnn.quantization.network import IntegerNetwork
 from tests.family_models import family_network
-
-LEVELS = 255
-TIME = 12  # three layers of stride 3 make a step at least
-
-
-def drawn_model(network: Network, seed: int) -> tuple[SequenceModel, Tensor]:
-    """Return a float64 network as training leaves it, statistics and all, and inputs without rounding."""
-    torch.manual_seed(seed)
-    model = build_model(network).double()
-    x = drawn_inputs(network)
-    with_statistics(model, x)
-    if model.thresholds is not None:
-        model.set_thresholds(x)
-    return model, x
-
-
-def drawn_inputs(network: Network) -> Tensor:
-    if network.takes_ids:
-        return torch.randint(0, network.vocabulary_size or network.input_size, (6, TIME))
-    return torch.randint(0, LEVELS + 1, (6, TIME, network.input_size)).double() / LEVELS
-
-
-def with_statistics(model: SequenceModel, x: Tensor) -> None:
-    """Let normalisation see a batch, and give each unit a scale and a bias of its own."""
-    for module in model.modules():
-        if isinstance(module, UnitNorm):
-            nn.init.uniform_(module.weight, -0.5, 1.5)
-            nn.init.uniform_(module.bias, -0.5, 0.5)
-    model.train()
-    model(x)
-    model.eval()
+from tests.quantization.models import LEVELS, TIME, drawn_model, with_statistics
 
 
 def lowered(model: SequenceModel, x: Tensor, bits: int) -> tuple[Calibration, IntegerModel]:
@@ -240,35 +209,6 @@ def test_scales_of_one_side_alone_lower_too() -> None:
         assert integer.network.normalize
         with torch.no_grad():
             torch.testing.assert_close(IntegerNetwork(integer)(x), model(x), rtol=0, atol=5e-3)
-
-
-@torch.no_grad()
-def test_calibration_sees_every_layer_within_its_lengths_and_leaves_the_statistics_alone() -> None:
-    network = Network(3, 8, 2, num_layers=2, normalize=True, stride=2, readouts=("mean", "max"))
-    model, x = drawn_model(network, 0)
-    recurrent, lengths = model.recurrent, torch.tensor([12, 3, 1, 0, 7, 12])
-    assert isinstance(recurrent, HadamRNN)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-
-    found = calibrate(model.train(), [(x[:4], lengths[:4]), (x[4:], lengths[4:])])
-
-    assert model.training
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    model.eval()
-    rows = [x[row : row + 1, : int(length)] for row, length in enumerate(lengths) if length > 0]
-    below = [recurrent.layer_states(row)[0] for row in rows]
-    assert found.below[0].max_state == largest([states for states, _ in below])
-    assert found.below[0].max_output == largest([y for _, y in below if y is not None])
-    rows = [row for row in rows if row.shape[1] >= 2]  # of which the upper layer makes a step
-    assert found.max_state == largest([recurrent.layer_states(row)[1][0] for row in rows])
-    scales = model.folded_readout()[0]
-    features = [recurrent.pooled_state(row, None, ("mean", "max")) * scales for row in rows]
-    assert found.max_feature == pytest.approx(largest(features), rel=1e-12)
-    assert (found.seq_length, found.samples) == (12, 6)
-
-
-def largest(parts: list[Tensor]) -> float:
-    return max(float(part.abs().max()) for part in parts)
 
 
 def test_a_unit_that_never_moves_does_not_coarsen_the_gains_of_others() -> None:

@@ -1,8 +1,7 @@
-"""Calibration and lowering: the integer network is the float network, up to its roundings."""
+"""Lowering: the integer network is the float network, up to its roundings."""
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import Any
 
@@ -11,13 +10,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 
-from hadamrnn.baselines.networks import build_model
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint import encode_raw, encode_values
 from hadamrnn.fixedpoint.overflow import recurrence_bound
-from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.straight_through import quantization_codes
@@ -25,24 +21,7 @@ from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.inputs import RawInputs
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.quantization.network import IntegerNetwork
-
-LEVELS = 255
-
-
-def random_model(seed: int, **options: Any) -> SequenceModel:
-    torch.manual_seed(seed)
-    config = {"input_size": 3, "hidden_size": 16, "output_size": 2, **options}
-    return build_model(Network(**config)).double()
-
-
-def random_inputs(model: SequenceModel, batch: int, time: int) -> Tensor:
-    """Inputs that the integer network reads without rounding: ids, or pixels."""
-    if model.takes_ids:
-        assert model.network is not None
-        limit = model.network.vocabulary_size or model.network.input_size
-        return torch.randint(0, limit, (batch, time))
-    return torch.randint(0, LEVELS + 1, (batch, time, 3)).double() / LEVELS
-
+from tests.quantization.models import LEVELS, random_inputs, random_model
 
 KINDS: list[dict[str, Any]] = [
     {},
@@ -136,51 +115,6 @@ def test_outputs_do_not_depend_on_the_scale_of_states(seed: int, power: int, rec
     assert lowered[0] == lowered[1]
 
 
-def test_calibration_finds_the_largest_state_within_each_rows_length() -> None:
-    model = random_model(0)
-    x = random_inputs(model, 6, 9)
-    lengths = torch.tensor([9, 1, 4, 9, 2, 3])
-
-    found = calibrate(model, [(x[:4], lengths[:4]), (x[4:], lengths[4:])])
-
-    with torch.no_grad():
-        states = model.recurrent.every_state(x, lengths)  # type: ignore[operator]
-    assert found == Calibration(float(states.abs().max()), float(x.abs().max()), 9, 6)
-
-
-def test_padding_neither_widens_the_ranges_nor_saturates() -> None:
-    """Zeros behind short rows lie far out once channels of a large mean are standardised."""
-    model = random_model(0)
-    x = random_inputs(model, 6, 9)
-    lengths = torch.tensor([8, 1, 4, 7, 2, 3])
-    valid = torch.arange(9) < lengths[:, None]
-    padded = x.masked_fill(~valid[:, :, None], -2000.0)
-
-    found = calibrate(model, [(padded, lengths)])
-    network = IntegerNetwork(lower(model, found))
-    logits = network(padded, lengths)
-
-    assert found.max_input == float(x[valid].abs().max())
-    assert found.seq_length == 8  # the longest row, not the width of the batch
-    assert torch.equal(logits, network(x, lengths))
-    assert network.input_saturations == 0
-
-
-def test_a_percentile_lets_the_outliers_saturate() -> None:
-    model = random_model(0, input_size=3)
-    x = random_inputs(model, 50, 9)
-    x[0] *= 64
-
-    whole = calibrate(model, [(x, None)])
-    most = calibrate(model, [(x, None)], percentile=98)
-    coarse, fine = (lower(model, found) for found in (whole, most))
-
-    assert most.max_state < whole.max_state
-    assert calibrate(model, [(x[1:], None)]).max_state == most.max_state
-    assert fine.logit_scale < coarse.logit_scale
-    assert encode_values(coarse, x.numpy())[1] < encode_values(fine, x.numpy())[1]
-
-
 def test_no_state_of_the_calibration_data_saturates() -> None:
     """n_h is rounded up, never to nearest."""
     model = random_model(3, hidden_size=64)
@@ -205,30 +139,6 @@ def test_a_wide_accumulator_gives_up_fractional_bits_before_it_is_refused() -> N
 
     assert integer.layers[0].input_shift < 0
     assert sum(recurrence_bound(integer.layers[0])) < 2**31
-
-
-def test_pixels_enter_exactly_and_raw() -> None:
-    model = random_model(0)
-    integer = lower(model, Calibration(4.0, 1.0, 10, 1), raw=RawInputs(levels=LEVELS))
-    pixels = np.arange(LEVELS + 1)[:, None].repeat(3, axis=1)
-
-    assert integer.input_bits == 9
-    assert encode_values(integer, pixels / LEVELS)[0].tolist() == pixels.tolist()
-    assert encode_raw(integer, pixels)[0].tolist() == pixels.tolist()
-
-
-def test_raw_sensor_codes_enter_as_their_standardised_values() -> None:
-    model = random_model(0)
-    rng = np.random.default_rng(0)
-    codes = rng.integers(-30_000, 30_000, (200, 3))
-    offset, scale = np.array([120.0, -7000.0, 3.0]), np.array([1 / 9000, 1 / 12000, 1 / 15000])
-    values = (codes - offset) * scale
-    raw = RawInputs(scale.tolist(), offset.tolist())
-    integer = lower(model, Calibration(4.0, float(np.abs(values).max()), 10, 1), raw=raw)
-
-    difference = encode_raw(integer, codes)[0] - encode_values(integer, values)[0]
-
-    assert np.abs(difference).max() <= 1
 
 
 @pytest.mark.parametrize(
@@ -257,20 +167,6 @@ def test_other_networks_and_bits_are_refused() -> None:
         calibrate(random_model(0), [], percentile=0)
     with pytest.raises(InputError, match="each of 3 channels"):
         lower(random_model(0), Calibration(1.0, 1.0, 1, 1), raw=RawInputs([1.0], [0.0]))
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_is_refused_wherever_it_is(value: float) -> None:
-    model = random_model(0)
-    x = random_inputs(model, 5, 9)
-    x[2, 3, 0] = value
-    with pytest.raises(InputError, match="finite inputs and states"):
-        calibrate(model, [(x, None)])
-    for name, _ in model.named_parameters():
-        broken = copy.deepcopy(model)
-        broken.get_parameter(name).data.view(-1)[0] = value
-        with pytest.raises(InputError, match=rf"nan or inf in {name}\."):
-            lower(broken, Calibration(1.0, 1.0, 9, 5))
 
 
 @given(max_state=st.floats(1e-3, 1e4), seed=st.integers(0, 2**31), kind=st.sampled_from(KINDS[::2]))

@@ -1,4 +1,4 @@
-"""Raw sensor integers enter the network as the float network's standardised values, without an option."""
+"""Raw sensor integers and pixels enter the network as the float network's inputs, without an option."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.encoding import encode_raw, encode_values, input_meaning, raw_from_values
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
+from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
+from hadamrnn.quantization.inputs import RawInputs
+from hadamrnn.quantization.lowering import lower
 from hadamrnn.quantization.network import input_codes
+from tests.quantization.models import LEVELS, random_model
 
 SIZES = np.array([900.0, 7.0, 30_000.0])
 
@@ -98,3 +102,27 @@ def test_a_raw_unit_out_of_proportion_is_refused(unit: float, tmp_path: Path) ->
     for wrong in (0.0, -unit, 1e300, float("nan"), float("inf")):
         with pytest.raises(InputError, match=r"raw_unit must lie in \(0, 3e\+38\], got"):
             integer_of(splits, wrong)
+
+
+def test_pixels_enter_exactly_and_raw() -> None:
+    model = random_model(0)
+    integer = lower(model, Calibration(4.0, 1.0, 10, 1), raw=RawInputs(levels=LEVELS))
+    pixels = np.arange(LEVELS + 1)[:, None].repeat(3, axis=1)
+
+    assert integer.input_bits == 9
+    assert encode_values(integer, pixels / LEVELS)[0].tolist() == pixels.tolist()
+    assert encode_raw(integer, pixels)[0].tolist() == pixels.tolist()
+
+
+def test_raw_sensor_codes_enter_as_their_standardised_values() -> None:
+    model = random_model(0)
+    rng = np.random.default_rng(0)
+    codes = rng.integers(-30_000, 30_000, (200, 3))
+    offset, scale = np.array([120.0, -7000.0, 3.0]), np.array([1 / 9000, 1 / 12000, 1 / 15000])
+    values = (codes - offset) * scale
+    raw = RawInputs(scale.tolist(), offset.tolist())
+    integer = lower(model, Calibration(4.0, float(np.abs(values).max()), 10, 1), raw=raw)
+
+    difference = encode_raw(integer, codes)[0] - encode_values(integer, values)[0]
+
+    assert np.abs(difference).max() <= 1

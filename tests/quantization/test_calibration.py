@@ -1,0 +1,107 @@
+"""Calibration: the ranges of what the network computes, of the steps that count and of no others."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint import encode_values
+from hadamrnn.network import Network
+from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.quantization.calibration import Calibration, calibrate
+from hadamrnn.quantization.lowering import lower
+from hadamrnn.quantization.network import IntegerNetwork
+from tests.quantization.models import drawn_model, random_inputs, random_model
+
+
+def test_calibration_finds_the_largest_state_within_each_rows_length() -> None:
+    model = random_model(0)
+    x = random_inputs(model, 6, 9)
+    lengths = torch.tensor([9, 1, 4, 9, 2, 3])
+
+    found = calibrate(model, [(x[:4], lengths[:4]), (x[4:], lengths[4:])])
+
+    with torch.no_grad():
+        states = model.recurrent.every_state(x, lengths)  # type: ignore[operator]
+    assert found == Calibration(float(states.abs().max()), float(x.abs().max()), 9, 6)
+
+
+def test_padding_neither_widens_the_ranges_nor_saturates() -> None:
+    """Zeros behind short rows lie far out once channels of a large mean are standardised."""
+    model = random_model(0)
+    x = random_inputs(model, 6, 9)
+    lengths = torch.tensor([8, 1, 4, 7, 2, 3])
+    valid = torch.arange(9) < lengths[:, None]
+    padded = x.masked_fill(~valid[:, :, None], -2000.0)
+
+    found = calibrate(model, [(padded, lengths)])
+    network = IntegerNetwork(lower(model, found))
+    logits = network(padded, lengths)
+
+    assert found.max_input == float(x[valid].abs().max())
+    assert found.seq_length == 8  # the longest row, not the width of the batch
+    assert torch.equal(logits, network(x, lengths))
+    assert network.input_saturations == 0
+
+
+def test_a_percentile_lets_the_outliers_saturate() -> None:
+    model = random_model(0, input_size=3)
+    x = random_inputs(model, 50, 9)
+    x[0] *= 64
+
+    whole = calibrate(model, [(x, None)])
+    most = calibrate(model, [(x, None)], percentile=98)
+    coarse, fine = (lower(model, found) for found in (whole, most))
+
+    assert most.max_state < whole.max_state
+    assert calibrate(model, [(x[1:], None)]).max_state == most.max_state
+    assert fine.logit_scale < coarse.logit_scale
+    assert encode_values(coarse, x.numpy())[1] < encode_values(fine, x.numpy())[1]
+
+
+@torch.no_grad()
+def test_calibration_sees_every_layer_within_its_lengths_and_leaves_the_statistics_alone() -> None:
+    network = Network(3, 8, 2, num_layers=2, normalize=True, stride=2, readouts=("mean", "max"))
+    model, x = drawn_model(network, 0)
+    recurrent, lengths = model.recurrent, torch.tensor([12, 3, 1, 0, 7, 12])
+    assert isinstance(recurrent, HadamRNN)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+
+    found = calibrate(model.train(), [(x[:4], lengths[:4]), (x[4:], lengths[4:])])
+
+    assert model.training
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    model.eval()
+    rows = [x[row : row + 1, : int(length)] for row, length in enumerate(lengths) if length > 0]
+    below = [recurrent.layer_states(row)[0] for row in rows]
+    assert found.below[0].max_state == largest([states for states, _ in below])
+    assert found.below[0].max_output == largest([y for _, y in below if y is not None])
+    rows = [row for row in rows if row.shape[1] >= 2]  # of which the upper layer makes a step
+    assert found.max_state == largest([recurrent.layer_states(row)[1][0] for row in rows])
+    scales = model.folded_readout()[0]
+    features = [recurrent.pooled_state(row, None, ("mean", "max")) * scales for row in rows]
+    assert found.max_feature == pytest.approx(largest(features), rel=1e-12)
+    assert (found.seq_length, found.samples) == (12, 6)
+
+
+def largest(parts: list[Tensor]) -> float:
+    return max(float(part.abs().max()) for part in parts)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_refused_wherever_it_is(value: float) -> None:
+    model = random_model(0)
+    x = random_inputs(model, 5, 9)
+    x[2, 3, 0] = value
+    with pytest.raises(InputError, match="finite inputs and states"):
+        calibrate(model, [(x, None)])
+    for name, _ in model.named_parameters():
+        broken = copy.deepcopy(model)
+        broken.get_parameter(name).data.view(-1)[0] = value
+        with pytest.raises(InputError, match=rf"nan or inf in {name}\."):
+            lower(broken, Calibration(1.0, 1.0, 9, 5))
