@@ -22,6 +22,12 @@ SANITIZED_QUICKLY = {
 }
 
 
+def write_sources(folder: Path, model: IntegerModel, name: str) -> None:
+    """Write the C of one model to a folder."""
+    for file, text in source_files(model, name).items():
+        (folder / file).write_text(text)
+
+
 def write_program(
     folder: Path,
     models: Sequence[IntegerModel],

@@ -21,7 +21,13 @@ from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.hadamard.orders import hadamard_matrix
 from hadamrnn.models import shipped
-from tests.export.programs import SANITIZED, SANITIZED_QUICKLY, compile_and_run, write_program
+from tests.export.programs import (
+    SANITIZED,
+    SANITIZED_QUICKLY,
+    compile_and_run,
+    write_program,
+    write_sources,
+)
 from tests.export.random_models import LARGE_FACTORS, POWERS, random_model
 from tests.family_models import family_model
 from tests.integer_models import with_layer
@@ -253,8 +259,7 @@ def test_dense_codes_of_any_size_saturate_without_overflow(tmp_path: Path) -> No
     parts, calls, expected = ["#include <stdio.h>\n"], [], []
     for i, model in enumerate(models):
         name = f"m{i}"
-        for file, text in source_files(model, name).items():
-            (tmp_path / file).write_text(text)
+        write_sources(tmp_path, model, name)
         step = DENSE_STEP.format(name=name, prefix=name.upper())
         parts.append(f'#include "{name}.c"\n' + EXTREME.format(name=name, prefix=name.upper(), step=step))
         calls.append(f'    printf("%lu\\n", (unsigned long){name}_extremes());\n')
@@ -284,8 +289,7 @@ def _extremes(model: IntegerModel) -> int:
 @pytest.mark.parametrize("kind", ["one_hot", "embedded"])
 def test_an_id_outside_the_vocabulary_leaves_the_state_alone_and_says_so(kind: str, tmp_path: Path) -> None:
     model = random_model(np.random.default_rng(8), input_kind=kind, reads=True)
-    for file, text in source_files(model, "net").items():
-        (tmp_path / file).write_text(text)
+    write_sources(tmp_path, model, "net")
     main = tmp_path / "main.c"
     main.write_text(
         '#include <stdio.h>\n#include "net.c"\nint main(void)\n{\n'
@@ -305,8 +309,7 @@ def test_models_whose_names_differ_in_case_alone_share_a_program(tmp_path: Path)
     rng = np.random.default_rng(9)
     names = ("net", "Net", "nEt")
     for name in names:
-        for file, text in source_files(random_model(rng, block_size=8, input_kind="dense"), name).items():
-            (tmp_path / file).write_text(text)
+        write_sources(tmp_path, random_model(rng, block_size=8, input_kind="dense"), name)
     main = tmp_path / "main.c"
     main.write_text(
         "".join(f'#include "{name}.c"\n' for name in names)
@@ -336,8 +339,7 @@ def test_the_header_names_classes_versions_and_the_calibrated_length(tmp_path: P
     model = random_model(np.random.default_rng(11), block_size=8, input_kind="dense", output_size=3)
     names = '["sitting", "up \\"stairs\\"", "*/ \\\\"]'
     model = replace(model, metadata={"class_names": names, "calibrated_length": 128})
-    for file, text in source_files(model, "net").items():
-        (tmp_path / file).write_text(text)
+    write_sources(tmp_path, model, "net")
     main = tmp_path / "main.c"
     main.write_text(
         '#include <stdio.h>\n#include "net.c"\nint main(void)\n{\n'

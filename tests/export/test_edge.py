@@ -14,14 +14,13 @@ import pytest
 
 from hadamrnn.bench.edge import NETWORKS
 from hadamrnn.errors import InputError
-from hadamrnn.export.c import source_files
 from hadamrnn.export.plan import make_plan
 from hadamrnn.export.targets import TARGETS, compile_object, link, measure, run, section_sizes
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
 from tests.edge_targets import installed
-from tests.export.programs import STRICT, write_program
+from tests.export.programs import STRICT, write_program, write_sources
 from tests.export.random_models import random_model
 from tests.family_models import family_model
 
@@ -111,8 +110,7 @@ def test_the_code_of_every_mix_of_options_takes_at_most_two_kilobytes(
         biased=True,
         raw=True,
     )
-    for file, text in source_files(model, "net").items():
-        (tmp_path / file).write_text(text)
+    write_sources(tmp_path, model, "net")
 
     code, _, _ = section_sizes(target, compile_object(target, tmp_path / "net.c"))
 

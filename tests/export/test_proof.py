@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hadamrnn.export.c import source_files
+from tests.export.programs import write_sources
 from tests.export.proof import proof_program
 from tests.family_models import family_model
 
@@ -129,8 +129,7 @@ def prove(request: pytest.FixtureRequest, kind: str) -> Callable[[Path], str]:
 
 def write_proof(folder: Path, kind: str) -> Path:
     model = family_model(np.random.default_rng(11), **{**SMALL, **KINDS[kind]})
-    for file, text in source_files(model, "net").items():
-        (folder / file).write_text(text)
+    write_sources(folder, model, "net")
     program = folder / "proof.c"
     program.write_text(proof_program(model))
     return program

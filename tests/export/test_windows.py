@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hadamrnn.export.c import source_files, wrapped
+from hadamrnn.export.c import wrapped
 from hadamrnn.export.targets import NAME
 from hadamrnn.fixedpoint import Engine, IntegerModel, SlidingWindow
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.kernels.library import load_library
 from hadamrnn.network import Network
-from tests.export.programs import SANITIZED, compile_and_run
+from tests.export.programs import SANITIZED, compile_and_run, write_sources
 from tests.export.random_models import random_model
 from tests.family_models import family_codes, family_model, leaky_model, noisy
 
@@ -61,8 +61,7 @@ def write_streams(folder: Path, cases: list[tuple[IntegerModel, Any, int, int]])
     parts, calls = ["#include <stdio.h>\n"], []
     for i, (model, stream, size, hop) in enumerate(cases):
         name, dense = f"m{i}", model.input_kind == "dense"
-        for file, text in source_files(model, name).items():
-            (folder / file).write_text(text)
+        write_sources(folder, model, name)
         code = STREAM.format(
             name=name,
             prefix=name.upper(),
@@ -142,8 +141,7 @@ def test_a_window_that_cannot_be_is_refused_and_an_unknown_id_does_not_count(
     model = family_model(
         np.random.default_rng(4), leak=leak, readouts=("mean",), input_kind="one_hot", input_size=3
     )
-    for file, text in source_files(model, NAME).items():
-        (tmp_path / file).write_text(text)
+    write_sources(tmp_path, model, NAME)
     main = tmp_path / "main.c"
     main.write_text(REFUSED)
 
@@ -175,8 +173,7 @@ def test_an_endless_stream_takes_no_more_memory_than_windows_of_a_network_that_n
     network = Network(3, 64, 4, num_blocks=4, readouts=readouts, activation_bits=12)
     for name, leak in (("leaky", (1, 2, 3, 4)), ("linear", ())):
         model = draw_model(Network(**{**vars(network), "leak": leak}))
-        for file, text in source_files(model, name).items():
-            (tmp_path / file).write_text(text)
+        write_sources(tmp_path, model, name)
     main = tmp_path / "main.c"
     main.write_text(SIZES)
 
@@ -214,8 +211,7 @@ def test_ten_million_noisy_steps_in_c_are_those_of_python_and_saturate_nothing(t
     model, stream = leaky_model(), noisy(10_000_000)
     (layer,) = model.layers
     every = replace(model, layers=(replace(layer, network=replace(layer.network, every_output=True)),))
-    for file, text in source_files(model, NAME).items():
-        (tmp_path / file).write_text(text)
+    write_sources(tmp_path, model, NAME)
     (tmp_path / "main.c").write_text(ENDLESS)
     subprocess.run(["cc", "-O2", "net.c", "main.c", "-o", "endless"], cwd=tmp_path, check=True)
 
