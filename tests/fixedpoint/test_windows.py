@@ -78,6 +78,19 @@ def test_a_sliding_window_counts_exactly_its_window_and_only_what_forgets_goes_o
                 assert logits.tolist() == plain_window(model, codes[:end], window)
 
 
+def test_only_entries_of_windows_count_as_saturated() -> None:
+    network = Network(30, 8, 2, activation_bits=4, weight_bits=8)
+    engine = Engine(draw_integers(network, np.random.default_rng(0)))
+    codes = np.full((1, 8, 30), 255)
+    sliding = SlidingWindow(engine, 4, 2)
+    for code in codes[0, :6]:
+        sliding.push(code)
+
+    # Three windows have begun: two are whole, the last one has seen two inputs.
+    clipped = [engine.run(codes[:, :length]).saturations for length in (4, 4, 2)]
+    assert sliding.saturations == sum(clipped) > 0
+
+
 @pytest.mark.parametrize(
     ("window", "hop", "message"),
     [

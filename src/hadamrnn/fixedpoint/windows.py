@@ -40,8 +40,8 @@ class SlidingWindow:
         self._window = window
         self._hop = hop
         self._forgets = engine.model.network.forgets
-        # Each state has its own place in its strides.
-        self._states = [engine.init() for _ in range(1 if self._forgets else window // hop)]
+        # Up to window / hop of them, a hop apart, each with its own place in its strides; one if it forgets.
+        self._states = [engine.init()]
         self._kept: deque[Pooled] = deque(maxlen=window // hop)  # of each hop, where the state never restarts
         self._finished = 0  # clipped entries of states that were restarted
         self._pushed = 0
@@ -53,19 +53,21 @@ class SlidingWindow:
 
     def push(self, codes: ArrayLike) -> Int32 | None:
         """Take one input, `(input_size,)` codes or an id; return `(output_size,)` logits or None."""
-        # Streams whose first window has not begun yet may run: they restart before they are read.
         for state in self._states:
             self._engine.step(state, codes)
         self._pushed += 1
         if self._pushed % self._hop:
             return None
+        is_whole = self._pushed >= self._window
         if self._forgets:
             (state,) = self._states
             self._kept.append(self._engine.take_pools(state))
             logits = self._engine.read_pools(state, self._kept)
-        else:
+        elif is_whole:
             oldest = self._pushed // self._hop % len(self._states)
             logits = self._engine.read(self._states[oldest])
             self._finished += self._states[oldest].saturations
             self._states[oldest] = self._engine.init()
-        return logits[0] if self._pushed >= self._window else None
+        else:
+            self._states.append(self._engine.init())
+        return logits[0] if is_whole else None
