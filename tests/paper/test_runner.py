@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import socket
 import threading
 import time
 from dataclasses import replace
