@@ -35,6 +35,7 @@ MAX_VOCABULARY = 1 << 20
 MAX_LEAK = 15
 MAX_THRESHOLDS = 64
 MAX_STRIDE = 1 << 10
+MAX_NAME = 40  # of a kind of network, which messages repeat
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Network:
         check_choice("input_kind", self.input_kind, INPUT_KINDS)
         for name in ("bidirectional", "input_bias", "every_output", "normalize", "skip"):
             check_choice(name, getattr(self, name), (False, True))
-        if not isinstance(self.model, str):
+        if not isinstance(self.model, str) or not self.model.isidentifier() or len(self.model) > MAX_NAME:
             raise InputError(f"model must be the name of a kind of network, got {short(self.model)}.")
         if not isinstance(self.model_options, Mapping):
             raise InputError(f"model_options must be names and values, got {short(self.model_options)}.")
@@ -110,7 +111,7 @@ class Network:
         if (self.vocabulary_size is not None) != (self.input_kind == "embedded"):
             raise InputError(
                 f'A vocabulary_size belongs to input_kind "embedded", and only there, got '
-                f"{self.vocabulary_size} for {self.input_kind!r}."
+                f"{short(self.vocabulary_size)} for {self.input_kind!r}."
             )
         if self.vocabulary_size is not None:
             check_int("vocabulary_size", self.vocabulary_size, 1, MAX_VOCABULARY)

@@ -17,6 +17,7 @@ import types
 import typing
 from contextlib import suppress
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -37,9 +38,11 @@ class Range:
     high: float
     ends: str = "[]"
 
-    def __contains__(self, value: float) -> bool:
+    def __contains__(self, value: Any) -> bool:
+        if not issubclass(type(value), Real):
+            return False
         above = value > self.low if self.ends[0] == "(" else value >= self.low
-        return above and (value < self.high if self.ends[1] == ")" else value <= self.high)
+        return bool(above and (value < self.high if self.ends[1] == ")" else value <= self.high))
 
     def __str__(self) -> str:
         if self.ends == "[]" and isinstance(self.low, int) and isinstance(self.high, int):

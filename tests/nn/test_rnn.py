@@ -232,3 +232,9 @@ def test_ids_outside_the_vocabulary_are_refused() -> None:
         layer(Tokens(torch.tensor([[0, -1]]), nn.Embedding(10, INPUT_SIZE)))
     with pytest.raises(InputError, match=r"Token ids must be int64, got torch.int32"):
         layer(Tokens(torch.tensor([[0, 1]], dtype=torch.int32)))
+
+
+def test_last_state_refuses_packed_rows_in_a_line() -> None:
+    packed = pack_padded_sequence(torch.randn(2, 5, 3), torch.tensor([5, 2]), batch_first=True)
+    with pytest.raises(InputError, match="last_state takes rows and lengths"):
+        HadamRNN(3, 8).last_state(packed)  # type: ignore[arg-type]

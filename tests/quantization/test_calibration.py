@@ -105,3 +105,16 @@ def test_what_is_not_finite_is_refused_wherever_it_is(value: float) -> None:
         broken.get_parameter(name).data.view(-1)[0] = value
         with pytest.raises(InputError, match=rf"nan or inf in {name}\."):
             lower(broken, Calibration(1.0, 1.0, 9, 5))
+
+
+def test_a_calibration_that_fails_leaves_the_model_in_training_mode() -> None:
+    model = random_model(0).train()
+    with pytest.raises(InputError):
+        calibrate(model, [(random_inputs(model, 2, 3) * math.nan, None)])
+    assert model.training
+
+
+@pytest.mark.parametrize("percentile", ["most", None, math.nan])
+def test_a_percentile_that_is_no_number_is_refused(percentile: float) -> None:
+    with pytest.raises(InputError, match="percentile must lie in"):
+        calibrate(random_model(0), [], percentile)

@@ -171,6 +171,14 @@ def test_no_line_of_a_file_is_ignored(text: str, complaint: str, tmp_path: Path)
         resolve_config("copy", file=file)
 
 
+@pytest.mark.parametrize("other", [{"hidden_size": 64}, {"num_layers": 3}])
+def test_widths_and_one_width_that_differs_are_refused(other: dict[str, int]) -> None:
+    with pytest.raises(InputError, match=f"layer_sizes .8, 16. gives all widths, got {next(iter(other))}"):
+        resolve_config("digits", overrides={"layer_sizes": (8, 16), **other})
+    agreed = resolve_config("digits", overrides={"layer_sizes": (8, 16), "hidden_size": 16, "num_layers": 2})
+    assert agreed.network.widths == (8, 16)
+
+
 def test_one_width_wins_over_the_widths_of_a_described_network(tmp_path: Path) -> None:
     described = network_values(Network(layer_sizes=(8, 16)))
     file = tmp_path / "mine.yaml"

@@ -265,7 +265,7 @@ def test_an_average_that_the_checkpoint_lacks_is_refused(average: float | None, 
     changed = replace(CONFIG, weight_average=None if average else 0.9)
     (run / "config.yaml").write_bytes(config_yaml(changed))
 
-    with pytest.raises(InputError, match="is missing or too much"):
+    with pytest.raises(InputError, match="is missing or unexpected"):
         resume(run)
 
 

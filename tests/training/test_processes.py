@@ -17,6 +17,8 @@ import torch
 from safetensors.torch import load_file
 
 from hadamrnn.cli import main
+from hadamrnn.errors import InputError
+from hadamrnn.training.processes import join_processes
 
 pytestmark = pytest.mark.slow
 
@@ -129,3 +131,9 @@ def test_two_processes_are_one_with_twice_the_batch(tmp_path: Path) -> None:
         torch.testing.assert_close(shared[name], alone[name], rtol=0, atol=1e-9)
     assert alone["model/readout.weight"].dtype == torch.float64
     assert steps(two) == [25, 50]
+
+
+def test_a_count_of_processes_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "many")
+    with pytest.raises(InputError, match="WORLD_SIZE must be the number of processes, got 'many'"):
+        join_processes("float32")

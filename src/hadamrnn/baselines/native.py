@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from hadamrnn.baselines.layer import admitted
-from hadamrnn.errors import InputError, check_choice
+from hadamrnn.errors import check_choice
 from hadamrnn.nn.inputs import Tokens, run_torch_layer, token_vectors
 from hadamrnn.nn.interface import RecurrentLayer
 
@@ -32,23 +32,16 @@ class NativeLayer(RecurrentLayer):
         self.output_size = network.hidden_size * (2 if network.bidirectional else 1)
 
     def every_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
-        output, _, valid = self._run(x, lengths)
-        return output if valid is None else torch.where(valid[..., None], output, 0.0)
+        return self._run(x, lengths)[0]
 
     def end_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
-        _, last, _ = self._run(x, lengths)
-        return last if lengths is None else torch.where(lengths[:, None] > 0, last, 0.0)
+        return self._run(x, lengths)[1]
 
-    def _run(self, x: Tensor | Tokens, lengths: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return every output, the last layer's end states (both directions), and which steps count."""
+    def _run(self, x: Tensor | Tokens, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return every output and the last layer's end states, both directions side by side."""
         weight = next(self.network.parameters())
-        x, valid = admitted(x, lengths, weight)
-        rows = token_vectors(x, self.input_size, weight.dtype)
-        if rows.shape[1] == 0:
-            raise InputError("torch's recurrent layers need at least one time step, got none.")
-        # torch cannot pack empty rows: they run for one step, and the callers blank them.
-        output, last = run_torch_layer(self.network, rows, None if lengths is None else lengths.clamp(min=1))
-        return output, last, valid
+        x, _ = admitted(x, lengths, weight)
+        return run_torch_layer(self.network, token_vectors(x, self.input_size, weight.dtype), lengths)
 
 
 def lstm(

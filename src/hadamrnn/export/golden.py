@@ -89,7 +89,7 @@ def make_golden(
 ) -> Golden:
     """Return golden vectors of the given raw codes or ids, run by the reference engine."""
     inputs = np.asarray(inputs)
-    if len(inputs) == 0 or inputs.shape[1] == 0:
+    if inputs.ndim < 2 or 0 in inputs.shape[:2]:
         raise InputError(f"Golden inputs need a sequence of one step or more, got shape {inputs.shape}.")
     engine = Engine(model)
     codes = encode_raw(model, inputs)[0] if model.input_kind == "dense" else inputs

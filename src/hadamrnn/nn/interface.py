@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from hadamrnn.kernels.backend import full_precision
 from hadamrnn.nn.inputs import Tokens
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Keep a module in evaluation mode for this block."""
+    was_training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(was_training)
 
 
 class RecurrentLayer(nn.Module, ABC):

@@ -149,6 +149,8 @@ class HadamRNN(HadamStack):
 
         Cheaper than `forward`: the states in between are never kept. `lengths` is int64 `(batch,)`.
         """
+        if isinstance(x, PackedSequence):
+            raise InputError("last_state takes rows and lengths, got a PackedSequence. Unpack it first.")
         rows, start = (x, h_0) if isinstance(x, Tokens) else self._batched(x, h_0)
         _, h_n = self._run(rows, start, lengths, every_output=False)
         return h_n[:, 0] if isinstance(x, Tensor) and x.dim() == 2 else h_n

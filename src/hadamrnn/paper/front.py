@@ -105,7 +105,8 @@ def standing_section(found: Sequence[Standing], pictures: tuple[Picture, ...] = 
     text = (
         "The paper's best HadamRNN or Block-HadamRNN, and our best that needs no more memory: test accuracy "
         "in percent, and the difference in points. For the copy task it is cross-entropy, where less is "
-        "better, and ours as a multiple of the paper's. ▲ is level with the paper or ahead, ▼ behind."
+        "better, and ours as a multiple of the paper's. ▲ is level with the paper or ahead, ▼ behind. For "
+        "SST-2 the paper prints whole kilobytes; ours is a network of the size that it describes."
     )
     return grid_section("standing", "Where this stands", text, Grid(header, tuple(lines)), pictures)
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from hadamrnn.errors import InputError
 from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.interface import evaluating
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import counted
 from hadamrnn.nn.rnn import HadamRNN
@@ -63,20 +64,18 @@ def calibrate(
     ranges = _Ranges(recurrent.num_layers)
     largest_inputs: list[float] = []
     seq_length = 0
-    was_training = model.training
-    model.eval()
-    for x, lengths in batches:
-        longest = x.shape[1] if lengths is None else max(lengths.tolist(), default=0)
-        seq_length = max(seq_length, longest)
-        rows = max(1, STATE_BYTES // (4 * max(1, x.shape[1]) * sum(recurrent.network.widths)))
-        inputs = x if model.takes_ids else x.to(model.readout.weight.dtype)
-        for start in range(0, len(x), rows):
-            part = slice(start, start + rows)
-            ends = None if lengths is None else lengths[part]
-            ranges.add(model, recurrent, model.layer_input(inputs[part]), ends)
-        if not model.takes_ids:
-            largest_inputs += _largest(x, lengths)
-    model.train(was_training)
+    with evaluating(model):
+        for x, lengths in batches:
+            longest = x.shape[1] if lengths is None else max(lengths.tolist(), default=0)
+            seq_length = max(seq_length, longest)
+            rows = max(1, STATE_BYTES // (4 * max(1, x.shape[1]) * sum(recurrent.network.widths)))
+            inputs = x if model.takes_ids else x.to(model.readout.weight.dtype)
+            for start in range(0, len(x), rows):
+                part = slice(start, start + rows)
+                ends = None if lengths is None else lengths[part]
+                ranges.add(model, recurrent, model.layer_input(inputs[part]), ends)
+            if not model.takes_ids:
+                largest_inputs += _largest(x, lengths)
     *below, last = ranges.states
     if not last:
         raise InputError("Calibration needs at least one sequence, got none.")

@@ -27,6 +27,7 @@ from torch import Tensor
 from hadamrnn.data.splits import Metric, Split, Splits
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.nn.interface import evaluating
 from hadamrnn.nn.loss import target_loss
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration, calibrate
@@ -53,9 +54,8 @@ class IntegerObjective(Objective):
         self._lower = lower
 
     def loss(self, x: Tensor, target: Tensor, lengths: Tensor | None) -> Tensor:
-        was_training = self.model.training
-        logits = integer_logits(self.model.eval(), self._lower(self.model), x, lengths)
-        self.model.train(was_training)
+        with evaluating(self.model):
+            logits = integer_logits(self.model, self._lower(self.model), x, lengths)
         return target_loss(logits, target)
 
     def score(self, model: SequenceModel, split: Split, metric: Metric) -> float:

@@ -176,6 +176,7 @@ def resolve_config(
     """
     written = _flat(read_yaml(file)) if file is not None else {}
     single = dict(overrides or {})
+    _check_widths(single)
     named = task or written.get("task")
     if not named:
         raise InputError("A task is needed: name one, or give a configuration file that does.")
@@ -201,6 +202,19 @@ def _flat(values: dict[str, Any]) -> dict[str, Any]:
         check_name("A field of a network", name, NETWORK_FIELDS)
     others = {name: value for name, value in values.items() if name != "network"}
     return _join({name: network[name] for name in NETWORK_NAMES if name in network}, others)
+
+
+def _check_widths(settings: Mapping[str, Any]) -> None:
+    """Refuse one width or a number of layers beside a list of widths that says otherwise."""
+    sizes = settings.get("layer_sizes") or ()
+    if not isinstance(sizes, list | tuple) or not sizes:
+        return
+    for name, value in (("hidden_size", sizes[-1]), ("num_layers", len(sizes))):
+        if settings.get(name, value) != value:
+            raise InputError(
+                f"layer_sizes {short(sizes)} gives all widths, got {name} {short(settings[name])} as well. "
+                "Leave one of them out."
+            )
 
 
 def _join(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import get_args
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from hadamrnn.data.splits import Metric, Split
 from hadamrnn.errors import InputError, check_choice
+from hadamrnn.nn.interface import evaluating
 from hadamrnn.nn.model import SequenceModel
 
 ROWS_AT_ONCE = 256
@@ -94,16 +96,10 @@ def _outputs(model: Predictor, split: Split) -> Iterator[tuple[Tensor, Tensor | 
     """Yield logits and targets, a slice of the samples at a time."""
     module = model if isinstance(model, nn.Module) else None
     dtype = torch.float64 if module is None else next(module.parameters()).dtype
-    was_training = module is not None and module.training
-    if module is not None:
-        module.eval()
-    try:
+    with nullcontext() if module is None else evaluating(module):
         for start in range(0, len(split), ROWS_AT_ONCE):
             x, target, lengths = split.batch(slice(start, start + ROWS_AT_ONCE))
             yield model(x.to(dtype) if x.is_floating_point() else x, lengths), target
-    finally:
-        if module is not None:
-            module.train(was_training)
 
 
 class Objective(nn.Module):

@@ -79,4 +79,7 @@ class FabricProcesses(Processes):
 
 def join_processes(dtype: str) -> Processes:
     """Return the processes of this run: those of torchrun (WORLD_SIZE above 1), else this one alone."""
-    return FabricProcesses(dtype) if int(os.environ.get("WORLD_SIZE", "1")) > 1 else Processes()
+    count = os.environ.get("WORLD_SIZE", "1")
+    if not count.isdecimal():
+        raise InputError(f"WORLD_SIZE must be the number of processes, got {count!r}. Unset it.")
+    return FabricProcesses(dtype) if int(count) > 1 else Processes()
