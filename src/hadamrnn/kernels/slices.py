@@ -8,7 +8,7 @@ thread works too, and the helpers are dropped in a forked child, where threads d
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from ctypes import Structure, byref
 from threading import Lock
 
@@ -20,16 +20,34 @@ _pool_lock = Lock()
 
 
 def run_slices_on(threads: int, kernel: Kernel, args: Structure | None, num_slices: int) -> None:
-    """Call `kernel(args, slice)` for every slice."""
+    """Call `kernel(args, slice)` for every slice.
+
+    When it returns or raises, as at a Ctrl-C, no helper is running: the caller may free what they write to.
+    """
     slices = _Slices(num_slices)
     helpers = min(threads, num_slices) - 1
-    if helpers <= 0:
+    jobs: list[Future[None]] = []
+    try:
+        for _ in range(helpers):
+            jobs.append(_helpers(helpers).submit(_work, kernel, args, slices))
         _work(kernel, args, slices)
-        return
-    jobs = [_helpers(helpers).submit(_work, kernel, args, slices) for _ in range(helpers)]
-    _work(kernel, args, slices)
+    finally:
+        slices.withdraw()
+        _join(jobs)
     for job in jobs:
         job.result()
+
+
+def _join(jobs: list[Future[None]]) -> None:
+    """Wait until all jobs are done; what interrupts the wait is raised afterwards."""
+    interrupts: list[BaseException] = []
+    while not all(job.done() for job in jobs):
+        try:
+            wait(jobs)
+        except BaseException as interrupt:
+            interrupts.append(interrupt)
+    if interrupts:
+        raise interrupts[0]
 
 
 class _Slices:
@@ -42,6 +60,11 @@ class _Slices:
     def take(self) -> int | None:
         with self._lock:
             return next(self._left, None)
+
+    def withdraw(self) -> None:
+        """Hand out no more of them."""
+        with self._lock:
+            self._left = iter(range(0))
 
 
 def _work(kernel: Kernel, args: Structure | None, slices: _Slices) -> None:

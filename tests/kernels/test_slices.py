@@ -1,0 +1,56 @@
+"""Slices are each taken once, and no thread works on when the caller is interrupted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from hadamrnn.kernels.slices import run_slices_on
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_every_slice_is_taken_once_whatever_the_threads(threads: int) -> None:
+    taken: list[int] = []
+
+    def kernel(args: Any, index: int) -> int:
+        taken.append(index)
+        return 0
+
+    run_slices_on(threads, kernel, None, 40)
+
+    assert sorted(taken) == list(range(40))
+
+
+def test_an_interrupt_waits_for_the_helpers_and_takes_no_more_slices() -> None:
+    """Their memory is the caller's, who frees it when the interrupt reaches it."""
+    caller, ended, begun = threading.current_thread(), [], threading.Event()
+
+    def kernel(args: Any, index: int) -> int:
+        if threading.current_thread() is caller:
+            begun.wait(10)
+            raise KeyboardInterrupt
+        begun.set()
+        time.sleep(0.3)
+        ended.append(index)
+        return 0
+
+    with pytest.raises(KeyboardInterrupt):
+        run_slices_on(2, kernel, None, 40)
+
+    assert len(ended) == 1
+    time.sleep(0.4)
+    assert len(ended) == 1
+
+
+def test_a_kernel_that_fails_in_a_helper_fails_the_call() -> None:
+    caller = threading.current_thread()
+
+    def kernel(args: Any, index: int) -> int:
+        time.sleep(0.01)
+        return 2 * (threading.current_thread() is not caller)
+
+    with pytest.raises(ValueError, match="refused its sizes"):
+        run_slices_on(2, kernel, None, 40)
