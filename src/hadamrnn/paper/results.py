@@ -25,6 +25,7 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.paper.rows import Setup, Task
 from hadamrnn.paper.tables import TASKS
+from hadamrnn.quantization.calibration import NotFinite
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.lowering import can_lower
@@ -228,7 +229,10 @@ def integer_figures(
     recurrent = model.recurrent
     if not isinstance(recurrent, HadamRNN) or recurrent.bidirectional or not can_lower(model):
         return None
-    integer, _ = quantize(model, splits, QuantizeConfig(activation_bits=setup.integer_bits))
+    try:
+        integer, _ = quantize(model, splits, QuantizeConfig(activation_bits=setup.integer_bits))
+    except NotFinite:  # the run diverged
+        return None
     metadata = {"task": splits.task, "metric": splits.metric, "experiment": setup.key}
     integer = replace(integer, metadata={**integer.metadata, **metadata})
     fixedpoint.save(integer, folder.path / fixedpoint.FILE_NAME)

@@ -46,6 +46,10 @@ class Calibration:
     max_feature: float = 0.0  # max |2^-e f| of pooled or normalised read-outs, in which V sees features f
 
 
+class NotFinite(InputError):
+    """The data, or the states of a network that diverged, hold nan or inf: there is no range."""
+
+
 @torch.no_grad()
 def calibrate(
     model: SequenceModel, batches: Iterable[tuple[Tensor, Tensor | None]], percentile: float = 100.0
@@ -158,6 +162,6 @@ def _largest(values: Tensor, lengths: Tensor | None = None) -> list[float]:
 def _percentile(values: list[float], percentile: float) -> float:
     """Return the smallest value that at least `percentile` percent of `values` do not exceed."""
     if not all(map(math.isfinite, values)):
-        raise InputError("Calibration needs finite inputs and states, got nan or inf. Clean the data first.")
+        raise NotFinite("Calibration needs finite inputs and states, got nan or inf. Clean the data first.")
     rank = max(1, -int(-len(values) * percentile // 100))
     return sorted(values)[rank - 1]
