@@ -8,7 +8,7 @@ thread works too, and the helpers are dropped in a forked child, where threads d
 from __future__ import annotations
 
 import os
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from ctypes import Structure, byref
 from threading import Lock
 
@@ -41,11 +41,12 @@ def run_slices_on(threads: int, kernel: Kernel, args: Structure | None, num_slic
 def _join(jobs: list[Future[None]]) -> None:
     """Wait until all jobs are done; what interrupts the wait is raised afterwards."""
     interrupts: list[BaseException] = []
-    while not all(job.done() for job in jobs):
-        try:
-            wait(jobs)
-        except BaseException as interrupt:
-            interrupts.append(interrupt)
+    for job in jobs:
+        while not job.done():
+            try:
+                job.exception()
+            except BaseException as interrupt:
+                interrupts.append(interrupt)
     if interrupts:
         raise interrupts[0]
 
