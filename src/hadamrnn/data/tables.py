@@ -24,16 +24,8 @@ from hadamrnn.files import check_regular, one_line, read_regular
 MAX_BYTES = 1 << 32
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}
 SUFFIXES = (*DELIMITERS, ".parquet")
-MISSING = (
-    "",
-    "nan",
-    "none",
-    "null",
-    "na",
-    "n/a",
-    "<na>",
-    "nat",
-)  # cells without a value, whatever their case
+# Cells without a value, whatever their case.
+MISSING = ("", "nan", "none", "null", "na", "n/a", "<na>", "nat")
 
 
 @dataclass(frozen=True, eq=False)
