@@ -86,3 +86,26 @@ def test_help_does_not_load_torch() -> None:
         "sys.exit('torch' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
+def test_too_little_memory_takes_one_line(
+    error: Exception, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("hadamrnn.cli.keep_freed_memory", fail)
+
+    assert main(["doctor"]) == 2
+    assert capsys.readouterr().err.startswith("hadamrnn doctor: out of memory.")
+
+
+def test_another_error_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("hadamrnn.cli.keep_freed_memory", fail)
+
+    with pytest.raises(RuntimeError, match="a bug"):
+        main(["doctor"])

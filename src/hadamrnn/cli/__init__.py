@@ -50,6 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)  # one line, whatever it repeats
         drop_unwritable_output()
         return 2
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "allocate memory" not in str(error):  # torch's words
+            raise
+        print(f"{name}: out of memory. Try smaller batches, a smaller network or less data.", file=sys.stderr)
+        return 2
     return status or 0
 
 
