@@ -25,9 +25,10 @@ def test_calibration_finds_the_largest_state_within_each_rows_length() -> None:
     lengths = torch.tensor([9, 1, 4, 9, 2, 3])
 
     found = calibrate(model, [(x[:4], lengths[:4]), (x[4:], lengths[4:])])
+    assert isinstance(model.recurrent, HadamRNN)
 
     with torch.no_grad():
-        states = model.recurrent.every_state(x, lengths)  # type: ignore[operator]
+        states = model.recurrent.every_state(x, lengths)
     assert found == Calibration(float(states.abs().max()), float(x.abs().max()), 9, 6)
 
 
