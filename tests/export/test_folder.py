@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -335,3 +336,30 @@ def test_equal_models_give_equal_folders(tmp_path: Path) -> None:
 
     assert texts(first) == texts(second)
     assert {"net.c", "test/test_net.c", "zephyr/module.yml"} <= texts(first).keys()
+
+
+def test_force_never_follows_a_linked_subfolder_out_of_its_target(tmp_path: Path) -> None:
+    model = random_model(np.random.default_rng(1), block_size=8)
+    folder = export_c(model, tmp_path / "out", "net")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.rmtree(folder / "test")
+    (folder / "test").symlink_to(elsewhere, target_is_directory=True)
+
+    with pytest.raises(InputError, match="is a link"):
+        export_c(model, folder, "net", force=True)
+
+    assert not list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o077, 0o700), (0o022, 0o755), (0o002, 0o775)])
+def test_an_export_leaves_to_the_umask_who_may_read_it(tmp_path: Path, mask: int, mode: int) -> None:
+    previous = os.umask(mask)
+    try:
+        folder = export_c(random_model(np.random.default_rng(1), block_size=8), tmp_path / "out", "net")
+    finally:
+        os.umask(previous)
+
+    modes = {path.stat().st_mode & 0o777 for path in (folder, *folder.rglob("*")) if path.is_dir()}
+    assert modes == {mode}
+    assert {path.stat().st_mode & 0o777 for path in folder.rglob("*") if path.is_file()} == {mode & 0o666}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -100,11 +100,11 @@ def fresh_folder(out: Path, files: Mapping[str, str | bytes], *, force: bool) ->
             (out / name).unlink(missing_ok=True)
         return out
     out.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
+    scratch = out.with_name(f".{out.name}.{secrets.token_hex(8)}")
+    scratch.mkdir()
     try:
         for name, content in contents.items():
             _made_parent(scratch / name).write_bytes(content)
-        scratch.chmod(0o755)
         scratch.rename(out)  # over an empty folder as well
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -118,14 +118,16 @@ def _replaceable(folder: Path, contents: Iterable[str]) -> set[str]:
     inside = folder.resolve()
     for name in sorted({*written, *contents} - {MANIFEST}):
         path = folder / name
-        if not path.is_symlink() and not path.exists():
-            continue
-        # A manifest may be anyone's: `inside / name` is elsewhere where the name is an absolute path.
+        # A manifest may be anyone's: `inside / name` lies elsewhere if the name is an absolute path.
         reached = path.resolve()
-        if reached != inside / name or not reached.is_relative_to(inside) or not path.is_file():
+        present = path.is_symlink() or path.exists()
+        inner = reached == inside / name and reached.is_relative_to(inside)
+        if not inner or (present and not path.is_file()):
             raise InputError(
                 f"--force replaces only what an export wrote, and {path} is a link, a folder or elsewhere."
             )
+        if not present:
+            continue
         if written.get(name) != _checksum(path.read_bytes()):
             state = "was edited since" if name in written else "is not of an export"
             raise InputError(f"--force replaces only what an export wrote, and {path} {state}. Move it away.")
