@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hadamrnn.data import TASKS, Splits, load_task
-from hadamrnn.data.tasks import LOADERS
+from hadamrnn.data.tasks import LOADERS, NOT_OPTIONS
 from hadamrnn.errors import InputError
 
 
@@ -80,5 +80,5 @@ def test_the_documents_list_every_task_with_its_options(task: str) -> None:
     lines = page.read_text(encoding="utf-8").splitlines()
     (row,) = [line for line in lines if line.startswith(f"| `{task}` |")]
 
-    options = inspect.signature(LOADERS[task]).parameters.keys() - {"data_dir"}
+    options = inspect.signature(LOADERS[task]).parameters.keys() - NOT_OPTIONS
     assert set(re.findall(r"`(\w+)`", row.split("|")[3])) - {"none"} == options

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.data.samples import group_parts, stratified_parts
-from hadamrnn.data.splits import Split, Splits, standardised
+from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint, standardised
 from hadamrnn.errors import InputError, short
 from hadamrnn.files import check_regular, one_line
 from hadamrnn.settings import Seed
@@ -43,15 +43,26 @@ MAX_BYTES = 1 << 36
 MAX_UNPACKED, MAX_RATIO = 1 << 28, 20  # bytes that any archive may unpack to; beyond, this times its own size
 
 
-def load_npz(*, path: Path, standardize: bool = True, layout: Layout | None = None, seed: Seed = 0) -> Splits:
+def load_npz(
+    *,
+    path: Path,
+    standardize: bool = True,
+    layout: Layout | None = None,
+    seed: Seed = 0,
+    preparation: Preparation | None = None,
+) -> Splits:
     """Return the arrays of `path`, 15 % for validation and 15 % for test, classes in proportion.
 
     Args:
         standardize: give each channel zero mean and unit variance over the training part.
         layout: the axes of `x`: "time-first" (n, time, channels) or "channels-first" (n, channels, time).
         seed: of the cut into parts. With `groups`, whole groups are drawn.
+        preparation: of an earlier load of the same file, whose parts and scaling are used.
     """
     arrays = time_first(read_npz(path), layout, path)
+    fingerprint = file_fingerprint([path])
+    if preparation is not None:
+        preparation.check(fingerprint, path)
     x, lengths = check_inputs(arrays, path)
     if "y" not in arrays:
         raise InputError(f"{path} must hold an array y of labels or targets, got {_names(arrays)}.")
@@ -60,15 +71,21 @@ def load_npz(*, path: Path, standardize: bool = True, layout: Layout | None = No
         raise InputError(f"{path} must hold at least {MINIMUM_SAMPLES} samples, got {len(x)}.")
     strata = y.numpy() if class_names else np.zeros(len(x), np.int64)
     grouped = check_groups(arrays, path)
-    parts = group_parts(arrays[grouped], strata, seed) if grouped else stratified_parts(strata, seed)
+    if preparation is not None:
+        parts = [torch.tensor(rows) for rows in preparation.members]
+    else:
+        parts = group_parts(arrays[grouped], strata, seed) if grouped else stratified_parts(strata, seed)
     return standardised(
         "npz",
         [Split(x[rows], y[rows], None if lengths is None else lengths[rows]) for rows in parts],
         keep_values=not standardize,
+        preparation=preparation,
         output_size=len(class_names) or y.shape[1],
         metric="accuracy" if class_names else "mse",
         class_names=class_names,
         note=f"split by {grouped}" if grouped else "",
+        fingerprint=fingerprint,
+        members=tuple(tuple(rows.tolist()) for rows in parts),
     )
 
 

@@ -10,8 +10,10 @@ What the caller leaves open is decided in `reading.py`, reported in `Splits.assu
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.data.reading import OF_FILE, Reading, Segment, Steps, class_names, complete, segments, why_not
 from hadamrnn.data.samples import HELD_OUT, group_parts
-from hadamrnn.data.splits import Split, Splits, standardised
+from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint, standardised
 from hadamrnn.data.tables import Recording, listed, read_tables
 from hadamrnn.errors import InputError, short
 from hadamrnn.settings import Seed
@@ -89,6 +91,7 @@ def load_recordings(
     hop: Steps | None = None,
     columns: tuple[str, ...] = (),
     seed: Seed = 0,
+    preparation: Preparation | None = None,
 ) -> Splits:
     """Return the windows of recordings in three parts, channels standardised over the training part.
 
@@ -97,29 +100,55 @@ def load_recordings(
         label, window, hop, columns: as of `read_recordings`.
         group: a column, `file` or `folder`: no group is in two parts. `time`: parts in time.
         seed: of the draw of groups; parts in time draw nothing.
+        preparation: of an earlier load of the same files, whose classes, parts and scaling are used.
     """
     tables = read_tables(path)
     given = Reading(label, group, window, hop, columns)
     reading = complete(given, tables)
+    fingerprint = file_fingerprint([table.path for table in tables])
     runs = segments(tables, reading)
-    names = class_names({run.label for run in runs}, path)
-    numbers = {name: number for number, name in enumerate(names)}
-    if reading.group == "time":
-        parts = [cut(part, reading) for part in time_blocks(runs)]
-        for part, called in zip(parts, ("training", "validation", "test"), strict=True):
-            _check_classes(part, called, numbers)
+    if preparation is not None:
+        preparation.check(fingerprint, path)
+        names = preparation.class_names
+        blocks = [select_rows(runs, tables, ranges) for ranges in preparation.members]
     else:
-        windows = cut(runs, reading)
-        _check_classes(windows, "the whole", numbers)
-        parts = by_group(windows, numbers, seed)
+        names = class_names({run.label for run in runs}, path)
+        blocks = time_blocks(runs) if reading.group == "time" else group_blocks(runs, reading, names, seed)
+    parts = [cut(block, reading) for block in blocks]
+    if reading.group == "time":
+        for part, called in zip(parts, ("training", "validation", "test"), strict=True):
+            _check_classes(part, called, names)
+    numbers = {name: number for number, name in enumerate(names)}
     return standardised(
         "recordings",
         [Split(torch.from_numpy(part.x), torch.tensor([numbers[name] for name in part.y])) for part in parts],
+        preparation=preparation,
         class_names=names,
         note="split in time" if reading.group == "time" else f"split by {reading.group}",
         options={**asdict(reading), "columns": list(reading.columns)},
         assumptions=tuple(_assumptions(tables, given, reading, names, parts)),
+        fingerprint=fingerprint,
+        members=tuple(row_ranges(block, tables) for block in blocks),
     )
+
+
+def row_ranges(runs: list[Segment], tables: list[Recording]) -> tuple[int, ...]:
+    """Return where segments lie: of each the number of its file, its first row and the row after its last."""
+    files = {str(table.path): number for number, table in enumerate(tables)}
+    ranges = ((files[run.file], run.start, run.start + len(run.values)) for run in runs)
+    return tuple(chain.from_iterable(ranges))
+
+
+def select_rows(runs: list[Segment], tables: list[Recording], ranges: tuple[int, ...]) -> list[Segment]:
+    """Return the parts of segments that lie at `ranges`, as `row_ranges` gives them."""
+    files = {str(table.path): number for number, table in enumerate(tables)}
+    begins = [(files[run.file], run.start) for run in runs]
+    chosen = []
+    for file, start, stop in zip(*[iter(ranges)] * 3, strict=True):
+        run = runs[bisect_right(begins, (file, start)) - 1]
+        values = run.values[start - run.start : stop - run.start]
+        chosen.append(run._replace(values=values, start=start))
+    return chosen
 
 
 def time_blocks(runs: list[Segment]) -> list[list[Segment]]:
@@ -139,12 +168,16 @@ def time_blocks(runs: list[Segment]) -> list[list[Segment]]:
     return parts
 
 
-def by_group(windows: RecordedWindows, numbers: dict[str, int], seed: int) -> list[RecordedWindows]:
-    """Return the windows of three parts, no group in two of them; `numbers` are those of the classes."""
-    labels = np.array([numbers[name] for name in windows.y])
-    rows = [part.numpy() for part in group_parts(windows.groups, labels, seed)]
-    arrays = ("x", "y", "groups", "files", "starts")
-    return [replace(windows, **{name: getattr(windows, name)[part] for name in arrays}) for part in rows]
+def group_blocks(
+    runs: list[Segment], reading: Reading, names: tuple[str, ...], seed: int
+) -> list[list[Segment]]:
+    """Return the segments of three parts, no group in two of them; segments without a window are left out."""
+    window, _ = reading.steps()
+    whole = [run for run in runs if len(run.values) >= window]
+    _check_classes(cut(whole, reading), "the whole", names)
+    labels = np.array([names.index(run.label) for run in whole])
+    parts = group_parts(np.array([run.group for run in whole]), labels, seed)
+    return [[whole[row] for row in part.tolist()] for part in parts]
 
 
 def cut(runs: list[Segment], reading: Reading) -> RecordedWindows:

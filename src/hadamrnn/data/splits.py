@@ -6,9 +6,12 @@ what a model takes, so that a training loop never touches storage details. Start
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -119,6 +122,33 @@ class Image:
     order: NDArray[np.int64] | None = None
 
 
+@dataclass(frozen=True)
+class Preparation:
+    """Everything a loader derived from data: a run stores it, and `load_task` applies it again.
+
+    Args:
+        fingerprint: SHA-256 of the data as read, before any scaling.
+        class_names: in the order of the outputs; empty for regression.
+        offset, scale: of every channel, None if inputs are not standardised.
+        members: of training, validation and test: sample numbers of an npz file; for recordings the row
+            ranges `file, start, stop`, one after the other. Empty if the files of a task fix its parts.
+    """
+
+    fingerprint: str
+    class_names: tuple[str, ...]
+    offset: tuple[float, ...] | None
+    scale: tuple[float, ...] | None
+    members: tuple[tuple[int, ...], ...] = ()
+
+    def check(self, fingerprint: str, source: str | Path) -> None:
+        """Refuse data other than those that were prepared."""
+        if fingerprint != self.fingerprint:
+            raise InputError(
+                f"A run is measured on the data it was trained with, and {source} has changed since. Restore "
+                "it, or evaluate the new data with: hadamrnn eval RUN FILE."
+            )
+
+
 @dataclass(frozen=True, eq=False)
 class Splits:
     """A task in memory.
@@ -143,6 +173,7 @@ class Splits:
         options: the loader's options with what it decided filled in; a run keeps them in place of its own.
         assumptions: lines on what was read and decided, for people.
         image: the image behind a sequence of pixels; None if there is none.
+        fingerprint, members: see `Preparation`; `load_task` sets the fingerprint.
     """
 
     task: str
@@ -165,6 +196,14 @@ class Splits:
     options: dict[str, object] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
     image: Image | None = None
+    fingerprint: str = ""
+    members: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def preparation(self) -> Preparation:
+        """Everything that was derived from the data; `load_task` takes it to load the same task again."""
+        offset, scale = (None if each is None else tuple(each.tolist()) for each in (self.offset, self.scale))
+        return Preparation(self.fingerprint, self.class_names, offset, scale, self.members)
 
     @property
     def levels(self) -> int | None:
@@ -196,6 +235,31 @@ def standardise(x: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]
     return offset.float(), scale
 
 
+def file_fingerprint(paths: Sequence[Path]) -> str:
+    """Return the SHA-256 of files: of their content and, for several, their names below a common folder."""
+    root = os.path.commonpath(paths)
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        digest.update(f"{content} {path.relative_to(root).as_posix()}\n".encode())
+    return digest.hexdigest()
+
+
+def content_fingerprint(splits: Splits) -> str:
+    """Return the SHA-256 of a task's labels, names and stored inputs.
+
+    Standardised inputs count by their shape alone: their last bits depend on the order of summation.
+    """
+    digest = hashlib.sha256(repr((splits.task, splits.class_names)).encode())
+    for part in (splits.train, splits.validation, splits.test):
+        stored = [part.y, part.lengths, None if part.x.is_floating_point() else part.x]
+        digest.update(repr(tuple(part.x.shape)).encode())
+        for tensor in stored:
+            digest.update(b"" if tensor is None else tensor.contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
 def in_parts(task: str, parts: Iterable[Split], **facts: Any) -> Splits:
     """Return a task of three parts: training, validation and test.
 
@@ -210,17 +274,29 @@ def in_parts(task: str, parts: Iterable[Split], **facts: Any) -> Splits:
     return Splits(task, train, validation, test, **{**sizes, **facts})
 
 
-def standardised(task: str, parts: Sequence[Split], keep_values: bool = False, **facts: Any) -> Splits:
-    """Return a task whose channels are standardised with the statistics of the training part.
+def standardised(
+    task: str,
+    parts: Sequence[Split],
+    keep_values: bool = False,
+    preparation: Preparation | None = None,
+    **facts: Any,
+) -> Splits:
+    """Return a task whose channels are standardised, by default with the statistics of the training part.
 
-    The parts hold raw values `(n, time, channels)`; `keep_values` leaves them as they are.
+    Args:
+        parts: raw values `(n, time, channels)`.
+        keep_values: leave them as they are.
+        preparation: use its offset and scale.
     """
     train = parts[0]
     valid = None if train.lengths is None else torch.arange(train.x.shape[1]) < train.lengths[:, None]
     facts["raw_unit"] = raw_unit(train.x, valid)
     if keep_values:
         return in_parts(task, parts, **facts)
-    offset, scale = standardise(train.x, valid)
+    if preparation is None:
+        offset, scale = standardise(train.x, valid)
+    else:
+        offset, scale = torch.tensor(preparation.offset), torch.tensor(preparation.scale)
     scaled = (replace(part, x=(part.x - offset) / scale) for part in parts)
     return in_parts(task, scaled, offset=offset, scale=scale, **facts)
 

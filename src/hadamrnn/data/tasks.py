@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from hadamrnn.data.mnist import load_pmnist, load_smnist
 from hadamrnn.data.npz import load_npz
 from hadamrnn.data.recordings import load_recordings
 from hadamrnn.data.speech import load_google12
-from hadamrnn.data.splits import Splits
+from hadamrnn.data.splits import Preparation, Splits, content_fingerprint
 from hadamrnn.errors import InputError, check_name, short
 from hadamrnn.settings import coerce, field_types
 
@@ -32,13 +33,24 @@ LOADERS: dict[str, Callable[..., Splits]] = {
 TASKS = tuple(LOADERS)
 
 
-def load_task(name: str, data_dir: str | Path | None = None, **options: object) -> Splits:
+NOT_OPTIONS = {"data_dir", "preparation", "return"}
+
+
+def load_task(
+    name: str,
+    data_dir: str | Path | None = None,
+    preparation: Preparation | None = None,
+    /,
+    **options: object,
+) -> Splits:
     """Return the splits of the task `name`.
 
     Args:
         name: one of `TASKS`.
         data_dir: folder with the task's files; by default `HADAMRNN_DATA`, else the user's cache
             folder, into which missing files are downloaded. Ignored by tasks without files.
+        preparation: `Splits.preparation` of an earlier load: the same parts, classes and scaling are used.
+            Data that have changed since are refused.
         options: the keyword arguments of the task's loader.
 
     >>> splits = load_task("copy", delay=5, sentence_length=2, train_size=3)
@@ -54,14 +66,20 @@ def load_task(name: str, data_dir: str | Path | None = None, **options: object) 
             raise InputError(f"The task {name} needs the option {option}, which is missing.")
     if "data_dir" in parameters:
         held["data_dir"] = data_dir
-    return loader(**held)
+    if "preparation" in parameters:
+        return loader(**held, preparation=preparation)
+    splits = loader(**held)
+    splits = replace(splits, fingerprint=content_fingerprint(splits))
+    if preparation is not None:
+        preparation.check(splits.fingerprint, f"the task {name}")
+    return splits
 
 
 def option_type(task: str, option: str) -> Any:
     """Return the declared type and range of an option of a task's loader."""
     check_name("A task", task, TASKS)
     types = field_types(LOADERS[task])
-    known = [name for name in types if name not in ("data_dir", "return")]
+    known = [name for name in types if name not in NOT_OPTIONS]
     if not known:
         raise InputError(f"The task {task} takes no options; got {short(option)}.")
     check_name(f"An option of the task {task}", option, known)
