@@ -19,7 +19,7 @@ COMMON = {
     *("bits", "errors", "files", "interrupts", "locks", "network", "settings", "version"),
 }
 TRAINING = {"data", "hadamard", "nn", "baselines", "training"}
-ALL_BELOW = {*TRAINING, "hadamard", "kernels", "fixedpoint", "quantization", "export"}
+ALL_BELOW = {*TRAINING, "hadamard", "kernels", "fixedpoint", "quantization", "export", "run"}
 ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in COMMON},
     "network": {"hadamard"},
@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "quantization": {*TRAINING, "fixedpoint", "hadamard"},
     "export": {"fixedpoint", "hadamard", "pages"},
     "export.onnx": {"nn", "fixedpoint", "hadamard"},
+    "run": {*TRAINING, "fixedpoint", "quantization", "export"},
     "models": {"fixedpoint"},
     "pages": set(),
     "estimators": ALL_BELOW,

@@ -108,17 +108,18 @@ def _network_of(options: CostOptions, settings: dict[str, Any]) -> Network:
 def _network_of_run(folder: Path) -> tuple[Network, FileSize | None]:
     """Return a run's integer network and what its file takes; its float one, if need be."""
     from hadamrnn import fixedpoint
+    from hadamrnn.run import INTEGER, MODEL, load_integer
 
-    path = folder / fixedpoint.FILE_NAME
+    path = folder / INTEGER
     if path.is_file():
-        model = fixedpoint.load(path)
+        model = load_integer(folder)
         return model.network, fixedpoint.file_size(model, path.stat().st_size)
     from hadamrnn.baselines.networks import load_model
 
-    path = folder / "model.safetensors"
+    path = folder / MODEL
     trained = load_model(path) if path.is_file() else None
     if trained is None or trained.network is None:
-        raise InputError(f"{folder} must hold {fixedpoint.FILE_NAME} or model.safetensors, it holds neither.")
+        raise InputError(f"{folder} must hold {INTEGER} or {MODEL}, it holds neither.")
     return trained.network, None
 
 

@@ -15,7 +15,6 @@ from hadamrnn.cli.arguments import (
     positional,
     set_threads,
 )
-from hadamrnn.cli.export import load_quantized
 from hadamrnn.errors import InputError
 from hadamrnn.settings import option
 
@@ -151,12 +150,14 @@ def _split(args: EvalOptions, folder: RunFolder, model: SequenceModel) -> tuple[
 
 
 def _per_class(counts: Tensor, folder: RunFolder) -> dict[str, Any]:
-    """Return the confusion matrix, and of every class the share that was recognised (None: no samples)."""
+    """Return the confusion matrix, the recall of every class and the classes without samples."""
     totals = counts.sum(1).tolist()
     hits = counts.diagonal().tolist()
     recall = [hit / total if total else None for hit, total in zip(hits, totals, strict=True)]
+    recalls = dict(zip(folder.facts.class_names, recall, strict=True))
     return {
-        "recall": dict(zip(folder.facts.class_names, recall, strict=True)),
+        "recall": recalls,
+        "absent_classes": [name for name, share in recalls.items() if share is None],
         "confusion": counts.tolist(),
     }
 
@@ -167,7 +168,9 @@ def _lines(figures: dict[str, Any]) -> list[str]:
     value = show_metric(figures["metric"], figures["value"]) if "value" in figures else "no labels"
     remarks = [f"{figures['samples']:,} samples"]
     if "saturations" in figures:
-        remarks.append(f"{figures['saturations']} states and {figures['input_saturations']} inputs saturated")
+        remarks.append(saturated(figures["saturations"], figures["input_saturations"]))
+    if figures.get("absent_classes"):
+        remarks.append(f"no samples of {', '.join(figures['absent_classes'])}")
     if "note" in figures:
         remarks.append(figures["note"])
     lines = [f"{figures['task']} {figures['split']}: {value} ({'; '.join(remarks)})"]
@@ -179,6 +182,11 @@ def _lines(figures: dict[str, Any]) -> list[str]:
             lines.append(f"{share}  {name:24.24}" + "".join(f"{count:{width}}" for count in row))
     lines += [f"{name}: {figures[name]}" for name in ("predictions", "page") if name in figures]
     return lines
+
+
+def saturated(states: int, inputs: int) -> str:
+    """Return the line on values that did not fit into the integer network's range."""
+    return f"{states} states and {inputs} inputs saturated"
 
 
 def _write_page(path: Path, figures: dict[str, Any]) -> None:
@@ -195,8 +203,9 @@ def _write_page(path: Path, figures: dict[str, Any]) -> None:
 
 def load_integer(folder: Path, threads: int | None) -> IntegerNetwork:
     from hadamrnn.quantization.network import IntegerNetwork
+    from hadamrnn.run import load_integer as load_integer_model
 
-    return IntegerNetwork(load_quantized(folder), threads)
+    return IntegerNetwork(load_integer_model(folder), threads)
 
 
 def write_glue(path: Path, labels: Tensor) -> None:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from hadamrnn.export.targets import Measurement
     from hadamrnn.fixedpoint import IntegerModel
 
-FLOAT_FILE_NAME = "model.safetensors"
 GOLDEN_SEQUENCES = 3
 BOARD_VALUES = 2_000  # golden numbers in an Arduino sketch: up to four bytes each, beside the network
 
@@ -53,6 +52,8 @@ class ExportOptions(DataFolder, JsonOption):
     ),
 )
 def run(args: ExportOptions) -> None:
+    from hadamrnn.run import load_integer
+
     if args.out is None and not args.report:
         raise InputError("An export needs --out DIR (a new folder), or --report for figures alone.")
     _check(args)
@@ -60,13 +61,13 @@ def run(args: ExportOptions) -> None:
     if args.out is not None and args.to == "onnx":
         figures["folder"] = str(_write_onnx(args, args.out))
     elif args.out is not None and args.to == "page":
-        figures["folder"] = str(_write_page(load_quantized(args.path), args, args.out))
+        figures["folder"] = str(_write_page(load_integer(args.path), args, args.out))
     elif args.out is not None:
-        figures |= _write(load_quantized(args.path), args, args.out)
+        figures |= _write(load_integer(args.path), args, args.out)
     if args.report:
         from hadamrnn.export.targets import measure_all
 
-        rows, skipped = measure_all(load_quantized(args.path), packed=not args.unpacked)
+        rows, skipped = measure_all(load_integer(args.path), packed=not args.unpacked)
         figures["targets"], figures["skipped"] = [asdict(row) for row in rows], skipped
     lines = []
     if args.out is not None:
@@ -101,9 +102,9 @@ def _quantize_first(args: ExportOptions) -> dict[str, Any]:
 
     ONNX takes what a run holds: its float network needs no data.
     """
-    from hadamrnn.fixedpoint import FILE_NAME
+    from hadamrnn.run import INTEGER, MODEL
 
-    trained = (args.path / FLOAT_FILE_NAME).exists() and not (args.path / FILE_NAME).exists()
+    trained = (args.path / MODEL).exists() and not (args.path / INTEGER).exists()
     if not trained or (args.to == "onnx" and not args.report):
         return {}
     from hadamrnn.cli.quantize import QuantizeOptions, lines, quantize_run
@@ -112,18 +113,6 @@ def _quantize_first(args: ExportOptions) -> dict[str, Any]:
     if not args.json:
         print("\n".join(lines(figures)))
     return {"quantized": figures}
-
-
-def load_quantized(path: Path) -> IntegerModel:
-    """Return the integer model of a run folder, or of the file itself."""
-    from hadamrnn.fixedpoint import FILE_NAME, load
-
-    file = path / FILE_NAME if path.is_dir() else path
-    if not path.exists():
-        raise InputError(f"RUN must be a run folder or an integer model file, but there is no {path}.")
-    if not file.exists():
-        raise InputError(f"{path} holds no integer network yet. Make one with: hadamrnn quantize {path}")
-    return load(file)
 
 
 def _write(model: IntegerModel, args: ExportOptions, out: Path) -> dict[str, Any]:
@@ -190,14 +179,14 @@ def _write_page(model: IntegerModel, args: ExportOptions, out: Path) -> Path:
 def _write_onnx(args: ExportOptions, out: Path) -> Path:
     """Export what a run holds: its float network, its integer network, or both."""
     from hadamrnn.export.onnx import export_onnx
-    from hadamrnn.fixedpoint import FILE_NAME
+    from hadamrnn.run import INTEGER, MODEL, load_integer
 
-    trained = args.path / FLOAT_FILE_NAME
+    trained = args.path / MODEL
     if not trained.exists():
-        return export_onnx(out, args.name, integer_model=load_quantized(args.path), force=args.force)
+        return export_onnx(out, args.name, integer_model=load_integer(args.path), force=args.force)
     from hadamrnn.baselines.networks import load_model
 
-    quantized = load_quantized(args.path) if (args.path / FILE_NAME).exists() else None
+    quantized = load_integer(args.path) if (args.path / INTEGER).exists() else None
     return export_onnx(
         out, args.name, float_model=load_model(trained), integer_model=quantized, force=args.force
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hadamrnn.cli.arguments import JsonOption, check_output, check_unused, command, positional, set_threads
-from hadamrnn.cli.eval import LAYOUT_HELP, load_integer
+from hadamrnn.cli.eval import LAYOUT_HELP, load_integer, saturated
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Threads, option
 
@@ -44,6 +44,7 @@ class PredictOptions(JsonOption):
     ),
 )
 def run(args: PredictOptions) -> None:
+    from hadamrnn.quantization.network import IntegerNetwork
     from hadamrnn.training.evaluate import predict_logits
     from hadamrnn.training.inference import read_split, readable
     from hadamrnn.training.run import load_run
@@ -60,12 +61,19 @@ def run(args: PredictOptions) -> None:
     places: dict[str, list[Any]] = {name: arrays[name].tolist() for name in ("file", "row") if name in arrays}
     if args.out is not None:
         _write(args.out, places, predictions, logits.numpy())
+    counts = {}
+    remark = ""
+    if isinstance(network, IntegerNetwork):
+        counts = {"saturations": network.saturations, "input_saturations": network.input_saturations}
+        remark = saturated(*counts.values())
     if args.json:
-        print(json.dumps({"predictions": predictions, **places}))
+        print(json.dumps({"predictions": predictions, **places, **counts}))
     elif args.out is None:
         sys.stdout.write(_table(places, predictions, "\t") if places else _plain(predictions))
+        if remark:
+            print(remark, file=sys.stderr)
     else:
-        print(f"{len(predictions):,} predictions: {args.out}")
+        print(f"{len(predictions):,} predictions: {args.out}{f' ({remark})' if remark else ''}")
 
 
 def _check_out(args: PredictOptions) -> None:

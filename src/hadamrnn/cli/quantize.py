@@ -77,15 +77,12 @@ def quantize_run(args: QuantizeOptions) -> dict[str, Any]:
 
 def save(integer: IntegerModel, folder: Path, figures: dict[str, Any]) -> dict[str, Any]:
     """Write the model with its metadata into the run's folder and return what the file takes."""
-    from hadamrnn import fixedpoint
     from hadamrnn.fixedpoint.cost import network_size
-    from hadamrnn.version import package_version
+    from hadamrnn.run import INTEGER, save_integer
 
-    path = folder / fixedpoint.FILE_NAME
-    metadata = {**integer.metadata, **figures, "hadamrnn": package_version()}
-    size = fixedpoint.save(replace(integer, metadata=metadata), path)
+    size = save_integer(integer, folder, figures)
     return {
-        "file": str(path),
+        "file": str(folder / INTEGER),
         "payload_bytes": size.payload,
         "extra_bytes": size.extra,
         "header_bytes": size.header,

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hadamrnn import fixedpoint
 from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError
 from hadamrnn.export.c import export_c
@@ -29,6 +28,7 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.network import IntegerNetwork, input_codes
+from hadamrnn.run import save_integer
 from hadamrnn.training.config import resolve_config
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.folder import RunFolder
@@ -122,7 +122,7 @@ def run_demo(
     say("2/4  quantizing: integer weights, states and biases")
     splits = load_task("digits")
     integer, _ = quantize(outcome.model, splits, QuantizeConfig())
-    size = fixedpoint.save(integer, out / "run" / fixedpoint.FILE_NAME)
+    size = save_integer(integer, out / "run", {})
     curve = tuple(RunFolder.open(out / "run").rows())
     content = PageContent(integer, stored_sequences(integer, splits), drawing_pad(integer, splits), curve)
     say("3/4  exporting C, compiling it and reading the test digits with it")

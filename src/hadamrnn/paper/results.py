@@ -10,13 +10,12 @@ from __future__ import annotations
 import json
 import math
 import platform
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
-from hadamrnn import fixedpoint
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError, check_choice
 from hadamrnn.files import read_json, write_atomically
@@ -30,6 +29,7 @@ from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.lowering import can_lower
 from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.run import save_integer
 from hadamrnn.settings import Count, Range, Seed, from_json
 from hadamrnn.training.config import TrainingConfig, config_values, make_config
 from hadamrnn.training.evaluate import evaluate
@@ -234,8 +234,7 @@ def integer_figures(
     except NotFinite:  # the run diverged
         return None
     metadata = {"task": splits.task, "metric": splits.metric, "experiment": setup.key}
-    integer = replace(integer, metadata={**integer.metadata, **metadata})
-    fixedpoint.save(integer, folder.path / fixedpoint.FILE_NAME)
+    save_integer(integer, folder.path, metadata)
     network = IntegerNetwork(integer, folder.record.threads)
     return IntegerFigures(
         activation_bits=setup.integer_bits,

@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hadamrnn import fixedpoint
 from hadamrnn.errors import InputError
 from hadamrnn.files import write_atomically
 from hadamrnn.network import read_network
@@ -23,6 +22,7 @@ from hadamrnn.pages.document import BLUE, GREY, ORANGE, Cell, Document, Grid, Pa
 from hadamrnn.pages.drawing import Canvas, Point, draw_front, front, scatter, styled, svg
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.run import INTEGER, save_integer
 from hadamrnn.search.space import BOARD, CHOICES, count
 from hadamrnn.search.study import FrozenTrial, Study, finished
 from hadamrnn.search.trials import Search, integer_config
@@ -123,9 +123,7 @@ def _figures(best: FrozenTrial, search: Search, out: Path, options: RunOptions) 
         "metric": splits.metric,
         **({} if test is None else {"integer": test}),
     }
-    size = fixedpoint.save(
-        replace(integer, metadata={**integer.metadata, **metadata}), folder / fixedpoint.FILE_NAME
-    )
+    size = save_integer(integer, folder, metadata)
     counted = count(candidate, integer)
     estimated = isinstance(counted, str)
     return {
@@ -156,7 +154,7 @@ def _known(out: Path, best: FrozenTrial, search: Search) -> Figures | None:
         known: Figures = figures["best"]
         same = known["trial"] == best.number and _summary(best) in figures["trials"]
         same &= all(figures[name] == value for name, value in search.terms.items())
-        return known if same and (Path(known["run"]) / fixedpoint.FILE_NAME).is_file() else None
+        return known if same and (Path(known["run"]) / INTEGER).is_file() else None
     except (OSError, ValueError, LookupError, TypeError):  # there is none, or it is damaged
         return None
 
