@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hadamrnn.data import Split
+from hadamrnn.data import Split, load_task
 from hadamrnn.data.splits import standardise
 from hadamrnn.errors import InputError
 
@@ -83,3 +85,26 @@ def test_standardising_skips_invalid_steps_and_leaves_constants_finite() -> None
 def test_a_deviation_that_float32_rounds_to_zero_is_a_constant() -> None:
     _, scale = standardise(torch.tensor([[[1e-45], [0.0], [0.0], [0.0]]]))
     assert scale.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("kind", ["float64", "int64"])
+@pytest.mark.parametrize("task", ["npz", "recordings"])
+def test_an_offset_a_hundred_million_times_the_spread_changes_nothing(
+    task: str, kind: str, tmp_path: Path
+) -> None:
+    spread = np.random.default_rng(0).normal(size=(1200, 2)) * 10
+    loaded = []
+    for offset in (0, 2_000_000_000):
+        values = (np.round(spread * 8) / (8 if kind == "float64" else 1) + offset).astype(kind)
+        path = tmp_path / f"{offset}.{'npz' if task == 'npz' else 'csv'}"
+        if task == "npz":
+            np.savez(path, x=values.reshape(60, 20, 2), y=np.arange(60) % 2)
+        else:
+            cells = (f"{a!r},{b!r},{row // 60 % 2}" for row, (a, b) in enumerate(values.tolist()))
+            path.write_text("\n".join(["a,b,label", *cells]))
+        loaded.append(load_task(task, path=path, **({} if task == "npz" else {"window": 5})))
+
+    plain, far = loaded
+    torch.testing.assert_close(far.train.x, plain.train.x, atol=1e-4, rtol=0)
+    torch.testing.assert_close(far.test.x, plain.test.x, atol=1e-4, rtol=0)
+    assert far.test.x.dtype == torch.float32

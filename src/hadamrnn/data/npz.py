@@ -33,6 +33,7 @@ from hadamrnn.files import check_regular, one_line
 from hadamrnn.settings import Seed
 
 MINIMUM_SAMPLES = 10
+FLOAT32_MAX = float(np.finfo(np.float32).max)
 FEW_STEPS = 16  # a table (n, fewer columns) is hardly a set of series
 FEW_ROWS, FLOWING = 32, 0.25  # of a table whose rows may be one recording; how alike neighbours then are
 GROUP_NAMES = ("groups", "person", "subject")
@@ -204,7 +205,10 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str | 
 
 
 def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tuple[Tensor, Tensor | None]:
-    """Return x, float32 `(n, time, channels)`, and `lengths`, int64 `(n,)` or None."""
+    """Return x `(n, time, channels)`, and `lengths`, int64 `(n,)` or None.
+
+    x is float32 if that holds all values of its type, else float64: an offset may be large.
+    """
     if "x" not in arrays:
         raise InputError(f"{path} must hold an array x, got {_names(arrays)}.")
     x = arrays["x"]
@@ -213,10 +217,11 @@ def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tu
         raise InputError(f"x must have shape (n, time, channels) or (n, time), got {x.shape} in {path}.{cut}")
     if x.dtype.kind not in "fiub":
         raise InputError(f"x must hold real numbers, got {x.dtype} in {path}.")
-    with np.errstate(over="ignore"):  # what overflows float32 is reported just below
-        dense = torch.from_numpy(x.astype(np.float32).reshape(*x.shape[:2], -1))
-    if not dense.isfinite().all():
-        row, step, channel = (~dense.isfinite()).nonzero()[0].tolist()
+    kind = np.result_type(x.dtype, np.float32) if x.dtype.itemsize <= 8 else np.dtype(np.float64)
+    with np.errstate(over="ignore"):  # reported just below
+        dense = torch.from_numpy(x.astype(kind).reshape(*x.shape[:2], -1))
+    if not float(dense.abs().max()) <= FLOAT32_MAX:
+        row, step, channel = (~(dense.abs() <= FLOAT32_MAX)).nonzero()[0].tolist()
         raise InputError(
             f"x must be finite in float32, got {x.reshape(dense.shape)[row, step, channel]} "
             f"at sample {row}, step {step}, channel {channel} in {path}."

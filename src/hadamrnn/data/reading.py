@@ -57,7 +57,7 @@ class Reading:
 class Segment(NamedTuple):
     """Rows of one recording with one label and one group: values `(time, channels)`, and where they begin."""
 
-    values: NDArray[np.float32]
+    values: NDArray[np.float64]
     label: str
     group: str
     file: str
@@ -146,7 +146,7 @@ def segments(tables: list[Recording], reading: Reading) -> list[Segment]:
     """Return the runs of rows with one label and one group, file by file."""
     runs = []
     for table in tables:
-        values = np.stack([table.numbers(name) for name in reading.columns], axis=1).astype(np.float32)
+        values = np.stack([table.numbers(name) for name in reading.columns], axis=1)
         labels, groups = _labels(table, reading.label), _groups(table, reading.group)
         changes = np.flatnonzero((labels[1:] != labels[:-1]) | (groups[1:] != groups[:-1])) + 1
         for start, end in zip([0, *changes], [*changes, len(table)], strict=True):

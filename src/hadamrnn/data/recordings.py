@@ -34,7 +34,7 @@ class RecordedWindows:
     """Windows of recordings, in their order.
 
     Args:
-        x: raw values `(n, window, channels)`, float32.
+        x: raw values `(n, window, channels)`, float64.
         y: the label of each, `(n,)`; empty texts where none was asked for.
         groups: who or what was recorded, `(n,)`, as scikit-learn's group splitters take it.
         files: the file of each, `(n,)`.
@@ -42,7 +42,7 @@ class RecordedWindows:
         columns: names of the channels.
     """
 
-    x: NDArray[np.float32]
+    x: NDArray[np.float64]
     y: NDArray[np.str_]
     groups: NDArray[np.str_]
     files: NDArray[np.str_]
@@ -184,7 +184,7 @@ def cut(runs: list[Segment], reading: Reading) -> RecordedWindows:
     """Return every window that lies in one segment, `hop` rows apart."""
     window, hop = reading.steps()
     places = [(run, row) for run in runs for row in range(0, len(run.values) - window + 1, hop)]
-    x = np.empty((len(places), window, len(reading.columns)), np.float32)
+    x = np.empty((len(places), window, len(reading.columns)))
     for target, (run, row) in zip(x, places, strict=True):
         target[:] = run.values[row : row + window]
     return RecordedWindows(

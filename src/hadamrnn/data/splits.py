@@ -165,7 +165,7 @@ class Splits:
         metric: what evaluation reports.
         class_names: one per class (two where `output_size` is 1); empty for regression.
         offset, scale: `(input_size,)` where inputs were standardised: x = (value - offset) / scale,
-            kept so that an integer network can take raw sensor values.
+            kept so that an integer network can take raw sensor values; float64 where the values were.
         raw_unit: the value of one raw code r of the sensor, value = r raw_unit; see `raw_unit`.
         device_channels: channels of one motion sensor, vectors x, y, z one after the other; 0 if inputs
             are not such vectors.
@@ -217,8 +217,11 @@ def standardise(x: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]
         offset_c = mean_{n,t} x_ntc        scale_c = sqrt(mean_{n,t} (x_ntc - offset_c)^2)
 
     Args:
-        x: `(n, time, channels)`; sums are in float64.
+        x: `(n, time, channels)`, float32 or float64; sums are in float64.
         valid: `(n, time)` bool, the steps that count; None for all.
+
+    Returns:
+        Two tensors of x's type; float64 keeps an offset that is large beside the deviation.
 
     A constant channel has scale 1, so that it becomes 0 and not NaN. The offset of whole numbers is a
     whole number, which an integer network subtracts exactly.
@@ -229,10 +232,15 @@ def standardise(x: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]
     """
     steps = x.reshape(-1, x.shape[-1]) if valid is None else x[valid]
     offset = steps.mean(0, dtype=torch.float64)
-    scale = (steps - offset).square().mean(0).sqrt().float()  # before it is compared: it may round to 0
+    scale = (steps - offset).square_().mean(0).sqrt().float()  # before it is compared: it may round to 0
     scale = torch.where(scale > CONSTANT * offset.abs(), scale, 1.0)
     offset = offset.round() if _whole(steps) else offset
-    return offset.float(), scale
+    return offset.to(x.dtype), scale.to(x.dtype)
+
+
+def rescale(x: Tensor, offset: Tensor, scale: Tensor) -> Tensor:
+    """Return (x - offset) / scale in float32, computed in x's own type."""
+    return ((x - offset.to(x)) / scale.to(x)).float()
 
 
 def file_fingerprint(paths: Sequence[Path]) -> str:
@@ -292,12 +300,14 @@ def standardised(
     valid = None if train.lengths is None else torch.arange(train.x.shape[1]) < train.lengths[:, None]
     facts["raw_unit"] = raw_unit(train.x, valid)
     if keep_values:
-        return in_parts(task, parts, **facts)
+        return in_parts(task, (replace(part, x=part.x.float()) for part in parts), **facts)
     if preparation is None:
         offset, scale = standardise(train.x, valid)
     else:
-        offset, scale = torch.tensor(preparation.offset), torch.tensor(preparation.scale)
-    scaled = (replace(part, x=(part.x - offset) / scale) for part in parts)
+        offset, scale = (
+            torch.tensor(each, dtype=train.x.dtype) for each in (preparation.offset, preparation.scale)
+        )
+    scaled = (replace(part, x=rescale(part.x, offset, scale)) for part in parts)
     return in_parts(task, scaled, offset=offset, scale=scale, **facts)
 
 

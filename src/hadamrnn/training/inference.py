@@ -13,7 +13,7 @@ from torch import Tensor
 
 from hadamrnn.data.npz import check_inputs, check_regression, read_npz, time_first
 from hadamrnn.data.recordings import read_recordings
-from hadamrnn.data.splits import Split
+from hadamrnn.data.splits import Split, rescale
 from hadamrnn.errors import InputError, short
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.evaluate import decide
@@ -72,10 +72,11 @@ def _inputs(arrays: Arrays, model: SequenceModel, folder: RunFolder, path: Path,
     if x.shape[2] != expected:
         raise InputError(f"x must have {expected} channels, as in training, got {x.shape[2]} in {path}.")
     if facts.offset is not None and facts.scale is not None:
-        x = (x - torch.tensor(facts.offset)) / torch.tensor(facts.scale)
+        offset, scale = (torch.tensor(each, dtype=torch.float64) for each in (facts.offset, facts.scale))
+        x = rescale(x, offset, scale)
     elif facts.levels is not None and arrays["x"].dtype.kind in "iu":
         x = x / facts.levels
-    return Split(x, None, lengths)
+    return Split(x.float(), None, lengths)
 
 
 def _with_labels(arrays: Arrays, split: Split, facts: TaskFacts, path: Path) -> Split:
