@@ -126,6 +126,47 @@ def test_sample_weights_are_repetitions(waves: tuple[Any, Any], kind: Any) -> No
     np.testing.assert_allclose(weighted._outputs(X), repeated._outputs(X), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", [HadamRNNClassifier, HadamRNNRegressor])
+@pytest.mark.parametrize("solver", ["ridge", "gradient"])
+@pytest.mark.parametrize("factor", [0.1, 10.0])
+def test_a_common_factor_of_all_weights_changes_nothing(
+    waves: tuple[Any, Any], kind: Any, solver: str, factor: float
+) -> None:
+    X, y = waves
+    parameters = {"max_bytes": 600, "random_state": 0, "solver": solver, "max_steps": 5, "hidden_size": 16}
+    plain = kind(**parameters).fit(X, y)
+    weighted = kind(**parameters).fit(X, y, sample_weight=np.full(len(y), factor))
+
+    np.testing.assert_array_equal(weighted._outputs(X), plain._outputs(X))
+
+
+@pytest.mark.parametrize("kind", [HadamRNNClassifier, HadamRNNRegressor])
+@pytest.mark.parametrize("arrange", [np.tile, np.repeat])
+def test_repeating_all_samples_changes_nothing(waves: tuple[Any, Any], kind: Any, arrange: Any) -> None:
+    """Not even where their number then exceeds that of a search by leave-one-out errors."""
+    X, y = waves
+    index = arrange(np.arange(120), 10)
+    once, often = (
+        kind(max_bytes=600, random_state=0).fit(X[rows], y[rows]) for rows in (np.arange(120), index)
+    )
+
+    assert often.penalty_ == once.penalty_ and often.config_ == once.config_
+    np.testing.assert_allclose(often._outputs(X), once._outputs(X), rtol=1e-9, atol=1e-9)
+
+
+def test_a_second_pass_through_a_long_stream_changes_no_penalty(
+    waves: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(closed_form, "KEPT_SERIES", 80)
+    X, y = waves
+    stream = HadamRNNClassifier(**FIXED).partial_fit(X, y, classes=[0, 1, 2])
+    before = stream.penalty_
+    for _ in range(3):
+        stream.partial_fit(X, y)
+
+    assert stream.penalty_ == before
+
+
 def test_twenty_seeds_in_two_threads_are_twenty_in_a_row(waves: tuple[Any, Any]) -> None:
     X, y = waves
     estimator = HadamRNNClassifier(max_bytes=600)

@@ -85,7 +85,7 @@ def test_raw_codes_standardise_as_the_float_network_does(
 ) -> None:
     values = offset + deviation * np.random.default_rng(seed).normal(size=(5, 7, 2))
     series = Series(np.rint(values) if whole else values)
-    scaling = Scaling.of(series)
+    scaling = Scaling.of(series, np.ones(len(series)))
     raw = scaling.raw_inputs()
     assert scaling.unit is not None
     codes = np.rint(series.values / scaling.unit)

@@ -1,6 +1,8 @@
-"""Ridge by its definition: left-out answers, weights as repetitions, moments that add up."""
+"""Ridge by its definition: leave-one-out predictions, weights as repetitions, moments that add up."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,22 +19,45 @@ def draw_rows(count: int, width: int, seed: int = 0) -> tuple[Tensor, Values]:
     features = rng.normal(size=(count, width)) @ rng.normal(size=(width, width)) + rng.normal(size=width)
     targets = features[:, :2] + rng.normal(size=(count, 2))
     weights = torch.from_numpy(rng.integers(1, 4, count).astype(np.float64))
-    return torch.from_numpy(features), Values(torch.from_numpy(targets), weights, weights.clamp(max=1.0))
+    return torch.from_numpy(features), Values(torch.from_numpy(targets), weights, torch.arange(count))
 
 
 @pytest.mark.parametrize(("count", "width"), [(12, 30), (30, 12)])
 @pytest.mark.parametrize("penalty", [1e-3, 1.0])
-def test_left_out_answers_are_those_of_fits_without_the_row(count: int, width: int, penalty: float) -> None:
+@pytest.mark.parametrize("copies", [1, 2, 3])
+def test_leave_one_out_is_the_fit_without_the_row_and_all_its_copies(
+    count: int, width: int, penalty: float, copies: int
+) -> None:
+    """A row keeps none of its weight; copies of it may have other targets."""
     features, goal = draw_rows(count, width)
+    groups = torch.arange(count) // copies
+    features, goal = features[groups], replace(goal, groups=groups)
     found = solve(features, goal, (penalty,))
-    z = (features - found.mean) / found.spread
-    for i in range(count):
-        weights = goal.weights.clone()
-        weights[i] -= 1
-        ridge = Ridge(alpha=penalty * goal.weight).fit(z.numpy(), goal.targets.numpy(), weights.numpy())
+    z = ((features - found.mean) / found.spread).numpy()
+    for group in groups.unique():
+        left, kept = (groups == group).numpy(), (groups != group).numpy()
+        ridge = Ridge(alpha=penalty * goal.weight)
+        ridge.fit(z[kept], goal.targets[kept].numpy(), goal.weights[kept].numpy())
         torch.testing.assert_close(
-            found.left_out[i], torch.from_numpy(ridge.predict(z[i : i + 1].numpy())[0]), rtol=1e-7, atol=1e-8
+            found.left_out[left], torch.from_numpy(ridge.predict(z[left])), rtol=1e-7, atol=1e-7
         )
+
+
+def test_leave_one_out_in_a_stream_is_the_fit_to_all_other_rows() -> None:
+    """Of 30 rows only the first 10 are at hand, of the others their moments."""
+    features, goal = draw_rows(30, 12)
+    some = torch.arange(10)
+    found = solve(features[some], goal.at(some), (1.0,), moments=Moments.of(features, goal))
+
+    torch.testing.assert_close(found.left_out, solve(features, goal, (1.0,)).left_out[some])
+
+
+def test_a_group_that_is_all_there_is_is_predicted_by_the_mean() -> None:
+    features, goal = draw_rows(1, 4)
+    goal = Values(torch.tensor([[1.0], [4.0]]).double(), goal.weights.new_tensor([2.0, 1.0]), torch.zeros(2))
+    found = solve(features.expand(2, 4), goal)
+
+    torch.testing.assert_close(found.left_out, torch.full((2, 1), 2.0, dtype=torch.float64))
 
 
 @pytest.mark.parametrize(("count", "width"), [(12, 30), (30, 12)])
@@ -54,8 +79,8 @@ def test_answers_to_a_fold_are_those_of_fits_without_it(count: int, width: int, 
 def test_a_weight_of_two_is_the_row_twice(count: int, width: int) -> None:
     features, goal = draw_rows(count, width)
     times = goal.weights.long()
-    ones = torch.ones(int(times.sum()), dtype=torch.float64)
-    repeated = Values(goal.targets.repeat_interleave(times, 0), ones, ones)
+    groups = goal.groups.repeat_interleave(times)
+    repeated = Values(goal.targets[groups], torch.ones_like(groups).double(), groups)
     once, again = solve(features, goal), solve(features.repeat_interleave(times, 0), repeated)
 
     assert once.penalty == again.penalty

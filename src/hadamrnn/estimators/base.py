@@ -22,13 +22,13 @@ from hadamrnn.baselines.networks import KINDS, NEUTRAL, build_model
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError, check_choice
 from hadamrnn.estimators.choice import Cost, Wanted, network_cost, state_bits
-from hadamrnn.estimators.closed_form import KnownSeries, Stream, fit_closed_form, ranges_of, refit
+from hadamrnn.estimators.closed_form import Stream, fit_closed_form, ranges_of, refit
 from hadamrnn.estimators.folding import raw_network
 from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.gradient import recipe, threads, train
 from hadamrnn.estimators.integers import IntegerForm
 from hadamrnn.estimators.parameters import listed, plain, whole
-from hadamrnn.estimators.series import Floats, Scaling, Series, counted_samples, raw_codes, read_series
+from hadamrnn.estimators.series import Floats, Samples, Scaling, Series, raw_codes, read_samples, read_series
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata
@@ -89,8 +89,8 @@ class SeriesEstimator(IntegerForm):
         """Return the series and their labels or values; unless `reset` they must agree with earlier ones."""
 
     @abstractmethod
-    def _goal(self, known: NDArray[Any], weights: Floats | None, *, reset: bool) -> Goal:
-        """Return the goal for these labels or values; `reset` first fits the units of values."""
+    def _goal(self, samples: Samples, *, reset: bool) -> Goal:
+        """Return the goal of these samples; `reset` first fits the units of values."""
 
     @abstractmethod
     def _answer(self, outputs: Floats) -> Any:
@@ -107,21 +107,21 @@ class SeriesEstimator(IntegerForm):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the network to series X and their y: labels `(n,)`, or targets `(n,)` or `(n, targets)`.
 
-        A sample of weight 2 is the sample twice; the weights enter the standardisation too. A warm start
-        continues with the present network.
+        A sample of weight 2 is the sample twice, and a common factor of all weights changes nothing; the
+        weights enter the standardisation too. A warm start continues with the present network.
         """
         warm = self._is_warm()
-        series, known = self._read(X, y, reset=not warm)
-        counted, weights = counted_samples(sample_weight, series)
-        series, goal = series.at(counted), self._goal(known[counted], weights, reset=not warm)
+        samples = read_samples(*self._read(X, y, reset=not warm), sample_weight)
+        samples = replace(samples, weights=samples.weights / samples.weights.max())
+        goal = self._goal(samples, reset=not warm)
         for name in ("_stream", "penalty_", "n_iter_", "loss_curve_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         seed = int(check_random_state(self.random_state).randint(2**31))
         if self._solver() == "ridge":
-            networks = self._wanted(series.channels, goal.targets.shape[1]).networks(search=True)
-            self._fit_ridge(series, goal, weights, networks, seed)
+            networks = self._wanted(samples.series.channels, goal.targets.shape[1]).networks(search=True)
+            self._fit_ridge(samples, goal, networks, seed)
         else:
-            self._fit_gradient(series, goal, weights, seed)
+            self._fit_gradient(samples, goal, seed)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -215,21 +215,18 @@ class SeriesEstimator(IntegerForm):
             stream = copy.copy(self._stream)  # a part that fails leaves the stream as it was
         else:
             stream = Stream(int(check_random_state(self.random_state).randint(2**31)))
-        counted, weights = counted_samples(sample_weight, series)
-        weights = np.ones(len(series)) if weights is None else weights
-        part = KnownSeries(series.at(counted), known[counted], weights)
-        rest = stream.add(part)
+        was_full = stream.is_full
+        others = stream.add(read_samples(series, known, sample_weight))
         kept = stream.kept
         assert kept is not None
-        if len(rest) < len(part):
-            goal = self._goal(kept.known, kept.weights, reset=True)
+        if not was_full:
+            goal = self._goal(kept, reset=True)
             networks = self._wanted(series.channels, goal.targets.shape[1]).networks(search=False)
-            self._fit_ridge(kept.series, goal, kept.weights, networks, stream.seed)
-        if len(rest):
-            kept_goal = self._goal(kept.known, kept.weights, reset=False)
-            rest_goal = self._goal(rest.known, rest.weights, reset=False)
+            self._fit_ridge(kept, goal, networks, stream.seed)
+        if was_full or len(others):
+            kept_goal, goal = self._goal(kept, reset=False), self._goal(others, reset=False)
             with threads(self.n_jobs):
-                self.penalty_ = refit(self.network_, self.scaling_, stream, kept_goal, rest, rest_goal)
+                self.penalty_ = refit(self.network_, self.scaling_, stream, kept_goal, others, goal)
             self.calibration_ = ranges_of(self.network_, self.scaling_.split(kept.series, np.float64))
         self._stream = stream
 
@@ -247,40 +244,38 @@ class SeriesEstimator(IntegerForm):
             raise InputError(f"Only a {HADAMRNN} is fitted by ridge, got model {self.model!r}.")
         return self.solver
 
-    def _fit_ridge(
-        self, series: Series, goal: Goal, weights: Floats | None, networks: list[Network], seed: int
-    ) -> None:
-        recipe(self, len(series), seed)  # raises for parameters that a fit by gradients would refuse
-        scaling = Scaling.of(series, weights)
-        samples = scaling.split(series, np.float64)
+    def _fit_ridge(self, samples: Samples, goal: Goal, networks: list[Network], seed: int) -> None:
+        recipe(self, len(samples), seed)  # raises for parameters that a fit by gradients would refuse
+        scaling = Scaling.of(samples.series, samples.weights)
+        inputs = scaling.split(samples.series, np.float64)
         with threads(self.n_jobs):
-            model, solution = fit_closed_form(samples, goal, networks, seed, self._say)
-        self._keep(model, model.described(), scaling, samples)
+            model, solution = fit_closed_form(inputs, goal, networks, seed, self._say)
+        self._keep(model, model.described(), scaling, inputs)
         self.penalty_ = solution.penalty
 
-    def _fit_gradient(self, series: Series, goal: Goal, weights: Floats | None, seed: int) -> None:
+    def _fit_gradient(self, samples: Samples, goal: Goal, seed: int) -> None:
         warm = self._is_warm()
-        config = self._model_config(series.channels, goal.targets.shape[1])
+        config = self._model_config(samples.series.channels, goal.targets.shape[1])
         if warm and self.config_ != config:
             raise InputError(
                 "A warm start needs a network of the same shape, got "
                 f"{config} after {self.config_}. Set warm_start=False."
             )
-        scaling = self.scaling_ if warm else Scaling.of(series, weights)
-        samples = scaling.split(series, np.float32)
+        scaling = self.scaling_ if warm else Scaling.of(samples.series, samples.weights)
+        inputs = scaling.split(samples.series, np.float32)
         with Draws(seed):
             network = copy.deepcopy(self.network_).float() if warm else build_model(config)
         with threads(self.n_jobs):
-            outcome, losses = train(self, network, samples, goal, seed)
+            outcome, losses = train(self, network, inputs, goal, seed)
         # Answers in float64 do not depend on how samples are batched.
-        self._keep(outcome.model.double(), config, scaling, samples)
+        self._keep(outcome.model.double(), config, scaling, inputs)
         self.n_iter_, self.loss_curve_ = outcome.step, losses
 
-    def _keep(self, network: SequenceModel, config: Network, scaling: Scaling, samples: Split) -> None:
+    def _keep(self, network: SequenceModel, config: Network, scaling: Scaling, inputs: Split) -> None:
         self.network_ = network
         self.config_ = config
         self.scaling_ = scaling
-        self.calibration_ = ranges_of(network, samples)
+        self.calibration_ = ranges_of(network, inputs)
 
     def _say(self, line: str) -> None:
         if self.verbose:

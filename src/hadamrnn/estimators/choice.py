@@ -181,8 +181,7 @@ def choose(samples: Split, goal: Goal, networks: list[Network], seed: int) -> Se
     index = spread_out(goal.weights, SEARCH_SERIES)
     some, some_goal = Split(*samples.batch(index)), goal.at(index)
     folds = goal.folds(FOLDS)[index] if len(samples) > SEARCH_SERIES else None
-    count = max(len(some), int(some_goal.weights.sum()))  # a weight of 2 is the series twice
-    draws = min(MOST_DRAWS, DRAWN_SERIES // count, DRAWN_STEPS // (count * some.x.shape[1]))
+    draws = min(MOST_DRAWS, DRAWN_SERIES // len(some), DRAWN_STEPS // (len(some) * some.x.shape[1]))
     tried: dict[Network, list[tuple[float, SequenceModel]]] = {network: [] for network in networks}
     for draw, pool in product(range(max(1, draws) if len(networks) > 1 else 1), _pools(networks)):
         model = draw_network(pool.network, seed + draw)

@@ -18,7 +18,7 @@ from torch.nn.functional import one_hot, softmax
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
 from hadamrnn.estimators.goals import Labels
-from hadamrnn.estimators.series import Floats, Series, read_series
+from hadamrnn.estimators.series import Floats, Samples, Series, read_series
 from hadamrnn.fixedpoint.model import Metadata
 
 METADATA_CLASSES = 3000  # characters of class names that an integer model's metadata keeps
@@ -187,15 +187,15 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         if unseen:
             raise ValueError(f"y contains {what}: {unseen}")
 
-    def _goal(self, known: NDArray[Any], weights: Floats | None, *, reset: bool) -> Labels:
+    def _goal(self, samples: Samples, *, reset: bool) -> Labels:
         """Return the targets; the weight of a class multiplies those of its samples."""
-        codes = torch.from_numpy(np.searchsorted(self.classes_, known))
+        codes = torch.from_numpy(np.searchsorted(self.classes_, samples.known))
         targets = 2.0 * one_hot(codes, len(self.classes_)).double() - 1.0
-        counts = targets.new_ones(len(known)) if weights is None else torch.from_numpy(weights)
+        weights, groups = torch.from_numpy(samples.weights), torch.from_numpy(samples.groups)
         if self.class_weight is None:
-            return Labels(targets, counts, counts.clamp(max=1.0))
+            return Labels(targets, weights, groups)
         given = compute_class_weight(
-            self.class_weight, classes=self.classes_, y=known, sample_weight=counts.numpy()
+            self.class_weight, classes=self.classes_, y=samples.known, sample_weight=samples.weights
         )
         factors = torch.from_numpy(given)[codes]
         if not (np.isfinite(given) & (given >= 0)).all() or not factors.any():
@@ -203,7 +203,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
                 "class_weight must be finite, never negative, and positive for a class in y, got "
                 f"{self.class_weight}."
             )
-        return Labels(targets, counts * factors, counts.clamp(max=1.0) * factors)
+        return Labels(targets, weights * factors, groups)
 
 
 def _different(labels: NDArray[Any], name: str) -> NDArray[Any]:

@@ -21,11 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.bits import WeightBits
@@ -34,7 +32,7 @@ from hadamrnn.estimators.choice import choose, state_bits
 from hadamrnn.estimators.features import features_of
 from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.ridge import Moments, Solution, solve
-from hadamrnn.estimators.series import Floats, Scaling, Series
+from hadamrnn.estimators.series import Samples, Scaling
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
@@ -183,61 +181,48 @@ def _successive(values: Tensor, metric: Tensor, lowest: int, highest: int) -> Te
     return codes
 
 
-@dataclass(frozen=True, eq=False)
-class KnownSeries:
-    """Some series, what is known of them, `(n,)` or `(n, targets)`, and their weights."""
-
-    series: Series
-    known: NDArray[Any]
-    weights: Floats
-
-    def __len__(self) -> int:
-        return len(self.series)
-
-    def at(self, index: NDArray[Any]) -> KnownSeries:
-        return KnownSeries(self.series.at(index), self.known[index], self.weights[index])
-
-    def __add__(self, other: KnownSeries) -> KnownSeries:
-        return KnownSeries(
-            self.series + other.series,
-            np.concatenate([self.known, other.known]),
-            np.concatenate([self.weights, other.weights]),
-        )
-
-
 @dataclass(eq=False)
 class Stream:
-    """What `partial_fit` keeps between calls: the seed, the first rows, and the moments of all rows.
+    """What `partial_fit` keeps between calls: the seed, the first samples, and the moments of the others.
 
-    The network is fixed once there are too many rows to keep; then `features` are those of the kept.
+    The network is fixed once there are `KEPT_SERIES` samples; then `features` are those of the kept ones.
+    A later copy of a kept sample adds to its weight, so cross-validation leaves out both.
     """
 
     seed: int
-    kept: KnownSeries | None = None
+    kept: Samples | None = None
     features: Tensor | None = None
-    moments: Moments | None = None
+    others: Moments | None = None
 
-    def add(self, part: KnownSeries) -> KnownSeries:
-        """Keep the first rows of the stream, and return those that are too many."""
-        kept = part if self.kept is None else self.kept + part
-        self.kept = kept.at(np.arange(min(KEPT_SERIES, len(kept))))
-        return kept.at(np.arange(len(self.kept), len(kept)))
+    @property
+    def is_full(self) -> bool:
+        return self.kept is not None and len(self.kept) >= KEPT_SERIES
+
+    def add(self, part: Samples) -> Samples:
+        """Keep the first samples of the stream, and return those that are too many."""
+        joined = part if self.kept is None else self.kept + part
+        self.kept = joined.at(np.arange(min(KEPT_SERIES, len(joined))))
+        return joined.at(np.arange(len(self.kept), len(joined)))
 
 
 def refit(
-    model: SequenceModel, scaling: Scaling, stream: Stream, kept: Goal, part: KnownSeries, goal: Goal
+    model: SequenceModel, scaling: Scaling, stream: Stream, kept: Goal, others: Samples, goal: Goal
 ) -> float:
-    """Add the rows of a part to the moments, set the read-out again and return its penalty.
+    """Add samples to the moments of a stream, set the read-out again and return its penalty.
 
     Args:
-        kept: the goal of the rows that the stream keeps.
-        goal: that of the part.
+        kept: the goal of the samples that the stream keeps.
+        goal: that of the others.
     """
     assert stream.kept is not None
     if stream.features is None:
         stream.features = features_of(model, scaling.split(stream.kept.series, np.float64))
-    more = Moments.of(features_of(model, scaling.split(part.series, np.float64)), goal)
-    stream.moments = (stream.moments or Moments.of(stream.features, kept)) + more
-    solution = solve(stream.features, kept, moments=stream.moments)
-    set_readout(model, solution, kept, stream.moments)
+    moments = Moments.of(stream.features, kept)
+    if len(others):
+        more = Moments.of(features_of(model, scaling.split(others.series, np.float64)), goal)
+        stream.others = more if stream.others is None else stream.others + more
+    if stream.others is not None:
+        moments = moments + stream.others
+    solution = solve(stream.features, kept, moments=moments)
+    set_readout(model, solution, kept, moments)
     return solution.penalty

@@ -18,11 +18,14 @@ LEAST_ERROR = 1e-6  # of labels; below it all is right and sure, and a larger pe
 
 @dataclass(frozen=True, eq=False)
 class Goal(ABC):
-    """Targets `(n, outputs)`, the weight of every sample and how much of it is left out at once."""
+    """Targets `(n, outputs)`, weights `(n,)`, and the group of each sample, `(n,)`.
+
+    Samples with the same input form a group; cross-validation leaves out a whole group, with all its weight.
+    """
 
     targets: Tensor
     weights: Tensor
-    left_out: Tensor
+    groups: Tensor
 
     @abstractmethod
     def losses(self, outputs: Tensor, index: Tensor) -> Tensor:
@@ -41,16 +44,22 @@ class Goal(ABC):
         """Say how good answers to left-out samples are."""
 
     @abstractmethod
-    def folds(self, count: int) -> Tensor:
-        """Return the fold of each sample; samples in a row fall into the same one.
+    def _stretches(self, count: int) -> Tensor:
+        """Return the fold of each sample; neighbours fall into the same one."""
 
-        They are often windows of one recording, or of one person, and give each other away.
+    def folds(self, count: int) -> Tensor:
+        """Return the fold of each sample: stretches of neighbours, and no group in two folds.
+
+        Neighbours are often windows of one recording, or of one person, and predict each other.
         """
+        _, group = self.groups.unique(return_inverse=True)
+        folds = self._stretches(count)
+        return folds.scatter_reduce(0, group, folds, "amin", include_self=False)[group]
 
     def at(self, index: Tensor) -> Self:
         """Return the goal of some samples."""
         return replace(
-            self, targets=self.targets[index], weights=self.weights[index], left_out=self.left_out[index]
+            self, targets=self.targets[index], weights=self.weights[index], groups=self.groups[index]
         )
 
     @cached_property
@@ -79,7 +88,7 @@ class Values(Goal):
     def scale(self, answers: Tensor) -> float:
         return 1.0
 
-    def folds(self, count: int) -> Tensor:
+    def _stretches(self, count: int) -> Tensor:
         return _stretches(self.weights, count)
 
     def describe(self, answers: Tensor) -> str:
@@ -117,7 +126,7 @@ class Labels(Goal):
                 break
         return scale
 
-    def folds(self, count: int) -> Tensor:
+    def _stretches(self, count: int) -> Tensor:
         """Return stretches of each class: samples may be sorted by class."""
         folds, labels = torch.zeros(len(self.targets), dtype=torch.int64), self.targets.argmax(1)
         for label in labels.unique():
@@ -130,7 +139,7 @@ class Labels(Goal):
 
     def _wanted(self) -> Tensor:
         """Return the chance that a label is right, and what is left for the others."""
-        doubt = 1 / (self.weight + 2)
+        doubt = 1 / (len(self.targets) + 2)
         return torch.where(self.targets > 0, 1 - doubt, doubt / (self.targets.shape[1] - 1))
 
 

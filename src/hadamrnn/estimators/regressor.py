@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_array, check_consistent_length
@@ -14,7 +13,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
 from hadamrnn.estimators.goals import Values
-from hadamrnn.estimators.series import Floats, Series, check_size, read_series
+from hadamrnn.estimators.series import Floats, Samples, Series, check_size, read_series
 from hadamrnn.fixedpoint.model import Metadata
 
 METADATA_TARGETS = 50  # outputs whose units an integer model's metadata holds
@@ -64,13 +63,12 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
         self.single_target_ = targets.ndim == 1
         return series, columns
 
-    def _goal(self, known: NDArray[Any], weights: Floats | None, *, reset: bool) -> Values:
+    def _goal(self, samples: Samples, *, reset: bool) -> Values:
         if reset:
-            scaler = StandardScaler().fit(known, sample_weight=weights)
+            scaler = StandardScaler().fit(samples.known, sample_weight=samples.weights)
             self.target_offset_, self.target_scale_ = scaler.mean_, scaler.scale_
-        standard = torch.from_numpy((known - self.target_offset_) / self.target_scale_)
-        counts = standard.new_ones(len(known)) if weights is None else torch.from_numpy(weights)
-        return Values(standard, counts, counts.clamp(max=1.0))
+        standard = torch.from_numpy((samples.known - self.target_offset_) / self.target_scale_)
+        return Values(standard, torch.from_numpy(samples.weights), torch.from_numpy(samples.groups))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

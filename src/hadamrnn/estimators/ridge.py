@@ -4,15 +4,16 @@
 
 Features z are centred and have unit spread, so a penalty means the same on all data. One eigendecomposition,
 of the Gram matrix of the rows or of the covariance, whichever is smaller, serves all penalties, and gives the
-answer to every row of a fit without it:
-
-    y_i - out_i = (y_i - V z_i - b) / (1 - v_i h_i)       h_i = z_i' (Z'wZ + penalty W I)^-1 z_i + 1/W
-
-A weight of 2 is the row twice, of which one is left out: v_i = min(w_i, 1), the goal's
-`left_out`. Rows that give each other away, like overlapping windows, are left out together, a fold F at a
-time:
+prediction for every fold F of rows by a fit without them:
 
     y_F - out_F = (I - H_FF diag(w_F))^-1 (y_F - V z_F - b)    H_ij = z_i' (Z'wZ + penalty W I)^-1 z_j + 1/W
+
+Leave-one-out leaves out a group G of equal rows at a time (`Goal.groups`), with its whole weight: a copy
+of a row would predict it. All entries of H_GG are then one number h, and the inverse is explicit:
+
+    out_G = V z_G + b - h sum_{i in G} w_i (y_i - V z_i - b) / (1 - h sum_{i in G} w_i)
+
+Rows that predict each other without being equal, like overlapping windows, are passed as `folds`.
 
 `Moments` add up, so rows may come in parts; the error is then that of the rows passed to `solve`.
 All is float64 in torch, whose threads belong to the caller's thread: numpy's are shared by the process.
@@ -31,7 +32,7 @@ from hadamrnn.estimators.goals import Goal
 
 PENALTIES = tuple(10.0 ** (k / 2) for k in range(-6, 5))
 CONSTANT = 1e-9  # a spread below this share of the largest mean is rounding
-LEAST_SHARE = 1e-12  # of 1 - v h
+LEAST_SHARE = 1e-12  # of 1 - h w: a group that is all there is says nothing when it is left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,7 @@ class Solution:
     """The fit `target ~ (feature - mean) / spread @ coefficients + intercept`.
 
     `coefficients` are `(features, outputs)`; a constant feature has spread infinity. `left_out` are the
-    answers to the rows, each of a fit without it, and `error` is the goal's. `weight` is W.
+    predictions for the rows, by fits without their group, and `error` is the goal's. `weight` is W.
     """
 
     mean: Tensor
@@ -107,7 +108,7 @@ def solve(
 
     >>> from hadamrnn.estimators.goals import Values
     >>> x = torch.linspace(0.0, 1.0, 20, dtype=torch.float64)[:, None]
-    >>> goal = Values(3 * x + 1, torch.ones_like(x[:, 0]), torch.ones_like(x[:, 0]))
+    >>> goal = Values(3 * x + 1, torch.ones_like(x[:, 0]), torch.arange(20))
     >>> solve(torch.hstack([x, x**2]), goal).error < 1e-3
     True
     """
@@ -150,7 +151,8 @@ class _Gram:
         weights = self._goal.weights
         kept = self._values / (self._values + penalty * self.weight)
         fitted = self._vectors @ (kept[:, None] * self._turned) / weights.sqrt()[:, None] + self.intercept
-        return _without(self._goal, self._folds, fitted, self._vectors / weights.sqrt()[:, None], kept)
+        scores = self._vectors / weights.sqrt()[:, None]
+        return _without(self._goal, self._folds, fitted, scores, kept, self.weight)
 
     def coefficients(self, penalty: float) -> Tensor:
         solved: Tensor = self._vectors @ (self._turned / (self._values + penalty * self.weight)[:, None])
@@ -172,7 +174,7 @@ class _Covariance:
     def left_out(self, penalty: float) -> Tensor:
         inverse = 1 / (self._values + penalty * self.weight)
         fitted = self._scores @ (self._turned * inverse[:, None]) + self.intercept
-        return _without(self._goal, self._folds, fitted, self._scores, inverse)
+        return _without(self._goal, self._folds, fitted, self._scores, inverse, self.weight)
 
     def coefficients(self, penalty: float) -> Tensor:
         found: Tensor = self._vectors @ (self._turned / (self._values + penalty * self.weight)[:, None])
@@ -184,14 +186,23 @@ def _spread(variance: Tensor, mean: Tensor) -> Tensor:
     return torch.where(spread <= CONSTANT * mean.abs().max(), torch.inf, spread)
 
 
-def _without(goal: Goal, folds: Tensor | None, fitted: Tensor, scores: Tensor, factors: Tensor) -> Tensor:
-    """Return the answers to rows that are left out; H = scores diag(factors) scores' + 1/W."""
+def _without(
+    goal: Goal, folds: Tensor | None, fitted: Tensor, scores: Tensor, factors: Tensor, weight: float
+) -> Tensor:
+    """Return predictions for rows that are left out; H = scores diag(factors) scores' + 1/W, W = `weight`."""
     off = goal.targets - fitted
     if folds is None:
-        leverage = scores.square() @ factors + 1 / goal.weight
-        return goal.targets - off / (1 - goal.left_out * leverage).clamp(min=LEAST_SHARE)[:, None]
+        _, group = goal.groups.unique(return_inverse=True)
+        weighted = goal.weights[:, None] * off
+        totals = torch.zeros_like(weighted).index_add_(0, group, weighted)[group]
+        group_weight = torch.zeros_like(goal.weights).index_add_(0, group, goal.weights)[group]
+        leverage = scores.square() @ factors + 1 / weight
+        share = 1 - leverage * group_weight
+        known = share > LEAST_SHARE
+        moved = torch.where(known, leverage / torch.where(known, share, 1.0), 0.0)
+        return fitted - moved[:, None] * totals
     for fold in folds.unique():
         some = (folds == fold).nonzero()[:, 0]
-        hat = scores[some] * factors @ scores[some].T + 1 / goal.weight
+        hat = scores[some] * factors @ scores[some].T + 1 / weight
         off[some] = torch.linalg.solve(torch.eye(len(some)).to(hat) - hat * goal.weights[some], off[some])
     return goal.targets - off

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,13 @@ class Series:
         """Return how many steps of each series count, `(n,)`."""
         return np.full(len(self), self.values.shape[1]) if self.lengths is None else self.lengths
 
+    def digests(self) -> list[bytes]:
+        """Return a hash of each series: equal series have equal hashes."""
+        return [
+            blake2b((row[:length] + 0.0).tobytes(), digest_size=16).digest()  # -0.0 + 0.0 is 0.0
+            for row, length in zip(self.values, self.steps_each().tolist(), strict=True)
+        ]
+
     def steps(self) -> Floats:
         """Return the steps that count, `(steps, channels)`."""
         if self.lengths is None:
@@ -96,15 +104,65 @@ def read_series(estimator: Any, X: Any, *, reset: bool) -> Series:
     return series
 
 
-def counted_samples(sample_weight: Any, series: Series) -> tuple[NDArray[np.int64], Floats | None]:
-    """Return the samples of positive weight, and their weights; None without any."""
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Distinct samples: their series, labels `(n,)` or values `(n, targets)`, and weights `(n,)`.
+
+    Samples that agree in series and label are one sample with the sum of their weights, so repeating a
+    sample and weighting it are the same. `groups` `(n,)` numbers the distinct series.
+    """
+
+    series: Series
+    known: NDArray[Any]
+    weights: Floats
+    groups: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, series: Series, known: NDArray[Any], weights: Floats) -> Samples:
+        """Return the distinct ones of these samples, in the order of their first appearance."""
+        _, targets = np.unique(known, axis=0 if known.ndim > 1 else None, return_inverse=True)
+        digests = series.digests()
+        places = _numbered(list(zip(digests, targets.ravel().tolist(), strict=True)))
+        _, first = np.unique(places, return_index=True)
+        if len(first) < len(series):
+            totals = np.zeros(len(first))
+            np.add.at(totals, places, weights)
+            series, known, weights = series.at(first), known[first], totals
+        return cls(series, known, weights, _numbered(digests)[first])
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    def at(self, index: NDArray[Any]) -> Samples:
+        return Samples(self.series.at(index), self.known[index], self.weights[index], self.groups[index])
+
+    def __add__(self, other: Samples) -> Samples:
+        return Samples.of(
+            self.series + other.series,
+            np.concatenate([self.known, other.known]),
+            np.concatenate([self.weights, other.weights]),
+        )
+
+
+def _numbered(keys: Sequence[Any]) -> NDArray[np.int64]:
+    """Return a number for each key, the same for equal keys, in the order of their first appearance.
+
+    >>> _numbered(["b", "a", "b"]).tolist()
+    [0, 1, 0]
+    """
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
+
+
+def read_samples(series: Series, known: NDArray[Any], sample_weight: Any) -> Samples:
+    """Return the distinct samples of positive weight; without `sample_weight` each counts once."""
     if sample_weight is None:
-        return np.arange(len(series)), None
+        return Samples.of(series, known, np.ones(len(series)))
     weights = _check_sample_weight(sample_weight, series.values, dtype=np.float64, ensure_non_negative=True)
     counted = np.flatnonzero(weights)
     if len(counted) == 0:
         raise ValueError("sample_weight must be positive for at least one sample, got zeros only.")
-    return counted, weights[counted]
+    return Samples.of(series.at(counted), known[counted], weights[counted])
 
 
 def _from_table(estimator: Any, X: Any, rank: int, reset: bool) -> Series:
@@ -224,12 +282,12 @@ class Scaling:
     knee: Floats | None = None  # (channels,), 0 where a channel is not compressed; None: nowhere
 
     @classmethod
-    def of(cls, series: Series, weights: Floats | None = None) -> Scaling:
+    def of(cls, series: Series, weights: Floats) -> Scaling:
         """Return the standardisation of these series; `weights` `(n,)` says how often each counts."""
         steps = series.steps()
-        counts = None if weights is None else np.repeat(weights, series.steps_each())
+        counts = np.repeat(weights, series.steps_each())
         scaler = StandardScaler().fit(steps, sample_weight=counts)
-        knee = _knees(series, np.ones(len(series)) if weights is None else weights, scaler.var_)
+        knee = _knees(series, weights, scaler.var_)
         details = np.where(knee > 0, knee, np.sqrt(scaler.var_))
         unit = raw_unit(torch.tensor(steps), details=torch.from_numpy(details))
         if not knee.any():
