@@ -118,3 +118,88 @@ def test_integer_predictions_report_saturation_as_eval_does(
     assert counted in printed.err and len(printed.out.splitlines()) == 60
     assert counted in command("predict", *loud, "--out", tmp_path / "out.csv").out
     assert command("predict", waves, tmp_path / "loud.npz").err == ""
+
+
+def rewrite(path: Path, **changed: object) -> None:
+    with np.load(path) as data:
+        np.savez(path, **{**data, **changed})
+
+
+@pytest.mark.parametrize("change", ["rescaled", "renamed", "added class", "reordered", "shortened"])
+@pytest.mark.parametrize("line", ["eval RUN", "quantize RUN", "train --resume RUN --quiet"])
+def test_a_run_refuses_data_that_have_changed(
+    change: str, line: str, command: Command, waves: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "waves.npz"
+    with np.load(path) as data:
+        x, y = data["x"], data["y"]
+    changes = {
+        "rescaled": {"x": 10 * x},
+        "renamed": {"y": np.where(y == "fast", "quick", y)},
+        "added class": {"y": np.where(np.arange(60) < 9, "idle", y)},
+        "reordered": {"x": x[::-1], "y": y[::-1]},
+        "shortened": {"x": x[:50], "y": y[:50]},
+    }
+    rewrite(path, **changes[change])
+
+    message = refused(command(*line.replace("RUN", str(waves)).split()))
+
+    assert "hadamrnn eval RUN FILE" in message and str(path) in message
+
+
+def test_a_file_added_to_a_directory_of_recordings_is_refused(command: Command, tmp_path: Path) -> None:
+    folder, run = tmp_path / "people", tmp_path / "run"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+
+    def record(name: str) -> None:
+        rows = [f"{value:.3f},{label}" for label in ("up", "down") for value in rng.normal(size=60)]
+        (folder / f"{name}.csv").write_text("\n".join(["a,label", *rows]) + "\n")
+
+    for name in "abcdef":
+        record(name)
+    line = ("train", folder, "--group", "file", "--window", 10, *SMALL, "--epochs", 1, "--out", run)
+    assert command(*line).status == 0
+    before = command("eval", run, "--json")
+    assert before.status == 0
+    record("g")
+
+    assert "hadamrnn eval RUN FILE" in refused(command("eval", run))
+    (folder / "g.csv").unlink()
+    assert command("eval", run, "--json") == before
+
+
+@pytest.mark.parametrize("line", ["eval RUN", "quantize RUN", "train --resume RUN --quiet"])
+def test_an_edited_configuration_is_refused_and_a_comment_is_not(
+    line: str, command: Command, waves: Path
+) -> None:
+    config = waves / "config.yaml"
+    words = line.replace("RUN", str(waves)).split()
+    text = config.read_text()
+    config.write_text(text.replace("epochs: 5", "epochs: 6"))
+
+    assert "config.yaml" in refused(command(*words))
+    config.write_text(f"# mine\n{text}")
+    assert command(*words).status == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("model.safetensors", "eval RUN"),
+        ("model.safetensors", "quantize RUN"),
+        ("model.int.safetensors", "eval RUN --integer"),
+        ("resume.safetensors", "train --resume RUN --quiet"),
+        ("config.yaml", "eval RUN"),
+    ],
+)
+def test_a_file_of_another_run_is_refused(
+    name: str, line: str, command: Command, waves: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    more = ("--epochs", 5, "--batch-size", 8, "--seed", 1, "--out", other)
+    assert command("train", tmp_path / "waves.npz", *SMALL, *more).status == 0
+    assert command("quantize", other).status == command("quantize", waves).status == 0
+    shutil.copy(other / name, waves)
+
+    assert name in refused(command(*line.replace("RUN", str(waves)).split()))

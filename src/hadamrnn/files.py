@@ -58,9 +58,11 @@ def check_regular(path: str | Path, limit: int) -> None:
         raise InputError(f"{path} may take at most {limit:,} bytes, got {status.st_size:,}.")
 
 
-def read_json(path: str | Path, kind: str, version: int, advice: str) -> dict[str, Any]:
+def read_json(
+    path: str | Path, kind: str, version: int, advice: str, limit: int = MAX_TEXT_BYTES
+) -> dict[str, Any]:
     """Return the fields of a JSON file that this package wrote, less its format, which is checked."""
-    values = parse_json(read_regular(path), path)
+    values = parse_json(read_regular(path, limit), path)
     if not isinstance(values, dict):
         raise InputError(f"{path} is damaged: it must hold names and values. {advice}")
     check_format(values, path, kind, (version,), advice)

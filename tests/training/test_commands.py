@@ -223,7 +223,7 @@ def test_glue_predictions_are_an_index_and_a_label_a_line(
 ) -> None:
     splits = text_splits(labelled)
     for module in ("hadamrnn.training.run", "hadamrnn.data"):
-        monkeypatch.setattr(f"{module}.load_task", lambda name, data_dir, **options: splits)
+        monkeypatch.setattr(f"{module}.load_task", lambda *arguments, **options: splits)
     run, file = tmp_path / "run", tmp_path / "SST-2.tsv"
     assert command("train", "sst2", *SMALL, "--batch-size", 8, "--out", run).status == 0
     answer = command("eval", run, "--predictions", file, "--json")

@@ -28,8 +28,12 @@ SIZES = ("input_size", "hidden_size", "output_size", "num_layers", "num_blocks",
 Builder = Callable[[Network], SequenceModel]
 
 
-def save_model(model: SequenceModel, path: str | Path) -> None:
-    """Write the model's parameters and description to `path`, whole or not at all."""
+def save_model(model: SequenceModel, path: str | Path, run: str | None = None) -> None:
+    """Write the model's parameters and description to `path`, whole or not at all.
+
+    Args:
+        run: the identity of the run that trained it; see `check_run`.
+    """
     model = getattr(model, "_orig_mod", model)  # the one inside what torch.compile returns
     if model.network is None:
         raise InputError("Only models made by build_model(network) can be saved: this one was not.")
@@ -42,6 +46,8 @@ def save_model(model: SequenceModel, path: str | Path) -> None:
         "version": VERSIONS[-1],
         "network": json.dumps(network_values(model.network), sort_keys=True),
     }
+    if run is not None:
+        metadata["run"] = run
     tensors = {  # copies, because a file cannot share one tensor between two names
         name: tensor.detach().clone(memory_format=torch.contiguous_format)
         for name, tensor in model.state_dict().items()
@@ -65,6 +71,13 @@ def read_model(path: str | Path, build: Builder) -> SequenceModel:
     model.load_state_dict(tensors)
     check_finite(model)
     return model
+
+
+def check_run(path: str | Path, run: str) -> None:
+    """Refuse a model file that another run wrote."""
+    metadata, _ = read_sealed(path, FORMAT, VERSIONS, "Train it again.")
+    if metadata.get("run") != run:
+        raise InputError(f"{path} must be of this run, but another run wrote it. Restore it from a copy.")
 
 
 def parse_tensors(content: bytes, source: str | Path) -> dict[str, Tensor]:

@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from hadamrnn.errors import InputError
 from hadamrnn.files import parse_json, read_sealed, seal, write_atomically
 from hadamrnn.nn.storage import check_tensors, parse_tensors
 from hadamrnn.settings import Range, from_json
@@ -46,20 +47,24 @@ class Counters:
     metrics_sha256: str | None = None
 
 
-def write_checkpoint(path: Path, groups: Mapping[str, Mapping[str, Tensor]], counters: Counters) -> None:
-    """Replace the checkpoint at `path` by these groups of named tensors and counters."""
+def write_checkpoint(
+    path: Path, groups: Mapping[str, Mapping[str, Tensor]], counters: Counters, run: str = ""
+) -> None:
+    """Replace the checkpoint at `path` by these groups of named tensors and counters of a run."""
     tensors = {
         f"{group}/{name}": tensor.detach().contiguous()
         for group, members in groups.items()
         for name, tensor in members.items()
     }
-    header = {"format": FORMAT, "version": VERSIONS[-1], "counters": json.dumps(asdict(counters))}
+    header = {"format": FORMAT, "version": VERSIONS[-1], "counters": json.dumps(asdict(counters)), "run": run}
     write_atomically(path, seal(save(tensors, header)))
 
 
-def read_checkpoint(path: Path) -> tuple[dict[str, dict[str, Tensor]], Counters]:
-    """Return the groups and counters that `write_checkpoint` wrote."""
+def read_checkpoint(path: Path, run: str | None = None) -> tuple[dict[str, dict[str, Tensor]], Counters]:
+    """Return the groups and counters that `write_checkpoint` wrote; refuse a checkpoint of another run."""
     header, content = read_sealed(path, FORMAT, VERSIONS, "Resume with the release that wrote it.")
+    if run is not None and header.get("run") != run:
+        raise InputError(f"{path} must be of this run, but another run wrote it. Restore it from a copy.")
     groups: dict[str, dict[str, Tensor]] = {}
     for key, tensor in parse_tensors(content, path).items():
         group, _, name = key.partition("/")

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 
 import torch
 
-from hadamrnn.data.splits import Metric, Splits
+from hadamrnn.data.splits import Metric, Preparation, Splits
 from hadamrnn.errors import InputError
 from hadamrnn.files import parse_json, read_json, read_regular, write_atomically
 from hadamrnn.settings import Range, from_json
@@ -33,21 +33,20 @@ from hadamrnn.training.progress import MetricsRow
 from hadamrnn.version import installed_version, package_version
 
 FORMAT = "hadamrnn run"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+MAX_RECORD_BYTES = 1 << 30  # it numbers the samples of every part
 PACKAGES = ("torch", "numpy", "safetensors")
 
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """What inference must know about the task of a model; see `Splits` for the fields."""
+    """The facts of a task that its model needs, and the preparation of its data; see `Splits`."""
 
     task: str
     metric: Metric
-    class_names: tuple[str, ...]
     seq_length: Annotated[int, Range(1, 2**31 - 1)]
     levels: Annotated[int, Range(1, 2**31 - 1)] | None
-    offset: tuple[float, ...] | None
-    scale: tuple[float, ...] | None
+    preparation: Preparation
 
     def __post_init__(self) -> None:
         sizes = {len(each) for each in (self.offset, self.scale) if each is not None}
@@ -57,23 +56,40 @@ class TaskFacts:
 
     @staticmethod
     def of(splits: Splits) -> TaskFacts:
-        offset, scale = (
-            None if tensor is None else tuple(tensor.tolist()) for tensor in (splits.offset, splits.scale)
-        )
-        return TaskFacts(
-            splits.task, splits.metric, splits.class_names, splits.seq_length, splits.levels, offset, scale
-        )
+        return TaskFacts(splits.task, splits.metric, splits.seq_length, splits.levels, splits.preparation)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return self.preparation.class_names
+
+    @property
+    def offset(self) -> tuple[float, ...] | None:
+        return self.preparation.offset
+
+    @property
+    def scale(self) -> tuple[float, ...] | None:
+        return self.preparation.scale
 
 
 @dataclass(frozen=True)
 class Record:
-    """What run.json holds, beside its format."""
+    """The content of run.json, besides its format.
+
+    `config_sha256` is that of the configuration that the run began with.
+    """
 
     seed: int
     threads: int
     data_dir: str | None
     versions: dict[str, str | None]
     facts: TaskFacts
+    config_sha256: str
+
+    @property
+    def identity(self) -> str:
+        """The name of this run in its model and its checkpoint: equal settings and data give equal names."""
+        data = self.facts.preparation.fingerprint
+        return hashlib.sha256(f"{self.config_sha256} {data}".encode()).hexdigest()
 
 
 class RunFolder:
@@ -102,11 +118,12 @@ class RunFolder:
             data_dir=None if data_dir is None else str(Path(data_dir).resolve()),
             versions=versions(),
             facts=TaskFacts.of(splits),
+            config_sha256=_config_sha256(config),
         )
         values = {"format": FORMAT, "version": FORMAT_VERSION, **asdict(record)}
         path.mkdir(parents=True, exist_ok=True)
         # The configuration comes last: a folder that has one is a run.
-        write_atomically(path / "run.json", (json.dumps(values, indent=1) + "\n").encode())
+        write_atomically(path / "run.json", (json.dumps(values) + "\n").encode())
         write_atomically(path / "config.yaml", config_yaml(config))
         return RunFolder(path, config, record)
 
@@ -118,9 +135,15 @@ class RunFolder:
                 f"{path} must be a run folder, with config.yaml and run.json in it. hadamrnn train makes one."
             )
         advice = "Use the release of hadamrnn that wrote it."
-        values = read_json(path / "run.json", FORMAT, FORMAT_VERSION, advice)
+        values = read_json(path / "run.json", FORMAT, FORMAT_VERSION, advice, MAX_RECORD_BYTES)
         record = from_json(Record, values, path / "run.json")
-        return RunFolder(path, read_config(path / "config.yaml"), record)
+        config = read_config(path / "config.yaml")
+        if _config_sha256(config) != record.config_sha256:
+            raise InputError(
+                f"{path / 'config.yaml'} must hold the settings that the run began with, but was changed. "
+                f"Undo that, or start another run with: hadamrnn train --config {path / 'config.yaml'}"
+            )
+        return RunFolder(path, config, record)
 
     def version_changes(self) -> list[str]:
         """Return the versions that changed since the run began, which may change its bits."""
@@ -198,6 +221,10 @@ def check_free(path: str | Path) -> None:
             f"A new run needs a new or empty folder, but {path} holds files. "
             f"Choose another, or continue with: hadamrnn train --resume {path}."
         )
+
+
+def _config_sha256(config: TrainingConfig) -> str:
+    return hashlib.sha256(config_yaml(config)).hexdigest()
 
 
 def versions() -> dict[str, str | None]:

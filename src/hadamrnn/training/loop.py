@@ -112,7 +112,7 @@ class Session:
 
     def _resume(self) -> None:
         if self.source is not None and self.source.resume_path.is_file():
-            groups, counters = read_checkpoint(self.source.resume_path)
+            groups, counters = read_checkpoint(self.source.resume_path, self.source.record.identity)
             check_fits(groups, self.trainer.model, self.source.resume_path, self.trainer.average)
             self.trainer.restore(groups, counters)
             self.source.saved_step = self.trainer.counters.step
@@ -143,10 +143,11 @@ class Session:
         if self.folder is None:
             return
         with self.folder.guarded():
-            write_checkpoint(self.folder.resume_path, self.trainer.state(), self.trainer.counters)
+            identity = self.folder.record.identity
+            write_checkpoint(self.folder.resume_path, self.trainer.state(), self.trainer.counters, identity)
             self.folder.saved_step = self.trainer.counters.step
             if self.trainer.best or self.trainer.finished:
-                save_model(self.trainer.best_model(), self.folder.model_path)
+                save_model(self.trainer.best_model(), self.folder.model_path, self.folder.record.identity)
 
     def _keep_best(self) -> str:
         """Write the best model of a run that diverged, and return a line about it."""
@@ -155,7 +156,7 @@ class Session:
             return f"There had been no validation yet, so no model was kept. {advice}"
         if self.folder is not None:
             with self.folder.guarded():
-                save_model(self.trainer.best_model(), self.folder.model_path)
+                save_model(self.trainer.best_model(), self.folder.model_path, self.folder.record.identity)
         return f"The best model, of step {self.trainer.counters.best_step}, was kept. {advice}"
 
 

@@ -11,10 +11,11 @@ import torch
 
 from hadamrnn.baselines.networks import load_model
 from hadamrnn.data import load_task
-from hadamrnn.data.splits import Splits
+from hadamrnn.data.splits import Preparation, Splits
 from hadamrnn.errors import InputError
 from hadamrnn.locks import held
 from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.storage import check_run
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.folder import RunFolder, check_free
 from hadamrnn.training.loop import CHECKPOINT_SECONDS, Outcome, Session
@@ -67,7 +68,7 @@ def resume(path: str | Path, options: RunOptions | None = None) -> Outcome:
     options = replace(options, data_dir=options.data_dir or folder.record.data_dir)
     processes = join_processes(folder.config.dtype)
     with held(folder.path) if processes.rank == 0 else nullcontext():
-        trainer = _prepare(folder.config, options, processes)
+        trainer = _prepare(folder.config, options, processes, folder.facts.preparation)
         return Session(trainer, folder, options.watcher).run(options.checkpoint_seconds, options.stop)
 
 
@@ -76,6 +77,7 @@ def load_run(path: str | Path) -> tuple[RunFolder, SequenceModel]:
     folder = RunFolder.open(path)
     if not folder.model_path.is_file():
         raise InputError(f"{path} holds no model yet. Continue with: hadamrnn train --resume {path}.")
+    check_run(folder.model_path, folder.record.identity)
     model = load_model(folder.model_path).eval()
     dtype = str(model.readout.weight.dtype).removeprefix("torch.")
     if dtype != folder.config.dtype:
@@ -88,12 +90,22 @@ def load_run(path: str | Path) -> tuple[RunFolder, SequenceModel]:
 def load_splits(folder: RunFolder, data_dir: str | Path | None = None) -> Splits:
     """Return the task of a run, from `data_dir` or from where the run found its data."""
     config = folder.config
-    return load_task(config.task, data_dir or folder.record.data_dir, **config.task_options)
+    place = data_dir or folder.record.data_dir
+    return load_task(config.task, place, folder.facts.preparation, **config.task_options)
 
 
-def _prepare(config: TrainingConfig, options: RunOptions, processes: Processes) -> Trainer:
-    """Return a trainer with the task's data and a freshly drawn model."""
+def _prepare(
+    config: TrainingConfig,
+    options: RunOptions,
+    processes: Processes,
+    preparation: Preparation | None = None,
+) -> Trainer:
+    """Return a trainer with the task's data, prepared as before if asked to, and a freshly drawn model."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    splits = options.splits or load_task(config.task, options.data_dir, **config.task_options)
+    splits = options.splits
+    if splits is None:
+        splits = load_task(config.task, options.data_dir, preparation, **config.task_options)
+    elif preparation is not None:
+        preparation.check(splits.fingerprint, f"the task {config.task}")
     return Trainer(build(config, splits), splits, config, processes)
