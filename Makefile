@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.c' -o -name '*.h' 2>/dev/null) $(wildcard CMakeLists.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-edge test-pages test-aeon check results docs sanitize fuzz clean
+.PHONY: help setup demo test test-edge test-pages test-database test-aeon check results docs sanitize fuzz clean
 
 help:
 	@echo "make demo        handwritten digits from data to C"
 	@echo "make test        run every test that a host compiler can run"
 	@echo "make test-edge   run exported C in emulators of Cortex-M, RV32 and AVR, and prove it"
 	@echo "make test-pages  open the pages in a headless browser"
+	@echo "make test-database share a search through a PostgreSQL server"
 	@echo "make test-aeon   run aeon's own checks in an environment of its own"
 	@echo "make check       lint and type-check"
 	@echo "make results     write RESULTS.md and the page from results/"
@@ -36,8 +37,8 @@ demo: setup
 test: setup
 	command -v node >/dev/null || test "$$(id -u)" != 0 || \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs; }
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not edge and not pages"
-	@echo "Left out: exported C in emulators (make test-edge), pages in a browser (make test-pages), aeon (make test-aeon)."
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not edge and not pages and not database"
+	@echo "Left out: exported C in emulators (make test-edge), pages in a browser (make test-pages), a search over PostgreSQL (make test-database), aeon (make test-aeon)."
 
 # The cross-compilers and emulators are Debian packages; installing them needs root. Where cbmc or frama-c is
 # installed as well (Debian: frama-c-base, 862 MB), it proves the generated C of small networks of each kind.
@@ -59,6 +60,11 @@ test-pages: setup
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends npm; \
 	  npm install --silent --no-save --prefix build/axe axe-core@4; }
 	HADAMRNN_PAGES=1 $(BIN)/python -m pytest -m pages
+
+test-database: setup
+	command -v pg_ctl >/dev/null || ls /usr/lib/postgresql/*/bin/pg_ctl >/dev/null 2>&1 || test "$$(id -u)" != 0 || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; }
+	HADAMRNN_DATABASE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m database tests/search
 
 # aeon needs an older numpy: its environment holds what aeon wants and looks for the rest in .venv.
 AEON := .venv-aeon

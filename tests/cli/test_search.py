@@ -160,3 +160,15 @@ def test_a_password_in_a_storage_is_never_shown(url: str, command: Command, tmp_
 
     assert answer.status == 2 and answer.err.count("\n") == 1 and "***" in answer.err
     assert "s3cr" not in answer.out + answer.err
+
+
+def test_without_its_driver_a_database_names_the_extra(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    url = "postgresql://me:s3cr%40t@127.0.0.1:1/db"
+
+    answer = command("search", "digits", *SMALL, "--out", tmp_path, "--storage", url)
+
+    assert (answer.status, answer.err.count("\n")) == (2, 1)
+    assert "pip install 'hadamrnn[postgresql]'" in answer.err and "s3cr" not in answer.err

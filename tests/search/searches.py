@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from optuna.study import Study
+
 from hadamrnn.data import load_task
 from hadamrnn.search.space import Budget
-from hadamrnn.search.study import Study, open_study
+from hadamrnn.search.study import open_study
 from hadamrnn.search.trials import Search
 from hadamrnn.training.config import resolve_config
 
@@ -18,7 +20,7 @@ def small_search(epochs: int = 1, **budget: Any) -> Search:
 
 
 def study_of(search: Search, place: Path | str) -> Study:
-    return open_study(str(place), "digits", search.terms, maximize=search.maximize)
+    return open_study(str(place), "digits", search.settings, maximize=search.maximize)
 
 
 def hush(line: str) -> None:

@@ -28,7 +28,7 @@ def test_the_final_training_goes_on_where_it_stopped(task: str, tmp_path: Path) 
     preset = resolve_config(task, preset="quick", overrides=overrides)
     search = Search(load_task(task, **preset.task_options), preset, Budget(300))
     study = study_of(search, tmp_path / "study")
-    run_trials(study, search, 1, say=hush)
+    run_trials(study, search, 1, log=hush)
     asked = iter(range(10_000))
     with pytest.raises(InputError, match="Repeat the command to continue"):
         finish(study, search, tmp_path, RunOptions(stop=lambda: next(asked) == 2))
@@ -41,7 +41,7 @@ def test_the_final_training_goes_on_where_it_stopped(task: str, tmp_path: Path) 
 def test_figures_of_another_search_or_of_a_damaged_file_are_not_taken_over(tmp_path: Path) -> None:
     search = small_search()
     study = study_of(search, tmp_path / "study")
-    run_trials(study, search, 1, say=hush)
+    run_trials(study, search, 1, log=hush)
     figures = finish(study, search, tmp_path, RunOptions())
     file = tmp_path / "search.json"
     best = {**figures["best"], "test": -1.0}  # a mark

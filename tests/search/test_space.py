@@ -16,13 +16,12 @@ from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
 from hadamrnn.search.space import (
     BOARD,
-    CHOICES,
     HIDDEN_SIZES,
     Budget,
-    Space,
+    SearchSpace,
+    all_candidates,
     count,
     estimate,
-    every_candidate,
     payload_bytes,
 )
 from hadamrnn.training.config import resolve_config
@@ -33,19 +32,16 @@ NETWORKS = (DIGITS, Network(9, 8, 2), Network(10, 8, 9, input_kind="one_hot", ev
 
 
 def candidate_of(network: Network, *choices: int | str) -> Network:
-    return replace(network, **dict(zip(CHOICES, choices, strict=True)))  # type: ignore[arg-type]
-
-
-def space(network: Network, budget: Budget) -> Space:
-    return Space(network, budget)
+    fields = ("hidden_size", "num_blocks", "weight_bits", "activation_bits")
+    return replace(network, **dict(zip(fields, choices, strict=True)))  # type: ignore[arg-type]
 
 
 @given(st.sampled_from(NETWORKS), st.integers(120, 5000), st.none() | st.integers(2000, 40_000))
 @settings(max_examples=20)
 def test_the_space_is_all_that_fits(network: Network, most_bytes: int, most_steps: int | None) -> None:
-    inside = set(space(network, Budget(most_bytes, most_steps)).candidates)
+    inside = set(SearchSpace(network, Budget(most_bytes, most_steps)).candidates)
 
-    for candidate in every_candidate(network):
+    for candidate in all_candidates(network):
         small = payload_bytes(candidate) <= most_bytes
         quick = most_steps is None or estimate(candidate) <= most_steps
         assert (candidate in inside) == (small and quick)
@@ -53,17 +49,17 @@ def test_the_space_is_all_that_fits(network: Network, most_bytes: int, most_step
 
 @given(st.data(), st.integers(120, 5000))
 @settings(max_examples=30)
-def test_every_candidate_that_fits_can_be_drawn(data: st.DataObject, most_bytes: int) -> None:
-    drawn_from = space(DIGITS, Budget(most_bytes, 20_000))
-    candidate = data.draw(st.sampled_from(drawn_from.candidates))
+def test_every_candidate_that_fits_can_be_suggested(data: st.DataObject, most_bytes: int) -> None:
+    space = SearchSpace(DIGITS, Budget(most_bytes, 20_000))
+    candidate = data.draw(st.sampled_from(space.candidates))
 
-    assert drawn_from.draw(FixedTrial(drawn_from.indices(candidate))) == candidate
+    assert space.suggest(FixedTrial(dict(space.indices(candidate)))) == candidate
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("number", range(25))
 def test_the_bytes_are_those_of_the_file(network: Network, number: int, tmp_path: Path) -> None:
-    family = every_candidate(network)
+    family = all_candidates(network)
     candidate = family[number * len(family) // 25]
     if candidate.hidden_size > 512:
         candidate = replace(candidate, hidden_size=8 * candidate.num_blocks)
@@ -74,28 +70,28 @@ def test_the_bytes_are_those_of_the_file(network: Network, number: int, tmp_path
 
 
 def test_a_budget_that_nothing_fits_names_the_smallest_network() -> None:
-    least = min(map(payload_bytes, every_candidate(DIGITS)))
+    least = min(map(payload_bytes, all_candidates(DIGITS)))
     with pytest.raises(InputError, match=f"fits {least - 1} bytes: the smallest .* takes {least} bytes"):
-        space(DIGITS, Budget(least - 1))
-    assert space(DIGITS, Budget(least)).candidates
+        SearchSpace(DIGITS, Budget(least - 1))
+    assert SearchSpace(DIGITS, Budget(least)).candidates
 
     with pytest.raises(InputError, match="makes a step in 10 instructions: the quickest takes") as caught:
-        space(DIGITS, Budget(512, 10))
+        SearchSpace(DIGITS, Budget(512, 10))
     fewest = int(str(caught.value).split("takes ")[1].split(".")[0])
-    assert space(DIGITS, Budget(512, fewest)).candidates
+    assert SearchSpace(DIGITS, Budget(512, fewest)).candidates
 
 
-def test_the_first_guess_is_the_preset_where_it_fits() -> None:
-    preset = resolve_config("digits", preset="quick")
+def test_the_first_candidate_is_the_preset_if_it_fits() -> None:
+    preset = resolve_config("digits", preset="quick").network
 
-    assert space(DIGITS, Budget(1 << 16)).guess(preset) == candidate_of(DIGITS, 64, 1, 4, 12)
-    assert space(DIGITS, Budget(300)).guess(preset).hidden_size < 64
+    assert SearchSpace(DIGITS, Budget(1 << 16)).nearest(preset) == candidate_of(DIGITS, 64, 1, 4, 12)
+    assert SearchSpace(DIGITS, Budget(300)).nearest(preset).hidden_size < 64
 
 
 def test_stacks_of_several_widths_are_searched_with_one() -> None:
     wide = Network(32, 8, 12, layer_sizes=(64, 128, 128), num_blocks=8)
 
-    found = every_candidate(wide)
+    found = all_candidates(wide)
 
     assert {candidate.num_layers for candidate in found} == {3}
     assert {candidate.widths for candidate in found} == {(size,) * 3 for size in HIDDEN_SIZES}
@@ -107,7 +103,7 @@ def test_stacks_of_several_widths_are_searched_with_one() -> None:
 @pytest.mark.parametrize(
     ("layers", "choices"), [(1, (96, 3, 8, 8)), (2, (64, 8, 4, 12)), (3, (32, 2, "ternary", 10))]
 )
-def test_the_estimate_knows_networks_that_forget_count_and_stack(
+def test_the_estimate_covers_networks_with_leaks_pooled_features_and_layers(
     leak: tuple[int, ...], readouts: tuple[str, ...], layers: int, choices: tuple[int | str, ...]
 ) -> None:
     installed(BOARD)

@@ -12,18 +12,29 @@ import time
 from pathlib import Path
 
 import pytest
+from optuna.trial import Trial, TrialState
 
-from hadamrnn.search.study import Trial, TrialState, choose_sampler, counted
+from hadamrnn.errors import InputError
+from hadamrnn.search import study as study_module
+from hadamrnn.search.study import (
+    SETTINGS,
+    STALE_SECONDS,
+    count_trials,
+    fail_stale_trials,
+    heartbeat,
+    set_sampler,
+)
+from hadamrnn.search.trials import run_trials
 from tests.search.searches import small_search, study_of
 
 
-def test_the_first_guess_is_drawn_once_and_again_only_if_it_failed(tmp_path: Path) -> None:
+def test_the_first_parameters_are_used_once_and_again_only_if_their_trial_failed(tmp_path: Path) -> None:
     study = study_of(small_search(), tmp_path / "study")
-    guess = {"size": 7}
+    first = {"size": 7}
 
     def draw() -> Trial:
         trial = study.ask()
-        choose_sampler(study, 0, trial.number, guess)
+        set_sampler(study, 0, trial.number, first)
         trial.suggest_int("size", 0, 1_000_000)
         return trial
 
@@ -31,8 +42,8 @@ def test_the_first_guess_is_drawn_once_and_again_only_if_it_failed(tmp_path: Pat
     study.tell(failed, state=TrialState.FAIL)
     again, beside = draw(), draw()  # the second one begins while the first one runs
 
-    assert failed.params == again.params == guess
-    assert beside.params != guess
+    assert failed.params == again.params == first
+    assert beside.params != first
 
 
 def test_a_trial_whose_process_was_killed_is_given_up(tmp_path: Path) -> None:
@@ -44,12 +55,49 @@ def test_a_trial_whose_process_was_killed_is_given_up(tmp_path: Path) -> None:
         trial = study.ask()
         trial.set_user_attr("host", socket.gethostname())
         trial.set_user_attr("process", process)
-    assert counted(study) == 2
+    assert count_trials(study) == 2
 
     study = study_of(search, tmp_path / "study")
 
     assert [trial.state for trial in study.trials] == [TrialState.FAIL, TrialState.RUNNING]
-    assert counted(study) == 1
+    assert count_trials(study) == 1
+
+
+def test_a_trial_on_another_machine_is_given_up_without_a_heartbeat(tmp_path: Path) -> None:
+    study = study_of(small_search(), tmp_path / "study")
+    for age in (STALE_SECONDS + 1, STALE_SECONDS - 60):
+        trial = study.ask()
+        trial.set_user_attr("process", 1)
+        trial.set_user_attr("host", "elsewhere")
+        trial.set_user_attr("heartbeat", time.time() - age)
+
+    fail_stale_trials(study)
+
+    assert [trial.state for trial in study.trials] == [TrialState.FAIL, TrialState.RUNNING]
+
+
+def test_a_running_trial_has_a_heartbeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study_module, "HEARTBEAT_SECONDS", 0.01)
+    study = study_of(small_search(), tmp_path / "study")
+    began = time.time()
+
+    with heartbeat(study.ask()):
+        deadline = time.monotonic() + 10
+        while "heartbeat" not in study.trials[0].user_attrs and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    assert began <= study.trials[0].user_attrs["heartbeat"] <= time.time()
+
+
+def test_a_study_that_got_other_settings_meanwhile_runs_no_more_trials(tmp_path: Path) -> None:
+    """Two workers that create it at the same moment may both store theirs."""
+    search = small_search()
+    study = study_of(search, tmp_path / "study")
+    study.set_user_attr(SETTINGS, {**search.settings, "seed": 7})
+
+    with pytest.raises(InputError, match="has seed 7, got 0"):
+        run_trials(study, search, 1)
+    assert not study.trials
 
 
 @pytest.mark.slow

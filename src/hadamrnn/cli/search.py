@@ -24,7 +24,7 @@ from hadamrnn.cli.arguments import (
 from hadamrnn.settings import Count, Range, Seed, option
 
 if TYPE_CHECKING:
-    from hadamrnn.search.trials import Say, Search, Stop
+    from hadamrnn.search.trials import Log, Search, Stop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +43,8 @@ class SearchOptions(RecordingOptions, DataOptions, JsonOption):
     out: Path = option(Path("search"), "folder for the study, the best run and a page (default search)")
     storage: str | None = option(
         None,
-        "where the study is kept: a journal file, or a URL such as sqlite:///x.db "
-        "(default OUT/study.journal)",
+        "where the study is stored: a journal file, or the URL of a database, sqlite:///FILE or "
+        "postgresql://USER:PASSWORD@HOST/DATABASE (default OUT/study.journal)",
     )
     study: str | None = option(None, "name of the study in its storage (default: the task's name)")
     worker: bool = option(False, "run trials only; another process finishes the search")
@@ -68,23 +68,25 @@ class SearchOptions(RecordingOptions, DataOptions, JsonOption):
 )
 def run(args: SearchOptions) -> None:
     from hadamrnn.interrupts import stopped_by_signals
+    from hadamrnn.search.storage import storage_errors_in_one_line
     from hadamrnn.search.study import open_study
     from hadamrnn.search.trials import run_trials
     from hadamrnn.training.progress import choose_watcher
 
-    say = choose_watcher(args.quiet or args.json).remark
+    log = choose_watcher(args.quiet or args.json).remark
     search = _search(args)
     place = args.storage or str(args.out / "study.journal")
     _ = search.space  # refuses a budget that nothing fits
-    study = open_study(place, args.study or search.preset.task, search.terms, maximize=search.maximize)
-    with stopped_by_signals(lambda: "repeat the command to continue") as stop:
-        run_trials(study, search, args.trials, _until(stop, args.minutes), say)
+    study = open_study(place, args.study or search.preset.task, search.settings, maximize=search.maximize)
+    signals = stopped_by_signals(lambda: "repeat the command to continue")
+    with storage_errors_in_one_line(place), signals as stop:
+        run_trials(study, search, args.trials, _until(stop, args.minutes), log)
         if stop():
             return
         if args.worker:
-            say("this worker is done")
+            log("this worker is done")
         else:
-            _finish(args, study, search, stop, say)
+            _finish(args, study, search, stop, log)
 
 
 def _search(args: SearchOptions) -> Search:
@@ -112,16 +114,16 @@ def _until(stop: Stop, minutes: float | None) -> Stop:
     return lambda: stop() or time.monotonic() > end
 
 
-def _finish(args: SearchOptions, study: Any, search: Search, stop: Stop, say: Say) -> None:
+def _finish(args: SearchOptions, study: Any, search: Search, stop: Stop, log: Log) -> None:
     from hadamrnn.locks import claim
     from hadamrnn.search.finish import finish
     from hadamrnn.training.run import RunOptions
 
     with claim(args.out, "finish", patient=True, stop=stop) as held:
         if held is None:
-            say(f"another process is finishing this search in {args.out}")
+            log(f"another process is finishing this search in {args.out}")
             return
-        say("training the best network again, into its run folder")
+        log("training the best network again, into its run folder")
         figures = finish(study, search, args.out, RunOptions(args.data_dir, stop=stop))
     args.show(figures, *_lines(figures, args.out))
 

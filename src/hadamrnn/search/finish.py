@@ -15,6 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from optuna.study import Study
+from optuna.trial import FrozenTrial
+
 from hadamrnn.errors import InputError
 from hadamrnn.files import write_atomically
 from hadamrnn.network import read_network
@@ -23,9 +26,9 @@ from hadamrnn.pages.drawing import Canvas, Point, draw_front, front, scatter, st
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.run import INTEGER, save_integer
-from hadamrnn.search.space import BOARD, CHOICES, count
-from hadamrnn.search.study import FrozenTrial, Study, finished
-from hadamrnn.search.trials import Search, integer_config
+from hadamrnn.search.space import BOARD, SEARCHED_FIELDS, count
+from hadamrnn.search.study import completed
+from hadamrnn.search.trials import Search, quantize_config
 from hadamrnn.training.config import TrainingConfig, config_values, make_config
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.folder import RunFolder
@@ -38,16 +41,16 @@ Figures = dict[str, Any]
 
 def finish(study: Study, search: Search, out: Path, options: RunOptions) -> Figures:
     """Train, quantize and test the best network, write the files, and return the figures of search.json."""
-    if not finished(study):
+    if not completed(study):
         raise InputError("No trial has finished yet. Give the search more --trials or --minutes.")
     best = study.best_trial
     figures: Figures = {
-        **search.terms,
+        **search.settings,
         "metric": search.splits.metric,
-        "trials": [_summary(trial) for trial in finished(study)],
+        "trials": [_summary(trial) for trial in completed(study)],
         "best": _known(out, best, search) or _figures(best, search, out, options),
     }
-    points = front(map(_point, finished(study)), lower_is_better=not search.maximize)
+    points = front(map(_point, completed(study)), lower_is_better=not search.maximize)
     figures["front"] = [
         {"bytes": round(point.size), "validation": point.value, "network": point.label} for point in points
     ]
@@ -65,7 +68,7 @@ def front_picture(study: Study, search: Search, best: list[Point]) -> Picture:
     with styled():
         canvas = Canvas(figsize=(4.4, 3.5))
         axes = canvas.subplots()
-        scatter(axes, [_point(trial) for trial in finished(study)], BLUE, "o", "trials", unit=unit)
+        scatter(axes, [_point(trial) for trial in completed(study)], BLUE, "o", "trials", unit=unit)
         scatter(axes, best, ORANGE, "o", "front", unit=unit)
         draw_front(axes, best, ORANGE, "-", unit=unit)
         axes.axvline(search.budget.max_bytes, color=GREY, linewidth=0.8)
@@ -77,7 +80,7 @@ def front_picture(study: Study, search: Search, best: list[Point]) -> Picture:
         axes.set_ylabel("validation accuracy in %" if accuracy else f"validation {search.splits.metric}")
         axes.legend(loc="best")
         caption = (
-            f"{len(finished(study))} trials as integer networks; the grey line is the budget of "
+            f"{len(completed(study))} trials as integer networks; the grey line is the budget of "
             f"{search.budget.max_bytes:,} bytes."
         )
         return Picture("front", svg(canvas, "front"), caption)
@@ -115,7 +118,7 @@ def _figures(best: FrozenTrial, search: Search, out: Path, options: RunOptions) 
     outcome = _train(config, folder, options)
     if not outcome.finished:
         raise InputError(f"Training the best network stopped in {folder}. Repeat the command to continue.")
-    integer, _ = quantize(outcome.model, splits, integer_config(candidate))
+    integer, _ = quantize(outcome.model, splits, quantize_config(candidate))
     network = IntegerNetwork(integer)
     test = evaluate(network, splits.test, splits.metric) if splits.test.labelled else None
     metadata: dict[str, Any] = {
@@ -153,7 +156,7 @@ def _known(out: Path, best: FrozenTrial, search: Search) -> Figures | None:
         figures = json.loads((out / "search.json").read_bytes())
         known: Figures = figures["best"]
         same = known["trial"] == best.number and _summary(best) in figures["trials"]
-        same &= all(figures[name] == value for name, value in search.terms.items())
+        same &= all(figures[name] == value for name, value in search.settings.items())
         return known if same and (Path(known["run"]) / INTEGER).is_file() else None
     except (OSError, ValueError, LookupError, TypeError):  # there is none, or it is damaged
         return None
@@ -172,6 +175,6 @@ def _summary(trial: FrozenTrial) -> Figures:
         "validation": trial.value,
         "bytes": trial.user_attrs["bytes"],
         "instructions": trial.user_attrs["instructions"],
-        **{name: trial.user_attrs["network"][name] for name in CHOICES},
+        **{name: trial.user_attrs["network"][name] for name in SEARCHED_FIELDS},
         **{name: trial.params.get(name) for name in rates},
     }

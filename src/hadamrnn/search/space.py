@@ -1,7 +1,8 @@
-"""The search space: all networks of a family that fit a budget, found by formula before any training.
+"""The search space: all candidates that fit a budget, found by formula before any training.
 
 Hidden sizes are 2^n and 3 2^n from 8 to 4096, in blocks of 2^k >= 4; U and V are ternary or have 2 to 8 bits,
-states 8 to 12. Start at `Space`. A step on a Cortex-M4 is counted in an emulator, or estimated without tools:
+states 8 to 12. Start at `SearchSpace`. The instructions of a step on a Cortex-M4 are counted in an emulator,
+or estimated if its tools are missing:
 
     layer    = d_h (16.4 + 1.32 k + [2.5 if k is odd] + [3.75 + c_p d_in] + extra)     blocks of 2^k
     extra    = [2.5 for one leak, 10 for several] + [9 for gains] + 8 for each pooled feature
@@ -9,13 +10,14 @@ states 8 to 12. Start at `Space`. A step on a Cortex-M4 is counted in an emulato
 
 The bracket with d_in is for two dense channels or more; an odd k rounds by a product. A layer above a stride
 counts once in that many steps. The constants were fitted to counts (`gcc -O2`, packed weights, QEMU, as in
-docs/edge.md) of 80 networks with 16 to 1024 units, blocks of 4 to 1024, 1 to 45 channels, `extra` to 28
-networks that forget, count and stack. From 16 units on the estimate is within 10 % of the count, of three
-layers within 15 %.
+docs/edge.md) of 80 networks with 16 to 1024 units, blocks of 4 to 1024 and 1 to 45 channels; `extra` to 28
+networks with leaks, pooled features and several layers. From 16 units on the estimate is within 10 % of the
+count, within 15 % for three layers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,7 +35,7 @@ WEIGHT_BITS: tuple[WeightBits, ...] = ("ternary", 2, 3, 4, 6, 8)
 ACTIVATION_BITS = (8, 10, 12)
 SMALLEST_BLOCK = 4
 RATE_RANGE = 10.0  # learning rates are tried from a tenth to ten times the preset's
-CHOICES = ("hidden_size", "num_blocks", "weight_bits", "activation_bits")  # where candidates differ
+SEARCHED_FIELDS = ("weight_bits", "activation_bits", "hidden_size", "num_blocks")
 BOARD = "cortex-m4"
 PER_UNIT, PER_STAGE, PER_PRODUCT_ROUNDING, PER_DENSE_UNIT, PER_OUTPUT = 16.4, 1.32, 2.5, 3.75, 15.6
 PER_SINGLE_LEAK, PER_LEAK, PER_GAIN, PER_POOLED = 2.5, 10.0, 9.0, 8.0
@@ -54,81 +56,89 @@ class Budget:
     max_bytes: int
     max_instructions: int | None = None
 
+    def fits(self, candidate: Network) -> bool:
+        if payload_bytes(candidate) > self.max_bytes:
+            return False
+        return self.max_instructions is None or estimate(candidate) <= self.max_instructions
 
-class Space:
-    """The candidates within a budget, and how a trial draws one of them.
+
+class SearchSpace:
+    """The candidates within a budget, and how a trial chooses one of them.
 
     Args:
-        network: the task's; candidates differ from it in `CHOICES`.
+        network: the task's; candidates differ from it in `SEARCHED_FIELDS`.
     """
 
     def __init__(self, network: Network, budget: Budget) -> None:
-        self.budget = budget
-        self.family = every_candidate(network)
-        # By bits, then size, then the number of blocks.
-        self.candidates = tuple(filter(self.fits, self.family))
+        every = all_candidates(network)
+        self.candidates = tuple(filter(budget.fits, every))
         if not self.candidates:
-            raise InputError(self._smallest())
+            raise InputError(_budget_too_small(every, budget))
 
-    def fits(self, candidate: Network) -> bool:
-        most = self.budget.max_instructions
-        fits = payload_bytes(candidate) <= self.budget.max_bytes
-        return fits and (most is None or estimate(candidate) <= most)
+    def suggest(self, trial: Any) -> Network:
+        """Return the candidate of an optuna trial.
 
-    def draw(self, trial: Any) -> Network:
-        """Return the candidate of an optuna trial. Each choice leaves only candidates that fit.
-
-        Within a study categories must not change, but ranges of integers may.
+        A parameter is an index into the values of its field among the candidates that are left: within a
+        study categories must not change, but ranges of integers may.
         """
-        found = {each.weight_bits for each in self.candidates}
-        chosen = trial.suggest_categorical("weight_bits", [bits for bits in WEIGHT_BITS if bits in found])
-        left = [each for each in self.candidates if each.weight_bits == chosen]
-        for name in ("activation_bits", "hidden_size", "num_blocks"):
-            values = sorted({getattr(each, name) for each in left})
-            value = values[trial.suggest_int(f"{name}_index", 0, len(values) - 1)]
-            left = [each for each in left if getattr(each, name) == value]
-        return left[0]
+        return self._choose(lambda name, values: trial.suggest_int(name, 0, len(values) - 1))
 
-    def indices(self, candidate: Network) -> dict[str, Any]:
-        """Return the parameters with which `draw` gives `candidate`."""
-        left = [each for each in self.candidates if each.weight_bits == candidate.weight_bits]
-        found: dict[str, Any] = {"weight_bits": candidate.weight_bits}
-        for name in ("activation_bits", "hidden_size", "num_blocks"):
-            values = sorted({getattr(each, name) for each in left})
-            found[f"{name}_index"] = values.index(getattr(candidate, name))
-            left = [each for each in left if getattr(each, name) == getattr(candidate, name)]
+    def indices(self, candidate: Network) -> dict[str, int]:
+        """Return the parameters with which `suggest` returns `candidate`."""
+        found: dict[str, int] = {}
+
+        def index(name: str, values: list[Any]) -> int:
+            found[name] = values.index(getattr(candidate, name))
+            return found[name]
+
+        self._choose(index)
         return found
 
-    def guess(self, preset: TrainingConfig) -> Network:
-        """Return the candidate closest to a preset's network: its bits if they fit, then the largest size."""
+    def preset_parameters(self, preset: TrainingConfig) -> dict[str, Any]:
+        """Return the parameters of a trial that is as close to the preset as the budget allows."""
+        signs = "frozen" if preset.sign_freeze_epoch == 0 else "learned"
+        indices = self.indices(self.nearest(preset.network))
+        return {**indices, "learning_rate": preset.learning_rate, "signs": signs}
+
+    def nearest(self, network: Network) -> Network:
+        """Return the candidate closest to a network: in its bits if they fit, then in its size."""
+        wanted = network.weight_bits if isinstance(network.weight_bits, int) else 4
 
         def distance(candidate: Network) -> tuple[int, ...]:
-            wanted = preset.network.weight_bits if isinstance(preset.network.weight_bits, int) else 4
             bits = abs(stored_bits(candidate.weight_bits) - wanted)
-            size = abs(candidate.hidden_size - preset.network.hidden_size)
+            size = abs(candidate.hidden_size - network.hidden_size)
             return bits, -(candidate.activation_bits or 0), size, candidate.num_blocks
 
         return min(self.candidates, key=distance)
 
-    def _smallest(self) -> str:
-        """Return which budget is too small, and what it would need."""
-        least = min(self.family, key=payload_bytes)
-        needed = payload_bytes(least)
-        if needed > self.budget.max_bytes:
-            return (
-                f"No network of this task fits {self.budget.max_bytes} bytes: the smallest has {least} and "
-                f"takes {needed} bytes. Give --max-bytes {needed} or more."
-            )
-        small = [each for each in self.family if payload_bytes(each) <= self.budget.max_bytes]
-        fewest = min(map(estimate, small))
+    def _choose(self, index: Callable[[str, list[Any]], int]) -> Network:
+        """Return the candidate that `index` selects, field by field."""
+        left = list(self.candidates)
+        for name in SEARCHED_FIELDS:
+            values = list(dict.fromkeys(getattr(each, name) for each in left))
+            value = values[index(name, values)]
+            left = [each for each in left if getattr(each, name) == value]
+        return left[0]
+
+
+def _budget_too_small(every: list[Network], budget: Budget) -> str:
+    """Return which budget is too small and the least that it needs."""
+    smallest = min(every, key=payload_bytes)
+    needed = payload_bytes(smallest)
+    if needed > budget.max_bytes:
         return (
-            f"No network of {self.budget.max_bytes} bytes makes a step in {self.budget.max_instructions} "
-            f"instructions: the quickest takes {fewest}. Give --max-instructions {fewest} or more."
+            f"No network of this task fits {budget.max_bytes} bytes: the smallest has {smallest} and "
+            f"takes {needed} bytes. Give --max-bytes {needed} or more."
         )
+    fewest = min(estimate(each) for each in every if payload_bytes(each) <= budget.max_bytes)
+    return (
+        f"No network of {budget.max_bytes} bytes makes a step in {budget.max_instructions} "
+        f"instructions: the quickest takes {fewest}. Give --max-instructions {fewest} or more."
+    )
 
 
-def every_candidate(network: Network) -> list[Network]:
-    """Return the whole family, whatever the budget; all layers of a stack have the same width."""
+def all_candidates(network: Network) -> list[Network]:
+    """Return the candidates of every size; all layers of a stack have the same width."""
     network = replace(network, layer_sizes=())
     return [
         replace(network, hidden_size=size, num_blocks=blocks, weight_bits=bits, activation_bits=states)
@@ -140,18 +150,18 @@ def every_candidate(network: Network) -> list[Network]:
     ]
 
 
-def draw_rates(trial: Any, preset: TrainingConfig) -> dict[str, Any]:
+def suggest_rates(trial: Any, preset: TrainingConfig) -> dict[str, Any]:
     """Return the learning rates of a trial, and whether its signs learn, as fields of `TrainingConfig`."""
     low, high = preset.learning_rate / RATE_RANGE, preset.learning_rate * RATE_RANGE
     rates: dict[str, Any] = {"learning_rate": trial.suggest_float("learning_rate", low, high, log=True)}
-    if trial.suggest_categorical("signs", ["held", "learnt"]) == "held":
+    if trial.suggest_categorical("signs", ["frozen", "learned"]) == "frozen":
         return {**rates, "sign_freeze_epoch": 0.0, "sign_learning_rate": None}
     signs = trial.suggest_float("sign_learning_rate", low, high, log=True)
     return {**rates, "sign_freeze_epoch": None, "sign_learning_rate": signs}
 
 
 def estimate(network: Network) -> int:
-    """Return the estimated instructions of a step, on average over the steps that a stride skips."""
+    """Estimate the instructions of a step, averaged over the steps that a stride skips."""
     step = sum(
         units * _unit_cost(network, layer, size_read) / float(network.stride) ** layer
         for layer, (units, size_read) in enumerate(zip(network.widths, network.cell_input_sizes, strict=True))
@@ -177,7 +187,7 @@ def _unit_cost(network: Network, layer: int, size_read: int) -> float:
 
 
 def count(network: Network, model: IntegerModel | None = None) -> int | str:
-    """Return the counted instructions of a step, or why there is no count; by default of a drawn model."""
+    """Count the instructions of a step, of a random model by default; return a string if that fails."""
     found = try_measure(model or draw_model(network), target_named(BOARD))
     if isinstance(found, str):
         return found
