@@ -43,7 +43,7 @@ def family_network(rng: np.random.Generator, **fixed: Any) -> Network:
             "recurrence": choose("linear", "linear", "linear", "relu"),
             "switches": choose("rows", "rows", "rows+columns"),
             "input_bias": bool(choose(True, True, False)),
-            "leak": choose((), (1,), (3, 1), (0, 2, 5), (15,)),
+            "leak": choose((), (1,), (3, 1), (0, 2, 5), (15,))[:blocks],
             "readouts": readouts,
             "thresholds": int(choose(0, 1, 3)) if counted else 0,
             "normalize": bool(choose(False, True)),

@@ -90,6 +90,11 @@ class Network:
             check_int(name, getattr(self, name), 1, MAX_SIZE)
         check_int("num_layers", self.num_layers, 1, MAX_LAYERS)
         check_int("num_blocks", self.num_blocks, 1, MAX_SIZE)
+        if len(self.leak) > self.num_blocks:
+            raise InputError(
+                f"leak must list at most one k for each of the {self.num_blocks} blocks, "
+                f"got {len(self.leak)}. Leave out the rest, or raise num_blocks."
+            )
         check_choice("recurrence", self.recurrence, RECURRENCES)
         check_choice("switches", self.switches, SWITCHES)
         check_choice("input_kind", self.input_kind, INPUT_KINDS)
@@ -303,8 +308,8 @@ class Network:
     def __str__(self) -> str:
         """Say what the network is, as `512 units in 8 blocks, 4-bit weights, 12-bit states`.
 
-        >>> str(Network(layer_sizes=(128, 64), leak=(1, 2), readouts=("mean", "max")))
-        '128 + 64 units, leak 1,2, reads out mean,max, 4-bit weights, float states'
+        >>> str(Network(layer_sizes=(128, 64), leak=(1,), readouts=("mean", "max")))
+        '128 + 64 units, leak 1, reads out mean,max, 4-bit weights, float states'
         """
         blocks = f" in {self.num_blocks} blocks" if self.num_blocks > 1 else ""
         bits = self.weight_bits

@@ -155,6 +155,15 @@ def test_what_has_no_integer_form_is_refused(options: dict[str, Any], message: s
         lower(random_model(0, **options), Calibration(1.0, 1.0, 1, 1))
 
 
+def test_a_module_of_the_users_own_is_refused_in_one_line() -> None:
+    own = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+    rule = "Only a SequenceModel becomes integers, got Sequential"
+    with pytest.raises(InputError, match=rule):
+        calibrate(own, [(torch.zeros(1, 2, 3), None)])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=rule):
+        lower(own, Calibration(1.0, 1.0, 1, 1))  # type: ignore[arg-type]
+
+
 def test_other_networks_and_bits_are_refused() -> None:
     lstm = SequenceModel(nn.LSTM(3, 4, batch_first=True), 2)
     with pytest.raises(InputError, match="holds a LSTM"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -32,8 +33,9 @@ NETWORKS = (DIGITS, Network(9, 8, 2), Network(10, 8, 9, input_kind="one_hot", ev
 
 
 def candidate_of(network: Network, *choices: int | str) -> Network:
-    fields = ("hidden_size", "num_blocks", "weight_bits", "activation_bits")
-    return replace(network, **dict(zip(fields, choices, strict=True)))  # type: ignore[arg-type]
+    names = ("hidden_size", "num_blocks", "weight_bits", "activation_bits")
+    fields: dict[str, Any] = dict(zip(names, choices, strict=True))
+    return replace(network, leak=network.leak[: fields["num_blocks"]], **fields)
 
 
 @given(st.sampled_from(NETWORKS), st.integers(120, 5000), st.none() | st.integers(2000, 40_000))
@@ -107,7 +109,9 @@ def test_the_estimate_covers_networks_with_leaks_pooled_features_and_layers(
     leak: tuple[int, ...], readouts: tuple[str, ...], layers: int, choices: tuple[int | str, ...]
 ) -> None:
     installed(BOARD)
-    network = Network(9, 8, 6, num_layers=layers, leak=leak, readouts=readouts, normalize=True, stride=2)
+    network = Network(
+        9, 8, 6, num_layers=layers, num_blocks=8, leak=leak, readouts=readouts, normalize=True, stride=2
+    )
     candidate = candidate_of(network, *choices)
 
     assert estimate(candidate) == pytest.approx(count(candidate), rel=0.1 if layers < 3 else 0.15)

@@ -158,11 +158,12 @@ class Wanted:
 
     def _network(self, units: int, blocks: int, leak: tuple[int, ...], look: Look) -> Network:
         readouts, thresholds = look
+        is_fixed = self.leak is not None and self.hidden_size is not None
         return replace(
             self.base,
             hidden_size=units,
             num_blocks=blocks,
-            leak=leak,
+            leak=leak if is_fixed else leak[:blocks],
             readouts=readouts,
             thresholds=thresholds,
             normalize=True,
@@ -229,14 +230,12 @@ def _pools(networks: list[Network]) -> Iterator[_Pool]:
     groups: dict[tuple[int, tuple[int, ...], int], list[Network]] = {}
     for network in networks:
         nested = network.thresholds in NESTED or not network.counts_steps
-        key = network.block_size, network.leak, NESTED[-1] if nested else network.thresholds
+        # Networks of few blocks have the first values of a leak only.
+        key = network.block_size, network.leak[:1], NESTED[-1] if nested else network.thresholds
         groups.setdefault(key, []).append(network)
-    for (block_size, _, _), members in groups.items():
-        units = max(member.hidden_size for member in members)
+    for members in groups.values():
         wide = replace(
-            members[0],
-            hidden_size=units,
-            num_blocks=units // block_size,
+            max(members, key=lambda member: member.hidden_size),
             readouts=tuple(kind for kind in READOUTS if any(kind in member.readouts for member in members)),
             thresholds=max(member.thresholds for member in members),
         )

@@ -126,6 +126,10 @@ class _Ranges:
 
 def forward_layers(model: SequenceModel) -> HadamRNN:
     """Return the model's recurrent layers if integers can run them, else raise."""
+    if not isinstance(model, SequenceModel):
+        raise InputError(
+            f"Only a SequenceModel becomes integers, got {type(model).__name__}. Put its layers into one."
+        )
     recurrent = model.recurrent
     if not isinstance(recurrent, HadamRNN):
         raise InputError(f"Only a HadamRNN becomes integers, this model holds a {type(recurrent).__name__}.")

@@ -138,10 +138,20 @@ def _budget_too_small(every: list[Network], budget: Budget) -> str:
 
 
 def all_candidates(network: Network) -> list[Network]:
-    """Return the candidates of every size; all layers of a stack have the same width."""
+    """Return the candidates of every size; all layers of a stack have the same width.
+
+    A candidate with fewer blocks than the network has values of `leak` takes the first of them.
+    """
     network = replace(network, layer_sizes=())
     return [
-        replace(network, hidden_size=size, num_blocks=blocks, weight_bits=bits, activation_bits=states)
+        replace(
+            network,
+            hidden_size=size,
+            num_blocks=blocks,
+            leak=network.leak[:blocks],
+            weight_bits=bits,
+            activation_bits=states,
+        )
         for bits in WEIGHT_BITS
         for states in ACTIVATION_BITS
         for size in HIDDEN_SIZES
