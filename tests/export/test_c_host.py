@@ -344,38 +344,64 @@ def test_the_header_names_classes_versions_and_the_calibrated_length(tmp_path: P
     main.write_text(
         '#include <stdio.h>\n#include "net.c"\nint main(void)\n{\n'
         "    static const char *const names[NET_CLASSES] = NET_CLASS_NAMES;\n"
-        '    printf("%s %d %d\\n", names[NET_CLASS_0], NET_CALIBRATED_LENGTH, NET_FORMAT_VERSION);\n'
+        '    printf("%s %d %d\\n", names[NET_CLASS_SITTING], NET_CALIBRATED_LENGTH, NET_FORMAT_VERSION);\n'
         "    return NET_MODEL_CHECKSUM == 0u || sizeof NET_LIBRARY_VERSION < 2;\n}\n"
     )
 
     assert compile_and_run("cc", main, ("-O1",)) == f"sitting 128 {VERSION}\n"
-    assert class_symbols(replace(model, metadata={"class_names": '["a b", "c", "d"]'}))[0] == ("A_B", "a b")
+    assert class_symbols(replace(model, metadata={"class_names": '["a b", "c", "d"]'}))[0] == (
+        "A_B",
+        '"a b"',
+    )
 
 
 @needs_cc
 @pytest.mark.parametrize(
-    ("names", "printed"),
+    ("names", "symbols", "printed"),
     [
-        (["Class", "names"], "Class names"),  # NET_CLASS_NAMES is the macro of both
-        (["what???\\x", '???"('], "what? ? ?/x ? ? ?'("),
-        (["[" * 300, "]"], f"{'[' * 200} ]"),
+        (["Class", "names"], ["CLASS", "NAMES_1"], None),  # NET_CLASS_NAMES is the macro of both
+        (["what???\\x", '???"(/*'], ["WHAT_X", "1"], None),
+        (["*/ int x;", "//\\"], ["INT_X", "1"], None),
+        (["[" * 300, "]"], ["0", "1"], None),
+        (["sitzen", "läuft schnell"], ["SITZEN", "LAUFT_SCHNELL"], None),
+        (["走る", "歩く"], ["0", "1"], None),
+        (["é1", "e1"], ["E1_0", "E1_1"], None),
+        (["1", "歩"], ["1", "1_1"], None),
+        (["", "run, fast"], ["0", "RUN_FAST"], None),
+        (
+            ["\x1b[31mred\n", "a\x00b\u202e"],
+            ["X1B_31MRED_N", "A_X00B_U202E"],
+            ["\\x1b[31mred\\n", "a\\x00b\\u202e"],
+        ),
+        (["same", "same"], ["SAME_0", "SAME_1"], None),
     ],
 )
-def test_class_names_of_any_text_compile(names: list[str], printed: str, tmp_path: Path) -> None:
+def test_class_names_of_any_text_reach_c(
+    names: list[str], symbols: list[str], printed: list[str] | None, tmp_path: Path
+) -> None:
     model = random_model(np.random.default_rng(11), block_size=8, input_kind="dense", output_size=2)
     model = replace(model, metadata={"class_names": json.dumps(names)})
     files = {**source_files(model, "net"), **selftest_files(model, "net", draw_golden(model))}
     for file, text in files.items():
-        (tmp_path / file).write_text(text)
+        (tmp_path / file).write_text(text, encoding="ascii")
     main = tmp_path / "main.c"
     main.write_text(
         '#include <stdio.h>\n#define HADAMRNN_NO_MAIN\n#include "net.c"\n#include "test_net.c"\n'
         "int main(void)\n{\n    static net_state state;\n"
         "    static const char *const names[NET_CLASSES] = NET_CLASS_NAMES;\n"
-        '    printf("%s %s\\n", names[0], names[1]);\n    return net_test(&state) != 0u;\n}\n'
+        f"    puts(names[NET_CLASS_{symbols[0]}]);\n    puts(names[NET_CLASS_{symbols[1]}]);\n"
+        "    return net_test(&state) != 0u;\n}\n"
     )
 
-    assert compile_and_run("cc", main, ("-O1", "-Wtrigraphs")) == f"{printed}\n"
+    assert compile_and_run("cc", main, ("-O1", "-Wtrigraphs")).split("\n") == [*(printed or names), ""]
+
+
+@pytest.mark.parametrize("names", [["a", "A_0", "a"], ["A_2", "é", "a", "a"], ["0", "", "0_1", "1"]])
+def test_symbols_of_classes_are_unique(names: list[str]) -> None:
+    model = random_model(np.random.default_rng(11), output_size=len(names))
+    symbols = [s for s, _ in class_symbols(replace(model, metadata={"class_names": json.dumps(names)}))]
+
+    assert len(set(symbols)) == len(names)
 
 
 def test_class_names_that_are_no_list_are_none() -> None:

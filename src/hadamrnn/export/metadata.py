@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,13 +91,50 @@ def class_names(model: IntegerModel) -> list[str]:
 
 
 def class_symbols(model: IntegerModel) -> list[tuple[str, str]]:
-    """Return what C calls each class, part of an identifier and text of a string; none without names."""
-    texts = [plain(name).replace("\\", "/").replace('"', "'") for name in class_names(model)]
-    symbols = [re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").upper()[:40] for text in texts]
+    """Return what C calls each class: the end of an enum's name, and a string literal; none without names.
+
+    Enum names are ASCII and unique: the number of the class tells apart names that would be equal, and
+    replaces a name without a letter of its own.
+    """
+    shown = [_visible(name) for name in class_names(model)]
+    bases = [_symbol(text) for text in shown]
     # NET_CLASS_NAMES is the macro of all names.
-    usable = len(set(symbols)) == len(symbols) and all(symbols) and "NAMES" not in symbols
-    strings = [re.sub(r"\?(?=\?)", "? ", text) for text in texts]  # two question marks begin a trigraph
-    return [(s if usable else f"{k}", text) for k, (s, text) in enumerate(zip(symbols, strings, strict=True))]
+    unique = {base for base in bases if base not in ("", "NAMES") and bases.count(base) == 1}
+    taken, symbols = set(unique), []
+    for k, base in enumerate(bases):
+        symbol = base
+        if base not in unique:
+            symbol = f"{base}_{k}".lstrip("_")
+            while symbol in taken:
+                symbol += f"_{k}"
+            taken.add(symbol)
+        symbols.append(symbol)
+    return [(symbol, _literal(text)) for symbol, text in zip(symbols, shown, strict=True)]
+
+
+def _visible(name: str) -> str:
+    r"""Return a name whose control characters are escaped.
+
+    >>> print(_visible("a" + chr(27) + "b"))
+    a\x1bb
+    """
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode()
+        for char in name
+    )
+
+
+def _symbol(text: str) -> str:
+    """Return the letters and digits of a text in upper-case ASCII, with underscores between words."""
+    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return re.sub(r"\W+", "_", ascii_text).strip("_").upper()[:40].rstrip("_")
+
+
+def _literal(text: str) -> str:
+    """Return a C string literal of the UTF-8 bytes of `text`, in ASCII and without trigraphs."""
+    escapes = {ord(char): f"\\{char}" for char in '"\\?'}
+    characters = [chr(byte) if byte < 0x80 else f"\\{byte:03o}" for byte in text.translate(escapes).encode()]
+    return f'"{"".join(characters)}"'
 
 
 def plain(value: object) -> str:
