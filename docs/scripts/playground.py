@@ -19,7 +19,7 @@ from hadamrnn.data.har import SLOW, STILL
 from hadamrnn.data.mnist import pixel_permutation
 from hadamrnn.data.speech import WORDS
 from hadamrnn.export.page import DrawingPad, Stored, live_network, live_part
-from hadamrnn.fixedpoint.encoding import raw_from_values
+from hadamrnn.fixedpoint.encoding import raw_from_inputs
 from hadamrnn.models import find
 from hadamrnn.pages.document import Document, Section, to_html
 from hadamrnn.pages.live import Live
@@ -53,15 +53,13 @@ def draw() -> None:
     codes, _ = input_codes(find(MOTION_NETWORK).load(), motion.test.batch(rows)[0])
     spoken = [torch.nonzero(keywords.test.y == word)[:CLIPS, 0] for word in (*range(2, len(WORDS)), 1, 0)]
     clips = torch.stack(spoken, dim=1).flatten()  # every word once, then every word again
-    readings = raw_from_values(find(KEYWORD_NETWORK).load(), keywords.test.x[clips].numpy())
+    readings = raw_from_inputs(find(KEYWORD_NETWORK).load(), keywords.test.x[clips].numpy())
     np.savez_compressed(
         STORED,
         digits=digits.test.x[chosen, :, 0].numpy(),
         labels=digits.test.y[chosen].numpy(),
         motion=codes.astype(np.int16),
         motion_labels=motion.test.y[rows].numpy(),
-        motion_offset=motion.offset,
-        motion_scale=motion.scale,
         keywords=readings.astype(np.int16),
         keyword_labels=keywords.test.y[clips].numpy(),
     )
@@ -142,8 +140,6 @@ def motion() -> Live:
             "at the waist, as those people did.",
         ),
         sensor={
-            "offset": arrays["motion_offset"].tolist(),
-            "scale": arrays["motion_scale"].tolist(),
             "still": STILL,
             "slow": SLOW,
             "rate": RATE,

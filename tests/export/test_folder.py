@@ -24,7 +24,7 @@ from hadamrnn.export.folder import check_name
 from hadamrnn.export.metadata import summarise
 from hadamrnn.fixedpoint import FILE_NAME, IntegerModel, load, save
 from hadamrnn.fixedpoint.drawn import draw_integers
-from hadamrnn.fixedpoint.encoding import encode_raw, encode_values
+from hadamrnn.fixedpoint.encoding import encode_inputs, encode_raw
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.network import Network
 from hadamrnn.training.config import make_config
@@ -158,7 +158,7 @@ def test_golden_vectors_are_sequences_of_the_runs_test_set(
 
     golden = (tmp_path / "c" / "test" / "digits_golden.h").read_text()
     model = load(digits_run / FILE_NAME)
-    codes, _ = encode_values(model, load_task("digits").test.batch(slice(3))[0].numpy())
+    codes, _ = encode_inputs(model, load_task("digits").test.batch(slice(3))[0].numpy())
     numbers = golden.split("digits_golden_inputs[", 1)[1].split("{", 1)[1].split("}", 1)[0].split(",")
     assert [int(number) for number in numbers] == codes.reshape(-1).tolist()
     assert "golden vectors: sequences of the test set of digits\n" in answer.out

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from hadamrnn.baselines import networks
 from hadamrnn.baselines.networks import build_model
 from hadamrnn.cli import main
 from hadamrnn.errors import InputError
 from hadamrnn.export.golden import draw_golden
-from hadamrnn.fixedpoint import FILE_NAME, Engine, State, save
+from hadamrnn.fixedpoint import FILE_NAME, Engine, IntegerModel, State, encode_raw, encode_values, save
 from hadamrnn.fixedpoint.drawn import draw_integers
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.nn.storage import save_model
+from hadamrnn.training.config import make_config
+from hadamrnn.training.run import train
 from tests.conftest import Command
 from tests.export.random_models import random_model
 from tests.family_models import family_codes, family_model
@@ -44,12 +44,22 @@ def read_names(graph: Any) -> set[str]:
     return names.union(*map(read_names, inner))
 
 
+def values_of(model: IntegerModel, raw: Any) -> Any:
+    """Return the inputs of a graph: the values of raw codes, or ids."""
+    return raw * model.raw_unit if model.input_kind == "dense" else raw.astype(np.int64)
+
+
+def codes_of(model: IntegerModel, raw: Any) -> Any:
+    """Return the inputs of the engine."""
+    return encode_raw(model, raw)[0] if model.input_kind == "dense" else raw
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_integer_onnx_is_the_engine(seed: int, tmp_path: Path) -> None:
     model = random_model(np.random.default_rng(seed))
     golden = draw_golden(model, sequences=3, time=5, seed=seed)
     folder = export_onnx(tmp_path / "onnx", integer_model=model)
-    inputs = golden.codes.astype(np.int64)
+    inputs = values_of(model, golden.inputs)
 
     step = session(folder, "net_integer_step.onnx")
     h = np.zeros((3, model.hidden_size), np.int64)
@@ -74,10 +84,11 @@ def test_inputs_out_of_range_saturate_or_leave_the_state_alone(kind: str, tmp_pa
 
     for beyond in (-(2**40), 2**40):
         x = np.full(shape, beyond)
-        found = session(folder, "net_integer_step.onnx").run(["h_next"], {"x": x, "h": h})[0]
+        inputs = x.astype(np.float64 if kind == "dense" else np.int64)
+        found = session(folder, "net_integer_step.onnx").run(["h_next"], {"x": inputs, "h": h})[0]
         if kind == "dense":
             state = State([golden.hidden[-1].T.copy()], [], {})
-            Engine(model).step(state, x)
+            Engine(model).step(state, encode_values(model, inputs)[0])
             assert np.array_equal(found, state.h.T)
         else:
             assert np.array_equal(found, h)
@@ -106,6 +117,10 @@ def inputs_of(model: SequenceModel, batch: int, time: int) -> torch.Tensor:
     return torch.randn(batch, time, model.network.input_size)
 
 
+def graph_input(x: torch.Tensor) -> Any:
+    return (x.double() if x.is_floating_point() else x).numpy()
+
+
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize(("batch", "time"), [(1, 1), (4, 13)])
 def test_float_onnx_is_torch_within_rounding(config: Network, batch: int, time: int, tmp_path: Path) -> None:
@@ -115,13 +130,13 @@ def test_float_onnx_is_torch_within_rounding(config: Network, batch: int, time: 
     with torch.no_grad():
         expected = model(x).numpy()
 
-    logits = session(folder, "net_sequence.onnx").run(["logits"], {"x": x.numpy()})[0]
+    logits = session(folder, "net_sequence.onnx").run(["logits"], {"x": graph_input(x)})[0]
     np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-4)
 
     step = session(folder, "net_step.onnx")
     h = np.zeros((batch, config.hidden_size), np.float32)
     for t in range(time):
-        logits, h = step.run(["logits", "h_next"], {"x": x[:, t].numpy(), "h": h})
+        logits, h = step.run(["logits", "h_next"], {"x": graph_input(x[:, t]), "h": h})
     np.testing.assert_allclose(
         logits, expected[:, -1] if config.every_output else expected, rtol=1e-4, atol=1e-4
     )
@@ -147,9 +162,9 @@ def test_float_onnx_of_the_family_is_torch_within_rounding(config: Network, tmp_
         expected = model(x).numpy()
     folder = export_onnx(tmp_path / "onnx", float_model=model)
 
-    logits = session(folder, "net_sequence.onnx").run(["logits"], {"x": x.numpy()})[0]
+    logits = session(folder, "net_sequence.onnx").run(["logits"], {"x": graph_input(x)})[0]
     np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-4)
-    stepped = stepwise(session(folder, "net_step.onnx"), x.numpy())[-1]
+    stepped = stepwise(session(folder, "net_step.onnx"), graph_input(x))[-1]
     np.testing.assert_allclose(
         stepped, expected[:, -1] if config.every_output else expected, rtol=1e-4, atol=1e-4
     )
@@ -173,28 +188,29 @@ def test_integer_onnx_of_the_family_is_the_engine(seed: int, tmp_path: Path) -> 
     rng = np.random.default_rng(seed)
     for index in range(20):
         model = family_model(rng, extreme=index % 2 == 0)
-        codes = family_codes(rng, model, 3, 7)
+        raw = family_codes(rng, model, 3, 7)
+        codes, values = codes_of(model, raw), values_of(model, raw)
         folder = export_onnx(tmp_path / str(index), integer_model=model)
         engine, state, expected = Engine(model), Engine(model).init(3), []
         for t in range(7):
             engine.step(state, codes[:, t])
             expected.append(engine.read(state))
 
-        stepped = stepwise(session(folder, "net_integer_step.onnx"), codes)
+        stepped = stepwise(session(folder, "net_integer_step.onnx"), values)
         assert np.array_equal(stepped, expected)
-        logits = session(folder, "net_integer_sequence.onnx").run(["logits"], {"x": codes})[0]
+        logits = session(folder, "net_integer_sequence.onnx").run(["logits"], {"x": values})[0]
         assert np.array_equal(logits, engine.run(codes).logits)
 
 
 def test_past_the_longest_sequence_the_state_stands_still(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     model = replace(family_model(rng, readouts=("mean", "positive")), longest=3)
-    codes = family_codes(rng, model, 2, 5)
+    raw = family_codes(rng, model, 2, 5)
     folder = export_onnx(tmp_path / "onnx", integer_model=model)
 
-    logits = session(folder, "net_integer_sequence.onnx").run(["logits"], {"x": codes})[0]
+    logits = session(folder, "net_integer_sequence.onnx").run(["logits"], {"x": values_of(model, raw)})[0]
 
-    assert np.array_equal(logits, Engine(model).run(codes[:, :3]).logits)
+    assert np.array_equal(logits, Engine(model).run(codes_of(model, raw[:, :3])).logits)
 
 
 def test_a_network_that_reads_backwards_too_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -205,20 +221,19 @@ def test_a_network_that_reads_backwards_too_is_refused_in_one_line(tmp_path: Pat
 
 
 def test_a_baseline_is_refused_in_one_line_about_export(tmp_path: Path, command: Command) -> None:
-    baseline = networks.build_model(Network(1, 8, 2, weight_bits=None, model="lstm"))
-    save_model(baseline, tmp_path / "model.safetensors")
+    train(
+        make_config(task="digits", model="lstm", hidden_size=8, weight_bits=None, steps=1), tmp_path / "run"
+    )
 
-    answer = command("export", tmp_path, "--to", "onnx", "--out", tmp_path / "onnx")
+    answer = command("export", tmp_path / "run", "--to", "onnx", "--out", tmp_path / "onnx")
 
     assert answer.status == 2 and answer.err.count("\n") == 1
     assert "An export takes a network of kind hadamrnn, this one is lstm." in answer.err
 
 
 def test_the_command_exports_what_the_run_holds(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    run.mkdir()
-    out = tmp_path / "o"
-    save_model(build_model(CONFIGS[0]), run / "model.safetensors")
+    run, out = tmp_path / "run", tmp_path / "o"
+    train(make_config(task="digits", hidden_size=32, steps=1), run)
     command = [
         "export",
         str(run),
@@ -264,6 +279,6 @@ def test_a_stack_whose_last_layer_never_makes_a_step_has_a_graph(tmp_path: Path)
     folder = export_onnx(tmp_path / "onnx", integer_model=model)
     codes = np.ones((1, 3, 1), np.int64)
 
-    (logits,) = session(folder, "net_integer_sequence.onnx").run(["logits"], {"x": codes})
+    (logits,) = session(folder, "net_integer_sequence.onnx").run(["logits"], {"x": codes * model.raw_unit})
 
     assert np.array_equal(logits, Engine(model).run(codes).logits)

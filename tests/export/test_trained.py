@@ -14,7 +14,7 @@ from hadamrnn.baselines.networks import build_model
 from hadamrnn.data import load_task
 from hadamrnn.export.golden import make_golden
 from hadamrnn.export.targets import measure, target_named
-from hadamrnn.fixedpoint.encoding import raw_from_values
+from hadamrnn.fixedpoint.encoding import raw_from_inputs
 from hadamrnn.network import Network
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
@@ -42,7 +42,7 @@ def test_c_is_the_engine_on_trained_networks_and_real_sequences(
         model.loss(x, y).backward()
         optimizer.step()
     integer, _ = quantize(model.eval(), splits, QuantizeConfig(calibration_samples=64))
-    raw = raw_from_values(integer, splits.test.batch(torch.arange(6))[0].numpy())
+    raw = raw_from_inputs(integer, splits.test.batch(torch.arange(6))[0].numpy())
     golden = make_golden(integer, raw, every=False)
 
     main = write_program(tmp_path, [integer], packed=[True], golden=golden)

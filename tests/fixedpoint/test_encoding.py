@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint import IntegerModel, encode_raw, encode_values, raw_encoding
+from hadamrnn.fixedpoint import IntegerModel, encode_inputs, encode_raw, encode_values, raw_encoding
 from hadamrnn.fixedpoint.drawn import draw_integers
-from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, compress, compressed_codes, expand, raw_from_values
+from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, compress, compressed_codes, expand, raw_from_inputs
 from hadamrnn.network import Network
 
 Strategy = Callable[..., st.SearchStrategy[Any]]
@@ -38,7 +38,7 @@ def test_pixels_are_exact_in_nine_bits(pixels: list[int]) -> None:
     column = np.array(pixels)[:, None]
 
     assert encode_raw(exact, column)[0].tolist() == column.tolist()
-    assert encode_values(exact, column / 255)[0].tolist() == column.tolist()
+    assert encode_inputs(exact, column / 255)[0].tolist() == column.tolist()
 
 
 def _octaves(raw: int, knee: int) -> int:
@@ -106,7 +106,7 @@ def test_raw_encoding_keeps_sixteen_bits_of_the_scale(
 Encode = Callable[[IntegerModel, Any], Any]
 
 
-@pytest.mark.parametrize("encode", [encode_raw, encode_values, raw_from_values])
+@pytest.mark.parametrize("encode", [encode_raw, encode_values, encode_inputs, raw_from_inputs])
 def test_inputs_of_another_shape_or_of_a_network_of_ids_are_refused(encode: Encode) -> None:
     words = Network(2, 8, 1, activation_bits=12, input_kind="one_hot")
 
@@ -117,7 +117,7 @@ def test_inputs_of_another_shape_or_of_a_network_of_ids_are_refused(encode: Enco
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("encode", [encode_values, raw_from_values])
+@pytest.mark.parametrize("encode", [encode_values, encode_inputs, raw_from_inputs])
 def test_real_inputs_that_are_not_finite_are_refused(encode: Encode, value: float) -> None:
     with pytest.raises(InputError, match="must be finite"):
         encode(dense_model(2), [[0.5, value]])
@@ -130,8 +130,16 @@ def test_raw_codes_that_are_no_int32_are_refused() -> None:
         encode_raw(dense_model(1), [[1 << 31]])
 
 
-def test_the_largest_real_inputs_saturate() -> None:
-    codes, saturated = encode_values(dense_model(2), [[1e308, -1e308]])
+@pytest.mark.parametrize("encode", [encode_values, encode_inputs])
+def test_ties_of_real_inputs_are_rounded_towards_plus_infinity(encode: Encode) -> None:
+    halves = np.array([[-2.5], [-1.5], [-0.5], [0.5], [1.5], [2.5]]) / 256  # one code of 9 bits is 1 / 256
+
+    assert encode(dense_model(1), halves)[0][:, 0].tolist() == [-2, -1, 0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("encode", [encode_values, encode_inputs])
+def test_the_largest_real_inputs_saturate(encode: Encode) -> None:
+    codes, saturated = encode(dense_model(2), [[1e308, -1e308]])
 
     assert codes.tolist() == [[255, -256]] and saturated == 2
 

@@ -13,7 +13,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import Engine, IntegerModel
 from hadamrnn.fixedpoint.drawn import draw_integers
 from hadamrnn.fixedpoint.layer import IntegerLayer
-from hadamrnn.fixedpoint.overflow import feature_bounds, output_bound, readout_bound
+from hadamrnn.fixedpoint.overflow import feature_bounds, output_bound, readout_bound, recurrence_bound
 from hadamrnn.network import Network
 from tests.family_models import family_codes, family_model
 from tests.plain_integers import run_plainly
@@ -71,6 +71,33 @@ def test_nothing_that_is_proven_leaves_32_bits_when_everything_is_at_its_bounds(
         assert plain.largest < 2**31
         reached += plain.largest > 2**30
     assert reached > 20  # the bounds are met, not avoided
+
+
+@pytest.mark.parametrize("leak", [0, 1, 9, 15])
+def test_the_accumulator_may_come_one_below_its_limit_with_the_rounding_of_the_leak(leak: int) -> None:
+    network = Network(259, 256, 2, leak=(leak,) if leak else (), weight_bits=8, activation_bits=16)
+    half = 1 << leak >> 1
+    # state 256 2^15 2^7 = 2^30, input (258 127 + 1) 2^15 = 2^30 - 2^15, and a bias for what is left.
+    weight = np.full((256, 259), 127)
+    weight[:, 0] = 1
+
+    def layer(bias: int) -> IntegerLayer:
+        return IntegerLayer(
+            network,
+            0,
+            input_bits=16,
+            signs=np.ones(256, np.int8),
+            input_weight_int=weight,
+            hidden_shift=1,
+            accumulator_frac_bits=22,
+            input_bias_shift=0,
+            input_bias_int=np.full(256, bias),
+        )
+
+    rest = 2**15 - half - 1
+    assert sum(recurrence_bound(layer(rest))) == 2**31 - 1
+    with pytest.raises(InputError, match="it could reach 2147483648"):
+        layer(-rest - 1)
 
 
 def test_a_sum_over_the_longest_sequence_fits_and_one_step_more_is_not_promised() -> None:

@@ -18,7 +18,6 @@ from hadamrnn.data import load_task
 from hadamrnn.data.har import ACTIVITIES
 from hadamrnn.data.speech import WORDS
 from hadamrnn.errors import InputError
-from hadamrnn.export.metadata import class_names
 from hadamrnn.network import Network
 from hadamrnn.paper.results import Result, write_result
 from hadamrnn.quantization.calibration import Calibration
@@ -80,7 +79,7 @@ def test_what_reads_a_sensor_takes_its_raw_codes_and_names_its_classes(
     found = [model.load() for model in models.shipped() if model.task == task]
 
     assert found
-    assert all(tuple(class_names(model)) == classes and "raw_unit" in model.metadata for model in found)
+    assert all(tuple(model.class_names) == classes and "raw_unit" in model.metadata for model in found)
 
 
 def test_its_metadata_comes_from_the_result(folder: Path, result: Result) -> None:

@@ -22,7 +22,7 @@ from hadamrnn.data.har import SLOW, STILL
 from hadamrnn.data.mnist import pixel_permutation
 from hadamrnn.data.speech import WORDS
 from hadamrnn.export.page import Stored, export_page
-from hadamrnn.fixedpoint import Engine, IntegerModel, encode_raw, load
+from hadamrnn.fixedpoint import Engine, IntegerModel, encode_raw, encode_values, load
 from hadamrnn.models import find
 from tests.pages.browser import DESK, PHONE, faults, open_page
 
@@ -319,12 +319,9 @@ def test_a_phones_sensor_takes_the_place_of_the_recording(pages: dict[str, Path]
     finally:
         browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
-    offset, scale = browser.execute_script("return [live[3].data.sensor.offset, live[3].data.sensor.scale]")
-    factor = 2 ** (model.input_bits - 1) / model.input_scale
     kept = values[[t for t in range(154) if t % 6 != 1]]  # 50 of 60 readings
     every = with_fine(torch.from_numpy(kept)[None], STILL, SLOW)[0].numpy()
-    codes_of = np.floor((every - offset) / scale * factor + 0.5)
-    expected = np.clip(codes_of, -(2 ** (model.input_bits - 1)), 2 ** (model.input_bits - 1) - 1)
+    expected, _ = encode_values(model, every)
     assert steps == len(codes) == 128
     assert codes == expected.tolist()
     assert logits == engine_logits(model, codes)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint import encode_values
+from hadamrnn.fixedpoint import encode_inputs
 from hadamrnn.network import Network
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.quantization.calibration import Calibration, calibrate
@@ -62,7 +62,7 @@ def test_a_percentile_lets_the_outliers_saturate() -> None:
     assert most.max_state < whole.max_state
     assert calibrate(model, [(x[1:], None)]).max_state == most.max_state
     assert fine.logit_scale < coarse.logit_scale
-    assert encode_values(coarse, x.numpy())[1] < encode_values(fine, x.numpy())[1]
+    assert encode_inputs(coarse, x.numpy())[1] < encode_inputs(fine, x.numpy())[1]
 
 
 @torch.no_grad()

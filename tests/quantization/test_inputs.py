@@ -13,7 +13,7 @@ from hadamrnn.baselines.networks import build_model
 from hadamrnn.data import load_task
 from hadamrnn.data.splits import Splits, raw_unit
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.encoding import encode_raw, encode_values, input_meaning, raw_from_values
+from hadamrnn.fixedpoint.encoding import encode_inputs, encode_raw, input_meaning, raw_from_inputs
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
 from hadamrnn.quantization.calibration import Calibration
@@ -55,14 +55,14 @@ def test_raw_codes_encode_as_the_float_networks_inputs(kind: str, tmp_path: Path
     scale = 1.0 if splits.scale is None else splits.scale.numpy()
     raw = np.rint((inputs * scale + offset) / unit).astype(np.int64)
 
-    difference = encode_raw(integer, raw)[0] - encode_values(integer, inputs)[0]
+    difference = encode_raw(integer, raw)[0] - encode_inputs(integer, inputs)[0]
 
     assert np.abs(difference).max() <= 1
     assert (unit == 1.0) == (kind != "floats") == ("that the training data held" in input_meaning(integer))
     # What Python evaluates is what the device computes of the same raw codes, if they have 16 bits.
     codes, _ = input_codes(integer, torch.from_numpy(inputs))
     assert np.abs(codes - encode_raw(integer, raw)[0]).max() <= (kind == "floats")
-    assert kind == "floats" or np.array_equal(raw_from_values(integer, inputs), raw)
+    assert kind == "floats" or np.array_equal(raw_from_inputs(integer, inputs), raw)
 
 
 def test_whole_numbers_of_few_levels_are_not_shifted_by_a_rounded_offset(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_whole_numbers_of_few_levels_are_not_shifted_by_a_rounded_offset(tmp_pat
     codes = encode_raw(integer, np.array([[0], [1]]))[0]
 
     standard = (np.array([[0.0], [1.0]]) - splits.offset.numpy()) / splits.scale.numpy()
-    assert np.abs(codes - encode_values(integer, standard)[0]).max() <= 1
+    assert np.abs(codes - encode_inputs(integer, standard)[0]).max() <= 1
 
 
 @pytest.mark.parametrize("apart", [1e10, 1e-10])
@@ -110,7 +110,7 @@ def test_pixels_enter_exactly_and_raw() -> None:
     pixels = np.arange(LEVELS + 1)[:, None].repeat(3, axis=1)
 
     assert integer.input_bits == 9
-    assert encode_values(integer, pixels / LEVELS)[0].tolist() == pixels.tolist()
+    assert encode_inputs(integer, pixels / LEVELS)[0].tolist() == pixels.tolist()
     assert encode_raw(integer, pixels)[0].tolist() == pixels.tolist()
 
 
@@ -123,6 +123,6 @@ def test_raw_sensor_codes_enter_as_their_standardised_values() -> None:
     raw = RawInputs(scale.tolist(), offset.tolist())
     integer = lower(model, Calibration(4.0, float(np.abs(values).max()), 10, 1), raw=raw)
 
-    difference = encode_raw(integer, codes)[0] - encode_values(integer, values)[0]
+    difference = encode_raw(integer, codes)[0] - encode_inputs(integer, values)[0]
 
     assert np.abs(difference).max() <= 1

@@ -183,10 +183,10 @@ def _onnx_engines(
 
     network, floats = _float_network(case)
     exported = export_onnx(folder / "onnx", float_model=network, integer_model=model)
-    integers = codes[: case.rows].astype(np.int64)
+    values = codes[: case.rows] * model.raw_unit if model.input_kind == "dense" else codes[: case.rows]
     works = {
         "onnxruntime": _onnx_work(exported / "net_sequence.onnx", floats.numpy()),
-        "onnxruntime, integer": _onnx_work(exported / "net_integer_sequence.onnx", integers),
+        "onnxruntime, integer": _onnx_work(exported / "net_integer_sequence.onnx", values),
     }
     if case.rival_units:
         x = np.random.default_rng(0).random((case.rows, case.time, model.input_size), np.float32)
@@ -255,7 +255,9 @@ def _onnx_work(graph: Path | bytes, inputs: NDArray[np.generic]) -> Work:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-    return lambda: np.asarray(session.run(["logits"], {"x": inputs})[0])
+    kinds = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int64)": np.int64}
+    x = inputs.astype(kinds[session.get_inputs()[0].type])
+    return lambda: np.asarray(session.run(["logits"], {"x": x})[0])
 
 
 def rival_graph(kind: str, units: int, inputs: int, outputs: int) -> bytes:

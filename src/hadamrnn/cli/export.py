@@ -143,12 +143,12 @@ def _golden(model: IntegerModel, args: ExportOptions) -> tuple[Golden | None, st
 def real_golden(model: IntegerModel, path: Path, data_dir: Path | None, small: bool) -> Golden:
     """Return golden vectors of the first sequences of a run's test set, which is not downloaded."""
     from hadamrnn.export.golden import MAX_VALUES, fit_golden
-    from hadamrnn.fixedpoint.encoding import raw_from_values
+    from hadamrnn.fixedpoint.encoding import raw_from_inputs
 
     splits = _splits(path, data_dir)
     x, _, lengths = splits.test.batch(slice(GOLDEN_SEQUENCES))
     kept = (x if lengths is None else x[:, : int(lengths.min())]).numpy()
-    inputs = raw_from_values(model, kept) if model.input_kind == "dense" else kept
+    inputs = raw_from_inputs(model, kept) if model.input_kind == "dense" else kept
     source = f"sequences of the test set of {splits.task}"
     most = BOARD_VALUES if small else MAX_VALUES
     return fit_golden(model, inputs, source=source, sequences=GOLDEN_SEQUENCES, most=most)
@@ -178,17 +178,25 @@ def _write_page(model: IntegerModel, args: ExportOptions, out: Path) -> Path:
 
 def _write_onnx(args: ExportOptions, out: Path) -> Path:
     """Export what a run holds: its float network, its integer network, or both."""
-    from hadamrnn.export.onnx import export_onnx
+    from hadamrnn.export.onnx import Units, export_onnx
     from hadamrnn.run import INTEGER, MODEL, load_integer
 
     trained = args.path / MODEL
     if not trained.exists():
         return export_onnx(out, args.name, integer_model=load_integer(args.path), force=args.force)
     from hadamrnn.baselines.networks import load_model
+    from hadamrnn.training.folder import RunFolder
 
+    facts = RunFolder.open(args.path).facts
     quantized = load_integer(args.path) if (args.path / INTEGER).exists() else None
     return export_onnx(
-        out, args.name, float_model=load_model(trained), integer_model=quantized, force=args.force
+        out,
+        args.name,
+        float_model=load_model(trained),
+        integer_model=quantized,
+        units=Units.of(facts.offset, facts.scale, facts.levels),
+        class_names=facts.class_names,
+        force=args.force,
     )
 
 

@@ -23,13 +23,12 @@ from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError, check_choice
 from hadamrnn.estimators.choice import Cost, Wanted, network_cost, state_bits
 from hadamrnn.estimators.closed_form import Stream, fit_closed_form, ranges_of, refit
-from hadamrnn.estimators.folding import raw_network
 from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.gradient import recipe, threads, train
 from hadamrnn.estimators.integers import IntegerForm
 from hadamrnn.estimators.parameters import listed, plain, whole
-from hadamrnn.estimators.series import Floats, Samples, Scaling, Series, raw_codes, read_samples, read_series
-from hadamrnn.fixedpoint.encoding import encode_raw
+from hadamrnn.estimators.series import Floats, Samples, Scaling, Series, read_samples, read_series
+from hadamrnn.fixedpoint.encoding import encode_values
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata
 from hadamrnn.network import HADAMRNN, Network
@@ -96,9 +95,9 @@ class SeriesEstimator(IntegerForm):
     def _answer(self, outputs: Floats) -> Any:
         """Return labels or values from the network's outputs `(n, output_size)`."""
 
-    def _target_units(self) -> tuple[Floats, Floats]:
-        """Return offset and scale of every output: the user's unit is output * scale + offset."""
-        return np.zeros(self.config_.output_size), np.ones(self.config_.output_size)
+    def _target_units(self) -> tuple[Floats, Floats] | tuple[None, None]:
+        """Return offset and scale of every output, y = output * scale + offset; None for logits."""
+        return None, None
 
     @abstractmethod
     def _output_metadata(self, logit_scale: float) -> Metadata:
@@ -137,7 +136,7 @@ class SeriesEstimator(IntegerForm):
         """
         integer = self._integer(model)
         series = read_series(self, X, reset=False)
-        codes, _ = encode_raw(integer, raw_codes(series.values, float(integer.metadata["raw_unit"])))
+        codes, _ = encode_values(integer, series.values)
         logits = Engine(integer).run(codes, series.lengths).logits
         return self._answer(logits.astype(np.float64) * integer.logit_scale)
 
@@ -178,14 +177,20 @@ class SeriesEstimator(IntegerForm):
     ) -> Path:
         """Write ONNX of both networks to the new folder `out`.
 
-        The float graphs take X in its own units and return logits, or the values of a regression; the
-        integer graphs take input codes.
+        All graphs take X in its own units. The float graphs return logits, or the values of a regression.
         """
-        from hadamrnn.export.onnx import export_onnx
+        from hadamrnn.export.onnx import Units, export_onnx
 
-        integer = self._integer(model)
-        folded = raw_network(self.network_, self.config_, self.scaling_, *self._target_units())
-        return export_onnx(out, name, float_model=folded, integer_model=integer, force=force)
+        integer, scaling = self._integer(model), self.scaling_
+        return export_onnx(
+            out,
+            name,
+            float_model=self.network_,
+            integer_model=integer,
+            units=Units(scaling.offset, scaling.scale, scaling.knee, *self._target_units()),
+            class_names=integer.class_names,
+            force=force,
+        )
 
     @property
     def cost_(self) -> Cost:

@@ -19,9 +19,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
 from hadamrnn.estimators.goals import Labels
 from hadamrnn.estimators.series import Floats, Samples, Series, read_series
-from hadamrnn.fixedpoint.model import Metadata
-
-METADATA_CLASSES = 3000  # characters of class names that an integer model's metadata keeps
+from hadamrnn.fixedpoint.model import Metadata, class_metadata
 
 
 @dataclass(eq=False, repr=False)
@@ -159,7 +157,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         return answers
 
     def _output_metadata(self, logit_scale: float) -> Metadata:
-        return {"classes": ", ".join(map(str, self.classes_))[:METADATA_CLASSES]}
+        return class_metadata([str(name) for name in self.classes_])
 
     def _labels(self, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the labels `(n,)`, and the different ones among them."""

@@ -29,8 +29,8 @@ from hadamrnn.estimators.gradient import threads
 from hadamrnn.estimators.integers import IntegerForm
 from hadamrnn.estimators.parameters import listed, plain, whole
 from hadamrnn.estimators.ridge import PENALTIES, Moments, solve
-from hadamrnn.estimators.series import Floats, check_size, raw_codes
-from hadamrnn.fixedpoint.encoding import encode_raw
+from hadamrnn.estimators.series import Floats, check_size
+from hadamrnn.fixedpoint.encoding import encode_values
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import MAX_LEAK, Network
@@ -186,8 +186,8 @@ class HadamRNNForecaster(IntegerForm):
         """
         integer = self._integer(model)
         values = self._read(X)
-        raw = raw_codes(self._relative(values), float(integer.metadata["raw_unit"]))
-        logits = Engine(integer).run(encode_raw(integer, raw)[0]).logits
+        codes, _ = encode_values(integer, self._relative(values))
+        logits = Engine(integer).run(codes).logits
         return self._answer(values, logits.astype(np.float64) * integer.logit_scale, X)
 
     def quantize(self, activation_bits: int = ACTIVATION_BITS) -> IntegerModel:

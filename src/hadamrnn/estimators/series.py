@@ -20,7 +20,6 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 from hadamrnn.data.splits import Split, raw_unit
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, compress
-from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.quantization.inputs import RawInputs
 
 Floats = NDArray[np.float64]
@@ -341,12 +340,6 @@ def _quantiles(values: Floats, weights: Floats, levels: Sequence[float]) -> Floa
 def _compressed(values: Floats, knee: Floats) -> Floats:
     """Return the values, channels last, with those of channels that have a knee compressed."""
     return np.where(knee > 0, compress(values, np.where(knee > 0, knee, 1.0)), values)
-
-
-def raw_codes(values: Floats, unit: float) -> NDArray[np.int64]:
-    """Return the codes of a sensor with this unit, clipped to int32."""
-    codes: NDArray[np.int64] = np.clip(np.rint(values / unit), *signed_range(32)).astype(np.int64)
-    return codes
 
 
 def rows_of_frame(X: Any) -> list[Any] | None:

@@ -41,7 +41,6 @@ from hadamrnn.export.layer_code import (
     times_power,
 )
 from hadamrnn.export.metadata import (
-    calibrated_length,
     class_symbols,
     component_files,
     manager_files,
@@ -200,7 +199,7 @@ def _terms(model: IntegerModel, name: str, layers: tuple[LayerCode, ...]) -> dic
         "classes": class_symbols(model),
         "format_version": VERSION,
         "checksum": hashlib.sha256(to_bytes(model)).hexdigest()[:8],
-        "calibrated_length": calibrated_length(model),
+        "calibrated_length": model.calibrated_length,
         "kinds": network.readouts,
         "forgets": network.forgets,
         "bits": model.weight_storage_bits,
@@ -275,7 +274,7 @@ def export_arduino(
             "sketch.ino.j2",
             name=name,
             model=model,
-            calibrated_length=calibrated_length(model),
+            calibrated_length=model.calibrated_length,
             classes=class_symbols(model),
         ),
         f"examples/{name}/test_{name}.h": tests[f"test_{name}.c"],

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.encoding import encode_raw, raw_from_values
+from hadamrnn.fixedpoint.encoding import encode_raw, raw_from_inputs
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
@@ -58,7 +58,7 @@ def draw_golden(model: IntegerModel, sequences: int = 3, time: int = 16, seed: i
         low, high = signed_range(model.input_bits)
         codes = rng.integers(low, high + 1, (sequences, time, model.input_size))
         codes[0] = rng.choice([low, high], codes[0].shape)  # the first sequence walks along the edges
-        inputs = raw_from_values(model, codes * (model.input_scale / 2.0 ** (model.input_bits - 1)))
+        inputs = raw_from_inputs(model, codes * (model.input_scale / 2.0 ** (model.input_bits - 1)))
     else:
         inputs = rng.integers(0, model.vocabulary_size, (sequences, time))
     return replace(make_golden(model, inputs, rng=rng), source="random codes")

@@ -20,7 +20,8 @@ from hadamrnn.bits import stored_bits
 from hadamrnn.export.c import render
 from hadamrnn.export.folder import MARKER, check_name, fresh_folder
 from hadamrnn.export.golden import Golden, draw_golden
-from hadamrnn.export.metadata import calibrated_length, class_names, summarise
+from hadamrnn.export.metadata import summarise
+from hadamrnn.fixedpoint.encoding import value_scaling
 from hadamrnn.fixedpoint.integers import pack
 from hadamrnn.fixedpoint.layer import IntegerLayer
 from hadamrnn.fixedpoint.model import IntegerModel
@@ -76,7 +77,8 @@ def runtime_text(file: str) -> str:
 
 def js_model(model: IntegerModel) -> dict[str, Any]:
     """Return the network as `new Network` of the runtime takes it: numbers, and codes packed in base64."""
-    network = model.network
+    network, dense = model.network, model.input_kind == "dense"
+    offset, scale = value_scaling(model) if dense else (None, None)
     factors = {factor for layer in model.layers for factor in order_factors(layer.block_size)}
     return {
         "inputKind": model.input_kind,
@@ -88,9 +90,11 @@ def js_model(model: IntegerModel) -> dict[str, Any]:
         "stateBits": model.activation_bits,
         "recurrence": model.recurrence,
         "everyOutput": model.every_output,
-        "classNames": class_names(model),
-        "calibratedLength": calibrated_length(model),
-        "inputScale": model.input_scale,
+        "classNames": model.class_names,
+        "calibratedLength": model.calibrated_length,
+        "rawUnit": model.raw_unit if dense else None,
+        "offset": offset,
+        "scale": scale,
         "logitScale": model.logit_scale,
         "longest": model.longest,
         "forgets": network.forgets,

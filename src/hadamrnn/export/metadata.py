@@ -70,33 +70,13 @@ def _beyond_paper(model: IntegerModel) -> list[str]:
     return lines
 
 
-def calibrated_length(model: IntegerModel) -> int | None:
-    """Return the steps that the state was scaled for, where the metadata has them."""
-    length = model.metadata.get("calibrated_length")
-    return length if isinstance(length, int) and not isinstance(length, bool) and length > 0 else None
-
-
-def class_names(model: IntegerModel) -> list[str]:
-    """Return the names of the classes, none where the metadata has none.
-
-    Metadata holds `class_names`, a list in JSON; a single output tells two classes apart.
-    """
-    try:
-        names = json.loads(str(model.metadata.get("class_names", "[]")))
-    except (ValueError, RecursionError):
-        return []
-    if not isinstance(names, list) or len(names) != max(model.output_size, 2):
-        return []
-    return [str(name) for name in names]
-
-
 def class_symbols(model: IntegerModel) -> list[tuple[str, str]]:
     """Return what C calls each class: the end of an enum's name, and a string literal; none without names.
 
     Enum names are ASCII and unique: the number of the class tells apart names that would be equal, and
     replaces a name without a letter of its own.
     """
-    shown = [_visible(name) for name in class_names(model)]
+    shown = [_visible(name) for name in model.class_names]
     bases = [_symbol(text) for text in shown]
     # NET_CLASS_NAMES is the macro of all names.
     unique = {base for base in bases if base not in ("", "NAMES") and bases.count(base) == 1}

@@ -6,6 +6,7 @@ graphs of a step and of a sequence are the same recipe. Start reading at `Recipe
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -53,15 +54,20 @@ class Recipe(ABC):
     """
 
     dtype: Any
-    element: int  # TensorProto code of states and logits
-    input_element: int
+    element: int  # TensorProto code of states
+    answer: int  # that of logits
     numbers: str  # what its numbers are, for a reader
+    properties: dict[str, Any]  # of the graph's metadata
     network: Network
     thresholds: NDArray[Any] | None  # (rows, units) of the last layer
 
     @abstractmethod
     def admit(self, build: Builder, x: str, state: State) -> tuple[str, str | None]:
-        """Return what the lowest layer reads, and which rows move, `(batch, 1)`; None for all."""
+        """Return the input of the lowest layer, and which rows move, `(batch, 1)`; None for all.
+
+        x holds ids, or values in the units of the training data, in float64: what float32 leaves of values
+        far from 0 may not suffice to tell them apart.
+        """
 
     @abstractmethod
     def layer(self, build: Builder, index: int, x: str, h: str) -> str:
@@ -183,7 +189,7 @@ def step_model(recipe: Recipe, name: str) -> onnx.ModelProto:
     for part, value in state.items():
         build.op("Identity", value, output=f"{part}_next")
     inputs = [_input(recipe, "x", "batch"), *_state(recipe)]
-    return _model(build, name, inputs, [_logits(recipe, "batch"), *_state(recipe, "_next")])
+    return _model(build, recipe, name, inputs, [_logits(recipe, "batch"), *_state(recipe, "_next")])
 
 
 def sequence_model(recipe: Recipe, name: str) -> onnx.ModelProto:
@@ -198,7 +204,7 @@ def sequence_model(recipe: Recipe, name: str) -> onnx.ModelProto:
     inner_outputs = _state(recipe, "_new")
     if every:
         inner.op("Identity", recipe.readout(inner, state), output="logits_t")
-        inner_outputs.append(_tensor("logits_t", recipe.element, ("batch", recipe.network.output_size)))
+        inner_outputs.append(_tensor("logits_t", recipe.answer, ("batch", recipe.network.output_size)))
     body_inputs = [*_state(recipe, "_t"), _input(recipe, "x_t", "batch")]
     body = helper.make_graph(inner.nodes, "step", body_inputs, inner_outputs)
     last = {part: f"{part}_last" for part in recipe.parts}
@@ -210,7 +216,7 @@ def sequence_model(recipe: Recipe, name: str) -> onnx.ModelProto:
         build.op("Identity", recipe.readout(build, last), output="logits")
     dimensions = ("batch", "time") if every else ("batch",)
     read = [_logits(recipe, *dimensions), *_state(recipe, "_last")]
-    return _model(build, name, [_input(recipe, "x", "batch", "time")], read)
+    return _model(build, recipe, name, [_input(recipe, "x", "batch", "time")], read)
 
 
 def _zeros(build: Builder, batch: str, width: int, element: int) -> str:
@@ -224,8 +230,9 @@ def _tensor(name: str, element: int, shape: tuple[int | str, ...]) -> onnx.Value
 
 
 def _input(recipe: Recipe, name: str, *dimensions: str) -> onnx.ValueInfoProto:
-    shape = () if recipe.network.takes_ids else (recipe.network.input_size,)
-    return _tensor(name, recipe.input_element, (*dimensions, *shape))
+    if recipe.network.takes_ids:
+        return _tensor(name, TensorProto.INT64, dimensions)
+    return _tensor(name, TensorProto.DOUBLE, (*dimensions, recipe.network.input_size))
 
 
 def _state(recipe: Recipe, suffix: str = "") -> list[onnx.ValueInfoProto]:
@@ -234,14 +241,19 @@ def _state(recipe: Recipe, suffix: str = "") -> list[onnx.ValueInfoProto]:
 
 
 def _logits(recipe: Recipe, *dimensions: str) -> onnx.ValueInfoProto:
-    return _tensor("logits", recipe.element, (*dimensions, recipe.network.output_size))
+    return _tensor("logits", recipe.answer, (*dimensions, recipe.network.output_size))
 
 
 def _model(
-    build: Builder, name: str, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]
+    build: Builder,
+    recipe: Recipe,
+    name: str,
+    inputs: list[onnx.ValueInfoProto],
+    outputs: list[onnx.ValueInfoProto],
 ) -> onnx.ModelProto:
     graph = helper.make_graph(build.nodes, name, inputs, outputs, list(build.constants.values()))
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="hadamrnn")
     model.ir_version = IR_VERSION
+    helper.set_model_props(model, {key: json.dumps(value) for key, value in recipe.properties.items()})
     onnx.checker.check_model(model, full_check=True)
     return model

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hadamrnn.errors import InputError
 from hadamrnn.export.folder import check_name, fresh_folder
 from hadamrnn.export.js import js_model, runtime_text
-from hadamrnn.export.metadata import class_names, summarise
+from hadamrnn.export.metadata import summarise
 from hadamrnn.fixedpoint.cost import fast_step_cost, network_size
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.pages.document import Document, to_html
@@ -97,8 +97,8 @@ def live_network(
         pad, word, sensor: what takes the place of stored sequences as input.
         word: the copy task as a word that is typed, two symbols a letter: an `example` to start with, the
             `symbols` of a sentence, of 1 to `base`, the steps of the `delay`, the id of the `marker`.
-        sensor: a phone's own, nine channels as in UCI HAR: `offset` and `scale` of each, the limits `still`
-            and `slow` of the channels that follow, as `with_fine` makes them, the readings a second, `rate`.
+        sensor: a phone's own, nine channels as in UCI HAR: the limits `still` and `slow` of the channels that
+            follow, as `with_fine` makes them, and the readings a second, `rate`.
         together: networks of one page that share this name read the same drawing, side by side.
         figures: labels and values beside those that the model has.
     """
@@ -106,7 +106,7 @@ def live_network(
     size, cost = network_size(model.network), fast_step_cost(model.network)
     data = {
         "model": js_model(model),
-        "classes": [*classes] or class_names(model) or [str(k) for k in range(max(model.output_size, 2))],
+        "classes": [*classes] or model.class_names or [str(k) for k in range(max(model.output_size, 2))],
         "stored": {
             "deflated": _deflated(stored.codes),
             "raw": stored.raw,

@@ -1,5 +1,6 @@
 """The integer side: `IntegerModel`, its reference engine, its file, its cost. Numpy only, no torch."""
 
+from hadamrnn.fixedpoint.encoding import encode_inputs as encode_inputs
 from hadamrnn.fixedpoint.encoding import encode_raw as encode_raw
 from hadamrnn.fixedpoint.encoding import encode_values as encode_values
 from hadamrnn.fixedpoint.encoding import raw_encoding as raw_encoding

@@ -1,10 +1,12 @@
 """From what a sensor or a data set gives to the codes of an integer model.
 
-    raw codes    x = saturate(round((r - raw_offset) * raw_multiplier / 2^raw_shift))    integers only
-    real values  x = saturate(round(v * 2^(input_bits - 1) / input_scale))               off the device
+    values    r = round(value / raw_unit)                                             as in the training file
+    raw codes x = saturate(round((r - raw_offset) * raw_multiplier / 2^raw_shift))    integers only
+    inputs    x = saturate(round(v * 2^(input_bits - 1) / input_scale))               of the float network
 
-Both round ties towards +infinity and saturate to input_bits. Shapes pass through, channels last.
-A sensor whose values span many powers of two is compressed first: `compressed_codes` takes the place of r.
+All round ties towards +infinity and saturate, r to int32 and x to input_bits. Shapes pass through, channels
+last. A sensor whose values span many powers of two is compressed first: `compressed_codes` takes the place
+of r. Start reading at `encode_values`.
 """
 
 from __future__ import annotations
@@ -23,13 +25,31 @@ Codes = NDArray[np.int32]
 OCTAVE_BITS = 16  # of compressed codes below the point
 
 
+def encode_values(model: IntegerModel, values: ArrayLike) -> tuple[Codes, int]:
+    """Return the codes of values `(..., input_size)` of the training file, and how many saturated."""
+    array = np.asarray(values, np.float64)
+    _check_values(model, array)
+    return encode_raw(model, raw_codes(array, model.raw_unit))
+
+
+def raw_codes(values: ArrayLike, unit: float) -> NDArray[np.int64]:
+    """Return the int32 codes round(value / unit) that a sensor of this unit gives, ties towards +infinity.
+
+    >>> raw_codes([-0.75, 0.25, 0.75, 1e30], 0.5).tolist()
+    [-1, 1, 2, 2147483647]
+    """
+    with np.errstate(over="ignore"):
+        codes = np.floor(np.asarray(values, np.float64) / unit + 0.5)
+    return np.clip(codes, *signed_range(32)).astype(np.int64)
+
+
 def encode_raw(model: IntegerModel, raw: ArrayLike) -> tuple[Codes, int]:
     """Return the codes of raw int32 sensor codes `(..., input_size)`, and how many saturated."""
     array = np.asarray(raw)
     low, high = signed_range(32)
     _check_channels("Raw codes", model, array)
     if array.dtype.kind not in "iu":
-        raise InputError(f"Raw codes must be integers, got {array.dtype}. encode_values takes real ones.")
+        raise InputError(f"Raw codes must be integers, got {array.dtype}. encode_values takes real numbers.")
     if array.size and (array.min() < low or array.max() > high):
         raise InputError(f"Raw codes must fit int32, got {array.min()}..{array.max()}.")
     values = array.astype(np.int64)
@@ -81,9 +101,15 @@ def expand(octaves: ArrayLike, knee: ArrayLike) -> NDArray[np.float64]:
         return np.asarray(np.sign(octaves) * (np.exp2(whole) * (1 + rest) - 1) * knee)
 
 
-def encode_values(model: IntegerModel, values: ArrayLike) -> tuple[Codes, int]:
-    """Return the codes of real inputs `(..., input_size)` of a dense model, and how many saturated."""
-    array = np.asarray(values, np.float64)
+def encode_inputs(model: IntegerModel, inputs: ArrayLike) -> tuple[Codes, int]:
+    """Return the codes of the float network's inputs `(..., input_size)`, and how many saturated.
+
+    They are standardised values where training standardised. A model that encodes raw codes gets those, as on
+    a device: they are exact if they differ from their offset by less than 2^16.
+    """
+    if model.raw_offset is not None:
+        return encode_raw(model, raw_from_inputs(model, inputs))
+    array = np.asarray(inputs, np.float64)
     _check_values(model, array)
     with np.errstate(over="ignore"):  # what overflows saturates
         scaled = np.floor(array * (2.0 ** (model.input_bits - 1) / model.input_scale) + 0.5)
@@ -109,20 +135,32 @@ def input_meaning(model: IntegerModel) -> str:
     """Return what a device feeds the network, in words for the programmer."""
     if model.input_kind != "dense":
         return f"ids 0..{model.vocabulary_size - 1}"
-    unit = model.metadata.get("raw_unit")
-    if model.raw_offset is None:
-        return "raw codes are input codes: the network has no encoding of its own"
-    if unit is None or unit == 1:
+    if model.raw_unit == 1:
         return "raw codes are the integers that the training data held"
-    return f"raw codes are the training data's values divided by {unit!r}, rounded"
+    return f"raw codes are the training data's values divided by {model.raw_unit!r}, rounded"
 
 
-def raw_from_values(model: IntegerModel, values: ArrayLike) -> Codes:
-    """Return the raw codes `(..., input_size)` that stand for real inputs: `encode_raw` backwards.
+def value_scaling(model: IntegerModel) -> tuple[list[float], list[float]]:
+    """Return offset and scale of each channel: the network's input is (value - offset) / scale.
+
+    A compressed channel has those of its octaves. A channel that the network ignores has scale 1.
+    """
+    if model.raw_offset is None or model.raw_multiplier is None or model.raw_shift is None:
+        return [0.0] * model.input_size, [1.0] * model.input_size
+    resolution = model.input_scale * 2.0 ** (1 - model.input_bits)
+    factors = np.ldexp(model.raw_multiplier.astype(np.float64), -model.raw_shift) * resolution
+    knees = np.zeros(model.input_size) if model.raw_knee is None else model.raw_knee
+    units = np.where(knees > 0, 2.0**-OCTAVE_BITS, model.raw_unit)
+    scales = np.divide(units, factors, out=np.ones_like(factors), where=factors != 0)
+    return (model.raw_offset * units).tolist(), scales.tolist()
+
+
+def raw_from_inputs(model: IntegerModel, inputs: ArrayLike) -> Codes:
+    """Return the raw codes `(..., input_size)` of the float network's inputs: the inverse of `encode_raw`.
 
     r = raw_offset + v * 2^(input_bits - 1) / input_scale * 2^raw_shift / raw_multiplier
     """
-    array = np.asarray(values)
+    array = np.asarray(inputs)
     _check_values(model, array)
     scaled: NDArray[np.float64] = array * (2.0 ** (model.input_bits - 1) / model.input_scale)
     if model.raw_offset is not None and model.raw_multiplier is not None and model.raw_shift is not None:

@@ -20,7 +20,8 @@ holds the proof that all but the products said to take 64 bits fit 32.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
@@ -50,6 +51,7 @@ Steps = TypeVar("Steps", int, NDArray[np.int64])
 Metadata = Mapping[str, str | int | float | bool]
 
 MAX_LONGEST = 0xFFFF
+MAX_CLASS_NAMES = 3000  # characters of all class names that the metadata keeps
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +91,11 @@ class IntegerModel(ArrayFields):
     metadata: Metadata = field(default_factory=dict)  # task, metrics, version
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "metadata", check_metadata(self.metadata))
         self._check_layers()
         self._check_output()
         self._check_features()
         self._check_inputs()
-        object.__setattr__(self, "metadata", check_metadata(self.metadata))
         prove_readout(self)
 
     @staticmethod
@@ -195,6 +197,30 @@ class IntegerModel(ArrayFields):
             return self.network.vocabulary_size
         return self.input_size if self.input_kind == "one_hot" else 0
 
+    @property
+    def raw_unit(self) -> float:
+        """The value of one raw code in units of the training data: raw = round(value / raw_unit)."""
+        if self.raw_offset is None:
+            return self.input_scale * 2.0 ** (1 - self.input_bits)
+        return float(self.metadata.get("raw_unit", 1.0))
+
+    @property
+    def class_names(self) -> list[str]:
+        """The names of the classes, as many as there are classes; none if the metadata lacks them."""
+        try:
+            names = json.loads(str(self.metadata.get("class_names", "[]")))
+        except (ValueError, RecursionError):
+            return []
+        if not isinstance(names, list) or len(names) != max(self.output_size, 2):
+            return []
+        return [str(name) for name in names]
+
+    @property
+    def calibrated_length(self) -> int | None:
+        """The steps of the longest sequence that the states were scaled for, if the metadata has it."""
+        length = self.metadata.get("calibrated_length")
+        return length if isinstance(length, int) and not isinstance(length, bool) and length > 0 else None
+
     def _check_layers(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
         if not self.layers or len(self.layers) != self.network.num_layers:
@@ -256,9 +282,16 @@ class IntegerModel(ArrayFields):
             freeze_array(self, "raw_offset", np.int32, (self.input_size,), signed_range(32))
             freeze_array(self, "raw_multiplier", np.int32, (self.input_size,), (-0xFFFF, 0xFFFF))
             freeze_array(self, "raw_shift", np.int32, (self.input_size,), (0, 46))
+            check_scale("raw_unit", self.raw_unit)
         if self.raw_knee is not None:
             check_presence(self, "raw_knee", bool(given), "raw_offset")
             freeze_array(self, "raw_knee", np.int32, (self.input_size,), (0, 30))
         if check_presence(self, "embedding_int", self.input_kind == "embedded", 'input_kind "embedded"'):
             shape = (self.vocabulary_size, self.input_size)
             freeze_array(self, "embedding_int", np.int16, shape, signed_range(self.input_bits))
+
+
+def class_metadata(names: Sequence[str]) -> Metadata:
+    """Return the metadata of the names of the classes; none if they are longer than metadata may be."""
+    text = json.dumps(list(names))
+    return {"class_names": text} if names and len(text) <= MAX_CLASS_NAMES else {}

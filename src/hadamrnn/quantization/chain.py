@@ -17,7 +17,6 @@ offsets of normalisation learn. Its statistics are constants of the integers, so
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -26,7 +25,7 @@ from torch import Tensor
 
 from hadamrnn.data.splits import Metric, Split, Splits
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.model import IntegerModel, class_metadata
 from hadamrnn.nn.interface import evaluating
 from hadamrnn.nn.loss import target_loss
 from hadamrnn.nn.model import SequenceModel
@@ -42,7 +41,6 @@ from hadamrnn.training.loop import fit
 Lower = Callable[[SequenceModel], IntegerModel]
 
 ROWS_AT_ONCE = 256
-MAX_NAMES = 3000  # characters of all class names that the metadata keeps
 RECIPE = TrainingConfig("finetune", steps=200, evaluate_every=50, sign_freeze_epoch=0)
 
 
@@ -101,8 +99,7 @@ def quantize(
     The integer network's metadata holds the names of the classes, unless they are very long.
     """
     raw = raw_inputs(splits, config.raw_unit)
-    names = json.dumps(splits.class_names)
-    named = {"class_names": names} if splits.class_names and len(names) <= MAX_NAMES else {}
+    named = class_metadata(splits.class_names)
 
     def calibrated(network: SequenceModel) -> Calibration:
         batches = calibration_batches((splits.train, splits.validation), config.calibration_samples)

@@ -8,24 +8,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hadamrnn.fixedpoint.encoding import encode_raw, encode_values, raw_from_values
+from hadamrnn.fixedpoint.encoding import encode_inputs
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.nn.normalization import counted
 
 
 def input_codes(model: IntegerModel, x: Tensor) -> tuple[NDArray[Any], int]:
-    """Return a batch of a task as codes or ids of `model`, and how many inputs saturated.
-
-    A network that encodes raw sensor codes is given those, as on the device. They are found exactly where
-    they differ from their offset by less than 2^16.
-    """
-    values = x.detach().cpu().numpy()
-    if model.input_kind != "dense":
-        return values, 0
-    if model.raw_offset is None:
-        return encode_values(model, values)
-    return encode_raw(model, raw_from_values(model, values))
+    """Return a batch of a task as codes or ids of `model`, and how many inputs saturated."""
+    inputs = x.detach().cpu().numpy()
+    return encode_inputs(model, inputs) if model.input_kind == "dense" else (inputs, 0)
 
 
 class IntegerNetwork:

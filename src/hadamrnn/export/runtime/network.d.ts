@@ -29,6 +29,11 @@ export class Network {
   readonly longest: number;
   /** Whether every block leaks: old inputs fade, and a stream may run for ever. */
   readonly forgets: boolean;
+  /** The value of a raw reading of 1, in the units of the training data; null for ids. */
+  readonly rawUnit: number | null;
+  /** The network reads (value - offset) / scale, channel by channel; null for ids. */
+  readonly offset: readonly number[] | null;
+  readonly scale: readonly number[] | null;
   /** A logit times this is a real number. */
   readonly logitScale: number;
 
@@ -44,7 +49,7 @@ export class Network {
   classify(logits: Int32Array): number;
   /** Return the codes of a sensor's raw readings, an int32 for each channel. */
   encode(readings: ArrayLike<number>): Int32Array;
-  /** Return the codes of real inputs, as the training data had them. */
+  /** Return the codes of a step's values, in the units of the training data: `encode` of round(value / rawUnit). */
   encodeValues(values: ArrayLike<number>): Int32Array;
   /** Return a sliding window over this network. */
   window(size: number, hop: number): SlidingWindow;

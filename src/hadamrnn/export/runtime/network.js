@@ -312,10 +312,13 @@ export class Network {
     return this.saturate(codes);
   }
 
-  /** Return the codes of real inputs, as the training data had them: round(value * 2^(inputBits - 1) / inputScale). */
+  /** Return the codes of a step's values, in the units of the training data: `encode` of round(value / rawUnit). */
   encodeValues(values) {
-    const factor = 2 ** (this.inputBits - 1) / this.inputScale;
-    return this.saturate(Array.from(values, (value) => Math.floor(value * factor + 0.5)));
+    const readings = Array.from(values, (value) => {
+      if (!Number.isFinite(value)) throw new RangeError(`A value must be a finite number, got ${value}.`);
+      return saturated(Math.floor(value / this.rawUnit + 0.5), 32);
+    });
+    return this.encode(readings);
   }
 
   /** Return dense codes cut to their bits; refuse anything but a whole number for each channel. */

@@ -23,9 +23,9 @@ export function hasSensor() {
 }
 
 export class Sensor {
-  /** `push(values)` gets each step, standardised as in training; `fail(reason)` is told why there is none. */
-  constructor({ offset, scale, still, slow, rate }, push, fail) {
-    Object.assign(this, { offset, scale, still, slow, pause: 1000 / rate, push, fail });
+  /** `push(values)` gets each step, in the units of the training data; `fail(reason)` is told why there is none. */
+  constructor({ still, slow, rate }, push, fail) {
+    Object.assign(this, { still, slow, pause: 1000 / rate, push, fail });
     this.listen = (event) => this.take(event);
   }
 
@@ -52,6 +52,6 @@ export class Sensor {
     const values = channels(event);
     const all = withFine(values, this.before ?? values, this.still, this.slow);
     this.before = values;
-    this.push(all.map((value, j) => (value - this.offset[j]) / this.scale[j]));
+    this.push(all);
   }
 }
