@@ -14,7 +14,7 @@ from hadamrnn.baselines.networks import build_model
 from hadamrnn.cli import main
 from hadamrnn.errors import InputError
 from hadamrnn.export.golden import draw_golden
-from hadamrnn.fixedpoint import FILE_NAME, Engine, IntegerModel, State, encode_raw, encode_values, save
+from hadamrnn.fixedpoint import Engine, IntegerModel, State, encode_raw, encode_values
 from hadamrnn.fixedpoint.drawn import draw_integers
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
@@ -253,7 +253,7 @@ def test_the_command_exports_what_the_run_holds(tmp_path: Path) -> None:
         "digits_step.onnx",
         "digits_sequence.onnx",
     }
-    save(random_model(np.random.default_rng(0)), run / FILE_NAME)
+    assert main(["quantize", str(run)]) == 0
     assert main(command) == 0
     assert (out / "digits_integer_step.onnx").exists()
 
