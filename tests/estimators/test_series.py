@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from hadamrnn.errors import InputError
 from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor
-from hadamrnn.estimators.series import Series, read_series
+from hadamrnn.estimators.reading import read_series
+from hadamrnn.estimators.series import Series
 
 Floats = NDArray[np.float64]
+PEAK = """
+import resource, numpy as np
+from hadamrnn.estimators import HadamRNNClassifier
+X = np.random.default_rng(0).normal(size=(20, 50_000, 1))
+classifier = HadamRNNClassifier(512, num_blocks=16, leak=(2, 4), readouts=("mean", "max"), random_state=0)
+classifier.fit(X[:, :100], np.arange(20) % 2)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+classifier.fit(X, np.arange(20) % 2)
+print(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / X.nbytes)
+"""
 Y = np.array(["down", "up"])[np.arange(8) % 2]
 
 
@@ -62,6 +76,50 @@ def test_a_fit_to_a_frame_is_the_fit_to_its_array(form: Any, kind: Any, X: Float
     assert frame.n_features_in_ == 3 and frame.feature_names_in_.tolist() == ["c0", "c1", "c2"]
     np.testing.assert_array_equal(frame.predict(form(X)), array.predict(X))
     assert not hasattr(frame.fit(X, y), "feature_names_in_")
+
+
+def test_labels_with_the_index_of_the_samples_are_matched_by_it(X: Floats) -> None:
+    pandas = pytest.importorskip("pandas")
+    order = np.random.default_rng(0).permutation(8)
+    frame = stacked(X)
+    shuffled = pandas.concat([frame.loc[[f"s{i}"]] for i in order])
+    values = pandas.Series(np.arange(8.0), index=[f"s{i}" for i in range(8)])
+    weights = values + 1.0
+    plain = HadamRNNRegressor(16, random_state=0).fit(X[order], values.iloc[order], weights.iloc[order])
+    matched = HadamRNNRegressor(16, random_state=0).fit(shuffled, values, weights)
+    labels = values.map(lambda value: "odd" if value % 2 else "even")
+    classifier = HadamRNNClassifier(16, random_state=0).fit(shuffled, labels)
+
+    np.testing.assert_array_equal(matched.predict(X), plain.predict(X))
+    assert matched.score(shuffled, values, weights) == matched.score(X, values, weights)
+    assert classifier.score(shuffled, labels) == classifier.score(X, labels)
+    with pytest.raises(InputError, match="index of X's samples, each once, or no index"):
+        classifier.fit(shuffled, labels.rename({"s3": "s9"}))
+    assert classifier.fit(shuffled, labels.reset_index(drop=True)).classes_.tolist() == ["even", "odd"]
+
+
+def test_samples_without_an_order_and_missing_ids_are_refused(X: Floats) -> None:
+    pytest.importorskip("pandas")
+    frame = stacked(X)
+    with pytest.raises(InputError, match="rows of a sample must be consecutive"):
+        read(frame.sample(frac=1.0, random_state=0))
+    for names in ({"s3": np.nan}, {5: np.nan}):
+        with pytest.raises(InputError, match="index of X must name the sample and the step of every row"):
+            read(frame.rename(index=names))
+
+
+def test_a_classifier_of_unequal_series_reads_equal_ones_and_a_single_one(X: Floats) -> None:
+    rows = [row[: 6 + i, 0] for i, row in enumerate(X[:6])]
+    classifier = HadamRNNClassifier(16, random_state=0).fit(rows, Y[:6])
+    equal = [row[:6] for row in rows]
+    expected = classifier.predict_proba([row[:, None] for row in equal])
+
+    for form in (equal, np.array(equal), np.array(equal)[:, :, None]):
+        np.testing.assert_array_equal(classifier.predict_proba(form), expected)
+    np.testing.assert_array_equal(classifier.predict_proba(equal[:1]), expected[:1])
+    for single in (equal[0], equal[0][:, None]):
+        with pytest.raises(ValueError, match=r"series of shape \(time, 1\)\. Pass a single series as \[X\]"):
+            classifier.predict(single)
 
 
 @pytest.mark.parametrize("form", [nested, stacked])
@@ -150,3 +208,24 @@ def test_columns_of_one_name_are_refused_in_words(wide: bool, X: Floats) -> None
         assert "unique" in str(error)
     else:
         np.testing.assert_array_equal(series.values, X[:, :, :1] if wide else X)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
+def test_a_fit_takes_at_most_ten_times_the_memory_of_its_data() -> None:
+    done = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True)
+
+    assert float(done.stdout) < 10
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.int64])
+@pytest.mark.parametrize("offset", [0, 500, 1_000_000, 2_000_000_000])
+def test_an_offset_of_the_series_does_not_matter(kind: Any, offset: int) -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    waves = 10 * np.sin((0.3 + 0.3 * y[:, None]) * np.arange(30)) + rng.normal(size=(60, 30))
+    X = waves.round().astype(kind)
+    plain = HadamRNNClassifier(32, random_state=0).fit(X, y)
+    moved = HadamRNNClassifier(32, random_state=0).fit(X + offset, y)
+
+    np.testing.assert_allclose(moved.predict_proba(X + offset), plain.predict_proba(X), atol=1e-6)
+    np.testing.assert_array_equal(moved.predict_integer(X + offset), plain.predict_integer(X))

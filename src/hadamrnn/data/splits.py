@@ -311,12 +311,11 @@ def standardised(
     return in_parts(task, scaled, offset=offset, scale=scale, **facts)
 
 
-def raw_unit(x: Tensor, valid: Tensor | None = None, details: Tensor | None = None) -> float | None:
+def raw_unit(x: Tensor, valid: Tensor | None = None) -> float | None:
     """Return the value of one raw code of the sensor behind `x`, as an int32 holds it.
 
-    1 where x holds whole numbers: the codes are those of the training file. Else a power of two, `UNIT_BITS`
-    below the least deviation of a channel, or below the least of `details`, the sizes that matter in each.
-    None where no unit resolves one channel and reaches another.
+    1 where x holds whole numbers: the codes are those of the training file. Else `fitting_unit` of the least
+    deviation of a channel.
 
     >>> raw_unit(torch.tensor([[[3.0], [-7.0]]])), raw_unit(torch.tensor([[[0.5], [2.5]]]))
     (1.0, 0.000244140625)
@@ -326,11 +325,18 @@ def raw_unit(x: Tensor, valid: Tensor | None = None, details: Tensor | None = No
     steps = (x.reshape(-1, x.shape[-1]) if valid is None else x[valid]).double()
     if _whole(steps):
         return 1.0
-    deviations = (steps - steps.mean(0)).square().mean(0).sqrt() if details is None else details
+    deviations = (steps - steps.mean(0)).square().mean(0).sqrt()
     varying = deviations[deviations > CONSTANT * steps.mean(0).abs()]
-    least = float(varying.min()) if len(varying) else 1.0
-    fine = math.frexp(least)[1] - 1 - UNIT_BITS
-    coarse = math.frexp(float(steps.abs().max()))[1] - 31  # what int32 needs to reach the largest value
+    return fitting_unit(float(varying.min()) if len(varying) else 1.0, float(steps.abs().max()))
+
+
+def fitting_unit(detail: float, largest: float) -> float | None:
+    """Return a power of two as the value of one int32 code, `UNIT_BITS` below the size `detail`.
+
+    Larger, but at least `LEAST_BITS` below, if int32 would not reach `largest`; None if that is impossible.
+    """
+    fine = math.frexp(detail)[1] - 1 - UNIT_BITS
+    coarse = math.frexp(largest)[1] - 31
     return math.ldexp(1.0, max(fine, coarse)) if coarse <= fine + UNIT_BITS - LEAST_BITS else None
 
 

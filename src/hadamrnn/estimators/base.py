@@ -27,7 +27,8 @@ from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.gradient import recipe, threads, train
 from hadamrnn.estimators.integers import IntegerForm
 from hadamrnn.estimators.parameters import listed, plain, whole
-from hadamrnn.estimators.series import Floats, Samples, Scaling, Series, read_samples, read_series
+from hadamrnn.estimators.reading import align, read_samples, read_series
+from hadamrnn.estimators.series import Floats, Samples, Scaling, Series
 from hadamrnn.fixedpoint.encoding import encode_values
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata
@@ -110,7 +111,7 @@ class SeriesEstimator(IntegerForm):
         weights enter the standardisation too. A warm start continues with the present network.
         """
         warm = self._is_warm()
-        samples = read_samples(*self._read(X, y, reset=not warm), sample_weight)
+        samples = read_samples(*self._read(X, y, reset=not warm), align(X, sample_weight))
         samples = replace(samples, weights=samples.weights / samples.weights.max())
         goal = self._goal(samples, reset=not warm)
         for name in ("_stream", "penalty_", "n_iter_", "loss_curve_"):  # of an earlier fit

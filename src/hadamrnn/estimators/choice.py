@@ -20,7 +20,14 @@ from torch import Tensor
 
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
-from hadamrnn.estimators.features import draw_network, features_of, narrowed, place_thresholds, spread_out
+from hadamrnn.estimators.features import (
+    draw_network,
+    features_of,
+    narrowed,
+    place_thresholds,
+    some_of,
+    spread_out,
+)
 from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.ridge import solve
 from hadamrnn.fixedpoint.baseline_cost import baseline_size, baseline_step_cost
@@ -180,7 +187,7 @@ def choose(samples: Split, goal: Goal, networks: list[Network], seed: int) -> Se
         seed: of the random weights.
     """
     index = spread_out(goal.weights, SEARCH_SERIES)
-    some, some_goal = Split(*samples.batch(index)), goal.at(index)
+    some, some_goal = some_of(samples, index), goal.at(index)
     folds = goal.folds(FOLDS)[index] if len(samples) > SEARCH_SERIES else None
     draws = min(MOST_DRAWS, DRAWN_SERIES // len(some), DRAWN_STEPS // (len(some) * some.x.shape[1]))
     tried: dict[Network, list[tuple[float, SequenceModel]]] = {network: [] for network in networks}

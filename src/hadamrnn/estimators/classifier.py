@@ -18,7 +18,8 @@ from torch.nn.functional import one_hot, softmax
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
 from hadamrnn.estimators.goals import Labels
-from hadamrnn.estimators.series import Floats, Samples, Series, read_series
+from hadamrnn.estimators.reading import align, read_series
+from hadamrnn.estimators.series import Floats, Samples, Series
 from hadamrnn.fixedpoint.model import Metadata, class_metadata
 
 
@@ -105,7 +106,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     classes_: NDArray[Any] = field(init=False)
 
     def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Series, NDArray[Any]]:
-        labels, classes = self._labels(y)
+        labels, classes = self._labels(align(X, y))
         series = read_series(self, X, reset=reset)
         check_consistent_length(series, labels)
         self._keep_classes(classes, reset=reset)
@@ -125,7 +126,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
             classes: all labels; needed in the first call unless `fit` has seen them. `fit` and the first call
                 after it start over.
         """
-        labels, _ = self._labels(y)
+        labels, _ = self._labels(align(X, y))
         first = not hasattr(self, "_stream")
         if self.class_weight == "balanced":
             raise InputError("A part does not know the balance of all: pass class_weight as a dict.")
@@ -136,7 +137,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         if classes is not None:
             self._keep_classes(_different(column_or_1d(classes), "classes"), reset=first)
         self._refuse_unseen(labels, "labels that are not in classes")
-        self._fit_part(series, labels, sample_weight)
+        self._fit_part(series, labels, align(X, sample_weight))
         return self
 
     def predict_proba(self, X: Any) -> Floats:
@@ -147,10 +148,10 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy; y may hold labels of `classes_` only."""
         predicted = self.predict(X)
-        labels = column_or_1d(y)
+        labels = column_or_1d(align(X, y))
         check_consistent_length(predicted, labels)
         self._refuse_unseen(labels, "previously unseen labels")
-        return float(np.average(predicted == labels, weights=sample_weight))
+        return float(np.average(predicted == labels, weights=align(X, sample_weight)))
 
     def _answer(self, outputs: Floats) -> NDArray[Any]:
         answers: NDArray[Any] = self.classes_[outputs.argmax(1)]

@@ -29,7 +29,7 @@ from torch import Tensor
 from hadamrnn.bits import WeightBits
 from hadamrnn.data.splits import Split
 from hadamrnn.estimators.choice import choose, state_bits
-from hadamrnn.estimators.features import features_of
+from hadamrnn.estimators.features import features_of, some_of
 from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.ridge import Moments, Solution, solve
 from hadamrnn.estimators.series import Samples, Scaling
@@ -77,8 +77,7 @@ def fit_closed_form(
         say: takes lines about what was chosen.
     """
     counted = goal.weights.nonzero()[:, 0]
-    if len(counted) < len(samples):  # a class may have the weight 0
-        samples, goal = Split(*samples.batch(counted)), goal.at(counted)
+    samples, goal = some_of(samples, counted), goal.at(counted)  # a class may have the weight 0
     # Answers in float64 do not depend on how samples are batched.
     model = choose(samples, goal, networks, seed).double()
     snap_thresholds(model, samples)

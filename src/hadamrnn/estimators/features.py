@@ -5,6 +5,8 @@ Start reading at `draw_network`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -33,8 +35,7 @@ def draw_network(network: Network, seed: int) -> SequenceModel:
 @torch.no_grad()
 def features_of(model: SequenceModel, samples: Split) -> Tensor:
     """Return what V sees of each sample, before its scale: float64 `(n, features)`."""
-    parts = _parts(model, samples)
-    return torch.cat([model.features(x, lengths).double() for x, _, lengths in parts])
+    return torch.cat([model.features(x, lengths).double() for x, lengths in _parts(model, samples)])
 
 
 @torch.no_grad()
@@ -46,8 +47,8 @@ def place_thresholds(model: SequenceModel, samples: Split, weights: Tensor) -> N
     if model.thresholds is None:
         return
     index = spread_out(weights, THRESHOLD_SERIES)
-    chosen = Split(*samples.batch(index))
-    states = torch.cat([_some_states(model, x, lengths) for x, _, lengths in _parts(model, chosen)])
+    parts = _parts(model, some_of(samples, index))
+    states = torch.cat([_some_states(model, x, lengths) for x, lengths in parts])
     counts = weights[index].repeat_interleave(states.shape[1])
     states = states.flatten(0, 1)
     mean = (counts @ states.double()) / counts.sum()
@@ -89,18 +90,29 @@ def spread_out(weights: Tensor, most: int) -> Tensor:
     return index
 
 
-def _parts(model: SequenceModel, samples: Split) -> list[tuple[Tensor, Tensor | None, Tensor | None]]:
-    """Return the samples in parts of limited size, in the type of the model."""
+def some_of(samples: Split, index: Tensor) -> Split:
+    """Return the samples at `index`, without a copy if those are all."""
+    return samples if len(index) == len(samples) else Split(*samples.batch(index))
+
+
+def _parts(model: SequenceModel, samples: Split) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Yield inputs and lengths of the samples in parts of limited size, in the type of the model."""
     width = max(samples.x.shape[2], forward_layers(model).output_size)
     rows = max(1, ROW_BYTES // (8 * LANES * max(1, samples.x.shape[1]) * width)) * LANES
-    parts = [samples.batch(index) for index in torch.arange(len(samples)).split(rows)]
-    return [(x.to(model.readout.weight.dtype), y, lengths) for x, y, lengths in parts]
+    for start in range(0, len(samples), rows):
+        x, _, lengths = samples.batch(slice(start, start + rows))
+        yield x.to(model.readout.weight.dtype), lengths
 
 
 def _some_states(model: SequenceModel, x: Tensor, lengths: Tensor | None) -> Tensor:
     """Return states of `THRESHOLD_STEPS` steps of each row, `(rows, steps, units)`."""
-    states = forward_layers(model).every_state(x, lengths)
+    layers = forward_layers(model)
     ends = torch.full((len(x),), x.shape[1]) if lengths is None else lengths
     count = min(THRESHOLD_STEPS, int(ends.max()))
     steps = ((torch.arange(count) + 0.5) / count * ends[:, None]).long()
-    return states.gather(1, steps[:, :, None].expand(-1, -1, states.shape[2]))
+    found = x.new_empty(len(x), count, layers.output_size)
+    stretch = max(1, ROW_BYTES // (8 * len(x) * layers.output_size))
+    for start, states in enumerate(layers.state_stretches(x, lengths, stretch)):
+        row, place = torch.nonzero(steps // stretch == start, as_tuple=True)
+        found[row, place] = states[row, steps[row, place] - start * stretch]
+    return found

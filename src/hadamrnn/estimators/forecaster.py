@@ -28,8 +28,9 @@ from hadamrnn.estimators.goals import Values
 from hadamrnn.estimators.gradient import threads
 from hadamrnn.estimators.integers import IntegerForm
 from hadamrnn.estimators.parameters import listed, plain, whole
+from hadamrnn.estimators.reading import check_size
 from hadamrnn.estimators.ridge import PENALTIES, Moments, solve
-from hadamrnn.estimators.series import Floats, check_size
+from hadamrnn.estimators.series import Floats
 from hadamrnn.fixedpoint.encoding import encode_values
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import RegressorMixin
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
 from hadamrnn.estimators.goals import Values
-from hadamrnn.estimators.series import Floats, Samples, Series, check_size, read_series
+from hadamrnn.estimators.reading import align, check_size, read_series
+from hadamrnn.estimators.series import Floats, Samples, Series, statistics_of
 from hadamrnn.fixedpoint.model import Metadata
 
 METADATA_TARGETS = 50  # outputs whose units an integer model's metadata holds
@@ -45,15 +45,19 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> HadamRNNRegressor:
         """Fit the network to one more part of the data; see `HadamRNNClassifier.partial_fit`."""
         series, columns = self._read(X, y, reset=not hasattr(self, "_stream"))
-        self._fit_part(series, columns, sample_weight)
+        self._fit_part(series, columns, align(X, sample_weight))
         return self
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R^2, the mean over targets; see `sklearn.metrics.r2_score`."""
+        return float(super().score(X, align(X, y), align(X, sample_weight)))
 
     def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Series, Floats]:
         """Return the series and the targets `(n, targets)`, as many as before unless `reset`."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         series = read_series(self, X, reset=reset)
-        targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        targets = check_array(align(X, y), ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(series, targets)
         check_size("y", targets)
         columns = targets.reshape(len(targets), -1)
@@ -65,8 +69,8 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
 
     def _goal(self, samples: Samples, *, reset: bool) -> Values:
         if reset:
-            scaler = StandardScaler().fit(samples.known, sample_weight=samples.weights)
-            self.target_offset_, self.target_scale_ = scaler.mean_, scaler.scale_
+            mean, deviation = statistics_of(Series(samples.known[:, None]), samples.weights)
+            self.target_offset_, self.target_scale_ = mean, np.where(deviation > 0, deviation, 1.0)
         standard = torch.from_numpy((samples.known - self.target_offset_) / self.target_scale_)
         return Values(standard, torch.from_numpy(samples.weights), torch.from_numpy(samples.groups))
 

@@ -115,6 +115,22 @@ class HadamStack(RecurrentLayer):
         assert states is not None
         return [*found, (states, None)]
 
+    def state_stretches(self, x: Tensor, lengths: Tensor | None, steps: int) -> Iterator[Tensor]:
+        """Yield the states of a single forward layer, `steps` time steps at a time.
+
+        The memory is that of one stretch, however long the sequences are.
+        """
+        assert self.num_layers == 1 and not self.bidirectional
+        inputs, last = self._admit(x), None
+        assert isinstance(inputs, Tensor)
+        for start in range(0, x.shape[1], steps):
+            part = inputs[:, start : start + steps]
+            ends = None if lengths is None else (lengths - start).clamp(0, part.shape[1])
+            with full_precision(self._weight):
+                states, last = self.cell(0).run(part, last, ends, True)
+            assert states is not None
+            yield states
+
     def every_readout(
         self, x: Tensor | Tokens, weight: Tensor, bias: Tensor | None, lengths: Tensor | None = None
     ) -> Tensor:

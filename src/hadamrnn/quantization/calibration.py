@@ -109,19 +109,33 @@ class _Ranges:
         self, model: SequenceModel, recurrent: HadamRNN, x: Tensor | Tokens, lengths: Tensor | None
     ) -> None:
         """Run some sequences."""
-        ends = lengths
+        is_scaled = recurrent.network.normalize or model.feature_scale is not None
+        reads_states = model.readouts == ("last",) and not is_scaled  # V reads the states themselves
+        if recurrent.num_layers == 1 and isinstance(x, Tensor) and not model.every_output:
+            steps = max(1, STATE_BYTES // (8 * len(x) * recurrent.hidden_size))
+            stretches = recurrent.state_stretches(x, lengths, steps)
+            largest = [0.0] * len(x)
+            for states in stretches:
+                largest = list(map(max, largest, _largest(states)))
+            self.states[0] += largest
+        else:
+            states = self._add_layers(recurrent, x, lengths)
+        if reads_states:
+            return
+        if model.every_output:
+            features = states.relu()
+        else:
+            features = recurrent.pooled_state(x, lengths, model.readouts, model.thresholds)
+        self.features += _largest(features * model.folded_readout()[0])
+
+    def _add_layers(self, recurrent: HadamRNN, x: Tensor | Tokens, lengths: Tensor | None) -> Tensor:
+        """Add the ranges of every layer and return the states of the last."""
         for layer, (states, outputs) in enumerate(recurrent.layer_states(x, lengths)):
             self.states[layer] += _largest(states)
             if outputs is not None:
-                self.outputs[layer] += _largest(outputs, ends)
-                ends = None if ends is None else ends // recurrent.network.stride
-        is_scaled = recurrent.network.normalize or model.feature_scale is not None
-        if model.readouts == ("last",) and not is_scaled:
-            return  # V sees the states themselves
-        features = states.relu()
-        if not model.every_output:
-            features = recurrent.pooled_state(x, lengths, model.readouts, model.thresholds)
-        self.features += _largest(features * model.folded_readout()[0])
+                self.outputs[layer] += _largest(outputs, lengths)
+                lengths = None if lengths is None else lengths // recurrent.network.stride
+        return states
 
 
 def forward_layers(model: SequenceModel) -> HadamRNN:

@@ -59,8 +59,8 @@ class RawInputs:
         """
         if unit is None:
             raise InputError(
-                "Raw int32 codes need one unit for all channels, and these are too far apart in size: what "
-                "reaches the largest would lose the smallest. Scale the channels alike before training."
+                "Raw int32 codes need one unit that resolves every channel and reaches its largest value, "
+                "and there is none. Before training subtract large offsets, and scale the channels alike."
             )
         if unit not in RAW_UNIT:
             raise InputError(f"raw_unit, the value of one raw code, must lie in {RAW_UNIT}, got {unit}.")
