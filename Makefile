@@ -15,16 +15,17 @@ help:
 	@echo "make test-database share a search through a PostgreSQL server"
 	@echo "make test-aeon   run aeon's own checks in an environment of its own"
 	@echo "make check       lint and type-check"
-	@echo "make results     write RESULTS.md and the page from results/"
+	@echo "make results     write the report of the reproduction from its results"
 	@echo "make docs        build the documentation into site/"
 	@echo "make sanitize    run the kernel tests under AddressSanitizer and UBSan"
 	@echo "make fuzz        read 5,000 damaged files and run 200 drawn command lines"
 	@echo "make setup       build .venv (the others do it by themselves)"
 
 # Editable, so that Python edits need no reinstall; a changed C source or pyproject.toml does.
-$(VENV)/installed: pyproject.toml constraints.txt $(SOURCES)
+$(VENV)/installed: pyproject.toml reproduction/pyproject.toml benchmarks/pyproject.toml constraints.txt $(SOURCES)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,onnx]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	  -e '.[dev,onnx]' -e reproduction -e benchmarks
 	touch $@
 
 setup: $(VENV)/installed
@@ -86,7 +87,7 @@ check: setup
 	$(BIN)/mypy
 
 results: setup
-	$(BIN)/hadamrnn report --results results --out .
+	$(BIN)/hadamrnn report
 
 $(VENV)/docs-installed: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,onnx,docs]'

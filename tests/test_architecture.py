@@ -16,9 +16,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "hadamrnn"
 
 # Each room with the rooms it may look into; the common ones are everybody's.
 COMMON = {
-    *("bits", "errors", "files", "interrupts", "locks", "network", "settings", "version"),
+    *("bits", "errors", "files", "interrupts", "locks", "network", "plugins", "settings", "version"),
 }
-TRAINING = {"data", "hadamard", "nn", "baselines", "training"}
+TRAINING = {"data", "hadamard", "nn", "training"}
 ALL_BELOW = {*TRAINING, "hadamard", "kernels", "fixedpoint", "quantization", "export", "run"}
 ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in COMMON},
@@ -26,7 +26,6 @@ ALLOWED: dict[str, set[str]] = {
     "hadamard": set(),
     "kernels": {"hadamard"},
     "nn": {"kernels", "hadamard"},
-    "baselines": {"nn", "hadamard"},
     "data": set(),
     "training": TRAINING,
     "fixedpoint": {"hadamard", "kernels"},
@@ -38,11 +37,9 @@ ALLOWED: dict[str, set[str]] = {
     "models": {"fixedpoint"},
     "pages": set(),
     "estimators": ALL_BELOW,
-    "paper": {*ALL_BELOW, "models", "pages"},
-    "bench": {*ALL_BELOW, "estimators", "pages"},
     "search": {*ALL_BELOW, "pages"},
     "demo": {*ALL_BELOW, "pages"},
-    "cli": {*ALL_BELOW, "bench", "demo", "estimators", "models", "pages", "paper", "search"},
+    "cli": {*ALL_BELOW, "demo", "estimators", "models", "pages", "search"},
     "__main__": {"cli"},
     "__init__": {*ALL_BELOW, "estimators"},
 }
@@ -57,6 +54,7 @@ TORCH_FREE = (
     "files",
     "interrupts",
     "locks",
+    "plugins",
     "settings",
     "version",
 )
@@ -90,6 +88,13 @@ def test_a_module_imports_only_what_lies_to_its_left(module: str) -> None:
         parts = name.split(".")
         if parts[0] == "hadamrnn":
             assert len(parts) > 1 and parts[1] in allowed, f"{module} may not import {name}"
+
+
+@pytest.mark.parametrize("module", modules())
+def test_the_library_imports_neither_the_reproduction_nor_the_benchmarks(module: str) -> None:
+    roots = {name.split(".")[0] for name in imports(module)}
+
+    assert not roots & {"hadamrnn_paper", "hadamrnn_benchmarks", "reproduction", "benchmarks", "tests"}
 
 
 @pytest.mark.parametrize("module", modules())

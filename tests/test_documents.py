@@ -124,7 +124,7 @@ def test_a_cell_of_the_sites_tables_carries_the_head_of_its_column() -> None:
 
 
 def test_the_figures_that_speak_against_this_are_of_the_results() -> None:
-    rows = (ROOT / "RESULTS.md").read_text().splitlines()
+    rows = (ROOT / "reproduction" / "RESULTS.md").read_text().splitlines()
     measured = [
         (accuracy, size)
         for accuracy, size, source in re.findall(

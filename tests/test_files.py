@@ -11,10 +11,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from hadamrnn.baselines.networks import build_model, load_model
 from hadamrnn.errors import InputError
 from hadamrnn.files import parse_json, parse_yaml, read_regular, write_atomically
 from hadamrnn.network import Network, network_values
+from hadamrnn.nn.build import build_model, load_model
 from hadamrnn.nn.storage import save_model
 
 

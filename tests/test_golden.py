@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from hadamrnn import fixedpoint
-from hadamrnn.baselines.networks import load_model
+from hadamrnn.nn.build import load_model
 from hadamrnn.training.config import read_config
 
 GOLDEN = Path(__file__).parent / "golden"

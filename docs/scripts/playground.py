@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from hadamrnn.data import load_task
 from hadamrnn.data.har import SLOW, STILL
-from hadamrnn.data.mnist import pixel_permutation
 from hadamrnn.data.speech import WORDS
 from hadamrnn.export.page import DrawingPad, Stored, live_network, live_part
 from hadamrnn.fixedpoint.encoding import raw_from_inputs
@@ -24,6 +23,7 @@ from hadamrnn.models import find
 from hadamrnn.pages.document import Document, Section, to_html
 from hadamrnn.pages.live import Live
 from hadamrnn.quantization.network import input_codes
+from hadamrnn_paper.data.mnist import pixel_permutation
 
 STORED = Path(__file__).with_name("playground.npz")
 EACH, WINDOWS, SENTENCES, CLIPS = 6, 16, 4, 3

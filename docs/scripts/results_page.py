@@ -11,12 +11,12 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from hadamrnn.paper.report import write_report
+from hadamrnn_paper.report import write_report
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add RESULTS.md and its figures to the site's files."""
-    results = Path(config.config_file_path).parent / "results"
+    results = Path(config.config_file_path).parent / "reproduction" / "results"
     with tempfile.TemporaryDirectory() as scratch:
         for path in write_report(results, Path(scratch)):
             if path.suffix != ".html":  # the same page once more

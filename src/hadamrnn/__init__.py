@@ -8,8 +8,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # not from typing: the command handles signals before it imports anything that large
 if TYPE_CHECKING:
-    from hadamrnn.baselines.networks import build_model as build_model
-    from hadamrnn.baselines.networks import load_model as load_model
     from hadamrnn.data.ett import read_ett as read_ett
     from hadamrnn.data.har import HarPart as HarPart
     from hadamrnn.data.har import read_har as read_har
@@ -36,6 +34,8 @@ if TYPE_CHECKING:
     from hadamrnn.hadamard.orders import hadamard_orders as hadamard_orders
     from hadamrnn.kernels.transform import hadamard_transform as hadamard_transform
     from hadamrnn.network import Network as Network
+    from hadamrnn.nn.build import build_model as build_model
+    from hadamrnn.nn.build import load_model as load_model
     from hadamrnn.nn.inputs import Tokens as Tokens
     from hadamrnn.nn.linear import QuantizedLinear as QuantizedLinear
     from hadamrnn.nn.model import SequenceModel as SequenceModel
@@ -78,9 +78,9 @@ _HOME = {
     "QuantizedLinear": "nn.linear",
     "Network": "network",
     "SequenceModel": "nn.model",
-    "build_model": "baselines.networks",
+    "build_model": "nn.build",
     "HadamRNN": "nn.rnn",
-    "load_model": "baselines.networks",
+    "load_model": "nn.build",
     "save_model": "nn.storage",
     "recurrent_weight": "nn.weight",
     "hadamard_transform": "kernels.transform",

@@ -40,7 +40,7 @@ MAX_NAME = 40  # of a kind of network, which messages repeat
 
 @dataclass(frozen=True)
 class Network:
-    """The shape of a network: of the paper's, or of a baseline of `hadamrnn.baselines.networks`.
+    """The shape of a network: of the paper's, or of a baseline of `hadamrnn_paper.baselines.networks`.
 
     The defaults are the paper's: no leak, one layer, only the last state is read out. Fields without a line
     of help are not a user's choice: the task sets them. `input_size` is the number of channels, of one-hot
@@ -79,8 +79,7 @@ class Network:
     activation_bits: int | None = None
     model: str = option(
         HADAMRNN,
-        "kind of network: hadamrnn, lstm, gru, rnn, ornn, qornn, fastgrnn, binary_lstm, ternary_lstm, "
-        "quantized_lstm or naive_binary_rnn",
+        "type of network: hadamrnn, or one that an installed package offers",
     )
     model_options: dict[str, Any] = field(default_factory=dict, hash=False)
 

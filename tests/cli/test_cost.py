@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from hadamrnn import fixedpoint
-from hadamrnn.baselines.networks import build_model
 from hadamrnn.cli import main
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
+from hadamrnn.nn.build import build_model
 from hadamrnn.nn.storage import save_model
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower

@@ -46,10 +46,10 @@ COMMANDS: dict[tuple[str, ...], list[str]] = {
         *("--hidden-size", "--input-size", "--output-size", "--num-layers", "--num-blocks", "--weight-bits"),
         *("--activation-bits", "--vocabulary-size", "--model", "--model-option"),
     ],
-    ("eval", "RUN"): ["--threads", "--split", "--data-dir", "--predictions"],
+    ("eval", "RUN"): ["--threads", "--split", "--data-dir", "--page"],
     ("predict", "RUN", "DATA"): ["--threads", "--out"],
     ("report", "--results", "EMPTY", "--out", "OUT"): ["--results"],
-    ("models",): ["--out", "--add", "--runs"],
+    ("models",): ["--out"],
     ("reproduce", "results", "--list"): ["--rows", "--preset", "--seed", "--budget", "--set", "--threads"],
     ("search", "copy"): ["--max-bytes", "--trials", "--minutes", "--steps", "--seed", "--task-option"],
     ("bench", "training"): ["--shapes", "--model"],
@@ -125,7 +125,7 @@ def test_a_hostile_command_line_ends_with_0_or_with_one_line_and_2(
     number: int, command: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("hadamrnn.bench.edge.run_edge", lambda: ([], []))  # it takes minutes
+    monkeypatch.setattr("hadamrnn_benchmarks.edge.run_edge", lambda: ([], []))  # it takes minutes
     np.savez(tmp_path / "data.npz", x=np.zeros((2, 24), np.int64))
     (tmp_path / "empty").mkdir()
     places = {"RUN": str(run), "DATA": "data.npz", "EMPTY": "empty", "OUT": "out"}
@@ -196,7 +196,6 @@ def test_a_value_out_of_range_is_refused_by_its_rule(
         ("export RUN --report --name digits", "--name has no effect without --out"),
         ("export RUN --out c --to js --unpacked", "--unpacked has no effect on --to js"),
         ("export RUN --out c --to onnx --golden data", "--golden has no effect on --to onnx"),
-        ("models --runs mine", "--runs has no effect without --add"),
         ("reproduce memorization --list", "--list has no effect on memorization"),
         ("reproduce memorization --preset best", "--preset has no effect on memorization"),
         ("reproduce memorization --seed 0 --seed 1", "memorization takes one --seed"),

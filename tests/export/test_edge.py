@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hadamrnn.bench.edge import NETWORKS
 from hadamrnn.errors import InputError
 from hadamrnn.export.plan import make_plan
 from hadamrnn.export.targets import TARGETS, compile_object, link, measure, run, section_sizes
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
+from hadamrnn_benchmarks.edge import NETWORKS
 from tests.edge_targets import installed
 from tests.export.programs import STRICT, write_program, write_sources
 from tests.export.random_models import random_model

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from hadamrnn.baselines.networks import build_model
 from hadamrnn.cli import main
 from hadamrnn.errors import InputError
 from hadamrnn.export.golden import draw_golden
 from hadamrnn.fixedpoint import Engine, IntegerModel, State, encode_raw, encode_values
 from hadamrnn.fixedpoint.drawn import draw_integers
 from hadamrnn.network import Network
+from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.config import make_config
 from hadamrnn.training.run import train

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.baseline_cost import baseline_step_cost
 from hadamrnn.fixedpoint.cost import (
     Operations,
     fast_step_cost,
@@ -105,16 +104,10 @@ def test_the_complexity_table_in_full(
 ) -> None:
     cost = paper_step_cost(network(d_h, d_in, d_out, num_blocks=q, weight_bits=weight_bits))
     free = weight_bits in (2, "ternary")
-    qornn = baseline_step_cost(network(d_h, d_in, d_out, model="qornn", weight_bits=weight_bits))
-    ornn = baseline_step_cost(network(d_h, d_in, d_out, model="ornn", weight_bits=None))
 
-    assert cost.input == qornn.input == Operations(0 if free else d_in * d_h, d_in * d_h)
+    assert cost.input == Operations(0 if free else d_in * d_h, d_in * d_h)
     assert cost.recurrent == Operations(0, d_h * d_h // q)
     assert cost.output == Operations(0 if free else d_h * d_out, d_h * d_out)
-    assert qornn.recurrent == Operations(0 if free else d_h * d_h, d_h * d_h)
-    assert ornn.input == Operations(d_in * d_h, d_in * d_h)
-    assert ornn.recurrent == Operations(d_h * d_h, d_h * d_h)
-    assert ornn.output == Operations(d_h * d_out, d_h * d_out)
     assert cost.total.additions == d_in * d_h + d_h * d_h // q + d_h * d_out
 
 

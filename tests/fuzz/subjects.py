@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from hadamrnn import fixedpoint
-from hadamrnn.baselines.networks import load_model
 from hadamrnn.data import load_task
 from hadamrnn.data.npz import load_npz
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
-from hadamrnn.paper.results import IntegerFigures, Result, read_result, write_result
+from hadamrnn.nn.build import load_model
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.training.checkpoint import check_fits, read_checkpoint
@@ -24,6 +23,7 @@ from hadamrnn.training.config import resolve_config
 from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.models import build
 from hadamrnn.training.run import train
+from hadamrnn_paper.results import IntegerFigures, Result, read_result, write_result
 from tests.fuzz.damage import Damaged, lying_header, lying_json, lying_npz, lying_yaml, worn
 
 Reader = Callable[[Path], str]

@@ -15,8 +15,8 @@ from hadamrnn.kernels.scan import scan
 STEP = """
 import sys, torch
 torch.set_num_threads(1)
-from hadamrnn.bench.training import extra_megabytes
-from hadamrnn.baselines.networks import build_model
+from hadamrnn_benchmarks.training import extra_megabytes
+from hadamrnn.nn.build import build_model
 from hadamrnn.network import Network
 model = build_model(Network(input_size=1, hidden_size=128, output_size=10, readouts=(sys.argv[2],)))
 optimizer = torch.optim.Adam(model.parameters())

@@ -1,10 +1,9 @@
-"""Shipped models: listed, copied, checked, and made from a result without a word by hand."""
+"""Shipped models: listed, copied and checked."""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,38 +11,38 @@ import numpy as np
 import pytest
 
 from hadamrnn import fixedpoint, models
-from hadamrnn.baselines.networks import build_model
 from hadamrnn.cli import main
 from hadamrnn.data import load_task
 from hadamrnn.data.har import ACTIVITIES
 from hadamrnn.data.speech import WORDS
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network
-from hadamrnn.paper.results import Result, write_result
+from hadamrnn.nn.build import build_model
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.quantization.network import IntegerNetwork
-from hadamrnn.training.config import config_yaml, make_config
 from hadamrnn.training.evaluate import evaluate
-from tests.paper.conftest import result as result  # a fixture
 
 
 @pytest.fixture
-def folder(tmp_path: Path, result: Result) -> Path:
-    """A folder of models with one in it, made from a result and its run folder."""
+def folder(tmp_path: Path) -> Path:
+    """A folder of models with one in it."""
     network = build_model(Network(input_size=1, hidden_size=16, output_size=10))
     integer = lower(network, Calibration(8.0, 1.0, 784, 10), activation_bits=12)
-    config = make_config(**result.config)
-    earlier, run = (tmp_path / "runs" / f"{result.name}{suffix}" for suffix in ("", "-2"))
-    for path, settings in ((earlier, replace(config, learning_rate=0.5)), (run, config)):
-        path.mkdir(parents=True)
-        (path / "config.yaml").write_bytes(config_yaml(settings))
-    (earlier / fixedpoint.FILE_NAME).write_bytes(b"another run's")
-    fixedpoint.save(integer, run / fixedpoint.FILE_NAME)
-    path = write_result(tmp_path / "results", result)
-    out = tmp_path / "models"
-    assert main(["models", "--add", str(path), "--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
-    return out
+    fixedpoint.save(integer, tmp_path / "some.int.safetensors")
+    content = (tmp_path / "some.int.safetensors").read_bytes()
+    model = models.Shipped(
+        name="some-1kb",
+        task="digits",
+        metric="accuracy",
+        test=0.9494,
+        kilobytes=0.2,
+        activation_bits=12,
+        command="hadamrnn train digits",
+        sha256=models.digest(content),
+    )
+    models.add(model, content, tmp_path / "models")
+    return tmp_path / "models"
 
 
 def test_what_ships_loads_and_is_what_its_metadata_says() -> None:
@@ -82,29 +81,18 @@ def test_what_reads_a_sensor_takes_its_raw_codes_and_names_its_classes(
     assert all(tuple(model.class_names) == classes and "raw_unit" in model.metadata for model in found)
 
 
-def test_its_metadata_comes_from_the_result(folder: Path, result: Result) -> None:
-    (model,) = models.shipped(folder)
-
-    assert (model.name, model.task, model.metric) == ("pmnist-512-4bit", "pmnist", "accuracy")
-    assert result.integer is not None and model.test == result.integer.test
-    assert model.command == (
-        "hadamrnn reproduce results --rows pmnist-512-4bit --preset best --set epochs=12 --threads 1"
-    )
-    assert model.load(folder).hidden_size == 16
-
-
 def test_the_command_lists_and_copies(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(models, "FOLDER", folder)
     capsys.readouterr()
     assert main(["models"]) == 0
-    assert "pmnist-512-4bit" in (listed := capsys.readouterr().out) and "94.94 %" in listed
+    assert "some-1kb" in (listed := capsys.readouterr().out) and "94.94 %" in listed
     assert main(["models", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["name"] == "pmnist-512-4bit"
-    assert main(["models", "pmnist-512-4bit", "--out", str(tmp_path / "mine")]) == 0
-    copied = fixedpoint.load(tmp_path / "mine" / "pmnist-512-4bit.int.safetensors")
-    assert np.array_equal(copied.layers[0].signs, models.find("pmnist-512-4bit").load().layers[0].signs)
+    assert json.loads(capsys.readouterr().out)[0]["name"] == "some-1kb"
+    assert main(["models", "some-1kb", "--out", str(tmp_path / "mine")]) == 0
+    copied = fixedpoint.load(tmp_path / "mine" / "some-1kb.int.safetensors")
+    assert np.array_equal(copied.layers[0].signs, models.find("some-1kb").load().layers[0].signs)
 
 
 def test_an_empty_set_is_said_to_be_empty(
@@ -155,30 +143,9 @@ def test_metadata_without_its_network_is_refused(folder: Path, tmp_path: Path) -
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (("--add", "RESULT"), "needs --out DIR"),
-        (("--add", "RESULT", "--out", "DIR", "--runs", "nowhere"), "There is no integer network"),
-        (("--out", "DIR"), "name a model"),
-    ],
-)
-def test_bad_input_takes_one_line(
-    arguments: tuple[str, ...],
-    complaint: str,
-    tmp_path: Path,
-    result: Result,
-    capsys: pytest.CaptureFixture[str],
+def test_a_place_without_a_model_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    places = {"RESULT": str(write_result(tmp_path, result)), "DIR": str(tmp_path / "out")}
-
-    assert main(["models", *(places.get(word, word) for word in arguments)]) == 2
+    assert main(["models", "--out", str(tmp_path / "out")]) == 2
     errors = capsys.readouterr().err
-    assert complaint in errors and errors.count("\n") == 1 and not (tmp_path / "out").exists()
-
-
-def test_only_what_a_command_repeats_is_shipped(folder: Path, tmp_path: Path, result: Result) -> None:
-    from hadamrnn.paper.compare import result_command
-
-    with pytest.raises(InputError, match="No table has digits-8-4bit"):
-        result_command(replace(result, experiment="digits-8-4bit"))
+    assert "name a model" in errors and errors.count("\n") == 1 and not (tmp_path / "out").exists()

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from hadamrnn.baselines.networks import build_model
 from hadamrnn.errors import InputError
 from hadamrnn.kernels.backend import native_is_loaded
 from hadamrnn.kernels.call import forward
 from hadamrnn.kernels.loss import cross_entropy as native_cross_entropy
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE
 from hadamrnn.network import Network
+from hadamrnn.nn.build import build_model
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.linear import QuantizedLinear

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from hadamrnn.baselines.networks import build_model, load_model
 from hadamrnn.errors import InputError
 from hadamrnn.kernels.pooling import pooled
 from hadamrnn.kernels.recurrence import Recurrence
 from hadamrnn.network import COUNTED, READOUTS, Network
+from hadamrnn.nn.build import build_model, load_model
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import UnitNorm

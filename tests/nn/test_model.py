@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from hadamrnn.baselines.networks import build_model
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network
+from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
 

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given, settings
 from safetensors import safe_open
 
-from hadamrnn.baselines.networks import build_model, load_model
 from hadamrnn.errors import InputError
 from hadamrnn.files import seal
 from hadamrnn.network import Network
+from hadamrnn.nn.build import build_model, load_model
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.nn.storage import check_finite, save_model
 from tests.nn.test_model import BATCH, TIME, configs, example_input

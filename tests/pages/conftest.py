@@ -13,12 +13,12 @@ from selenium.webdriver import Chrome
 from hadamrnn.cli import main
 from hadamrnn.demo.chain import run_demo
 from hadamrnn.demo.page import write_page
-from hadamrnn.paper.memorization import run_memorization, write_memorization
-from hadamrnn.paper.report import write_report
-from hadamrnn.paper.results import write_result
 from hadamrnn.training.progress import Watcher
+from hadamrnn_paper.memorization import run_memorization, write_memorization
+from hadamrnn_paper.report import write_report
+from hadamrnn_paper.results import write_result
+from reproduction.tests.conftest import made_up_result
 from tests.pages.browser import open_browser
-from tests.paper.conftest import made_up_result
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,6 +50,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "demo": write_page(result, reading, folder / "demo"),
         "page": folder / "page" / "digits.html",
         "report": folder / "RESULTS.html",
-        "results": ROOT / "RESULTS.html",
+        "results": ROOT / "reproduction" / "RESULTS.html",
         "search": folder / "search" / "search.html",
     }

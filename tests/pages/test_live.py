@@ -19,11 +19,11 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from hadamrnn.data.fine import with_fine
 from hadamrnn.data.har import SLOW, STILL
-from hadamrnn.data.mnist import pixel_permutation
 from hadamrnn.data.speech import WORDS
 from hadamrnn.export.page import Stored, export_page
 from hadamrnn.fixedpoint import Engine, IntegerModel, encode_raw, encode_values, load
 from hadamrnn.models import find
+from hadamrnn_paper.data.mnist import pixel_permutation
 from tests.pages.browser import DESK, PHONE, faults, open_page
 
 pytestmark = pytest.mark.pages

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hadamrnn.baselines.networks import build_model
 from hadamrnn.network import Network
+from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import UnitNorm
 

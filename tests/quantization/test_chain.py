@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import torch
 
-from hadamrnn.baselines.networks import build_model
 from hadamrnn.data import load_task
 from hadamrnn.data.splits import Split
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
+from hadamrnn.nn.build import build_model
 from hadamrnn.nn.loss import target_loss
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import calibrate

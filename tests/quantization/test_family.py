@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from hadamrnn.baselines.networks import build_model
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
+from hadamrnn.nn.build import build_model
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.model import SequenceModel

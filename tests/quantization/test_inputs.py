@@ -9,13 +9,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from hadamrnn.baselines.networks import build_model
 from hadamrnn.data import load_task
 from hadamrnn.data.splits import Splits, raw_unit
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.encoding import encode_inputs, encode_raw, input_meaning, raw_from_inputs
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
+from hadamrnn.nn.build import build_model
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig

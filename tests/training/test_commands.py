@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from hadamrnn.data import Split, Splits
+from hadamrnn.data import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.locks import held
 from hadamrnn.training import run as runs
 from hadamrnn.training.config import resolve_config
-from hadamrnn.training.evaluate import decide, evaluate
+from hadamrnn.training.evaluate import decide
 from hadamrnn.training.progress import MetricsRow, Watcher
 from hadamrnn.training.run import load_run
 
@@ -199,52 +200,15 @@ def test_arrays_that_do_not_fit_are_refused(
     assert complaint in refused(command("predict", run, tmp_path / "bad.npz"))
 
 
-def text_splits(labelled: bool) -> Splits:
-    """Sentences of ids, one class each, as the GLUE tasks are."""
-    torch.manual_seed(0)
-    ids, labels = torch.randint(0, 20, (40, 6)), torch.arange(40) % 2
-    test = Split(ids[:7], labels[:7] if labelled else None)
-    return Splits(
-        "sst2",
-        Split(ids, labels),
-        Split(ids, labels),
-        test,
-        6,
-        4,
-        1,
-        vocabulary_size=20,
-        class_names=("n", "p"),
-    )
-
-
-@pytest.mark.parametrize("labelled", [True, False])
-def test_glue_predictions_are_an_index_and_a_label_a_line(
-    labelled: bool, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_data_without_labels_has_no_metric(
+    command: Command, run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    splits = text_splits(labelled)
-    for module in ("hadamrnn.training.run", "hadamrnn.data"):
-        monkeypatch.setattr(f"{module}.load_task", lambda *arguments, **options: splits)
-    run, file = tmp_path / "run", tmp_path / "SST-2.tsv"
-    assert command("train", "sst2", *SMALL, "--batch-size", 8, "--out", run).status == 0
-    answer = command("eval", run, "--predictions", file, "--json")
+    splits = load_task("digits")
+    unlabelled = replace(splits, test=replace(splits.test, y=None))
+    monkeypatch.setattr("hadamrnn.training.run.load_task", lambda *arguments, **options: unlabelled)
 
-    model = load_run(run)[1]
-    labels = (model(splits.test.x)[:, 0] > 0).long().tolist()
-    assert file.read_text() == "index\tprediction\n" + "".join(f"{i}\t{y}\n" for i, y in enumerate(labels))
-    figures = json.loads(answer.out)
-    assert figures.get("value") == (evaluate(model, splits.test, "accuracy") if labelled else None)
-    if labelled:
-        quantized = json.loads(command("quantize", run, "--percentile", 1, "--json").out)
-        integer = json.loads(command("eval", run, "--integer", "--predictions", file, "--json").out)
-        assert integer["saturations"] == quantized["saturations"] > 0
-    else:
-        assert "needs labels" in refused(command("eval", run))
-        assert "--page needs labels" in refused(command("eval", run, "--page", tmp_path / "page.html"))
-
-
-def test_glue_predictions_are_for_glue_tasks(command: Command, run: Path, tmp_path: Path) -> None:
-    assert "hadamrnn predict" in refused(command("eval", run, "--predictions", tmp_path / "file.tsv"))
-    assert not (tmp_path / "file.tsv").exists()
+    assert "needs labels" in refused(command("eval", run))
+    assert "--page needs labels" in refused(command("eval", run, "--page", tmp_path / "page.html"))
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:

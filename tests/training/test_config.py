@@ -7,44 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadamrnn.data import TASKS
+from hadamrnn.data.tasks import LOADERS
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network, network_values
 from hadamrnn.training.config import SETTINGS, config_yaml, make_config, read_config, resolve_config
-from hadamrnn.training.presets import MODEL_VALUES, PRESETS, read_recipes
+from hadamrnn.training.presets import PRESETS, read_recipes
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", LOADERS)
 def test_every_preset_has_a_recipe_for_every_task(preset: str, task: str) -> None:
     config = resolve_config(task, preset=preset)
 
     assert (config.task, config.preset) == (task, preset)
-
-
-@pytest.mark.parametrize(
-    ("task", "hidden_size", "epochs", "batch_size", "learning_rate", "decay_factor"),
-    [
-        ("copy", 128, 10, 128, 1e-4, 0.98),
-        ("pmnist", 512, 200, 64, 1e-3, 0.98),
-        ("smnist", 512, 200, 64, 1e-3, 0.98),
-        ("imdb", 512, 30, 100, 5e-4, 0.99),
-        ("sst2", 128, 60, 20, 5e-4, 0.99),
-        ("qqp", 512, 50, 20, 5e-4, 0.99),
-    ],
-)
-def test_preset_paper_is_the_papers_appendix(
-    task: str, hidden_size: int, epochs: int, batch_size: int, learning_rate: float, decay_factor: float
-) -> None:
-    config = resolve_config(task, preset="paper")
-
-    assert (config.network.hidden_size, config.epochs, config.batch_size) == (hidden_size, epochs, batch_size)
-    assert (config.learning_rate, config.decay, config.decay_factor) == (
-        learning_rate,
-        "exponential",
-        decay_factor,
-    )
-    assert config.sign_freeze_epoch is None and config.sign_learning_rate is None
 
 
 def test_the_command_line_wins_over_the_file_and_the_file_over_the_preset(tmp_path: Path) -> None:
@@ -62,14 +37,14 @@ def test_the_command_line_wins_over_the_file_and_the_file_over_the_preset(tmp_pa
 
 def test_epochs_replace_the_steps_of_a_preset_and_steps_its_epochs() -> None:
     in_epochs = resolve_config("copy", preset="best", overrides={"epochs": 2})
-    in_steps = resolve_config("pmnist", preset="best", overrides={"steps": 5})
+    in_steps = resolve_config("digits", preset="best", overrides={"steps": 5})
 
     assert (in_epochs.epochs, in_epochs.steps) == (2, None)
     assert (in_steps.epochs, in_steps.steps) == (None, 5)
 
 
 def test_a_written_configuration_reads_back_and_repeats_the_run(tmp_path: Path) -> None:
-    config = resolve_config("imdb", preset="paper", overrides={"weight_bits": "ternary", "steps": 3})
+    config = resolve_config("digits", preset="paper", overrides={"weight_bits": "ternary", "steps": 3})
     file = tmp_path / "config.yaml"
     file.write_bytes(config_yaml(config))
 
@@ -124,31 +99,15 @@ ANYTHING = st.one_of(
 )
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_a_baseline_takes_nothing_from_a_recipe_that_only_hadamrnn_knows(preset: str) -> None:
-    for task in read_recipes()[preset]:
-        if task == "*":
-            continue
-        for model in MODEL_VALUES:
-            config = resolve_config(task, preset=preset, overrides={"model": model})
-            assert (config.negative_signs, config.network.input_bias, config.weight_clip) == (
-                None,
-                True,
-                None,
-            )
-
-
 def test_few_bits_are_clipped_unless_it_is_the_papers_recipe_or_said_otherwise(tmp_path: Path) -> None:
     def clip(preset: str, **values: object) -> float | None:
-        return resolve_config("pmnist", preset=preset, overrides=values).weight_clip
+        return resolve_config("digits", preset=preset, overrides=values).weight_clip
 
     assert clip("best", weight_bits=2) == clip("quick", weight_bits="ternary") == 1.5
     assert clip("paper", weight_bits=2) is clip("best", weight_bits=4) is None
     assert clip("best", weight_bits=2, weight_clip=None) is None
-    assert clip("best", weight_bits=2, model="qornn") is None
-    assert resolve_config("sst2", preset="best").weight_clip == 1.5  # the recipe itself has two bits
     file = tmp_path / "mine.yaml"
-    file.write_text("task: pmnist\nweight_bits: [2]\n")
+    file.write_text("task: digits\nweight_bits: [2]\n")
     with pytest.raises(InputError, match="weight_bits"):
         resolve_config(file=file)
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hadamrnn.baselines.networks import build_model
 from hadamrnn.data import Split
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network
+from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.evaluate import decide, evaluate, is_better, predict_logits
 

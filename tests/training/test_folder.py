@@ -13,9 +13,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hadamrnn.baselines.networks import load_model
 from hadamrnn.data import Splits
 from hadamrnn.errors import InputError
+from hadamrnn.nn.build import load_model
 from hadamrnn.training.checkpoint import read_checkpoint
 from hadamrnn.training.config import config_values, make_config
 from hadamrnn.training.folder import RunFolder, check_free

@@ -1,7 +1,7 @@
 """The command line: `hadamrnn COMMAND ...`.
 
 One file per command in this folder. Each offers a `Command` called `run`, which imports what it needs when
-it is called: `--help` stays quick and torch-free.
+it is called: `--help` stays quick and torch-free. Other packages offer theirs as entry points.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import importlib
 import io
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from hadamrnn import plugins
 from hadamrnn.cli.process import drop_unwritable_output, keep_freed_memory, let_waiting_threads_sleep
 from hadamrnn.errors import InputError
 from hadamrnn.interrupts import Interrupted
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 COMMANDS = (
-    *("train", "eval", "predict", "quantize", "export", "cost", "bench"),
-    *("reproduce", "report", "models", "search", "demo", "doctor"),
+    *("train", "eval", "predict", "quantize", "export", "cost"),
+    *("models", "search", "demo", "doctor"),
 )
 
 
@@ -67,7 +68,26 @@ def build_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
         importlib.import_module(f"hadamrnn.cli.{name}").run.add(subparsers, name)
+    for name in plugins.names(plugins.COMMANDS):
+        if name not in COMMANDS:
+            _add_offered(subparsers, name)
     return parser
+
+
+def _add_offered(subparsers: Any, name: str) -> None:
+    """Add a command of another package; one that cannot be imported says so when it is run."""
+    try:
+        plugins.load(plugins.COMMANDS, name).add(subparsers, name)
+    except InputError as error:
+        broken = error
+
+        def refuse(args: argparse.Namespace) -> NoReturn:
+            raise broken
+
+        # No character begins an option, so that any arguments lead to the refusal.
+        parser = subparsers.add_parser(name, help="not available", prefix_chars="\0", add_help=False)
+        parser.add_argument("arguments", nargs="*")
+        parser.set_defaults(run=refuse)
 
 
 class OneLineParser(argparse.ArgumentParser):

@@ -17,13 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+from hadamrnn import plugins
 from hadamrnn.errors import InputError, short
 from hadamrnn.settings import Count, Range, Threads, field_types, option, read_scalar, read_text
 from hadamrnn.training.config import OPTIONS, SETTING_TYPES
 
+_NAMED = ("digits", "copy", "har2", "har6", "google12", "etth1", "etth2", *plugins.names(plugins.TASKS))
 TASK_HELP = (
-    "copy, smnist, pmnist, imdb, sst2, qqp, har2, har6, dsa19, google12, etth1, etth2, digits, or data of "
-    "your own: FILE.npz with arrays; recordings in FILE.csv, FILE.tsv, FILE.parquet or a folder of them"
+    f"{', '.join(_NAMED)}, or data of your own: FILE.npz with arrays; recordings in FILE.csv, FILE.tsv, "
+    "FILE.parquet or a folder of them"
 )
 MODEL_OPTION_HELP = "an option that only this --model has, such as recurrent_rank=16 for fastgrnn"
 TASK_OPTION_HELP = "an option that only this task has, such as delay=200 for copy"
@@ -277,14 +279,14 @@ def _kind_of_file(task: str | None, recorded: bool) -> str | None:
     if task is None:
         return None
     from hadamrnn.data.tables import SUFFIXES
-    from hadamrnn.data.tasks import TASKS
+    from hadamrnn.data.tasks import task_names
 
     suffix = Path(task).suffix.lower()
     if suffix == ".npz":
         return "recordings" if recorded else "npz"
     if suffix in SUFFIXES:
         return "recordings"
-    return "recordings" if task not in TASKS and "\0" not in task and Path(task).is_dir() else None
+    return "recordings" if task not in task_names() and "\0" not in task and Path(task).is_dir() else None
 
 
 def parse_options(option_name: str, texts: Iterable[str]) -> dict[str, object]:

@@ -114,7 +114,7 @@ def _network_of_run(folder: Path) -> tuple[Network, FileSize | None]:
     if path.is_file():
         model = load_integer(folder)
         return model.network, fixedpoint.file_size(model, path.stat().st_size)
-    from hadamrnn.baselines.networks import load_model
+    from hadamrnn.nn.build import load_model
 
     path = folder / MODEL
     trained = load_model(path) if path.is_file() else None
@@ -124,9 +124,10 @@ def _network_of_run(folder: Path) -> tuple[Network, FileSize | None]:
 
 
 def _show_baseline(network: Network, options: CostOptions) -> None:
-    from hadamrnn.fixedpoint.baseline_cost import baseline_size, baseline_step_cost
+    from hadamrnn.nn.build import network_type
 
-    size, steps = baseline_size(network), baseline_step_cost(network)
+    kind = network_type(network.model)
+    size, steps = kind.size(network), kind.step_cost(network)
     figures = {
         "model": network.model,
         "kilobytes": round(size.kilobytes, 4),

@@ -1,4 +1,4 @@
-"""`hadamrnn eval`: the task's metric of a trained model, and predictions in GLUE's format."""
+"""`hadamrnn eval`: the task's metric of a trained model."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from hadamrnn.training.evaluate import Predictor
     from hadamrnn.training.folder import RunFolder
 
-GLUE_TASKS = ("sst2", "qqp")
-GLUE_HEADER = "index\tprediction"
 LAYOUT_HELP = (
     "axes of x in FILE: time-first (n, time, channels) or channels-first (n, channels, time) "
     "(default: as in the training data)"
@@ -45,9 +43,6 @@ class EvalOptions(DataOptions, JsonOption):
         "test", "part of the task's own data: train, validation or test (default test)"
     )
     layout: Literal["time-first", "channels-first"] | None = option(None, LAYOUT_HELP)
-    predictions: Path | None = option(
-        None, "write predictions to this file, in the format of GLUE's website (sst2 and qqp only)"
-    )
     integer: bool = option(False, "use the integer network that `hadamrnn quantize` wrote")
     page: Path | None = option(
         None, "write the confusion matrix and the recall of every class to this HTML page"
@@ -66,7 +61,7 @@ class EvalOptions(DataOptions, JsonOption):
 )
 def run(args: EvalOptions) -> None:
     from hadamrnn.quantization.network import IntegerNetwork
-    from hadamrnn.training.evaluate import accuracy_of, confusion, decide, evaluate, predict_logits
+    from hadamrnn.training.evaluate import accuracy_of, confusion, evaluate
     from hadamrnn.training.run import load_run
 
     set_threads(args.threads)
@@ -76,16 +71,9 @@ def run(args: EvalOptions) -> None:
     if args.page is not None and not split.labelled:
         raise InputError("--page needs labels, and this data has none. Leave it out.")
 
-    def predictor() -> Predictor:
-        return load_integer(folder.path, args.threads) if args.integer else model
-
-    network = predictor()
+    network: Predictor = load_integer(folder.path, args.threads) if args.integer else model
     metric: Metric = folder.facts.metric
     figures: dict[str, Any] = {"task": folder.config.task, "split": name, "samples": len(split)}
-    if args.predictions is not None:
-        write_glue(args.predictions, decide(predict_logits(network, split)))
-        figures["predictions"] = str(args.predictions)
-        network = predictor() if split.labelled else network  # it counts saturations from its first sample
     if metric == "accuracy" and split.labelled:
         counts = confusion(network, split, len(folder.facts.class_names))
         figures |= {
@@ -93,7 +81,7 @@ def run(args: EvalOptions) -> None:
             "value": accuracy_of(counts, split),
             **_per_class(counts, folder),
         }
-    elif split.labelled or args.predictions is None:
+    else:
         figures |= {"metric": metric, "value": evaluate(network, split, metric)}
     if isinstance(network, IntegerNetwork):
         figures["saturations"] = network.saturations
@@ -109,11 +97,6 @@ def run(args: EvalOptions) -> None:
 def _check(args: EvalOptions, folder: RunFolder) -> None:
     """Refuse options that do not fit the run or the other options."""
     task = folder.config.task
-    if args.predictions is not None and task not in GLUE_TASKS:
-        raise InputError(
-            f"--predictions is in GLUE's format, for {' and '.join(GLUE_TASKS)}; this run's task is "
-            f"{task}. Use hadamrnn predict."
-        )
     if args.file is not None:
         check_unused(args, "with a FILE", "split", "data_dir")
     else:
@@ -131,7 +114,6 @@ def _check(args: EvalOptions, folder: RunFolder) -> None:
             "--page shows which classes are mistaken for which; this run is not measured by its accuracy. "
             "Leave it out."
         )
-    check_output("--predictions", args.predictions, GLUE_HEADER)
     check_output("--page", args.page, "<!DOCTYPE html>")
 
 
@@ -165,7 +147,7 @@ def _per_class(counts: Tensor, folder: RunFolder) -> dict[str, Any]:
 def _lines(figures: dict[str, Any]) -> list[str]:
     from hadamrnn.training.progress import show_metric
 
-    value = show_metric(figures["metric"], figures["value"]) if "value" in figures else "no labels"
+    value = show_metric(figures["metric"], figures["value"])
     remarks = [f"{figures['samples']:,} samples"]
     if "saturations" in figures:
         remarks.append(saturated(figures["saturations"], figures["input_saturations"]))
@@ -180,8 +162,7 @@ def _lines(figures: dict[str, Any]) -> list[str]:
         for (name, recall), row in zip(figures["recall"].items(), figures["confusion"], strict=True):
             share = "      -" if recall is None else f"{100 * recall:6.1f}%"
             lines.append(f"{share}  {name:24.24}" + "".join(f"{count:{width}}" for count in row))
-    lines += [f"{name}: {figures[name]}" for name in ("predictions", "page") if name in figures]
-    return lines
+    return [*lines, *([f"page: {figures['page']}"] if "page" in figures else [])]
 
 
 def saturated(states: int, inputs: int) -> str:
@@ -206,11 +187,3 @@ def load_integer(folder: Path, threads: int | None) -> IntegerNetwork:
     from hadamrnn.run import load_integer as load_integer_model
 
     return IntegerNetwork(load_integer_model(folder), threads)
-
-
-def write_glue(path: Path, labels: Tensor) -> None:
-    """Write `index` and `prediction`, tab separated, as GLUE's website takes it."""
-    from hadamrnn.files import write_atomically
-
-    rows = [GLUE_HEADER, *(f"{index}\t{label}" for index, label in enumerate(labels.tolist()))]
-    write_atomically(path, ("\n".join(rows) + "\n").encode())

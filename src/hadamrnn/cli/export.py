@@ -184,7 +184,7 @@ def _write_onnx(args: ExportOptions, out: Path) -> Path:
     trained = args.path / MODEL
     if not trained.exists():
         return export_onnx(out, args.name, integer_model=load_integer(args.path), force=args.force)
-    from hadamrnn.baselines.networks import load_model
+    from hadamrnn.nn.build import load_model
     from hadamrnn.training.folder import RunFolder
 
     facts = RunFolder.open(args.path).facts

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hadamrnn.cli.arguments import JsonOption, check_unused, command, positional
+from hadamrnn.cli.arguments import JsonOption, command, positional
 from hadamrnn.errors import InputError
 from hadamrnn.settings import option
 
@@ -15,10 +15,6 @@ from hadamrnn.settings import option
 class ModelsOptions(JsonOption):
     name: str | None = positional("NAME", "the model to copy to --out", default=None)
     out: Path | None = option(None, "folder to copy to (default: this one)")
-    add: Path | None = option(
-        None, "result file of `hadamrnn reproduce`: write its integer network and metadata to --out"
-    )
-    runs: Path = option(Path("runs"), "folder of the run folders, for --add (default runs)")
 
 
 @command(
@@ -28,21 +24,12 @@ class ModelsOptions(JsonOption):
     examples=(
         "hadamrnn models",
         "hadamrnn models pmnist-512-4bit --out models",
-        "hadamrnn models --add results/pmnist-512-4bit.best.seed0.json --runs runs --out src/hadamrnn/models",
     ),
 )
 def run(args: ModelsOptions) -> None:
     from hadamrnn import models
 
-    if args.add is None:
-        check_unused(args, "without --add", "runs")
-    if args.add is not None:
-        if args.name is not None or args.out is None:
-            raise InputError("--add RESULT needs --out DIR and no NAME: the result names the model.")
-        from hadamrnn.paper.shipping import ship
-
-        _written(args, ship(args.add, args.runs, args.out))
-    elif args.name is not None:
+    if args.name is not None:
         _written(args, models.copy(models.find(args.name), args.out or Path()))
     elif args.out is not None:
         raise InputError("--out says where to copy to: name a model, as in hadamrnn models NAME --out DIR.")

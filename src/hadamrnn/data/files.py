@@ -52,9 +52,9 @@ class DataFile:
         return self.archive or PurePosixPath(self.paths[0]).name
 
 
-def public_files(name: str) -> dict[str, DataFile]:
-    """Return the files of a set by name, as `files.toml` lists them."""
-    listed = tomllib.loads(LIST.read_text(encoding="utf-8"))[name]
+def public_files(name: str, source: Path = LIST) -> dict[str, DataFile]:
+    """Return the files of a set by name, as a `files.toml` lists them: this package's by default."""
+    listed = tomllib.loads(source.read_text(encoding="utf-8"))[name]
     return {each: DataFile(**{**facts, "paths": tuple(facts["paths"])}) for each, facts in listed.items()}
 
 

@@ -154,7 +154,7 @@ class Splits:
     """A task in memory.
 
     Args:
-        task: its name in `TASKS`.
+        task: its name, one of `task_names()`.
         seq_length: T, steps of a (padded) sequence.
         input_size: d_in: channels of dense inputs, symbols when `one_hot`. Where ids go through an
             embedding it is the paper's embedding size, which a model may change.

@@ -1,21 +1,18 @@
-"""The tasks by name."""
+"""The tasks by name: those of this package, and those that other packages offer."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hadamrnn import plugins
 from hadamrnn.data.copy import load_copy
 from hadamrnn.data.digits import load_digits
-from hadamrnn.data.dsa import load_dsa19
 from hadamrnn.data.ett import load_etth1, load_etth2
-from hadamrnn.data.glue import load_qqp, load_sst2
 from hadamrnn.data.har import load_har2, load_har6
-from hadamrnn.data.imdb import load_imdb
-from hadamrnn.data.mnist import load_pmnist, load_smnist
 from hadamrnn.data.npz import load_npz
 from hadamrnn.data.recordings import load_recordings
 from hadamrnn.data.speech import load_google12
@@ -23,14 +20,40 @@ from hadamrnn.data.splits import Preparation, Splits, content_fingerprint
 from hadamrnn.errors import InputError, check_name, short
 from hadamrnn.settings import coerce, field_types
 
-LOADERS: dict[str, Callable[..., Splits]] = {
+Loader = Callable[..., Splits]
+
+LOADERS: dict[str, Loader] = {
     loader.__name__.removeprefix("load_"): loader
     for loader in (
-        *(load_copy, load_smnist, load_pmnist, load_imdb, load_sst2, load_qqp, load_har2, load_har6),
-        *(load_dsa19, load_google12, load_etth1, load_etth2, load_digits, load_npz, load_recordings),
+        *(load_copy, load_har2, load_har6, load_google12, load_etth1, load_etth2),
+        *(load_digits, load_npz, load_recordings),
     )
 }
-TASKS = tuple(LOADERS)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task that another package offers under the entry point group `hadamrnn.tasks`.
+
+    Args:
+        loader: returns the splits; its keyword arguments are the task's options, `data_dir` excepted.
+        recipes: the settings of each preset that the task has.
+    """
+
+    loader: Loader
+    recipes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def task_names() -> tuple[str, ...]:
+    """Return the names of all tasks, this package's first."""
+    return tuple(dict.fromkeys((*LOADERS, *plugins.names(plugins.TASKS))))
+
+
+def find_task(name: str) -> Task:
+    """Return a task by name; one that is offered as a plain function has no recipes."""
+    check_name("A task", name, task_names())
+    found = LOADERS[name] if name in LOADERS else plugins.load(plugins.TASKS, name)
+    return found if isinstance(found, Task) else Task(found)
 
 
 NOT_OPTIONS = {"data_dir", "preparation", "return"}
@@ -46,7 +69,7 @@ def load_task(
     """Return the splits of the task `name`.
 
     Args:
-        name: one of `TASKS`.
+        name: one of `task_names()`.
         data_dir: folder with the task's files; by default `HADAMRNN_DATA`, else the user's cache
             folder, into which missing files are downloaded. Ignored by tasks without files.
         preparation: `Splits.preparation` of an earlier load: the same parts, classes and scaling are used.
@@ -57,8 +80,7 @@ def load_task(
     >>> splits.train.batch(slice(None))[0].shape
     torch.Size([3, 9])
     """
-    check_name("A task", name, TASKS)
-    loader = LOADERS[name]
+    loader = find_task(name).loader
     parameters = inspect.signature(loader).parameters
     held = {option: coerce(option, value, option_type(name, option)) for option, value in options.items()}
     for option, parameter in parameters.items():
@@ -77,8 +99,7 @@ def load_task(
 
 def option_type(task: str, option: str) -> Any:
     """Return the declared type and range of an option of a task's loader."""
-    check_name("A task", task, TASKS)
-    types = field_types(LOADERS[task])
+    types = field_types(find_task(task).loader)
     known = [name for name in types if name not in NOT_OPTIONS]
     if not known:
         raise InputError(f"The task {task} takes no options; got {short(option)}.")

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from hadamrnn.baselines.networks import KINDS, NEUTRAL, build_model
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError, check_choice
 from hadamrnn.estimators.choice import Cost, Wanted, network_cost, state_bits
@@ -33,6 +32,7 @@ from hadamrnn.fixedpoint.encoding import encode_values
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata
 from hadamrnn.network import HADAMRNN, Network
+from hadamrnn.nn.build import build_model, network_type
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
@@ -308,8 +308,8 @@ class SeriesEstimator(IntegerForm):
         weight_bits and recurrence have defaults: a baseline that lacks one ignores it.
         """
         shared = {"weight_bits": plain(self.weight_bits), "recurrence": self.recurrence}
-        if self.model in KINDS:
-            reads = KINDS[self.model].reads
-            shared = {name: value if name in reads else NEUTRAL[name] for name, value in shared.items()}
+        if self.model != HADAMRNN:
+            reads, unset = network_type(self.model).reads, {"weight_bits": None, "recurrence": "linear"}
+            shared = {name: value if name in reads else unset[name] for name, value in shared.items()}
         shape = {"hidden_size": GRADIENT_UNITS, **self._given()}
         return Network(channels, output_size=outputs, model=self.model, **shape, **shared)

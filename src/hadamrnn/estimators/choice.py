@@ -30,9 +30,9 @@ from hadamrnn.estimators.features import (
 )
 from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.ridge import solve
-from hadamrnn.fixedpoint.baseline_cost import baseline_size, baseline_step_cost
 from hadamrnn.fixedpoint.cost import fast_step_cost, network_size
 from hadamrnn.network import COUNTED, READOUTS, Network
+from hadamrnn.nn.build import network_type
 from hadamrnn.nn.model import SequenceModel
 
 ACTIVATION_BITS = 12
@@ -88,7 +88,8 @@ def network_cost(network: Network, activation_bits: int | None = None) -> Cost:
         stored = network_size(replace(network, activation_bits=bits)).bits
         step = fast_step_cost(network)
     else:
-        stored, step = baseline_size(network).stored_bits, baseline_step_cost(network)
+        kind = network_type(network.model)
+        stored, step = kind.size(network).stored_bits, kind.step_cost(network)
     return Cost(-(-stored // 8), step.total.multiplications, step.total.additions)
 
 

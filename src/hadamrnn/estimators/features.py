@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from hadamrnn.baselines.networks import build_model
 from hadamrnn.data.splits import Split
 from hadamrnn.network import Network
+from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import forward_layers
 from hadamrnn.training.draws import Draws

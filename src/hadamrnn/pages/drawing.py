@@ -1,6 +1,6 @@
 """Drawing: one style, and SVG with the same bytes for the same numbers.
 
-Needs matplotlib, from the extra `report`. Import its names from here, where a missing package is explained.
+Needs matplotlib, from the extra `plots`. Import its names from here, where a missing package is explained.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ try:
     from matplotlib.ticker import FuncFormatter as FuncFormatter
     from matplotlib.ticker import MaxNLocator as MaxNLocator
 except ModuleNotFoundError as error:
-    raise InputError(f"Plots need {error.name}: pip install 'hadamrnn[report]'.") from error
+    raise InputError(f"Plots need {error.name}: pip install 'hadamrnn[plots]'.") from error
 
 Canvas = Figure
 FAINTEST = 0.02  # of a heat map's strongest cell; weaker ones are left out

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import torch
 
-from hadamrnn.baselines.networks import build_model
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import order_factors
 from hadamrnn.network import Network
+from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.training.config import TrainingConfig

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hadamrnn import plugins
 from hadamrnn.errors import check_name
-from hadamrnn.network import HADAMARD_ONLY, Network
 
 SOURCE = Path(__file__).with_name("presets.yaml")
 PRESETS = ("paper", "best", "quick")
@@ -24,9 +24,14 @@ def preset_values(task: str, preset: str) -> Values:
     """
     check_name("A preset", preset, PRESETS)
     recipes = read_recipes()[preset]
-    tasks = [name for name in recipes if name != "*"]
-    check_name("A task", task, tasks)
-    return {**recipes["*"], **recipes[task]}
+    return {**recipes["*"], **(recipes[task] if task in recipes else _offered(task, preset, recipes))}
+
+
+def _offered(task: str, preset: str, recipes: dict[str, Values]) -> Values:
+    """Return the recipe of another package's task; for a preset that it lacks, the one for arrays."""
+    from hadamrnn.data.tasks import find_task  # imports torch, which the names of options do without
+
+    return dict(find_task(task).recipes.get(preset, recipes["npz"]))
 
 
 @cache
@@ -56,35 +61,12 @@ def bits_values(preset: str, weight_bits: object) -> Values:
     return {} if preset == "paper" else FEW_BITS.get(str(weight_bits), {})
 
 
-# The recipes are HadamRNN's. A baseline has one layer, no signs, no blocks and its own weight bits, and since
-# a step costs d_h^2, a smaller state by default.
-BASELINE: Values = {
-    "hidden_size": 128,
-    "num_layers": 1,
-    **{name: getattr(Network, name) for name in HADAMARD_ONLY},
-    "negative_signs": None,
-    "sign_freeze_epoch": None,
-    "weight_bits": None,
-    "weight_clip": None,
-    "gradient_clip": 1.0,
-}
-# A learnt W is raised to the power T - 1, so it wants small steps: pMNIST, ORNN of 170 units, preset best,
-# validation after 8 epochs: 88.0 % at rate 1e-3, 89.0 % at 3e-4, 86.4 % at 1e-4.
-ORTHOGONAL: Values = {**BASELINE, "learning_rate": 3e-4}
-MODEL_VALUES: dict[str, Values] = {
-    **dict.fromkeys(("lstm", "gru", "rnn", "binary_lstm", "ternary_lstm"), BASELINE),
-    "ornn": ORTHOGONAL,
-    "qornn": {**ORTHOGONAL, "weight_bits": 8},
-    "fastgrnn": {**BASELINE, "weight_bits": 8},
-    "quantized_lstm": {**BASELINE, "weight_bits": 4},
-    "naive_binary_rnn": {**BASELINE, "weight_bits": 4},
-}
-
-
 def model_values(model: str) -> Values:
-    """Return what a recipe changes for a kind of network; nothing for HadamRNN and unknown names.
+    """Return what a recipe changes for a network type of another package; nothing for HadamRNN.
 
-    >>> model_values("fastgrnn")["weight_bits"], model_values("hadamrnn")
-    (8, {})
+    >>> model_values("hadamrnn")
+    {}
     """
-    return MODEL_VALUES.get(model, {})
+    if model not in plugins.names(plugins.NETWORKS):
+        return {}
+    return dict(plugins.load(plugins.NETWORKS, model).values)

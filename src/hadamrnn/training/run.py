@@ -9,11 +9,11 @@ from pathlib import Path
 
 import torch
 
-from hadamrnn.baselines.networks import load_model
 from hadamrnn.data import load_task
 from hadamrnn.data.splits import Preparation, Splits
 from hadamrnn.errors import InputError
 from hadamrnn.locks import held
+from hadamrnn.nn.build import load_model
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.storage import check_run
 from hadamrnn.training.config import TrainingConfig

@@ -1,0 +1,237 @@
+"""`hadamrnn bench`: training, inference, devices and estimators, each beside others. Start at `run`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from hadamrnn.cli.arguments import (
+    Command,
+    DataFolder,
+    JsonOption,
+    check_output,
+    check_unused,
+    command,
+)
+from hadamrnn.errors import InputError
+from hadamrnn.network import MAX_SIZE
+from hadamrnn.settings import Range, Threads, option
+
+if TYPE_CHECKING:
+    from hadamrnn_benchmarks.training import TrainingRow
+
+Rounds = Annotated[int, Range(1, 10_000)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(DataFolder, JsonOption):
+    shapes: tuple[str, ...] = option(
+        (),
+        "workloads: mnist, copy, imdb, relu, block, pooled, leaky, stack "
+        "(default: all; with --model mnist alone)",
+    )
+    rounds: Rounds = option(5, "measurements of each side; their median counts (default 5)")
+    threads: Threads = option(2, "CPU threads of each side (default 2)")
+    no_memory: bool = option(False, "do not measure peak memory, which starts new processes")
+    model: tuple[str, ...] = option(
+        (), "compare these kinds of network with HadamRNN instead; all for every kind"
+    )
+    hidden_size: Annotated[int, Range(1, MAX_SIZE)] = option(
+        128, "hidden size of all networks of --model (default 128)"
+    )
+    scaling: bool = option(False, "measure time against sequence length and hidden size instead")
+    out: Path = option(Path("scaling.svg"), "file for the plot of --scaling (default scaling.svg)")
+
+
+@command(
+    help="a training step, against a plain dense loop",
+    description="Time a training step (forward, backward, Adam) of the engine and of a plain dense loop.",
+    examples=(
+        "hadamrnn bench training --shapes mnist copy --rounds 5 --json",
+        "hadamrnn bench training --model all --hidden-size 128",
+    ),
+)
+def run_training(args: TrainingOptions) -> None:
+    if not args.model:
+        check_unused(args, "without --model", "hidden_size")
+    if not args.scaling:
+        check_unused(args, "without --scaling", "out")
+    if args.model:
+        check_unused(args, "with --model", "scaling", "no_memory")
+        _run_models(args)
+        return
+    if args.scaling:
+        check_unused(args, "with --scaling", "shapes", "data_dir", "no_memory")
+        _run_scaling(args)
+        return
+    from hadamrnn_benchmarks.training import SHAPES, run_shapes
+
+    rows = run_shapes(
+        list(args.shapes or SHAPES),
+        rounds=args.rounds,
+        threads=args.threads,
+        data_dir=args.data_dir,
+        memory=not args.no_memory,
+    )
+    args.show(
+        {"rows": [asdict(row) for row in rows]},
+        f"{'shape':8} {'plain':>12} {'engine':>12} {'ratio':>8} {'wanted':>7} {'loop adds':>10} "
+        f"{'plain':>10} {'engine':>10}",
+        *map(_line, rows),
+    )
+
+
+def _run_scaling(args: TrainingOptions) -> None:
+    from hadamrnn_benchmarks.scaling import run_scaling
+
+    if args.out.suffix != ".svg":
+        raise InputError(f"--out must name an .svg file, got {args.out}.")
+    check_output("--out", args.out, "<svg")
+    points = run_scaling(args.out, threads=args.threads, rounds=args.rounds)
+    lines = (
+        f"{point.series:12} {point.size:>9}  {point.milliseconds:10.2f} ms  {point.megabytes:8.1f} MB"
+        for point in points
+    )
+    figures = {"plot": str(args.out), "points": [asdict(point) for point in points]}
+    args.show(figures, *lines, f"wrote {args.out}")
+
+
+def _run_models(args: TrainingOptions) -> None:
+    from hadamrnn_benchmarks.kinds import run_models
+    from hadamrnn_benchmarks.training import named_shapes
+
+    rows = [
+        row
+        for shape in named_shapes(args.shapes or ("mnist",))
+        for row in run_models(
+            args.model,
+            shape,
+            hidden_size=args.hidden_size,
+            rounds=args.rounds,
+            threads=args.threads,
+            data_dir=args.data_dir,
+        )
+    ]
+    args.show(
+        {"rows": [asdict(row) for row in rows]},
+        f"{'shape':8} {'model':18} {'step':>12} {'HadamRNN = 1':>14}",
+        *(f"{row.shape:8} {row.model:18} {row.milliseconds:9.1f} ms {row.ratio:14.1f}" for row in rows),
+    )
+
+
+def _line(row: TrainingRow) -> str:
+    memory = [
+        f"{value:7.1f} MB" if value is not None else f"{'-':>10}" for value in (row.plain_mb, row.engine_mb)
+    ]
+    return (
+        f"{row.shape:8} {row.plain_ms:9.1f} ms {row.engine_ms:9.2f} ms {row.ratio:8.1f} {row.wanted:7.0f} "
+        f"{100 * row.loop_share:8.1f} % "
+        f"{memory[0]} {memory[1]}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferenceOptions(JsonOption):
+    shapes: tuple[str, ...] = option((), "networks: mnist, mnist5120, har, copy (default: all)")
+    rounds: Rounds = option(3, "measurements of each engine; their median counts (default 3)")
+
+
+@command(
+    help="sequences per second: C, numpy, onnxruntime, torch",
+    description="Run the same network with every engine that is installed, in turns, on one thread; the "
+    "native engine also runs on all cores.",
+    examples=("hadamrnn bench inference --shapes mnist --json",),
+)
+def run_inference(args: InferenceOptions) -> None:
+    from hadamrnn_benchmarks import inference
+
+    rows, left_out = inference.run_inference(list(args.shapes or inference.SHAPES), rounds=args.rounds)
+    ratios = f"{'x plain':>9}{'x numpy':>9}{'limit':>7}"
+    lines = [f"{'shape':10}{'engine':24}{'sequences/s':>13}{'ns a step':>11}{ratios}"]
+    for row in rows:
+        plain = "-" if row.ratio is None else f"{row.ratio:,.2f}"
+        share = "" if row.limit_share is None else f"{row.limit_share:.0%}"
+        figures = f"{row.sequences_per_second:>13,.1f}{row.nanoseconds_per_step:>11,.0f}{plain:>9}"
+        lines.append(f"{row.shape:10}{row.engine:24}{figures}{row.numpy_ratio:>9.2f}{share:>7}")
+    lines += [f"left out: {line}" for line in left_out]
+    args.show({"rows": [asdict(row) for row in rows], "left_out": left_out}, *lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageOptions(JsonOption):
+    out: Path | None = option(None, "write the Markdown page to this file (default: print it)")
+
+
+@command(
+    help="flash, RAM and cost of a step on microcontrollers",
+    description="Measure networks on every target whose tools are installed, beside two other cells of the "
+    "same size.",
+    examples=("hadamrnn bench edge --out docs/edge.md",),
+)
+def run_edge(args: PageOptions) -> None:
+    from hadamrnn_benchmarks import edge
+
+    check_output("--out", args.out, edge.TITLE)
+    rows, left_out = edge.run_edge()
+    publish(args, rows, left_out, edge.edge_page(rows, left_out))
+
+
+def publish(args: PageOptions, rows: Sequence[Any], left_out: list[str], page: str) -> None:
+    """Write or print the results of a benchmark."""
+    from hadamrnn.files import write_atomically
+
+    if args.out is not None:
+        write_atomically(args.out, page.encode())
+    if args.json or args.out is None:
+        args.show({"rows": [asdict(row) for row in rows], "left_out": left_out}, page)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatorsOptions(PageOptions):
+    sets: tuple[str, ...] = option(
+        (),
+        "data sets: ACSF1, ArrowHead, BasicMotions, GunPoint, ItalyPowerDemand, JapaneseVowels, OSULeaf, "
+        "PLAID, UCI HAR (default: all)",
+    )
+    classifiers: tuple[str, ...] = option(
+        (), "some of HadamRNN, HadamRNN 16 kB, GRU 32, MiniRocket, logistic regression (default: all)"
+    )
+    seeds: Annotated[int, Range(1, 1000)] = option(
+        5, "fits of each classifier (default 5); GRU and logistic regression have one"
+    )
+    keep: Path | None = option(
+        None, "JSON file of rows: those in it are not measured again, new ones are added"
+    )
+
+
+@command(
+    help="the scikit-learn classifier beside others",
+    description="Fit HadamRNNClassifier, a GRU, MiniRocket and logistic regression to the data sets of "
+    "real series that come with sktime, and to UCI HAR.",
+    examples=("hadamrnn bench estimators --seeds 5 --out docs/estimators.md",),
+)
+def run_estimators(args: EstimatorsOptions) -> None:
+    from hadamrnn_benchmarks import estimators
+
+    check_output("--out", args.out, estimators.TITLE)
+    check_output("--keep", args.keep)
+    rows, left_out = estimators.run_estimators(
+        list(args.sets or estimators.SETS), classifiers=args.classifiers, seeds=args.seeds, keep=args.keep
+    )
+    publish(args, rows, left_out, estimators.estimators_page(rows, args.seeds, left_out))
+
+
+run = Command(
+    None,
+    help="measure training, inference, devices or estimators",
+    description="Measure on this machine what the library claims.",
+    examples=("hadamrnn bench training --shapes mnist copy --json",),
+    parts={
+        "training": run_training,
+        "inference": run_inference,
+        "edge": run_edge,
+        "estimators": run_estimators,
+    },
+)

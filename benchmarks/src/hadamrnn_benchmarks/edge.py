@@ -1,0 +1,158 @@
+"""The table of `docs/edge.md`: Hadamard networks on microcontrollers, beside two cells of the same size.
+
+The comparison cells are `devices/binary.c`, the dense binary product of the paper's count, and
+`devices/gru.c`, an 8-bit GRU; compiler, flags and emulator are the same for all. Start at `run_edge`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, fields
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from hadamrnn.errors import InputError
+from hadamrnn.export.targets import (
+    AVR_TICK,
+    CALIBRATION,
+    TARGETS,
+    Target,
+    compile_object,
+    link,
+    measure,
+    numbers,
+    run,
+    section_sizes,
+)
+from hadamrnn.fixedpoint.drawn import draw_model
+from hadamrnn.network import Network
+from hadamrnn.pages.document import Cell, Grid, grid_markdown
+
+# Normalised layers that forget, read out by mean and maximum, as in the recipes for sensors and keywords.
+STACK: dict[str, Any] = {
+    "num_blocks": 8,
+    "leak": (1, 2, 3, 4, 5, 6),
+    "readouts": ("mean", "max"),
+    "normalize": True,
+    "activation_bits": 12,
+}
+NETWORKS = {
+    "copy 128": Network(10, 128, 9, input_kind="one_hot", activation_bits=12),
+    "128, one channel": Network(1, 128, 10, activation_bits=12),
+    "HAR 128, nine channels": Network(9, 128, 2, activation_bits=12),
+    "pMNIST 512": Network(1, 512, 10, activation_bits=12),
+    "1024 in two blocks": Network(1, 1024, 10, num_blocks=2, activation_bits=12),
+    "HAR-2, 2 x 64": Network(9, layer_sizes=(64, 64), output_size=1, **STACK),
+    "Google-12, 3 x 128": Network(32, layer_sizes=(128, 128, 128), output_size=12, stride=2, **STACK),
+}
+RIVALS = {"binary": "dense binary product", "gru": "8-bit GRU cell"}
+RIVAL_SIZES = (128, 512)
+KILOHERTZ, AVR_KILOHERTZ = 64_000, 16_000
+TITLE = "# On microcontrollers"
+INTRODUCTION = f"""\
+{TITLE}
+
+4-bit weights, packed; 12-bit states; `gcc -O2`. Flash is the bytes of code and constants of the
+network's object, RAM its state struct and work buffers, stack that of a step. A step is counted without
+its read-out: executed instructions in QEMU (they are not cycles), cycles of the ATmega328P in simavr. Its
+time is that at 64 MHz if an instruction took a cycle, for the ATmega328P at 16 MHz. Every HadamRNN row
+passed its self-test on the target, bit for bit.
+
+The two stacks forget (leak 1 to 6 in eight blocks) and read out mean and maximum. The layers of Google-12
+step half as often as the one below, and its step is the mean over eight. The dense binary product holds
+hidden size squared bits and makes as many additions; it and the GRU cell leave out the read-out, the former
+its input as well.
+"""
+ORIGIN = "Written by `hadamrnn bench edge --out docs/edge.md`; do not edit."
+
+
+@dataclass(frozen=True)
+class EdgeRow:
+    """One network on one target; None is what a rival does not have."""
+
+    network: str
+    target: str
+    unit: str
+    flash: int
+    ram: int
+    stack: int | None
+    code: int
+    step: int
+    readout: int | None
+
+
+def run_edge() -> tuple[list[EdgeRow], list[str]]:
+    """Return the rows of every target whose tools are installed, and what was left out and why."""
+    rows, left_out = [], []
+    for target in TARGETS:
+        if target.missing_tools:
+            left_out.append(f"{target.name}: no {', '.join(target.missing_tools)}")
+            continue
+        for name, network in NETWORKS.items():
+            try:
+                figures = measure(draw_model(network, name), target)
+            except InputError as error:
+                left_out.append(f"{name} on {target.name}: {_reason(error)}")
+                continue
+            if figures.differences:
+                raise AssertionError(f"{name} on {target.name} is not bit-exact")
+            shared = {each.name: getattr(figures, each.name) for each in fields(EdgeRow)[1:]}
+            rows.append(EdgeRow(f"HadamRNN {name}", **shared))
+        for rival in RIVALS:
+            for hidden_size in RIVAL_SIZES:
+                try:
+                    rows.append(measure_rival(rival, hidden_size, target))
+                except InputError as error:
+                    left_out.append(f"{RIVALS[rival]} {hidden_size} on {target.name}: {_reason(error)}")
+    return rows, left_out
+
+
+def measure_rival(rival: str, hidden_size: int, target: Target) -> EdgeRow:
+    """Build a comparison cell and count one of its steps."""
+    flags = ("-O2", f"-DHIDDEN={hidden_size}")
+    with tempfile.TemporaryDirectory(prefix="hadamrnn-") as scratch:
+        folder = Path(scratch)
+        sources = files("hadamrnn_benchmarks") / "devices"
+        for name in (f"{rival}.c", "main.c"):
+            (folder / name).write_text((sources / name).read_text())
+        counter = files("hadamrnn.export") / "runtime" / "counter.h"
+        (folder / "counter.h").write_text(counter.read_text())
+        cell = compile_object(target, folder / f"{rival}.c", flags)
+        program = link(target, [cell, compile_object(target, folder / "main.c", flags)], folder / "a.elf")
+        code, flash, _ = section_sizes(target, cell)
+        step, base = numbers(run(target, program))
+    tick = AVR_TICK if target.unit == "cycles" else CALIBRATION / base
+    buffers = {"binary": 4 * hidden_size, "gru": 5 * hidden_size}[rival]  # states and work of the C above
+    name = f"{RIVALS[rival]} {hidden_size}"
+    return EdgeRow(name, target.name, target.unit, flash, buffers, None, code, round(step * tick), None)
+
+
+def edge_page(rows: list[EdgeRow], left_out: list[str]) -> str:
+    """Return the Markdown of the page."""
+    lines = [INTRODUCTION]
+    for target in TARGETS:
+        mine = [row for row in rows if row.target == target.name]
+        if not mine:
+            continue
+        unit = target.unit
+        sizes = ("flash", "code", "RAM", "stack")
+        header = ("network", *sizes, f"step, {unit}", f"read-out, {unit}", "step, ms")
+        grid = Grid(header, tuple(map(_cells, mine)))
+        lines += [f"## {target.name}", "", grid_markdown(grid, numbers=7), ""]
+    if left_out:
+        lines += ["## Left out", "", *(f"- {line}" for line in left_out), ""]
+    return "\n".join([*lines, ORIGIN, ""])
+
+
+def _cells(row: EdgeRow) -> tuple[Cell, ...]:
+    figures = (row.flash, row.code, row.ram, row.stack, row.step, row.readout)
+    counts = ("-" if figure is None else f"{figure:,}" for figure in figures)
+    milliseconds = row.step / (AVR_KILOHERTZ if row.unit == "cycles" else KILOHERTZ)
+    return Cell(row.network), *map(Cell, counts), Cell(f"{milliseconds:.2f}")
+
+
+def _reason(error: InputError) -> str:
+    """Return why a program could not be built; linkers have several words for too big."""
+    too_big = ("overflowed", "region", "too large", "ld returned")
+    return "does not fit" if any(word in str(error) for word in too_big) else str(error)[:120]

@@ -1,0 +1,78 @@
+"""`hadamrnn bench training --model all`: a training step of each kind of network, beside HadamRNN's.
+
+All have the same hidden size, batch and threads, and take turns in one process. A row's ratio is its median
+over HadamRNN's. Start at `run_models`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from hadamrnn import plugins
+from hadamrnn.errors import check_name
+from hadamrnn.network import BEYOND_PAPER, HADAMRNN, Network
+from hadamrnn.training.presets import model_values
+from hadamrnn_benchmarks.training import Workload, make_batch, make_step, milliseconds, torch_threads
+
+# What a shape may set that not every kind has.
+PLAIN = ("num_layers", "num_blocks", "recurrence", *BEYOND_PAPER)
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """The figures of one kind of network; `ratio` is the time of a step in steps of HadamRNN."""
+
+    model: str
+    shape: str
+    ratio: float
+    milliseconds: float
+    hidden_size: int
+    rounds: int
+    threads: int
+
+
+def run_models(
+    names: Sequence[str],
+    shape: Workload,
+    *,
+    hidden_size: int,
+    rounds: int,
+    threads: int,
+    data_dir: Path | None = None,
+) -> list[ModelRow]:
+    """Measure the kinds of network in `names` ("all" for all) on a shape's batch, HadamRNN first."""
+    known = (HADAMRNN, *plugins.names(plugins.NETWORKS))
+    chosen = known if "all" in names else tuple(dict.fromkeys((HADAMRNN, *names)))
+    for name in chosen:
+        check_name("model", name, ("all", *known))
+    x, target = make_batch(shape, data_dir)
+    with torch_threads(threads):
+        steps = {}
+        for name in chosen:
+            network = kind_network(name, shape.network, hidden_size)
+            steps[name] = make_step(replace(shape, network=network), "engine", x, target)
+            steps[name]()  # the first step also sets things up
+        times = [{name: milliseconds(step) for name, step in steps.items()} for _ in range(rounds)]
+    medians = {name: median(one[name] for one in times) for name in chosen}
+    return [
+        ModelRow(
+            name, shape.name, medians[name] / medians[HADAMRNN], medians[name], hidden_size, rounds, threads
+        )
+        for name in chosen
+    ]
+
+
+def kind_network(name: str, shaped: Network, hidden_size: int) -> Network:
+    """Return the network of this kind for the task of `shaped`, with its kind's default bits.
+
+    >>> kind_network("qornn", Network(1, 512, 10, num_blocks=32), 128).weight_bits
+    8
+    """
+    if name == HADAMRNN:
+        return replace(shaped, hidden_size=hidden_size)
+    bits = model_values(name)["weight_bits"]
+    neutral = {field: getattr(Network, field) for field in PLAIN}
+    return replace(shaped, **neutral, model=name, hidden_size=hidden_size, weight_bits=bits)

@@ -1,0 +1,324 @@
+"""`hadamrnn bench training`: a training step of the engine beside one of the plain loop.
+
+Both sides run in one process, in turns, with the same threads, on the same batch; a row's ratio is the
+quotient of the medians. Peak memory is taken in a process of its own per side. Start at `run_shapes`.
+
+What the loop of `hadamrnn train` adds to an engine step is measured after that: it draws and converts a
+batch, checks the loss, clips, and counts sign flips. A watcher runs the bare step after every step of the
+loop, so both see the same load on the machine.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import multiprocessing
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import torch
+from torch import Tensor
+
+from hadamrnn.data.splits import Metric, Split, Splits
+from hadamrnn.errors import InputError, check_name
+from hadamrnn.network import Network
+from hadamrnn.nn.build import build_model
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.training.adam import Adam
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.loop import fit
+from hadamrnn.training.progress import Watcher
+from hadamrnn_benchmarks.plain import plain_loss
+
+Step = Callable[[], None]
+SIDES = ("plain", "engine")
+LOOP_STEPS = 4  # of the loop for every round of the two sides
+WARM_UP = 3  # steps of the loop that are not timed
+LEVELS = 255  # the loop's dense inputs are stored as MNIST's pixels are
+BATCHES = 8  # of the loop's training set
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A network, the batch it is trained on, and the ratio that the engine should reach."""
+
+    name: str
+    batch: int
+    time: int
+    network: Network
+    ratio: float
+
+
+MNIST = Network(input_size=1, hidden_size=512, output_size=10)
+COPY = Network(input_size=10, hidden_size=128, output_size=9, input_kind="one_hot", every_output=True)
+IMDB = Network(512, 512, 1, input_kind="embedded", vocabulary_size=10_000, padding_id=0)
+SPECTRUM = (1, 2, 3, 4, 5, 6)
+STACK = Network(
+    32, 128, 12, num_layers=3, num_blocks=8, leak=SPECTRUM, readouts=("mean",), normalize=True, skip=True
+)
+SHAPES = {
+    shape.name: shape
+    for shape in (
+        Workload("mnist", 64, 784, MNIST, 150),
+        Workload("copy", 128, 1020, COPY, 18),
+        Workload("imdb", 100, 500, IMDB, 10),
+        Workload("relu", 64, 784, Network(1, 512, 10, recurrence="relu"), 20),
+        Workload("block", 64, 784, Network(1, 512, 10, num_blocks=32), 150),
+        Workload("pooled", 64, 784, Network(1, 512, 10, readouts=("mean",)), 20),
+        Workload("leaky", 64, 784, Network(1, 512, 10, num_blocks=8, leak=SPECTRUM), 20),
+        Workload("stack", 64, 99, STACK, 8),
+    )
+}
+
+
+@dataclass(frozen=True)
+class TrainingRow:
+    """What was measured of one shape."""
+
+    shape: str
+    ratio: float
+    wanted: float
+    plain_ms: float
+    engine_ms: float
+    loop_ms: float  # one step of `fit`, around the engine
+    loop_share: float  # of that step, what is not the engine's
+    plain_mb: float | None  # peak memory beyond imports, model and batch
+    engine_mb: float | None
+    rounds: int
+    threads: int
+
+
+def run_shapes(
+    names: Sequence[str], *, rounds: int, threads: int, data_dir: Path | None, memory: bool = True
+) -> list[TrainingRow]:
+    """Measure each shape in turn."""
+    return [run_shape(shape, rounds, threads, data_dir, memory) for shape in named_shapes(names)]
+
+
+def named_shapes(names: Sequence[str]) -> list[Workload]:
+    """Return the shapes of these names; all are checked before one is measured."""
+    for name in names:
+        check_name("A shape", name, SHAPES)
+    return [SHAPES[name] for name in names]
+
+
+def run_shape(shape: Workload, rounds: int, threads: int, data_dir: Path | None, memory: bool) -> TrainingRow:
+    """Measure one shape: one warm-up of each side, then `rounds` rounds of both."""
+    with torch_threads(threads):
+        plain_ms, engine_ms = time_sides(shape, rounds, data_dir)
+        loop_ms, loop_share = measure_loop(shape, LOOP_STEPS * rounds, data_dir)
+    plain_mb, engine_mb = (
+        peak_megabytes(shape.name, side, threads, data_dir) if memory else None for side in SIDES
+    )
+    return TrainingRow(
+        shape=shape.name,
+        ratio=plain_ms / engine_ms,
+        wanted=shape.ratio,
+        plain_ms=plain_ms,
+        engine_ms=engine_ms,
+        loop_ms=loop_ms,
+        loop_share=loop_share,
+        plain_mb=plain_mb,
+        engine_mb=engine_mb,
+        rounds=rounds,
+        threads=threads,
+    )
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Run torch on this many threads within the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def time_sides(shape: Workload, rounds: int, data_dir: Path | None) -> tuple[float, float]:
+    """Return the median milliseconds of a plain and of an engine step."""
+    x, target = make_batch(shape, data_dir)
+    plain, engine = (make_step(shape, side, x, target) for side in SIDES)
+    plain()
+    one = min(milliseconds(engine) for _ in range(3))
+    # The quick side runs several steps a round, so that a round is not one lucky or unlucky moment.
+    repeats = max(1, min(40, round(300 / max(one, 1e-3))))
+    times = [(milliseconds(plain), milliseconds(engine, repeats)) for _ in range(rounds)]
+    return median(pair[0] for pair in times), median(pair[1] for pair in times)
+
+
+def measure_loop(shape: Workload, steps: int, data_dir: Path | None) -> tuple[float, float]:
+    """Return the mean milliseconds of a step of the training loop, and the share that is not the engine's."""
+    x, target = make_batch(shape, data_dir)
+    turns = _Turns(make_step(shape, "engine", x, target))
+    total = steps + WARM_UP
+    recipe = TrainingConfig(
+        task="bench", steps=total, evaluate_every=total, batch_size=len(x), gradient_clip=1.0
+    )
+    fit(build_model(shape.network), _splits(shape.network, x, target), recipe, watcher=turns)
+    # Sums, not medians: a coarse clock gives 0 for many short steps. The sum is at least a microsecond.
+    loop_times, engine_times = zip(*turns.pairs[WARM_UP:], strict=True)
+    loop = max(sum(loop_times), 1e-3)
+    return loop / steps, (loop - sum(engine_times)) / loop
+
+
+class _Turns(Watcher):
+    """Times the loop's steps and, between them, `bare` ones."""
+
+    def __init__(self, bare: Callable[[], None]) -> None:
+        self._bare = bare
+        self.pairs: list[tuple[float, float]] = []
+
+    def start(self, step: int, total_steps: int, epochs: float, metric: Metric) -> None:
+        self._began = time.perf_counter()
+
+    def advance(self, step: int, loss: float) -> None:
+        turn = time.perf_counter()
+        self._bare()
+        end = time.perf_counter()
+        self.pairs.append((1e3 * (turn - self._began), 1e3 * (end - turn)))
+        self._began = time.perf_counter()
+
+
+def _splits(network: Network, x: Tensor, target: Tensor) -> Splits:
+    """Return the batch as a task, stored as tasks are."""
+    dense = x.is_floating_point()
+    stored = (LEVELS * x).to(torch.uint8) if dense else x
+    batch = Split(stored, target, levels=LEVELS if dense else None)
+    train = Split(torch.cat([stored] * BATCHES), torch.cat([target] * BATCHES), levels=batch.levels)
+    return Splits(
+        "bench",
+        train,
+        batch,
+        batch,
+        x.shape[1],
+        network.input_size,
+        network.output_size,
+        vocabulary_size=network.vocabulary_size,
+        one_hot=network.input_kind == "one_hot",
+        every_output=network.every_output,
+    )
+
+
+def milliseconds(
+    step: Callable[[], object], repeats: int = 1, clock: Callable[[], float] = time.perf_counter
+) -> float:
+    """Return the mean time of `repeats` steps, or of more until the clock moves: some have coarse ticks."""
+    count, start, elapsed = 0, clock(), 0.0
+    while count < repeats or not elapsed:
+        step()
+        count += 1
+        elapsed = clock() - start
+    return elapsed * 1e3 / count
+
+
+def make_step(shape: Workload, side: str, x: Tensor, target: Tensor) -> Step:
+    """Return a training step: forward, backward, Adam."""
+    torch.manual_seed(0)
+    model = build_model(shape.network)
+    loss: Callable[[SequenceModel, Tensor, Tensor], Tensor]
+    optimizer: torch.optim.Optimizer
+    if side == "plain":
+        loss, optimizer = plain_loss, torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    else:
+        loss, optimizer = SequenceModel.loss, Adam(model.parameters(), lr=1e-3)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss(model, x, target).backward()
+        optimizer.step()
+
+    return step
+
+
+def make_batch(shape: Workload, data_dir: Path | None) -> tuple[Tensor, Tensor]:
+    """Return a batch of the shape: real reviews for imdb if they are found, else drawn ones."""
+    generator = torch.Generator().manual_seed(0)
+    size = (shape.batch, shape.time)
+    network = shape.network
+    if network.vocabulary_size is not None:
+        return _reviews(shape, data_dir, generator)
+    if network.input_kind == "one_hot":
+        x = torch.randint(network.input_size, size, generator=generator)
+    else:
+        x = torch.rand(*size, network.input_size, generator=generator)
+    targets = size if network.every_output else size[:1]
+    return x, torch.randint(network.output_size, targets, generator=generator)
+
+
+def _reviews(shape: Workload, data_dir: Path | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return reviews of IMDB; without its data, ids drawn with its word frequencies.
+
+    Of the 100 x 500 ids of a real batch 47 % are words, 3,500 to 3,800 of them distinct; the rest is padding
+    on the left. Words drawn by p(rank) ~ rank^-1.1 give as many distinct ones.
+    """
+    from hadamrnn.data import load_task
+    from hadamrnn.data.files import offline
+
+    target = torch.randint(2, (shape.batch,), generator=generator)
+    with offline(), suppress(InputError):
+        train = load_task("imdb", data_dir, seq_length=shape.time).train
+        return train.batch(slice(0, shape.batch))[0], target
+    vocabulary_size = shape.network.vocabulary_size or 0
+    ranks = torch.arange(1, vocabulary_size, dtype=torch.float64)
+    size = shape.batch * shape.time
+    words = 1 + torch.multinomial(ranks**-1.1, size, replacement=True, generator=generator)
+    ids = words.reshape(shape.batch, shape.time)
+    ids[:, : round(0.53 * shape.time)] = 0
+    return ids, target
+
+
+def peak_megabytes(name: str, side: str, threads: int, data_dir: Path | None) -> float:
+    """Return the peak memory of two training steps beyond imports, model and batch, in a fresh process."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_measure_peak, (name, side, threads, data_dir))
+
+
+def _measure_peak(name: str, side: str, threads: int, data_dir: Path | None) -> float:
+    torch.set_num_threads(threads)
+    shape = SHAPES[name]
+    step = make_step(shape, side, *make_batch(shape, data_dir))
+    return extra_megabytes(lambda: (step(), step()))
+
+
+def extra_megabytes(work: Callable[[], object]) -> float:
+    """Return by how much this process grows, at most, while `work` runs."""
+    gc.collect()  # garbage of earlier work that is freed during `work` would hide the growth
+    _return_freed_memory()
+    start = _reset_peak()
+    work()
+    return (_peak() - start) / 2**20
+
+
+def _return_freed_memory() -> None:
+    """Return the memory that this process has freed but kept to the system (glibc only)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
+    if trim is not None:
+        trim(0)
+
+
+def _reset_peak() -> int:
+    """Forget the peak so far (Linux only) and return the bytes in use now."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return _peak()
+    return _status("VmRSS")
+
+
+def _peak() -> int:
+    if Path("/proc/self/status").exists():
+        return _status("VmHWM")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS counts bytes
+
+
+def _status(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))

@@ -1,0 +1,79 @@
+"""torch's own LSTM, GRU and RNN behind the interface of our layers.
+
+`stacking` is num_layers, bidirectional and dropout, as in `torch.nn`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hadamrnn.errors import check_choice
+from hadamrnn.nn.inputs import Tokens, run_torch_layer, token_vectors
+from hadamrnn.nn.interface import RecurrentLayer
+from hadamrnn_paper.baselines.layer import admitted
+
+
+class NativeLayer(RecurrentLayer):
+    """A torch.nn.LSTM, GRU or RNN, which may be stacked and bidirectional.
+
+    >>> NativeLayer(nn.GRU(3, 8, batch_first=True)).end_state(torch.randn(5, 20, 3)).shape
+    torch.Size([5, 8])
+    """
+
+    needs_activation = False
+
+    def __init__(self, network: nn.RNNBase) -> None:
+        super().__init__()
+        self.network = network
+        self.input_size = network.input_size
+        self.output_size = network.hidden_size * (2 if network.bidirectional else 1)
+
+    def every_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
+        return self._run(x, lengths)[0]
+
+    def end_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
+        return self._run(x, lengths)[1]
+
+    def _run(self, x: Tensor | Tokens, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return every output and the last layer's end states, both directions side by side."""
+        weight = next(self.network.parameters())
+        x, _ = admitted(x, lengths, weight)
+        return run_torch_layer(self.network, token_vectors(x, self.input_size, weight.dtype), lengths)
+
+
+def lstm(
+    input_size: int,
+    hidden_size: int,
+    *,
+    forget_bias: float = 1.0,
+    input_gate_bias: float = 0.0,
+    **stacking: Any,
+) -> NativeLayer:
+    """Return torch's LSTM, its forget gates biased open at the start.
+
+    A `forget_bias` of log(m) lets an untrained network remember m steps; 0 is torch's own start. Over long
+    sequences an `input_gate_bias` of -log(m) keeps memories from piling up (Tallec and Ollivier 2018).
+    """
+    network = nn.LSTM(input_size, hidden_size, batch_first=True, **stacking)
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if name.startswith("bias_ih"):  # torch orders the gates input, forget, cell, output
+                parameter[:hidden_size] += input_gate_bias
+                parameter[hidden_size : 2 * hidden_size] += forget_bias
+    return NativeLayer(network)
+
+
+def gru(input_size: int, hidden_size: int, **stacking: Any) -> NativeLayer:
+    """Return torch's GRU."""
+    return NativeLayer(nn.GRU(input_size, hidden_size, batch_first=True, **stacking))
+
+
+def rnn(input_size: int, hidden_size: int, *, nonlinearity: str = "tanh", **stacking: Any) -> NativeLayer:
+    """Return torch's plain RNN, with tanh or ReLU."""
+    check_choice("nonlinearity", nonlinearity, ("tanh", "relu"))
+    return NativeLayer(
+        nn.RNN(input_size, hidden_size, nonlinearity=nonlinearity, batch_first=True, **stacking)
+    )

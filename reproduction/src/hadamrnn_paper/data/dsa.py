@@ -1,0 +1,132 @@
+"""DSA-19: nineteen daily and sports activities from body-worn sensors (UCI)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hadamrnn.data.files import fetch, present, public_files
+from hadamrnn.data.samples import read_numbers
+from hadamrnn.data.splits import Split, Splits, standardised
+from hadamrnn.errors import InputError
+from hadamrnn.settings import Range
+
+STEPS, CHANNELS, DEVICES = 125, 45, 5  # a device has an accelerometer, a gyroscope and a magnetometer
+PEOPLE = (1, 2, 3, 4, 5, 6, 7, 8)
+HALF = 4
+ACTIVITIES = (
+    "sitting",
+    "standing",
+    "lying on back",
+    "lying on right side",
+    "ascending stairs",
+    "descending stairs",
+    "standing in an elevator",
+    "moving around in an elevator",
+    "walking in a parking lot",
+    "walking on a flat treadmill",
+    "walking on an inclined treadmill",
+    "running on a treadmill",
+    "exercising on a stepper",
+    "exercising on a cross trainer",
+    "cycling horizontally",
+    "cycling vertically",
+    "rowing",
+    "jumping",
+    "playing basketball",
+)
+
+LIST = Path(__file__).with_name("files.toml")
+FILES = public_files("dsa19", LIST)
+
+
+def load_dsa19(
+    data_dir: str | Path | None = None,
+    *,
+    swap: bool = False,
+    left_out: Annotated[int, Range(1, HALF)] | None = HALF,
+) -> Splits:
+    """Return DSA-19 split by person: four people for training, the other four for test.
+
+    The paper does not say which half is which. Channels are standardised with the training part.
+
+    Args:
+        swap: train on people 5-8 and test on 1-4, instead of the reverse.
+        left_out: which of the four, from 1 to 4, is kept for validation. None trains on all four, and
+            validates on the fourth too, whose figure must then choose nothing.
+    """
+    ours, others = (PEOPLE[HALF:], PEOPLE[:HALF]) if swap else (PEOPLE[:HALF], PEOPLE[HALF:])
+    held = ours[(left_out or HALF) - 1]
+    training = tuple(person for person in ours if left_out is None or person != held)
+    note = (
+        f"people {_listed(training)} train, {held} validation{', who is in training' * (left_out is None)}, "
+        f"{_listed(others)} test: the paper does not name its split"
+    )
+    read = _reader(data_dir)
+    parts = [Split(*read(people)) for people in (training, (held,), others)]
+    channels = CHANNELS // DEVICES
+    return standardised("dsa19", parts, class_names=ACTIVITIES, device_channels=channels, note=note)
+
+
+def _listed(people: tuple[int, ...]) -> str:
+    """Return people as a note names them.
+
+    >>> _listed((1, 2, 3)), _listed((1, 2, 4))
+    ('1-3', '1, 2, 4')
+    """
+    whole = people == tuple(range(people[0], people[-1] + 1))
+    return f"{people[0]}-{people[-1]}" if whole else ", ".join(map(str, people))
+
+
+def _reader(data_dir: str | Path | None) -> Callable[[tuple[int, ...]], tuple[Tensor, Tensor]]:
+    """Return a function that reads people: from the compact files if present, else from UCI's text."""
+    if present(FILES["person1"], data_dir):
+        paths = {person: fetch(FILES[f"person{person}"], data_dir) for person in PEOPLE}
+        return lambda people: read_compact([paths[person] for person in people])
+    folder = fetch(FILES["original"], data_dir)
+    return lambda people: _read_subjects(folder, people)
+
+
+def read_compact(paths: list[Path]) -> tuple[Tensor, Tensor]:
+    """Return signals and labels. A file is one person: codes `(activity, channel, segment, step)`, units."""
+    people = []
+    for path in paths:
+        with np.load(path) as arrays:
+            codes, units = arrays["x"], arrays["step"]
+        signals = (codes * units[:, None, None]).astype(np.float32)
+        people.append(signals.transpose(0, 2, 3, 1))  # (activity, segment, step, channel)
+    x = np.concatenate(people, axis=1)
+    labels = np.repeat(np.arange(len(ACTIVITIES)), x.shape[1])
+    return torch.from_numpy(x.reshape(-1, STEPS, CHANNELS)), torch.from_numpy(labels)
+
+
+def _read_subjects(folder: Path, subjects: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Read `aXX/pX/sXX.txt`: activity, person, segment of five seconds. Labels are activity - 1."""
+    segments: list[NDArray[np.float32]] = []
+    labels: list[int] = []
+    for label in range(len(ACTIVITIES)):
+        for subject in subjects:
+            place = folder / f"a{label + 1:02d}" / f"p{subject}"
+            files = sorted(place.glob("s[0-9][0-9].txt"))
+            if not files:
+                raise InputError(f"DSA-19 needs files s01.txt ... s60.txt in {place}, found none.")
+            segments += [read_segment(file) for file in files]
+            labels += [label] * len(files)
+    return torch.from_numpy(np.stack(segments)), torch.tensor(labels)
+
+
+def read_segment(path: Path) -> NDArray[np.float32]:
+    """Return one segment, `(125, 45)`: a line of 45 comma-separated numbers per step."""
+    segment = read_numbers(path, delimiter=",")
+    if segment.shape != (STEPS, CHANNELS) or not np.isfinite(segment).all():
+        lines, numbers = segment.shape
+        raise InputError(
+            f"{path} must hold {STEPS} lines of {CHANNELS} finite numbers, got {lines} of {numbers}."
+        )
+    return segment

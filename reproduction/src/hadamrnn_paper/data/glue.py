@@ -1,0 +1,191 @@
+"""Two tasks of GLUE as bert-base-uncased word pieces: SST-2 (sentiment), QQP (same question?).
+
+    sst2   [PAD] ... [CLS] sentence [SEP]
+    qqp    [PAD] ... [CLS] question [SEP] [SEP] question [SEP]
+
+128 pieces: the longer of two questions is cut first, [PAD] (id 0) fills the row on the left; no `lengths`.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from hadamrnn.data.files import fetch, present, public_files
+from hadamrnn.data.samples import pad_left
+from hadamrnn.data.splits import Split, Splits, in_parts
+from hadamrnn.errors import InputError
+from hadamrnn.settings import Range
+
+EMBEDDING_SIZE = 256
+SeqLength = Annotated[int, Range(6, 10_000)]  # in pieces, of which up to 4 are marks
+SUBSET_NOTE = "a subset of {:,} question pairs in splits of its own: not comparable with GLUE's QQP"
+ENCODE_AT_ONCE = 10_000  # the tokenizer's results take kilobytes each until they are packed as ids
+
+LIST = Path(__file__).with_name("files.toml")
+VOCABULARY = public_files("bert", LIST)["vocabulary"]
+SST2, QQP = public_files("sst2", LIST), public_files("qqp", LIST)
+
+LABELS = ("label", "is_duplicate")  # the names of a column of labels
+QUESTIONS = ("question1", "question2")
+Table = dict[str, list[str]]  # by column
+
+
+def load_sst2(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128) -> Splits:
+    """Return SST-2: validation is GLUE's dev file. GLUE keeps the labels of its test file private.
+
+    If the public treebank's labels are there (`sst2/test_labels.tsv.gz`), the test split has them: for
+    reporting, never for choosing. Otherwise `test.y` is None.
+    """
+    if present(SST2["train"], data_dir):
+        paths = {part: fetch(SST2[part], data_dir) for part in ("train", "dev", "test")}
+    else:
+        paths = _files_of(fetch(SST2["original"], data_dir))
+    tables = [read_table(paths[part], ("sentence", "label")) for part in ("train", "dev")]
+    test = read_table(paths["test"], ("index", "sentence"))
+    labels = present(SST2["test_labels"], data_dir)
+    if labels:
+        test["label"] = _labels_by_index(test["index"], labels)
+    return _splits("sst2", [*tables, test], ("sentence",), data_dir, seq_length, ("negative", "positive"))
+
+
+def load_qqp(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128) -> Splits:
+    """Return QQP: GLUE's if it is there, else the subset of 48,110 pairs, else GLUE's, downloaded.
+
+    The subset has splits of its own and its `note` says so: its figures are not GLUE's. 9,043 of its training
+    pairs are in a file of their own, without which it is smaller.
+    """
+    subset = None if present(QQP["original"], data_dir) else present(QQP["subset"], data_dir)
+    note = ""
+    if subset:
+        table = read_table(subset, ("split", *QUESTIONS, "is_duplicate"))
+        more = present(QQP["more"], data_dir)
+        if more:
+            added = read_table(more, (*QUESTIONS, "is_duplicate"))
+            added["split"] = ["train"] * len(added["is_duplicate"])
+            table = {column: [*values, *added[column]] for column, values in table.items()}
+        tables = [_rows_of(table, split) for split in ("train", "dev", "test")]
+        note = SUBSET_NOTE.format(len(table["split"]))
+    else:
+        paths = _files_of(fetch(QQP["original"], data_dir))
+        tables = [read_table(paths[part], (*QUESTIONS, "is_duplicate")) for part in ("train", "dev")]
+        tables.append(read_table(paths["test"], QUESTIONS))
+    return _splits("qqp", tables, QUESTIONS, data_dir, seq_length, ("different", "duplicate"), note)
+
+
+def _splits(
+    task: str,
+    tables: list[Table],
+    texts: tuple[str, ...],
+    data_dir: str | Path | None,
+    seq_length: int,
+    class_names: tuple[str, str],
+    note: str = "",
+) -> Splits:
+    encoder = Encoder(fetch(VOCABULARY, data_dir), seq_length)
+    return in_parts(
+        task,
+        (Split(encoder.encode(tuple(table[name] for name in texts)), _labels(table)) for table in tables),
+        input_size=EMBEDDING_SIZE,
+        output_size=1,
+        vocabulary_size=encoder.vocabulary_size,
+        class_names=class_names,
+        note=note,
+    )
+
+
+class Encoder:
+    """Text to word piece ids of one length, padded on the left."""
+
+    def __init__(self, vocabulary: Path, seq_length: int) -> None:
+        try:
+            from tokenizers import BertWordPieceTokenizer
+            from tokenizers.processors import TemplateProcessing
+        except ImportError as error:
+            raise InputError("Word pieces need tokenizers: pip install tokenizers.") from error
+
+        self._tokenizer = BertWordPieceTokenizer(str(vocabulary), lowercase=True)
+        self._tokenizer.post_processor = TemplateProcessing(
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] [SEP] $B [SEP]",
+            special_tokens=[(mark, self._tokenizer.token_to_id(mark)) for mark in ("[CLS]", "[SEP]")],
+        )
+        self._tokenizer.enable_truncation(seq_length)
+        self.vocabulary_size: int = self._tokenizer.get_vocab_size()
+        self._seq_length = seq_length
+
+    def encode(self, texts: tuple[list[str], ...]) -> Tensor:
+        """Return the ids `(n, seq_length)` of n texts, or of n pairs of texts given as two lists."""
+        rows: Sequence[object] = texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
+        parts = []
+        for start in range(0, len(rows), ENCODE_AT_ONCE):
+            encodings = self._tokenizer.encode_batch(rows[start : start + ENCODE_AT_ONCE])
+            ids = [encoding.ids for encoding in encodings]
+            parts.append(pad_left(ids, self._seq_length, self.vocabulary_size))
+        return torch.cat(parts)
+
+
+def read_table(path: Path, columns: Sequence[str]) -> Table:
+    """Return the named columns of a tab-separated file with a header line, gzipped or not.
+
+    Quotes are text. Lines end at a line feed alone: sentences hold other separators.
+    """
+    opener = gzip.open if path.suffix == ".gz" else open
+    table: Table = {column: [] for column in columns}
+    try:
+        with opener(path, "rt", encoding="utf-8", newline="\n") as stream:
+            header = stream.readline().rstrip("\r\n").split("\t")
+            for column in columns:
+                if column not in header:
+                    raise InputError(f"{path} must have a column {column}, got {', '.join(header)}.")
+            for number, line in enumerate(stream, start=2):
+                cells = line.rstrip("\r\n").split("\t")
+                if len(cells) != len(header):
+                    raise InputError(
+                        f"{path}, line {number}: {len(header)} columns needed, got {len(cells)}."
+                    )
+                for column in columns:
+                    table[column].append(cells[header.index(column)])
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} must be UTF-8 text ({error}). Download it again.") from error
+    if not table[columns[0]]:
+        raise InputError(f"{path} must have rows after its header line, got none.")
+    for label in set(LABELS).intersection(columns):
+        wrong = [value for value in table[label] if value not in ("0", "1")]
+        if wrong:
+            raise InputError(f"A {label} is 0 or 1, got {wrong[0]!r} in {path}.")
+    return table
+
+
+def _files_of(folder: Path) -> dict[str, Path]:
+    files = {part: folder / f"{part}.tsv" for part in ("train", "dev", "test")}
+    for file in files.values():
+        if not file.is_file():
+            raise InputError(f"{folder} must hold train.tsv, dev.tsv and test.tsv; {file.name} is missing.")
+    return files
+
+
+def _rows_of(table: Table, split: str) -> Table:
+    rows = [row for row, name in enumerate(table["split"]) if name == split]
+    return {column: [cells[row] for row in rows] for column, cells in table.items()}
+
+
+def _labels_by_index(index: list[str], labels: Path) -> list[str]:
+    """Return the label of each test row; both files carry GLUE's index."""
+    table = read_table(labels, ("index", "label"))
+    by_index = dict(zip(table["index"], table["label"], strict=True))
+    if set(by_index) != set(index):
+        raise InputError(f"{labels} must label every row of the test file and no other.")
+    return [by_index[row] for row in index]
+
+
+def _labels(table: Table) -> Tensor | None:
+    """Return the labels 0 / 1 of a table, None where they are private."""
+    for column in set(LABELS).intersection(table):
+        return torch.tensor([int(value) for value in table[column]])
+    return None

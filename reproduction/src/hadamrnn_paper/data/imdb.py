@@ -1,0 +1,96 @@
+"""IMDB movie reviews as Keras's word ids: is the review positive?
+
+Keras's encoding: 0 padding, 1 start of a review, 2 a word outside the vocabulary, word w is w + 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hadamrnn.data.files import fetch, present, public_files
+from hadamrnn.data.samples import pad_left
+from hadamrnn.data.splits import Split, Splits, in_parts
+from hadamrnn.settings import Range
+
+START, UNKNOWN, INDEX_FROM = 1, 2, 3
+SHUFFLE_SEED = 113
+
+LIST = Path(__file__).with_name("files.toml")
+FILES = public_files("imdb", LIST)
+
+
+class Reviews(NamedTuple):
+    """One part of the data in file order: ids as Keras stores them (no start mark, nothing added)."""
+
+    words: Sequence[NDArray[np.int64]]
+    labels: NDArray[np.int64]
+
+
+def load_imdb(
+    data_dir: str | Path | None = None,
+    *,
+    vocabulary_size: Annotated[int, Range(INDEX_FROM + 1, 100_000)] = 10_000,
+    seq_length: Annotated[int, Range(1, 10_000)] = 500,
+) -> Splits:
+    """Return the 25,000 training reviews, and Keras's test order cut in halves: test, validation.
+
+    A review keeps its last `seq_length` ids and is padded on the left with 0; no `lengths`.
+    """
+    compact = present(FILES["compact"], data_dir)
+    # Keras's file holds pickled lists: it is opened only after its checksum has been verified.
+    train, test = read_compact(compact) if compact else read_keras(fetch(FILES["original"], data_dir))
+    rng = np.random.RandomState(SHUFFLE_SEED)
+    train_rows, test_rows = rng.permutation(len(train.words)), rng.permutation(len(test.words))
+    half = len(test_rows) // 2
+
+    def split(reviews: Reviews, rows: NDArray[np.int64]) -> Split:
+        ids = [keras_ids(reviews.words[row], vocabulary_size) for row in rows]
+        return Split(pad_left(ids, seq_length, vocabulary_size), torch.from_numpy(reviews.labels[rows]))
+
+    return in_parts(
+        "imdb",
+        (split(train, train_rows), split(test, test_rows[half:]), split(test, test_rows[:half])),
+        input_size=512,
+        output_size=1,
+        vocabulary_size=vocabulary_size,
+        class_names=("negative", "positive"),
+    )
+
+
+def keras_ids(words: NDArray[np.int64], vocabulary_size: int) -> NDArray[np.int64]:
+    """Return Keras's encoding of one review.
+
+    >>> keras_ids(np.array([4, 99, 5]), vocabulary_size=10)
+    array([1, 7, 2, 8])
+    """
+    ids = np.concatenate(([START], words + INDEX_FROM))
+    return np.where(ids < vocabulary_size, ids, UNKNOWN)
+
+
+def read_compact(path: Path) -> tuple[Reviews, Reviews]:
+    """Read the unpickled form: per part, all words in a row, the lengths, the labels."""
+
+    def part(name: str) -> Reviews:
+        ends = np.cumsum(arrays[f"{name}_lengths"].astype(np.int64))
+        words = arrays[f"{name}_tokens"].astype(np.int64)
+        return Reviews(np.split(words, ends[:-1]), arrays[f"{name}_labels"].astype(np.int64))
+
+    with np.load(path) as arrays:
+        return part("train"), part("test")
+
+
+def read_keras(path: Path) -> tuple[Reviews, Reviews]:
+    """Read Keras's `imdb.npz`, whose checksum the caller has verified: unpickling runs code."""
+
+    def part(name: str) -> Reviews:
+        words = [np.asarray(review, np.int64) for review in arrays[f"x_{name}"]]
+        return Reviews(words, arrays[f"y_{name}"].astype(np.int64))
+
+    with np.load(path, allow_pickle=True) as arrays:
+        return part("train"), part("test")

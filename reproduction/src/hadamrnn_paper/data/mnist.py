@@ -1,0 +1,71 @@
+"""MNIST pixel by pixel: row by row (`smnist`), or in one fixed random order (`pmnist`)."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hadamrnn.data.files import fetch, public_files
+from hadamrnn.data.splits import Image, Split, Splits, in_parts
+from hadamrnn.errors import InputError
+
+PIXELS = 28 * 28
+VALIDATION = 10_000  # the last of the 60,000 training images
+PERMUTATION_SEED = 92916  # the permutation of Kiani et al. (2022), as the paper says
+
+LIST = Path(__file__).with_name("files.toml")
+FILES = public_files("mnist", LIST)
+
+
+def load_smnist(data_dir: str | Path | None = None) -> Splits:
+    """Return MNIST as 784-step sequences of one pixel k / 255, row by row."""
+    return _load("smnist", data_dir, np.arange(PIXELS))
+
+
+def load_pmnist(data_dir: str | Path | None = None) -> Splits:
+    """Return `load_smnist`'s sequences with their steps permuted, all in the same way."""
+    return _load("pmnist", data_dir, pixel_permutation())
+
+
+def pixel_permutation() -> NDArray[np.int64]:
+    """Return pi: step t of a pMNIST sequence is pixel pi_t of the image.
+
+    >>> pixel_permutation()[:5].tolist()
+    [319, 576, 323, 107, 355]
+    """
+    return np.random.RandomState(PERMUTATION_SEED).permutation(PIXELS)
+
+
+def _load(task: str, data_dir: str | Path | None, order: NDArray[np.int64]) -> Splits:
+    arrays = {name: read_idx(fetch(file, data_dir)) for name, file in FILES.items()}
+
+    def split(part: str, rows: slice) -> Split:
+        pixels = arrays[f"{part}-images-idx3-ubyte.gz"][rows].reshape(-1, PIXELS)
+        # take writes row after row, as a batch reads them; pixels[:, order] would transpose
+        sequences = np.take(pixels, order, axis=1)[..., None]
+        labels = arrays[f"{part}-labels-idx1-ubyte.gz"][rows].astype(np.int64)
+        return Split(torch.from_numpy(sequences), torch.from_numpy(labels), levels=255)
+
+    train, validation = split("train", slice(None, -VALIDATION)), split("train", slice(-VALIDATION, None))
+    parts = (train, validation, split("t10k", slice(None)))
+    image = Image(28, 17.5, 1.25, by_mass=True, order=None if task == "smnist" else order)
+    return in_parts(task, parts, class_names=tuple("0123456789"), image=image)
+
+
+def read_idx(path: Path) -> NDArray[np.uint8]:
+    """Return the array of a gzipped idx file of bytes.
+
+    Format, big-endian: 0, 0, type (8: uint8), number of axes; one 32-bit size per axis; the bytes.
+    """
+    with gzip.open(path) as stream:
+        content = stream.read()
+    if content[:3] != b"\0\0\x08":
+        raise InputError(f"{path} must start with the idx magic 00 00 08, got {content[:3].hex(' ')}.")
+    axes = content[3]
+    shape = struct.unpack_from(f">{axes}I", content, 4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * axes).reshape(shape)

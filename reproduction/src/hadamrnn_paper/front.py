@@ -1,0 +1,152 @@
+"""Our networks beside the paper's, by size and performance.
+
+A network is a setup under a preset; its figures are means over its seeds. Start at `standings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hadamrnn.pages.document import Cell, Grid, Picture, Section, grid_section
+from hadamrnn.pages.drawing import Point
+from hadamrnn_paper.compare import Comparison, home, lead, measurements, show
+from hadamrnn_paper.results import Result
+from hadamrnn_paper.rows import Row, Task
+from hadamrnn_paper.runner import setups
+from hadamrnn_paper.tables import TABLES, TASKS
+
+# The paper's tasks with the paper's data: of QQP there is only a subset.
+JUDGED = ("pmnist", "smnist", "copy", "imdb", "har2", "dsa19", "sst2")
+SEEDS = 5  # of a network that stands for a task
+TIED = "\u00a0"  # a space at which no line breaks
+ROUNDING = 0.01  # printed sizes have two digits
+
+
+def published_points(task: str) -> list[Point]:
+    """Return the paper's networks on a task, where it prints both a size and a figure."""
+    rows = [row for table in TABLES.values() if table.label for row in table.rows if row.task == task]
+    return [_published(row) for row in rows if row.kilobytes and row.value is not None and not row.misprint]
+
+
+def _published(row: Row) -> Point:
+    assert row.value is not None
+    value = row.value / 100 if TASKS[row.task].metric == "accuracy" else row.value
+    bits = f", p={row.weight_bits}" if row.weight_bits not in ("", "FP") else ""
+    return Point(float(row.kilobytes), value, f"{row.model} {row.hidden_size or ''}{bits}", row.model)
+
+
+def measured(task: str, results: Sequence[Result]) -> list[Comparison]:
+    """Return our networks on a task, with float activations and in integers, as far as they compare."""
+    found = []
+    for key, (setup, _) in setups("all").items():
+        if setup.task != task or not setup.network.is_hadamard or setup.task_options:
+            continue  # task options make another split of it
+        for bits in (None, setup.integer_bits):
+            found += measurements(replace(home(key), activation_bits=bits), results)
+    return [each for each in found if each.values and each.compared]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The paper's best on a task, and two of our networks, chosen by their mean on validation data.
+
+    Args:
+        best: the best that is no larger than the paper's; None if nothing is measured.
+        least: the smallest whose validation figure reaches the paper's best; None if there is none.
+    """
+
+    task: Task
+    paper: Point
+    best: Comparison | None
+    least: Comparison | None
+
+    @property
+    def lead(self) -> Cell:
+        """How far `best` is ahead of the paper's on the test set; empty if nothing is measured."""
+        return Cell() if self.best is None else lead(self.task.metric, self.best.value, self.paper.value)
+
+
+def standings(results: Sequence[Result]) -> list[Standing]:
+    """Return where each task stands. A network with fewer than `SEEDS` seeds counts if none has more."""
+    return [_standing(TASKS[name], results) for name in JUDGED]
+
+
+def _standing(task: Task, results: Sequence[Result]) -> Standing:
+    sign = -1 if task.metric == "cross_entropy" else 1
+    published = [point for point in published_points(task.name) if "Hadam" in point.family]
+    paper = max(published, key=lambda point: sign * point.value)
+    every = measured(task.name, results)
+    ours = [each for each in every if len(each.results) >= SEEDS] or every
+    small = [each for each in ours if each.kilobytes <= paper.size + _slack(paper)]
+    matching = [each for each in ours if sign * each.validation >= sign * paper.value]
+    return Standing(
+        task,
+        paper,
+        # A network's float and integer forms share a validation figure; the smaller one is taken.
+        max(small, key=lambda each: (sign * each.validation, -each.kilobytes), default=None),
+        min(matching, key=lambda each: (each.kilobytes, -sign * each.validation), default=None),
+    )
+
+
+def _slack(point: Point) -> float:
+    """Return by how much a printed size may be too low. For GLUE the paper prints whole kilobytes."""
+    return 0.5 if point.size == int(point.size) else ROUNDING
+
+
+def standing_section(found: Sequence[Standing], pictures: tuple[Picture, ...] = ()) -> Section:
+    """Return the paper's best HadamRNN for each task, and the best of ours that is no larger."""
+    header = ("task", "paper's best", "ours, no larger", "difference")
+    lines = []
+    for each in found:
+        paper = f"{show(each.task.metric, each.paper.value)} in {each.paper.size:g}{TIED}kB"
+        ours = Cell("missing", "missing") if each.best is None else Cell(_ours(each.best))
+        lines.append((Cell(each.task.title), Cell(paper), ours, each.lead))
+    text = (
+        "The paper's best HadamRNN or Block-HadamRNN, and our best that needs no more memory: test accuracy "
+        "in percent, and the difference in points. For the copy task it is cross-entropy, where less is "
+        "better, and ours as a multiple of the paper's. ▲ is level with the paper or ahead, ▼ behind. For "
+        "SST-2 the paper prints whole kilobytes; ours is a network of the size that it describes."
+    )
+    return grid_section("standing", "Where this stands", text, Grid(header, tuple(lines)), pictures)
+
+
+def _ours(best: Comparison) -> str:
+    """Return figure, size, number of seeds and, if it is not linear, recurrence; no part of them breaks."""
+    count = len(best.results)
+    seeds = f"{count}{TIED}seed{'s' if count > 1 else ''}"
+    relu = ", ReLU recurrence" if best.setup.network.recurrence == "relu" else ""
+    return f"{best.text.replace(' ', TIED)} in {best.kilobytes:.2f}{TIED}kB, {seeds}{relu}"
+
+
+def networks_section(found: Sequence[Standing], pictures: tuple[Picture, ...] = ()) -> Section:
+    """Return the networks behind `standing_section`, and the smallest that match the paper."""
+    header = ("task", "network", "runs", "matches on validation from kB", "test there", "command")
+    lines = []
+    for each in found:
+        best, least = each.best, each.least
+        if best is None:
+            lines.append((Cell(each.task.title), *[Cell()] * 5))
+            continue
+        matching = ("none yet", "") if least is None else (f"{least.kilobytes:.2f}", least.text)
+        texts = (each.task.title, f"{best.setup.title}, {best.activations}", _runs(best), *matching)
+        lines.append((*map(Cell, texts), Cell(best.command(), "code")))
+    text = (
+        "The network behind each line above: the best on validation data among those no larger than the "
+        "paper's best. Then the size of the smallest network whose validation figure reaches the paper's "
+        "best, and its test figure. Figures are means over the seeds with the standard deviation, or for the "
+        f"copy task with the range. A network with fewer than {SEEDS} seeds counts only where none has more; "
+        "the test set chooses nothing. The command repeats the runs."
+    )
+    return grid_section("networks", "The networks behind it", text, Grid(header, tuple(lines)), pictures)
+
+
+def _runs(found: Comparison) -> str:
+    """Return the preset and the seeds.
+
+    >>> from types import SimpleNamespace as Runs
+    >>> _runs(Runs(preset="best", results=[Runs(seed=2)]))
+    'best, seed 2'
+    """
+    seeds = [str(result.seed) for result in found.results]
+    return f"{found.preset}, seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}"

@@ -1,0 +1,253 @@
+"""A result: the figures of a trained run, in one small JSON file that is never written by hand.
+
+The test set is read in `measure_run`, once, after everything has been chosen. A file holds the configuration,
+the figures and the processor, but no host name, path or date, so results of several machines can share a
+folder under version control.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any
+
+from hadamrnn.data.splits import Splits
+from hadamrnn.errors import InputError, check_choice
+from hadamrnn.files import read_json, write_atomically
+from hadamrnn.fixedpoint.cost import network_size
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.quantization.calibration import NotFinite
+from hadamrnn.quantization.chain import quantize
+from hadamrnn.quantization.config import QuantizeConfig
+from hadamrnn.quantization.lowering import can_lower
+from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.run import save_integer
+from hadamrnn.settings import Count, Range, Seed, from_json
+from hadamrnn.training.config import TrainingConfig, config_values, make_config
+from hadamrnn.training.evaluate import evaluate
+from hadamrnn.training.folder import RunFolder
+from hadamrnn.training.presets import PRESETS
+from hadamrnn.training.run import load_run
+from hadamrnn_paper.rows import Setup, Task
+from hadamrnn_paper.tables import TASKS
+
+FORMAT = "hadamrnn result"
+FORMAT_VERSION = 1
+ADVICE = "Remove it and run its row again."
+CURVE_POINTS = 200
+CURVE_DIGITS = 5
+CURVE = ("epoch", "loss", "validation", "flips")
+
+
+@dataclass(frozen=True)
+class IntegerFigures:
+    """The figures of the integer network.
+
+    Args:
+        test: the metric over the test set; None if its labels are private.
+        hidden_shift: n_h, with alpha_W alpha_h = 2^n_h.
+        saturations: clipped state entries over the test set.
+    """
+
+    activation_bits: int
+    test: float | None
+    kilobytes: float
+    hidden_shift: Annotated[int, Range(0, 31)]
+    saturations: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """One finished run.
+
+    Args:
+        experiment: its key.
+        config: every field of `TrainingConfig`.
+        test: the metric over the test set, of the best model by validation; None if labels are private.
+        integer: the same network in integers; None where it has no integer form.
+        kilobytes: with float activations, by the rule of the paper's tables; None if there is no rule.
+        ended: finished or diverged; a diverged run is measured at its best model before that.
+        curve: columns epoch, loss, validation, flips of the run's validations.
+        note: the data set's remark, shown beside the figures.
+    """
+
+    experiment: str
+    preset: str
+    seed: Seed
+    config: dict[str, Any]
+    metric: str
+    test: float | None
+    validation: float
+    integer: IntegerFigures | None
+    kilobytes: float | None
+    steps: Count
+    epochs: float
+    best_step: int
+    seconds: float
+    ended: str
+    threads: int
+    cpu: str
+    versions: dict[str, str | None]
+    note: str = ""
+    curve: dict[str, list[float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_choice("preset", self.preset, PRESETS)
+        if "task" not in self.config:
+            raise InputError("config must name its task.")
+        _ = self.settings  # refuses a bad one
+        columns = list(self.curve.values())
+        lengths = {len(column) for column in columns}
+        if self.curve and (self.curve.keys() != set(CURVE) or len(lengths) > 1 or 0 in lengths):
+            raise InputError(f"curve must hold {', '.join(CURVE)}: lists of one length, not empty.")
+        numbers = (self.test, self.validation, self.kilobytes, self.epochs, self.seconds)
+        integer = self.integer.test if self.integer else None
+        figures = chain(numbers, [integer], *columns)
+        if not all(figure is None or math.isfinite(figure) for figure in figures):
+            raise InputError("All figures must be finite.")
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Every setting of the run; one that is younger than the run has its default."""
+        return config_values(make_config(**self.config))
+
+    @property
+    def name(self) -> str:
+        return result_name(self.experiment, self.preset, self.seed)
+
+
+def result_name(experiment: str, preset: str, seed: int) -> str:
+    """Return the name of a result, its lock and its run folder.
+
+    >>> result_name("pmnist-512-4bit", "best", 0)
+    'pmnist-512-4bit.best.seed0'
+    """
+    return f"{experiment}.{preset}.seed{seed}"
+
+
+def write_result(folder: Path, result: Result) -> Path:
+    """Write `result` into `folder`, whole or not at all, and return its path."""
+    return write_fields(folder / f"{result.name}.json", FORMAT, asdict(result))
+
+
+def write_fields(path: Path, kind: str, values: dict[str, Any]) -> Path:
+    """Write JSON that `read_json` reads, with one line per field: short, and readable in a diff."""
+    fields = {"format": kind, "version": FORMAT_VERSION, **values}
+    lines = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in fields.items())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+    return path
+
+
+def read_result(path: Path) -> Result:
+    """Return the result that `write_result` wrote."""
+    result = from_json(Result, read_json(path, FORMAT, FORMAT_VERSION, ADVICE), path)
+    if path.name != f"{result.name}.json":
+        raise InputError(f"{path} holds the result {result.name}: a result's file has its name.")
+    return result
+
+
+def read_results(folder: Path) -> list[Result]:
+    """Return all results of a folder, ordered by name; an absent folder has none."""
+    return [read_result(path) for path in sorted(folder.glob("*.seed*.json"))]
+
+
+def curve_columns(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """Return the rows of metrics.jsonl as columns, at most `CURVE_POINTS` long.
+
+    A longer run keeps every n-th row, counted from the last; flips in between are summed.
+
+    >>> row = {"epoch": 1.0, "loss": 0.123456789, "validation_metric": 0.5, "flips": 3}
+    >>> curve_columns([row])
+    {'epoch': [1.0], 'loss': [0.12346], 'validation': [0.5], 'flips': [3]}
+    """
+    stride = max(1, -(-len(rows) // CURVE_POINTS))
+    parts = [rows[max(0, end - stride) : end] for end in range(len(rows), 0, -stride)][::-1]
+
+    def column(name: str) -> list[float]:
+        return [float(f"{part[-1][name]:.{CURVE_DIGITS}g}") for part in parts]
+
+    return {
+        "epoch": column("epoch"),
+        "loss": column("loss"),
+        "validation": column("validation_metric"),
+        "flips": [sum(row["flips"] for row in part) for part in parts],
+    }
+
+
+def cpu_model() -> str:
+    """Return the name of the processor, such as `Intel(R) Xeon(R) CPU`."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def measure_run(setup: Setup, path: Path, splits: Splits, ended: str = "finished") -> Result:
+    """Return the figures of the run at `path`, and write its integer network into the folder."""
+    folder, model = load_run(path)
+    config = folder.config
+    rows = [asdict(row) for row in folder.rows()]
+    # A run that diverged has no `Outcome` to ask.
+    choose = max if splits.metric == "accuracy" else min
+    best = rows[-1] if config.keep == "last" else choose(rows, key=lambda row: row["validation_metric"])
+    return Result(
+        experiment=setup.key,
+        preset=str(config.preset),
+        seed=config.seed,
+        config=config_values(config),
+        metric=splits.metric,
+        test=evaluate(model, splits.test, splits.metric) if splits.test.labelled else None,
+        validation=best["validation_metric"],
+        integer=integer_figures(setup, model, splits, folder),
+        kilobytes=float_kilobytes(setup, splits, config),
+        steps=rows[-1]["step"],
+        epochs=round(rows[-1]["epoch"], 4),
+        best_step=best["step"],
+        seconds=round(rows[-1]["seconds"], 1),
+        ended=ended,
+        threads=folder.record.threads,
+        cpu=cpu_model(),
+        versions=folder.record.versions,
+        note=splits.note,
+        curve=curve_columns(rows),
+    )
+
+
+def integer_figures(
+    setup: Setup, model: SequenceModel, splits: Splits, folder: RunFolder
+) -> IntegerFigures | None:
+    """Quantize the network, save it in the folder, and return its figures; None if it has no integer form."""
+    recurrent = model.recurrent
+    if not isinstance(recurrent, HadamRNN) or recurrent.bidirectional or not can_lower(model):
+        return None
+    try:
+        integer, _ = quantize(model, splits, QuantizeConfig(activation_bits=setup.integer_bits))
+    except NotFinite:  # the run diverged
+        return None
+    metadata = {"task": splits.task, "metric": splits.metric, "experiment": setup.key}
+    save_integer(integer, folder.path, metadata)
+    network = IntegerNetwork(integer, folder.record.threads)
+    return IntegerFigures(
+        activation_bits=setup.integer_bits,
+        test=evaluate(network, splits.test, splits.metric) if splits.test.labelled else None,
+        kilobytes=round(network_size(integer.network).kilobytes, 4),
+        hidden_shift=integer.layers[0].hidden_shift,
+        saturations=network.saturations,
+    )
+
+
+def float_kilobytes(setup: Setup, splits: Splits, config: TrainingConfig) -> float:
+    """Return the size with float activations, by the rule of the paper's tables."""
+    task = TASKS.get(setup.task) or Task(
+        splits.task, splits.task, splits.seq_length, splits.input_size, splits.output_size
+    )
+    return round(setup.kilobytes(task, config=config_values(config)), 4)

@@ -1,0 +1,272 @@
+"""From names on the command line to setups, and to results: train what is missing, measure it, write it.
+
+It can be stopped at any time: a killed run continues from its checkpoint, and a finished row is not run
+again. Processes or machines that share the folders take different rows. Start at `select` and `run_jobs`.
+
+A budget of minutes becomes a number of epochs or steps before a run begins: stopping by the clock would cut
+off the cosine schedule, and nobody could repeat the result. So the machine's pace is measured first; the run
+is then an ordinary one, and its result states its length.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import SoftFileLease
+
+from hadamrnn.data import Splits, load_task
+from hadamrnn.errors import InputError, check_name, did_you_mean
+from hadamrnn.locks import claim
+from hadamrnn.training import run as runs
+from hadamrnn.training.config import TrainingConfig, config_values, read_config, resolve_config
+from hadamrnn.training.evaluate import evaluate
+from hadamrnn.training.folder import RunFolder
+from hadamrnn.training.models import build
+from hadamrnn.training.run import RunOptions
+from hadamrnn.training.schedule import Schedule
+from hadamrnn.training.trainer import Diverged, Trainer
+from hadamrnn_paper.results import Result, measure_run, result_name, write_result
+from hadamrnn_paper.rows import Setup
+from hadamrnn_paper.tables import SCALES, TABLES, TRAINING_TIMES
+
+# The rows of every table; the last two use runs of the others.
+ROWS = {name: table.rows for name, table in TABLES.items()} | {"times": TRAINING_TIMES, "scales": SCALES}
+NAMES = (*ROWS, "memorization", "all")
+PILOT_SECONDS = 4.0
+PILOT_STEPS = 50
+LENGTH = ("epochs", "steps", "evaluate_every")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A setup under a preset and a seed.
+
+    Args:
+        overrides: fields of `TrainingConfig` that differ from the preset and the setup.
+        budget: minutes of training, converted to epochs or steps before the run starts.
+    """
+
+    setup: Setup
+    preset: str
+    seed: int = 0
+    overrides: dict[str, Any] = field(default_factory=dict)
+    budget: float | None = None
+
+    @property
+    def name(self) -> str:
+        return result_name(self.setup.key, self.preset, self.seed)
+
+    @property
+    def config(self) -> TrainingConfig:
+        settings = {**self.setup.settings, "seed": self.seed, **self.overrides}
+        return resolve_config(self.setup.task, preset=self.preset, overrides=settings)
+
+
+@dataclass(frozen=True)
+class Places:
+    """The folders of results (with their locks) and of runs."""
+
+    results: Path
+    runs: Path
+
+    @property
+    def locks(self) -> Path:
+        return self.results / ".locks"
+
+    def result(self, job: Job) -> Path:
+        return self.results / f"{job.name}.json"
+
+
+Tell = Callable[[Job, str], None]  # is given a job and a line about it
+
+
+@dataclass
+class Tally:
+    """The outcome of all jobs."""
+
+    measured: list[Result] = field(default_factory=list)
+    skipped: list[Job] = field(default_factory=list)
+    elsewhere: list[Job] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    stopped: bool = False
+
+
+class Stopped(Exception):
+    """The run was asked to stop, or lost its claim; it has a checkpoint."""
+
+
+def run_jobs(
+    jobs: Iterable[Job],
+    places: Places,
+    options: RunOptions | None = None,
+    tell: Tell = lambda job, line: None,
+) -> Tally:
+    """Run every job that has no result and is not run elsewhere. A job that fails does not stop the rest.
+
+    Jobs of other processes get a second, patient look: those of a machine that died are run here.
+    """
+    tally, left = Tally(), list(jobs)
+    options = options or RunOptions()
+    for patient in (False, True):
+        tally.elsewhere = []
+        for job in left:
+            with claim(places.locks, job.name, patient=patient, stop=options.stop) as held:
+                if places.result(job).exists():
+                    tally.skipped.append(job)
+                    tell(job, "has a result")
+                    continue
+                if held is None:
+                    tally.elsewhere.append(job)
+                    tell(job, "is being run by another process")
+                    continue
+                try:
+                    result = run_job(job, places, options, tell, held)
+                except Stopped:
+                    tally.stopped = True
+                    tell(job, "stopped; repeat the command to continue it")
+                    return tally
+                except (InputError, OSError) as error:
+                    tally.failed[job.name] = str(error)
+                    tell(job, f"failed: {error}")
+                    continue
+                write_result(places.results, result)
+                tally.measured.append(result)
+                tell(job, "done")
+        left = tally.elsewhere
+    return tally
+
+
+def run_job(job: Job, places: Places, options: RunOptions, tell: Tell, held: SoftFileLease) -> Result:
+    """Train one job, or continue it, and return what it measures on the test set."""
+    path, begun = run_folder(job, places.runs)
+    config = job.config
+    # The data is loaded once, for the pace, the training and the test.
+    if begun:
+        splits = runs.load_splits(RunFolder.open(path), options.data_dir)
+    else:
+        splits = load_task(config.task, options.data_dir, **config.task_options)
+    asked = options.stop
+    options = replace(options, splits=splits, stop=lambda: asked() or held.compromise is not None)
+    ended = "finished"
+    try:
+        if begun:
+            tell(job, "continues from its run folder")
+            outcome = runs.resume(path, options)
+        else:
+            if job.budget is not None:
+                config = fit_to_budget(config, job.budget, splits)
+            length = f"{config.epochs} epochs" if config.epochs is not None else f"{config.steps} steps"
+            tell(job, f"begins: {length}")
+            outcome = runs.train(config, path, options)
+        if not outcome.finished:
+            raise Stopped
+    except Diverged:
+        if not (path / "model.safetensors").is_file():
+            raise
+        ended = "diverged"
+    result = measure_run(job.setup, path, splits, ended)
+    if held.compromise is not None:
+        raise Stopped
+    return result
+
+
+def run_folder(job: Job, parent: Path) -> tuple[Path, bool]:
+    """Return the job's run folder and whether the run has begun.
+
+    The folder is the first of NAME, NAME-2, ... that is free or has the job's configuration. Under a budget
+    the length may differ: it was decided when the run began.
+    """
+    wanted = _comparable(job.config, job.budget)
+    return first_fitting(parent, job.name, lambda config: _comparable(config, job.budget) == wanted)
+
+
+def first_fitting(parent: Path, name: str, fits: Callable[[TrainingConfig], bool]) -> tuple[Path, bool]:
+    """Return the first of NAME, NAME-2, ... that fits or is free, and whether it fits."""
+    number = 1
+    while True:
+        path = parent / (name if number == 1 else f"{name}-{number}")
+        if not (path / "config.yaml").is_file():
+            return path, False
+        if fits(read_config(path / "config.yaml")):
+            return path, True
+        number += 1
+
+
+def _comparable(config: TrainingConfig, budget: float | None) -> dict[str, Any]:
+    left_out = () if budget is None else LENGTH
+    return {name: value for name, value in config_values(config).items() if name not in left_out}
+
+
+def fit_to_budget(config: TrainingConfig, minutes: float, splits: Splits) -> TrainingConfig:
+    """Return `config`, shortened if it would take longer than `minutes` on this machine."""
+    if not minutes > 0:
+        raise InputError(f"A budget is a positive number of minutes, got {minutes:g}.")
+    step_seconds, validation_seconds = pace(config, splits)
+    return shorten(config, len(splits.train), 60 * minutes, step_seconds, validation_seconds)
+
+
+def shorten(
+    config: TrainingConfig, samples: int, seconds: float, step_seconds: float, validation_seconds: float
+) -> TrainingConfig:
+    """Return `config` with as many whole validation intervals as fit into `seconds`; at least one step.
+
+    >>> config = TrainingConfig(task="digits", epochs=60, batch_size=10)
+    >>> shorten(config, samples=100, seconds=36, step_seconds=0.1, validation_seconds=0.2).epochs
+    30
+    """
+    schedule = Schedule(config, samples)
+    count = int(seconds / (schedule.row_steps * step_seconds + validation_seconds))
+    steps = count * schedule.row_steps
+    if steps >= schedule.total_steps:
+        return config
+    if count == 0:
+        steps = max(1, int((seconds - validation_seconds) / step_seconds))
+    elif config.epochs is not None and schedule.row_steps == schedule.steps_per_epoch:
+        return replace(config, epochs=count)
+    return replace(config, epochs=None, steps=steps)
+
+
+def pace(config: TrainingConfig, splits: Splits) -> tuple[float, float]:
+    """Return the seconds of a step and of a validation."""
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    trainer = Trainer(build(config, splits), splits, config)
+    trainer.step()  # the first step also sets things up
+    began, steps = time.monotonic(), 0
+    while steps < PILOT_STEPS and time.monotonic() - began < PILOT_SECONDS and not trainer.finished:
+        trainer.step()
+        steps += 1
+    trained = time.monotonic()
+    evaluate(trainer.model, splits.validation, splits.metric)
+    return (trained - began) / max(steps, 1), time.monotonic() - trained
+
+
+def setups(table: str) -> dict[str, tuple[Setup, tuple[int, ...]]]:
+    """Return the setups of a table by key, each with its seeds.
+
+    >>> list(setups("scales"))
+    ['copy-128-4bit', 'smnist-512-4bit', 'pmnist-512-4bit', 'imdb-512-4bit']
+    """
+    check_name("A table", table, NAMES)
+    rows = [row for name in (TABLES if table == "all" else [table]) for row in ROWS.get(name, ())]
+    return {row.setup.key: (row.setup, row.seeds) for row in rows if row.setup is not None}
+
+
+def select(table: str, patterns: Sequence[str] = ()) -> list[tuple[Setup, tuple[int, ...]]]:
+    """Return the setups whose key matches a pattern such as `pmnist-*`; all without patterns."""
+    found = setups(table)
+    for pattern in patterns:
+        if not any(fnmatchcase(key, pattern) for key in found):
+            hint = did_you_mean(pattern, found)
+            raise InputError(f"No row of {table} matches {pattern!r}.{hint} --list shows all.")
+    return [
+        chosen
+        for key, chosen in found.items()
+        if not patterns or any(fnmatchcase(key, pattern) for pattern in patterns)
+    ]

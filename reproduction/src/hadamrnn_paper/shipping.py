@@ -1,0 +1,37 @@
+"""Turn a measured run into a model that ships with the package; nobody writes its metadata by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hadamrnn import fixedpoint, models
+from hadamrnn.errors import InputError
+from hadamrnn.training.config import config_values
+from hadamrnn_paper.compare import result_command
+from hadamrnn_paper.results import read_result
+from hadamrnn_paper.runner import first_fitting
+
+
+def ship(path: Path, runs: Path, folder: Path) -> list[Path]:
+    """Add the integer network behind the result at `path` to a folder of models; return what was written.
+
+    Args:
+        runs: the run folders; the one behind the result holds the integer network.
+    """
+    result = read_result(path)
+    run, _ = first_fitting(runs, result.name, lambda config: config_values(config) == result.settings)
+    network = run / fixedpoint.FILE_NAME
+    if result.integer is None or not network.is_file():
+        raise InputError(f"There is no integer network for {path} at {network}. Run the row again.")
+    content = network.read_bytes()
+    model = models.Shipped(
+        name=result.experiment,
+        task=result.settings["task"],
+        metric=result.metric,
+        test=result.integer.test,
+        kilobytes=result.integer.kilobytes,
+        activation_bits=result.integer.activation_bits,
+        command=result_command(result),
+        sha256=models.digest(content),
+    )
+    return models.add(model, content, folder)

@@ -1,0 +1,98 @@
+"""The paper's tables and two of our own, read from `tables.yaml`. Start at `TABLES`.
+
+A row of that file belongs to a task. It has cells of `Row`, and one of these:
+
+    network   the fields of a Hadamard network, whose size and bits the row shows; `learning_rate` if need be
+    best      settings: the network of the task's preset best, changed by them; `task_options` if need be
+    model     the name of a competitor, with `hidden_size` and `bits` (of W, of U and V, of activations) as
+              far as the table has them; `trained` is its kind in `baselines.networks` if it runs here too
+
+Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hadamrnn.settings import from_json
+from hadamrnn.training.config import resolve_config
+from hadamrnn_paper.rows import ADDED, Row, Setup, Table, Task, setup
+
+SOURCE = Path(__file__).with_name("tables.yaml")
+BITS = ("recurrent_bits", "weight_bits", "activations")
+
+
+def read_row(table: str, task: str, given: Mapping[str, Any]) -> Row:
+    """Return the row of a table and a task that `tables.yaml` describes."""
+    cells = {"published": "", **given, "table": table, "task": task, "note": _note(given)}
+    if "network" in cells:
+        chosen = setup(task, **cells.pop("network"), learning_rate=cells.pop("learning_rate", None))
+        cells = {**_hadamard_cells(chosen, cells), **cells, "setup": chosen}
+    elif "best" in cells:
+        options = cells.pop("task_options", {})
+        chosen, name = _best(task, cells.pop("best"), options, cells["activation_bits"])
+        cells = {**_hadamard_cells(chosen, cells), **cells, "setup": chosen, "model": name}
+    else:
+        cells.update(zip(BITS, cells.pop("bits", "").split(), strict=False))
+        kind = cells.pop("trained", None)
+        if kind is not None:
+            bits = int(cells["weight_bits"]) if cells["weight_bits"].isdecimal() else None
+            cells["setup"] = setup(task, cells["hidden_size"], bits, model=kind)
+    return from_json(Row, cells, SOURCE)
+
+
+def _hadamard_cells(chosen: Setup, cells: Mapping[str, Any]) -> dict[str, Any]:
+    network = chosen.network
+    name, recurrent_bits = ("HadamRNN", "1") if network.num_blocks == 1 else ("Block-HadamRNN", "ternary")
+    return {
+        "model": name if network.input_bias else f"{name} without b_i",
+        "hidden_size": network.hidden_size,
+        "recurrent_bits": recurrent_bits,
+        "weight_bits": str(network.weight_bits),
+        "activations": str(cells.get("activation_bits", "FP")),
+    }
+
+
+def _best(task: str, settings: dict[str, Any], task_options: dict[str, Any], bits: int) -> tuple[Setup, str]:
+    """Return the network of preset `best` with these settings and states of `bits` bits, and its name."""
+    config = resolve_config(task, preset="best", overrides=settings)
+    network = replace(config.network, activation_bits=bits)
+    added = tuple(name for name in ADDED.get(task, {}) if config.task_options.get(name))
+    parts = [f"{network.num_layers} layers that forget", " and ".join(network.readouts)]
+    parts += ["skips"] if network.skip else []
+    parts += [] if network.input_bias else ["without b_i"]
+    parts += [ADDED[task][option].words for option in added]
+    parts += ["people swapped"] if task_options else []
+    return Setup(task, network, task_options=task_options, added=added), ", ".join(parts)
+
+
+def _note(given: Mapping[str, Any]) -> str:
+    """Return the note of a task, a table or a row: a text, or several that follow each other."""
+    note = given.get("note", "")
+    return note if isinstance(note, str) else " ".join(note)
+
+
+def _rows(table: str, by_task: Mapping[str, Any]) -> tuple[Row, ...]:
+    return tuple(read_row(table, task, row) for task, rows in by_task.items() for row in rows)
+
+
+def _table(name: str, given: Mapping[str, Any]) -> Table:
+    values = {"label": "", **given, "name": name, "note": _note(given), "rows": _rows(name, given["rows"])}
+    return from_json(Table, values, SOURCE)
+
+
+_FILE = yaml.safe_load(SOURCE.read_text(encoding="utf-8"))
+TASKS: dict[str, Task] = {
+    name: from_json(Task, {**given, "name": name, "note": _note(given)}, SOURCE)
+    for name, given in _FILE["tasks"].items()
+}
+TABLES: dict[str, Table] = {name: _table(name, given) for name, given in _FILE["tables"].items()}
+# The rows of two tables about runs of the others: hours of training, and alpha_W alpha_h = 2^n_h.
+TRAINING_TIMES, SCALES = (_rows(name, _FILE["derived"][name]) for name in ("times", "scales"))
+COMPLEXITY: list[list[str]] = _FILE["complexity"]
+RECURRENT_SCALES: dict[int, str] = _FILE["recurrent_scales"]

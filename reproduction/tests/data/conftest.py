@@ -1,0 +1,6 @@
+"""The fixtures of the library's data tests: an empty cache, no network, real data if there is any."""
+
+from tests.data.conftest import cache as cache
+from tests.data.conftest import fingerprint as fingerprint
+from tests.data.conftest import real_data as real_data
+from tests.data.conftest import real_splits as real_splits

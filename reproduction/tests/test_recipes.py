@@ -1,0 +1,62 @@
+"""The recipes of the paper's tasks, and what its competitors change in a recipe."""
+
+from __future__ import annotations
+
+import pytest
+
+from hadamrnn.data.tasks import task_names
+from hadamrnn.training.config import resolve_config
+from hadamrnn.training.presets import PRESETS
+from hadamrnn_paper.baselines.networks import KINDS
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("task", ["smnist", "pmnist", "imdb", "sst2", "qqp", "dsa19"])
+def test_every_preset_has_a_recipe_for_every_task_of_the_paper(preset: str, task: str) -> None:
+    config = resolve_config(task, preset=preset)
+
+    assert (config.task, config.preset) == (task, preset)
+
+
+@pytest.mark.parametrize(
+    ("task", "hidden_size", "epochs", "batch_size", "learning_rate", "decay_factor"),
+    [
+        ("copy", 128, 10, 128, 1e-4, 0.98),
+        ("pmnist", 512, 200, 64, 1e-3, 0.98),
+        ("smnist", 512, 200, 64, 1e-3, 0.98),
+        ("imdb", 512, 30, 100, 5e-4, 0.99),
+        ("sst2", 128, 60, 20, 5e-4, 0.99),
+        ("qqp", 512, 50, 20, 5e-4, 0.99),
+    ],
+)
+def test_preset_paper_is_the_papers_appendix(
+    task: str, hidden_size: int, epochs: int, batch_size: int, learning_rate: float, decay_factor: float
+) -> None:
+    config = resolve_config(task, preset="paper")
+
+    assert (config.network.hidden_size, config.epochs, config.batch_size) == (hidden_size, epochs, batch_size)
+    assert (config.learning_rate, config.decay, config.decay_factor) == (
+        learning_rate,
+        "exponential",
+        decay_factor,
+    )
+    assert config.sign_freeze_epoch is None and config.sign_learning_rate is None
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_baseline_takes_nothing_from_a_recipe_that_only_hadamrnn_knows(preset: str) -> None:
+    for task in task_names():
+        for model in KINDS:
+            config = resolve_config(task, preset=preset, overrides={"model": model})
+            assert (config.negative_signs, config.network.input_bias, config.weight_clip) == (
+                None,
+                True,
+                None,
+            )
+
+
+def test_few_bits_are_clipped_in_hadamrnn_alone() -> None:
+    baseline = resolve_config("pmnist", preset="best", overrides={"weight_bits": 2, "model": "qornn"})
+
+    assert baseline.weight_clip is None
+    assert resolve_config("sst2", preset="best").weight_clip == 1.5  # the recipe itself has two bits

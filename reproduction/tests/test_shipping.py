@@ -1,0 +1,61 @@
+"""A shipped model is made from a result without a word by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hadamrnn import fixedpoint, models
+from hadamrnn.errors import InputError
+from hadamrnn.network import Network
+from hadamrnn.nn.build import build_model
+from hadamrnn.quantization.calibration import Calibration
+from hadamrnn.quantization.lowering import lower
+from hadamrnn.training.config import config_yaml, make_config
+from hadamrnn_paper.compare import result_command
+from hadamrnn_paper.results import Result, write_result
+from hadamrnn_paper.shipping import ship
+
+
+@pytest.fixture
+def folder(tmp_path: Path, result: Result) -> Path:
+    """A folder of models with one in it, made from a result and its run folder."""
+    network = build_model(Network(input_size=1, hidden_size=16, output_size=10))
+    integer = lower(network, Calibration(8.0, 1.0, 784, 10), activation_bits=12)
+    config = make_config(**result.config)
+    earlier, run = (tmp_path / "runs" / f"{result.name}{suffix}" for suffix in ("", "-2"))
+    for path, settings in ((earlier, replace(config, learning_rate=0.5)), (run, config)):
+        path.mkdir(parents=True)
+        (path / "config.yaml").write_bytes(config_yaml(settings))
+    (earlier / fixedpoint.FILE_NAME).write_bytes(b"another run's")
+    fixedpoint.save(integer, run / fixedpoint.FILE_NAME)
+    path = write_result(tmp_path / "results", result)
+    out = tmp_path / "models"
+    ship(path, tmp_path / "runs", out)
+    return out
+
+
+def test_its_metadata_comes_from_the_result(folder: Path, result: Result) -> None:
+    (model,) = models.shipped(folder)
+
+    assert (model.name, model.task, model.metric) == ("pmnist-512-4bit", "pmnist", "accuracy")
+    assert result.integer is not None and model.test == result.integer.test
+    assert model.command == (
+        "hadamrnn reproduce results --rows pmnist-512-4bit --preset best --set epochs=12 --threads 1"
+    )
+    assert model.load(folder).hidden_size == 16
+
+
+def test_a_result_without_its_run_is_refused(tmp_path: Path, result: Result) -> None:
+    path = write_result(tmp_path, result)
+
+    with pytest.raises(InputError, match="There is no integer network"):
+        ship(path, tmp_path / "nowhere", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_only_what_a_command_repeats_is_shipped(result: Result) -> None:
+    with pytest.raises(InputError, match="No table has digits-8-4bit"):
+        result_command(replace(result, experiment="digits-8-4bit"))

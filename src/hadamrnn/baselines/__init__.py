@@ -1,1 +1,0 @@
-"""The paper's competitors, in the harness of HadamRNN. Start at `hadamrnn.baselines.networks`."""
