@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
-from hadamrnn import fixedpoint
 from hadamrnn.nn.build import load_model
 from hadamrnn.training.config import read_config
 
@@ -26,15 +24,6 @@ def test_a_float_model_of_version_1_answers_as_it_did(name: str) -> None:
     # Another processor sums in another order.
     torch.testing.assert_close(logits, torch.tensor(FIGURES[name]["logits"]), rtol=1e-5, atol=1e-6)
     assert model.network is not None and model.network.input_bias is (name != "unbiased")
-
-
-def test_an_integer_model_of_version_1_answers_with_the_same_bits() -> None:
-    model = fixedpoint.load(GOLDEN / "digits.v1.int.safetensors")
-
-    logits = fixedpoint.Engine(model).run(np.array(FIGURES["integer"]["codes"])).logits
-
-    assert logits.tolist() == FIGURES["integer"]["logits"]
-    assert (model.network.input_bias, model.network.weight_bits) == (False, 2)
 
 
 def test_a_configuration_of_version_1_says_the_same_network() -> None:

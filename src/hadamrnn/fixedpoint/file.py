@@ -33,7 +33,7 @@ from hadamrnn.files import check_format, one_line, read_regular, write_atomicall
 from hadamrnn.fixedpoint.integers import Bytes, pack, unpack
 from hadamrnn.fixedpoint.layer import IntegerLayer, activation_bits, check_integer_network
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.network import MAX_SIZE, Network, network_values, read_network
+from hadamrnn.network import Network, network_values, read_network
 
 FILE_NAME = "model.int.safetensors"
 FORMAT = "hadamrnn-integer-model"
@@ -47,11 +47,6 @@ _LAYER_SCALARS = ("input_bits", "hidden_shift", "accumulator_frac_bits", "input_
 _GAIN_SCALARS = ("gain_shift", "offset_shift")
 _MODEL_SCALARS = ("output_bias_shift", "input_scale", "logit_scale")
 _FEATURE_SCALARS = ("feature_bits", "feature_multiplier", "feature_shift_base")
-# Version 1 wrote these of the network among the scalars; the rest follows from the tensors that are there.
-_VERSION_1 = (
-    *("hidden_size", "block_size", "input_size", "output_size", "weight_bits", "activation_bits"),
-    *("recurrence", "every_output", "input_kind", "embedding_rows"),
-)
 _RAW = ("raw_offset", "raw_multiplier", "raw_shift", "raw_knee")
 _EXTRAS = ("embedding_int", *_RAW)  # not in the paper's formula
 _UNSIGNED = ("leak", "feature_shift")  # the latter less feature_shift_base
@@ -120,7 +115,7 @@ def to_bytes(model: IntegerModel) -> bytes:
 def from_bytes(data: bytes) -> IntegerModel:
     """Return the model that `to_bytes` turned into `data`; anything else raises `InputError`."""
     header = _header(data)
-    check_format(header, "The file", FORMAT, (1, VERSION), "`hadamrnn quantize` writes one.")
+    check_format(header, "The file", FORMAT, (VERSION,), "`hadamrnn quantize` writes one.")
     try:
         tensors: dict[str, Bytes] = safetensors_numpy.load(data)
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
@@ -200,11 +195,7 @@ def _assemble(header: dict[str, Any], tensors: dict[str, Bytes]) -> IntegerModel
     scalars, metadata = header.get("model"), header.get("metadata")
     if not isinstance(scalars, dict):
         raise InputError("The file is damaged: its list of fields is not this version's.")
-    if header["version"] == 1:
-        fields = {name: scalars.pop(name) for name in _VERSION_1 if name in scalars}
-        network = _network_of_version_1(fields, tensors)
-    else:
-        network = read_network(header.get("network"))
+    network = read_network(header.get("network"))
     check_integer_network(network)
     _check_scalars(network, scalars)
     layout = _layout(network, scalars["input_bits"])
@@ -236,21 +227,6 @@ def _take_layer(network: Network, index: int, values: dict[str, Any]) -> Integer
     prefix = _prefix(index)
     names = [each.name for each in fields(IntegerLayer) if prefix + each.name in values]
     return IntegerLayer(network, index, **{name: values.pop(prefix + name) for name in names})
-
-
-def _network_of_version_1(fields: dict[str, Any], tensors: Mapping[str, Bytes]) -> Network:
-    if fields.keys() != {*_VERSION_1}:
-        raise InputError("The file is damaged: its list of fields is not this version's.")
-    block_size, rows = fields.pop("block_size"), fields.pop("embedding_rows")
-    check_int("hidden_size", fields["hidden_size"], 1, MAX_SIZE)
-    check_int("block_size", block_size, 1, fields["hidden_size"])
-    if fields["hidden_size"] % block_size:
-        raise InputError(f"block_size must divide hidden_size, got {block_size}.")
-    fields["num_blocks"] = fields["hidden_size"] // block_size
-    fields["input_bias"] = "input_bias_int" in tensors
-    fields["switches"] = "rows+columns" if "column_signs" in tensors else "rows"
-    fields["vocabulary_size"] = rows if fields["input_kind"] == "embedded" else None
-    return read_network(fields)
 
 
 def _unpacked(name: str, data: Bytes, slot: Slot) -> NDArray[np.int64]:
