@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hadamrnn.data.splits import Splits as Splits
     from hadamrnn.data.tasks import load_task as load_task
     from hadamrnn.errors import InputError as InputError
+    from hadamrnn.errors import SaturationWarning as SaturationWarning
     from hadamrnn.estimators.classifier import HadamRNNClassifier as HadamRNNClassifier
     from hadamrnn.estimators.forecaster import HadamRNNForecaster as HadamRNNForecaster
     from hadamrnn.estimators.regressor import HadamRNNRegressor as HadamRNNRegressor
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "InputError": "errors",
+    "SaturationWarning": "errors",
     "Split": "data.splits",
     "Splits": "data.splits",
     "load_task": "data.tasks",

@@ -13,6 +13,10 @@ class InputError(ValueError):
     """
 
 
+class SaturationWarning(UserWarning):
+    """Numbers of an integer network left their range and were clipped: its outputs may be wrong."""
+
+
 def check_int(name: str, value: object, low: int, high: int, alternative: str = "") -> None:
     """Raise unless `value` is an int in low..high; `alternative` names what else the caller accepts."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:

@@ -58,9 +58,10 @@ def test_a_stream_of_values_may_begin_with_a_part_that_fails(X: Any) -> None:
 
 
 def test_numpys_parameters_are_pythons(X: Any) -> None:
-    plain = small(leak=(2, 3), weight_bits=3, readouts=("mean",), thresholds=1).fit(X, Y)
+    plain = small(num_blocks=2, leak=(2, 3), weight_bits=3, readouts=("mean",), thresholds=1).fit(X, Y)
     other = small(
         hidden_size=np.int64(16),
+        num_blocks=np.int64(2),
         leak=np.array([2, 3]),
         weight_bits=np.int64(3),
         readouts=np.array(["mean"]),

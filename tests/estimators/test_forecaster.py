@@ -14,11 +14,14 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.linear_model import Ridge
 
-from hadamrnn import HadamRNNForecaster, InputError
+from hadamrnn import HadamRNNForecaster, InputError, SaturationWarning
 from hadamrnn.data.ett import ENDS, read_ett
-from hadamrnn.estimators.features import draw_network
+from hadamrnn.data.splits import Split
+from hadamrnn.estimators.features import draw_network, features_of
 from hadamrnn.estimators.forecaster import _cut, keep_linear
+from hadamrnn.estimators.ridge import PENALTIES
 from hadamrnn.network import Network
 from hadamrnn.quantization.calibration import forward_layers
 
@@ -166,7 +169,28 @@ def test_a_jump_beyond_int32_is_clipped_in_integers(waves: Floats) -> None:
             forecaster.predict_integer(window), forecaster.predict_integer(waves[:30])
         )
         window[-3] = jump
-        assert np.isfinite(forecaster.predict_integer(window)).all()
+        with pytest.warns(SaturationWarning, match=r"\d+ states and 2 inputs .* saturated"):
+            assert np.isfinite(forecaster.predict_integer(window)).all()
+
+
+@pytest.mark.parametrize("penalty", ["auto", 0.5])
+def test_networks_are_compared_on_steps_that_none_was_fitted_to(waves: Floats, penalty: Any) -> None:
+    """The fit ends before the last fifth of the series, and the error is that of forecasts within it."""
+    forecaster = small(penalty=penalty)
+    windows = _cut(waves / waves.std(0), 24, 6, 10**6)
+    model = draw_network(forecaster._network(), 0)
+    trial = forecaster._try(model, windows, 700)
+    features, starts = features_of(trial.model, Split(windows.past, None)).numpy(), windows.starts.numpy()
+    fitted, judged = starts + 30 <= 560, starts + 24 >= 560
+    spread = features[fitted].std(0)
+    errors = {}
+    for each in PENALTIES if penalty == "auto" else [penalty]:
+        ridge = Ridge(alpha=each * fitted.sum()).fit(features[fitted] / spread, windows.future[fitted])
+        off = ridge.predict(features[judged] / spread) - windows.future[judged].numpy()
+        errors[each] = np.square(off).mean()
+
+    assert trial.error == pytest.approx(min(errors.values()), rel=1e-6)
+    assert errors[trial.penalty] == min(errors.values())
 
 
 def test_the_columns_of_a_frame_keep_their_order(waves: Floats) -> None:

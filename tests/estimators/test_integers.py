@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from sklearn.metrics import accuracy_score, r2_score
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, SaturationWarning
 from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor
 from hadamrnn.estimators.series import Scaling, Series
 from hadamrnn.export.targets import classify_on_host, has_compiler
@@ -210,6 +210,30 @@ def test_the_cost_is_that_of_the_network(digits: tuple[Any, Any]) -> None:
     assert gru.cost_.bytes == 4 * (3 * 8 * 9 + 4 * 8 + 8 * 4 + 4)
     with pytest.raises(InputError, match="Only a hadamrnn has an integer form"):
         gru.quantize()
+
+
+def test_saturation_is_reported(classifier: HadamRNNClassifier, digits: tuple[Any, Any]) -> None:
+    with pytest.warns(SaturationWarning, match=r"[1-9]\d* states and [1-9]\d* inputs .* saturated"):
+        classifier.predict_integer(1000 * digits[0])
+    classifier.predict_integer(digits[0])  # warnings are errors here
+
+
+def test_a_network_of_very_long_series_takes_its_own_training_data(tmp_path: Path) -> None:
+    """40,000 steps: the sums of 16-bit states would hold 32,767."""
+    y = np.arange(4) % 2
+    X = np.random.default_rng(0).normal(size=(4, 40_000, 1)) + y[:, None, None]
+    classifier = HadamRNNClassifier(16, num_blocks=1, leak=(2,), readouts=("mean",), random_state=0).fit(X, y)
+    integer = classifier.quantize()
+
+    assert integer.activation_bits == 15 and integer.longest == 65_535
+    np.testing.assert_array_equal(classifier.predict_integer(X), classifier.predict(X))
+    with pytest.raises(
+        InputError, match=r"hold 32767 steps, .* of 40000\. Choose activation_bits of at most 15"
+    ):
+        classifier.quantize(activation_bits=16)
+    longer = HadamRNNClassifier(**classifier.get_params()).fit(np.tile(X, (1, 2, 1)), y)
+    with pytest.raises(InputError, match=r"at most 65535 steps, .* of 80000\. Cut the sequences"):
+        longer.predict_integer(X)
 
 
 def test_quantizing_refuses_what_is_no_unit(classifier: HadamRNNClassifier) -> None:

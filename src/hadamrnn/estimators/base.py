@@ -28,8 +28,6 @@ from hadamrnn.estimators.integers import IntegerForm
 from hadamrnn.estimators.parameters import listed, plain, whole
 from hadamrnn.estimators.reading import align, read_samples, read_series
 from hadamrnn.estimators.series import Floats, Samples, Scaling, Series
-from hadamrnn.fixedpoint.encoding import encode_values
-from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata
 from hadamrnn.network import HADAMRNN, Network
 from hadamrnn.nn.build import build_model, network_type
@@ -133,13 +131,14 @@ class SeriesEstimator(IntegerForm):
 
         Args:
             X: as for `predict`; the network reads raw codes round(x / raw_unit).
-            model: from `quantize`; by default quantized again.
+            model: from `quantize`; by default that of `quantize()`.
+
+        Warns:
+            SaturationWarning: values of X, or states, lie outside the ranges of the fit and were clipped.
         """
         integer = self._integer(model)
         series = read_series(self, X, reset=False)
-        codes, _ = encode_values(integer, series.values)
-        logits = Engine(integer).run(codes, series.lengths).logits
-        return self._answer(logits.astype(np.float64) * integer.logit_scale)
+        return self._answer(self._integer_outputs(integer, series.values, series.lengths))
 
     def quantize(
         self,
@@ -150,7 +149,8 @@ class SeriesEstimator(IntegerForm):
         """Return the integer network; it takes raw inputs and standardises them itself.
 
         Args:
-            activation_bits: of states and biases, 6..16; by default 16 where read-outs count steps, else 12.
+            activation_bits: of states and biases, 6..16. By default 12 for the last state, and 16 for sums
+                over steps, fewer if the longest series of the fit has more than 32,767 steps.
             input_bits: of standardised inputs; `activation_bits` by default.
             raw_unit: the value of one raw code. By default 1 if the training data are whole numbers, else
                 a power of two well below their deviation; the model's metadata holds it.
@@ -158,10 +158,12 @@ class SeriesEstimator(IntegerForm):
         check_is_fitted(self)
         if self.calibration_ is None:
             raise InputError(f"Only a {HADAMRNN} has an integer form, and this estimator is a {self.model}.")
+        if activation_bits is None:
+            activation_bits = state_bits(self.config_, self.calibration_.seq_length)
         integer = lower(
             self.network_,
             self.calibration_,
-            activation_bits=state_bits(self.config_) if activation_bits is None else activation_bits,
+            activation_bits=activation_bits,
             input_bits=input_bits,
             raw=self.scaling_.raw_inputs(raw_unit),
         )
@@ -233,7 +235,11 @@ class SeriesEstimator(IntegerForm):
             kept_goal, goal = self._goal(kept, reset=False), self._goal(others, reset=False)
             with threads(self.n_jobs):
                 self.penalty_ = refit(self.network_, self.scaling_, stream, kept_goal, others, goal)
-            self.calibration_ = ranges_of(self.network_, self.scaling_.split(kept.series, np.float64))
+            ranges = ranges_of(self.network_, self.scaling_.split(kept.series, np.float64))
+            assert ranges is not None and self.calibration_ is not None
+            steps = max(self.calibration_.seq_length, int(series.steps_each().max()))
+            self.calibration_ = replace(ranges, seq_length=steps)
+            self._quantized = None
         self._stream = stream
 
     def _is_warm(self) -> bool:
@@ -282,6 +288,7 @@ class SeriesEstimator(IntegerForm):
         self.config_ = config
         self.scaling_ = scaling
         self.calibration_ = ranges_of(network, inputs)
+        self._quantized = None
 
     def _say(self, line: str) -> None:
         if self.verbose:

@@ -31,6 +31,7 @@ from hadamrnn.estimators.features import (
 from hadamrnn.estimators.goals import Goal
 from hadamrnn.estimators.ridge import solve
 from hadamrnn.fixedpoint.cost import fast_step_cost, network_size
+from hadamrnn.fixedpoint.overflow import bits_of_sums
 from hadamrnn.network import COUNTED, READOUTS, Network
 from hadamrnn.nn.build import network_type
 from hadamrnn.nn.model import SequenceModel
@@ -72,9 +73,14 @@ class Cost:
     additions: int
 
 
-def state_bits(network: Network) -> int:
-    """Return the bits of states, biases and thresholds in the integer form of an estimator's network."""
-    return POOLED_BITS if network.is_pooled else ACTIVATION_BITS
+def state_bits(network: Network, seq_length: int = 1) -> int:
+    """Return the bits of states, biases and thresholds in the integer form of an estimator's network.
+
+    A sum over the steps of the longest series must fit 32 bits, so very long ones leave fewer to the states.
+    """
+    if not network.is_pooled:
+        return ACTIVATION_BITS
+    return min(POOLED_BITS, bits_of_sums(seq_length)) if network.counts_steps else POOLED_BITS
 
 
 def network_cost(network: Network, activation_bits: int | None = None) -> Cost:

@@ -63,7 +63,7 @@ def snap_thresholds(model: SequenceModel, samples: Split) -> None:
         return
     ranges = ranges_of(model, samples)
     assert ranges is not None
-    step = state_step(model, ranges, state_bits(model.described()))
+    step = state_step(model, ranges, state_bits(model.described(), ranges.seq_length))
     model.thresholds.copy_((model.thresholds / step).round() * step)
 
 

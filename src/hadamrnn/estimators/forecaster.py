@@ -31,8 +31,6 @@ from hadamrnn.estimators.parameters import listed, plain, whole
 from hadamrnn.estimators.reading import check_size
 from hadamrnn.estimators.ridge import PENALTIES, Moments, solve
 from hadamrnn.estimators.series import Floats
-from hadamrnn.fixedpoint.encoding import encode_values
-from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import MAX_LEAK, Network
 from hadamrnn.nn.model import SequenceModel
@@ -162,6 +160,7 @@ class HadamRNNForecaster(IntegerForm):
             self.calibration_ = calibrate(best.model, [(some, None)])
         self.network_, self.config_, self.penalty_ = best.model, network, best.penalty
         self.latest_ = series[-self.lookback :].copy()
+        self._quantized = None
         return self
 
     def predict(self, X: Any = None) -> Floats:
@@ -183,13 +182,14 @@ class HadamRNNForecaster(IntegerForm):
 
         Args:
             X: as for `predict`.
-            model: from `quantize`; by default quantized again.
+            model: from `quantize`; by default that of `quantize()`.
+
+        Warns:
+            SaturationWarning: values of X, or states, lie outside the ranges of the fit and were clipped.
         """
         integer = self._integer(model)
         values = self._read(X)
-        codes, _ = encode_values(integer, self._relative(values))
-        logits = Engine(integer).run(codes).logits
-        return self._answer(values, logits.astype(np.float64) * integer.logit_scale, X)
+        return self._answer(values, self._integer_outputs(integer, self._relative(values)), X)
 
     def quantize(self, activation_bits: int = ACTIVATION_BITS) -> IntegerModel:
         """Return the integer network of one channel.

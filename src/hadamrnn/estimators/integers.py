@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from hadamrnn.errors import InputError, short
+from hadamrnn.errors import InputError, SaturationWarning, short
+from hadamrnn.estimators.series import Floats
+from hadamrnn.fixedpoint.encoding import encode_values
+from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
 
@@ -17,6 +23,7 @@ class IntegerForm(BaseEstimator):
     """An estimator whose network becomes integers, and C."""
 
     config_: Network
+    _quantized: IntegerModel | None = None  # of `quantize()`, once it was needed; every fit clears it
 
     @abstractmethod
     def quantize(self) -> IntegerModel:
@@ -36,9 +43,10 @@ class IntegerForm(BaseEstimator):
         return export_c(self._integer(model), out, name, force=force)
 
     def _integer(self, model: IntegerModel | None) -> IntegerModel:
-        """Return `model`, which `quantize` must have returned, or quantize now."""
+        """Return `model`, which `quantize` must have returned, or the default one."""
         if model is None:
-            return self.quantize()
+            self._quantized = self._quantized or self.quantize()
+            return self._quantized
         check_is_fitted(self)
         if not isinstance(model, IntegerModel) or "raw_unit" not in model.metadata:
             raise InputError(f"model must be what quantize returns, got {short(model)}.")
@@ -48,3 +56,19 @@ class IntegerForm(BaseEstimator):
         if found != wanted:
             raise InputError(f"model must have {wanted}, got {found}. Pass what quantize returns.")
         return model
+
+    def _integer_outputs(
+        self, integer: IntegerModel, values: Floats, lengths: NDArray[np.int64] | None = None
+    ) -> Floats:
+        """Return the real outputs of the integer network `(n, output_size)`; warn if it saturates."""
+        codes, inputs = encode_values(integer, values)
+        result = Engine(integer).run(codes, lengths)
+        if inputs or result.saturations:
+            warnings.warn(
+                f"{result.saturations} states and {inputs} inputs of the integer network saturated: these "
+                "series are larger than those of the fit. Compare with predict.",
+                SaturationWarning,
+                stacklevel=3,
+            )
+        outputs: Floats = result.logits.astype(np.float64) * integer.logit_scale
+        return outputs

@@ -123,6 +123,15 @@ def prove_output(layer: IntegerLayer) -> None:
             )
 
 
+def bits_of_sums(steps: int) -> int:
+    """Return the most activation_bits of states whose sum over so many steps stays within int32.
+
+    >>> bits_of_sums(32_767), bits_of_sums(32_768)
+    (16, 15)
+    """
+    return ((LIMIT - 1) // max(steps, 1)).bit_length() - 1
+
+
 def prove_readout(model: IntegerModel) -> None:
     """Refuse a model whose sums over the longest sequence, or whose logits, could leave int32."""
     if any(kind in COUNTED for kind in model.network.readouts):

@@ -23,7 +23,7 @@ from hadamrnn.bits import EXPONENT_BITS
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.integers import MULTIPLIER_BITS, signed_range
 from hadamrnn.fixedpoint.model import MAX_LONGEST, IntegerModel, Metadata
-from hadamrnn.fixedpoint.overflow import LIMIT
+from hadamrnn.fixedpoint.overflow import LIMIT, bits_of_sums
 from hadamrnn.fixedpoint.step import RATE_BITS
 from hadamrnn.network import Network, features_per_unit
 from hadamrnn.nn.model import SequenceModel
@@ -83,7 +83,7 @@ def lower(
             **({} if raw is None else {"raw_unit": raw.unit}),
             **(metadata or {}),
         },
-        **lower_readout(model, network, layers[-1].state_step, calibration.max_feature),
+        **lower_readout(model, network, layers[-1].state_step, calibration),
         **embedding_fields(model, coding),
         **raw_fields(recurrent.input_size, raw, coding),
     )
@@ -142,14 +142,14 @@ def _check_weight_bits(model: SequenceModel, recurrent: HadamRNN) -> None:
 
 
 def lower_readout(
-    model: SequenceModel, network: Network, state_step: float, max_feature: float
+    model: SequenceModel, network: Network, state_step: float, calibration: Calibration
 ) -> dict[str, Any]:
     """Return the fields of an `IntegerModel` from the states of the last layer to its logits.
 
     Args:
         network: of the integer model: its activation_bits are set.
         state_step: the value of one code of a state.
-        max_feature: the largest |2^-e f| of the calibration.
+        calibration: its largest |2^-e f|, and its longest sequence, whose sums must fit 32 bits.
     """
     assert network.activation_bits is not None and network.weight_bits is not None
     codes, code_step = quantization_codes(model.readout.weight.detach(), network.weight_bits)
@@ -158,7 +158,7 @@ def lower_readout(
     bias = floats_of(model.readout.bias)
     fields: dict[str, Any] = {"output_weight_int": weight}
     if network.counts_steps:
-        fields["longest"] = min(MAX_LONGEST, (LIMIT - 1) >> network.activation_bits)
+        fields["longest"] = _longest(network.activation_bits, calibration.seq_length)
     if model.thresholds is not None:
         theta = np.floor(floats_of(model.thresholds) / state_step + 0.5)
         fields["thresholds_int"] = np.clip(theta, *signed_range(network.activation_bits)).astype(np.int64)
@@ -166,13 +166,30 @@ def lower_readout(
         return fields | _output_bias(bias, state_step * weight_step, network.activation_bits)
     exponents, means = _statistics(model)
     for feature_bits in range(MOST_FEATURE_BITS, 1, -1):
-        step = HEADROOM * (max_feature or 1.0) * 2.0 ** (1 - feature_bits)  # one code of a feature times 2^-e
+        # The value of one code of a feature times 2^-e.
+        step = HEADROOM * (calibration.max_feature or 1.0) * 2.0 ** (1 - feature_bits)
         factors, scales = _feature_scales(network, exponents, state_step, step)
         folded = bias - (weight * weight_step) @ (factors * step * means)
         output = _output_bias(folded, step * weight_step, network.activation_bits)
         if _largest_logit(weight, feature_bits, output) < LIMIT:
             return fields | output | scales | {"feature_bits": feature_bits}
     raise InputError("A logit must stay below 2^31: V and its bias are too large. Lower weight_bits.")
+
+
+def _longest(activation_bits: int, seq_length: int) -> int:
+    """Return the most steps of a sequence whose sums fit 32 bits; refuse fewer than the calibration had."""
+    longest = min(MAX_LONGEST, (LIMIT - 1) >> activation_bits)
+    if seq_length > MAX_LONGEST:
+        raise InputError(
+            f"An integer network sums over at most {MAX_LONGEST} steps, and was calibrated with sequences of "
+            f"{seq_length}. Cut the sequences."
+        )
+    if seq_length > longest:
+        raise InputError(
+            f"Sums of {activation_bits}-bit states hold {longest} steps, and the calibration had sequences "
+            f"of {seq_length}. Choose activation_bits of at most {bits_of_sums(seq_length)}."
+        )
+    return longest
 
 
 def _feature_scales(
