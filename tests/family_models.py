@@ -41,7 +41,6 @@ def family_network(rng: np.random.Generator, **fixed: Any) -> Network:
             "weight_bits": choose("ternary", 2, 3, 4, 4, 6, 8),
             "activation_bits": int(choose(4, 8, 10, 12, 12, 12, 14, 16)),
             "recurrence": choose("linear", "linear", "linear", "relu"),
-            "switches": choose("rows", "rows", "rows+columns"),
             "input_bias": bool(choose(True, True, False)),
             "leak": choose((), (1,), (3, 1), (0, 2, 5), (15,))[:blocks],
             "readouts": readouts,

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.layer import IntegerLayer
+from hadamrnn.fixedpoint.layer import IntegerLayer, layer_fields
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import NETWORK_FIELDS, Network
 
 
 def integer_model(**fields: Any) -> IntegerModel:
-    """Return the model; what its arrays say of the network (biases, column signs, words) need not be said."""
+    """Return the model; what its arrays say of the network (biases, words) need not be said."""
     block_size = fields.pop("block_size", fields["hidden_size"])
     if fields["hidden_size"] % block_size:
         raise InputError(f"block_size must divide hidden_size, got {block_size}.")
@@ -22,12 +22,12 @@ def integer_model(**fields: Any) -> IntegerModel:
     described = {
         "num_blocks": fields["hidden_size"] // block_size,
         "input_bias": fields.get("input_bias_int") is not None,
-        "switches": "rows" if fields.get("column_signs") is None else "rows+columns",
         "vocabulary_size": None if embedding is None else int(np.shape(embedding)[0]),
         **{name: fields.pop(name) for name in NETWORK_FIELDS if name in fields},
     }
+    network = Network(**described)
     layer = {f.name: fields.pop(f.name) for f in dataclasses.fields(IntegerLayer) if f.name in fields}
-    return IntegerModel((IntegerLayer(Network(**described), 0, **layer),), **fields)
+    return IntegerModel(network, (IntegerLayer.of(network, 0, **layer),), **fields)
 
 
 def with_layer(model: IntegerModel, *, network: dict[str, Any] | None = None, **fields: Any) -> IntegerModel:
@@ -35,5 +35,6 @@ def with_layer(model: IntegerModel, *, network: dict[str, Any] | None = None, **
     (layer,) = model.layers
     names = {field.name for field in dataclasses.fields(layer)}
     own = {name: fields.pop(name) for name in [*fields] if name in names}
-    changed = dataclasses.replace(layer.network, **(network or {}))
-    return dataclasses.replace(model, layers=(dataclasses.replace(layer, network=changed, **own),), **fields)
+    changed = dataclasses.replace(model.network, **(network or {}))
+    layers = (dataclasses.replace(layer, **{**layer_fields(changed, 0), **own}),)
+    return dataclasses.replace(model, network=changed, layers=layers, **fields)

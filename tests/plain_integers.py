@@ -33,19 +33,17 @@ class PlainLayer:
 
     def __init__(self, layer: IntegerLayer) -> None:
         self.layer = layer
-        network, units, b = layer.network, layer.hidden_size, layer.block_size
+        units, b = layer.hidden_size, layer.block_size
         block = hadamard_matrix(b).tolist()
-        v = [1] * units if layer.column_signs is None else layer.column_signs.tolist()
         u = layer.signs.tolist()
         self.W = [
-            [u[i] * block[i % b][j % b] * v[j] for j in range(units) if j // b == i // b]
-            for i in range(units)
+            [u[i] * block[i % b][j % b] for j in range(units) if j // b == i // b] for i in range(units)
         ]
         self.U = layer.input_weight_int.tolist()
         self.bias = [0] * units if layer.input_bias_int is None else layer.input_bias_int.tolist()
-        leak = network.leak or (0,)
+        leak = layer.leak or (0,)
         self.k = [leak[i // b % len(leak)] for i in range(units)]
-        p = 1 if network.weight_bits == "ternary" else int(network.weight_bits or 0)
+        p = 1 if layer.weight_bits == "ternary" else int(layer.weight_bits or 0)
         self.s1 = layer.accumulator_frac_bits - (layer.activation_bits - layer.hidden_shift)
         self.s2 = layer.accumulator_frac_bits - (p + layer.input_bits - 2)
         self.h = [0] * units
@@ -121,7 +119,7 @@ class PlainIntegers:
             value = plain.rounded(acc)
             clipped = saturated(value, layer.activation_bits)
             self.saturations += clipped != value
-            new.append(max(clipped, 0) if layer.network.recurrence == "relu" else clipped)
+            new.append(max(clipped, 0) if layer.recurrence == "relu" else clipped)
         plain.h = new
 
     def output(self, plain: PlainLayer, x: Sequence[int]) -> list[int]:

@@ -66,7 +66,6 @@ def _draw(rng: np.random.Generator, fixed: dict[str, Any]) -> dict[str, Any]:
         "reads": fixed.get("reads", rng.random() < 0.9),  # some models read nothing
         "biased": fixed.get("biased", rng.random() < 0.7),
         "raw": fixed.get("raw", rng.random() < 0.5) and kind == "dense",
-        "columns": fixed.get("columns", rng.random() < 0.3),
     }
     return {**sizes, **_arrays(rng, sizes, options)}
 
@@ -86,7 +85,6 @@ def _arrays(rng: np.random.Generator, sizes: dict[str, Any], options: dict[str, 
         "input_bias_int": draw(activation_bits, hidden) if options["biased"] else None,
         "output_weight_int": draw(weight_bits, outputs, hidden),
         "output_bias_int": draw(activation_bits, outputs) * bool(options["biased"]),
-        "column_signs": rng.choice([-1, 1], hidden) if options["columns"] else None,
         "embedding_int": draw(sizes["input_bits"], int(rng.integers(1, 12)), inputs) if embedded else None,
         **(_raw(rng, inputs, sizes["input_bits"]) if options["raw"] else {}),
     }

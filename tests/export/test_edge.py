@@ -27,8 +27,8 @@ from tests.family_models import family_model
 pytestmark = pytest.mark.edge
 KILOBYTE = 1024
 ARM = ["cortex-m0", "cortex-m3", "cortex-m4"]
-# weight_bits, input_size, hidden_size, columns, recurrence, activation_bits: the choices that shape the code.
-MIXES = tuple(product((4, 7), (1, 9), (128, 1024), (False, True), ("linear", "relu"), (12, 16)))
+# weight_bits, input_size, hidden_size, recurrence, activation_bits: the choices that shape the code.
+MIXES = tuple(product((4, 7), (1, 9), (128, 1024), ("linear", "relu"), (12, 16)))
 
 
 def paper_model(hidden_size: int, **fixed: object) -> IntegerModel:
@@ -44,7 +44,6 @@ def paper_model(hidden_size: int, **fixed: object) -> IntegerModel:
         "input_bits": 9,
         "recurrence": "linear",
         "hidden_shift": 4,
-        "columns": False,
         "reads": True,
         "biased": True,
     }
@@ -91,7 +90,7 @@ def test_the_paper_networks_are_bit_exact_and_small(name: str, hidden_size: int)
 def test_the_code_of_every_mix_of_options_takes_at_most_two_kilobytes(
     mix: tuple[object, ...], name: str, tmp_path: Path
 ) -> None:
-    weight_bits, input_size, hidden_size, columns, recurrence, activation_bits = mix
+    weight_bits, input_size, hidden_size, recurrence, activation_bits = mix
     target = installed(name)
     model = random_model(
         np.random.default_rng(0),
@@ -99,7 +98,6 @@ def test_the_code_of_every_mix_of_options_takes_at_most_two_kilobytes(
         input_size=input_size,
         hidden_size=hidden_size,
         block_size=hidden_size,
-        columns=columns,
         recurrence=recurrence,
         activation_bits=activation_bits,
         output_size=10,

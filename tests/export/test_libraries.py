@@ -161,7 +161,7 @@ def drawn_models() -> list[IntegerModel]:
         "thresholds": 2,
         "leak": (1, 2),
     }
-    wide = {"columns": True, "recurrence": "relu", "input_size": 9, "input_kind": "dense", "raw": True}
+    wide = {"recurrence": "relu", "input_size": 9, "input_kind": "dense", "raw": True}
     return [
         *(random_model(rng, block_size=order) for order in (12, 28, 36, 92)),
         random_model(rng, block_size=64, input_kind="dense", activation_bits=12, raw=False),

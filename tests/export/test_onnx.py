@@ -106,7 +106,7 @@ CONFIGS = [
         vocabulary_size=11,
         recurrence="relu",
     ),
-    Network(input_size=2, hidden_size=128, output_size=3, switches="rows+columns", weight_bits=None),
+    Network(input_size=2, hidden_size=128, output_size=3, weight_bits=None),
 ]
 
 
@@ -217,6 +217,13 @@ def test_a_network_that_reads_backwards_too_is_refused_in_one_line(tmp_path: Pat
     model = build_model(Network(input_size=1, hidden_size=8, output_size=2, bidirectional=True))
 
     with pytest.raises(InputError, match=r"reads backwards too\. Train with bidirectional=False"):
+        export_onnx(tmp_path / "onnx", float_model=model)
+
+
+def test_column_signs_are_refused_in_one_line(tmp_path: Path) -> None:
+    model = build_model(Network(input_size=1, hidden_size=8, output_size=2, switches="rows+columns"))
+
+    with pytest.raises(InputError, match=r'signs of rows only, got switches "rows\+columns"'):
         export_onnx(tmp_path / "onnx", float_model=model)
 
 

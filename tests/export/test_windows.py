@@ -209,8 +209,7 @@ int main(void)
 @pytest.mark.skipif(load_library() is None, reason="ten million steps need the native library")
 def test_ten_million_noisy_steps_in_c_are_those_of_python_and_saturate_nothing(tmp_path: Path) -> None:
     model, stream = leaky_model(), noisy(10_000_000)
-    (layer,) = model.layers
-    every = replace(model, layers=(replace(layer, network=replace(layer.network, every_output=True)),))
+    every = replace(model, network=replace(model.network, every_output=True))
     write_sources(tmp_path, model, NAME)
     (tmp_path / "main.c").write_text(ENDLESS)
     subprocess.run(["cc", "-O2", "net.c", "main.c", "-o", "endless"], cwd=tmp_path, check=True)

@@ -71,7 +71,6 @@ def _integer_models(draw: st.DrawFn, /, **fixed: Any) -> IntegerModel:
         "output_bias_shift": draw(st.integers(0, 6)),
         "input_scale": draw(st.floats(0.1, 10)),
         "logit_scale": draw(st.floats(1e-6, 1)),
-        "column_signs": rng.choice([-1, 1], hidden) if draw(st.booleans()) else None,
         "metadata": {"task": "random", "accuracy": 0.5},
     }
     if kind == "embedded":

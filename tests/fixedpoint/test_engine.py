@@ -178,7 +178,9 @@ def test_the_engine_is_plain_integers_on_a_thousand_networks() -> None:
 def test_a_leaky_network_runs_for_ever_where_one_that_never_forgets_saturates() -> None:
     leaky = leaky_model()
     (layer,) = leaky.layers
-    forgets_nothing = replace(leaky, layers=(replace(layer, network=replace(layer.network, leak=())),))
+    forgets_nothing = replace(
+        leaky, network=replace(leaky.network, leak=()), layers=(replace(layer, leak=()),)
+    )
 
     assert Engine(leaky).run(noisy(8_000)).saturations == 0
     assert Engine(forgets_nothing).run(noisy(8_000)).saturations > 1000

@@ -292,9 +292,6 @@ def test_an_embedding_is_counted_apart() -> None:
     table = np.zeros((5, 3), np.int16)
     words = {"input_kind": "embedded", "vocabulary_size": 5}
     embedded = with_layer(plain, network=words, embedding_int=table)
-    columns = {"switches": "rows+columns"}
-    switched = with_layer(plain, network=columns, column_signs=np.ones(16, np.int8))
 
     assert file_size(embedded, 1000).payload == file_size(plain, 1000).payload
     assert file_size(embedded, 1000).extra == -(-15 * plain.input_bits // 8)
-    assert file_size(switched, 1000).payload == file_size(plain, 1000).payload + 2

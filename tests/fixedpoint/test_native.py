@@ -53,7 +53,7 @@ WIDE = [
     Network(1, 512, 10, activation_bits=12, recurrence="relu", num_blocks=8),
     Network(3, 256, 4, activation_bits=8, leak=(1, 0), num_blocks=2),
     Network(1, 240, 2, activation_bits=12, weight_bits=2, input_bias=False),
-    Network(2, 96, 2, activation_bits=15, num_blocks=2, switches="rows+columns"),
+    Network(2, 96, 2, activation_bits=15, num_blocks=2),
     Network(1, 256, 2, activation_bits=16, weight_bits=8),
     Network(10, 128, 9, activation_bits=12, input_kind="one_hot", every_output=True),
 ]

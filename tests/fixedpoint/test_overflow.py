@@ -82,7 +82,7 @@ def test_the_accumulator_may_come_one_below_its_limit_with_the_rounding_of_the_l
     weight[:, 0] = 1
 
     def layer(bias: int) -> IntegerLayer:
-        return IntegerLayer(
+        return IntegerLayer.of(
             network,
             0,
             input_bits=16,
@@ -128,12 +128,11 @@ def test_a_sum_over_the_longest_sequence_fits_and_one_step_more_is_not_promised(
     [
         ({"offset_shift": 30}, r"A gain must stay below 2\^31, .* Lower offset_shift or gain_shift"),
         ({"skip_shift": 30}, r"A skip must stay below 2\^31"),
-        ({"gain_int": None}, "gain_int belongs to the layers below the last of normalize or skip"),
+        ({"gain_int": None}, "offset_int belongs to layers with gain_int"),
         ({"skip_shift": None}, "skip_shift belongs to layers that skip"),
         ({"output_bits": None}, "output_bits belongs to the layers below the last"),
         ({"output_bits": 5}, "input_bits of layer 1 must be 6"),
         ({"gain_shift": 31}, "gain_shift must be an int in 0..30, got 31"),
-        ({"index": 1}, "belongs to"),
     ],
 )
 def test_what_lies_between_layers_is_checked(change: dict[str, Any], message: str) -> None:
@@ -159,7 +158,7 @@ def test_what_lies_between_layers_is_checked(change: dict[str, Any], message: st
             {"feature_shift": np.arange(16) * 2 + 1},
             "feature_shift must lie within 15 of its least, got 1..31",
         ),
-        ({"layers": ()}, "layers must be those of the network, got 0"),
+        ({"layers": ()}, "layers must be those of the network, 1, got 0"),
         ({"output_bias_int": np.full(2, 2047), "output_bias_shift": 30}, r"A logit must stay below 2\^31"),
     ],
 )

@@ -74,7 +74,7 @@ class ErrorBound:
         unit = 1 / np.sqrt(layer.block_size) / 2**layer.state_shift  # of the accumulator, in codes
         multiplier = 2.0 ** (layer.activation_bits - 17)
         bias = 0.5 * 2**layer.input_bias_shift * unit
-        codes = 0.5 + 1.0 + multiplier + (0.5 * unit if layer.network.leak else 0) + bias + 0.5 * unit
+        codes = 0.5 + 1.0 + multiplier + (0.5 * unit if layer.leak else 0) + bias + 0.5 * unit
         return float(np.sqrt(layer.hidden_size) * codes * lowered_layer.state_step)
 
     def of_output(
@@ -85,7 +85,7 @@ class ErrorBound:
         assert output is not None
         if layer.gain_int is None:
             return state
-        step = output.step * layer.network.stride
+        step = output.step * self.integer.network.stride
         wanted = np.ones(layer.hidden_size) if floats.norm is None else floats.norm.folded()[0].numpy()
         mean = np.zeros(layer.hidden_size) if floats.norm is None else floats.norm.running_mean.numpy()
         gain = layer.gain_int * 2.0**-layer.gain_shift * step / lowered_layer.state_step
@@ -160,7 +160,7 @@ def test_more_bits_take_the_errors_away(seed: int) -> None:
     [
         {"num_layers": 2, "normalize": True, "skip": True, "leak": (1, 3)},
         {"layer_sizes": (8, 16), "stride": 2},
-        {"num_layers": 2, "recurrence": "relu", "switches": "rows+columns"},
+        {"num_layers": 2, "recurrence": "relu"},
     ],
 )
 @pytest.mark.parametrize("kind", ["dense", "one_hot", "embedded"])

@@ -34,7 +34,6 @@ KINDS: list[dict[str, Any]] = [
     seed=st.integers(0, 2**31),
     kind=st.sampled_from(KINDS),
     recurrence=st.sampled_from(["linear", "relu"]),
-    switches=st.sampled_from(["rows", "rows+columns"]),
     every_output=st.booleans(),
     shape=st.sampled_from([(16, 1), (16, 4), (24, 2), (12, 1), (8, 8), (32, 1)]),
     weight_bits=st.sampled_from([2, 3, 4, 8, "ternary"]),
@@ -45,7 +44,6 @@ def test_integers_stay_within_the_rounding_of_every_step(
     seed: int,
     kind: dict[str, Any],
     recurrence: str,
-    switches: str,
     every_output: bool,
     shape: tuple[int, int],
     weight_bits: Any,
@@ -58,7 +56,6 @@ def test_integers_stay_within_the_rounding_of_every_step(
         hidden_size=hidden,
         num_blocks=blocks,
         recurrence=recurrence,
-        switches=switches,
         every_output=every_output,
         weight_bits=weight_bits,
         **kind,
@@ -192,3 +189,10 @@ def test_the_largest_state_uses_most_of_its_range(max_state: float, seed: int, k
     assert 2.0 <= integer.input_scale <= 1.75001 * 2.0
     assert used <= 1
     assert integer.layers[0].hidden_shift == 0 or used > 0.87
+
+
+def test_column_signs_have_no_integer_form() -> None:
+    model = random_model(0, switches="rows+columns")
+
+    with pytest.raises(InputError, match=r'signs of rows only, got switches "rows\+columns"\. Train with'):
+        lower(model, Calibration(4.0, 1.0, 10, 1))

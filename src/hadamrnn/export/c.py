@@ -103,10 +103,7 @@ def export_c(
 def source_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict[str, str]:
     """Return what a firmware needs, name -> text: the network, and windows over it."""
     plan, codes = make_plan(model), Codes(model.weight_storage_bits, packed)
-    layers = tuple(
-        LayerCode(layer, planned, codes, name)
-        for layer, planned in zip(model.layers, plan.layers, strict=True)
-    )
+    layers = tuple(LayerCode(model, index, planned, codes, name) for index, planned in enumerate(plan.layers))
     arrays = weight_arrays(model, plan, layers)
     total = sum(array.bytes for array in arrays)
     shared = {

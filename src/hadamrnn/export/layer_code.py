@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hadamrnn.export.plan import GROUP, LayerPlan, has_input
 from hadamrnn.fixedpoint.integers import pack, signed_range
 from hadamrnn.fixedpoint.layer import IntegerLayer
+from hadamrnn.fixedpoint.model import IntegerModel
 
 
 @dataclass(frozen=True)
@@ -75,21 +76,25 @@ class Codes:
 class LayerCode:
     """One layer as the templates see it; `name` prefixes the model's symbols."""
 
-    layer: IntegerLayer
+    model: IntegerModel
+    index: int
     plan: LayerPlan
     codes: Codes
     name: str
 
     @property
+    def layer(self) -> IntegerLayer:
+        return self.model.layers[self.index]
+
+    @property
     def own(self) -> str:
         """The prefix of the layer's own symbols: the model's where there is no other layer."""
-        alone = self.layer.network.num_layers == 1
-        return self.name if alone else f"{self.name}_layer{self.layer.index}"
+        return f"{self.name}_layer{self.suffix}" if self.suffix else self.name
 
     @property
     def suffix(self) -> str:
         """What tells its fields of the state from those of other layers."""
-        return "" if self.layer.network.num_layers == 1 else str(self.layer.index)
+        return str(self.index) if self.model.network.num_layers > 1 else ""
 
     @property
     def cell(self) -> str:
@@ -107,14 +112,17 @@ class LayerCode:
     @property
     def one_column(self) -> bool:
         """Whether a step reads a single column of U."""
-        kind = self.layer.input_kind
-        return kind == "one_hot" or (kind == "dense" and self.layer.input_size == 1)
+        return self.kind == "one_hot" or (self.kind == "dense" and self.layer.input_size == 1)
+
+    @property
+    def kind(self) -> str:
+        """Of its input; above the lowest layer it is dense."""
+        return self.model.input_kind if self.index == 0 else "dense"
 
     @property
     def code_type(self) -> str:
         """Of what it reads in flash or RAM."""
-        embedded = self.layer.input_kind == "embedded"
-        return stored_type(self.layer.input_bits) if embedded else "int16_t"
+        return stored_type(self.layer.input_bits) if self.kind == "embedded" else "int16_t"
 
     @property
     def high(self) -> int:
@@ -157,9 +165,6 @@ class LayerCode:
         layer, start = self.layer, f"{self.own}_".removeprefix(f"{self.name}_")
         signs = pack(self._rows(layer.signs), 1)
         arrays = [CArray(f"{start}signs", "uint8_t", "u, a bit each, 1 for -1", signs)]
-        if layer.column_signs is not None:
-            columns = pack(self._rows(layer.column_signs), 1)
-            arrays.append(CArray(f"{start}column_signs", "uint8_t", "v, a bit each, 1 for -1", columns))
         if self.reads:
             arrays.append(self._input_weight(f"{start}input_weight"))
         if layer.input_bias_int is not None and self.biased:

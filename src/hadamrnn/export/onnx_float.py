@@ -62,6 +62,10 @@ class FloatRecipe(Recipe):
                 "ONNX holds Hadamard layers that read forwards, this network reads backwards too. "
                 "Train with bidirectional=False."
             )
+        if model.described().column_switches:
+            raise InputError(
+                'ONNX holds signs of rows only, got switches "rows+columns". Train with switches="rows".'
+            )
         self.model, self.layers = model, recurrent
         self.network = model.described()
         self.thresholds = None if model.thresholds is None else model.thresholds.detach().cpu().numpy()
@@ -105,9 +109,6 @@ class FloatRecipe(Recipe):
         cell = self.layers.cell(index)
         signs = cell.signs() / cell.block_size**0.5
         signs = signs if cell.decay is None else signs * cell.decay
-        column_signs = cell.column_signs()
-        if column_signs is not None:
-            h = build.op("Mul", h, self._weights(build, column_signs))
         state = build.op("Mul", self.transform(build, h, cell.hidden_size), self._weights(build, signs))
         weight = self._weights(build, cell.quantized_weight().T)
         hot = index == 0 and self.model.one_hot

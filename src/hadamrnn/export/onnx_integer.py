@@ -84,11 +84,9 @@ class IntegerRecipe(Recipe):
 
     def layer(self, build: Builder, index: int, x: str, h: str) -> str:
         layer = self.model.layers[index]
-        if layer.column_signs is not None:
-            h = build.op("Mul", h, build.constant(layer.column_signs, np.int64))
         factors = layer.signs.astype(np.int64) << layer.state_shift
         acc = build.op("Mul", self.transform(build, h, layer.hidden_size), build.constant(factors, np.int64))
-        if layer.network.block_leaks:
+        if layer.leak:
             lost = self._round_shift(build, acc, layer.unit_leaks)
             leaks = build.constant(layer.unit_leaks > 0, np.int64)
             acc = build.op("Sub", acc, build.op("Mul", lost, leaks))

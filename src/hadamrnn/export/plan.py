@@ -145,7 +145,7 @@ def saturated_codes(model: IntegerModel) -> int:
     """Return how many input codes a step saturates into a buffer: one alone needs none."""
     lowest = model.layers[0]
     read = (has_input(lowest) and lowest.input_size > 1) or lowest.skip_shift is not None
-    return lowest.input_size if lowest.input_kind == "dense" and read and lowest.input_bits < 16 else 0
+    return lowest.input_size if model.input_kind == "dense" and read and lowest.input_bits < 16 else 0
 
 
 def plan_layer(layer: IntegerLayer) -> LayerPlan:
@@ -155,9 +155,7 @@ def plan_layer(layer: IntegerLayer) -> LayerPlan:
     stages = len(factors) - len(large)
     last = LAST if stages >= 2 else 1
     outer = stages - 2 if last == LAST else stages
-    # What 16 bits hold; column signs may turn -2^(p-1) into 2^(p-1), which costs a stage.
-    headroom = 16 - layer.activation_bits - (layer.column_signs is not None)
-    narrow = 0 if large else min(outer, headroom)
+    narrow = 0 if large else min(outer, 16 - layer.activation_bits)  # what 16 bits hold
     chunk = last << max(outer - narrow, 0)
     wide = large or narrow < 0 or (last == 1 and narrow < outer)
     if wide or 4 * chunk > 2 * layer.hidden_size + SLACK_BYTES - COUNTER_BYTES:

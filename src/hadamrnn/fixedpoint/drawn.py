@@ -60,8 +60,11 @@ def draw_integers(
     vocabulary = (network.vocabulary_size or 0, network.input_size)
     embedded = network.input_kind == "embedded"
     return IntegerModel(
+        network,
         tuple(layers),
-        output_weight_int=draw(*weight_range(network), (network.output_size, network.num_features)),
+        output_weight_int=draw(
+            *weight_range(network.weight_bits), (network.output_size, network.num_features)
+        ),
         output_bias_int=draw(*_small(network), network.output_size),
         output_bias_shift=0,
         input_scale=1.0,
@@ -81,16 +84,17 @@ def _draw_layer(
         "hidden_shift": hidden_shift,
         "input_bias_shift": 0,
         "signs": rng.choice([-1, 1], units),
-        "column_signs": rng.choice([-1, 1], units) if network.column_switches else None,
-        "input_weight_int": draw(*weight_range(network), (units, seen)),
+        "input_weight_int": draw(*weight_range(network.weight_bits), (units, seen)),
         "input_bias_int": draw(*_small(network), units) if network.input_bias else None,
     }
     if index < network.num_layers - 1:
         fields |= _draw_output(network, index, input_bits, draw)
-    most = max(bits - hidden_shift, weight_frac_bits(network) + input_bits - 1)
+    most = max(bits - hidden_shift, weight_frac_bits(network.weight_bits) + input_bits - 1)
     for frac_bits in range(most, bits - hidden_shift - 1, -1):
         try:
-            return IntegerLayer(network, index, input_bits, accumulator_frac_bits=frac_bits, **fields)
+            return IntegerLayer.of(
+                network, index, input_bits=input_bits, accumulator_frac_bits=frac_bits, **fields
+            )
         except AccumulatorOverflow:
             continue
     raise InputError(f"{units} units of {bits} bits that read {seen} codes have no accumulator of 32 bits.")

@@ -5,9 +5,9 @@ payload is the paper's formula, each tensor rounded up to whole bytes:
 
     d_h + p d_h (d_in + d_out) + p_a (d_h + d_out) bits
 
-and d_h more for column signs; a network without b_i stores none. A stack has the first two terms and the
-biases of every layer, and gains, offsets, thresholds, leaks and the scales of features as `cost.network_size`
-counts them. What that leaves out (an embedding table, raw encoding) is counted as `extra`, the header as
+A network without b_i stores none. A stack has the first two terms and the biases of every layer, and gains,
+offsets, thresholds, leaks and the scales of features as `cost.network_size` counts them. The formula
+leaves out an embedding table and the encoding of raw codes: they are counted as `extra`, the header as
 `header`. The lowest layer's fields have the names of `IntegerLayer`, those of layer l the prefix `layer{l}.`.
 The loader trusts nothing: it bounds every size before it allocates, and a damaged file is one `InputError`.
 """
@@ -152,9 +152,10 @@ def _parse(text: str | bytes) -> dict[str, Any]:
 
 def _values(model: IntegerModel) -> dict[str, Any]:
     """Return the fields of the model and of its layers, by their names in the file."""
-    values = {**vars(model), "leak": np.array(model.network.block_leaks)}
-    for layer in model.layers:
-        values |= {_prefix(layer.index) + name: value for name, value in vars(layer).items()}
+    values = vars(model).copy()
+    for index, layer in enumerate(model.layers):
+        values |= {_prefix(index) + name: value for name, value in vars(layer).items()}
+    values["leak"] = np.array(model.network.block_leaks)  # of all layers
     if model.feature_shift is not None:
         base = int(model.feature_shift.min())
         values |= {"feature_shift": model.feature_shift - base, "feature_shift_base": base}
@@ -208,7 +209,9 @@ def _assemble(header: dict[str, Any], tensors: dict[str, Bytes]) -> IntegerModel
         arrays["feature_shift"] += scalars.pop("feature_shift_base")
     values = {**scalars, **arrays}
     layers = [_take_layer(network, index, values) for index in range(network.num_layers)]
-    return IntegerModel(tuple(layers), **values, metadata=metadata if isinstance(metadata, dict) else {})
+    return IntegerModel(
+        network, tuple(layers), **values, metadata=metadata if isinstance(metadata, dict) else {}
+    )
 
 
 def _check_scalars(network: Network, scalars: dict[str, Any]) -> None:
@@ -226,7 +229,7 @@ def _take_layer(network: Network, index: int, values: dict[str, Any]) -> Integer
     """Return one layer, and take its values out of `values`."""
     prefix = _prefix(index)
     names = [each.name for each in fields(IntegerLayer) if prefix + each.name in values]
-    return IntegerLayer(network, index, **{name: values.pop(prefix + name) for name in names})
+    return IntegerLayer.of(network, index, **{name: values.pop(prefix + name) for name in names})
 
 
 def _unpacked(name: str, data: Bytes, slot: Slot) -> NDArray[np.int64]:
@@ -270,8 +273,6 @@ def _layer_layout(network: Network, index: int, weight: int, activation: int) ->
     layout = {"signs": Slot((units,), 1), "input_weight_int": Slot((units, seen), weight)}
     if network.input_bias:
         layout["input_bias_int"] = Slot((units,), activation)
-    if network.column_switches:
-        layout["column_signs"] = Slot((units,), 1)
     if network.scales_layers and index < network.num_layers - 1:
         layout |= {name: Slot((units,), activation) for name in ("gain_int", "offset_int")}
     return layout

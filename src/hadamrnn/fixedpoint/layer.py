@@ -2,7 +2,7 @@
 
 One step of layer l, with b = `block_size`, k the leak of the unit's block, x the codes that the layer reads:
 
-    a   = (u * H (v * h)) << state_shift                              exact
+    a   = (u * H h) << state_shift                                    exact
     a   = a - round(a / 2^k)                                          where the block leaks
     acc = a + shift(U x, input_shift) + (b_i << input_bias_shift)
     h   = saturate(round(acc * round_multiplier / 2^round_shift))     to activation_bits
@@ -16,52 +16,54 @@ In every layer but the last, codes of output_bits for the layer above:
 
 The layer above makes a step after every `stride` steps of this one, and reads the sum of their y.
 `round` takes ties towards +infinity: (y + 2^(s-1)) >> s. A negative shift is a right shift that rounds this
-way. u is `signs`, v is `column_signs` (ones when None), H = I kron `orders.hadamard_matrix(block_size)`. The
-product of acc with `round_multiplier` needs 64 bits, all else fits 32: `__post_init__` proves it (see
-`overflow`).
+way. u is `signs`, H = I kron `orders.hadamard_matrix(block_size)`. The product of acc with `round_multiplier`
+needs 64 bits, all else fits 32: `__post_init__` proves it (see `overflow`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.errors import InputError, check_int
+from hadamrnn.bits import WeightBits
+from hadamrnn.errors import InputError, check_choice, check_int
 from hadamrnn.fixedpoint.integers import rounding_factor, signed_range
 from hadamrnn.fixedpoint.overflow import prove_input, prove_output, prove_recurrence
 from hadamrnn.fixedpoint.validation import ArrayFields, check_presence, freeze_array
-from hadamrnn.network import Network
+from hadamrnn.network import MAX_LEAK, RECURRENCES, Network
 
 
 @dataclass(frozen=True, eq=False)
 class IntegerLayer(ArrayFields):
-    """Layer `index` of `network`, the lowest is 0. Arrays are read-only."""
+    """One layer; `IntegerLayer.of` takes what a `Network` says of it from there. Arrays are read-only."""
 
-    network: Network  # sizes, bits and kind; its activation_bits, 2..16, are the states' and biases'
-    index: int
-    input_bits: int  # 2..16, of the codes that the layer reads
+    block_size: int  # b, divides hidden_size
+    weight_bits: WeightBits  # of U: 2..8, or "ternary" (codes -1, 0, 1)
+    activation_bits: int  # p_a, 2..16, of states and biases
+    input_bits: int  # p_i, 2..16, of the codes that the layer reads
 
     signs: NDArray[np.int8]  # u, +-1, (hidden_size,)
     input_weight_int: NDArray[np.int8]  # U, (hidden_size, input_size)
     hidden_shift: int  # n_h: alpha_W alpha_h = 2^n_h
     accumulator_frac_bits: int  # F: acc counts in units of 2^-F
-    input_bias_shift: int  # s3
 
     input_bias_int: NDArray[np.int16] | None = None  # b_i, (hidden_size,), activation_bits
-    column_signs: NDArray[np.int8] | None = None  # v of "rows+columns", +-1, (hidden_size,)
+    input_bias_shift: int = 0  # s3
+    leak: tuple[int, ...] = ()  # k of each block, 0 where it never forgets; empty: no block leaks
+    recurrence: str = "linear"
+    input_kind: str = "dense"  # or "one_hot": the layer reads the index of the hot channel
 
     output_bits: int | None = None  # 2..16, of y; None in the last layer
     gain_int: NDArray[np.int16] | None = None  # (hidden_size,), activation_bits; with normalize or skip
-    offset_int: NDArray[np.int16] | None = None  # (hidden_size,), activation_bits; with normalize or skip
+    offset_int: NDArray[np.int16] | None = None  # (hidden_size,), activation_bits; with gain_int
     gain_shift: int = 0  # 0..30
     offset_shift: int = 0  # 0..30
     skip_shift: int | None = None  # -30..30; None without a skip
 
     def __post_init__(self) -> None:
-        check_integer_network(self.network)
-        check_int("index", self.index, 0, self.network.num_layers - 1)
         self._check_numbers()
         self._check_arrays()
         self._check_output()
@@ -69,31 +71,23 @@ class IntegerLayer(ArrayFields):
         prove_recurrence(self)
         prove_output(self)
 
+    @classmethod
+    def of(cls, network: Network, index: int, **fields: Any) -> IntegerLayer:
+        """Return layer `index` of `network`, the lowest is 0, with these other fields."""
+        return cls(**layer_fields(network, index), **fields)
+
     @property
     def hidden_size(self) -> int:
-        return self.network.widths[self.index]
+        return len(self.signs)
 
     @property
     def input_size(self) -> int:
-        return self.network.cell_input_sizes[self.index]
-
-    @property
-    def block_size(self) -> int:
-        return self.hidden_size // self.network.num_blocks
-
-    @property
-    def activation_bits(self) -> int:
-        return activation_bits(self.network)
+        return int(self.input_weight_int.shape[1])
 
     @property
     def is_last(self) -> bool:
-        """Whether the read-out sees this layer, and no layer does."""
-        return self.index == self.network.num_layers - 1
-
-    @property
-    def input_kind(self) -> str:
-        """What the layer reads; above the lowest one it is "dense"."""
-        return self.network.input_kind if self.index == 0 else "dense"
+        """Whether the read-out reads this layer, and no other layer does."""
+        return self.output_bits is None
 
     @property
     def state_shift(self) -> int:
@@ -103,7 +97,7 @@ class IntegerLayer(ArrayFields):
     @property
     def input_shift(self) -> int:
         """s2 = F - (p + p_i - 2), the left shift of U x; negative: a rounded right shift by -s2."""
-        return self.accumulator_frac_bits - (weight_frac_bits(self.network) + self.input_bits - 1)
+        return self.accumulator_frac_bits - (weight_frac_bits(self.weight_bits) + self.input_bits - 1)
 
     @property
     def input_bias(self) -> NDArray[np.int64]:
@@ -125,47 +119,71 @@ class IntegerLayer(ArrayFields):
     @property
     def unit_leaks(self) -> NDArray[np.int64]:
         """k of each unit, 0 where it never forgets, (hidden_size,)."""
-        leaks = self.network.block_leaks or (0,) * self.network.num_blocks
+        leaks = self.leak or (0,) * (self.hidden_size // self.block_size)
         return np.repeat(np.array(leaks, np.int64), self.block_size)
 
     def _check_numbers(self) -> None:
+        _check_weight_bits(self.weight_bits)
+        check_int("activation_bits", self.activation_bits, 2, 16)
         check_int("input_bits", self.input_bits, 2, 16)
         check_int("hidden_shift", self.hidden_shift, 0, 31)
         check_int("accumulator_frac_bits", self.accumulator_frac_bits, -31, 62)
         check_int("state_shift", self.state_shift, 0, 31)
         check_int("input_shift", self.input_shift, -30, 31)
         check_int("input_bias_shift", self.input_bias_shift, 0, 31)
+        check_choice("recurrence", self.recurrence, RECURRENCES)
+        check_choice("input_kind", self.input_kind, ("dense", "one_hot"))
         if self.input_kind == "one_hot" and self.input_bits != 2:
             raise InputError(f"A one-hot input is exact in 2 bits, got input_bits {self.input_bits}. Use 2.")
 
     def _check_arrays(self) -> None:
-        hidden, bounds = self.hidden_size, signed_range(self.activation_bits)
-        network = self.network
+        weight = np.asarray(self.input_weight_int)
+        if weight.ndim != 2 or 0 in weight.shape:
+            raise InputError(f"input_weight_int must be (hidden_size, input_size), got {weight.shape}.")
+        hidden, bounds = weight.shape[0], signed_range(self.activation_bits)
+        freeze_array(self, "input_weight_int", np.int8, weight.shape, weight_range(self.weight_bits))
         freeze_array(self, "signs", np.int8, (hidden,), (-1, 1), zero=False)
-        shape = (hidden, self.input_size)
-        freeze_array(self, "input_weight_int", np.int8, shape, weight_range(network))
-        if check_presence(self, "input_bias_int", network.input_bias, "a network with an input bias"):
+        if self.input_bias_int is not None:
             freeze_array(self, "input_bias_int", np.int16, (hidden,), bounds)
-        if check_presence(self, "column_signs", network.column_switches, 'switches "rows+columns"'):
-            freeze_array(self, "column_signs", np.int8, (hidden,), (-1, 1), zero=False)
+        check_int("block_size", self.block_size, 1, hidden)
+        if hidden % self.block_size:
+            raise InputError(
+                f"block_size must divide the {hidden} units of the layer, got {self.block_size}."
+            )
+        if len(self.leak) not in (0, hidden // self.block_size):
+            raise InputError(f"leak must hold one k for each block, got {len(self.leak)} values.")
+        for k in self.leak:
+            check_int("Every k of leak", k, 0, MAX_LEAK)
 
     def _check_output(self) -> None:
-        scaled = not self.is_last and self.network.scales_layers
+        scaled = self.gain_int is not None
+        check_presence(self, "offset_int", scaled, "layers with gain_int")
         for name in ("gain_int", "offset_int"):
-            if check_presence(self, name, scaled, "the layers below the last of normalize or skip"):
+            if scaled:
                 freeze_array(self, name, np.int16, (self.hidden_size,), signed_range(self.activation_bits))
-        has_skip = self.network.has_skip(self.index)
-        if check_presence(self, "skip_shift", has_skip, "layers that skip: as wide as what they read"):
-            check_int("skip_shift", self.skip_shift, -30, 30)
         for name in ("gain_shift", "offset_shift"):
             check_int(name, getattr(self, name), 0, 30 if scaled else 0)
-        if check_presence(self, "output_bits", not self.is_last, "the layers below the last"):
+        if self.skip_shift is not None:
+            check_int("skip_shift", self.skip_shift, -30, 30)
+        if self.output_bits is not None:
             check_int("output_bits", self.output_bits, 2, 16)
             if not scaled and self.output_bits != self.activation_bits:
                 raise InputError(
                     f"A layer without gains gives its states: output_bits must be {self.activation_bits}, "
                     f"got {self.output_bits}."
                 )
+
+
+def layer_fields(network: Network, index: int) -> dict[str, Any]:
+    """Return the fields of layer `index` that the description of the network decides."""
+    return {
+        "block_size": network.widths[index] // network.num_blocks,
+        "weight_bits": network.weight_bits,
+        "activation_bits": network.activation_bits,
+        "leak": network.block_leaks,
+        "recurrence": network.recurrence,
+        "input_kind": "one_hot" if index == 0 and network.input_kind == "one_hot" else "dense",
+    }
 
 
 def check_integer_network(network: Network) -> None:
@@ -176,22 +194,32 @@ def check_integer_network(network: Network) -> None:
             f"An integer network has Hadamard layers that read forwards, got a {kind}. "
             "Train a hadamrnn with bidirectional=False."
         )
-    if network.weight_bits != "ternary":
-        check_int("weight_bits", network.weight_bits, 2, 8, 'or "ternary"')
+    if network.column_switches:
+        raise InputError(
+            'An integer network has signs of rows only, got switches "rows+columns". '
+            'Train with switches="rows".'
+        )
+    _check_weight_bits(network.weight_bits)
     check_int("activation_bits", network.activation_bits, 2, 16)
+
+
+def _check_weight_bits(bits: object) -> None:
+    """Refuse weights that have no integer form."""
+    if bits != "ternary":
+        check_int("weight_bits", bits, 2, 8, 'or "ternary"')
 
 
 def activation_bits(network: Network) -> int:
     """Return p_a of a network that has an integer form."""
-    assert network.activation_bits is not None  # held by check_integer_network
+    assert network.activation_bits is not None  # see check_integer_network
     return network.activation_bits
 
 
-def weight_frac_bits(network: Network) -> int:
+def weight_frac_bits(bits: WeightBits) -> int:
     """Return p - 1: U = alpha_U U_int / 2^(p-1); a ternary U is alpha_U U_int."""
-    return 0 if network.weight_bits == "ternary" else int(network.weight_bits or 0) - 1
+    return 0 if bits == "ternary" else int(bits or 0) - 1
 
 
-def weight_range(network: Network) -> tuple[int, int]:
+def weight_range(bits: WeightBits) -> tuple[int, int]:
     """Return the least and the greatest code of U and V."""
-    return (-1, 1) if network.weight_bits == "ternary" else signed_range(int(network.weight_bits or 0))
+    return (-1, 1) if bits == "ternary" else signed_range(int(bits or 0))

@@ -32,7 +32,13 @@ from numpy.typing import NDArray
 from hadamrnn.bits import EXPONENT_BITS, stored_bits
 from hadamrnn.errors import InputError, check_int
 from hadamrnn.fixedpoint.integers import signed_range
-from hadamrnn.fixedpoint.layer import IntegerLayer, weight_frac_bits, weight_range
+from hadamrnn.fixedpoint.layer import (
+    IntegerLayer,
+    check_integer_network,
+    layer_fields,
+    weight_frac_bits,
+    weight_range,
+)
 from hadamrnn.fixedpoint.overflow import prove_readout
 from hadamrnn.fixedpoint.validation import (
     ArrayFields,
@@ -69,7 +75,8 @@ class IntegerModel(ArrayFields):
     dense model has x = round(v * 2^(input_bits - 1) / input_scale).
     """
 
-    layers: tuple[IntegerLayer, ...]  # the lowest first; they hold the network's description
+    network: Network  # sizes, kinds and bits
+    layers: tuple[IntegerLayer, ...]  # the lowest first
     output_weight_int: NDArray[np.int8]  # V, (output_size, features)
     output_bias_int: NDArray[np.int16]  # b_o, (output_size,), activation_bits
     output_bias_shift: int  # s_o
@@ -92,6 +99,7 @@ class IntegerModel(ArrayFields):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metadata", check_metadata(self.metadata))
+        check_integer_network(self.network)
         self._check_layers()
         self._check_output()
         self._check_features()
@@ -111,10 +119,11 @@ class IntegerModel(ArrayFields):
 
         return save(self, path)
 
-    @property
-    def network(self) -> Network:
-        """Sizes, bits and kind."""
-        return self.layers[0].network
+    def __repr__(self) -> str:
+        """Return one line: arrays are left out."""
+        widths, network = "x".join(map(str, self.network.widths)), self.network
+        kind = f"{self.input_kind}, {network.input_size} -> {widths} -> {network.output_size}"
+        return f"IntegerModel({kind}, weight_bits={self.weight_bits}, activation_bits={self.activation_bits})"
 
     @property
     def input_bits(self) -> int:
@@ -171,7 +180,7 @@ class IntegerModel(ArrayFields):
     @property
     def weight_frac_bits(self) -> int:
         """p - 1: V = alpha_V V_int / 2^(p-1); a ternary V is alpha_V V_int."""
-        return weight_frac_bits(self.network)
+        return weight_frac_bits(self.weight_bits)
 
     @property
     def output_bias(self) -> NDArray[np.int64]:
@@ -223,25 +232,42 @@ class IntegerModel(ArrayFields):
 
     def _check_layers(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
-        if not self.layers or len(self.layers) != self.network.num_layers:
-            raise InputError(f"layers must be those of the network, got {len(self.layers)}.")
+        network = self.network
+        if len(self.layers) != network.num_layers:
+            raise InputError(
+                f"layers must be those of the network, {network.num_layers}, got {len(self.layers)}."
+            )
         for index, layer in enumerate(self.layers):
-            if (layer.network, layer.index) != (self.network, index):
-                raise InputError(
-                    f"layers must be of one network, the lowest first, got another in place {index}."
-                )
-        grown = (self.network.stride - 1).bit_length()
-        for below, above in zip(self.layers, self.layers[1:], strict=False):
+            self._check_layer(layer, index)
+        grown = (network.stride - 1).bit_length()
+        for index, (below, above) in enumerate(zip(self.layers, self.layers[1:], strict=False)):
             given = (below.output_bits or 0) + grown
             if above.input_bits != given:
                 raise InputError(
-                    f"input_bits of layer {above.index} must be {given}, what {self.network.stride} codes of "
-                    f"the layer below sum up to, got {above.input_bits}."
+                    f"input_bits of layer {index + 1} must be {given}, what {network.stride} codes of the "
+                    f"layer below sum up to, got {above.input_bits}."
                 )
+
+    def _check_layer(self, layer: IntegerLayer, index: int) -> None:
+        """Refuse a layer that is not the one that the network describes in this place."""
+        network = self.network
+        sizes = {"hidden_size": network.widths[index], "input_size": network.cell_input_sizes[index]}
+        for name, expected in {**sizes, **layer_fields(network, index)}.items():
+            found = getattr(layer, name)
+            if found != expected:
+                raise InputError(f"{name} of layer {index} must be the network's, {expected}, got {found}.")
+        is_below = index < network.num_layers - 1
+        scaled = is_below and network.scales_layers
+        check_presence(layer, "input_bias_int", network.input_bias, "a network with an input bias")
+        check_presence(layer, "gain_int", scaled, "the layers below the last of normalize or skip")
+        check_presence(
+            layer, "skip_shift", network.has_skip(index), "layers that skip: as wide as what they read"
+        )
+        check_presence(layer, "output_bits", is_below, "the layers below the last")
 
     def _check_output(self) -> None:
         outputs, features = self.output_size, self.network.num_features
-        freeze_array(self, "output_weight_int", np.int8, (outputs, features), weight_range(self.network))
+        freeze_array(self, "output_weight_int", np.int8, (outputs, features), weight_range(self.weight_bits))
         freeze_array(self, "output_bias_int", np.int16, (outputs,), signed_range(self.activation_bits))
         check_int("output_bias_shift", self.output_bias_shift, 0, 31)
         check_scale("input_scale", self.input_scale)

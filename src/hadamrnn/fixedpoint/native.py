@@ -166,7 +166,7 @@ class NativeNetwork:
             round_multiplier=layer.round_multiplier,
             round_shift=layer.round_shift,
             activation_bits=layer.activation_bits,
-            relu=layer.network.recurrence == "relu",
+            relu=layer.recurrence == "relu",
             fits_narrow_step=self._dtype is np.float32 and fits_narrow_step(layer),
             output_bits=layer.output_bits or 0,
             gain_shift=layer.gain_shift,
@@ -180,10 +180,8 @@ class NativeNetwork:
             args.factor_orders = self._keep(np.array(odd), np.int64)
             matrices = [factor_matrix(order).reshape(-1) for order in reversed(odd)]
             args.factors = self._keep(np.concatenate(matrices), np.int8)
-        if layer.network.block_leaks:
-            args.leaks = self._keep(np.array(layer.network.block_leaks), np.int64)
-        if layer.column_signs is not None:
-            args.column_signs = self._keep(layer.column_signs, np.int8)
+        if layer.leak:
+            args.leaks = self._keep(np.array(layer.leak), np.int64)
         if layer.gain_int is not None and layer.offset_int is not None:
             args.gain = self._keep(layer.gain_int, np.int16)
             args.offset = self._keep(layer.offset_int.astype(np.int32) << layer.offset_shift, np.int32)
@@ -204,10 +202,10 @@ def narrow_stages(layer: IntegerLayer, sylvester: int) -> int:
     """Return how many stages of the transform fit 16 bits.
 
     A sum of n = 2^stages states of p bits in which at least half the signs are + lies in -n 2^(p-1) ...
-    n 2^(p-1) - n / 2, one without a minus in -n 2^(p-1) ... n 2^(p-1) - n. Signs v of columns break that.
+    n 2^(p-1) - n / 2, one without a minus in -n 2^(p-1) ... n 2^(p-1) - n.
     """
     stages = min(sylvester.bit_length() - 1, 16 - layer.activation_bits, MOST_NARROW_STAGES)
-    return stages if layer.column_signs is None else 0
+    return stages
 
 
 def fits_floats(model: IntegerModel) -> bool:
@@ -258,8 +256,7 @@ def fits_narrow_step(layer: IntegerLayer) -> bool:
     doubled = int(layer.round_multiplier == 1)
     largest = (1 << 16 + layer.state_shift) + _drive_bound(layer) + 1
     return (
-        layer.network.recurrence == "linear"
-        and layer.column_signs is None
+        layer.recurrence == "linear"
         and not layer.unit_leaks.any()
         and layer.input_shift >= 0
         and layer.activation_bits < 15

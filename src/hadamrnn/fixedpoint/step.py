@@ -38,10 +38,9 @@ class LayerStep:
         self.layer = layer
         # diag(u) and the shift by s1 in one factor per row.
         self._row_factor = (layer.signs.astype(np.int32) << layer.state_shift)[:, None]
-        self._column_signs = None if layer.column_signs is None else layer.column_signs[:, None]
         self._weight = layer.input_weight_int.astype(np.float64)
         self._bias = layer.input_bias.astype(np.int32)[:, None]
-        leaks = sorted({*layer.network.block_leaks} - {0})
+        leaks = sorted({*layer.leak} - {0})
         self._leaks = [(k, np.flatnonzero(layer.unit_leaks == k)) for k in leaks]
         if layer.gain_int is not None and layer.offset_int is not None:
             self._gain = layer.gain_int.astype(np.int32)[:, None]
@@ -59,15 +58,14 @@ class LayerStep:
     def advance(self, h: Int32, drive: Int32) -> tuple[Int32, int]:
         """Return the next states and how many of their entries were clipped."""
         layer = self.layer
-        signed = h if self._column_signs is None else h * self._column_signs
-        acc = hadamard_transform(signed, layer.block_size)
+        acc = hadamard_transform(h, layer.block_size)
         acc *= self._row_factor
         for k, units in self._leaks:
             acc[units] -= round_shift(acc[units], k)
         acc += drive
         rounded = round_scale(acc, layer.round_multiplier, layer.round_shift)
         h, clipped = saturate(rounded, layer.activation_bits)
-        return (np.maximum(h, 0, out=h) if layer.network.recurrence == "relu" else h), clipped
+        return (np.maximum(h, 0, out=h) if layer.recurrence == "relu" else h), clipped
 
     def output(self, h: Int32, codes: NDArray[Any]) -> Int32:
         """Return y, which the layer above reads, of states and of the codes that this layer has read."""

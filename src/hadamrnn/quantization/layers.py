@@ -26,7 +26,7 @@ from torch import Tensor
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.integers import signed_range
-from hadamrnn.fixedpoint.layer import IntegerLayer, weight_frac_bits
+from hadamrnn.fixedpoint.layer import IntegerLayer, layer_fields, weight_frac_bits
 from hadamrnn.fixedpoint.overflow import LIMIT, AccumulatorOverflow
 from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
@@ -105,13 +105,10 @@ def lower_layer(
     unit = coding.scale * input_range
     shift = hidden_shift(floats.needed_range(coding.scale))
     state_step = unit * (2**shift * math.sqrt(cell.block_size) / 2) * 2.0 ** (1 - network.activation_bits)
-    columns = cell.column_signs()
     fields: dict[str, Any] = {
-        "network": network,
-        "index": index,
+        **layer_fields(network, index),
         "input_bits": coding.bits,
         "signs": integers(cell.signs()),
-        "column_signs": None if columns is None else integers(columns),
         "input_weight_int": codes,
         "hidden_shift": shift,
         "input_bias_shift": 0,
@@ -121,7 +118,7 @@ def lower_layer(
         skipped = coding if network.has_skip(index) else None
         output, handed_up = _handed_up(network, floats, skipped, state_step, above)
         fields |= handed_up
-    frac_bits = max(network.activation_bits - shift, weight_frac_bits(network) + coding.bits - 1)
+    frac_bits = max(network.activation_bits - shift, weight_frac_bits(network.weight_bits) + coding.bits - 1)
     return LoweredLayer(_with_accumulator(fields, frac_bits, cell.input_bias, unit), state_step, output)
 
 
@@ -238,7 +235,7 @@ def _with_accumulator(
     fields: dict[str, Any], frac_bits: int, bias: Tensor | None, unit: float
 ) -> IntegerLayer:
     """Return the layer with the most fractional bits of the accumulator that int32 can be proven to hold."""
-    bits = fields["network"].activation_bits
+    bits = fields["activation_bits"]
     fewest = bits - fields["hidden_shift"]
     while True:
         if bias is not None:

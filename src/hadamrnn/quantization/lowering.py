@@ -76,6 +76,7 @@ def lower(
     coding = stack[0].raised(input_coding(model, calibration, activation_bits, input_bits, raw))
     layers = lower_layers(network, stack, coding)
     return IntegerModel(
+        network,
         layers=tuple(lowered.layer for lowered in layers),
         input_scale=coding.scale,
         metadata={

@@ -4,9 +4,9 @@
  *     for (const codes of sequence) network.step(state, codes);
  *     const logits = network.read(state); // an Int32Array
  *
- * A step of one layer, with H the block-diagonal Hadamard matrix, u and v signs, k the leak of the unit's block:
+ * A step of one layer, with H the block-diagonal Hadamard matrix, u its signs, k the leak of the unit's block:
  *
- *     a   = (u * H (v * h)) * 2^stateShift,  a - round(a / 2^k) where the block leaks
+ *     a   = (u * H h) * 2^stateShift,  a - round(a / 2^k) where the block leaks
  *     acc = a + round(U x * 2^inputShift) + b * 2^biasShift
  *     h   = saturate(round(acc * multiplier / 2^roundShift)), cut at 0 where the recurrence is "relu"
  *
@@ -87,7 +87,7 @@ function multiply(work, start, after, order, matrix) {
 class Layer {
   constructor(fields, matrices) {
     Object.assign(this, fields);
-    for (const name of ["signs", "columnSigns", "weight", "bias", "gain", "offset"]) {
+    for (const name of ["signs", "weight", "bias", "gain", "offset"]) {
       this[name] = fields[name] ? unpack(fields[name]) : null;
     }
     this.matrices = matrices;
@@ -102,8 +102,8 @@ class Layer {
 
   /** Advance `h` in place by the codes x, or by the hot channel `hot`; return how many entries were clipped. */
   step(h, x, hot, bits, relu) {
-    const { work, units, seen, weight, signs, columnSigns, bias, decay, multiplier } = this;
-    for (let i = 0; i < units; i += 1) work[i] = columnSigns ? columnSigns[i] * h[i] : h[i];
+    const { work, units, seen, weight, signs, bias, decay, multiplier } = this;
+    work.set(h);
     transform(work, this.blockSize, this.factors, this.matrices);
     const [stateUnit, inputUnit, biasUnit] = [2 ** this.stateShift, 2 ** this.inputShift, 2 ** this.biasShift];
     const inputHalf = this.inputShift < 0 ? 0.5 : 0; // whole numbers need no rounding
