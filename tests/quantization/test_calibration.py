@@ -13,7 +13,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import encode_inputs
 from hadamrnn.network import Network
 from hadamrnn.nn.rnn import HadamRNN
-from hadamrnn.quantization.calibration import Calibration, calibrate
+from hadamrnn.quantization.calibration import Calibration, NotFinite, calibrate
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.quantization.network import IntegerNetwork
 from tests.quantization.models import drawn_model, random_inputs, random_model
@@ -30,6 +30,16 @@ def test_calibration_finds_the_largest_state_within_each_rows_length() -> None:
     with torch.no_grad():
         states = model.recurrent.every_state(x, lengths)
     assert found == Calibration(float(states.abs().max()), float(x.abs().max()), 9, 6)
+
+
+def test_states_that_overflow_are_refused_instead_of_skipped() -> None:
+    model = random_model(0)
+    assert isinstance(model.recurrent, HadamRNN)
+    with torch.no_grad():
+        model.recurrent.cell(0).input_weight.fill_(1e308)
+
+    with pytest.raises(NotFinite):
+        calibrate(model, [(random_inputs(model, 6, 9), None)])
 
 
 def test_padding_neither_widens_the_ranges_nor_saturates() -> None:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -116,7 +117,7 @@ class _Ranges:
             stretches = recurrent.state_stretches(x, lengths, steps)
             largest = [0.0] * len(x)
             for states in stretches:
-                largest = list(map(max, largest, _largest(states)))
+                largest = np.maximum(largest, _largest(states)).tolist()  # keeps NaN, unlike max
             self.states[0] += largest
         else:
             states = self._add_layers(recurrent, x, lengths)
