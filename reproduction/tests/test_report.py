@@ -119,7 +119,7 @@ def test_every_line_of_every_table_has_a_cell_for_each_column(result: Result) ->
 
 def test_bad_input_takes_one_line(command: Command, tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "x.best.seed0.json").write_text("{")
+    (tmp_path / "results" / "x.jsonl").write_text("{")
     for arguments, complaint in (
         (("--results", tmp_path / "nowhere"), "must be a folder of results"),
         (("--results", tmp_path / "results"), "is damaged"),

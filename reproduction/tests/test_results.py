@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,10 @@ from hadamrnn_paper.results import (
     CURVE_POINTS,
     Result,
     curve_columns,
-    read_result,
+    find_result,
+    read_file,
     read_results,
+    result_file,
     write_result,
 )
 from hadamrnn_paper.rows import setup
@@ -53,7 +56,7 @@ def test_a_result_says_what_was_run_and_what_came_out(job: Job, places: Places) 
 
 
 def test_layers_that_forget_are_measured_in_integers_too(places: Places) -> None:
-    stack = setup("digits", 8, num_layers=2, leak=(1, 2), readouts=("mean", "max"), normalize=True)
+    stack = setup("digits", 8, num_layers=2, leak=(2,), readouts=("mean", "max"), normalize=True)
     run_jobs([Job(stack, "quick", 0, SMALL)], places)
 
     (result,) = read_results(places.results)
@@ -64,7 +67,7 @@ def test_layers_that_forget_are_measured_in_integers_too(places: Places) -> None
 def test_a_result_names_no_host_no_path_and_no_date(job: Job, places: Places) -> None:
     run_jobs([job], places)
 
-    text = places.result(job).read_text()
+    text = result_file(places.results, "digits").read_text()
     assert socket.gethostname() not in text and str(places.runs) not in text
     assert not re.search(r"\b20\d\d-\d\d", text) and len(text) < 4000
     assert os.sep not in json.dumps(json.loads(text)["config"])
@@ -83,18 +86,45 @@ def test_long_curves_keep_their_end_and_all_their_flips() -> None:
 
 def test_damaged_results_are_refused_in_one_line(result: Result, tmp_path: Path) -> None:
     path = write_result(tmp_path, result)
-    assert read_result(path) == result
+    line = path.read_text()
+    assert read_file(path) == [result]
     for text, complaint in (
-        ("{", "no readable JSON"),
+        ("{", "line 2, is damaged: it holds no readable JSON"),
         ('{"format": "x", "version": 1}', "must be a hadamrnn"),
     ):
-        path.write_text(text)
+        path.write_text(f"{line}{text}\n")
         with pytest.raises(InputError, match=complaint):
-            read_result(path)
-    other = tmp_path / "other.best.seed0.json"
-    write_result(tmp_path, result).rename(other)
-    with pytest.raises(InputError, match="a result's file has its name"):
-        read_result(other)
+            read_file(path)
+    path.write_text(line)
+    path.rename(tmp_path / "other.jsonl")
+    with pytest.raises(InputError, match="must hold results of other, got pmnist"):
+        read_results(tmp_path)
+
+
+def test_a_folder_has_a_file_for_each_task_and_a_line_for_each_result(result: Result, tmp_path: Path) -> None:
+    digits = replace(result, experiment="digits-8-4bit", config={**result.config, "task": "digits"})
+    for each in (replace(result, seed=1), digits, result, replace(result, test=0.5)):
+        write_result(tmp_path, each)
+
+    assert {path.name: len(path.read_text().splitlines()) for path in tmp_path.glob("*.jsonl")} == {
+        "digits.jsonl": 1,
+        "pmnist.jsonl": 2,
+    }
+    assert [each.name for each in read_results(tmp_path)] == [
+        "digits-8-4bit.best.seed0",
+        "pmnist-512-4bit.best.seed0",
+        "pmnist-512-4bit.best.seed1",
+    ]
+    found = find_result(tmp_path, "pmnist", result.name)
+    assert found is not None and found.test == 0.5  # the later one of a name
+    assert find_result(tmp_path, "pmnist", "another") is None
+
+
+def test_processes_that_write_at_once_lose_no_line(result: Result, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:  # the claims are files: threads compete for them as processes do
+        list(pool.map(lambda seed: write_result(tmp_path, replace(result, seed=seed)), range(24)))
+
+    assert sorted(each.seed for each in read_results(tmp_path)) == list(range(24))
 
 
 @pytest.mark.parametrize("value", [None, "x", -1, 1.5, [], {}, {"epoch": 3}, [[1]], True])
@@ -119,10 +149,10 @@ def test_a_field_of_the_wrong_kind_is_one_line_or_harmless(
     "text", ["[]", "3", "[" * 100_000, '{"version": ' + "9" * 5000 + "}", '{"format": NaN}']
 )
 def test_what_is_no_result_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "x.best.seed0.json"
+    path = tmp_path / "x.jsonl"
     path.write_text(text)
     with pytest.raises(InputError, match=r"is damaged|must be a hadamrnn result"):
-        read_result(path)
+        read_file(path)
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(InputError, match="a folder, pipe or device"):

@@ -21,7 +21,6 @@ from hadamrnn_paper import runner
 from hadamrnn_paper.cli.reproduce import ReproduceOptions, _jobs
 from hadamrnn_paper.results import (
     Result,
-    read_result,
     read_results,
     write_result,
 )
@@ -73,11 +72,11 @@ def test_settings_are_names_with_values() -> None:
 
 def test_a_finished_row_is_not_run_again(job: Job, places: Places) -> None:
     run_jobs([job], places)
-    before = places.result(job).read_bytes()
+    before = places.result(job)
     second = run_jobs([job], places)
 
     assert (second.skipped, second.measured) == ([job], [])
-    assert places.result(job).read_bytes() == before
+    assert places.result(job) == before
 
 
 def test_the_data_is_loaded_once_for_pace_training_and_test(
@@ -93,7 +92,7 @@ def test_the_data_is_loaded_once_for_pace_training_and_test(
         monkeypatch.setattr(f"{module}.load_task", load)
     run_jobs([replace(job, budget=0.05)], places)
 
-    assert loads == ["digits"] and places.result(job).is_file()
+    assert loads == ["digits"] and places.result(job) is not None
 
 
 def test_a_stopped_run_goes_on_and_ends_as_if_it_had_not_stopped(
@@ -101,12 +100,13 @@ def test_a_stopped_run_goes_on_and_ends_as_if_it_had_not_stopped(
 ) -> None:
     asked = iter(range(10_000))
     stopped = run_jobs([job], places, RunOptions(stop=lambda: next(asked) == 20))
-    assert stopped.stopped and not places.result(job).exists()
+    assert stopped.stopped and places.result(job) is None
     run_jobs([job], places)
     whole = Places(tmp_path / "other", tmp_path / "others")
     run_jobs([job], whole)
 
-    one, two = (read_result(each.result(job)) for each in (places, whole))
+    one, two = places.result(job), whole.result(job)
+    assert one is not None and two is not None
     assert replace(one, seconds=0, curve={}) == replace(two, seconds=0, curve={})
     assert one.curve == two.curve
 
@@ -116,14 +116,15 @@ def test_a_row_that_cannot_run_does_not_hold_up_the_rest(job: Job, places: Place
     tally = run_jobs([bad, job], places)
 
     assert "model must be one of" in tally.failed[bad.name] and len(tally.measured) == 1
-    assert not places.result(bad).exists()
+    assert places.result(bad) is None
 
 
 def test_a_row_that_diverges_is_measured_at_its_best_and_says_so(places: Places) -> None:
     job = Job(setup("digits", 8), "quick", 0, {**SMALL, "learning_rate": 1e37, "evaluate_every": 1})
     run_jobs([job], places)
 
-    result = read_result(places.result(job))
+    result = places.result(job)
+    assert result is not None
     assert result.ended == "diverged" and result.test is not None and result.integer is None
 
 
@@ -136,7 +137,7 @@ def test_what_another_process_runs_is_left_to_it(job: Job, places: Places, short
     with claim(places.locks, job.name):
         tally = run_jobs([job], places)
 
-    assert tally.elsewhere == [job] and not places.result(job).exists()
+    assert tally.elsewhere == [job] and places.result(job) is None
 
 
 def test_what_a_dead_machine_claimed_is_run_at_the_end(
@@ -162,7 +163,7 @@ def test_a_process_that_lost_its_claim_writes_nothing(job: Job, places: Places, 
 
     tally = run_jobs([job], places, tell=usurp)
 
-    assert tally.stopped and not places.result(job).exists()
+    assert tally.stopped and places.result(job) is None
 
 
 @pytest.fixture
@@ -288,9 +289,9 @@ def test_the_list_says_which_presets_have_a_result_and_counts_what_has_none(
         "1 of 2 runs have a result by preset paper or best or quick; 1 missing",
     ]
     assert best.out.splitlines()[-1] == "0 of 2 runs have a result by preset quick; 2 missing"
-    (tmp_path / f"{result.name}.json").write_text("{")
+    (tmp_path / "pmnist.jsonl").write_text("{")
     damaged = command(*options)
-    assert damaged.status == 2 and damaged.err.count("\n") == 1 and result.name in damaged.err
+    assert damaged.status == 2 and damaged.err.count("\n") == 1 and "pmnist.jsonl, line 1" in damaged.err
 
 
 def test_again_trains_into_another_folder_and_shows_three_figures(
@@ -301,14 +302,14 @@ def test_again_trains_into_another_folder_and_shows_three_figures(
     places = ("--results", tmp_path / "results", "--runs", tmp_path / "runs")
     common = ("reproduce", "results", "--preset", "quick", *places, "--threads", 1, "--set", "epochs=2")
     command(*common)
-    stored = tmp_path / "results" / f"{job.name}.json"
-    changed = replace(read_result(stored), test=0.0625)
-    write_result(stored.parent, changed)
+    (stored,) = read_results(tmp_path / "results")
+    changed = replace(stored, test=0.0625)
+    write_result(tmp_path / "results", changed)
     answer = command(*common, "--again", tmp_path / "again")
     refused = command(*common, "--again", tmp_path / "results")
 
-    assert "begins: 2 epochs" in answer.err and read_result(stored) == changed
-    new = read_result(tmp_path / "again" / f"{job.name}.json")
+    assert "begins: 2 epochs" in answer.err and read_results(tmp_path / "results") == [changed]
+    (new,) = read_results(tmp_path / "again")
     assert new.test is not None
     line = next(line for line in answer.out.splitlines() if line.startswith(f"{job.name} "))
     assert line.split()[1:] == ["12.34", "6.25", f"{100 * new.test:.2f}"]

@@ -15,7 +15,7 @@ from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.training.config import config_yaml, make_config
 from hadamrnn_paper.compare import result_command
-from hadamrnn_paper.results import Result, write_result
+from hadamrnn_paper.results import Result
 from hadamrnn_paper.shipping import ship
 
 
@@ -31,9 +31,8 @@ def folder(tmp_path: Path, result: Result) -> Path:
         (path / "config.yaml").write_bytes(config_yaml(settings))
     (earlier / fixedpoint.FILE_NAME).write_bytes(b"another run's")
     fixedpoint.save(integer, run / fixedpoint.FILE_NAME)
-    path = write_result(tmp_path / "results", result)
     out = tmp_path / "models"
-    ship(path, tmp_path / "runs", out)
+    ship(result, tmp_path / "runs", out)
     return out
 
 
@@ -49,10 +48,8 @@ def test_its_metadata_comes_from_the_result(folder: Path, result: Result) -> Non
 
 
 def test_a_result_without_its_run_is_refused(tmp_path: Path, result: Result) -> None:
-    path = write_result(tmp_path, result)
-
     with pytest.raises(InputError, match="There is no integer network"):
-        ship(path, tmp_path / "nowhere", tmp_path / "out")
+        ship(result, tmp_path / "nowhere", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

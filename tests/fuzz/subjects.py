@@ -23,7 +23,7 @@ from hadamrnn.training.config import resolve_config
 from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.models import build
 from hadamrnn.training.run import train
-from hadamrnn_paper.results import IntegerFigures, Result, read_result, write_result
+from hadamrnn_paper.results import IntegerFigures, Result, read_file, write_result
 from tests.fuzz.damage import Damaged, lying_header, lying_json, lying_npz, lying_yaml, worn
 
 Reader = Callable[[Path], str]
@@ -102,7 +102,7 @@ def make_subjects(folder: Path) -> list[Subject]:
         Subject(run / "run.json", read_run, _lying_text),
         Subject(run / "config.yaml", read_run, lambda content: _texts(lying_yaml(content.decode()))),
         Subject(folder / "x.npz", read_arrays, lying_npz),
-        Subject(write_result(folder, _result()), lambda path: digest(read_result(path)), _lying_text),
+        Subject(write_result(folder, _result()), lambda path: digest(read_file(path)), _lying_text),
     ]
 
 

@@ -1,8 +1,8 @@
-"""A result: the figures of a trained run, in one small JSON file that is never written by hand.
+"""A result: the figures of a trained run, in one line of JSON that is never written by hand.
 
-The test set is read in `measure_run`, once, after everything has been chosen. A file holds the configuration,
-the figures and the processor, but no host name, path or date, so results of several machines can share a
-folder under version control.
+The test set is read in `measure_run`, once, after everything has been chosen. A folder has one JSON Lines
+file for each task. A line holds the configuration, the figures and the processor, but no host name, path or
+date, so results of several machines can share a folder under version control.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import Annotated, Any
 
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError, check_choice
-from hadamrnn.files import read_json, write_atomically
+from hadamrnn.files import check_format, parse_json, read_regular, write_atomically
 from hadamrnn.fixedpoint.cost import network_size
+from hadamrnn.locks import claim
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.quantization.calibration import NotFinite
@@ -39,6 +40,8 @@ from hadamrnn_paper.tables import TASKS
 
 FORMAT = "hadamrnn result"
 FORMAT_VERSION = 1
+MAX_FILE_BYTES = 1 << 26
+LOCKS = ".locks"
 ADVICE = "Remove it and run its row again."
 CURVE_POINTS = 200
 CURVE_DIGITS = 5
@@ -131,31 +134,70 @@ def result_name(experiment: str, preset: str, seed: int) -> str:
     return f"{experiment}.{preset}.seed{seed}"
 
 
+def result_file(folder: Path, task: str) -> Path:
+    """Return the file of a task's results. A run belongs to one task, but its figures to several tables."""
+    return folder / f"{task}.jsonl"
+
+
 def write_result(folder: Path, result: Result) -> Path:
-    """Write `result` into `folder`, whole or not at all, and return its path."""
-    return write_fields(folder / f"{result.name}.json", FORMAT, asdict(result))
+    """Add `result` to the file of its task, in place of an earlier one of its name; return the file.
+
+    Processes take turns, and each replaces the whole file: readers see it before or after, no line is lost.
+    """
+    path = result_file(folder, result.config["task"])
+    with claim(folder / LOCKS, path.name, patient=True) as held:
+        if held is None:
+            raise InputError(f"{path} must be free to write, but another process holds it. Try again.")
+        results = {each.name: each for each in read_file(path)} | {result.name: result}
+        lines = (json.dumps(_fields(FORMAT, asdict(results[name]))) for name in sorted(results))
+        write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
+    return path
 
 
 def write_fields(path: Path, kind: str, values: dict[str, Any]) -> Path:
     """Write JSON that `read_json` reads, with one line per field: short, and readable in a diff."""
-    fields = {"format": kind, "version": FORMAT_VERSION, **values}
-    lines = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in fields.items())
+    fields = _fields(kind, values).items()
+    lines = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in fields)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
     return path
 
 
-def read_result(path: Path) -> Result:
-    """Return the result that `write_result` wrote."""
-    result = from_json(Result, read_json(path, FORMAT, FORMAT_VERSION, ADVICE), path)
-    if path.name != f"{result.name}.json":
-        raise InputError(f"{path} holds the result {result.name}: a result's file has its name.")
-    return result
+def _fields(kind: str, values: dict[str, Any]) -> dict[str, Any]:
+    return {"format": kind, "version": FORMAT_VERSION, **values}
+
+
+def read_file(path: Path) -> list[Result]:
+    """Return the results of one file, one a line; an absent file has none."""
+    if not path.exists():
+        return []
+    lines = read_regular(path, MAX_FILE_BYTES).splitlines()
+    results = [_read_line(line, f"{path}, line {number},") for number, line in enumerate(lines, 1)]
+    for result in results:
+        if result.config["task"] != path.stem:
+            raise InputError(f"{path} must hold results of {path.stem}, got {result.name}.")
+    return results
+
+
+def _read_line(line: bytes, source: str) -> Result:
+    values = parse_json(line, source)
+    if not isinstance(values, dict):
+        raise InputError(f"{source} is damaged: it must hold names and values. {ADVICE}")
+    check_format(values, source, FORMAT, (FORMAT_VERSION,), ADVICE)
+    return from_json(
+        Result, {name: values[name] for name in values if name not in ("format", "version")}, source
+    )
+
+
+def find_result(folder: Path, task: str, name: str) -> Result | None:
+    """Return a result by name; None if the folder has none of that name."""
+    return next((each for each in read_file(result_file(folder, task)) if each.name == name), None)
 
 
 def read_results(folder: Path) -> list[Result]:
     """Return all results of a folder, ordered by name; an absent folder has none."""
-    return [read_result(path) for path in sorted(folder.glob("*.seed*.json"))]
+    found = (result for path in sorted(folder.glob("*.jsonl")) for result in read_file(path))
+    return sorted(found, key=lambda result: result.name)
 
 
 def curve_columns(rows: list[dict[str, Any]]) -> dict[str, list[float]]:

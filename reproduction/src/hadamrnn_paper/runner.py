@@ -31,7 +31,7 @@ from hadamrnn.training.models import build
 from hadamrnn.training.run import RunOptions
 from hadamrnn.training.schedule import Schedule
 from hadamrnn.training.trainer import Diverged, Trainer
-from hadamrnn_paper.results import Result, measure_run, result_name, write_result
+from hadamrnn_paper.results import LOCKS, Result, find_result, measure_run, result_name, write_result
 from hadamrnn_paper.rows import Setup
 from hadamrnn_paper.tables import SCALES, TABLES, TRAINING_TIMES
 
@@ -77,10 +77,11 @@ class Places:
 
     @property
     def locks(self) -> Path:
-        return self.results / ".locks"
+        return self.results / LOCKS
 
-    def result(self, job: Job) -> Path:
-        return self.results / f"{job.name}.json"
+    def result(self, job: Job) -> Result | None:
+        """Return the result that a job has."""
+        return find_result(self.results, job.setup.task, job.name)
 
 
 Tell = Callable[[Job, str], None]  # is given a job and a line about it
@@ -117,7 +118,7 @@ def run_jobs(
         tally.elsewhere = []
         for job in left:
             with claim(places.locks, job.name, patient=patient, stop=options.stop) as held:
-                if places.result(job).exists():
+                if places.result(job) is not None:
                     tally.skipped.append(job)
                     tell(job, "has a result")
                     continue

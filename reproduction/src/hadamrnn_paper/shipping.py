@@ -8,21 +8,20 @@ from hadamrnn import fixedpoint, models
 from hadamrnn.errors import InputError
 from hadamrnn.training.config import config_values
 from hadamrnn_paper.compare import result_command
-from hadamrnn_paper.results import read_result
+from hadamrnn_paper.results import Result
 from hadamrnn_paper.runner import first_fitting
 
 
-def ship(path: Path, runs: Path, folder: Path) -> list[Path]:
-    """Add the integer network behind the result at `path` to a folder of models; return what was written.
+def ship(result: Result, runs: Path, folder: Path) -> list[Path]:
+    """Add the integer network behind a result to a folder of models; return what was written.
 
     Args:
         runs: the run folders; the one behind the result holds the integer network.
     """
-    result = read_result(path)
     run, _ = first_fitting(runs, result.name, lambda config: config_values(config) == result.settings)
     network = run / fixedpoint.FILE_NAME
     if result.integer is None or not network.is_file():
-        raise InputError(f"There is no integer network for {path} at {network}. Run the row again.")
+        raise InputError(f"There is no integer network for {result.name} at {network}. Run the row again.")
     content = network.read_bytes()
     model = models.Shipped(
         name=result.experiment,

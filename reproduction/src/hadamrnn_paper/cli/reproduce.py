@@ -1,4 +1,4 @@
-"""`hadamrnn reproduce`: run the paper's rows, each into one small JSON file."""
+"""`hadamrnn reproduce`: run the paper's rows, each into one line of its task's results."""
 
 from __future__ import annotations
 
@@ -156,10 +156,10 @@ def _list(args: ReproduceOptions, places: Places) -> None:
 
 def _read(jobs: list[Job], places: Places) -> Results:
     """Return the results that the jobs have."""
-    from hadamrnn_paper.results import read_result
+    from hadamrnn_paper.results import read_results
 
-    paths = (places.result(job) for job in jobs)
-    return {result.name: result for result in (read_result(path) for path in paths if path.exists())}
+    wanted = {job.name for job in jobs}
+    return {result.name: result for result in read_results(places.results) if result.name in wanted}
 
 
 def _show(args: ReproduceOptions, tally: Tally, stored: Results, new: Results) -> None:
