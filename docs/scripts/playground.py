@@ -30,8 +30,8 @@ EACH, WINDOWS, SENTENCES, CLIPS = 6, 16, 4, 3
 PERSON = 302  # windows of the first person of UCI HAR's test set
 SIDE, LEVELS, BOX, PEN = 28, 255, 17.5, 1.25
 RATE = 50  # readings a second of UCI HAR
-MOTION_NETWORK = "har6-64x128-4bit-q8-k1.2.3.4.5.6-mean-max-normalize"
-KEYWORD_NETWORK = "google12-64x128x128-4bit-q8-k1.2.3.4.5.6-mean-max-normalize-s2"
+MOTION_NETWORK = "motion-6kb"
+KEYWORD_NETWORK = "keywords-16kb"
 LEAD = (
     "Networks that ship with the package, at work in this page: the very integers of the exported C. "
     "It needs no server and sends no request."
@@ -85,7 +85,7 @@ def stored() -> dict[str, NDArray[Any]]:
 
 def digits(task: str, title: str, order: NDArray[Any] | None) -> Live:
     arrays = stored()
-    model = find(f"{task}-512-4bit").load()
+    model = find("digits-4kb" if order is None else "permuted-digits-4kb").load()
     pixels = torch.arange(LEVELS + 1).reshape(-1, 1, 1) / LEVELS
     codes = input_codes(model, pixels)[0].reshape(-1)
     images = arrays["digits"] if order is None else arrays["digits"][:, order]
@@ -111,7 +111,7 @@ def word() -> Live:
     x, y, _ = splits.test.batch(slice(None))
     assert y is not None
     return live_network(
-        find("copy-128-3bit").load(),
+        find("copy-1kb").load(),
         "copy",
         "A word, a thousand steps later",
         Stored(x.numpy(), y.numpy()),

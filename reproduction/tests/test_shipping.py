@@ -18,6 +18,8 @@ from hadamrnn_paper.compare import result_command
 from hadamrnn_paper.results import Result
 from hadamrnn_paper.shipping import ship
 
+INPUTS = models.Inputs("1: a pixel", "0 to 255", "any", 784, "none")
+
 
 @pytest.fixture
 def folder(tmp_path: Path, result: Result) -> Path:
@@ -32,14 +34,14 @@ def folder(tmp_path: Path, result: Result) -> Path:
     (earlier / fixedpoint.FILE_NAME).write_bytes(b"another run's")
     fixedpoint.save(integer, run / fixedpoint.FILE_NAME)
     out = tmp_path / "models"
-    ship(result, tmp_path / "runs", out)
+    ship(result, "permuted-digits", INPUTS, tmp_path / "runs", out)
     return out
 
 
 def test_its_metadata_comes_from_the_result(folder: Path, result: Result) -> None:
     (model,) = models.shipped(folder)
 
-    assert (model.name, model.task, model.metric) == ("pmnist-512-4bit", "pmnist", "accuracy")
+    assert (model.name, model.task, model.metric) == ("permuted-digits-4kb", "pmnist", "accuracy")
     assert result.integer is not None and model.test == result.integer.test
     assert model.command == (
         "hadamrnn reproduce results --rows pmnist-512-4bit --preset best --set epochs=12 --threads 1"
@@ -49,7 +51,7 @@ def test_its_metadata_comes_from_the_result(folder: Path, result: Result) -> Non
 
 def test_a_result_without_its_run_is_refused(tmp_path: Path, result: Result) -> None:
     with pytest.raises(InputError, match="There is no integer network"):
-        ship(result, tmp_path / "nowhere", tmp_path / "out")
+        ship(result, "permuted-digits", INPUTS, tmp_path / "nowhere", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file as load_safetensors
 
 from hadamrnn import fixedpoint, models
 from hadamrnn.cli import main
@@ -38,11 +41,49 @@ def folder(tmp_path: Path) -> Path:
         test=0.9494,
         kilobytes=0.2,
         activation_bits=12,
+        inputs=models.Inputs("1: a pixel", "0 to 16", "any", 64, "none"),
         command="hadamrnn train digits",
         sha256=models.digest(content),
     )
     models.add(model, content, tmp_path / "models")
     return tmp_path / "models"
+
+
+def test_at_most_eight_models_ship_and_each_has_a_name_to_say_with_its_size() -> None:
+    found = models.shipped()
+
+    assert 0 < len(found) <= 8
+    for model in found:
+        assert re.fullmatch(rf"[a-z]+(-[a-z]+)?-{round(model.kilobytes)}kb", model.name)
+
+
+def test_a_models_description_has_the_channels_that_its_network_reads() -> None:
+    for model in models.shipped():
+        channels = int(model.inputs.channels.partition(" ")[0].rstrip(":"))
+        assert channels == model.load().network.input_size, model.name
+
+
+# Of signs, weights, biases and scales, without names and metadata: renaming a model changes no bit of it.
+BITS = {
+    "copy-1kb": "eda2a53c223f2ad8",
+    "digits-1kb": "d9810666d233d722",
+    "digits-4kb": "6e973cc9a54148f4",
+    "digits-5kb": "fb68d445d8919cd0",
+    "keywords-16kb": "3b8415bdce2607a7",
+    "keywords-5kb": "7f59a6f5ef80e873",
+    "motion-6kb": "b4b40960631151e7",
+    "permuted-digits-4kb": "2c4b18ec0d3ea208",
+}
+
+
+def test_the_networks_that_ship_have_the_bits_that_were_measured() -> None:
+    found = {}
+    for model in models.shipped():
+        arrays = load_safetensors(model.path())
+        content = b"".join(name.encode() + arrays[name].tobytes() for name in sorted(arrays))
+        found[model.name] = hashlib.sha256(content).hexdigest()[:16]
+
+    assert found == BITS
 
 
 def test_what_ships_loads_and_is_what_its_metadata_says() -> None:
@@ -57,10 +98,10 @@ def test_what_ships_loads_and_is_what_its_metadata_says() -> None:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("google12-64x128x128-4bit-q8-k1.2.3.4.5.6-mean-max-normalize-s2", {}),
-        ("google12-64x64x64-3bit-q8-k1.2.3.4.5.6-mean-max-normalize-skip-s2-unbiased", {}),
-        ("har6-64x128-4bit-q8-k1.2.3.4.5.6-mean-max-normalize", {"left_out": None, "fine": True}),
-        ("pmnist-512-4bit", {}),
+        ("keywords-16kb", {}),
+        ("keywords-5kb", {}),
+        ("motion-6kb", {"left_out": None, "fine": True}),
+        ("permuted-digits-4kb", {}),
     ],
 )
 def test_what_ships_decides_as_its_metadata_says(name: str, options: dict[str, Any]) -> None:

@@ -29,8 +29,8 @@ from tests.pages.browser import DESK, PHONE, faults, open_page
 pytestmark = pytest.mark.pages
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
-MOTION = "har6-64x128-4bit-q8-k1.2.3.4.5.6-mean-max-normalize"
-KEYWORDS = "google12-64x128x128-4bit-q8-k1.2.3.4.5.6-mean-max-normalize-s2"
+MOTION = "motion-6kb"
+KEYWORDS = "keywords-16kb"
 STROKE = [(-60, -60), (60, -60), (0, 90)]  # a seven, from the middle of the pad
 
 
@@ -180,7 +180,7 @@ def test_a_click_on_a_sign_flips_it(pages: dict[str, Path], digits: IntegerModel
 
 
 def test_a_typed_word_comes_back_after_a_thousand_steps(pages: dict[str, Path], browser: Chrome) -> None:
-    model = find("copy-128-3bit").load()
+    model = find("copy-1kb").load()
     opened(browser, pages["playground"])
     Select(part(browser, "speed", "copy")).select_by_value("full")
     for word in ("zebra", "ox"):
@@ -337,8 +337,11 @@ def test_two_networks_read_one_drawing_each_in_its_own_order(pages: dict[str, Pa
     (rows, row_logits), (permuted, permuted_logits) = browser.execute_script(script)
 
     assert permuted == np.array(rows)[pixel_permutation()].tolist()
-    for name, codes, logits in (("smnist", rows, row_logits), ("pmnist", permuted, permuted_logits)):
-        model = find(f"{name}-512-4bit").load()
+    for name, codes, logits in (
+        ("digits-4kb", rows, row_logits),
+        ("permuted-digits-4kb", permuted, permuted_logits),
+    ):
+        model = find(name).load()
         assert logits == engine_logits(model, np.array(codes)[:, None])
         assert int(np.argmax(logits)) == 7
 
@@ -376,7 +379,7 @@ TIMED = """
 def test_an_image_of_784_pixels_is_read_by_512_units_in_two_seconds_at_thirty_frames_a_second(
     browser: Chrome, tmp_path: Path
 ) -> None:
-    model = find("smnist-512-4bit").load()
+    model = find("digits-4kb").load()
     codes = np.random.default_rng(0).integers(0, 256, (2, 784, 1))
     page = export_page(model, tmp_path / "page", "net", Stored(codes, np.zeros(2, np.int64))) / "net.html"
     opened(browser, page)

@@ -1,4 +1,4 @@
-"""Turn a measured run into a model that ships with the package; nobody writes its metadata by hand."""
+"""Turn a measured run into a model that ships with the package; nobody writes its figures by hand."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from hadamrnn_paper.results import Result
 from hadamrnn_paper.runner import first_fitting
 
 
-def ship(result: Result, runs: Path, folder: Path) -> list[Path]:
+def ship(result: Result, name: str, inputs: models.Inputs, runs: Path, folder: Path) -> list[Path]:
     """Add the integer network behind a result to a folder of models; return what was written.
 
     Args:
+        name: what the network does; its size is added, as in `motion-6kb`.
+        inputs: what it reads.
         runs: the run folders; the one behind the result holds the integer network.
     """
     run, _ = first_fitting(runs, result.name, lambda config: config_values(config) == result.settings)
@@ -24,12 +26,13 @@ def ship(result: Result, runs: Path, folder: Path) -> list[Path]:
         raise InputError(f"There is no integer network for {result.name} at {network}. Run the row again.")
     content = network.read_bytes()
     model = models.Shipped(
-        name=result.experiment,
+        name=f"{name}-{round(result.integer.kilobytes)}kb",
         task=result.settings["task"],
         metric=result.metric,
         test=result.integer.test,
         kilobytes=result.integer.kilobytes,
         activation_bits=result.integer.activation_bits,
+        inputs=inputs,
         command=result_command(result),
         sha256=models.digest(content),
     )

@@ -19,11 +19,11 @@ class ModelsOptions(JsonOption):
 
 @command(
     help="list and copy trained integer models",
-    description="List the integer models that ship with the package, each with the command that made it, "
-    "or copy one.",
+    description="List the integer models that ship with the package and what they read, or copy one. --json "
+    "also gives the command that made each.",
     examples=(
         "hadamrnn models",
-        "hadamrnn models pmnist-512-4bit --out models",
+        "hadamrnn models motion-6kb --out models",
     ),
 )
 def run(args: ModelsOptions) -> None:
@@ -44,7 +44,13 @@ def _line(model: Any) -> str:
     if model.test is not None:
         value = f"{100 * model.test:.2f} %" if model.metric == "accuracy" else f"{model.test:.3g}"
         figure = f"{model.metric} {value}"
-    return f"{model.name:28} {model.kilobytes:8.2f} kB  {figure:24} {model.command}"
+    inputs = model.inputs
+    return (
+        f"{model.name:20} {model.kilobytes:6.2f} kB  {figure:24} {model.load().network}\n"
+        f"  channels       {inputs.channels}\n"
+        f"  values         {inputs.unit}; {inputs.rate}; {inputs.steps} steps\n"
+        f"  preprocessing  {inputs.preprocessing}"
+    )
 
 
 def _written(args: ModelsOptions, paths: list[Path]) -> None:

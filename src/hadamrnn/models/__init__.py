@@ -1,7 +1,7 @@
 """Trained integer models of a few kB that ship with the package. Start at `shipped`.
 
-Each is a file NAME.int.safetensors and, beside it, NAME.json: what it was trained on, what it reaches on the
-test set, and the command that made it. Numpy only, no torch.
+Each is a file NAME.int.safetensors and, beside it, NAME.json: what it reads, what it was trained on, what it
+reaches on the test set, and the command that made it. Numpy only, no torch.
 """
 
 from __future__ import annotations
@@ -21,13 +21,33 @@ SUFFIX = ".int.safetensors"
 
 
 @dataclass(frozen=True)
-class Shipped:
-    """A model and its metadata.
+class Inputs:
+    """What a model reads.
 
     Args:
+        channels: their number and meaning, in order.
+        unit: of the values before standardisation, which is part of the model.
+        rate: how often a step comes.
+        steps: the length of a training sequence.
+        preprocessing: from the sensor to the channels.
+    """
+
+    channels: str
+    unit: str
+    rate: str
+    steps: int
+    preprocessing: str
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A model and its metadata. Its network's settings are in its file.
+
+    Args:
+        name: what it does and its size, such as `motion-6kb`.
         test: the metric of the integer network over the task's test set.
         kilobytes: of weights, biases and signs; the file adds a header.
-        command: repeats the training.
+        command: repeats the training, in a clone of the repository.
     """
 
     name: str
@@ -36,6 +56,7 @@ class Shipped:
     test: float | None
     kilobytes: float
     activation_bits: int
+    inputs: Inputs
     command: str
     sha256: str
 
