@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from unicodedata import category
+
+UNPRINTABLE = {"Cc", "Cs", "Zl", "Zp"}  # controls, halves of characters, separators of lines
+REORDERING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 class InputError(ValueError):
@@ -55,6 +59,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a question about the nearest known name, to follow a sentence; empty if nothing is known."""
     nearest = get_close_matches(str(name), list(known), n=1, cutoff=0.0)
     return f" Did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def printable(text: str) -> str:
+    """Return a text for one line of a terminal: control characters are escaped.
+
+    >>> printable("a\\x1b[31m b\\nc")
+    'a\\\\x1b[31m b\\\\nc'
+    """
+    return "".join(
+        ascii(letter)[1:-1] if category(letter) in UNPRINTABLE or letter in REORDERING else letter
+        for letter in text
+    )
 
 
 def short(value: object) -> str:

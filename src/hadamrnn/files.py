@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, printable
 
 MAX_TEXT_BYTES = 1 << 24
 MAX_TENSOR_BYTES = 1 << 32
@@ -143,7 +143,7 @@ def read_sealed(
 
 def one_line(error: object) -> str:
     """Return the text of an error on one line, cut if it is long."""
-    return " ".join(str(error).split())[:200]
+    return printable(" ".join(str(error).split()))[:200]
 
 
 def _split(content: bytes, source: str | Path) -> tuple[dict[str, Any], bytes]:

@@ -141,7 +141,7 @@ def test_channels_first_is_turned_round_when_it_is_said(tmp_path: Path) -> None:
         ({"x": X, "y": LABELS - 1}, "got -1 for 0"),
         ({"x": X, "y": LABELS * 2}, "got 2 for 1 .* renumbers them"),
         ({"x": X, "y": LABELS * 0}, "two classes or more, got '0' alone"),
-        ({"x": X, "y": np.array(["a", "\ud800", "b"])[LABELS]}, "Labels must be valid text"),
+        ({"x": X, "y": np.array(["a", "\ud800", "b"])[LABELS]}, "Labels must be printable text"),
         ({"x": X, "y": LABELS[:, None]}, r"Labels y must have shape \(n,\), got \(30, 1\)"),
         ({"x": X, "y": LABELS + 1j}, "integers, strings or floats, got complex128"),
         (

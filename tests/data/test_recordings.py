@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from hadamrnn import InputError, Splits, load_task, read_recordings
+from hadamrnn.data.recordings import read_like
 
 Cells = dict[str, list[Any]]
 
@@ -173,10 +175,22 @@ BARE: Cells = {"1": [2, 3], "4": [5, 6]}
         (GOOD, {"label": "activity"}, "has no column 'activity'"),
         (GOOD, {"group": "house"}, "has no column 'house'"),
         (without(GOOD, "label"), {}, "need labels: name a column with --label .time, value, person in"),
-        (HOLE, {}, "every row needs a value of 'label', got none in row 10. Fill it in"),
-        (WORD, {}, "column 'value' must hold numbers, got 'n.a.' in row 10. Correct the cell"),
-        (LATE, {}, "column 'value' must hold numbers, got '' in row 1. Correct the cell"),
-        ({**GOOD, "value": ["nan"] * 240}, {"columns": ["value"]}, "must hold numbers, got 'nan' in row 1"),
+        (HOLE, {}, "every row needs a value of 'label', got none in row 10 below the header. Fill it in"),
+        (
+            WORD,
+            {},
+            "column 'value' must hold numbers, got 'n.a.' in row 10 below the header. Correct the cell",
+        ),
+        (
+            LATE,
+            {},
+            "column 'value' must hold numbers, got no value in row 1 below the header. Correct the cell",
+        ),
+        (
+            {**GOOD, "value": ["nan"] * 240},
+            {"columns": ["value"]},
+            "must hold numbers, got no value in row 1",
+        ),
         (without(GOOD, "value"), {}, "needs a column of numbers"),
         ({**GOOD, "label": ["sit"] * 240}, {}, "two classes or more, got 'sit' alone"),
         (FRACTIONS, {"window": 9}, "Labels are classes, got the number 0.5"),
@@ -190,7 +204,7 @@ BARE: Cells = {"1": [2, 3], "4": [5, 6]}
         (BRIEF, {"window": 10, "group": "person"}, "the whole has none of 'z' with --window 10. Choose"),
         (GOOD, {"columns": ["value", "label"]}, "a channel or the label or the group, got 'label'"),
         (GOOD, {"window": 0}, r"window must lie in 1\.\."),
-        (BARE, {}, "must name the columns, got numbers. Add a header line"),
+        (BARE, {}, "must name the columns, got values: 1, 4. Add a header line"),
     ],
 )
 def test_bad_recordings_are_refused_in_one_line(
@@ -219,3 +233,107 @@ def test_a_label_that_is_no_name_is_refused_and_not_left_among_the_channels(opti
     options: dict[str, Any] = {option: 1}
     with pytest.raises(InputError, match=f"{option} must be str or none, got 1"):
         read_recordings(frame, window=2, **options)
+
+
+def test_no_window_crosses_a_group_or_a_label_whether_labels_are_read_or_not(tmp_path: Path) -> None:
+    cells = {**log(run=60), "person": ["a" if step < 90 else "b" for step in range(240)]}
+    path = write(tmp_path / "log.csv", cells)
+    options = {"label": "label", "group": "person", "window": 20, "hop": 1, "columns": ["value"]}
+
+    unlabelled = read_like(path, options, labelled=False)
+    assert ((unlabelled.starts < 90) == (unlabelled.starts + 19 < 90)).all()
+    assert len(unlabelled.starts) == (90 - 19) + (150 - 19)
+    assert unlabelled.groups.tolist() == ["a" if start < 90 else "b" for start in unlabelled.starts]
+
+    labelled = read_like(path, options, labelled=True)
+    edges = np.array([60, 90, 120, 180])
+    assert not ((labelled.starts[:, None] < edges) & (labelled.starts[:, None] + 19 >= edges)).any()
+    assert len(labelled.starts) == sum(length - 19 for length in (60, 30, 30, 60, 60))
+
+
+def test_a_new_recording_without_the_group_column_is_one_group(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv", without(log(), "person", "label"))
+    windows = read_like(
+        path, {"group": "person", "label": "label", "window": 100, "columns": ["value"]}, False
+    )
+    assert set(windows.groups) == {str(path)} and windows.starts.tolist() == [0, 50, 100]
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_decimal_commas_are_read_and_reported(separator: str, tmp_path: Path) -> None:
+    rows = [
+        f"{(-1) ** row * row / 4}".replace(".", ",") + separator + "ud"[row // 60 % 2] for row in range(480)
+    ]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join([f"value{separator}label", *rows]))
+
+    splits = load_task("recordings", path=path, window=20)
+
+    between = {";": "semicolons", "\t": "tabs"}[separator]
+    assert f"1 file, 480 rows; {between} between cells, decimal commas" in splits.assumptions[0]
+    windows = read_recordings(path, window=20)
+    assert windows.x[0, :3, 0].tolist() == [0, -0.25, 0.5]
+
+
+def test_points_among_decimal_commas_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("value;label\n1,5;up\n1.25;up\n")
+    with pytest.raises(InputError, match="decimal commas or points, got both in 'value'"):
+        read_recordings(path, window=2)
+
+
+@pytest.mark.parametrize("first", ["0.5,1.5,walk", "12,7,walk", "3,7,walk", "-1,7,walk"])
+def test_a_file_without_a_header_does_not_lose_its_first_row(first: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join([first, *["0.5,-1.5,walk", "0.25,1.5,sit"] * 20]))
+    with pytest.raises(InputError, match=r"must name the columns, got values: .*walk\. Add a header line"):
+        read_recordings(path, label="walk", window=2)
+
+
+def test_rising_whole_numbers_can_name_columns() -> None:
+    cells = {"400": [3, 1, 2], "405": [1, 2, 1], "label": ["sit"] * 3}
+    assert read_recordings(cells, window=2).columns == ("400", "405")
+
+
+def test_a_twin_of_the_label_is_left_out_and_reported(tmp_path: Path) -> None:
+    cells = log(2000, 100)
+    cells |= {
+        "code": [7 if label == "walk" else 2 for label in cells["label"]],
+        "gain": [5] * 2000,
+        "almost": [int(label == "walk") ^ (row == 1500) for row, label in enumerate(cells["label"])],
+    }
+    splits = load_task("recordings", path=write(tmp_path / "log.csv", cells), window=20, group="time")
+
+    assert splits.options["columns"] == ["value", "gain", "almost"]
+    assert "code (it follows from the label)" in "\n".join(splits.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("stamps", "is_clock"),
+    [
+        ([row // 4 for row in range(240)], True),  # equal stamps
+        (list(range(240)), True),
+        ([row - 2 * (row == 239) for row in range(240)], False),  # falls once
+        ([row // 60 for row in range(240)], False),  # a level that rises three times
+        ([row // 16 for row in range(240)][:225] + [14] * 15, False),  # 15 values
+        ([row // 15 for row in range(240)], True),  # 16 values
+    ],
+)
+def test_a_clock_never_falls_and_has_sixteen_stamps(
+    stamps: list[int], is_clock: bool, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "log.csv", {"stamp": stamps, **without(log(), "time")})
+    splits = load_task("recordings", path=path, window=5, group="time")
+    assert ("stamp" in str(splits.options["columns"])) != is_clock
+    assert ("stamp (a clock, it never falls)" in "\n".join(splits.assumptions)) == is_clock
+
+
+def test_a_long_cell_takes_no_more_memory_than_its_file(tmp_path: Path) -> None:
+    cells = {**log(5000, 50), "note": ["x" * 20_000 if row == 5 else "" for row in range(5000)]}
+    path = write(tmp_path / "log.csv", cells)
+    read_recordings(path, window=10)
+    tracemalloc.start()
+    read_recordings(path, window=10)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10 * path.stat().st_size

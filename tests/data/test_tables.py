@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hadamrnn import InputError, read_recordings
@@ -17,7 +18,7 @@ from hadamrnn.data.tables import Recording, read_tables
     [
         ("log.csv", b"", "must hold rows below its header"),
         ("log.csv", b"a,label\n", "must hold rows below its header"),
-        ("log.csv", b"a,label\n1,sit\n1\n", "needs 2 cells, as the header has, got 1 in row 2"),
+        ("log.csv", b"a,label\n1,sit\n1\n", "every row needs a value of 'label', got none in row 2"),
         ("log.csv", b"a,a\n1,2\n", "different names, got 'a' twice"),
         ("log.csv", b"a,label\n\xff,sit\n", "must be text in UTF-8"),
         ("log.csv", b'a,"' + b"x" * 200_000, "not a readable CSV file"),
@@ -78,12 +79,12 @@ def test_frames_that_are_no_table_are_refused_in_one_line(frame: Any, message: s
 )
 def test_only_finite_numbers_are_numbers(cells: np.ndarray[Any, Any]) -> None:
     with pytest.raises(InputError, match="column 'x' must hold numbers, got"):
-        Recording(Path("a.csv"), {"x": cells}).numbers("x")
+        Recording(Path("a.csv"), pd.DataFrame({"x": cells})).numbers("x")
 
 
 def test_a_label_keeps_its_text_but_for_the_point_of_a_whole_number() -> None:
     def texts(*cells: object) -> list[str]:
-        return list(Recording(Path("a.csv"), {"y": np.array(cells)}).texts("y").tolist())
+        return list(Recording(Path("a.csv"), pd.DataFrame({"y": np.array(cells)})).texts("y").tolist())
 
     assert texts("07", " up ") == ["07", "up"]
     assert texts(3.0, -1.0) == ["3", "-1"]
@@ -93,7 +94,7 @@ def test_a_label_keeps_its_text_but_for_the_point_of_a_whole_number() -> None:
 @pytest.mark.parametrize("missing", ["", " NaN", "NaT", "<NA>", "None"])
 def test_a_missing_label_is_no_class(missing: str) -> None:
     with pytest.raises(InputError, match="needs a value of 'y', got none in row 2"):
-        Recording(Path("a.csv"), {"y": np.array(["up", missing])}).texts("y")
+        Recording(Path("a.csv"), pd.DataFrame({"y": np.array(["up", missing])})).texts("y")
 
 
 def test_a_parquet_column_of_lists_is_no_channel(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,7 @@ import pytest
 import torch
 
 from hadamrnn.data import Splits, load_task
-from hadamrnn.data.tasks import LOADERS, NOT_OPTIONS
+from hadamrnn.data.tasks import LOADERS, option_types
 from hadamrnn.errors import InputError
 
 
@@ -79,5 +78,5 @@ def test_the_documents_list_every_task_with_its_options(task: str) -> None:
     lines = page.read_text(encoding="utf-8").splitlines()
     (row,) = [line for line in lines if line.startswith(f"| `{task}` |")]
 
-    options = inspect.signature(LOADERS[task]).parameters.keys() - NOT_OPTIONS
+    options = option_types(task).keys()
     assert set(re.findall(r"`(\w+)`", row.split("|")[3])) - {"none"} == options

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from hadamrnn import plugins
+from hadamrnn.data.options import RecordingOptions as RecordingOptions
 from hadamrnn.errors import InputError, short
-from hadamrnn.settings import Count, Range, Threads, field_types, option, read_scalar, read_text
+from hadamrnn.settings import Range, Threads, field_types, option, read_scalar, read_text
 from hadamrnn.training.config import OPTIONS, SETTING_TYPES
 
 _NAMED = ("digits", "copy", "har2", "har6", "google12", "etth1", "etth2", *plugins.names(plugins.TASKS))
@@ -56,34 +57,6 @@ class JsonOption:
     def show(self, figures: Any, *lines: str) -> None:
         """Print the figures with --json, else the lines."""
         print(json.dumps(figures) if self.json else "\n".join(lines))
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecordingOptions:
-    """How to read recordings; see `data.reading.Reading`."""
-
-    label: str | None = option(
-        None,
-        "recordings: where labels are: the name of a column, file (its name up to the first _) or folder "
-        "(default: a column of a usual name, such as label)",
-    )
-    group: str | None = option(
-        None,
-        "recordings: what training and test data must not share: the name of a column (such as person), file "
-        "or folder; or time, to split in time (default: decided by the recordings, and reported)",
-    )
-    window: Count | None = option(None, "recordings: rows in a window (default 128)")
-    hop: Count | None = option(
-        None, "recordings: rows from the start of one window to the next (default: half a window)"
-    )
-    columns: tuple[str, ...] = option(
-        (), "recordings: columns to read (default: all that hold numbers, except clocks)"
-    )
-
-    def given(self) -> dict[str, Any]:
-        """Return the options that were given, as options of the task."""
-        values = {each.name: getattr(self, each.name) for each in dataclasses.fields(RecordingOptions)}
-        return {name: value for name, value in values.items() if value}
 
 
 @dataclass(frozen=True, kw_only=True)

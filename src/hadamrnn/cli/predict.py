@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, Literal
 
 from hadamrnn.cli.arguments import JsonOption, check_output, check_unused, command, positional, set_threads
 from hadamrnn.cli.eval import LAYOUT_HELP, load_integer, saturated
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, printable
 from hadamrnn.settings import Threads, option
 
 
@@ -112,10 +113,27 @@ def _table(places: dict[str, list[Any]], predictions: list[Any], delimiter: str)
     width = len(predictions[0]) if isinstance(predictions[0], list) else 0
     writer.writerow([*places, *([f"prediction{n}" for n in range(width)] or ["prediction"])])
     for *place, value in zip(*places.values(), predictions, strict=True):
-        writer.writerow([*place, *(value if isinstance(value, list) else [value])])
+        cells = [*place, *(value if isinstance(value, list) else [value])]
+        writer.writerow([_cell(cell) for cell in cells])
     return text.getvalue()
 
 
+def _cell(value: Any) -> Any:
+    """Return what a table shows; spreadsheets must not take a text for a formula, a number is none.
+
+    >>> [_cell(value) for value in ("=1+1", "-1", "-walk", -0.5, "a\\tb")]
+    ["'=1+1", '-1', "'-walk", -0.5, 'a\\\\tb']
+    """
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    is_number = re.fullmatch(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", text)
+    return f"'{text}" if text[:1] in tuple("=+-@") and not is_number else text
+
+
 def _plain(predictions: list[Any]) -> str:
-    lines = (" ".join(map(str, value)) if isinstance(value, list) else str(value) for value in predictions)
+    lines = (
+        " ".join(map(str, value)) if isinstance(value, list) else printable(str(value))
+        for value in predictions
+    )
     return "".join(f"{line}\n" for line in lines)

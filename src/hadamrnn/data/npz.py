@@ -11,7 +11,7 @@
 Any other array is refused, and so is an `x` that could be read in two ways: `layout` says which.
 
 The type of `y` decides, not its values: 0.0 and 1.0 are a regression. Integer labels must be
-0 ... k - 1, each present; strings are numbered in sorted order and kept as class names.
+0 ... k - 1, each present; strings are numbered in sorted order and kept as class names ("3.0" is "3").
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hadamrnn.data.labels import canonical_label, class_names, class_numbers
 from hadamrnn.data.samples import group_parts, stratified_parts
 from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint, standardised
 from hadamrnn.errors import InputError, short
@@ -67,10 +68,10 @@ def load_npz(
     x, lengths = check_inputs(arrays, path)
     if "y" not in arrays:
         raise InputError(f"{path} must hold an array y of labels or targets, got {_names(arrays)}.")
-    y, class_names = check_targets(arrays["y"], len(x), path)
+    y, names = check_targets(arrays["y"], len(x), path)
     if len(x) < MINIMUM_SAMPLES:
         raise InputError(f"{path} must hold at least {MINIMUM_SAMPLES} samples, got {len(x)}.")
-    strata = y.numpy() if class_names else np.zeros(len(x), np.int64)
+    strata = y.numpy() if names else np.zeros(len(x), np.int64)
     grouped = check_groups(arrays, path)
     if preparation is not None:
         parts = [torch.tensor(rows) for rows in preparation.members]
@@ -81,9 +82,9 @@ def load_npz(
         [Split(x[rows], y[rows], None if lengths is None else lengths[rows]) for rows in parts],
         keep_values=not standardize,
         preparation=preparation,
-        output_size=len(class_names) or y.shape[1],
-        metric="accuracy" if class_names else "mse",
-        class_names=class_names,
+        output_size=len(names) or y.shape[1],
+        metric="accuracy" if names else "mse",
+        class_names=names,
         note=f"split by {grouped}" if grouped else "",
         fingerprint=fingerprint,
         members=tuple(tuple(rows.tolist()) for rows in parts),
@@ -252,19 +253,12 @@ def check_targets(y: NDArray[np.generic], count: int, path: str | Path) -> tuple
     if y.ndim != 1:
         raise InputError(f"Labels y must have shape (n,), got {y.shape} in {path}.")
     if y.dtype.kind == "U":
-        names, labels = np.unique(y, return_inverse=True)
-        class_names = tuple(str(name) for name in names)
-        broken = [name for name in class_names if any(0xD800 <= ord(letter) < 0xE000 for letter in name)]
-        if broken:
-            raise InputError(f"Labels must be valid text, got {broken[0]!r} in {path}. Rename this class.")
-    elif y.dtype.kind in "iub":
+        names = class_names({canonical_label(label) for label in np.unique(y).tolist()}, path)
+        return class_numbers(y, names, path), names
+    if y.dtype.kind in "iub":
         labels = y.astype(np.int64)
-        class_names = tuple(str(label) for label in range(_check_labels(labels, path)))
-    else:
-        raise InputError(f"y must hold integers, strings or floats, got {y.dtype} in {path}.")
-    if len(class_names) < 2:
-        raise InputError(f"Classification needs two classes or more, got {class_names[0]!r} alone in {path}.")
-    return torch.from_numpy(labels), class_names
+        return torch.from_numpy(labels), class_names(list(map(str, range(_check_labels(labels, path)))), path)
+    raise InputError(f"y must hold integers, strings or floats, got {y.dtype} in {path}.")
 
 
 def _check_labels(labels: NDArray[np.int64], path: str | Path) -> int:

@@ -1,32 +1,53 @@
 """Recordings with labels: long tables of sensor values, cut into windows that training can take.
 
-Parts are cut either by group (nobody is in two parts) or in time (of each class the first 70 % of the rows
-are for training, the next 15 % for validation, the last for test); windows are cut after that, so no two
-parts share a row.
+Consecutive rows with one label and one group are a segment, and a window lies inside one segment. Parts are
+either groups (nobody is in two parts) or blocks of time (the first 70 % of the rows of each class are for
+training, the next 15 % for validation, the last for test); windows are cut after that, so no two parts share
+a row.
 
-What the caller leaves open is decided in `reading.py`, reported in `Splits.assumptions` and kept in
+Options that the caller leaves open are decided by `decide`, reported in `Splits.assumptions` and kept in
 `Splits.options`. Start at `load_recordings`; `read_recordings` gives the windows alone.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from hadamrnn.data.reading import OF_FILE, Reading, Segment, Steps, class_names, complete, segments, why_not
-from hadamrnn.data.samples import HELD_OUT, group_parts
+from hadamrnn.data.labels import class_names
+from hadamrnn.data.options import RecordingOptions
+from hadamrnn.data.samples import HELD_OUT, group_parts, windows
 from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint, standardised
-from hadamrnn.data.tables import Recording, listed, read_tables
+from hadamrnn.data.tables import SAMPLE_ROWS, Recording, listed, read_tables
 from hadamrnn.errors import InputError, short
 from hadamrnn.settings import Seed
+
+LABELS = ("label", "labels", "activity", "class")
+GROUPS = ("group", "groups", "person", "subject", "user", "participant")
+CLOCKS = ("time", "timestamp", "datetime", "date", "index", "")
+CLOCK_STAMPS = 16  # a column that never falls and has at least this many values is a clock
+LEAST_GROUPS = 3  # files are the groups if every class is in this many of them
+UNDECIDED = RecordingOptions()
+OF_FILE = ("file", "folder")  # what a label or a group can be, other than a column
+
+
+class Segment(NamedTuple):
+    """Rows of one recording with one label and one group: values `(time, channels)`, and where they begin."""
+
+    values: NDArray[Any]
+    label: str
+    group: str
+    file: int
+    start: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +55,7 @@ class RecordedWindows:
     """Windows of recordings, in their order.
 
     Args:
-        x: raw values `(n, window, channels)`, float64.
+        x: raw values `(n, window, channels)`: float32 if that holds them all, else float64.
         y: the label of each, `(n,)`; empty texts where none was asked for.
         groups: who or what was recorded, `(n,)`, as scikit-learn's group splitters take it.
         files: the file of each, `(n,)`.
@@ -42,54 +63,62 @@ class RecordedWindows:
         columns: names of the channels.
     """
 
-    x: NDArray[np.float64]
+    x: NDArray[Any]
     y: NDArray[np.str_]
-    groups: NDArray[np.str_]
-    files: NDArray[np.str_]
+    groups: NDArray[np.object_]
+    files: NDArray[np.object_]
     starts: NDArray[np.int64]
     columns: tuple[str, ...]
 
 
-def read_recordings(
-    source: str | Path | Any,
-    *,
-    label: str | None = None,
-    group: str | None = None,
-    window: int | None = None,
-    hop: int | None = None,
-    columns: Sequence[str] = (),
-    labelled: bool = True,
-) -> RecordedWindows:
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """Recordings as segments, every option decided; `left_out` are the other columns, each with a reason."""
+
+    paths: list[Path]
+    options: RecordingOptions
+    segments: list[Segment]
+    left_out: dict[str, str]
+    forms: list[str]
+
+
+def read_recordings(source: str | Path | Any, *, labelled: bool = True, **options: Any) -> RecordedWindows:
     """Return the windows of recordings, with labels and groups: what estimators and splitters take.
 
     Args:
         source: a CSV or parquet file, a folder of them, an npz file with one long array, or a data frame.
-        label: a column, `file` (the file's name up to its first "_") or `folder` (its folder's name).
-        group: a column, `file` or `folder`; None takes a column of a usual name, else the file.
-        window: steps of a window, 128 if None.
-        hop: steps from one window to the next, half a window if None.
-        columns: the channels; empty takes every column of numbers, clocks aside.
         labelled: False for recordings without labels.
+        options: the fields of `RecordingOptions`:
+            label: a column, `file` (the file's name up to its first "_") or `folder` (its folder's name).
+            group: a column, `file` or `folder`; by default a column of a usual name, else the file.
+            window: steps of a window, by default 128.
+            hop: steps from one window to the next, by default half a window.
+            columns: the channels; by default every column of numbers, clocks aside.
 
     >>> frame = {"ax": np.arange(8) % 3, "label": ["up"] * 4 + ["down"] * 4}
-    >>> windows = read_recordings(frame, window=2)
-    >>> windows.x.shape, windows.y.tolist(), windows.starts.tolist()
+    >>> found = read_recordings(frame, window=2)
+    >>> found.x.shape, found.y.tolist(), found.starts.tolist()
     ((6, 2, 1), ['up', 'up', 'up', 'down', 'down', 'down'], [0, 1, 2, 4, 5, 6])
     """
-    tables = read_tables(source)
-    channels = (columns,) if isinstance(columns, str) else tuple(columns)
-    reading = complete(Reading(label, group, window, hop, channels), tables, labelled)
-    return cut(segments(tables, reading), reading)
+    recorded = read_segments(source, RecordingOptions(**options), labelled)
+    return cut(recorded.segments, recorded)
+
+
+def read_like(source: str | Path, options: dict[str, Any], labelled: bool) -> RecordedWindows:
+    """Return windows of new recordings, cut as those of a run were: `options` are `Splits.options`.
+
+    A file without the run's group column is one group.
+    """
+    given = RecordingOptions(**options)
+    given = given if labelled else replace(given, label=None)
+    recorded = read_segments(source, given, labelled, group_is_optional=True)
+    return cut(recorded.segments, recorded)
 
 
 def load_recordings(
     *,
     path: Path,
-    label: str | None = None,
-    group: str | None = None,
-    window: Steps | None = None,
-    hop: Steps | None = None,
-    columns: tuple[str, ...] = (),
+    reading: RecordingOptions = UNDECIDED,
     seed: Seed = 0,
     preparation: Preparation | None = None,
 ) -> Splits:
@@ -97,146 +126,261 @@ def load_recordings(
 
     Args:
         path: a CSV or parquet file, a folder of them, or an npz file with one long array.
-        label, window, hop, columns: as of `read_recordings`.
-        group: a column, `file` or `folder`: no group is in two parts. `time`: parts in time.
+        reading: what to read; `group` may also be `time`, for parts in time.
         seed: of the draw of groups; parts in time draw nothing.
         preparation: of an earlier load of the same files, whose classes, parts and scaling are used.
     """
-    tables = read_tables(path)
-    given = Reading(label, group, window, hop, columns)
-    reading = complete(given, tables)
-    fingerprint = file_fingerprint([table.path for table in tables])
-    runs = segments(tables, reading)
+    recorded = read_segments(path, reading)
+    fingerprint = file_fingerprint(recorded.paths)
     if preparation is not None:
         preparation.check(fingerprint, path)
         names = preparation.class_names
-        blocks = [select_rows(runs, tables, ranges) for ranges in preparation.members]
+        parts = [select_rows(recorded.segments, ranges) for ranges in preparation.members]
     else:
-        names = class_names({run.label for run in runs}, path)
-        blocks = time_blocks(runs) if reading.group == "time" else group_blocks(runs, reading, names, seed)
-    parts = [cut(block, reading) for block in blocks]
-    if reading.group == "time":
-        for part, called in zip(parts, ("training", "validation", "test"), strict=True):
-            _check_classes(part, called, names)
+        names = class_names({segment.label for segment in recorded.segments}, path)
+        parts = part_segments(recorded, names, seed)
     numbers = {name: number for number, name in enumerate(names)}
-    return standardised(
+
+    def split(part: list[Segment]) -> Split:
+        found = cut(part, recorded)
+        return Split(torch.from_numpy(found.x), torch.tensor([numbers[name] for name in found.y.tolist()]))
+
+    splits = standardised(
         "recordings",
-        [Split(torch.from_numpy(part.x), torch.tensor([numbers[name] for name in part.y])) for part in parts],
+        map(split, parts),
         preparation=preparation,
         class_names=names,
-        note="split in time" if reading.group == "time" else f"split by {reading.group}",
-        options={**asdict(reading), "columns": list(reading.columns)},
-        assumptions=tuple(_assumptions(tables, given, reading, names, parts)),
+        note="split in time" if recorded.options.group == "time" else f"split by {recorded.options.group}",
+        options=recorded.options.given(),
         fingerprint=fingerprint,
-        members=tuple(row_ranges(block, tables) for block in blocks),
+        members=tuple(map(row_ranges, parts)),
     )
+    return replace(splits, assumptions=tuple(_assumptions(recorded, reading, splits)))
 
 
-def row_ranges(runs: list[Segment], tables: list[Recording]) -> tuple[int, ...]:
-    """Return where segments lie: of each the number of its file, its first row and the row after its last."""
-    files = {str(table.path): number for number, table in enumerate(tables)}
-    ranges = ((files[run.file], run.start, run.start + len(run.values)) for run in runs)
-    return tuple(chain.from_iterable(ranges))
+def read_segments(
+    source: str | Path | Any,
+    given: RecordingOptions,
+    labelled: bool = True,
+    group_is_optional: bool = False,
+) -> Recorded:
+    """Read recordings, decide what `given` leaves open and divide the rows into segments."""
+    texts = {name for name in (given.label, given.group) if name is not None}
+    tables = read_tables(source, texts.union(LABELS, GROUPS))
+    if group_is_optional and given.group not in (*tables[0].names, "time", *OF_FILE):
+        given = replace(given, group="file")
+    options, left_out = decide(given, tables, labelled)
+    segments = []
+    for number, table in enumerate(tables):
+        values = table.channels(options.columns)
+        labels, groups = _labels(table, options.label), _groups(table, options.group)
+        changes = np.flatnonzero((labels[1:] != labels[:-1]) | (groups[1:] != groups[:-1])) + 1
+        for start, end in zip([0, *changes.tolist()], [*changes.tolist(), len(table)], strict=True):
+            segments.append(Segment(values[start:end], labels[start], groups[start], number, start))
+    window, _ = options.window_and_hop
+    longest = max(len(segment.values) for segment in segments)
+    if longest < window:
+        raise InputError(
+            f"A window must fit into rows of one label and group, the longest run has {longest}, got "
+            f"--window {window}. Choose a shorter one."
+        )
+    forms = sorted({table.form for table in tables if table.form})
+    return Recorded([table.path for table in tables], options, segments, left_out, forms)
 
 
-def select_rows(runs: list[Segment], tables: list[Recording], ranges: tuple[int, ...]) -> list[Segment]:
-    """Return the parts of segments that lie at `ranges`, as `row_ranges` gives them."""
-    files = {str(table.path): number for number, table in enumerate(tables)}
-    begins = [(files[run.file], run.start) for run in runs]
-    chosen = []
-    for file, start, stop in zip(*[iter(ranges)] * 3, strict=True):
-        run = runs[bisect_right(begins, (file, start)) - 1]
-        values = run.values[start - run.start : stop - run.start]
-        chosen.append(run._replace(values=values, start=start))
-    return chosen
+def decide(
+    given: RecordingOptions, tables: list[Recording], labelled: bool = True
+) -> tuple[RecordingOptions, dict[str, str]]:
+    """Decide what `given` leaves open; return it with the columns that are not used, each with a reason."""
+    first = tables[0]
+    label = (given.label or _assumed_label(tables)) if labelled else given.label
+    group = given.group or _named(GROUPS, first)
+    taken = {name for name in (label, group) if name in first.names and name != "time"}
+    both = taken.intersection(given.columns)
+    if both:
+        raise InputError(
+            f"A column is a channel or the label or the group, got {both.pop()!r} for two of them."
+        )
+    others = [name for name in first.names if name not in taken and name not in given.columns]
+    if given.columns:
+        reasons = dict.fromkeys(others, "not asked for")
+    else:
+        labels = np.concatenate([_labels(table, label) for table in tables])
+        reasons = {name: reason for name in others if (reason := why_not(tables, name, labels))}
+    columns = given.columns or tuple(name for name in others if name not in reasons)
+    if not columns:
+        raise InputError(
+            f"A recording needs a column of numbers, {first.path} has {listed(first.names)}. "
+            "Name it with --columns."
+        )
+    window, hop = given.window_and_hop
+    options = RecordingOptions(label=label, group=group, window=window, hop=hop, columns=columns)
+    return options if group else replace(options, group=_assumed_group(tables, options)), reasons
 
 
-def time_blocks(runs: list[Segment]) -> list[list[Segment]]:
-    """Return the segments of three parts: of each class the first rows, the next 15 % and the last 15 %."""
+def _assumed_label(tables: list[Recording]) -> str:
+    """Return a column of a usual name, `y` of arrays, or `folder` where files lie in several folders."""
+    first = tables[0]
+    arrays = ("y",) if first.path.suffix == ".npz" else ()
+    found = _named((*LABELS, *arrays), first)
+    if found is None and len({table.path.parent for table in tables}) > 1:
+        return "folder"
+    if found is None:
+        raise InputError(
+            f"Recordings need labels: name a column with --label ({listed(first.names)} in {first.path}), "
+            "or say --label file (the name up to its first _) or --label folder."
+        )
+    return found
+
+
+def _assumed_group(tables: list[Recording], options: RecordingOptions) -> str:
+    """Return `file` if every class is in three files or more, else `time`."""
+    files: dict[str, set[Path]] = {}
+    for table in tables:
+        for label in set(_labels(table, options.label)):
+            files.setdefault(label, set()).add(table.path)
+    return "file" if min(map(len, files.values())) >= LEAST_GROUPS else "time"
+
+
+def _named(usual: Collection[str], table: Recording) -> str | None:
+    return next((name for name in table.names if name.lower() in usual), None)
+
+
+def why_not(tables: list[Recording], name: str, labels: NDArray[np.object_]) -> str:
+    """Return why a column is not a channel, given the label of every row; empty if it is one."""
+    if name.lower() in CLOCKS:
+        return "a clock"
+    if not tables[0].is_numeric(name):
+        return "text"
+    columns = [table.numbers(name) for table in tables]
+    if all((np.diff(each) >= 0).all() and len(np.unique(each)) >= CLOCK_STAMPS for each in columns):
+        return "a clock, it never falls"
+    return "it follows from the label" if _follows(np.concatenate(columns), labels) else ""
+
+
+def _follows(values: NDArray[np.float64], labels: NDArray[np.object_]) -> bool:
+    """Whether rows of one label have one value, and not all rows the same."""
+    for rows in (slice(SAMPLE_ROWS), slice(None)):  # a few rows tell it of most columns
+        pairs = pd.DataFrame({"label": labels[rows], "value": values[rows]}).drop_duplicates()
+        if len(pairs) > pairs["label"].nunique():
+            return False
+    return pairs["value"].nunique() > 1
+
+
+def _labels(table: Recording, source: str | None) -> NDArray[np.object_]:
+    """Return the label of every row: a column, or what the file's place says; empty without a source."""
+    path = table.path.resolve()
+    of_file = {None: "", "file": path.stem.partition("_")[0], "folder": path.parent.name}
+    if source in table.names or source not in of_file:
+        return table.texts(str(source))
+    return np.full(len(table), of_file[source], object)
+
+
+def _groups(table: Recording, source: str | None) -> NDArray[np.object_]:
+    """Return the group of every row: a column, the folder, or the file, which also stands for time."""
+    if source != "time" and (source in table.names or source not in OF_FILE):
+        return table.texts(str(source))
+    return np.full(len(table), str(table.path.parent if source == "folder" else table.path), object)
+
+
+def part_segments(recorded: Recorded, names: tuple[str, ...], seed: int) -> list[list[Segment]]:
+    """Return the segments of training, validation and test, by group or in time."""
+    window, _ = recorded.options.window_and_hop
+    if recorded.options.group == "time":
+        parts = time_blocks(recorded.segments)
+        for part, called in zip(parts, ("training", "validation", "test"), strict=True):
+            _check_classes(part, called, names, window)
+        return parts
+    whole = [segment for segment in recorded.segments if len(segment.values) >= window]
+    _check_classes(whole, "the whole", names, window)
+    labels = np.array([names.index(segment.label) for segment in whole])
+    rows = group_parts(np.array([segment.group for segment in whole]), labels, seed)
+    return [[whole[row] for row in part.tolist()] for part in rows]
+
+
+def time_blocks(segments: list[Segment]) -> list[list[Segment]]:
+    """Return the segments of three parts: the first rows of each class, the next 15 % and the last 15 %."""
     parts: list[list[Segment]] = [[], [], []]
-    for label in sorted({run.label for run in runs}):
-        mine = [run for run in runs if run.label == label]
-        total = sum(len(run.values) for run in mine)
+    for label in sorted({segment.label for segment in segments}):
+        mine = [segment for segment in segments if segment.label == label]
+        total = sum(len(segment.values) for segment in mine)
         ends = (total - 2 * round(HELD_OUT * total), total - round(HELD_OUT * total), total)
         begun = 0
-        for run in mine:
+        for segment in mine:
             for part, low, high in zip(parts, (0, *ends[:2]), ends, strict=True):
-                first, last = max(low - begun, 0), min(high - begun, len(run.values))
+                first, last = max(low - begun, 0), min(high - begun, len(segment.values))
                 if first < last:
-                    part.append(run._replace(values=run.values[first:last], start=run.start + first))
-            begun += len(run.values)
+                    part.append(
+                        segment._replace(values=segment.values[first:last], start=segment.start + first)
+                    )
+            begun += len(segment.values)
     return parts
 
 
-def group_blocks(
-    runs: list[Segment], reading: Reading, names: tuple[str, ...], seed: int
-) -> list[list[Segment]]:
-    """Return the segments of three parts, no group in two of them; segments without a window are left out."""
-    window, _ = reading.steps()
-    whole = [run for run in runs if len(run.values) >= window]
-    _check_classes(cut(whole, reading), "the whole", names)
-    labels = np.array([names.index(run.label) for run in whole])
-    parts = group_parts(np.array([run.group for run in whole]), labels, seed)
-    return [[whole[row] for row in part.tolist()] for part in parts]
+def row_ranges(segments: list[Segment]) -> tuple[int, ...]:
+    """Return where segments lie: of each the number of its file, its first row and the row after its last."""
+    return tuple(chain.from_iterable((file, at, at + len(values)) for values, _, _, file, at in segments))
 
 
-def cut(runs: list[Segment], reading: Reading) -> RecordedWindows:
+def select_rows(segments: list[Segment], ranges: tuple[int, ...]) -> list[Segment]:
+    """Return the pieces of segments that lie at `ranges`, as `row_ranges` gives them."""
+    begins = [(segment.file, segment.start) for segment in segments]
+    chosen = []
+    for file, start, stop in zip(*[iter(ranges)] * 3, strict=True):
+        segment = segments[bisect_right(begins, (file, start)) - 1]
+        values = segment.values[start - segment.start : stop - segment.start]
+        chosen.append(segment._replace(values=values, start=start))
+    return chosen
+
+
+def cut(segments: list[Segment], recorded: Recorded) -> RecordedWindows:
     """Return every window that lies in one segment, `hop` rows apart."""
-    window, hop = reading.steps()
-    places = [(run, row) for run in runs for row in range(0, len(run.values) - window + 1, hop)]
-    x = np.empty((len(places), window, len(reading.columns)))
-    for target, (run, row) in zip(x, places, strict=True):
-        target[:] = run.values[row : row + window]
+    window, hop = recorded.options.window_and_hop
+    whole = [segment for segment in segments if len(segment.values) >= window]
+    counts = [(len(segment.values) - window) // hop + 1 for segment in whole]
+    kind = np.result_type(np.float32, *(segment.values for segment in recorded.segments))
+    x = np.empty((sum(counts), window, len(recorded.options.columns)), kind)
+    ends = np.cumsum(counts, dtype=np.int64)
+    for segment, count, end in zip(whole, counts, ends, strict=True):
+        x[end - count : end] = windows(segment.values, window, hop)
+    starts = [segment.start + hop * np.arange(count) for segment, count in zip(whole, counts, strict=True)]
     return RecordedWindows(
         x=x,
-        y=np.array([run.label for run, _ in places]),
-        groups=np.array([run.group for run, _ in places]),
-        files=np.array([run.file for run, _ in places]),
-        starts=np.array([run.start + row for run, row in places]),
-        columns=reading.columns,
+        y=np.repeat(np.array([segment.label for segment in whole]), counts),
+        groups=np.repeat(np.array([segment.group for segment in whole], object), counts),
+        files=np.repeat(np.array([str(recorded.paths[segment.file]) for segment in whole], object), counts),
+        starts=np.concatenate([np.empty(0, np.int64), *starts]),
+        columns=recorded.options.columns,
     )
 
 
-def _check_classes(windows: RecordedWindows, called: str, names: Iterable[str]) -> None:
-    for unseen in sorted(set(names) - set(windows.y)):
+def _check_classes(segments: list[Segment], called: str, names: tuple[str, ...], window: int) -> None:
+    for unseen in sorted(set(names) - {each.label for each in segments if len(each.values) >= window}):
         raise InputError(
             f"Every part needs a window of every class, {called} has none of {short(unseen)} with "
-            f"--window {windows.x.shape[1]}. Choose a shorter window, or record more."
+            f"--window {window}. Choose a shorter window, or record more."
         )
 
 
-def _assumptions(
-    tables: list[Recording],
-    given: Reading,
-    reading: Reading,
-    names: tuple[str, ...],
-    parts: list[RecordedWindows],
-) -> list[str]:
+def _assumptions(recorded: Recorded, given: RecordingOptions, splits: Splits) -> list[str]:
     """Return in lines what was read, and which of it was assumed."""
 
     def said(name: str, text: str) -> str:
         return text if getattr(given, name) else f"{text} (assumed; --{name} changes it)"
 
-    first, rows = tables[0], sum(map(len, tables))
-    used = {*reading.columns, reading.label, reading.group if reading.group != "time" else None}
-    others = [name for name in first.columns if name not in used]
-    reasons = [
-        f"{name or 'a column without a name'} ({why_not(first, name) or 'not asked for'})" for name in others
-    ]
-    group = "in time, within every class" if reading.group == "time" else f"by {reading.group}"
-    sizes = " / ".join(f"{len(part.x):,}" for part in parts)
-    count = "1 file" if len(tables) == 1 else f"{len(tables)} files"
+    options, names = recorded.options, splits.class_names
+    rows = sum(len(segment.values) for segment in recorded.segments)
+    reasons = [f"{name or 'a column without a name'} ({why})" for name, why in recorded.left_out.items()]
+    group = "in time, within every class" if options.group == "time" else f"by {options.group}"
+    sizes = " / ".join(f"{len(part):,}" for part in (splits.train, splits.validation, splits.test))
+    count = "1 file" if len(recorded.paths) == 1 else f"{len(recorded.paths)} files"
+    sources = {"folder": "the folder's name", "file": "the file's name up to its first _"}
+    label = sources.get(str(options.label), f"column {options.label}")
     return [
-        f"recordings  {count}, {rows:,} rows",
-        f"channels    {said('columns', listed(reading.columns))}",
+        f"recordings  {'; '.join([f'{count}, {rows:,} rows', *recorded.forms])}",
+        f"channels    {said('columns', listed(options.columns))}",
         *([f"left out    {listed(reasons)}"] if reasons else []),
-        f"label       {said('label', _source(first, reading.label))}: {len(names)} classes, {listed(names)}",
+        f"label       {said('label', label)}: {len(names)} classes, {listed(names)}",
         f"parts       {said('group', group)}: {sizes} windows for training, validation and test",
-        f"window      {said('window', f'{reading.window} rows')}, hop {said('hop', f'{reading.hop}')}",
+        f"window      {said('window', f'{options.window} rows')}, hop {said('hop', f'{options.hop}')}",
     ]
-
-
-def _source(table: Recording, name: str | None) -> str:
-    if name in OF_FILE and name not in table.columns:
-        return {"folder": "the folder's name", "file": "the file's name up to its first _"}[name]
-    return f"column {name}"

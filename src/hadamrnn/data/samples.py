@@ -48,6 +48,17 @@ def pad_left(rows: Sequence[Sequence[int] | NDArray[np.int64]], length: int, voc
     return torch.from_numpy(padded)
 
 
+def windows(values: NDArray[Any], length: int, hop: int = 1) -> NDArray[Any]:
+    """Return the windows `(n, length, channels)` of a series `(time, channels)`, `hop` steps apart: a view.
+
+    >>> windows(np.arange(5)[:, None], length=3, hop=2)[..., 0]
+    array([[0, 1, 2],
+           [2, 3, 4]])
+    """
+    found = np.lib.stride_tricks.sliding_window_view(values, length, axis=0)[::hop]
+    return np.moveaxis(found, -1, 1)
+
+
 def stratified_parts(labels: NDArray[np.int64], seed: int) -> list[Tensor]:
     """Return the rows of training, validation and test: a partition, each ascending, fixed by `seed`.
 

@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ Metric = Literal["accuracy", "cross_entropy", "mse"]
 # A constant's deviation is only rounding: 1e-9 of its size is far below any sensor's resolution.
 CONSTANT = 1e-9
 RAW_LIMIT = (1 << 31) - 1
+ROWS_AT_ONCE = 1 << 16
 UNIT_BITS = 12  # a raw unit is this many powers of two below the least deviation of a channel
 LEAST_BITS = 6  # or at least this many, where int32 could not reach the largest value otherwise
 
@@ -232,7 +234,8 @@ def standardise(x: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]
     """
     steps = x.reshape(-1, x.shape[-1]) if valid is None else x[valid]
     offset = steps.mean(0, dtype=torch.float64)
-    scale = (steps - offset).square_().mean(0).sqrt().float()  # before it is compared: it may round to 0
+    squares = sum((block - offset).square_().sum(0) for block in steps.split(ROWS_AT_ONCE))
+    scale = (squares / len(steps)).sqrt().float()  # before it is compared: it may round to 0
     scale = torch.where(scale > CONSTANT * offset.abs(), scale, 1.0)
     offset = offset.round() if _whole(steps) else offset
     return offset.to(x.dtype), scale.to(x.dtype)
@@ -284,7 +287,7 @@ def in_parts(task: str, parts: Iterable[Split], **facts: Any) -> Splits:
 
 def standardised(
     task: str,
-    parts: Sequence[Split],
+    parts: Iterable[Split],
     keep_values: bool = False,
     preparation: Preparation | None = None,
     **facts: Any,
@@ -292,23 +295,26 @@ def standardised(
     """Return a task whose channels are standardised, by default with the statistics of the training part.
 
     Args:
-        parts: raw values `(n, time, channels)`.
+        parts: raw values `(n, time, channels)`; the next is taken when the one before is standardised.
         keep_values: leave them as they are.
         preparation: use its offset and scale.
     """
-    train = parts[0]
+    remaining = iter(parts)
+    train = next(remaining)
     valid = None if train.lengths is None else torch.arange(train.x.shape[1]) < train.lengths[:, None]
     facts["raw_unit"] = raw_unit(train.x, valid)
     if keep_values:
-        return in_parts(task, (replace(part, x=part.x.float()) for part in parts), **facts)
+        kept = (replace(part, x=part.x.float()) for part in chain([train], remaining))
+        return in_parts(task, kept, **facts)
     if preparation is None:
         offset, scale = standardise(train.x, valid)
     else:
         offset, scale = (
             torch.tensor(each, dtype=train.x.dtype) for each in (preparation.offset, preparation.scale)
         )
-    scaled = (replace(part, x=rescale(part.x, offset, scale)) for part in parts)
-    return in_parts(task, scaled, offset=offset, scale=scale, **facts)
+    train = replace(train, x=rescale(train.x, offset, scale))
+    others = (replace(part, x=rescale(part.x, offset, scale)) for part in remaining)
+    return in_parts(task, chain([train], others), offset=offset, scale=scale, **facts)
 
 
 def raw_unit(x: Tensor, valid: Tensor | None = None) -> float | None:
@@ -322,10 +328,11 @@ def raw_unit(x: Tensor, valid: Tensor | None = None) -> float | None:
     >>> raw_unit(torch.tensor([[[0.5, 1e10], [2.5, 3e10]]])) is None
     True
     """
-    steps = (x.reshape(-1, x.shape[-1]) if valid is None else x[valid]).double()
+    steps = x.reshape(-1, x.shape[-1]) if valid is None else x[valid]
     if _whole(steps):
         return 1.0
-    deviations = (steps - steps.mean(0)).square().mean(0).sqrt()
+    steps = steps.double()
+    deviations = steps.std(0, correction=0)
     varying = deviations[deviations > CONSTANT * steps.mean(0).abs()]
     return fitting_unit(float(varying.min()) if len(varying) else 1.0, float(steps.abs().max()))
 
@@ -341,4 +348,8 @@ def fitting_unit(detail: float, largest: float) -> float | None:
 
 
 def _whole(steps: Tensor) -> bool:
-    return bool((steps == steps.round()).all()) and float(steps.abs().max()) <= RAW_LIMIT
+    """Whether all values are whole numbers that an int32 holds; block by block, to save memory."""
+    return all(
+        bool((block == block.round()).all()) and float(block.abs().max()) <= RAW_LIMIT
+        for block in steps.split(ROWS_AT_ONCE)
+    )

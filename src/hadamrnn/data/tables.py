@@ -1,160 +1,242 @@
 """Recordings as tables: CSV and parquet files, a folder of them, a long array in an npz file, a data frame.
 
-A `Recording` has named columns of one length, a row a time step. Cells stay as they were read until somebody
-asks for `numbers` or `texts`, so that a label "07" keeps its zero. Start at `read_tables`.
+pandas reads them; a row is a time step. Columns of text are read as categories, and so are columns that hold
+labels or groups: a label "07" keeps its zero. Start at `read_tables`.
 """
 
 from __future__ import annotations
 
-import csv
-import io
+import re
+import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from hadamrnn.data.npz import GROUP_NAMES, read_npz
+from hadamrnn.data.labels import canonical_label, check_label
+from hadamrnn.data.npz import FLOAT32_MAX, GROUP_NAMES, read_npz
 from hadamrnn.errors import InputError, short
-from hadamrnn.files import check_regular, one_line, read_regular
+from hadamrnn.files import check_regular, one_line
 
 MAX_BYTES = 1 << 32
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}
 SUFFIXES = (*DELIMITERS, ".parquet")
-# Cells without a value, whatever their case.
-MISSING = ("", "nan", "none", "null", "na", "n/a", "<na>", "nat")
+EXACT = 1 << 24  # float32 holds all whole numbers up to here
+SAMPLE_ROWS = 1000  # to recognise decimal commas, columns of text and a missing header
+MISSING = ("", "nan", "none", "null", "na", "n/a", "<na>", "nat")  # cells without a value, in any case
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """One recording.
+    """One recording: `path`, whose name and folder can be labels, and `frame`, a row for each time step.
 
-    Args:
-        path: where it was read; its name and its folder's name can be labels.
-        columns: name -> cells `(time,)`, texts or numbers.
+    `form` says how a text file was read if that is not plain CSV.
     """
 
     path: Path
-    columns: dict[str, NDArray[Any]]
+    frame: pd.DataFrame
+    form: str = ""
 
     def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
+        return len(self.frame)
 
-    def column(self, name: str) -> NDArray[Any]:
-        if name not in self.columns:
-            raise InputError(f"{self.path} has no column {short(name)}. It has {listed(self.columns)}.")
-        return self.columns[name]
+    @property
+    def names(self) -> list[str]:
+        return list(self.frame.columns)
 
-    def first(self, name: str) -> Any:
-        """Return the first cell of a column that is not missing, None if all are."""
-        return next((cell for cell in self.column(name) if _text(cell).lower() not in MISSING), None)
+    def column(self, name: str) -> pd.Series[Any]:
+        if name not in self.frame:
+            raise InputError(f"{self.path} has no column {short(name)}. It has {listed(self.names)}.")
+        return self.frame[name]
+
+    def is_numeric(self, name: str) -> bool:
+        """Whether the first cell that has a value holds a number."""
+        cells = self.column(name)
+        if cells.dtype.kind != "O":
+            return cells.dtype.kind in "fiub" and bool(cells.notna().any())
+        first = cells.first_valid_index()
+        return first is not None and bool(np.isfinite(as_number(cells.loc[first])))
 
     def numbers(self, name: str) -> NDArray[np.float64]:
         """Return a column as finite numbers `(time,)`.
 
-        >>> Recording(Path("a.csv"), {"x": np.array(["1", "two"])}).numbers("x")
+        >>> Recording(Path("a.csv"), pd.DataFrame({"x": ["1", "two"]})).numbers("x")
         Traceback (most recent call last):
-        hadamrnn.errors.InputError: a.csv: column 'x' must hold numbers, got 'two' in row 2. ...
+        hadamrnn.errors.InputError: a.csv: column 'x' must hold numbers, got 'two' in row 2 below the ...
         """
         cells = self.column(name)
-        values = np.full(len(cells), np.nan)
-        if cells.dtype.kind not in "cmM":  # astype would cut complex numbers, and count times
-            try:
-                values = cells.astype(np.float64)
-            except (ValueError, TypeError):
-                values = np.array([as_number(cell) for cell in cells])
-        wrong = np.flatnonzero(~(np.abs(values) <= np.finfo(np.float32).max))
+        if cells.dtype.kind in "fiub":
+            values = cells.to_numpy(np.float64, na_value=np.nan)
+        elif cells.dtype.kind == "O":
+            values = np.array([as_number(cell) for cell in cells], np.float64)
+        else:  # complex numbers and times, which are no channels
+            values = np.full(len(cells), np.nan)
+        wrong = np.flatnonzero(~(np.abs(values) <= FLOAT32_MAX))
         if len(wrong):
-            cell = cells[wrong[0]]
+            cell = cells.iloc[wrong[0]]
+            got = "no value" if pd.api.types.is_scalar(cell) and pd.isna(cell) else short(_plain(cell))
             raise InputError(
-                f"{self.path}: column {short(name)} must hold numbers, got {short(_plain(cell))} in row "
-                f"{wrong[0] + 1}. Correct the cell, or name other columns with --columns."
+                f"{self.path}: column {short(name)} must hold numbers, got {got} in row {wrong[0] + 1} below "
+                "the header. Correct the cell, or name other columns with --columns."
             )
         return values
 
-    def texts(self, name: str) -> NDArray[np.str_]:
+    def channels(self, names: Sequence[str]) -> NDArray[Any]:
+        """Return columns `(time, channels)`: whole numbers that float32 holds as float32, else float64."""
+        codes = all(
+            self.column(name).dtype.kind in "iub" and abs(self.column(name)).max() <= EXACT for name in names
+        )
+        values = np.empty((len(self), len(names)), np.float32 if codes else np.float64)
+        for channel, name in enumerate(names):
+            values[:, channel] = self.numbers(name)
+        return values
+
+    def texts(self, name: str) -> NDArray[np.object_]:
         """Return a column of labels as texts `(time,)`, none of them missing; 3.0 is the label 3."""
         cells = self.column(name)
-        if cells.dtype.kind == "f" and (np.abs(cells) < 1 << 53).all() and (cells == np.rint(cells)).all():
-            cells = cells.astype(np.int64)
-        texts = np.array([_text(cell) for cell in cells])
-        for row in np.flatnonzero(np.isin(np.char.lower(texts), MISSING))[:1]:
+        codes, found = pd.factorize(cells.astype(object) if cells.dtype.kind == "O" else cells)
+        texts = np.array([canonical_label(_plain(cell)) for cell in found] or [""], object)
+        missing = [number for number, text in enumerate(texts) if text.lower() in MISSING]
+        unknown = np.isin(codes, [-1, *missing])
+        for row in np.flatnonzero(unknown)[:1]:
             raise InputError(
-                f"{self.path}: every row needs a value of {short(name)}, got none in row {row + 1}. "
-                "Fill it in, or leave the row out of the file."
+                f"{self.path}: every row needs a value of {short(name)}, got none in row {row + 1} below the "
+                "header. Fill it in, or leave the row out of the file."
             )
-        return texts
+        for text in texts:
+            check_label(text, self.path)
+        labels: NDArray[np.object_] = texts[codes]
+        return labels
 
 
-def read_tables(source: str | Path | Mapping[str, Any] | Any) -> list[Recording]:
-    """Return the recordings of a file, of a folder and the folders in it, or of a data frame."""
+def read_tables(
+    source: str | Path | Mapping[str, Any] | Any, labels: Collection[str] = ()
+) -> list[Recording]:
+    """Return the recordings of a file, of a folder and the folders in it, or of a data frame.
+
+    `labels` are the columns to read as text, whatever they look like; small letters match capitals too.
+    """
     if not isinstance(source, (str, Path)):
         return [_from_frame(source)]
     path = Path(source)
     if not path.is_dir():
-        return [read_table(path)]
+        return [_read_file(path, labels)]
     files = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES)
     if not files:
         raise InputError(f"A folder of recordings must hold {', '.join(SUFFIXES)} files, {path} holds none.")
-    return [read_table(file) for file in files]
+    return [_read_file(file, labels) for file in files]
 
 
-def read_table(path: Path) -> Recording:
+def _read_file(path: Path, labels: Collection[str]) -> Recording:
     """Return one recording, read as its file name ends."""
     kind = path.suffix.lower()
     if kind == ".npz":
         return _from_arrays(path)
     if kind not in SUFFIXES:
         raise InputError(f"A recording is a file {', '.join(SUFFIXES)} or .npz, or a folder, got {path}.")
-    table = _read_parquet(path) if kind == ".parquet" else _read_csv(path, DELIMITERS[kind])
-    if not table.columns or not len(table):
+    check_regular(path, MAX_BYTES)
+    table = _read_parquet(path) if kind == ".parquet" else _read_csv(path, DELIMITERS[kind], labels)
+    if not table.names or not len(table):
         raise InputError(f"{path} must hold rows below its header, got none.")
     return table
 
 
-def listed(names: Any) -> str:
+def listed(names: Iterable[object]) -> str:
     """Return names for a line: all, or the first ones and how many there are."""
     known = [one_line(name) for name in names]
     return ", ".join(known) if len(known) <= 12 else f"{', '.join(known[:10])} and {len(known) - 10} more"
 
 
-def _read_csv(path: Path, delimiters: str) -> Recording:
+def _read_csv(path: Path, delimiters: str, labels: Collection[str]) -> Recording:
+    """Read a text file; a sample of its first rows decides on separators, decimals and columns of text."""
+    with path.open("rb") as file:
+        first = file.readline(1 << 20)
+    delimiter = max(delimiters, key=lambda each: first.count(each.encode()))
+    layout: dict[str, Any] = {"sep": delimiter, "encoding": "utf-8-sig", "skipinitialspace": True}
+    cells = _parse(path, **layout, header=None, nrows=1 + SAMPLE_ROWS, dtype=str, keep_default_na=False)
+    names = [name.strip() for name in cells.iloc[0]] if len(cells) else []
+    sample = cells.iloc[1:].set_axis(names, axis=1)
+    _check_different(names, path)
+    _check_header(names, sample, path)
+    commas = [] if delimiter == "," else _matching(sample, r"[+-]?\d+,\d+")
+    for name in _matching(sample[commas], r"[+-]?\d+\.\d+"):
+        raise InputError(
+            f"{path}: a column has decimal commas or points, got both in {short(name)}. Write one of them."
+        )
+    decimal = "," if commas else "."
+    kinds = {
+        name: "category"
+        for name in names
+        if name in labels or name.lower() in labels or _is_text(sample[name], decimal)
+    }
+    frame = _parse(
+        path,
+        **layout,
+        header=0,
+        names=names,
+        decimal=decimal,
+        dtype=kinds,
+        index_col=False,
+        float_precision="round_trip",
+    )
+    called = {",": "", ";": "semicolons between cells", "\t": "tabs between cells"}[delimiter]
+    return Recording(path, frame, ", ".join(filter(None, [called, "decimal commas" if commas else ""])))
+
+
+def _parse(path: Path, **layout: Any) -> pd.DataFrame:
+    """Return what `pandas.read_csv` reads, its errors and warnings as one line."""
     try:
-        text = read_regular(path, MAX_BYTES).decode("utf-8-sig")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # cells that would be dropped
+            warnings.simplefilter("ignore", pd.errors.DtypeWarning)  # `numbers` finds the cell
+            frame: pd.DataFrame = pd.read_csv(path, **layout)
+            return frame
+    except pd.errors.EmptyDataError:
+        return pd.DataFrame()
     except UnicodeDecodeError as error:
         raise InputError(f"{path} must be text in UTF-8: {one_line(error)}. Save it as UTF-8.") from error
-    first = text.partition("\n")[0]
-    delimiter = max(delimiters, key=first.count)
-    try:
-        header, *rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row] or [[]]
-    except csv.Error as error:
+    except pd.errors.ParserWarning as error:
+        raise InputError(f"{path}: every row needs as many cells as the header, got more.") from error
+    except (ValueError, OverflowError) as error:
         raise InputError(f"{path} is not a readable CSV file: {one_line(error)}. Write it again.") from error
-    names = [name.strip() for name in header]
-    if names and all(np.isfinite(as_number(name)) for name in names):
-        raise InputError(f"The first line of {path} must name the columns, got numbers. Add a header line.")
-    _check_different(names, path)
-    for number, row in enumerate(rows, start=1):
-        if len(row) != len(names):
-            raise InputError(
-                f"{path}: every row needs {len(names)} cells, as the header has, got {len(row)} in row "
-                f"{number}."
-            )
-    cells = zip(*rows, strict=True) if rows else ([] for _ in names)
-    return Recording(path, {name: np.array(column) for name, column in zip(names, cells, strict=True)})
+
+
+def _is_text(cells: pd.Series[str], decimal: str) -> bool:
+    """Whether the first cell that has a value holds no number."""
+    first = next((cell for cell in cells if cell.strip().lower() not in MISSING), "0")
+    return not np.isfinite(as_number(first.replace(decimal, ".")))
+
+
+def _matching(sample: pd.DataFrame, pattern: str) -> list[str]:
+    """Return the columns with a cell that is all of `pattern`."""
+    return [str(name) for name in sample if sample[name].str.strip().str.fullmatch(pattern).any()]
+
+
+def _check_header(names: list[str], sample: pd.DataFrame, path: Path) -> None:
+    """Refuse a first line of values: fractions, whole numbers that do not rise, or a label found below."""
+    numbers = [name for name in names if np.isfinite(as_number(name.replace(",", ".")))]
+    whole = [int(name) for name in numbers if re.fullmatch(r"\d{1,18}", name)]
+    rising = all(left < right for left, right in pairwise(whole))
+    repeated = any((sample[name].str.strip() == name).any() for name in names if name not in numbers)
+    if numbers and (len(numbers) == len(names) or len(whole) < len(numbers) or not rising or repeated):
+        raise InputError(
+            f"The first line of {path} must name the columns, got values: {listed(names)}. Add a header line."
+        )
 
 
 def _read_parquet(path: Path) -> Recording:
-    check_regular(path, MAX_BYTES)
     try:
         import pyarrow.parquet
     except ModuleNotFoundError as error:
         raise InputError(f"Parquet files need {error.name}: pip install 'hadamrnn[parquet]'.") from error
     try:
-        table = pyarrow.parquet.read_table(path)
-        return Recording(path, {name: table[name].to_numpy() for name in table.column_names})
+        return Recording(path, pyarrow.parquet.read_table(path).to_pandas(ignore_metadata=True))
     except Exception as error:  # pyarrow raises errors of its own, and those of its decoders
         raise InputError(
             f"{path} is not a readable parquet file: {one_line(error)}. Write it again."
@@ -177,7 +259,7 @@ def _from_frame(frame: Any) -> Recording:
     shapes = {cells.shape for cells in columns.values()}
     if len(shapes) != 1 or len(min(shapes)) != 1 or (0,) in shapes:
         raise InputError("A frame needs columns of one length, a row for each time step, one at least.")
-    return Recording(path, columns)
+    return Recording(path, pd.DataFrame(columns))
 
 
 def _check_different(names: list[str], path: Path) -> None:
@@ -198,7 +280,7 @@ def _from_arrays(path: Path) -> Recording:
             f"{path}. Windows that are cut already need no --window."
         )
     channels = x.reshape(len(x), -1)
-    columns: dict[str, NDArray[Any]] = {f"x{index}": channel for index, channel in enumerate(channels.T)}
+    columns: dict[str, Any] = {f"x{index}": channel for index, channel in enumerate(channels.T)}
     for name in ("y", *GROUP_NAMES):
         if name in arrays:
             if arrays[name].shape != (len(x),):
@@ -207,7 +289,7 @@ def _from_arrays(path: Path) -> Recording:
                     f"{arrays[name].shape} in {path}."
                 )
             columns[name] = arrays[name]
-    return Recording(path, columns)
+    return Recording(path, pd.DataFrame(columns))
 
 
 def as_number(cell: Any) -> float:
@@ -216,10 +298,6 @@ def as_number(cell: Any) -> float:
         return float("nan") if np.ndim(cell) or np.iscomplexobj(cell) else float(cell)
     except (TypeError, ValueError):
         return float("nan")
-
-
-def _text(cell: Any) -> str:
-    return str(_plain(cell)).strip()
 
 
 def _plain(cell: Any) -> Any:

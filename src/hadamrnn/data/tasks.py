@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -82,26 +83,51 @@ def load_task(
     """
     loader = find_task(name).loader
     parameters = inspect.signature(loader).parameters
-    held = {option: coerce(option, value, option_type(name, option)) for option, value in options.items()}
+    arguments: dict[str, Any] = {}
+    for option, value in options.items():
+        arguments[option] = coerce(option, value, option_type(name, option))
     for option, parameter in parameters.items():
         if parameter.default is parameter.empty and option not in options:
             raise InputError(f"The task {name} needs the option {option}, which is missing.")
+    for option, group in option_groups(loader).items():
+        named = [each.name for each in dataclasses.fields(group) if each.name in arguments]
+        fields = {each: arguments.pop(each) for each in named}
+        arguments[option] = group(**fields)
     if "data_dir" in parameters:
-        held["data_dir"] = data_dir
+        arguments["data_dir"] = data_dir
     if "preparation" in parameters:
-        return loader(**held, preparation=preparation)
-    splits = loader(**held)
-    splits = replace(splits, fingerprint=content_fingerprint(splits))
+        return loader(**arguments, preparation=preparation)
+    splits = loader(**arguments)
+    splits = dataclasses.replace(splits, fingerprint=content_fingerprint(splits))
     if preparation is not None:
         preparation.check(splits.fingerprint, f"the task {name}")
     return splits
 
 
+def option_groups(loader: Callable[..., Splits]) -> dict[str, type[Any]]:
+    """Return the parameters of a loader that are dataclasses: their fields are options of the task."""
+    return {
+        name: kind
+        for name, kind in field_types(loader).items()
+        if name not in NOT_OPTIONS and isinstance(kind, type) and dataclasses.is_dataclass(kind)
+    }
+
+
+def option_types(task: str) -> dict[str, Any]:
+    """Return the declared types and ranges of a task's options."""
+    loader = find_task(task).loader
+    groups = option_groups(loader)
+    types: dict[str, Any] = {}
+    for name, kind in field_types(loader).items():
+        if name not in NOT_OPTIONS:
+            types |= field_types(kind) if name in groups else {name: kind}
+    return types
+
+
 def option_type(task: str, option: str) -> Any:
-    """Return the declared type and range of an option of a task's loader."""
-    types = field_types(find_task(task).loader)
-    known = [name for name in types if name not in NOT_OPTIONS]
-    if not known:
+    """Return the declared type and range of an option of a task."""
+    types = option_types(task)
+    if not types:
         raise InputError(f"The task {task} takes no options; got {short(option)}.")
-    check_name(f"An option of the task {task}", option, known)
+    check_name(f"An option of the task {task}", option, types)
     return types[option]

@@ -11,10 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hadamrnn.data.labels import class_numbers
 from hadamrnn.data.npz import check_inputs, check_regression, read_npz, time_first
-from hadamrnn.data.recordings import read_recordings
+from hadamrnn.data.recordings import read_like
 from hadamrnn.data.splits import Split, rescale
-from hadamrnn.errors import InputError, short
+from hadamrnn.errors import InputError
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.evaluate import decide
 from hadamrnn.training.folder import RunFolder, TaskFacts
@@ -45,14 +46,9 @@ def _read_arrays(path: Path, folder: RunFolder, labelled: bool) -> Arrays:
                 f"This run was trained on {folder.config.task}: FILE must be an npz file, got {path}."
             )
         return read_npz(path)
-    reading = {
-        name: value for name, value in folder.config.task_options.items() if name not in ("path", "seed")
-    }
-    if not labelled:
-        reading |= {"label": None}
-    if reading.get("group") not in ("file", "folder"):  # groups in a column matter only for training's parts
-        reading |= {"group": "file"}
-    windows = read_recordings(path, **reading, labelled=labelled)
+    options = folder.config.task_options
+    reading = {name: value for name, value in options.items() if name not in ("path", "seed")}
+    windows = read_like(path, reading, labelled)
     arrays: Arrays = {"x": windows.x, "file": windows.files, "row": windows.starts}
     return {**arrays, "y": windows.y} if labelled else arrays
 
@@ -80,7 +76,7 @@ def _inputs(arrays: Arrays, model: SequenceModel, folder: RunFolder, path: Path,
 
 
 def _with_labels(arrays: Arrays, split: Split, facts: TaskFacts, path: Path) -> Split:
-    """Return the split with the array `y`: names or numbers of the run's classes, or values."""
+    """Return the split with the array `y`: names of the run's classes, or values."""
     y = arrays.get("y")
     if y is None or y.ndim == 0 or len(y) != len(split):
         raise InputError(f"{path} must hold an array y with a row for each of the {len(split)} samples of x.")
@@ -88,16 +84,7 @@ def _with_labels(arrays: Arrays, split: Split, facts: TaskFacts, path: Path) -> 
         if y.dtype.kind != "f":
             raise InputError(f"This run predicts values: y must hold floats, got {y.dtype} in {path}.")
         return replace(split, y=check_regression(y, path))
-    names = {name: number for number, name in enumerate(facts.class_names)}
-    numbers = {str(number): number for number in range(len(names))}
-    known = names if y.dtype.kind == "U" else numbers
-    if y.ndim != 1 or y.dtype.kind not in "iubU":
-        raise InputError(f"Labels y must be integers or strings (n,), got {y.dtype} {y.shape} in {path}.")
-    texts = [str(label) for label in y.astype(np.int64 if y.dtype.kind == "b" else y.dtype).tolist()]
-    unknown = [text for text in texts if text not in known]
-    if unknown:
-        raise InputError(f"Labels must be {short(', '.join(known))}, got {short(unknown[0])} in {path}.")
-    return replace(split, y=torch.tensor([known[text] for text in texts]))
+    return replace(split, y=class_numbers(y, facts.class_names, path))
 
 
 def readable(logits: Tensor, facts: TaskFacts) -> list[Any]:

@@ -1,0 +1,73 @@
+"""Labels are texts: what makes two of them one class, their order, and the classes of new data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hadamrnn.errors import InputError, printable, short
+
+MAX_LABEL = 200  # characters
+
+
+def canonical_label(value: Any) -> str:
+    """Return a label's text: a whole number has neither point nor fraction.
+
+    >>> [canonical_label(value) for value in (3, 3.0, "3.0", " 07 ", True, "1.5")]
+    ['3', '3', '3', '07', '1', '1.5']
+    """
+    text = str(int(value) if isinstance(value, (bool, np.bool_)) else value).strip()
+    whole = re.fullmatch(r"([+-]?\d+)\.0*", text)
+    return whole[1] if whole else text
+
+
+def class_names(labels: Collection[str], source: str | Path) -> tuple[str, ...]:
+    """Return the classes in order: by number where all are whole numbers, else by name."""
+    for label in sorted(labels):
+        check_label(label, source)
+        if re.fullmatch(r"[+-]?\d*\.\d+([eE][+-]?\d+)?", label):
+            raise InputError(
+                f"Labels are classes, got the number {label} in {source}. To predict values, use "
+                "HadamRNNRegressor, or an npz file with float y."
+            )
+    if len(labels) < 2:
+        raise InputError(f"Classification needs two classes or more, got {min(labels)!r} alone in {source}.")
+    whole = all(re.fullmatch(r"[+-]?\d+", label) for label in labels)
+    return tuple(sorted(labels, key=(lambda label: (int(label), label)) if whole else None))
+
+
+def check_label(label: str, source: str | Path) -> None:
+    """Refuse a label that could not be printed on one line of a table."""
+    if printable(label) != label:
+        raise InputError(f"Labels must be printable text, got {label!a:.60} in {source}. Rename this class.")
+    if len(label) > MAX_LABEL:
+        raise InputError(
+            f"Labels may have at most {MAX_LABEL} characters, got {len(label):,} in {source}: {short(label)}."
+        )
+
+
+def class_numbers(y: NDArray[np.generic], names: tuple[str, ...], source: str | Path) -> Tensor:
+    """Return the numbers `(n,)` of the classes that the labels y name, whatever their type.
+
+    >>> class_numbers(np.array([3, 1]), ("1", "2", "3"), "the file")
+    tensor([2, 0])
+    """
+    if y.ndim != 1 or y.dtype.kind not in "iubUO":
+        raise InputError(f"Labels y must be integers or strings (n,), got {y.dtype} {y.shape} in {source}.")
+    found, places = np.unique(y, return_inverse=True)
+    numbers = {canonical_label(name): number for number, name in enumerate(names)}
+    labels = [canonical_label(label) for label in found.tolist()]
+    unknown = [label for label in labels if label not in numbers]
+    if unknown:
+        raise InputError(
+            f"Labels must be classes of the run, {short(', '.join(names))}, got {short(unknown[0])}"
+            f"{f' and {len(unknown) - 1} more' if len(unknown) > 1 else ''} in {source}."
+        )
+    return torch.tensor([numbers[label] for label in labels])[torch.from_numpy(places)]

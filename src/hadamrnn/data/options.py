@@ -1,0 +1,53 @@
+"""How recordings are read: the options of the task `recordings`, of `read_recordings` and of the commands."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from hadamrnn.settings import Range, hold_fields, option
+
+STEPS = 128  # of a window, by default
+Steps = Annotated[int, Range(1, 1 << 20)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingOptions:
+    """Which columns are channels, what the label of a row is, and whom it belongs to."""
+
+    label: str | None = option(
+        None,
+        "recordings: where labels are: the name of a column, file (its name up to the first _) or folder "
+        "(default: a column of a usual name, such as label)",
+    )
+    group: str | None = option(
+        None,
+        "recordings: what training and test data must not share: the name of a column (such as person), file "
+        "or folder; or time, to split in time (default: decided by the recordings, and reported)",
+    )
+    window: Steps | None = option(None, f"recordings: rows in a window (default {STEPS})")
+    hop: Steps | None = option(
+        None, "recordings: rows from the start of one window to the next (default: half a window)"
+    )
+    columns: tuple[str, ...] = option(
+        (), "recordings: columns to read (default: all that hold numbers, except clocks)"
+    )
+
+    def __post_init__(self) -> None:
+        hold_fields(self)
+
+    @property
+    def window_and_hop(self) -> tuple[int, int]:
+        """The steps of a window and of a hop.
+
+        >>> RecordingOptions().window_and_hop, RecordingOptions(window=50).window_and_hop
+        ((128, 64), (50, 25))
+        """
+        window = self.window or STEPS
+        return window, self.hop or max(window // 2, 1)
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that were given, as options of the task."""
+        values = {each.name: getattr(self, each.name) for each in dataclasses.fields(RecordingOptions)}
+        return {name: list(value) if name == "columns" else value for name, value in values.items() if value}
