@@ -19,7 +19,7 @@ COMMON = {
     *("bits", "errors", "files", "interrupts", "locks", "network", "plugins", "settings", "version"),
 }
 TRAINING = {"data", "hadamard", "nn", "training"}
-ALL_BELOW = {*TRAINING, "hadamard", "kernels", "fixedpoint", "quantization", "export", "run"}
+ALL_BELOW = {*TRAINING, "hadamard", "kernels", "fixedpoint", "quantization", "export", "deployment", "run"}
 ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in COMMON},
     "network": {"hadamard"},
@@ -33,7 +33,8 @@ ALLOWED: dict[str, set[str]] = {
     "export": {"fixedpoint", "hadamard", "pages"},
     "export.onnx": {"nn", "fixedpoint", "hadamard"},
     "export.onnx_float": {"nn", "fixedpoint", "hadamard"},
-    "run": {*TRAINING, "fixedpoint", "quantization", "export"},
+    "deployment": {*TRAINING, "fixedpoint", "quantization", "export"},
+    "run": {*TRAINING, "fixedpoint", "quantization", "export", "deployment"},
     "models": {"fixedpoint"},
     "pages": set(),
     "estimators": ALL_BELOW,

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from hadamrnn import fixedpoint
+from hadamrnn.run import RunOptions, train
 from hadamrnn.training.config import resolve_config
-from hadamrnn.training.run import RunOptions, train
 
 if TYPE_CHECKING:
     from tests.conftest import Answer, Command

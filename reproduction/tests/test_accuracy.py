@@ -11,9 +11,9 @@ from hadamrnn.data import load_task
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.run import Run, train
 from hadamrnn.training.config import make_config
 from hadamrnn.training.evaluate import evaluate
-from hadamrnn.training.run import load_run, train
 from hadamrnn_paper.results import read_results
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -36,7 +36,7 @@ def test_integers_lose_at_most_three_tenths_of_a_point_on_har2(
         sign_freeze_epoch=0.0,
     )
     train(config, tmp_path / "run")
-    _, model = load_run(tmp_path / "run")
+    model = Run.open(tmp_path / "run").model
     splits = load_task("har2")
     parts = (splits.train, splits.validation, splits.test)
 

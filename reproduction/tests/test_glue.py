@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hadamrnn.data import Split, Splits
-from hadamrnn.training.run import load_run
+from hadamrnn.run import Run
 from tests.conftest import Command
 
 SMALL = ("--epochs", "1", "--hidden-size", "8", "--batch-size", "8", "--threads", "1", "--quiet")
@@ -37,13 +37,12 @@ def test_predictions_are_an_index_and_a_label_a_line(
     labelled: bool, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     splits = text_splits(labelled)
-    for module in ("hadamrnn.training.run", "hadamrnn.data"):
-        monkeypatch.setattr(f"{module}.load_task", lambda *arguments, **options: splits)
+    monkeypatch.setattr("hadamrnn.data.load_task", lambda *arguments, **options: splits)
     run, file = tmp_path / "run", tmp_path / "SST-2.tsv"
     assert command("train", "sst2", *SMALL, "--out", run).status == 0
     assert command("glue", run, "--out", file).status == 0
 
-    labels = (load_run(run)[1](splits.test.x)[:, 0] > 0).long().tolist()
+    labels = (Run.open(run).model(splits.test.x)[:, 0] > 0).long().tolist()
     assert file.read_text() == "index\tprediction\n" + "".join(f"{i}\t{y}\n" for i, y in enumerate(labels))
     if labelled:
         assert command("quantize", run).status == command("glue", run, "--integer", "--out", file).status == 0

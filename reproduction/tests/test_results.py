@@ -17,8 +17,8 @@ from hadamrnn import fixedpoint
 from hadamrnn.data import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.run import Run
 from hadamrnn.training.evaluate import evaluate
-from hadamrnn.training.run import load_run
 from hadamrnn_paper.report import build_document
 from hadamrnn_paper.results import (
     CURVE_POINTS,
@@ -43,7 +43,8 @@ def test_a_result_says_what_was_run_and_what_came_out(job: Job, places: Places) 
     assert tally.measured == [result] and result.name == job.name and result.seed == 0
     assert result.config["epochs"] == 2 and result.epochs == 2 and result.threads == 1
     splits = load_task("digits")
-    folder, model = load_run(places.runs / job.name)
+    run = Run.open(places.runs / job.name)
+    folder, model = run.folder, run.model
     assert result.test == evaluate(model, splits.test, "accuracy")
     assert result.validation == evaluate(model, splits.validation, "accuracy")
     integer = fixedpoint.load(folder.path / fixedpoint.FILE_NAME)

@@ -15,8 +15,8 @@ import pytest
 from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError
 from hadamrnn.locks import claim
+from hadamrnn.run import RunOptions
 from hadamrnn.training.config import make_config
-from hadamrnn.training.run import RunOptions
 from hadamrnn_paper import runner
 from hadamrnn_paper.cli.reproduce import ReproduceOptions, _jobs
 from hadamrnn_paper.results import (
@@ -88,7 +88,7 @@ def test_the_data_is_loaded_once_for_pace_training_and_test(
         loads.append(task)
         return load_task(task)
 
-    for module in ("hadamrnn_paper.runner", "hadamrnn.training.run"):
+    for module in ("hadamrnn_paper.runner", "hadamrnn.data"):
         monkeypatch.setattr(f"{module}.load_task", load)
     run_jobs([replace(job, budget=0.05)], places)
 

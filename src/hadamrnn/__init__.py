@@ -48,14 +48,15 @@ if TYPE_CHECKING:
     from hadamrnn.quantization.config import QuantizeConfig as QuantizeConfig
     from hadamrnn.quantization.inputs import RawInputs as RawInputs
     from hadamrnn.quantization.lowering import lower as lower
+    from hadamrnn.run import Run as Run
+    from hadamrnn.run import RunOptions as RunOptions
+    from hadamrnn.run import resume as resume
+    from hadamrnn.run import train as train
     from hadamrnn.training.config import TrainingConfig as TrainingConfig
     from hadamrnn.training.config import make_config as make_config
     from hadamrnn.training.config import resolve_config as resolve_config
     from hadamrnn.training.evaluate import evaluate as evaluate
     from hadamrnn.training.loop import fit as fit
-    from hadamrnn.training.run import load_run as load_run
-    from hadamrnn.training.run import resume as resume
-    from hadamrnn.training.run import train as train
 
     __version__: str
 
@@ -93,9 +94,10 @@ _HOME = {
     "resolve_config": "training.config",
     "evaluate": "training.evaluate",
     "fit": "training.loop",
-    "load_run": "training.run",
-    "resume": "training.run",
-    "train": "training.run",
+    "Run": "run",
+    "RunOptions": "run",
+    "resume": "run",
+    "train": "run",
     "calibrate": "quantization.calibration",
     "QuantizeConfig": "quantization.config",
     "quantize": "quantization.chain",

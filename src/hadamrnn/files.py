@@ -18,6 +18,14 @@ from typing import Any
 
 from hadamrnn.errors import InputError, printable
 
+# The files of a run directory.
+CONFIG_FILE = "config.yaml"
+RECORD_FILE = "run.json"
+METRICS_FILE = "metrics.jsonl"
+MODEL_FILE = "model.safetensors"
+INTEGER_FILE = "model.int.safetensors"
+CHECKPOINT_FILE = "resume.safetensors"
+
 MAX_TEXT_BYTES = 1 << 24
 MAX_TENSOR_BYTES = 1 << 32
 MAX_HEADER_BYTES = 1 << 20

@@ -18,8 +18,8 @@ import torch
 
 from hadamrnn import fixedpoint
 from hadamrnn.cli import main
+from hadamrnn.run import train
 from hadamrnn.training.config import OPTIONS, resolve_config
-from hadamrnn.training.run import train
 from tests.conftest import Command
 
 SECONDS = 5

@@ -11,11 +11,11 @@ import pytest
 
 from hadamrnn import fixedpoint
 from hadamrnn.cli import main
-from hadamrnn.cli.quantize import lines
+from hadamrnn.cli.integer_report import quantize_lines
 from hadamrnn.data import load_task
 from hadamrnn.quantization.chain import calibration_batches, raw_inputs
+from hadamrnn.run import train
 from hadamrnn.training.config import make_config
-from hadamrnn.training.run import train
 from tests.conftest import Command
 
 
@@ -75,7 +75,7 @@ def test_advice_names_the_metric_that_rounding_spoils(metric: str, shown: str) -
     metrics = {"metric": metric, "split": "test", "float": 0.25, "integer": 0.75, "activation_bits": 12}
     saturated = {"saturations": 0, "input_saturations": 0}
 
-    found = lines({**sizes, **metrics, **saturated, "inputs": "", "file": ""})
+    found = quantize_lines({**sizes, **metrics, **saturated, "inputs": "", "file": ""})
 
     assert f"advice    12-bit states cost 0.5 of {shown}: try --activation-bits 14 or --finetune" in found
 

@@ -27,8 +27,8 @@ from hadamrnn.fixedpoint.drawn import draw_integers
 from hadamrnn.fixedpoint.encoding import encode_inputs, encode_raw
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.network import Network
+from hadamrnn.run import train
 from hadamrnn.training.config import make_config
-from hadamrnn.training.run import train
 from tests.conftest import Command
 from tests.export.random_models import random_model
 

@@ -18,8 +18,8 @@ from hadamrnn.fixedpoint.drawn import draw_integers
 from hadamrnn.network import Network
 from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
+from hadamrnn.run import train
 from hadamrnn.training.config import make_config
-from hadamrnn.training.run import train
 from tests.conftest import Command
 from tests.export.random_models import random_model
 from tests.family_models import family_codes, family_model

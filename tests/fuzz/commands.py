@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 
 from hadamrnn import cli
+from hadamrnn.run import train
 from hadamrnn.training.config import resolve_config
-from hadamrnn.training.run import train
 from tests.fuzz.worker import run_limited
 
 HOSTILE = (

@@ -18,11 +18,11 @@ from hadamrnn.network import Network
 from hadamrnn.nn.build import load_model
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
+from hadamrnn.run import train
 from hadamrnn.training.checkpoint import check_fits, read_checkpoint
 from hadamrnn.training.config import resolve_config
 from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.models import build
-from hadamrnn.training.run import train
 from hadamrnn_paper.results import IntegerFigures, Result, read_file, write_result
 from tests.fuzz.damage import Damaged, lying_header, lying_json, lying_npz, lying_yaml, worn
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 
+from hadamrnn import run as runs
 from hadamrnn.data import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.locks import held
-from hadamrnn.training import run as runs
+from hadamrnn.run import Run
 from hadamrnn.training.config import resolve_config
 from hadamrnn.training.evaluate import decide
 from hadamrnn.training.progress import MetricsRow, Watcher
-from hadamrnn.training.run import load_run
 
 if TYPE_CHECKING:
     from tests.conftest import Answer, Command
@@ -75,7 +75,7 @@ def test_settings_of_the_command_line_reach_the_configuration(command: Command, 
     )
     assert command("train", "digits", *SMALL, *more, "--seed", 3, "--out", run).status == 0
 
-    config = load_run(run)[0].config
+    config = Run.open(run).config
     assert (config.network.weight_bits, config.balanced, config.sign_freeze_epoch) == ("ternary", True, None)
     assert (config.learning_rate, config.seed, config.preset) == (0.01, 3, "quick")
 
@@ -155,7 +155,8 @@ def test_predictions_for_ones_own_arrays_are_those_of_the_evaluation(
     run, out = tmp_path / "run", tmp_path / "predictions.npz"
     trained = command("train", arrays, *OWN, "--out", run)
     assert trained.status == 0
-    folder, model = load_run(run)
+    opened = Run.open(run)
+    folder, model = opened.folder, opened.model
     assert command("predict", run, arrays, "--out", out).status == 0
     printed = command("predict", run, arrays).out.split()
 
@@ -205,7 +206,7 @@ def test_data_without_labels_has_no_metric(
 ) -> None:
     splits = load_task("digits")
     unlabelled = replace(splits, test=replace(splits.test, y=None))
-    monkeypatch.setattr("hadamrnn.training.run.load_task", lambda *arguments, **options: unlabelled)
+    monkeypatch.setattr("hadamrnn.data.load_task", lambda *arguments, **options: unlabelled)
 
     assert "needs labels" in refused(command("eval", run))
     assert "--page needs labels" in refused(command("eval", run, "--page", tmp_path / "page.html"))

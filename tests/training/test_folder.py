@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from hadamrnn.data import Splits
 from hadamrnn.errors import InputError
 from hadamrnn.nn.build import load_model
+from hadamrnn.run import Run, RunOptions, resume, train
 from hadamrnn.training.checkpoint import read_checkpoint
 from hadamrnn.training.config import config_values, make_config
 from hadamrnn.training.folder import RunFolder, check_free
 from hadamrnn.training.loop import open_events
-from hadamrnn.training.run import RunOptions, load_run, resume, train
 
 OPTIONS = {"delay": 5, "sentence_length": 2, "train_size": 64, "validation_size": 16, "test_size": 16}
 CONFIG = make_config(task="copy", task_options=OPTIONS, hidden_size=8, steps=12, evaluate_every=4)
@@ -55,7 +55,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_folder_tells_the_whole_run(whole: Path) -> None:
-    folder, model = load_run(whole)
+    run = Run.open(whole)
+    folder, model = run.folder, run.model
 
     assert config_values(folder.config) == config_values(CONFIG)
     assert folder.config.network == model.network  # the task has completed it
@@ -97,13 +98,12 @@ def test_a_run_stopped_and_resumed_ends_with_the_same_bytes(
     stops: list[int], whole: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    outcome = train(CONFIG, run, RunOptions(stop=Stop(stops[0])))
+    stopped = train(CONFIG, run, RunOptions(stop=Stop(stops[0])))
     for count in stops[1:]:
-        outcome = resume(run, RunOptions(stop=Stop(count)))
-    assert outcome.step == sum(stops)
-    outcome = resume(run)
+        stopped = resume(run, RunOptions(stop=Stop(count)))
+    assert stopped.outcome is not None and stopped.outcome.step == sum(stops)
 
-    assert outcome.finished
+    assert resume(run).finished
     assert (run / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     assert steps(run) == steps(whole)
 
@@ -273,7 +273,7 @@ def test_a_run_without_a_validation_has_no_model_yet(tmp_path: Path) -> None:
     train(CONFIG, run, RunOptions(stop=Stop(1)))
 
     with pytest.raises(InputError, match="holds no model yet"):
-        load_run(run)
+        _ = Run.open(run).model
 
 
 def test_a_finished_run_without_validation_data_has_its_last_model(copy_task: Splits, tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_a_finished_run_without_validation_data_has_its_last_model(copy_task: Sp
     splits = replace(copy_task, validation=validation)
     outcome = train(CONFIG, tmp_path / "run", RunOptions(splits=splits))
 
-    _, model = load_run(tmp_path / "run")
+    model = Run.open(tmp_path / "run").model
     assert all(map(torch.equal, model.state_dict().values(), outcome.model.state_dict().values()))
 
 

@@ -49,7 +49,7 @@ DIGITS = (
 def start(*arguments: str) -> multiprocessing.process.BaseProcess:
     """Run `hadamrnn ARGUMENTS` in a process of its own, forked from one that has torch already."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["hadamrnn.training.run", "hadamrnn.cli"])
+    context.set_forkserver_preload(["hadamrnn.run", "hadamrnn.cli"])
     process = context.Process(target=main, args=(list(arguments),))
     process.start()
     return process

@@ -28,13 +28,13 @@ from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.lowering import can_lower
 from hadamrnn.quantization.network import IntegerNetwork
-from hadamrnn.run import save_integer
+from hadamrnn.quantization.results import save_integer
+from hadamrnn.run import Run
 from hadamrnn.settings import Count, Range, Seed, from_json
 from hadamrnn.training.config import TrainingConfig, config_values, make_config
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.presets import PRESETS
-from hadamrnn.training.run import load_run
 from hadamrnn_paper.rows import Setup, Task
 from hadamrnn_paper.tables import TASKS
 
@@ -235,8 +235,8 @@ def cpu_model() -> str:
 
 def measure_run(setup: Setup, path: Path, splits: Splits, ended: str = "finished") -> Result:
     """Return the figures of the run at `path`, and write its integer network into the folder."""
-    folder, model = load_run(path)
-    config = folder.config
+    run = Run.open(path)
+    folder, model, config = run.folder, run.model, run.config
     rows = [asdict(row) for row in folder.rows()]
     # A run that diverged has no `Outcome` to ask.
     choose = max if splits.metric == "accuracy" else min

@@ -22,13 +22,12 @@ from filelock import SoftFileLease
 
 from hadamrnn.data import Splits, load_task
 from hadamrnn.errors import InputError, check_name, did_you_mean
+from hadamrnn.files import CONFIG_FILE, MODEL_FILE
 from hadamrnn.locks import claim
-from hadamrnn.training import run as runs
+from hadamrnn.run import Run, RunOptions, resume, train
 from hadamrnn.training.config import TrainingConfig, config_values, read_config, resolve_config
 from hadamrnn.training.evaluate import evaluate
-from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.models import build
-from hadamrnn.training.run import RunOptions
 from hadamrnn.training.schedule import Schedule
 from hadamrnn.training.trainer import Diverged, Trainer
 from hadamrnn_paper.results import LOCKS, Result, find_result, measure_run, result_name, write_result
@@ -149,7 +148,7 @@ def run_job(job: Job, places: Places, options: RunOptions, tell: Tell, held: Sof
     config = job.config
     # The data is loaded once, for the pace, the training and the test.
     if begun:
-        splits = runs.load_splits(RunFolder.open(path), options.data_dir)
+        splits = Run.open(path, options.data_dir).splits
     else:
         splits = load_task(config.task, options.data_dir, **config.task_options)
     asked = options.stop
@@ -158,17 +157,17 @@ def run_job(job: Job, places: Places, options: RunOptions, tell: Tell, held: Sof
     try:
         if begun:
             tell(job, "continues from its run folder")
-            outcome = runs.resume(path, options)
+            run = resume(path, options)
         else:
             if job.budget is not None:
                 config = fit_to_budget(config, job.budget, splits)
             length = f"{config.epochs} epochs" if config.epochs is not None else f"{config.steps} steps"
             tell(job, f"begins: {length}")
-            outcome = runs.train(config, path, options)
-        if not outcome.finished:
+            run = train(config, path, options)
+        if not run.finished:
             raise Stopped
     except Diverged:
-        if not (path / "model.safetensors").is_file():
+        if not (path / MODEL_FILE).is_file():
             raise
         ended = "diverged"
     result = measure_run(job.setup, path, splits, ended)
@@ -192,9 +191,9 @@ def first_fitting(parent: Path, name: str, fits: Callable[[TrainingConfig], bool
     number = 1
     while True:
         path = parent / (name if number == 1 else f"{name}-{number}")
-        if not (path / "config.yaml").is_file():
+        if not (path / CONFIG_FILE).is_file():
             return path, False
-        if fits(read_config(path / "config.yaml")):
+        if fits(read_config(path / CONFIG_FILE)):
             return path, True
         number += 1
 

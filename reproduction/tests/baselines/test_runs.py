@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hadamrnn import run as runs
 from hadamrnn.cli import main
-from hadamrnn.training import run as runs
 from hadamrnn.training.config import resolve_config
 
 QUICK = ["--hidden-size", "8", "--steps", "4", "--threads", "1", "--quiet"]

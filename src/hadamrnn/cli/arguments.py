@@ -30,6 +30,10 @@ TASK_HELP = (
 )
 MODEL_OPTION_HELP = "an option that only this --model has, such as recurrent_rank=16 for fastgrnn"
 TASK_OPTION_HELP = "an option that only this task has, such as delay=200 for copy"
+LAYOUT_HELP = (
+    "axes of x in FILE: time-first (n, time, channels) or channels-first (n, channels, time) "
+    "(default: as in the training data)"
+)
 Minutes = Annotated[float, Range(0, 1e6, "(]")]
 
 

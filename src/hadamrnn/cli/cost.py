@@ -108,18 +108,19 @@ def _network_of(options: CostOptions, settings: dict[str, Any]) -> Network:
 def _network_of_run(folder: Path) -> tuple[Network, FileSize | None]:
     """Return a run's integer network and what its file takes; its float one, if need be."""
     from hadamrnn import fixedpoint
-    from hadamrnn.run import INTEGER, MODEL, load_integer
+    from hadamrnn.files import INTEGER_FILE, MODEL_FILE
+    from hadamrnn.quantization.results import load_integer
 
-    path = folder / INTEGER
+    path = folder / INTEGER_FILE
     if path.is_file():
         model = load_integer(folder)
         return model.network, fixedpoint.file_size(model, path.stat().st_size)
     from hadamrnn.nn.build import load_model
 
-    path = folder / MODEL
+    path = folder / MODEL_FILE
     trained = load_model(path) if path.is_file() else None
     if trained is None or trained.network is None:
-        raise InputError(f"{folder} must hold {INTEGER} or {MODEL}, it holds neither.")
+        raise InputError(f"{folder} must hold {INTEGER_FILE} or {MODEL_FILE}, it holds neither.")
     return trained.network, None
 
 

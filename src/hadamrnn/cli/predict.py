@@ -11,8 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from hadamrnn.cli.arguments import JsonOption, check_output, check_unused, command, positional, set_threads
-from hadamrnn.cli.eval import LAYOUT_HELP, load_integer, saturated
+from hadamrnn.cli.arguments import (
+    LAYOUT_HELP,
+    JsonOption,
+    check_output,
+    check_unused,
+    command,
+    positional,
+    set_threads,
+)
 from hadamrnn.errors import InputError, printable
 from hadamrnn.settings import Threads, option
 
@@ -45,36 +52,27 @@ class PredictOptions(JsonOption):
     ),
 )
 def run(args: PredictOptions) -> None:
-    from hadamrnn.quantization.network import IntegerNetwork
-    from hadamrnn.training.evaluate import predict_logits
-    from hadamrnn.training.inference import read_split, readable
-    from hadamrnn.training.run import load_run
+    from hadamrnn.run import Run
 
     _check_out(args)
     set_threads(args.threads)
-    folder, model = load_run(args.run_folder)
-    if folder.config.task == "recordings":
+    opened = Run.open(args.run_folder)
+    if opened.config.task == "recordings":
         check_unused(args, "on recordings", "layout")
-    network = load_integer(folder.path, args.threads) if args.integer else model
-    split, arrays = read_split(args.data, folder, model, args.layout, labelled=False)
-    logits = predict_logits(network, split)
-    predictions = readable(logits, folder.facts)
-    places: dict[str, list[Any]] = {name: arrays[name].tolist() for name in ("file", "row") if name in arrays}
+    found = opened.predict(args.data, layout=args.layout, integer=args.integer, threads=args.threads)
+    saturated = found.saturation
     if args.out is not None:
-        _write(args.out, places, predictions, logits.numpy())
-    counts = {}
-    remark = ""
-    if isinstance(network, IntegerNetwork):
-        counts = {"saturations": network.saturations, "input_saturations": network.input_saturations}
-        remark = saturated(*counts.values())
+        _write(args.out, found.places, found.values, found.logits.numpy())
     if args.json:
-        print(json.dumps({"predictions": predictions, **places, **counts}))
-    elif args.out is None:
-        sys.stdout.write(_table(places, predictions, "\t") if places else _plain(predictions))
-        if remark:
-            print(remark, file=sys.stderr)
+        counts = {} if saturated is None else saturated.figures()
+        print(json.dumps({"predictions": found.values, **found.places, **counts}))
+    elif args.out is not None:
+        remark = "" if saturated is None else f" ({saturated})"
+        print(f"{len(found.values):,} predictions: {args.out}{remark}")
     else:
-        print(f"{len(predictions):,} predictions: {args.out}{f' ({remark})' if remark else ''}")
+        sys.stdout.write(_table(found.places, found.values, "\t") if found.places else _plain(found.values))
+        if saturated is not None:
+            print(saturated, file=sys.stderr)
 
 
 def _check_out(args: PredictOptions) -> None:

@@ -116,8 +116,8 @@ def _until(stop: Stop, minutes: float | None) -> Stop:
 
 def _finish(args: SearchOptions, study: Any, search: Search, stop: Stop, log: Log) -> None:
     from hadamrnn.locks import claim
+    from hadamrnn.run import RunOptions
     from hadamrnn.search.finish import finish
-    from hadamrnn.training.run import RunOptions
 
     with claim(args.out, "finish", patient=True, stop=stop) as held:
         if held is None:

@@ -27,7 +27,7 @@ from hadamrnn.settings import NotNegative, option
 from hadamrnn.training.config import OPTIONS, TrainingConfig, resolve_config
 
 if TYPE_CHECKING:
-    from hadamrnn.training.loop import Outcome
+    from hadamrnn.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,30 +68,22 @@ def run(options: TrainOptions, settings: dict[str, Any]) -> None:
         others = (options.task, options.out, options.preset, options.config, options.given())
         if any((*others, options.task_option, options.model_option, settings)):
             raise InputError("--resume takes all settings from the run folder. Leave the others out.")
-    from hadamrnn.training import run as runs
+    from hadamrnn.files import CONFIG_FILE
+    from hadamrnn.run import RunOptions, resume, train
     from hadamrnn.training.progress import choose_watcher
 
     def advice() -> str:
-        begun = (path / "config.yaml").is_file()
+        begun = (path / CONFIG_FILE).is_file()
         return f"continue with: hadamrnn train --resume {path}" if begun else REPEAT
 
     with stopped_by_signals(advice) as stop:
         watcher = choose_watcher(options.quiet)
-        how = runs.RunOptions(options.data_dir, watcher, options.checkpoint_seconds, stop)
+        how = RunOptions(options.data_dir, watcher, options.checkpoint_seconds, stop)
         if options.resume is not None:
-            _note_changes(options.resume)
-            outcome = runs.resume(options.resume, how)
+            done = resume(options.resume, how)
         else:
-            outcome = runs.train(config_of(options, settings), path, how)
-        _report(path, outcome, options)
-
-
-def _note_changes(path: Path) -> None:
-    from hadamrnn.training.folder import RunFolder
-
-    changes = RunFolder.open(path).version_changes()
-    if changes:
-        print(f"note: {', '.join(changes)}: results may differ in their last bits", file=sys.stderr)
+            done = train(config_of(options, settings), path, how)
+        _report(done, options)
 
 
 def config_of(options: TrainOptions, settings: dict[str, Any]) -> TrainingConfig:
@@ -101,28 +93,28 @@ def config_of(options: TrainOptions, settings: dict[str, Any]) -> TrainingConfig
     return resolve_config(task, preset=options.preset, file=options.config, overrides=overrides)
 
 
-def _report(path: Path, outcome: Outcome, options: TrainOptions) -> None:
+def _report(done: Run, options: TrainOptions) -> None:
     """Print the result; of several processes under torchrun only the first does."""
     if os.environ.get("WORLD_SIZE", "1") != "1" and os.environ.get("RANK") != "0":
         return
-    from hadamrnn.training.folder import RunFolder
     from hadamrnn.training.progress import show_metric
 
-    folder = RunFolder.open(path)
+    outcome, metric = done.outcome, done.facts.metric
+    assert outcome is not None
     figures = {
-        "run": str(folder.path),
+        "run": str(done.path),
         "finished": outcome.finished,
         "steps": outcome.step,
-        "metric": folder.facts.metric,
+        "metric": metric,
         "best_validation": outcome.best_metric,
         "best_step": outcome.best_step,
         "seconds": round(outcome.seconds, 3),
     }
     best = "none yet"
     if outcome.best_metric is not None:
-        best = f"{show_metric(folder.facts.metric, outcome.best_metric)} at step {outcome.best_step}"
+        best = f"{show_metric(metric, outcome.best_metric)} at step {outcome.best_step}"
     state = "trained" if outcome.finished else "stopped"
     line = f"{state} after {outcome.step} steps, {outcome.seconds:.1f} s; best validation: {best}"
     options.show(figures, line)
     if outcome.finished and not options.json:
-        print(f"next: hadamrnn eval {folder.path}", file=sys.stderr)
+        print(f"next: hadamrnn eval {done.path}", file=sys.stderr)

@@ -14,26 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from hadamrnn.data import Splits, load_task
+from hadamrnn.deployment import drawing_pad, real_golden, stored_sequences
 from hadamrnn.errors import InputError
 from hadamrnn.export.c import export_c
-from hadamrnn.export.golden import fit_golden
-from hadamrnn.export.page import DrawingPad, Stored, stored_rows
+from hadamrnn.export.page import DrawingPad, Stored
 from hadamrnn.export.targets import classify_on_host, has_compiler, target_named, try_measure
 from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.quantization.chain import quantize
-from hadamrnn.quantization.config import QuantizeConfig
-from hadamrnn.quantization.network import IntegerNetwork, input_codes
-from hadamrnn.run import save_integer
+from hadamrnn.quantization.network import input_codes
+from hadamrnn.run import RunOptions, train
 from hadamrnn.training.config import resolve_config
-from hadamrnn.training.evaluate import evaluate
-from hadamrnn.training.folder import RunFolder
 from hadamrnn.training.progress import MetricsRow, Watcher
-from hadamrnn.training.run import RunOptions, train
 
 GOLDEN_DIGITS = 8
 BOARD = "cortex-m4"
@@ -116,21 +109,17 @@ def run_demo(
     # One thread: the network is small, and two threads that wait for each other crawl on a busy machine.
     overrides = {"seed": seed, "threads": 1} | ({} if epochs is None else {"epochs": epochs})
     say("1/4  training on scikit-learn's digits, one pixel a step")
-    outcome = train(
-        resolve_config("digits", preset="best", overrides=overrides), out / "run", RunOptions(watcher=watcher)
-    )
+    config = resolve_config("digits", preset="best", overrides=overrides)
+    run = train(config, out / "run", RunOptions(watcher=watcher))
     say("2/4  quantizing: integer weights, states and biases")
-    splits = load_task("digits")
-    integer, _ = quantize(outcome.model, splits, QuantizeConfig())
-    size = save_integer(integer, out / "run", {})
-    curve = tuple(RunFolder.open(out / "run").rows())
+    quantized, splits = run.quantize(), run.splits
+    integer, curve = quantized.model, tuple(run.folder.rows())
     content = PageContent(integer, stored_sequences(integer, splits), drawing_pad(integer, splits), curve)
     say("3/4  exporting C, compiling it and reading the test digits with it")
     x, labels, _ = splits.test.batch(slice(None))
     assert labels is not None
     codes, _ = input_codes(integer, x)
-    golden = fit_golden(integer, codes, source="digits of the test set", sequences=GOLDEN_DIGITS)
-    export_c(integer, out / "c", "digits", golden=golden)
+    export_c(integer, out / "c", "digits", golden=real_golden(integer, splits, sequences=GOLDEN_DIGITS))
     c_accuracy, c_test, missing = check_c(integer, codes, labels.numpy(), out / "c")
     say(f"4/4  counting the instructions of a step on a {BOARD}")
     counted = try_measure(integer, target_named(BOARD))
@@ -141,37 +130,18 @@ def run_demo(
         hidden_size=integer.hidden_size,
         weight_bits=int(integer.weight_bits),
         activation_bits=integer.activation_bits,
-        float_accuracy=evaluate(outcome.model, splits.test, splits.metric),
-        integer_accuracy=evaluate(IntegerNetwork(integer), splits.test, splits.metric),
+        float_accuracy=quantized.float_value or 0.0,
+        integer_accuracy=quantized.integer_value or 0.0,
         c_accuracy=c_accuracy,
         c_test=c_test,
-        payload_bytes=size.payload,
+        payload_bytes=quantized.size.payload,
         additions_per_step=cost.recurrent.additions,
         instructions_per_step=None if isinstance(counted, str) else counted.step,
-        training_seconds=outcome.seconds,
+        training_seconds=run.outcome.seconds if run.outcome else 0.0,
         c_folder=str(out / "c"),
         missing=missing,
     )
     return result, content
-
-
-def stored_sequences(model: IntegerModel, splits: Splits) -> Stored:
-    """Return test sequences, evenly spaced over the test set, as many as a page holds."""
-    rows = torch.from_numpy(stored_rows(model, len(splits.test), splits.seq_length))
-    x, y, lengths = splits.test.batch(rows)
-    if y is None:
-        raise InputError(f"A page needs labels, and those of {splits.task}'s test set are private.")
-    return Stored(input_codes(model, x)[0], y.numpy(), None if lengths is None else lengths.numpy())
-
-
-def drawing_pad(model: IntegerModel, splits: Splits) -> DrawingPad | None:
-    """Return a pad for a task that reads images, None for the others."""
-    image, levels = splits.image, splits.levels
-    if image is None or levels is None:
-        return None
-    pixels = torch.arange(levels + 1).reshape(-1, 1, 1) / levels
-    codes = input_codes(model, pixels)[0].reshape(-1)
-    return DrawingPad(image.side, codes, image.box, image.pen, image.by_mass, image.order)
 
 
 def check_c(

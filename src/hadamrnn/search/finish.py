@@ -19,22 +19,20 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial
 
 from hadamrnn.errors import InputError
-from hadamrnn.files import write_atomically
+from hadamrnn.files import CONFIG_FILE, INTEGER_FILE, write_atomically
 from hadamrnn.network import read_network
 from hadamrnn.pages.document import BLUE, GREY, ORANGE, Cell, Document, Grid, Part, Picture, Section, to_html
 from hadamrnn.pages.drawing import Canvas, Point, draw_front, front, scatter, styled, svg
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.network import IntegerNetwork
-from hadamrnn.run import INTEGER, save_integer
+from hadamrnn.quantization.results import save_integer
+from hadamrnn.run import Run, RunOptions, resume, train
 from hadamrnn.search.space import BOARD, SEARCHED_FIELDS, count
 from hadamrnn.search.study import completed
 from hadamrnn.search.trials import Search, quantize_config
 from hadamrnn.training.config import TrainingConfig, config_values, make_config
 from hadamrnn.training.evaluate import evaluate
-from hadamrnn.training.folder import RunFolder
-from hadamrnn.training.loop import Outcome
 from hadamrnn.training.progress import show_metric
-from hadamrnn.training.run import RunOptions, resume, train
 
 Figures = dict[str, Any]
 
@@ -115,10 +113,10 @@ def _figures(best: FrozenTrial, search: Search, out: Path, options: RunOptions) 
     config = make_config(**best.user_attrs["config"])
     # A run's folder also holds what the task has decided by itself.
     config = replace(config, task_options={**config.task_options, **splits.options})
-    outcome = _train(config, folder, options)
-    if not outcome.finished:
+    run = _train(config, folder, options)
+    if not run.finished:
         raise InputError(f"Training the best network stopped in {folder}. Repeat the command to continue.")
-    integer, _ = quantize(outcome.model, splits, quantize_config(candidate))
+    integer, _ = quantize(run.model, splits, quantize_config(candidate))
     network = IntegerNetwork(integer)
     test = evaluate(network, splits.test, splits.metric) if splits.test.labelled else None
     metadata: dict[str, Any] = {
@@ -142,10 +140,10 @@ def _figures(best: FrozenTrial, search: Search, out: Path, options: RunOptions) 
     }
 
 
-def _train(config: TrainingConfig, folder: Path, options: RunOptions) -> Outcome:
+def _train(config: TrainingConfig, folder: Path, options: RunOptions) -> Run:
     """Train, or continue where an earlier search stopped."""
-    begun = (folder / "config.yaml").is_file()
-    if begun and config_values(RunFolder.open(folder).config) == config_values(config):
+    begun = (folder / CONFIG_FILE).is_file()
+    if begun and config_values(Run.open(folder).config) == config_values(config):
         return resume(folder, options)
     return train(config, folder, options)
 
@@ -157,7 +155,7 @@ def _known(out: Path, best: FrozenTrial, search: Search) -> Figures | None:
         known: Figures = figures["best"]
         same = known["trial"] == best.number and _summary(best) in figures["trials"]
         same &= all(figures[name] == value for name, value in search.settings.items())
-        return known if same and (Path(known["run"]) / INTEGER).is_file() else None
+        return known if same and (Path(known["run"]) / INTEGER_FILE).is_file() else None
     except (OSError, ValueError, LookupError, TypeError):  # there is none, or it is damaged
         return None
 

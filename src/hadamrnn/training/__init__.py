@@ -1,1 +1,1 @@
-"""Training: configuration, the loop, checkpoints and run folders. Start at `hadamrnn.training.run`."""
+"""Training: configuration, the loop, checkpoints and run directories. Start at `loop.fit`."""

@@ -26,7 +26,17 @@ import torch
 
 from hadamrnn.data.splits import Metric, Preparation, Splits
 from hadamrnn.errors import InputError
-from hadamrnn.files import parse_json, read_json, read_regular, write_atomically
+from hadamrnn.files import (
+    CHECKPOINT_FILE,
+    CONFIG_FILE,
+    METRICS_FILE,
+    MODEL_FILE,
+    RECORD_FILE,
+    parse_json,
+    read_json,
+    read_regular,
+    write_atomically,
+)
 from hadamrnn.settings import Range, from_json
 from hadamrnn.training.config import TrainingConfig, config_yaml, read_config
 from hadamrnn.training.progress import MetricsRow
@@ -99,19 +109,23 @@ class RunFolder:
         self.path = path
         self.config = config
         self.record, self.facts = record, record.facts
-        self.metrics_path = path / "metrics.jsonl"
-        self.model_path = path / "model.safetensors"
-        self.resume_path = path / "resume.safetensors"
+        self.metrics_path = path / METRICS_FILE
+        self.model_path = path / MODEL_FILE
+        self.resume_path = path / CHECKPOINT_FILE
         self.events_path = path / "tensorboard"
         self.saved_step: int | None = None
         self._metrics_digest = hashlib.sha256()
 
     @staticmethod
     def create(
-        path: str | Path, config: TrainingConfig, splits: Splits, data_dir: str | Path | None = None
+        path: str | Path,
+        config: TrainingConfig,
+        splits: Splits,
+        data_dir: str | Path | None = None,
+        write: bool = True,
     ) -> RunFolder:
+        """Return a new run; all processes but one leave the directory to that one, without `write`."""
         path = Path(path)
-        check_free(path)
         record = Record(
             seed=config.seed,
             threads=torch.get_num_threads(),
@@ -120,28 +134,31 @@ class RunFolder:
             facts=TaskFacts.of(splits),
             config_sha256=_config_sha256(config),
         )
+        if not write:
+            return RunFolder(path, config, record)
+        check_free(path)
         values = {"format": FORMAT, "version": FORMAT_VERSION, **asdict(record)}
         path.mkdir(parents=True, exist_ok=True)
         # The configuration comes last: a folder that has one is a run.
-        write_atomically(path / "run.json", (json.dumps(values) + "\n").encode())
-        write_atomically(path / "config.yaml", config_yaml(config))
+        write_atomically(path / RECORD_FILE, (json.dumps(values) + "\n").encode())
+        write_atomically(path / CONFIG_FILE, config_yaml(config))
         return RunFolder(path, config, record)
 
     @staticmethod
     def open(path: str | Path) -> RunFolder:
         path = Path(path)
-        if not (path / "config.yaml").is_file() or not (path / "run.json").is_file():
+        if not (path / CONFIG_FILE).is_file() or not (path / RECORD_FILE).is_file():
             raise InputError(
                 f"{path} must be a run folder, with config.yaml and run.json in it. hadamrnn train makes one."
             )
         advice = "Use the release of hadamrnn that wrote it."
-        values = read_json(path / "run.json", FORMAT, FORMAT_VERSION, advice, MAX_RECORD_BYTES)
-        record = from_json(Record, values, path / "run.json")
-        config = read_config(path / "config.yaml")
+        values = read_json(path / RECORD_FILE, FORMAT, FORMAT_VERSION, advice, MAX_RECORD_BYTES)
+        record = from_json(Record, values, path / RECORD_FILE)
+        config = read_config(path / CONFIG_FILE)
         if _config_sha256(config) != record.config_sha256:
             raise InputError(
-                f"{path / 'config.yaml'} must hold the settings that the run began with, but was changed. "
-                f"Undo that, or start another run with: hadamrnn train --config {path / 'config.yaml'}"
+                f"{path / CONFIG_FILE} must hold the settings that the run began with, but was changed. "
+                f"Undo that, or start another run with: hadamrnn train --config {path / CONFIG_FILE}"
             )
         return RunFolder(path, config, record)
 
@@ -156,7 +173,7 @@ class RunFolder:
 
     def sweep(self) -> None:
         """Remove half-written files that a killed process left behind."""
-        for name in ("run.json", "config.yaml", "resume.safetensors", "model.safetensors"):
+        for name in (RECORD_FILE, CONFIG_FILE, CHECKPOINT_FILE, MODEL_FILE):
             for leftover in self.path.glob(f".{name}.*"):
                 leftover.unlink(missing_ok=True)
 
@@ -216,7 +233,7 @@ def check_free(path: str | Path) -> None:
     if path.exists() and not path.is_dir():
         raise InputError(f"A run needs a folder, but {path} is a file.")
     names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
-    if any(not name.startswith(".") for name in names - {"run.json"}):
+    if any(not name.startswith(".") for name in names - {RECORD_FILE}):
         raise InputError(
             f"A new run needs a new or empty folder, but {path} holds files. "
             f"Choose another, or continue with: hadamrnn train --resume {path}."

@@ -35,21 +35,19 @@ class GlueOptions(DataOptions, JsonOption):
 )
 def run(args: GlueOptions) -> None:
     from hadamrnn.files import write_atomically
-    from hadamrnn.quantization.network import IntegerNetwork
-    from hadamrnn.run import load_integer
+    from hadamrnn.run import Run
     from hadamrnn.training.evaluate import decide, predict_logits
-    from hadamrnn.training.run import load_run, load_splits
 
     check_output("--out", args.out, HEADER)
     set_threads(args.threads)
-    folder, model = load_run(args.run_folder)
-    if folder.config.task not in TASKS:
+    opened = Run.open(args.run_folder, args.data_dir)
+    if opened.config.task not in TASKS:
         raise InputError(
-            f"GLUE's tasks are {' and '.join(TASKS)}; this run's task is {folder.config.task}. "
+            f"GLUE's tasks are {' and '.join(TASKS)}; this run's task is {opened.config.task}. "
             "Use hadamrnn predict."
         )
-    network = IntegerNetwork(load_integer(folder.path), args.threads) if args.integer else model
-    labels = decide(predict_logits(network, load_splits(folder, args.data_dir).test)).tolist()
+    network = opened.predictor(args.integer, args.threads)
+    labels = decide(predict_logits(network, opened.splits.test)).tolist()
     rows = [HEADER, *(f"{index}\t{label}" for index, label in enumerate(labels))]
     write_atomically(args.out, ("\n".join(rows) + "\n").encode())
     args.show({"predictions": len(labels), "out": str(args.out)}, f"{len(labels):,} predictions: {args.out}")

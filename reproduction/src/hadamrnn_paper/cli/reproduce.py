@@ -71,8 +71,8 @@ def run(args: ReproduceOptions) -> int:
     if args.table == "memorization":
         return _memorization(args)
     from hadamrnn.interrupts import stopped_by_signals
+    from hadamrnn.run import RunOptions
     from hadamrnn.training.progress import choose_watcher
-    from hadamrnn.training.run import RunOptions
     from hadamrnn_paper.runner import Places, run_jobs
 
     places = Places(args.results, args.runs)

@@ -1,0 +1,155 @@
+"""From a model to a directory that builds and tests itself, with the test data of its task. Start at `write`.
+
+Golden vectors and pages replay sequences of the test set where it is found. Nothing here needs torch for an
+integer model that comes without data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint import IntegerModel
+
+if TYPE_CHECKING:
+    from hadamrnn.data import Splits
+    from hadamrnn.export.golden import Golden
+    from hadamrnn.export.page import DrawingPad, Stored
+    from hadamrnn.nn.model import SequenceModel
+    from hadamrnn.training.folder import TaskFacts
+
+Target = Literal["c", "arduino", "js", "page", "onnx"]
+GOLDEN_SEQUENCES = 3
+BOARD_VALUES = 2_000  # golden numbers in an Arduino sketch: up to four bytes each, beside the network
+
+
+class Export(NamedTuple):
+    """A written directory, and the source of its golden vectors; None if it has none."""
+
+    folder: Path
+    golden: str | None = None
+
+
+def no_splits() -> Splits:
+    """Stand for the data of a model that comes without a run."""
+    raise InputError("An integer model file names no test data. Give the run folder instead.")
+
+
+def write(
+    integer: IntegerModel,
+    out: str | Path,
+    to: Target = "c",
+    name: str = "net",
+    *,
+    splits: Callable[[], Splits] = no_splits,
+    packed: bool = True,
+    golden: Literal["data", "random"] | None = None,
+    force: bool = False,
+) -> Export:
+    """Write a model as C, Arduino library, JavaScript, live page or ONNX into the directory `out`.
+
+    Args:
+        name: prefix of files and C symbols.
+        splits: loads the data of the task, for golden vectors and pages.
+        packed: False gives each weight a byte of its own (C and Arduino).
+        golden: replay test sequences (data) or random codes; None prefers data and falls back to random.
+        force: replace an earlier export.
+    """
+    from hadamrnn.export import export_arduino, export_c, export_js
+
+    out = Path(out)
+    if to == "onnx":
+        from hadamrnn.export.onnx import export_onnx
+
+        return Export(export_onnx(out, name, integer_model=integer, force=force))
+    if to == "page":
+        from hadamrnn.export.page import export_page
+
+        task = splits()
+        stored, pad = stored_sequences(integer, task), drawing_pad(integer, task)
+        return Export(export_page(integer, out, name, stored, title=task.task, pad=pad, force=force))
+    vectors, replayed = _golden(integer, splits, golden, small=to == "arduino")
+    if to == "js":
+        folder = export_js(integer, out, name, golden=vectors, force=force)
+    else:
+        writer = export_c if to == "c" else export_arduino
+        folder = writer(integer, out, name, packed=packed, golden=vectors, force=force)
+    return Export(folder, replayed)
+
+
+def write_onnx(
+    integer: IntegerModel | None,
+    model: SequenceModel,
+    facts: TaskFacts,
+    out: Path,
+    name: str,
+    *,
+    force: bool = False,
+) -> Export:
+    """Write the float model of a run, and its integer model if any, as ONNX graphs of raw values."""
+    from hadamrnn.export.onnx import Units, export_onnx
+
+    units = Units.of(facts.offset, facts.scale, facts.levels)
+    models: dict[str, Any] = {"float_model": model, "integer_model": integer}
+    folder = export_onnx(out, name, **models, units=units, class_names=facts.class_names, force=force)
+    return Export(folder)
+
+
+def _golden(
+    model: IntegerModel, splits: Callable[[], Splits], wanted: str | None, small: bool
+) -> tuple[Golden | None, str]:
+    """Return golden vectors of the test set, or None for random ones, and a line on their source."""
+    if wanted == "random":
+        return None, "random codes"
+    try:
+        vectors = real_golden(model, splits(), BOARD_VALUES if small else None)
+    except (InputError, ImportError) as error:  # an integer model needs no torch, a data set does
+        if wanted == "data":
+            raise
+        return None, f"random codes (no test data: {error})"
+    return vectors, vectors.source
+
+
+def real_golden(
+    model: IntegerModel, splits: Splits, most: int | None = None, sequences: int = GOLDEN_SEQUENCES
+) -> Golden:
+    """Return golden vectors of the first test sequences, of at most `most` numbers."""
+    from hadamrnn.export.golden import MAX_VALUES, fit_golden
+    from hadamrnn.fixedpoint.encoding import raw_from_inputs
+
+    x, _, lengths = splits.test.batch(slice(sequences))
+    kept = (x if lengths is None else x[:, : int(lengths.min())]).numpy()
+    inputs = raw_from_inputs(model, kept) if model.input_kind == "dense" else kept
+    source = f"sequences of the test set of {splits.task}"
+    return fit_golden(model, inputs, source=source, sequences=sequences, most=most or MAX_VALUES)
+
+
+def stored_sequences(model: IntegerModel, splits: Splits) -> Stored:
+    """Return test sequences, evenly spaced over the test set, as many as a page holds."""
+    import torch
+
+    from hadamrnn.export.page import Stored, stored_rows
+    from hadamrnn.quantization.network import input_codes
+
+    rows = torch.from_numpy(stored_rows(model, len(splits.test), splits.seq_length))
+    x, y, lengths = splits.test.batch(rows)
+    if y is None:
+        raise InputError(f"A page needs labels, and those of {splits.task}'s test set are private.")
+    return Stored(input_codes(model, x)[0], y.numpy(), None if lengths is None else lengths.numpy())
+
+
+def drawing_pad(model: IntegerModel, splits: Splits) -> DrawingPad | None:
+    """Return a pad for a task that reads images, None for the others."""
+    import torch
+
+    from hadamrnn.export.page import DrawingPad
+    from hadamrnn.quantization.network import input_codes
+
+    image, levels = splits.image, splits.levels
+    if image is None or levels is None:
+        return None
+    pixels = torch.arange(levels + 1).reshape(-1, 1, 1) / levels
+    codes = input_codes(model, pixels)[0].reshape(-1)
+    return DrawingPad(image.side, codes, image.box, image.pen, image.by_mass, image.order)

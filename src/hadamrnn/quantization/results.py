@@ -1,0 +1,132 @@
+"""The results of a run, and its integer model on disk.
+
+An integer model names the model that it was made from by the SHA-256 of `model.safetensors`, and a run
+refuses the integer model of another one. Nothing here needs torch to read an integer model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hadamrnn import fixedpoint
+from hadamrnn.errors import InputError
+from hadamrnn.files import INTEGER_FILE, MAX_TENSOR_BYTES, MODEL_FILE, read_regular
+from hadamrnn.fixedpoint import FileSize, IntegerModel
+from hadamrnn.version import package_version
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SOURCE = "source"  # the metadata entry of an integer model that names its float model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saturation:
+    """How many states and inputs left the range of an integer model and were clipped."""
+
+    states: int
+    inputs: int
+
+    def __str__(self) -> str:
+        return f"{self.states} states and {self.inputs} inputs saturated"
+
+    def figures(self) -> dict[str, int]:
+        return {"saturations": self.states, "input_saturations": self.inputs}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """The metric of a model over data; of a classifier also the confusion matrix.
+
+    Args:
+        value: None without labels.
+        confusion: rows true, columns predicted, in the order of the classes; None for other metrics
+            than accuracy.
+        note: what to say beside the figure, empty if nothing.
+        saturation: of an integer model.
+    """
+
+    samples: int
+    metric: str
+    value: float | None
+    class_names: tuple[str, ...] = ()
+    confusion: list[list[int]] | None = None
+    note: str = ""
+    saturation: Saturation | None = None
+
+    @property
+    def recall(self) -> dict[str, float | None]:
+        """The share of each class that was recognised; None without samples."""
+        rows = enumerate(self.confusion or [])
+        shares = [row[index] / sum(row) if sum(row) else None for index, row in rows]
+        return dict(zip(self.class_names, shares, strict=False))
+
+    @property
+    def absent_classes(self) -> list[str]:
+        """The classes of which the data has no sample."""
+        return [name for name, share in self.recall.items() if share is None]
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Class names or values for a user's data, their logits, and of recordings `file` and `row` of each."""
+
+    values: list[Any]
+    logits: Tensor
+    places: dict[str, list[Any]]
+    saturation: Saturation | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantization:
+    """The integer model of a run: its metric beside the float model's (None without labels), and its file."""
+
+    metric: str
+    split: str
+    float_value: float | None
+    integer_value: float | None
+    saturation: Saturation | None
+    model: IntegerModel
+    file: Path
+    size: FileSize
+
+
+def saturation(network: object) -> Saturation | None:
+    """Return how often an integer network was clipped; None for a float one."""
+    from hadamrnn.quantization.network import IntegerNetwork
+
+    if not isinstance(network, IntegerNetwork):
+        return None
+    return Saturation(states=network.saturations, inputs=network.input_saturations)
+
+
+def load_integer(path: Path) -> IntegerModel:
+    """Return the integer model of a run directory, or of a file; in a run it must be that of its model."""
+    if not path.exists():
+        raise InputError(f"RUN must be a run folder or an integer model file, but there is no {path}.")
+    folder, file = (path, path / INTEGER_FILE) if path.is_dir() else (path.parent, path)
+    if not file.exists():
+        raise InputError(f"{path} holds no integer network yet. Make one with: hadamrnn quantize {path}")
+    integer = fixedpoint.load(file)
+    in_run = file.name == INTEGER_FILE and (folder / MODEL_FILE).is_file()
+    if in_run and integer.metadata.get(SOURCE) != source(folder):
+        raise InputError(
+            f"{file} must be made from {folder / MODEL_FILE}, but it was made from another model. "
+            f"Make it again with: hadamrnn quantize {folder}"
+        )
+    return integer
+
+
+def save_integer(integer: IntegerModel, folder: Path, figures: dict[str, Any]) -> FileSize:
+    """Write the integer model of a run beside the model that it was made from; `figures` become metadata."""
+    origin = {SOURCE: source(folder), "hadamrnn": package_version()}
+    metadata = {**integer.metadata, **figures, **origin}
+    return fixedpoint.save(replace(integer, metadata=metadata), folder / INTEGER_FILE)
+
+
+def source(folder: Path) -> str:
+    """Return the SHA-256 of a run's model file."""
+    return hashlib.sha256(read_regular(folder / MODEL_FILE, MAX_TENSOR_BYTES)).hexdigest()
