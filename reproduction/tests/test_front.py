@@ -13,8 +13,8 @@ from hadamrnn.pages.document import Cell
 from hadamrnn.training.config import config_values
 from hadamrnn_paper.cli import reproduce
 from hadamrnn_paper.cli.reproduce import _jobs
-from hadamrnn_paper.compare import show
-from hadamrnn_paper.front import Standing, networks_section, standing_section, standings
+from hadamrnn_paper.compare import show, trains_on_validation
+from hadamrnn_paper.front import Standing, networks_section, selection_figure, standing_section, standings
 from hadamrnn_paper.results import Result, read_results
 from hadamrnn_paper.tables import TASKS
 
@@ -58,6 +58,37 @@ def test_a_network_of_five_seeds_goes_before_a_lucky_run(result: Result) -> None
 
     assert found.best is not None and found.best.preset == "best"
     assert standing("pmnist", lucky, *often[:4]).best == standing("pmnist", lucky).best
+
+
+def test_a_network_trained_on_its_validation_people_is_selected_by_cross_validation(result: Result) -> None:
+    """Without all of its folds it cannot be selected, whatever its figure on people it was trained on."""
+    config = {**result.config, "task": "dsa19", "task_options": {"left_out": None}}
+    everybody = replace(result, experiment="dsa19-512-6bit-q16", config=config, validation=0.99, test=0.85)
+    folds = [
+        replace(
+            everybody,
+            experiment=f"dsa19-512-6bit-q16-left_out{person}",
+            config={**config, "task_options": {"left_out": person}},
+            validation=0.8 + person / 100,
+        )
+        for person in (1, 2, 3, 4)
+    ]
+
+    assert standing("dsa19", everybody).best is None
+    assert standing("dsa19", everybody, *folds[:3]).best is None
+    chosen = standing("dsa19", everybody, *folds).best
+    assert chosen is not None and chosen.results == (everybody,)
+    assert selection_figure(chosen, folds) == pytest.approx(0.825)
+
+
+def test_no_network_that_stands_for_a_task_was_selected_on_data_it_was_trained_on() -> None:
+    results = read_results(ROOT / "results")
+    for found in standings(results):
+        for chosen in (found.best, found.least):
+            trained = chosen is not None and any(map(trains_on_validation, chosen.results))
+            if chosen is not None and trained:
+                own = {result.validation for result in chosen.results}
+                assert selection_figure(chosen, results) not in {None, *own}
 
 
 def test_what_matches_the_paper_is_chosen_on_validation_data_too(result: Result) -> None:

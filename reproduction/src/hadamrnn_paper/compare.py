@@ -56,7 +56,7 @@ class Comparison:
 
     @property
     def validation(self) -> float:
-        """The mean of the validation figures, which alone choose between networks."""
+        """The mean of the validation figures."""
         return statistics.fmean(result.validation for result in self.results)
 
     @property
@@ -123,6 +123,12 @@ class Comparison:
             chosen = [] if tuple(seeds) == self.row.seeds else [f"--seed {seed}" for seed in seeds]
             commands.append(" ".join([shlex.join(base), *chosen, *settings]))
         return "; ".join(commands)
+
+
+def trains_on_validation(result: Result) -> bool:
+    """Return whether the validation people were in the training part: their figure then selects nothing."""
+    options = result.config.get("task_options", {})
+    return "left_out" in options and options["left_out"] is None
 
 
 def measurements(row: Row, results: Iterable[Result]) -> list[Comparison]:

@@ -5,12 +5,13 @@ A network is a setup under a preset; its figures are means over its seeds. Start
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hadamrnn.pages.document import Cell, Grid, Picture, Section, grid_section
 from hadamrnn.pages.drawing import Point
-from hadamrnn_paper.compare import Comparison, home, lead, measurements, show
+from hadamrnn_paper.compare import Comparison, home, lead, measurements, show, trains_on_validation
 from hadamrnn_paper.results import Result
 from hadamrnn_paper.rows import Row, Task
 from hadamrnn_paper.runner import setups
@@ -47,13 +48,32 @@ def measured(task: str, results: Sequence[Result]) -> list[Comparison]:
     return [each for each in found if each.values and each.compared]
 
 
+def selection_figure(found: Comparison, results: Sequence[Result]) -> float | None:
+    """Return the figure on held-out data that selects a network; None if there is none.
+
+    It is the mean validation figure over its seeds. A network that was trained on the validation people too
+    has the mean of its cross-validation instead, as far as all of its folds have run.
+    """
+    if not any(trains_on_validation(result) for result in found.results):
+        return found.validation
+    key = found.setup.key
+    folds = [fold for fold, _ in setups("selection").values() if replace(fold, task_options={}).key == key]
+    runs = [
+        result.validation
+        for fold in folds
+        for result in results
+        if result.experiment == fold.key and result.preset == found.preset
+    ]
+    return statistics.fmean(runs) if folds and len(runs) >= len(folds) else None
+
+
 @dataclass(frozen=True)
 class Standing:
-    """The paper's best on a task, and two of our networks, chosen by their mean on validation data.
+    """The paper's best on a task, and two of our networks, selected by `selection_figure`.
 
     Args:
         best: the best that is no larger than the paper's; None if nothing is measured.
-        least: the smallest whose validation figure reaches the paper's best; None if there is none.
+        least: the smallest whose selection figure reaches the paper's best; None if there is none.
     """
 
     task: Task
@@ -76,17 +96,15 @@ def _standing(task: Task, results: Sequence[Result]) -> Standing:
     sign = -1 if task.metric == "cross_entropy" else 1
     published = [point for point in published_points(task.name) if "Hadam" in point.family]
     paper = max(published, key=lambda point: sign * point.value)
-    every = measured(task.name, results)
-    ours = [each for each in every if len(each.results) >= SEEDS] or every
-    small = [each for each in ours if each.kilobytes <= paper.size + _slack(paper)]
-    matching = [each for each in ours if sign * each.validation >= sign * paper.value]
-    return Standing(
-        task,
-        paper,
-        # A network's float and integer forms share a validation figure; the smaller one is taken.
-        max(small, key=lambda each: (sign * each.validation, -each.kilobytes), default=None),
-        min(matching, key=lambda each: (each.kilobytes, -sign * each.validation), default=None),
-    )
+    figures = [(selection_figure(each, results), each) for each in measured(task.name, results)]
+    every = [(sign * figure, each) for figure, each in figures if figure is not None]
+    ours = [(figure, each) for figure, each in every if len(each.results) >= SEEDS] or every
+    small = [(figure, each) for figure, each in ours if each.kilobytes <= paper.size + _slack(paper)]
+    matching = [(figure, each) for figure, each in ours if figure >= sign * paper.value]
+    # A network's float and integer forms share a selection figure; the smaller one is taken.
+    best = max(small, key=lambda each: (each[0], -each[1].kilobytes), default=(None, None))
+    least = min(matching, key=lambda each: (each[1].kilobytes, -each[0]), default=(None, None))
+    return Standing(task, paper, best[1], least[1])
 
 
 def _slack(point: Point) -> float:
@@ -136,7 +154,9 @@ def networks_section(found: Sequence[Standing], pictures: tuple[Picture, ...] = 
         "paper's best. Then the size of the smallest network whose validation figure reaches the paper's "
         "best, and its test figure. Figures are means over the seeds with the standard deviation, or for the "
         f"copy task with the range. A network with fewer than {SEEDS} seeds counts only where none has more; "
-        "the test set chooses nothing. The command repeats the runs."
+        "the test set selects nothing. The networks of DSA-19 train on all four people of their half; they "
+        "are selected by cross-validation over these people (Selection with held-out people). The command "
+        "repeats the runs."
     )
     return grid_section("networks", "The networks behind it", text, Grid(header, tuple(lines)), pictures)
 

@@ -26,6 +26,7 @@ from hadamrnn_paper.report_tables import (
     others_section,
     recipe_section,
     scales_section,
+    selection_section,
     table_section,
     times_section,
 )
@@ -78,6 +79,7 @@ def build_document(results: Sequence[Result], memorization: Memorization | None)
         recipe_section(results),
         _figures_section(results, memorization),
         *(table_section(table, results) for table in TABLES.values()),
+        selection_section(results),
         times_section(results),
         scales_section(results),
         complexity_section(),

@@ -32,10 +32,14 @@ from hadamrnn.training.schedule import Schedule
 from hadamrnn.training.trainer import Diverged, Trainer
 from hadamrnn_paper.results import LOCKS, Result, find_result, measure_run, result_name, write_result
 from hadamrnn_paper.rows import Setup
-from hadamrnn_paper.tables import SCALES, TABLES, TRAINING_TIMES
+from hadamrnn_paper.tables import SCALES, SELECTION, TABLES, TRAINING_TIMES
 
-# The rows of every table; the last two use runs of the others.
-ROWS = {name: table.rows for name, table in TABLES.items()} | {"times": TRAINING_TIMES, "scales": SCALES}
+# The rows of every table; times and scales use runs of the others.
+ROWS = {name: table.rows for name, table in TABLES.items()} | {
+    "selection": SELECTION,
+    "times": TRAINING_TIMES,
+    "scales": SCALES,
+}
 NAMES = (*ROWS, "memorization", "all")
 PILOT_SECONDS = 4.0
 PILOT_STEPS = 50
@@ -254,7 +258,7 @@ def setups(table: str) -> dict[str, tuple[Setup, tuple[int, ...]]]:
     ['copy-128-4bit', 'smnist-512-4bit', 'pmnist-512-4bit', 'imdb-512-4bit']
     """
     check_name("A table", table, NAMES)
-    rows = [row for name in (TABLES if table == "all" else [table]) for row in ROWS.get(name, ())]
+    rows = [row for name in (ROWS if table == "all" else [table]) for row in ROWS.get(name, ())]
     return {row.setup.key: (row.setup, row.seeds) for row in rows if row.setup is not None}
 
 

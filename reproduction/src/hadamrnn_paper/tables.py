@@ -3,7 +3,8 @@
 A row of that file belongs to a task. It has cells of `Row`, and one of these:
 
     network   the fields of a Hadamard network, whose size and bits the row shows; `learning_rate` if need be
-    best      settings: the network of the task's preset best, changed by them; `task_options` if need be
+    best      settings: the network of the task's preset best, changed by them; `task_options` if need be, or
+              `held_out`, groups of people: a row for each, which that group validates
     model     the name of a competitor, with `hidden_size` and `bits` (of W, of U and V, of activations) as
               far as the table has them; `trained` is its kind in `baselines.networks` if it runs here too
 
@@ -67,7 +68,7 @@ def _best(task: str, settings: dict[str, Any], task_options: dict[str, Any], bit
     parts += ["skips"] if network.skip else []
     parts += [] if network.input_bias else ["without b_i"]
     parts += [ADDED[task][option].words for option in added]
-    parts += ["people swapped"] if task_options else []
+    parts += ["people swapped"] if task_options.get("swap") else []
     return Setup(task, network, task_options=task_options, added=added), ", ".join(parts)
 
 
@@ -78,7 +79,17 @@ def _note(given: Mapping[str, Any]) -> str:
 
 
 def _rows(table: str, by_task: Mapping[str, Any]) -> tuple[Row, ...]:
-    return tuple(read_row(table, task, row) for task, rows in by_task.items() for row in rows)
+    return tuple(
+        read_row(table, task, fold) for task, rows in by_task.items() for row in rows for fold in _folds(row)
+    )
+
+
+def _folds(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the row itself, or one for each group of people that `held_out` lists."""
+    row = {name: value for name, value in given.items() if name != "held_out"}
+    if "held_out" not in given:
+        return [row]
+    return [{**row, "task_options": {"left_out": group}} for group in given["held_out"]]
 
 
 def _table(name: str, given: Mapping[str, Any]) -> Table:
@@ -92,7 +103,10 @@ TASKS: dict[str, Task] = {
     for name, given in _FILE["tasks"].items()
 }
 TABLES: dict[str, Table] = {name: _table(name, given) for name, given in _FILE["tables"].items()}
-# The rows of two tables about runs of the others: hours of training, and alpha_W alpha_h = 2^n_h.
-TRAINING_TIMES, SCALES = (_rows(name, _FILE["derived"][name]) for name in ("times", "scales"))
+# The rows of two tables about runs of the others (hours of training; alpha_W alpha_h = 2^n_h), and of the
+# cross-validation that selects between networks whose preset trains on everybody.
+TRAINING_TIMES, SCALES, SELECTION = (
+    _rows(name, _FILE["derived"][name]) for name in ("times", "scales", "selection")
+)
 COMPLEXITY: list[list[str]] = _FILE["complexity"]
 RECURRENT_SCALES: dict[int, str] = _FILE["recurrent_scales"]

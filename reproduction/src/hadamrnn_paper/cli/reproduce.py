@@ -32,7 +32,7 @@ class ReproduceOptions(DataOptions, JsonOption):
     table: str | None = positional(
         "TABLE",
         "results, blocks, variability, glue, iot, ablation, columns, times, scales, memorization, "
-        "beyond (larger and smaller networks), baselines, or all",
+        "beyond (larger and smaller networks), baselines, selection (cross-validation over people), or all",
         default=None,
     )
     rows: tuple[str, ...] = option((), "only the rows of these keys, or patterns such as 'pmnist-*'")
