@@ -18,7 +18,7 @@ help:
 	@echo "make results     write the report of the reproduction from its results"
 	@echo "make docs        build the documentation into site/"
 	@echo "make sanitize    run the kernel tests under AddressSanitizer and UBSan"
-	@echo "make fuzz        read 5,000 damaged files and run 200 drawn command lines"
+	@echo "make fuzz        read 5,000 damaged files, run 200 drawn command lines, mix 2,000 runs"
 	@echo "make setup       build .venv (the others do it by themselves)"
 
 # Editable, so that Python edits need no reinstall; a changed C source or pyproject.toml does.
@@ -109,8 +109,8 @@ sanitize: setup
 	  $(BIN)/python -m pytest -p no:cacheprovider tests/kernels/test_native.py tests/kernels/test_pooling.py tests/kernels/test_norm.py tests/fixedpoint/test_native.py tests/nn/test_evaluators.py tests/nn/test_loss.py \
 	  -k "not compile and not opcheck and not forked and not instruction_set and not environment"
 
-# Every damaged file and drawn command line succeeds or is refused in one line, within 5 s and 1 GB. The tests
-# run a short form of it.
+# Every damaged file, drawn command line and mixture of files of several runs is answered correctly or refused
+# in one line, within 5 s and 1 GB. The tests run a short form of it.
 fuzz: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz
 

@@ -1,1 +1,1 @@
-"""Damaged files and drawn command lines: each must succeed or be refused in one line. Start at `__main__`."""
+"""Damaged files, drawn command lines and mixtures of runs: each succeeds or is refused in one line."""
