@@ -103,6 +103,17 @@ class Run:
         if self.outcome is not None:
             return self.outcome.model
         from hadamrnn.nn.build import load_model
+
+        return load_model(self._own_model_file()).eval()
+
+    @property
+    def integer(self) -> IntegerModel:
+        """The integer model that `quantize` wrote."""
+        self._own_model_file()  # which the integer model names
+        return load_integer(self.path)
+
+    def _own_model_file(self) -> Path:
+        """Return the path of the float model, which must be of this run."""
         from hadamrnn.nn.storage import check_run
 
         path = self.path / MODEL_FILE
@@ -111,12 +122,7 @@ class Run:
                 f"{self.path} holds no model yet. Continue with: hadamrnn train --resume {self.path}."
             )
         check_run(path, self.folder.record.identity)
-        return load_model(path).eval()
-
-    @property
-    def integer(self) -> IntegerModel:
-        """The integer model that `quantize` wrote."""
-        return load_integer(self.path)
+        return path
 
     @cached_property
     def splits(self) -> Splits:

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 from hadamrnn import cli
+from hadamrnn.run import RunOptions, train
 from hadamrnn.training.config import read_config
-from hadamrnn.training.run import RunOptions, train
 from tests.fuzz.worker import run_limited
 
 RUN_FILES = (
@@ -149,8 +149,8 @@ def fuzz_mixtures(folder: Path, count: int, seed: int = 0) -> tuple[dict[str, in
 def _draw_check(rng: random.Random, files: Files) -> str:
     name = rng.choice(list(CHECKS))
     # ONNX takes the models that there are, while every intact run has two.
-    both = INTEGER in files and "model.safetensors" in files
-    return name if name != "export --to onnx" or both else "export --to c"
+    complete = all(each in files for each in (*LOADED, INTEGER))
+    return name if name != "export --to onnx" or complete else "export --to c"
 
 
 def _case(arena: Arena, check: Check, files: Files) -> Callable[[], str]:
