@@ -1,4 +1,4 @@
-"""The end of a search: train the best network into a run folder, quantize it, test it, write the front.
+"""The end of a search: train the best network into a run directory, quantize it, test it, write the front.
 
     OUT/trial-0012/    the best trial's run, trained again from its seed, with model.int.safetensors
     OUT/search.json    figures and every trial
@@ -21,11 +21,9 @@ from optuna.trial import FrozenTrial
 from hadamrnn.errors import InputError
 from hadamrnn.files import CONFIG_FILE, INTEGER_FILE, write_atomically
 from hadamrnn.network import read_network
-from hadamrnn.pages.document import BLUE, GREY, ORANGE, Cell, Document, Grid, Part, Picture, Section, to_html
+from hadamrnn.pages.document import BLUE, GREY, ORANGE, Cell, Document, Grid, Picture, grid_section, to_html
 from hadamrnn.pages.drawing import Canvas, Point, draw_front, front, scatter, styled, svg
-from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.network import IntegerNetwork
-from hadamrnn.quantization.results import save_integer
 from hadamrnn.run import Run, RunOptions, resume, train
 from hadamrnn.search.space import BOARD, SEARCHED_FIELDS, count
 from hadamrnn.search.study import completed
@@ -46,7 +44,7 @@ def finish(study: Study, search: Search, out: Path, options: RunOptions) -> Figu
         **search.settings,
         "metric": search.splits.metric,
         "trials": [_summary(trial) for trial in completed(study)],
-        "best": _known(out, best, search) or _figures(best, search, out, options),
+        "best": _earlier_figures(out, best, search) or _figures(best, search, out, options),
     }
     points = front(map(_point, completed(study)), lower_is_better=not search.maximize)
     figures["front"] = [
@@ -60,7 +58,7 @@ def finish(study: Study, search: Search, out: Path, options: RunOptions) -> Figu
 
 
 def front_picture(study: Study, search: Search, best: list[Point]) -> Picture:
-    """Every finished trial in the (bytes, metric) plane, and the front: `best`, by size."""
+    """Plot the metric of every completed trial over its bytes, and the front `best`."""
     accuracy = search.splits.metric == "accuracy"
     unit = 100 if accuracy else 1
     with styled():
@@ -85,7 +83,7 @@ def front_picture(study: Study, search: Search, best: list[Point]) -> Picture:
 
 
 def page(figures: Figures, picture: Picture) -> Document:
-    """Return the search as a document: the best network, the front."""
+    """Describe the best network and the front."""
     metric, best = figures["metric"], figures["best"]
     lines = tuple(
         (Cell(f"{point['bytes']:,}"), Cell(show_metric(metric, point["validation"])), Cell(point["network"]))
@@ -98,44 +96,35 @@ def page(figures: Figures, picture: Picture) -> Document:
         f"{BOARD} ({best['instructions_by']}), validation {show_metric(metric, best['validation'])}.{test}"
     )
     table = Grid(("bytes", "validation, integer network", "network"), lines)
-    return Document(
-        f"Search: {figures['task']}",
-        (lead,),
-        (Section("front", "The front", parts=(Part(grid=table),), pictures=(picture,)),),
+    section = grid_section(
+        "front", "The front", "No network as small has a better metric.", table, (picture,)
     )
+    return Document(f"Search: {figures['task']}", (lead,), (section,))
 
 
 def _figures(best: FrozenTrial, search: Search, out: Path, options: RunOptions) -> Figures:
-    """Train the best trial's network again, quantize it and test it."""
+    """Train the network of the best trial again, quantize it and test it."""
     candidate = read_network(best.user_attrs["network"])
     folder = out / f"trial-{best.number + 1:04}"
     splits = search.splits
     config = make_config(**best.user_attrs["config"])
-    # A run's folder also holds what the task has decided by itself.
+    # The configuration of a run has the options that its task filled in.
     config = replace(config, task_options={**config.task_options, **splits.options})
     run = _train(config, folder, options)
     if not run.finished:
         raise InputError(f"Training the best network stopped in {folder}. Repeat the command to continue.")
-    integer, _ = quantize(run.model, splits, quantize_config(candidate))
-    network = IntegerNetwork(integer)
-    test = evaluate(network, splits.test, splits.metric) if splits.test.labelled else None
-    metadata: dict[str, Any] = {
-        "task": splits.task,
-        "metric": splits.metric,
-        **({} if test is None else {"integer": test}),
-    }
-    size = save_integer(integer, folder, metadata)
-    counted = count(candidate, integer)
+    quantized = run.quantize(quantize_config(candidate))
+    counted = count(candidate, quantized.model)
     estimated = isinstance(counted, str)
     return {
         "trial": best.number,
         "network": str(candidate),
-        "bytes": size.payload,
-        "extra_bytes": size.extra,
+        "bytes": quantized.size.payload,
+        "extra_bytes": quantized.size.extra,
         "instructions": best.user_attrs["instructions"] if estimated else counted,
         "instructions_by": f"estimated; not counted: {counted}" if estimated else "counted",
-        "validation": evaluate(network, splits.validation, splits.metric),
-        "test": test,
+        "validation": evaluate(IntegerNetwork(quantized.model), splits.validation, splits.metric),
+        "test": quantized.integer_value,
         "run": str(folder),
     }
 
@@ -148,8 +137,8 @@ def _train(config: TrainingConfig, folder: Path, options: RunOptions) -> Run:
     return train(config, folder, options)
 
 
-def _known(out: Path, best: FrozenTrial, search: Search) -> Figures | None:
-    """Return the figures of the same trial from an earlier search, so the test set is not read again."""
+def _earlier_figures(out: Path, best: FrozenTrial, search: Search) -> Figures | None:
+    """Return the figures of the same trial from an earlier search, to read the test set only once."""
     try:
         figures = json.loads((out / "search.json").read_bytes())
         known: Figures = figures["best"]
