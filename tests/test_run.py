@@ -203,3 +203,19 @@ def test_a_file_of_another_run_is_refused(
     shutil.copy(other / name, waves)
 
     assert name in refused(command(*line.replace("RUN", str(waves)).split()))
+
+
+@pytest.mark.parametrize("target", ["page", "onnx", "c"])
+def test_both_models_of_another_run_are_not_exported_as_this_run(
+    target: str, command: Command, waves: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    more = ("--epochs", 5, "--batch-size", 8, "--seed", 1, "--out", other)
+    assert command("train", tmp_path / "waves.npz", *SMALL, *more).status == 0
+    assert command("quantize", other).status == 0
+    for name in ("model.safetensors", "model.int.safetensors"):
+        shutil.copy(other / name, waves)
+
+    answer = command("export", waves, "--to", target, "--out", tmp_path / "out")
+
+    assert "model.safetensors must be of this run" in refused(answer)
