@@ -85,9 +85,6 @@ def test_numpys_parameters_are_pythons(X: Any) -> None:
         ({"max_steps": None}, "max_steps must be a whole number from 1 on, got None"),
         ({"early_stopping": True, "n_iter_no_change": 0}, "n_iter_no_change must be a whole number"),
         ({"early_stopping": True, "validation_fraction": 2.0}, r"validation_fraction must lie in \(0, 1\)"),
-        ({"model": "gru", "leak": (2,)}, "gru networks have no leak"),
-        ({"model": "gru", "readouts": ("mean",)}, "gru networks have no readouts"),
-        ({"model": "gru", "num_blocks": 4}, "gru networks have no num_blocks"),
     ],
 )
 def test_a_parameter_that_cannot_be_is_named(X: Any, parameters: dict[str, Any], message: str) -> None:

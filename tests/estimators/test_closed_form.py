@@ -95,7 +95,7 @@ def test_how_a_long_stream_is_cut_does_not_matter(
     assert often.score(X, y) > kind(**FIXED).fit(X, y).score(X, y) - 0.1
 
 
-def test_a_sample_of_weight_zero_is_left_out_of_a_part() -> None:
+def test_a_sample_of_weight_zero_is_held_out_of_a_part() -> None:
     X, y = np.random.default_rng(0).normal(size=(30, 8)), np.arange(30) % 3
     weights = np.where(np.arange(30) % 5 == 4, 0.0, 1.0)
     weighted = HadamRNNClassifier(**FIXED).partial_fit(X, y, [0, 1, 2], weights)
@@ -190,7 +190,7 @@ def test_verbose_says_what_was_chosen(waves: tuple[Any, Any], capsys: pytest.Cap
     HadamRNNClassifier(max_bytes=600, random_state=0, verbose=True).fit(X, y)
     lines = capsys.readouterr().err.splitlines()
 
-    assert "compared" in lines[0] and "units" in lines[1] and "left-out accuracy" in lines[2]
+    assert "compared" in lines[0] and "units" in lines[1] and "leave-one-out accuracy" in lines[2]
 
 
 def test_more_bytes_are_used_and_the_default_is_four_kilobytes(waves: tuple[Any, Any]) -> None:

@@ -19,9 +19,9 @@ from sklearn.linear_model import Ridge
 from hadamrnn import HadamRNNForecaster, InputError, SaturationWarning
 from hadamrnn.data.ett import ENDS, read_ett
 from hadamrnn.data.splits import Split
-from hadamrnn.estimators.features import draw_network, features_of
 from hadamrnn.estimators.forecaster import _cut, keep_linear
 from hadamrnn.estimators.ridge import PENALTIES
+from hadamrnn.estimators.selection import draw_network, features_of
 from hadamrnn.network import Network
 from hadamrnn.quantization.calibration import forward_layers
 
@@ -169,7 +169,7 @@ def test_a_jump_beyond_int32_is_clipped_in_integers(waves: Floats) -> None:
             forecaster.predict_integer(window), forecaster.predict_integer(waves[:30])
         )
         window[-3] = jump
-        with pytest.warns(SaturationWarning, match=r"\d+ states and 2 inputs .* saturated"):
+        with pytest.warns(SaturationWarning, match=r"2 of 48 inputs of the integer network saturated"):
             assert np.isfinite(forecaster.predict_integer(window)).all()
 
 
@@ -205,7 +205,7 @@ def test_the_columns_of_a_frame_keep_their_order(waves: Floats) -> None:
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 6, 7])
-def test_windows_that_are_left_out_are_of_all_channels_alike(channels: int) -> None:
+def test_windows_that_are_held_out_are_of_all_channels_alike(channels: int) -> None:
     """The value of a step is its channel's factor: rises tell which channel a window is of."""
     series = np.arange(1.0, 301)[:, None] * (1 + np.arange(channels))
     for most in (10**6, 120, 50):

@@ -281,7 +281,6 @@ def test_later_data_must_have_the_channels_and_labels_of_the_first(waves: Waves)
         ({"early_stopping": "never"}, "early_stopping must be"),
         ({"learning_rate": -1.0}, r"learning_rate must lie in \(0"),
         ({"input_noise": -1.0}, r"input_noise must lie in \[0"),
-        ({"model": "grue"}, "Did you mean 'gru'"),
         ({"class_weight": {"slow": 0.0, "fast": 0.0}}, "positive for a class in y"),
     ],
 )

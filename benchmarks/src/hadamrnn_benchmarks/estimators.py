@@ -17,18 +17,27 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression, RidgeClassifier, RidgeClassifierCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from torch import Tensor
 
 from hadamrnn.data.har import read_har
+from hadamrnn.data.splits import Split, Splits, standardise
 from hadamrnn.errors import InputError, check_name, short
 from hadamrnn.estimators import HadamRNNClassifier
 from hadamrnn.files import parse_json, read_regular, write_atomically
+from hadamrnn.network import Network
+from hadamrnn.nn.build import build_model
 from hadamrnn.pages.document import Cell, Grid, grid_markdown
 from hadamrnn.settings import from_json
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.draws import Draws
+from hadamrnn.training.evaluate import predict_logits
+from hadamrnn.training.loop import fit
 
 HAR = "UCI HAR"
 SETS = (
@@ -200,11 +209,55 @@ def _minirocket(seed: int, length: int) -> FeatureClassifier:
     return FeatureClassifier(length, SampledRidge(), rocket(random_state=seed, n_jobs=1))
 
 
+class GRUClassifier(ClassifierMixin, BaseEstimator):
+    """A float32 GRU, trained by the package's loop with the recipe of `HadamRNNClassifier`."""
+
+    def __init__(self, units: int, seed: int) -> None:
+        self.units = units
+        self.seed = seed
+
+    def fit(self, X: Series, y: NDArray[Any]) -> GRUClassifier:
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        x, lengths = self._values(X)
+        valid = torch.arange(x.shape[1]) < lengths[:, None]
+        self._offset, self._scale = standardise(x, valid)
+        part = Split((x - self._offset) / self._scale, torch.from_numpy(labels), lengths)
+        none = Split(part.x[:0], torch.zeros(0, dtype=torch.int64), lengths[:0])
+        splits = Splits("series", part, none, none, x.shape[1], x.shape[2], len(self.classes_))
+        network = Network(x.shape[2], self.units, len(self.classes_), model="gru", weight_bits=None)
+        config = TrainingConfig(
+            task="series",
+            steps=min(max(300, 30 * len(x) // 32), 10_000),
+            evaluate_every=max(20, len(x) // 32),
+            batch_size=32,
+            learning_rate=1e-2,
+            gradient_clip=1.0,
+            sign_freeze_epoch=0,
+            input_noise=0.2,
+            seed=self.seed,
+        )
+        with Draws(self.seed):
+            model = build_model(network)
+        self.network = fit(model, splits, config).model
+        return self
+
+    def predict(self, X: Series) -> NDArray[Any]:
+        x, lengths = self._values(X)
+        logits = predict_logits(self.network, Split((x - self._offset) / self._scale, None, lengths))
+        answers: NDArray[Any] = self.classes_[logits.argmax(1).numpy()]
+        return answers
+
+    @staticmethod
+    def _values(X: Series) -> tuple[Tensor, Tensor]:
+        lengths = [len(each) for each in X]
+        return torch.from_numpy(padded(X, max(lengths))).float(), torch.tensor(lengths)
+
+
 # Each makes a classifier from a seed and the length of the longest series.
 NETWORKS: dict[str, Callable[[int, int], Any]] = {
     HADAMRNN: lambda seed, length: HadamRNNClassifier(random_state=seed),
     LARGER: lambda seed, length: HadamRNNClassifier(max_bytes=1 << 14, random_state=seed),
-    "GRU 32": lambda seed, length: HadamRNNClassifier(model="gru", hidden_size=32, random_state=seed),
+    "GRU 32": lambda seed, length: GRUClassifier(32, seed),
     "MiniRocket": _minirocket,
     "logistic regression": lambda seed, length: FeatureClassifier(
         length, LogisticRegression(max_iter=1000, random_state=seed)
@@ -224,6 +277,8 @@ def padded(series: Series, length: int) -> NDArray[np.float64]:
 def _bytes(classifier: Any) -> int:
     if isinstance(classifier, HadamRNNClassifier):
         return int(classifier.cost_.bytes)
+    if isinstance(classifier, GRUClassifier):
+        return 4 * sum(weights.numel() for weights in classifier.network.parameters())
     return 4 * int(np.size(classifier.linear.coef_) + np.size(classifier.linear.intercept_))
 
 

@@ -1,6 +1,6 @@
-"""What the classifier and the regressor share: the network, its training and its integer form.
+"""What the estimators share: parameters, fits, and the integer form of the network.
 
-A subclass turns y into targets and a loss (`fit`), and outputs into answers (`_answer`).
+A subclass of `SeriesEstimator` turns y into a `Target`, and outputs into labels or values.
 """
 
 from __future__ import annotations
@@ -18,22 +18,21 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError, check_choice
-from hadamrnn.estimators.choice import Cost, Wanted, network_cost, state_bits
-from hadamrnn.estimators.closed_form import Stream, fit_closed_form, ranges_of, refit
-from hadamrnn.estimators.goals import Goal
+from hadamrnn.estimators.closed_form import ClosedForm, Stream, fit_closed_form, ranges_of, refit
 from hadamrnn.estimators.gradient import recipe, threads, train
 from hadamrnn.estimators.integers import IntegerForm
-from hadamrnn.estimators.parameters import listed, plain, whole
-from hadamrnn.estimators.reading import align, read_samples, read_series
+from hadamrnn.estimators.reading import align, listed, plain, read_samples, read_series, whole
+from hadamrnn.estimators.ridge import Target
+from hadamrnn.estimators.selection import Cost, SearchSpace, network_cost, state_bits
 from hadamrnn.estimators.series import Floats, Samples, Scaling, Series
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata
-from hadamrnn.network import HADAMRNN, Network
-from hadamrnn.nn.build import build_model, network_type
+from hadamrnn.network import Network
+from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
+from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.draws import Draws
 from hadamrnn.training.evaluate import predict_logits
 
@@ -63,7 +62,6 @@ class SeriesEstimator(IntegerForm):
     thresholds: int | None = None
     weight_bits: int | str | None = 4
     recurrence: str = "linear"
-    model: str = HADAMRNN
     max_steps: int | str = "auto"
     batch_size: int = 32
     learning_rate: float = 1e-2
@@ -79,7 +77,8 @@ class SeriesEstimator(IntegerForm):
 
     network_: SequenceModel = field(init=False)
     scaling_: Scaling = field(init=False)
-    calibration_: Calibration | None = field(init=False)
+    calibration_: Calibration = field(init=False)
+    penalty_: float = field(init=False)  # of a closed-form fit
     _stream: Stream = field(init=False)  # of `partial_fit`
 
     @abstractmethod
@@ -87,8 +86,8 @@ class SeriesEstimator(IntegerForm):
         """Return the series and their labels or values; unless `reset` they must agree with earlier ones."""
 
     @abstractmethod
-    def _goal(self, samples: Samples, *, reset: bool) -> Goal:
-        """Return the goal of these samples; `reset` first fits the units of values."""
+    def _target(self, samples: Samples, *, reset: bool) -> Target:
+        """Return the target of these samples; `reset` first fits the units of values."""
 
     @abstractmethod
     def _answer(self, outputs: Floats) -> Any:
@@ -111,15 +110,15 @@ class SeriesEstimator(IntegerForm):
         warm = self._is_warm()
         samples = read_samples(*self._read(X, y, reset=not warm), align(X, sample_weight))
         samples = replace(samples, weights=samples.weights / samples.weights.max())
-        goal = self._goal(samples, reset=not warm)
+        target = self._target(samples, reset=not warm)
         for name in ("_stream", "penalty_", "n_iter_", "loss_curve_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         seed = int(check_random_state(self.random_state).randint(2**31))
+        config = recipe(self, len(samples), seed)
         if self._solver() == "ridge":
-            networks = self._wanted(samples.series.channels, goal.targets.shape[1]).networks(search=True)
-            self._fit_ridge(samples, goal, networks, seed)
+            self._fit_ridge(samples, target, self._search_space(samples, target).candidates(), seed)
         else:
-            self._fit_gradient(samples, goal, seed)
+            self._fit_gradient(samples, target, config)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -134,7 +133,8 @@ class SeriesEstimator(IntegerForm):
             model: from `quantize`; by default that of `quantize()`.
 
         Warns:
-            SaturationWarning: values of X, or states, lie outside the ranges of the fit and were clipped.
+            SaturationWarning: more than one in 10,000 values of X, or of the states, lies outside the range
+                that the fit found, and was clipped.
         """
         integer = self._integer(model)
         series = read_series(self, X, reset=False)
@@ -156,8 +156,6 @@ class SeriesEstimator(IntegerForm):
                 a power of two well below their deviation; the model's metadata holds it.
         """
         check_is_fitted(self)
-        if self.calibration_ is None:
-            raise InputError(f"Only a {HADAMRNN} has an integer form, and this estimator is a {self.model}.")
         if activation_bits is None:
             activation_bits = state_bits(self.config_, self.calibration_.seq_length)
         integer = lower(
@@ -218,7 +216,7 @@ class SeriesEstimator(IntegerForm):
     def _fit_part(self, series: Series, known: NDArray[Any], sample_weight: Any) -> None:
         """Fit the network to one more part of a stream; `known` holds its labels or values."""
         if self._solver() != "ridge":
-            raise InputError('partial_fit needs a ridge regression: use solver="ridge" and model="hadamrnn".')
+            raise InputError('partial_fit needs a ridge regression: use solver="ridge".')
         if hasattr(self, "_stream"):
             stream = copy.copy(self._stream)  # a part that fails leaves the stream as it was
         else:
@@ -228,18 +226,15 @@ class SeriesEstimator(IntegerForm):
         kept = stream.kept
         assert kept is not None
         if not was_full:
-            goal = self._goal(kept, reset=True)
-            networks = self._wanted(series.channels, goal.targets.shape[1]).networks(search=False)
-            self._fit_ridge(kept, goal, networks, stream.seed)
+            target = self._target(kept, reset=True)
+            self._fit_ridge(kept, target, self._search_space(kept, target).candidates()[:1], stream.seed)
         if was_full or len(others):
-            kept_goal, goal = self._goal(kept, reset=False), self._goal(others, reset=False)
+            kept_target, target = self._target(kept, reset=False), self._target(others, reset=False)
+            fitted = ClosedForm(self.network_, self.calibration_, self.penalty_)
             with threads(self.n_jobs):
-                self.penalty_ = refit(self.network_, self.scaling_, stream, kept_goal, others, goal)
-            ranges = ranges_of(self.network_, self.scaling_.split(kept.series, np.float64))
-            assert ranges is not None and self.calibration_ is not None
-            steps = max(self.calibration_.seq_length, int(series.steps_each().max()))
-            self.calibration_ = replace(ranges, seq_length=steps)
-            self._quantized = None
+                fitted = refit(fitted, self.scaling_, stream, kept_target, others, target)
+            self._keep(fitted.model, self.scaling_, fitted.calibration)
+            self.penalty_ = fitted.penalty
         self._stream = stream
 
     def _is_warm(self) -> bool:
@@ -251,46 +246,44 @@ class SeriesEstimator(IntegerForm):
         check_choice("solver", self.solver, SOLVERS)
         if self.solver == "auto":
             asks_for_steps = self.max_steps != "auto" or self.early_stopping or self.warm_start
-            return "gradient" if self.model != HADAMRNN or asks_for_steps else "ridge"
-        if self.solver == "ridge" and self.model != HADAMRNN:
-            raise InputError(f"Only a {HADAMRNN} is fitted by ridge, got model {self.model!r}.")
+            return "gradient" if asks_for_steps else "ridge"
         return self.solver
 
-    def _fit_ridge(self, samples: Samples, goal: Goal, networks: list[Network], seed: int) -> None:
-        recipe(self, len(samples), seed)  # raises for parameters that a fit by gradients would refuse
+    def _fit_ridge(self, samples: Samples, target: Target, candidates: list[Network], seed: int) -> None:
         scaling = Scaling.of(samples.series, samples.weights)
         inputs = scaling.split(samples.series, np.float64)
         with threads(self.n_jobs):
-            model, solution = fit_closed_form(inputs, goal, networks, seed, self._say)
-        self._keep(model, model.described(), scaling, inputs)
-        self.penalty_ = solution.penalty
+            fitted = fit_closed_form(inputs, target, candidates, seed, self._log)
+        self._keep(fitted.model, scaling, fitted.calibration)
+        self.penalty_ = fitted.penalty
 
-    def _fit_gradient(self, samples: Samples, goal: Goal, seed: int) -> None:
+    def _fit_gradient(self, samples: Samples, target: Target, config: TrainingConfig) -> None:
         warm = self._is_warm()
-        config = self._model_config(samples.series.channels, goal.targets.shape[1])
-        if warm and self.config_ != config:
+        network = self._gradient_network(samples.series.channels, target.values.shape[1])
+        if warm and self.config_ != network:
             raise InputError(
                 "A warm start needs a network of the same shape, got "
-                f"{config} after {self.config_}. Set warm_start=False."
+                f"{network} after {self.config_}. Set warm_start=False."
             )
         scaling = self.scaling_ if warm else Scaling.of(samples.series, samples.weights)
         inputs = scaling.split(samples.series, np.float32)
-        with Draws(seed):
-            network = copy.deepcopy(self.network_).float() if warm else build_model(config)
+        with Draws(config.seed):
+            model = copy.deepcopy(self.network_).float() if warm else build_model(network)
         with threads(self.n_jobs):
-            outcome, losses = train(self, network, inputs, goal, seed)
-        # Answers in float64 do not depend on how samples are batched.
-        self._keep(outcome.model.double(), config, scaling, inputs)
+            outcome, losses = train(self, model, inputs, target, config)
+            # Outputs in float64 do not depend on how samples are batched.
+            model = outcome.model.double()
+            self._keep(model, scaling, ranges_of(model, inputs))
         self.n_iter_, self.loss_curve_ = outcome.step, losses
 
-    def _keep(self, network: SequenceModel, config: Network, scaling: Scaling, inputs: Split) -> None:
-        self.network_ = network
-        self.config_ = config
+    def _keep(self, model: SequenceModel, scaling: Scaling, calibration: Calibration) -> None:
+        self.network_ = model
+        self.config_ = model.described()
         self.scaling_ = scaling
-        self.calibration_ = ranges_of(network, inputs)
+        self.calibration_ = calibration
         self._quantized = None
 
-    def _say(self, line: str) -> None:
+    def _log(self, line: str) -> None:
         if self.verbose:
             print(f"{type(self).__name__}: {line}", file=sys.stderr)
 
@@ -302,21 +295,22 @@ class SeriesEstimator(IntegerForm):
             if getattr(self, name) is not None
         }
 
-    def _wanted(self, channels: int, outputs: int) -> Wanted:
-        """Return what the parameters say of a network that is fitted in closed form."""
+    def _search_space(self, samples: Samples, target: Target) -> SearchSpace:
+        """Return the networks to select from in a closed-form fit."""
+        outputs = target.values.shape[1]
         default = DEFAULT_BYTES * max(DEFAULT_OUTPUTS, outputs) // DEFAULT_OUTPUTS
         max_bytes = default if self.max_bytes is None else whole("max_bytes", self.max_bytes)
-        base = Network(channels, 1, outputs, weight_bits=plain(self.weight_bits), recurrence=self.recurrence)
-        return Wanted(base, max_bytes, **self._given())
+        bits = plain(self.weight_bits)
+        base = Network(samples.series.channels, 1, outputs, weight_bits=bits, recurrence=self.recurrence)
+        return SearchSpace(base, max_bytes, **self._given())
 
-    def _model_config(self, channels: int, outputs: int) -> Network:
-        """Return the network that gradients train.
-
-        weight_bits and recurrence have defaults: a baseline that lacks one ignores it.
-        """
-        shared = {"weight_bits": plain(self.weight_bits), "recurrence": self.recurrence}
-        if self.model != HADAMRNN:
-            reads, unset = network_type(self.model).reads, {"weight_bits": None, "recurrence": "linear"}
-            shared = {name: value if name in reads else unset[name] for name, value in shared.items()}
+    def _gradient_network(self, channels: int, outputs: int) -> Network:
+        """Return the network that gradients train."""
         shape = {"hidden_size": GRADIENT_UNITS, **self._given()}
-        return Network(channels, output_size=outputs, model=self.model, **shape, **shared)
+        return Network(
+            channels,
+            output_size=outputs,
+            weight_bits=plain(self.weight_bits),
+            recurrence=self.recurrence,
+            **shape,
+        )

@@ -17,8 +17,8 @@ from torch.nn.functional import one_hot, softmax
 
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
-from hadamrnn.estimators.goals import Labels
 from hadamrnn.estimators.reading import align, read_series
+from hadamrnn.estimators.ridge import LabelTarget
 from hadamrnn.estimators.series import Floats, Samples, Series
 from hadamrnn.fixedpoint.model import Metadata, class_metadata
 
@@ -38,10 +38,9 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     solver : "auto", "ridge" or "gradient"
         "ridge" draws recurrent and input weights at random and solves for the read-out: seconds, and best on
         small sets. Networks are compared by their leave-one-out error, on more than 1000 series by that of
-        stretches of each class, as series in a row may be windows of one recording. "gradient" trains all
-        weights.
-        "auto" is "ridge", but "gradient" for a baseline and where `max_steps`, `early_stopping` or
-        `warm_start` ask for it.
+        stretches of each class, as neighbouring series may be windows of one recording. "gradient" trains
+        all weights.
+        "auto" is "ridge", but "gradient" if `max_steps`, `early_stopping` or `warm_start` ask for it.
     max_bytes : int or None
         Of the weights, for "ridge"; None is 4096 up to ten classes, beyond that 409.6 per class.
     num_blocks : int or None
@@ -52,8 +51,6 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     weight_bits : int, "ternary" or None
         Of the input and output weights. The recurrent weight takes one bit per unit.
     recurrence : "linear" or "relu"
-    model : str
-        "hadamrnn", or the name of a baseline such as "gru", trained by the same loop.
     max_steps : int or "auto"
         Adam's steps; "auto" is 30 passes through the data, but at least 300 steps and at most 10,000.
     batch_size, learning_rate : int, float
@@ -75,7 +72,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     n_jobs : int or None
         Threads; None is one, which is fastest for short series, and -1 is all.
     verbose : bool
-        Whether to say what "ridge" chose, or to show the progress of "gradient".
+        Whether to print what "ridge" selected, or to show the progress of "gradient".
     random_state : int, RandomState or None
         The seed of all random draws. torch's own generator is not used, so `fit` may run in threads.
 
@@ -186,13 +183,13 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         if unseen:
             raise ValueError(f"y contains {what}: {unseen}")
 
-    def _goal(self, samples: Samples, *, reset: bool) -> Labels:
+    def _target(self, samples: Samples, *, reset: bool) -> LabelTarget:
         """Return the targets; the weight of a class multiplies those of its samples."""
         codes = torch.from_numpy(np.searchsorted(self.classes_, samples.known))
         targets = 2.0 * one_hot(codes, len(self.classes_)).double() - 1.0
         weights, groups = torch.from_numpy(samples.weights), torch.from_numpy(samples.groups)
         if self.class_weight is None:
-            return Labels(targets, weights, groups)
+            return LabelTarget(targets, weights, groups)
         given = compute_class_weight(
             self.class_weight, classes=self.classes_, y=samples.known, sample_weight=samples.weights
         )
@@ -202,7 +199,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
                 "class_weight must be finite, never negative, and positive for a class in y, got "
                 f"{self.class_weight}."
             )
-        return Labels(targets, weights * factors, groups)
+        return LabelTarget(targets, weights * factors, groups)
 
 
 def _different(labels: NDArray[Any], name: str) -> NDArray[Any]:

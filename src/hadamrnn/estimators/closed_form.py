@@ -1,4 +1,4 @@
-"""The closed-form fit: a random network is chosen, and V solved for and rounded.
+"""The closed-form fit: a random network is selected, and V solved for and rounded.
 
 Signs, U, b_i and thresholds stay as drawn; V and b_o come from `ridge`, and V goes onto its grid, with a
 power of two for every feature:
@@ -20,7 +20,7 @@ the regression.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -28,15 +28,12 @@ from torch import Tensor
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.data.splits import Split
-from hadamrnn.estimators.choice import choose, state_bits
-from hadamrnn.estimators.features import features_of, some_of
-from hadamrnn.estimators.goals import Goal
-from hadamrnn.estimators.ridge import Moments, Solution, solve
+from hadamrnn.estimators.ridge import Moments, Solution, Target, solve
+from hadamrnn.estimators.selection import features_of, select, some_of, state_bits
 from hadamrnn.estimators.series import Samples, Scaling
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.chain import calibration_batches
 from hadamrnn.quantization.lowering import can_lower, state_step
@@ -45,61 +42,72 @@ from hadamrnn.quantization.lowering import can_lower, state_step
 LEAST_CURVATURE = 0.1
 MOST_APART = 10  # powers of two between exponents: an integer network holds 15, and kinds differ too
 MOST_FEATURES = 2000  # of which roundings are made up for: a matrix of their square is inverted
-KEPT_SERIES = 2000  # that fix the network, and whose left-out answers choose penalty and temperature
+KEPT_SERIES = 2000  # that fix the network; their held-out predictions choose penalty and temperature
 CALIBRATION_SAMPLES = 10_000
 
 
-def ranges_of(network: SequenceModel, samples: Split) -> Calibration | None:
-    """Return the ranges of states and inputs over `CALIBRATION_SAMPLES` series; None for a baseline."""
-    if not isinstance(network.recurrent, HadamRNN):
-        return None
-    return calibrate(network, calibration_batches((samples,), CALIBRATION_SAMPLES))
+@dataclass(frozen=True, eq=False)
+class ClosedForm:
+    """A fitted network, the ranges of its states and inputs, and the ridge penalty of its read-out."""
 
-
-@torch.no_grad()
-def snap_thresholds(model: SequenceModel, samples: Split) -> None:
-    """Move every threshold to the nearest code of a state, in a network that can become integers."""
-    if model.thresholds is None or not can_lower(model):
-        return
-    ranges = ranges_of(model, samples)
-    assert ranges is not None
-    step = state_step(model, ranges, state_bits(model.described(), ranges.seq_length))
-    model.thresholds.copy_((model.thresholds / step).round() * step)
+    model: SequenceModel
+    calibration: Calibration
+    penalty: float
 
 
 def fit_closed_form(
-    samples: Split, goal: Goal, networks: list[Network], seed: int, say: Callable[[str], None]
-) -> tuple[SequenceModel, Solution]:
-    """Return the best of the networks, fitted to all samples, and the regression its read-out comes from.
+    samples: Split, target: Target, candidates: list[Network], seed: int, log: Callable[[str], None]
+) -> ClosedForm:
+    """Return the best of the candidates, fitted to all samples.
 
     Args:
-        samples, goal, networks, seed: as for `choose`.
-        say: takes lines about what was chosen.
+        samples, target, candidates, seed: as for `select`.
+        log: takes lines about what was selected.
     """
-    counted = goal.weights.nonzero()[:, 0]
-    samples, goal = some_of(samples, counted), goal.at(counted)  # a class may have the weight 0
-    # Answers in float64 do not depend on how samples are batched.
-    model = choose(samples, goal, networks, seed).double()
-    snap_thresholds(model, samples)
+    counted = target.weights.nonzero()[:, 0]
+    samples, target = some_of(samples, counted), target.at(counted)  # a class may have the weight 0
+    # Outputs in float64 do not depend on how samples are batched.
+    model = select(samples, target, candidates, seed).double()
+    calibration = ranges_of(model, samples)
+    snap_thresholds(model, calibration)
     features = features_of(model, samples)
-    solution = solve(features, goal)
-    set_readout(model, solution, goal, Moments.of(features, goal))
+    solution = solve(features, target)
+    set_readout(model, solution, target, Moments.of(features, target))
     network = model.described()
-    say(f"compared {len(networks)} networks by their left-out error")
-    say(f"chosen: {network}, {network.thresholds} thresholds a unit")
-    say(f"ridge penalty {solution.penalty:.3g}, {goal.describe(solution.left_out)}")
-    return model, solution
+    log(f"compared {len(candidates)} networks by cross-validation")
+    log(f"selected: {network}, {network.thresholds} thresholds a unit")
+    log(f"ridge penalty {solution.penalty:.3g}, {target.describe(solution.held_out)}")
+    return ClosedForm(model, with_features(calibration, model, features), solution.penalty)
+
+
+def ranges_of(network: SequenceModel, samples: Split) -> Calibration:
+    """Return the ranges of states and inputs over `CALIBRATION_SAMPLES` series."""
+    return calibrate(network, calibration_batches((samples,), CALIBRATION_SAMPLES))
+
+
+def with_features(calibration: Calibration, model: SequenceModel, features: Tensor) -> Calibration:
+    """Return the calibration of a model whose thresholds and read-out were set since, by its features."""
+    return replace(calibration, max_feature=float((features * model.folded_readout()[0]).abs().max()))
 
 
 @torch.no_grad()
-def set_readout(model: SequenceModel, solution: Solution, goal: Goal, moments: Moments) -> None:
+def snap_thresholds(model: SequenceModel, calibration: Calibration) -> None:
+    """Move every threshold to the nearest code of a state, in a network that can become integers."""
+    if model.thresholds is None or not can_lower(model):
+        return
+    step = state_step(model, calibration, state_bits(model.described(), calibration.seq_length))
+    model.thresholds.copy_((model.thresholds / step).round() * step)
+
+
+@torch.no_grad()
+def set_readout(model: SequenceModel, solution: Solution, target: Target, moments: Moments) -> None:
     """Set V, b_o and the scales of the features, rounded to the network's weight_bits.
 
     Args:
-        goal: of the rows that `solution.left_out` answers; it says the scale of the answers.
+        target: of the rows that `solution.held_out` predicts; it gives the scale of the outputs.
         moments: of all rows.
     """
-    scale = goal.scale(solution.left_out)
+    scale = target.scale(solution.held_out)
     spread = solution.spread
     curvature = moments.covariance / spread / spread[:, None]
     curvature.diagonal().add_(max(solution.penalty, LEAST_CURVATURE) * solution.weight)
@@ -205,23 +213,26 @@ class Stream:
 
 
 def refit(
-    model: SequenceModel, scaling: Scaling, stream: Stream, kept: Goal, others: Samples, goal: Goal
-) -> float:
-    """Add samples to the moments of a stream, set the read-out again and return its penalty.
+    fitted: ClosedForm, scaling: Scaling, stream: Stream, kept: Target, others: Samples, target: Target
+) -> ClosedForm:
+    """Add samples to the moments of a stream and set the read-out again.
 
     Args:
-        kept: the goal of the samples that the stream keeps.
-        goal: that of the others.
+        kept: the target of the samples that the stream keeps.
+        target: that of the others.
     """
+    model = fitted.model
     assert stream.kept is not None
     if stream.features is None:
         stream.features = features_of(model, scaling.split(stream.kept.series, np.float64))
     moments = Moments.of(stream.features, kept)
     if len(others):
-        more = Moments.of(features_of(model, scaling.split(others.series, np.float64)), goal)
+        more = Moments.of(features_of(model, scaling.split(others.series, np.float64)), target)
         stream.others = more if stream.others is None else stream.others + more
     if stream.others is not None:
         moments = moments + stream.others
     solution = solve(stream.features, kept, moments=moments)
     set_readout(model, solution, kept, moments)
-    return solution.penalty
+    longest = max([fitted.calibration.seq_length, *others.series.steps_each().tolist()])
+    calibration = with_features(replace(fitted.calibration, seq_length=longest), model, stream.features)
+    return ClosedForm(model, calibration, solution.penalty)

@@ -21,15 +21,12 @@ from torch import Tensor
 
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError, check_int, short
-from hadamrnn.estimators.choice import Cost, network_cost
 from hadamrnn.estimators.closed_form import set_readout
-from hadamrnn.estimators.features import draw_network, features_of
-from hadamrnn.estimators.goals import Values
 from hadamrnn.estimators.gradient import threads
 from hadamrnn.estimators.integers import IntegerForm
-from hadamrnn.estimators.parameters import listed, plain, whole
-from hadamrnn.estimators.reading import check_size
-from hadamrnn.estimators.ridge import PENALTIES, Moments, solve
+from hadamrnn.estimators.reading import check_size, listed, plain, whole
+from hadamrnn.estimators.ridge import PENALTIES, Moments, ValueTarget, solve
+from hadamrnn.estimators.selection import Cost, draw_network, features_of, network_cost
 from hadamrnn.estimators.series import Floats
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import MAX_LEAK, Network
@@ -61,10 +58,10 @@ class Windows(NamedTuple):
         hop = _hop(len(self.past), count, self.channels)
         return Windows(self.past[::hop], self.future[::hop], self.starts[::hop], self.channels)
 
-    def goal(self) -> Values:
-        """Return the goal to forecast them, all alike."""
+    def target(self) -> ValueTarget:
+        """Return the futures as a target, all of the same weight."""
         count = len(self.future)
-        return Values(self.future, self.future.new_ones(count), torch.arange(count))
+        return ValueTarget(self.future, self.future.new_ones(count), torch.arange(count))
 
 
 class Trial(NamedTuple):
@@ -153,9 +150,9 @@ class HadamRNNForecaster(IntegerForm):
             tried = [self._try(draw_network(network, int(seed)), compared, len(series)) for seed in seeds]
             best = min(tried, key=lambda trial: trial.error)
             keep_linear(best.model, windows.past)
-            features, goal = features_of(best.model, Split(windows.past, None)), windows.goal()
-            solution = solve(features, goal, (best.penalty,))
-            set_readout(best.model, solution, goal, Moments.of(features, goal))
+            features, target = features_of(best.model, Split(windows.past, None)), windows.target()
+            solution = solve(features, target, (best.penalty,))
+            set_readout(best.model, solution, target, Moments.of(features, target))
             some = windows.at_most(CALIBRATION_WINDOWS).past
             self.calibration_ = calibrate(best.model, [(some, None)])
         self.network_, self.config_, self.penalty_ = best.model, network, best.penalty
@@ -185,7 +182,8 @@ class HadamRNNForecaster(IntegerForm):
             model: from `quantize`; by default that of `quantize()`.
 
         Warns:
-            SaturationWarning: values of X, or states, lie outside the ranges of the fit and were clipped.
+            SaturationWarning: more than one in 10,000 values of X, or of the states, lies outside the range
+                that the fit found, and was clipped.
         """
         integer = self._integer(model)
         values = self._read(X)
@@ -246,15 +244,15 @@ class HadamRNNForecaster(IntegerForm):
         """Return the error of a network, and its best penalty, for steps that the fit has not seen."""
         penalties = self._penalties()
         keep_linear(model.double(), windows.past)
-        features, goal = features_of(model, Split(windows.past, None)), windows.goal()
+        features, target = features_of(model, Split(windows.past, None)), windows.target()
         cut = steps - int(HELD_OUT * steps)
         seen = windows.starts + self.lookback + self.horizon <= cut
         held = windows.starts + self.lookback >= cut
         if not seen.any() or not held.any():  # a short series: each window in turn is left out
-            solution = solve(features, goal, penalties)
+            solution = solve(features, target, penalties)
             return Trial(solution.error, solution.penalty, model)
-        moments = Moments.of(features[seen], goal.at(seen))
-        few = goal.at(torch.arange(1))  # left-out answers decide nothing here
+        moments = Moments.of(features[seen], target.at(seen))
+        few = target.at(torch.arange(1))  # held-out predictions decide nothing here
         fits = [solve(features[:1], few, (penalty,), moments=moments) for penalty in penalties]
         errors = [float((fit.predict(features[held]) - windows.future[held]).square().mean()) for fit in fits]
         best = int(np.argmin(errors))

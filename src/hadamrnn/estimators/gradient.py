@@ -16,13 +16,12 @@ from torch import Tensor
 
 from hadamrnn.data.splits import Metric, Split, Splits
 from hadamrnn.errors import InputError
-from hadamrnn.estimators.goals import Goal, Labels
-from hadamrnn.estimators.parameters import whole
+from hadamrnn.estimators.reading import whole
+from hadamrnn.estimators.ridge import LabelTarget, Target
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import Objective, predict_logits
 from hadamrnn.training.loop import Outcome, fit
-from hadamrnn.training.presets import model_values
 from hadamrnn.training.progress import choose_watcher
 
 PASSES, FEWEST_STEPS, MOST_STEPS = 30, 300, 10_000  # of max_steps="auto"
@@ -60,21 +59,20 @@ def threads(n_jobs: int | None) -> Iterator[None]:
 
 
 def train(
-    estimator: Any, network: SequenceModel, samples: Split, goal: Goal, seed: int
+    estimator: Any, network: SequenceModel, samples: Split, target: Target, config: TrainingConfig
 ) -> tuple[Outcome, list[float]]:
     """Train a network by the parameters of `estimator`; return the outcome and the loss of each step.
 
     Args:
         network: with the weights to start from; it is changed.
         samples: standardised series.
-        goal: what the outputs shall be.
-        seed: of the order of samples and of the noise.
+        target: what the outputs shall be.
+        config: from `recipe`.
     """
     indexed = Split(samples.x, torch.arange(len(samples)), samples.lengths)
-    splits = _splits(estimator, indexed, goal, seed)
+    splits = _splits(estimator, indexed, target, config.seed)
     watcher = choose_watcher(quiet=not estimator.verbose)
-    objective = SeriesObjective(network, goal.loss)
-    config = recipe(estimator, len(samples), seed)
+    objective = SeriesObjective(network, target.loss)
     outcome = fit(network, splits, config, objective=objective, watcher=watcher)
     return outcome, objective.losses
 
@@ -95,7 +93,6 @@ def recipe(estimator: Any, samples: int, seed: int) -> TrainingConfig:
         evaluate_every=max(LOOK_STEPS, samples // max(1, batch_size)),
         batch_size=batch_size,
         learning_rate=float(estimator.learning_rate),
-        gradient_clip=model_values(estimator.model).get("gradient_clip"),
         sign_freeze_epoch=0,
         input_noise=float(estimator.input_noise),
         patience=patience,
@@ -104,16 +101,16 @@ def recipe(estimator: Any, samples: int, seed: int) -> TrainingConfig:
     )
 
 
-def _splits(estimator: Any, samples: Split, goal: Goal, seed: int) -> Splits:
+def _splits(estimator: Any, samples: Split, target: Target, seed: int) -> Splits:
     """Return the samples as a task, with the held-out ones as validation data."""
     if estimator.early_stopping not in (True, False):
         raise InputError(f"early_stopping must be True or False, got {estimator.early_stopping!r}.")
     kept, held = np.arange(len(samples)), np.arange(0)
-    is_labelled = isinstance(goal, Labels)
+    is_labelled = isinstance(target, LabelTarget)
     if estimator.early_stopping:
         if not 0 < estimator.validation_fraction < 1:
             raise InputError(f"validation_fraction must lie in (0, 1), got {estimator.validation_fraction}.")
-        strata = goal.targets.argmax(1).numpy() if is_labelled else None
+        strata = target.values.argmax(1).numpy() if is_labelled else None
         if strata is not None and np.unique(strata, return_counts=True)[1].min() < 2:
             strata = None  # a class with one sample cannot be split
         kept, held = train_test_split(
@@ -127,7 +124,7 @@ def _splits(estimator: Any, samples: Split, goal: Goal, seed: int) -> Splits:
         validation,
         samples.x.shape[1],
         samples.x.shape[2],
-        goal.targets.shape[1],
+        target.values.shape[1],
         metric="cross_entropy" if is_labelled else "mse",
     )
 

@@ -1,4 +1,4 @@
-"""What the estimators share whose network becomes integers, and C."""
+"""The integer form of an estimator: quantized once, run with a report on saturation, written as C."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from hadamrnn.fixedpoint.encoding import encode_values
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
+
+RARE = 1e-4  # share of states or inputs that new series may clip without a warning
 
 
 class IntegerForm(BaseEstimator):
@@ -63,10 +65,12 @@ class IntegerForm(BaseEstimator):
         """Return the real outputs of the integer network `(n, output_size)`; warn if it saturates."""
         codes, inputs = encode_values(integer, values)
         result = Engine(integer).run(codes, lengths)
-        if inputs or result.saturations:
+        steps = values.shape[0] * values.shape[1] if lengths is None else int(lengths.sum())
+        sizes = steps * integer.hidden_size, steps * integer.input_size
+        if result.saturations > RARE * sizes[0] or inputs > RARE * sizes[1]:
             warnings.warn(
-                f"{result.saturations} states and {inputs} inputs of the integer network saturated: these "
-                "series are larger than those of the fit. Compare with predict.",
+                f"{result.saturations} of {sizes[0]} states and {inputs} of {sizes[1]} inputs of the integer "
+                "network saturated: these series are larger than those of the fit. Compare with predict.",
                 SaturationWarning,
                 stacklevel=3,
             )

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
-from hadamrnn.estimators.goals import Values
 from hadamrnn.estimators.reading import align, check_size, read_series
+from hadamrnn.estimators.ridge import ValueTarget
 from hadamrnn.estimators.series import Floats, Samples, Series, statistics_of
 from hadamrnn.fixedpoint.model import Metadata
 
@@ -67,12 +67,12 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
         self.single_target_ = targets.ndim == 1
         return series, columns
 
-    def _goal(self, samples: Samples, *, reset: bool) -> Values:
+    def _target(self, samples: Samples, *, reset: bool) -> ValueTarget:
         if reset:
             mean, deviation = statistics_of(Series(samples.known[:, None]), samples.weights)
             self.target_offset_, self.target_scale_ = mean, np.where(deviation > 0, deviation, 1.0)
         standard = torch.from_numpy((samples.known - self.target_offset_) / self.target_scale_)
-        return Values(standard, torch.from_numpy(samples.weights), torch.from_numpy(samples.groups))
+        return ValueTarget(standard, torch.from_numpy(samples.weights), torch.from_numpy(samples.groups))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,7 +8,7 @@ prediction for every fold F of rows by a fit without them:
 
     y_F - out_F = (I - H_FF diag(w_F))^-1 (y_F - V z_F - b)    H_ij = z_i' (Z'wZ + penalty W I)^-1 z_j + 1/W
 
-Leave-one-out leaves out a group G of equal rows at a time (`Goal.groups`), with its whole weight: a copy
+Leave-one-out leaves out a group G of equal rows at a time (`Target.groups`), with its whole weight: a copy
 of a row would predict it. All entries of H_GG are then one number h, and the inverse is explicit:
 
     out_G = V z_G + b - h sum_{i in G} w_i (y_i - V z_i - b) / (1 - h sum_{i in G} w_i)
@@ -22,17 +22,159 @@ Start reading at `solve`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
 
 import torch
 from torch import Tensor
-
-from hadamrnn.estimators.goals import Goal
+from torch.nn.functional import cross_entropy
 
 PENALTIES = tuple(10.0 ** (k / 2) for k in range(-6, 5))
 CONSTANT = 1e-9  # a spread below this share of the largest mean is rounding
 LEAST_SHARE = 1e-12  # of 1 - h w: a group that is all there is says nothing when it is left out
+SCALES = 1e-2, 1e3  # of the predictions: the range of temperatures
+NEWTON_STEPS = 20
+LEAST_ERROR = 1e-6  # of labels: below it everything is right, and a larger penalty is as good
+
+
+@dataclass(frozen=True, eq=False)
+class Target(ABC):
+    """The values `(n, outputs)` that a fit aims at, with weights and groups of the samples, `(n,)`.
+
+    Samples with the same input form a group; cross-validation leaves out a whole group, with all its weight.
+    """
+
+    values: Tensor
+    weights: Tensor
+    groups: Tensor
+
+    @abstractmethod
+    def losses(self, outputs: Tensor, index: Tensor) -> Tensor:
+        """Return the loss of a network's outputs for each of the samples `index`."""
+
+    @abstractmethod
+    def error(self, predictions: Tensor) -> float:
+        """Return the error of held-out predictions."""
+
+    @abstractmethod
+    def scale(self, predictions: Tensor) -> float:
+        """Return the factor of the predictions with the least loss, from held-out ones."""
+
+    @abstractmethod
+    def describe(self, predictions: Tensor) -> str:
+        """Describe the quality of held-out predictions in words."""
+
+    @abstractmethod
+    def _stretches(self, count: int) -> Tensor:
+        """Return the fold of each sample; neighbours fall into the same one."""
+
+    def folds(self, count: int) -> Tensor:
+        """Return the fold of each sample: stretches of neighbours, and no group in two folds.
+
+        Neighbours are often windows of one recording, or of one person, and predict each other.
+        """
+        _, group = self.groups.unique(return_inverse=True)
+        folds = self._stretches(count)
+        return folds.scatter_reduce(0, group, folds, "amin", include_self=False)[group]
+
+    def at(self, index: Tensor) -> Self:
+        """Return the target of some samples."""
+        return replace(
+            self, values=self.values[index], weights=self.weights[index], groups=self.groups[index]
+        )
+
+    @cached_property
+    def weight(self) -> float:
+        return float(self.weights.sum())
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Return the mean over samples, each with its weight."""
+        return self.weights @ values / self.weight
+
+    def loss(self, outputs: Tensor, index: Tensor) -> Tensor:
+        """Return the mean loss of a network's outputs for the samples `index`, each with its weight."""
+        losses = self.losses(outputs, index)
+        return ((self.weights[index] / self.weights.mean()).to(losses.dtype) * losses).mean()
+
+
+class ValueTarget(Target):
+    """Standardised values: the mean squared error."""
+
+    def losses(self, outputs: Tensor, index: Tensor) -> Tensor:
+        return (outputs - self.values[index].to(outputs.dtype)).square().mean(1)
+
+    def error(self, predictions: Tensor) -> float:
+        return float(self.mean((self.values - predictions).square().mean(1)))
+
+    def scale(self, predictions: Tensor) -> float:
+        return 1.0
+
+    def _stretches(self, count: int) -> Tensor:
+        return _stretches(self.weights, count)
+
+    def describe(self, predictions: Tensor) -> str:
+        spread = max(self.error(self.mean(self.values)), 1e-300)
+        return f"leave-one-out R2 {1 - self.error(predictions) / spread:.3f}"
+
+
+class LabelTarget(Target):
+    """One class each, targets 1 for it and -1 for the others.
+
+    The error is cross-entropy at the best temperature times the squared error: the first says which
+    predictions are right, the second still ranks networks if all are. As in Platt's calibration a label
+    counts as slightly uncertain, so a separable set has a finite temperature.
+    """
+
+    def losses(self, outputs: Tensor, index: Tensor) -> Tensor:
+        return cross_entropy(outputs, self.values[index].argmax(1), reduction="none")
+
+    def error(self, predictions: Tensor) -> float:
+        squared = float(self.mean((self.values - predictions).square().mean(1)))
+        logs = torch.log_softmax(self.scale(predictions) * predictions, dim=1)
+        return max(float(self.mean(-(self._smoothed() * logs).sum(1))) * squared, LEAST_ERROR)
+
+    def scale(self, predictions: Tensor) -> float:
+        """Return the scale with the least cross-entropy, which is convex in it: Newton's steps, bounded."""
+        smoothed, scale = self._smoothed(), 1.0
+        for _ in range(NEWTON_STEPS):
+            probabilities = torch.softmax(scale * predictions, dim=1)
+            expected = (probabilities * predictions).sum(1)
+            slope = float(self.mean(expected - (smoothed * predictions).sum(1)))
+            curvature = float(self.mean((probabilities * predictions.square()).sum(1) - expected.square()))
+            before, scale = scale, min(max(scale - slope / max(curvature, 1e-12), scale / 4), scale * 4)
+            scale = min(max(scale, SCALES[0]), SCALES[1])
+            if abs(scale / before - 1) < 1e-3:
+                break
+        return scale
+
+    def _stretches(self, count: int) -> Tensor:
+        """Return stretches of each class: samples may be sorted by class."""
+        folds, labels = torch.zeros(len(self.values), dtype=torch.int64), self.values.argmax(1)
+        for label in labels.unique():
+            folds[labels == label] = _stretches(self.weights[labels == label], count)
+        return folds
+
+    def describe(self, predictions: Tensor) -> str:
+        right = predictions.argmax(1) == self.values.argmax(1)
+        return f"leave-one-out accuracy {self.mean(right.to(predictions.dtype)):.1%}"
+
+    def _smoothed(self) -> Tensor:
+        """Return label probabilities, slightly below 1 for the label itself."""
+        doubt = 1 / (len(self.values) + 2)
+        return torch.where(self.values > 0, 1 - doubt, doubt / (self.values.shape[1] - 1))
+
+
+def _stretches(weights: Tensor, count: int) -> Tensor:
+    """Return which of `count` stretches of about the same weight each sample is in.
+
+    >>> _stretches(torch.ones(7), 3).tolist()
+    [0, 0, 1, 1, 1, 2, 2]
+    """
+    middles = weights.cumsum(0) - weights / 2
+    return (count * middles / weights.sum()).long()
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +188,12 @@ class Moments:
     products: Tensor  # sum w (f - mean)(y - mean)', (features, outputs)
 
     @classmethod
-    def of(cls, features: Tensor, goal: Goal) -> Moments:
-        feature_mean, target_mean = goal.mean(features), goal.mean(goal.targets)
+    def of(cls, features: Tensor, target: Target) -> Moments:
+        feature_mean, target_mean = target.mean(features), target.mean(target.values)
         centred = features - feature_mean
-        weighted = (centred * goal.weights[:, None]).T
-        products = weighted @ (goal.targets - target_mean)
-        return cls(goal.weight, feature_mean, target_mean, weighted @ centred, products)
+        weighted = (centred * target.weights[:, None]).T
+        products = weighted @ (target.values - target_mean)
+        return cls(target.weight, feature_mean, target_mean, weighted @ centred, products)
 
     def __add__(self, other: Moments) -> Moments:
         weight = self.weight + other.weight
@@ -72,8 +214,8 @@ class Moments:
 class Solution:
     """The fit `target ~ (feature - mean) / spread @ coefficients + intercept`.
 
-    `coefficients` are `(features, outputs)`; a constant feature has spread infinity. `left_out` are the
-    predictions for the rows, by fits without their group, and `error` is the goal's. `weight` is W.
+    `coefficients` are `(features, outputs)`; a constant feature has spread infinity. `held_out` are the
+    predictions for the rows, by fits without their group, and `error` is the target's. `weight` is W.
     """
 
     mean: Tensor
@@ -82,7 +224,7 @@ class Solution:
     intercept: Tensor
     penalty: float
     weight: float
-    left_out: Tensor
+    held_out: Tensor
     error: float
 
     def predict(self, features: Tensor) -> Tensor:
@@ -91,7 +233,7 @@ class Solution:
 
 def solve(
     features: Tensor,
-    goal: Goal,
+    target: Target,
     penalties: Sequence[float] = PENALTIES,
     *,
     folds: Tensor | None = None,
@@ -101,24 +243,24 @@ def solve(
 
     Args:
         features: `(n, features)` of all samples, or of some of them whose error counts.
-        goal: of these samples; their weights are positive.
+        target: of these samples; their weights are positive.
         penalties: to choose from.
         folds: a number for each row: all rows of the same number are left out together.
         moments: of all samples, if these are only some of them.
 
-    >>> from hadamrnn.estimators.goals import Values
+    >>> from hadamrnn.estimators.ridge import ValueTarget
     >>> x = torch.linspace(0.0, 1.0, 20, dtype=torch.float64)[:, None]
-    >>> goal = Values(3 * x + 1, torch.ones_like(x[:, 0]), torch.arange(20))
-    >>> solve(torch.hstack([x, x**2]), goal).error < 1e-3
+    >>> target = ValueTarget(3 * x + 1, torch.ones_like(x[:, 0]), torch.arange(20))
+    >>> solve(torch.hstack([x, x**2]), target).error < 1e-3
     True
     """
     count, width = features.shape
     decomposed: _Gram | _Covariance
     if moments is None and count < width:
-        decomposed = _Gram(features, goal, folds)
+        decomposed = _Gram(features, target, folds)
     else:
-        decomposed = _Covariance(features, goal, folds, moments or Moments.of(features, goal))
-    tried = [(goal.error(decomposed.left_out(penalty)), penalty) for penalty in penalties]
+        decomposed = _Covariance(features, target, folds, moments or Moments.of(features, target))
+    tried = [(target.error(decomposed.held_out(penalty)), penalty) for penalty in penalties]
     error, penalty = min(reversed(tried), key=lambda pair: pair[0])
     return Solution(
         decomposed.mean,
@@ -127,7 +269,7 @@ def solve(
         decomposed.intercept,
         penalty,
         decomposed.weight,
-        decomposed.left_out(penalty),
+        decomposed.held_out(penalty),
         error,
     )
 
@@ -135,24 +277,24 @@ def solve(
 class _Gram:
     """sqrt(w) Z Z' sqrt(w) = Q diag(values) Q', for fewer rows than features."""
 
-    def __init__(self, features: Tensor, goal: Goal, folds: Tensor | None) -> None:
-        self._goal, self._folds = goal, folds
-        self.weight = goal.weight
-        self.mean, self.intercept = goal.mean(features), goal.mean(goal.targets)
+    def __init__(self, features: Tensor, target: Target, folds: Tensor | None) -> None:
+        self._target, self._folds = target, folds
+        self.weight = target.weight
+        self.mean, self.intercept = target.mean(features), target.mean(target.values)
         centred = features - self.mean
-        self.spread = _spread(goal.mean(centred.square()), self.mean)
-        root = goal.weights.sqrt()[:, None]
+        self.spread = _spread(target.mean(centred.square()), self.mean)
+        root = target.weights.sqrt()[:, None]
         self._z = root * centred / self.spread
         values, self._vectors = torch.linalg.eigh(self._z @ self._z.T)
         self._values = values.clamp(min=0.0)
-        self._turned = self._vectors.T @ (root * (goal.targets - self.intercept))
+        self._turned = self._vectors.T @ (root * (target.values - self.intercept))
 
-    def left_out(self, penalty: float) -> Tensor:
-        weights = self._goal.weights
+    def held_out(self, penalty: float) -> Tensor:
+        weights = self._target.weights
         kept = self._values / (self._values + penalty * self.weight)
         fitted = self._vectors @ (kept[:, None] * self._turned) / weights.sqrt()[:, None] + self.intercept
         scores = self._vectors / weights.sqrt()[:, None]
-        return _without(self._goal, self._folds, fitted, scores, kept, self.weight)
+        return _without(self._target, self._folds, fitted, scores, kept, self.weight)
 
     def coefficients(self, penalty: float) -> Tensor:
         solved: Tensor = self._vectors @ (self._turned / (self._values + penalty * self.weight)[:, None])
@@ -162,8 +304,8 @@ class _Gram:
 class _Covariance:
     """Z'wZ = Q diag(values) Q', for fewer features than rows."""
 
-    def __init__(self, features: Tensor, goal: Goal, folds: Tensor | None, moments: Moments) -> None:
-        self._goal, self._folds = goal, folds
+    def __init__(self, features: Tensor, target: Target, folds: Tensor | None, moments: Moments) -> None:
+        self._target, self._folds = target, folds
         self.weight, self.mean, self.intercept = moments.weight, moments.feature_mean, moments.target_mean
         self.spread = _spread(moments.covariance.diag() / moments.weight, self.mean)
         values, self._vectors = torch.linalg.eigh(moments.covariance / self.spread / self.spread[:, None])
@@ -171,10 +313,10 @@ class _Covariance:
         self._turned = self._vectors.T @ (moments.products / self.spread[:, None])
         self._scores = (features - self.mean) / self.spread @ self._vectors
 
-    def left_out(self, penalty: float) -> Tensor:
+    def held_out(self, penalty: float) -> Tensor:
         inverse = 1 / (self._values + penalty * self.weight)
         fitted = self._scores @ (self._turned * inverse[:, None]) + self.intercept
-        return _without(self._goal, self._folds, fitted, self._scores, inverse, self.weight)
+        return _without(self._target, self._folds, fitted, self._scores, inverse, self.weight)
 
     def coefficients(self, penalty: float) -> Tensor:
         found: Tensor = self._vectors @ (self._turned / (self._values + penalty * self.weight)[:, None])
@@ -187,15 +329,15 @@ def _spread(variance: Tensor, mean: Tensor) -> Tensor:
 
 
 def _without(
-    goal: Goal, folds: Tensor | None, fitted: Tensor, scores: Tensor, factors: Tensor, weight: float
+    target: Target, folds: Tensor | None, fitted: Tensor, scores: Tensor, factors: Tensor, weight: float
 ) -> Tensor:
     """Return predictions for rows that are left out; H = scores diag(factors) scores' + 1/W, W = `weight`."""
-    off = goal.targets - fitted
+    off = target.values - fitted
     if folds is None:
-        _, group = goal.groups.unique(return_inverse=True)
-        weighted = goal.weights[:, None] * off
+        _, group = target.groups.unique(return_inverse=True)
+        weighted = target.weights[:, None] * off
         totals = torch.zeros_like(weighted).index_add_(0, group, weighted)[group]
-        group_weight = torch.zeros_like(goal.weights).index_add_(0, group, goal.weights)[group]
+        group_weight = torch.zeros_like(target.weights).index_add_(0, group, target.weights)[group]
         leverage = scores.square() @ factors + 1 / weight
         share = 1 - leverage * group_weight
         known = share > LEAST_SHARE
@@ -204,5 +346,5 @@ def _without(
     for fold in folds.unique():
         some = (folds == fold).nonzero()[:, 0]
         hat = scores[some] * factors @ scores[some].T + 1 / weight
-        off[some] = torch.linalg.solve(torch.eye(len(some)).to(hat) - hat * goal.weights[some], off[some])
-    return goal.targets - off
+        off[some] = torch.linalg.solve(torch.eye(len(some)).to(hat) - hat * target.weights[some], off[some])
+    return target.values - off

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import one_hot
 
-from hadamrnn.estimators.goals import Labels, Values
+from hadamrnn.estimators.ridge import LabelTarget, ValueTarget
 
 
 def test_folds_are_stretches_of_every_class() -> None:
@@ -14,7 +14,7 @@ def test_folds_are_stretches_of_every_class() -> None:
     targets = 2.0 * one_hot(labels, 2).double() - 1.0
     weights = torch.ones(9, dtype=torch.float64)
 
-    folds = Labels(targets, weights, torch.arange(9)).folds(3)
+    folds = LabelTarget(targets, weights, torch.arange(9)).folds(3)
     assert folds[labels == 0].tolist() == [0, 0, 1, 1, 2, 2]
     assert folds[labels == 1].tolist() == [0, 1, 2]
 
@@ -22,7 +22,7 @@ def test_folds_are_stretches_of_every_class() -> None:
 def test_equal_samples_fall_into_one_fold() -> None:
     groups = torch.tensor([5, 7, 2, 5, 3, 2, 1, 3, 5])
     ones = torch.ones(9, dtype=torch.float64)
-    folds = Values(ones[:, None], ones, groups).folds(3)
+    folds = ValueTarget(ones[:, None], ones, groups).folds(3)
 
     assert folds.unique().tolist() == [0, 1, 2]
     assert all(len(folds[groups == group].unique()) == 1 for group in groups)
@@ -36,4 +36,4 @@ def test_temperatures_make_probabilities_of_scores() -> None:
     targets = 2.0 * torch.nn.functional.one_hot(codes, 4).double() - 1
     ones = torch.ones(len(codes), dtype=torch.float64)
 
-    assert Labels(targets, ones, torch.arange(len(codes))).scale(answers) == pytest.approx(3.0, rel=0.03)
+    assert LabelTarget(targets, ones, torch.arange(len(codes))).scale(answers) == pytest.approx(3.0, rel=0.03)

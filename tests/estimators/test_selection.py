@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hadamrnn.errors import InputError
-from hadamrnn.estimators.choice import Wanted, network_cost
+from hadamrnn.estimators.selection import SearchSpace, network_cost
 from hadamrnn.network import Network
 
 
@@ -16,33 +16,33 @@ from hadamrnn.network import Network
 def test_networks_fill_the_bytes_and_never_more(outputs: int, channels: int) -> None:
     base = Network(channels, 1, outputs)
     for max_bytes in (700, 4096):
-        sizes = [network_cost(each).bytes for each in Wanted(base, max_bytes).networks(search=True)]
+        sizes = [network_cost(each).bytes for each in SearchSpace(base, max_bytes).candidates()]
         assert max(sizes) <= max_bytes and min(sizes) > 0
     with pytest.raises(InputError, match=r"max_bytes must hold a network of 8 units, \d+ bytes here, got 10"):
-        Wanted(base, 10).networks(search=True)
+        SearchSpace(base, 10).candidates()
 
 
 @pytest.mark.parametrize("given", [{}, {"readouts": ("last",)}, {"thresholds": 5}, {"leak": (0,)}])
 def test_the_least_bytes_that_an_error_names_are_enough(given: dict[str, Any]) -> None:
     base = Network(1, 1, 2)
     with pytest.raises(InputError) as error:
-        Wanted(base, 0, **given).networks(search=True)
+        SearchSpace(base, 0, **given).candidates()
     least = int(str(error.value).split(" bytes here")[0].split()[-1])
 
-    assert network_cost(Wanted(base, least, **given).networks(search=True)[0]).bytes == least
+    assert network_cost(SearchSpace(base, least, **given).candidates()[0]).bytes == least
     with pytest.raises(InputError, match="max_bytes must hold"):
-        Wanted(base, least - 1, **given).networks(search=True)
+        SearchSpace(base, least - 1, **given).candidates()
 
 
 def test_readouts_that_count_nothing_have_no_thresholds() -> None:
-    found = Wanted(Network(1, 1, 2), 4096, readouts=("last", "max")).networks(search=True)
+    found = SearchSpace(Network(1, 1, 2), 4096, readouts=("last", "max")).candidates()
 
     assert {network.thresholds for network in found} == {0}
 
 
 def test_blocks_are_as_many_as_asked_for() -> None:
-    found = Wanted(Network(1, 1, 2), 4096, hidden_size=16, num_blocks=4).networks(search=True)
+    found = SearchSpace(Network(1, 1, 2), 4096, hidden_size=16, num_blocks=4).candidates()
 
     assert {network.num_blocks for network in found} == {4}
     with pytest.raises(InputError, match=r"num_blocks must be an int in 1\.\."):
-        Wanted(Network(1, 1, 2), 4096, hidden_size=16, num_blocks=0).networks(search=True)
+        SearchSpace(Network(1, 1, 2), 4096, hidden_size=16, num_blocks=0).candidates()
