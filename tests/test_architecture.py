@@ -30,7 +30,8 @@ ALLOWED: dict[str, set[str]] = {
     "training": TRAINING,
     "fixedpoint": {"hadamard", "kernels"},
     "quantization": {*TRAINING, "fixedpoint", "hadamard"},
-    "export": {"fixedpoint", "hadamard", "pages"},
+    "runtime": set(),
+    "export": {"fixedpoint", "hadamard", "pages", "runtime"},
     "export.onnx": {"nn", "fixedpoint", "hadamard"},
     "export.onnx_float": {"nn", "fixedpoint", "hadamard"},
     "deployment": {*TRAINING, "fixedpoint", "quantization", "export"},
@@ -46,6 +47,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 TORCH_FREE = (
     "hadamard",
+    "runtime",
     "fixedpoint",
     "export",
     "models",

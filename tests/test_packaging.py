@@ -39,7 +39,7 @@ def test_a_clean_environment_takes_the_package(
     run(python, "-m", "pip", "install", "--quiet", "--no-deps", distributions[kind])
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     assert (site / "hadamrnn" / "py.typed").exists()
-    for data in ("export/runtime/model.c.j2", "export/runtime/counter.h"):
+    for data in ("export/runtime/model.c.j2", "export/runtime/counter.h", "runtime/hadamrnn.h"):
         assert (site / "hadamrnn" / data).exists()
     (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
 

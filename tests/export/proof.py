@@ -8,7 +8,7 @@ Eva read it.
 
 from __future__ import annotations
 
-from hadamrnn.export.plan import make_plan
+from hadamrnn.export.plan import LayerPlan, Plan, make_plan
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
 
@@ -40,10 +40,10 @@ static void prove_window(void)
 {{
     static net_window window;
     static net_slot slots[2];
-    CHECK(net_window_init(&window, slots, 3 * {hop}, {hop}) == NET_OK);
+    CHECK(net_window_init(&window, slots, 3 * {hop}, {hop}) == HADAMRNN_OK);
     for (int t = 0; t < {pushes}; t++) {{
 {push}
-        CHECK(status <= NET_BAD_WINDOW);
+        CHECK(status <= HADAMRNN_BAD_WINDOW);
     }}
     CHECK(net_window_class(&window) < {classes}u);
 }}
@@ -81,11 +81,12 @@ def _phases(model: IntegerModel) -> list[tuple[int, ...]]:
 
 
 def _strided_layers(model: IntegerModel) -> int:
-    return len(model.layers) - 1 if make_plan(model).strided else 0
+    return len(model.layers) - 1 if model.network.stride > 1 else 0
 
 
-def _suffix(model: IntegerModel, index: int) -> str:
-    return str(index) if len(model.layers) > 1 else ""
+def _hidden(planned: LayerPlan) -> str:
+    """Return entry i of a layer's state."""
+    return f"state.{'wide' if planned.wide else 'narrow'}[{planned.cells} + i]"
 
 
 def _bounds(model: IntegerModel) -> tuple[int, int]:
@@ -101,35 +102,32 @@ def _state(model: IntegerModel) -> list[str]:
     """Fill in any state that may be reached."""
     plan, (low, high) = make_plan(model), _bounds(model)
     lines = ["    (void)memset(&state, 0, sizeof state);"]
-    for index, layer in enumerate(model.layers):
-        h = f"state.h{_suffix(model, index)}[i]"
-        lines.append(
-            _each(layer.hidden_size, f"{h} = (int{plan.layers[index].cell_bits}_t)any({low}, {high});")
-        )
+    for planned in plan.layers:
+        cell = "int32_t" if planned.wide else "int16_t"
+        lines.append(_each(planned.layer.hidden_size, f"{_hidden(planned)} = ({cell})any({low}, {high});"))
     for index in range(_strided_layers(model)):
-        lines.append(f"    state.phase{index} = phase{index};")
-        most = 1 << (model.layers[index].output_bits or 1) - 1
+        planned = plan.layers[index]
+        lines.append(f"    state.narrow[{plan.phases + index}] = (int16_t)phase{index};")
+        most = 1 << (planned.layer.output_bits or 1) - 1
         value = f"(int16_t)(any({-most}, {most - 1}) * (int32_t)phase{index})"
-        lines.append(_each(model.layers[index].hidden_size, f"state.sums{index}[i] = {value};"))
-    if plan.pool_bytes:
-        lines += _pool(model)
-    if plan.limited:
-        lines.append(f"    state.inputs = (uint16_t)any(0, {model.longest - 1});")
-    return [*lines, "    state.saturations = (uint32_t)any(0, INT32_MAX);"]
+        lines.append(_each(planned.layer.hidden_size, f"state.narrow[{planned.sums} + i] = {value};"))
+    if plan.is_pooled:
+        lines += _pool(model, plan)
+    if model.longest:
+        lines.append(f"    state.counters.inputs = (uint16_t)any(0, {model.longest - 1});")
+    return [*lines, "    state.counters.saturations = (uint32_t)any(0, INT32_MAX);"]
 
 
-def _pool(model: IntegerModel) -> list[str]:
+def _pool(model: IntegerModel, plan: Plan) -> list[str]:
     """Fill in what read-outs may keep before one more step."""
-    kinds, rows = model.network.readouts, max(model.network.thresholds, 1) * make_plan(model).layers[-1].rows
     before, (low, high) = max(model.longest - 1, 0), signed_range(model.activation_bits)
-    lines = []
-    if "mean" in kinds:
-        lines.append(_each(rows, f"state.pool.sums[i] = any(0, {before << model.activation_bits});"))
-    if "positive" in kinds:
-        lines.append(_each(rows, f"state.pool.counts[i] = (uint32_t)any(0, {before});"))
-    if "max" in kinds:
-        lines.append(_each(model.hidden_size, f"state.pool.greatest[i] = (int16_t)any({low}, {high});"))
-    return [*lines, f"    state.pool.steps = (uint16_t)any(0, {before or 65535});"]
+    counters = plan.pool_wide - plan.counts
+    return [
+        _each(plan.counts, f"state.wide[i] = any(0, {before << model.activation_bits});"),
+        _each(counters, f"state.wide[{plan.counts} + i] = any(0, {before});"),
+        _each(plan.pool_narrow, f"state.narrow[i] = (int16_t)any({low}, {high});"),
+        f"    state.counters.pooled = (uint16_t)any(0, {before or 65535});",
+    ]
 
 
 def _input(model: IntegerModel, indent: str) -> list[str]:
@@ -147,32 +145,33 @@ def _input(model: IntegerModel, indent: str) -> list[str]:
 
 def _after(model: IntegerModel) -> list[str]:
     """Check that the next state is one of those that the proof began with."""
-    low, high = _bounds(model)
+    plan, (low, high) = make_plan(model), _bounds(model)
     lines = []
-    for index, layer in enumerate(model.layers):
-        h = f"state.h{_suffix(model, index)}[i]"
-        lines.append(_each(layer.hidden_size, f"CHECK(({low} <= {h}) && ({h} <= {high}));"))
+    for planned in plan.layers:
+        h = _hidden(planned)
+        lines.append(_each(planned.layer.hidden_size, f"CHECK(({low} <= {h}) && ({h} <= {high}));"))
     for index in range(_strided_layers(model)):
-        most = 1 << (model.layers[index].output_bits or 1) - 1
-        lines.append(f"    CHECK(state.phase{index} < NET_STRIDE);")
-        total, reach = f"(int32_t)state.sums{index}[i]", f"{most} * (int32_t)state.phase{index}"
+        planned = plan.layers[index]
+        most, phase = 1 << (planned.layer.output_bits or 1) - 1, f"state.narrow[{plan.phases + index}]"
+        lines.append(f"    CHECK((0 <= {phase}) && ({phase} < (int)NET_STRIDE));")
+        total, reach = f"(int32_t)state.narrow[{planned.sums} + i]", f"{most} * (int32_t){phase}"
         lines.append(
-            _each(model.layers[index].hidden_size, f"CHECK((-({reach}) <= {total}) && ({total} <= {reach}));")
+            _each(planned.layer.hidden_size, f"CHECK((-({reach}) <= {total}) && ({total} <= {reach}));")
         )
-    if "mean" in model.network.readouts:
-        bound = model.longest << model.activation_bits
-        lines.append(
-            _each(model.hidden_size, f"CHECK((0 <= state.pool.sums[i]) && (state.pool.sums[i] <= {bound}));")
-        )
+    bound = model.longest << model.activation_bits
+    lines.append(_each(plan.counts, f"CHECK((0 <= state.wide[i]) && (state.wide[i] <= {bound}));"))
     return lines
 
 
 def _full(model: IntegerModel) -> list[str]:
     """Check what a step does once the sums hold no more."""
-    if not make_plan(model).limited:
+    if not model.longest:
         return []
     known = "input" if model.input_kind == "dense" else "0"
-    return ["    state.inputs = NET_LONGEST;", f"    CHECK(net_step(&state, {known}) == NET_FULL);"]
+    return [
+        "    state.counters.inputs = NET_LONGEST;",
+        f"    CHECK(net_step(&state, {known}) == HADAMRNN_FULL);",
+    ]
 
 
 def _window(model: IntegerModel) -> str:

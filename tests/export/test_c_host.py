@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hadamrnn.errors import InputError
 from hadamrnn.export import draw_golden, export_c, make_golden
 from hadamrnn.export.c import selftest_files, source_files
 from hadamrnn.export.metadata import class_symbols
+from hadamrnn.export.plan import make_plan
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.file import VERSION
 from hadamrnn.fixedpoint.integers import signed_range
@@ -229,7 +231,7 @@ static uint32_t {name}_extremes(void)
     for (int t = 0; t < 40; t++) {{
 {step}
         for (unsigned i = 0; i < {prefix}_HIDDEN_SIZE; i++) {{
-            sum = 31u * sum + (uint32_t)state.h[i];
+            sum = 31u * sum + (uint32_t)state.{cells}[i];
         }}
     }}
     return sum;
@@ -254,7 +256,9 @@ def test_dense_codes_of_any_size_saturate_without_overflow(tmp_path: Path) -> No
         name = f"m{i}"
         write_sources(tmp_path, model, name)
         step = DENSE_STEP.format(name=name, prefix=name.upper())
-        parts.append(f'#include "{name}.c"\n' + EXTREME.format(name=name, prefix=name.upper(), step=step))
+        cells = "wide" if make_plan(model).layers[0].wide else "narrow"
+        body = EXTREME.format(name=name, prefix=name.upper(), step=step, cells=cells)
+        parts.append(f'#include "{name}.c"\n{body}')
         calls.append(f'    printf("%lu\\n", (unsigned long){name}_extremes());\n')
         expected.append(_extremes(model))
     main = tmp_path / "extremes.c"
@@ -322,9 +326,17 @@ def test_the_default_name_builds_with_every_option(option: str, tmp_path: Path) 
 
     assert "passed" in compile_and_run(
         "cc",
-        folder / "test" / "test_hadamrnn.c",
-        ("-O1", f"-DHADAMRNN_{option}", f"-I{folder}", str(folder / "hadamrnn.c")),
+        folder / "test" / "test_net.c",
+        ("-O1", f"-DHADAMRNN_{option}", f"-I{folder}", str(folder / "net.c")),
     )
+
+
+@pytest.mark.parametrize("name", ["hadamrnn", "HadamRNN"])
+def test_the_name_of_the_runtime_is_refused(name: str, tmp_path: Path) -> None:
+    model = random_model(np.random.default_rng(10), block_size=8)
+
+    with pytest.raises(InputError, match="The runtime of exported C is called hadamrnn"):
+        export_c(model, tmp_path / "out", name)
 
 
 @needs_cc

@@ -189,7 +189,7 @@ def test_generated_c_is_fit_for_review(model: IntegerModel, tmp_path: Path) -> N
         for line in code.splitlines():
             if re.match(r"\s*(if|for|while|else|do|switch|} else)\b", line):
                 assert line.rstrip().endswith("{"), f"{path.name}: {line}"
-        for declaration in re.findall(r"^\s+(?:const )?u?int\w*_t [^(;]*;", code, re.MULTILINE):
+        for declaration in re.findall(r"^\s+(?:const )?u?int\w*_t [^();]*;", code, re.MULTILINE):
             assert "," not in re.sub(r"{[^}]*}|\[[^]]*\]", "", declaration), declaration  # one a line
 
 

@@ -13,14 +13,13 @@ from tests.export.random_models import random_model
 
 @pytest.mark.parametrize("activation_bits", range(2, 17))
 @pytest.mark.parametrize(
-    ("hidden_size", "block_size"), [(8, 8), (128, 128), (512, 512), (1024, 512), (64, 4)]
+    ("hidden_size", "block_size"), [(8, 8), (128, 128), (512, 512), (1024, 512), (64, 4), (24, 12), (80, 40)]
 )
-def test_state_and_work_buffers_take_four_bytes_an_entry_and_128(
+def test_the_stages_of_a_plan_are_those_of_the_block_and_fit_their_cells(
     hidden_size: int, block_size: int, activation_bits: int
 ) -> None:
-    rng = np.random.default_rng(activation_bits)
     model = random_model(
-        rng,
+        np.random.default_rng(activation_bits),
         hidden_size=hidden_size,
         block_size=block_size,
         activation_bits=activation_bits,
@@ -29,10 +28,11 @@ def test_state_and_work_buffers_take_four_bytes_an_entry_and_128(
         hidden_shift=0,
     )
     plan = make_plan(model)
-    layer = plan.layers[0]
+    (layer,) = plan.layers
 
-    assert plan.state_bytes + plan.work_bytes <= 4 * hidden_size + 2 * model.input_size + 128
-    assert prod(p.radix for p in (*layer.state, *layer.work)) * layer.last == block_size
-    if layer.cell_bits == 16:
-        in_state = prod(p.radix for p in layer.state)
-        assert in_state << activation_bits - 1 <= 1 << 15  # the sums in place fit 16 bits
+    assert prod(order for order, _ in layer.factors) << layer.stages == block_size
+    assert 0 <= layer.in_place <= max(layer.stages - 2, 0)
+    if not layer.wide:
+        assert activation_bits + layer.in_place <= 16  # the sums in place fit 16 bits
+    if block_size == 1 << layer.stages:
+        assert plan.state_bytes + plan.work_bytes <= 4 * hidden_size + 2 * model.input_size + 128

@@ -148,16 +148,16 @@ def test_a_step_is_defined_for_every_state_and_every_input(
 @pytest.mark.parametrize(
     ("kind", "sound", "broken"),
     [
-        ("stack", r"i < 8u; i\+\+", "i < 9u; i++"),  # reads a row too many
-        ("stack", r"const int32_t kept = |int32_t kept = ", "int32_t kept = 16384 * "),
-        ("relu", r"\(next < \(-INT32_C", "(next < (-INT32_C(2) * INT32_C"),  # a state below its bits
+        ("stack", r"i < layer->units; i\+\+", "i <= layer->units; i++"),  # writes a row too many
+        ("stack", r"int32_t kept = y", "int32_t kept = 16384 * y"),
+        ("relu", r"next = \(next < 0\) \? low : high;", "next++;"),  # a state beyond its bits
     ],
 )
 def test_the_proof_fails_where_the_code_is_wrong(
     prove: Callable[[Path], str], kind: str, sound: str, broken: str, tmp_path: Path
 ) -> None:
     write_proof(tmp_path, kind)
-    source = tmp_path / "net.c"
+    source = tmp_path / "hadamrnn.h"
     changed, count = re.subn(sound, broken, source.read_text())
     assert count
     source.write_text(changed)

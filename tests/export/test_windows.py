@@ -42,7 +42,7 @@ static void {name}_windows(void)
         puts("refused");
     }}
     for (unsigned t = 0; t < {steps}; t++) {{
-        if ({name}_window_push(&window, {input}) == {prefix}_READY) {{
+        if ({name}_window_push(&window, {input}) == HADAMRNN_READY) {{
             printf("%u %u", t + 1, (unsigned){name}_window_class(&window));
             for (unsigned k = 0; k < {prefix}_OUTPUT_SIZE; k++) {{
                 printf(" %ld", (long)window.logits[k]);
@@ -196,7 +196,7 @@ int main(void)
             int32_t logits[NET_OUTPUT_SIZE];
             net_logits(&state, logits);
             printf("%ld %ld %ld %lu\\n", (long)logits[0], (long)logits[1], (long)logits[2],
-                   (unsigned long)state.saturations);
+                   (unsigned long)state.counters.saturations);
         }
     }
     return 0;

@@ -1,8 +1,9 @@
 """C99 of an integer model: `export_c` writes a folder that builds and tests itself.
 
+    hadamrnn.h        the program, the same for every network; start reading there
     NAME.h            the summary, the sizes, the functions
-    NAME.c            the step and the read-out; start reading there
-    NAME_weights.h    the weights, constants in flash
+    NAME.c            the functions: those of hadamrnn.h for this network
+    NAME_weights.h    the network as data, constants in flash
     NAME_window.h,    sliding windows over an endless stream: raw codes in, a class out every hop
     NAME_window.c
     test/             a main that replays golden vectors of the reference engine, bit for bit
@@ -11,11 +12,10 @@
 `export_arduino` writes an Arduino library, which PlatformIO takes as well:
 
     library.properties, library.json    what the two package managers read
-    src/                                NAME.h, NAME.c, NAME_weights.h, NAME_window.h, NAME_window.c
+    src/                                hadamrnn.h, NAME.h, NAME.c, NAME_weights.h, NAME_window.*
     examples/NAME/NAME.ino              the self-test over Serial, then a class for every window of readings
 
-`plan.py` decides how the step computes, `layer_code.py` has the expressions of a layer; the templates in
-`runtime/` print both.
+`data.py` makes the data, by the plan of `plan.py`; the templates in `runtime/` print it.
 """
 
 from __future__ import annotations
@@ -23,23 +23,17 @@ from __future__ import annotations
 import hashlib
 import zlib
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import numpy as np
 from numpy.typing import NDArray
 
+from hadamrnn.errors import InputError
+from hadamrnn.export.data import ModelData
 from hadamrnn.export.folder import check_name, fresh_folder, macro_prefix
 from hadamrnn.export.golden import Golden, draw_golden
-from hadamrnn.export.layer_code import (
-    CArray,
-    Codes,
-    LayerCode,
-    padded_rows,
-    read_value,
-    times_power,
-)
 from hadamrnn.export.metadata import (
     class_symbols,
     component_files,
@@ -48,29 +42,21 @@ from hadamrnn.export.metadata import (
     summarise,
     version_numbers,
 )
-from hadamrnn.export.plan import Plan, has_input, make_plan, saturated_codes
+from hadamrnn.export.plan import make_plan
 from hadamrnn.fixedpoint.encoding import input_meaning
 from hadamrnn.fixedpoint.file import VERSION, to_bytes
-from hadamrnn.fixedpoint.integers import pack, signed_range
+from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.hadamard.orders import WILLIAMSON_NEGATIVE
-from hadamrnn.network import COUNTED
 from hadamrnn.version import package_version
 
+RUNTIME = "hadamrnn.h"
 _LINE = 100  # characters of a line of weights
-# Functions that read a constant of flash: name, type, what AVR calls it.
-_READERS = (
-    ("byte", "uint8_t", "byte"),
-    ("small", "int8_t", "byte"),
-    ("word", "int16_t", "word"),
-    ("long", "int32_t", "dword"),
-)
 
 
 def export_c(
     model: IntegerModel,
     out: Path | str,
-    name: str = "hadamrnn",
+    name: str = "net",
     *,
     packed: bool = True,
     golden: Golden | None = None,
@@ -84,7 +70,7 @@ def export_c(
         golden: what the self-test replays; drawn at random when None.
         force: replace what a folder of that name holds of an earlier export.
     """
-    check_name(name)
+    check_c_name(name)
     summary, version = summarise(model), version_numbers(package_version())
     tests = selftest_files(model, name, golden or draw_golden(model))
     files = {
@@ -100,25 +86,42 @@ def export_c(
     return fresh_folder(Path(out), files, force=force)
 
 
+def check_c_name(name: str) -> None:
+    """Refuse a name that cannot prefix C symbols, or is the runtime's own."""
+    check_name(name)
+    if name.lower() == "hadamrnn":
+        raise InputError(
+            f"The runtime of exported C is called hadamrnn, got the name {name!r}. Choose another."
+        )
+
+
 def source_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict[str, str]:
-    """Return what a firmware needs, name -> text: the network, and windows over it."""
-    plan, codes = make_plan(model), Codes(model.weight_storage_bits, packed)
-    layers = tuple(LayerCode(model, index, planned, codes, name) for index, planned in enumerate(plan.layers))
-    arrays = weight_arrays(model, plan, layers)
-    total = sum(array.bytes for array in arrays)
+    """Return what a firmware needs, name -> text: the runtime, the network, and windows over it."""
+    data, dense = ModelData(model, packed=packed), model.input_kind == "dense"
+    meaning, prefix = input_meaning(model), macro_prefix(name)
     shared = {
         "name": name,
         "model": model,
-        "plan": plan,
-        "layers": layers,
-        "packed": packed,
+        "data": data,
+        "plan": data.plan,
         "summary": summarise(model),
-        **_terms(model, name, layers),
+        "guard": f"{prefix}_{zlib.crc32(name.encode()):08X}",
+        "dense": dense,
+        "input": f"const int16_t x[{prefix}_INPUT_SIZE]" if dense else "uint32_t id",
+        "window_input": f"const int32_t raw[{prefix}_INPUT_SIZE]" if dense else "uint32_t id",
+        "input_range": signed_range(model.input_bits),
+        "raw_meaning": meaning[0].upper() + meaning[1:],
+        "classes": class_symbols(model),
+        "format_version": VERSION,
+        "checksum": hashlib.sha256(to_bytes(model)).hexdigest()[:8],
+        "calibrated_length": model.calibrated_length,
+        "forgets": model.network.forgets,
     }
     return {
+        RUNTIME: resources.files("hadamrnn.runtime").joinpath(RUNTIME).read_text(encoding="utf-8"),
         f"{name}.h": render("model.h.j2", **shared),
         f"{name}.c": render("model.c.j2", **shared),
-        f"{name}_weights.h": render("weights.h.j2", **shared, arrays=arrays, total=total),
+        f"{name}_weights.h": render("weights.h.j2", **shared),
         f"{name}_window.h": render("window.h.j2", **shared),
         f"{name}_window.c": render("window.c.j2", **shared),
     }
@@ -126,7 +129,14 @@ def source_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict
 
 def selftest_files(model: IntegerModel, name: str, golden: Golden) -> dict[str, str]:
     """Return the self-test and its vectors, name -> text."""
-    shared: dict[str, Any] = {"name": name, "model": model, "golden": golden, "classes": class_symbols(model)}
+    classes, plan = class_symbols(model), make_plan(model)
+    shared: dict[str, Any] = {
+        "name": name,
+        "model": model,
+        "golden": golden,
+        "classes": classes,
+        "plan": plan,
+    }
     return {
         f"{name}_golden.h": render("golden.h.j2", **shared),
         f"test_{name}.c": render("test.c.j2", **shared),
@@ -138,90 +148,10 @@ def _readme(model: IntegerModel, name: str, *, packed: bool, arduino: bool) -> s
     return render("README.md.j2", name=name, **shared, packed=packed, arduino=arduino)
 
 
-def weight_arrays(model: IntegerModel, plan: Plan, layers: tuple[LayerCode, ...]) -> list[CArray]:
-    """Return the constants of `model`; a zero U or bias is left out."""
-    arrays = [array for layer in layers for array in layer.arrays()]
-    arrays += _readout_arrays(model, layers[-1])
-    if model.embedding_int is not None and has_input(model.layers[0]):
-        table = model.embedding_int.reshape(-1)
-        arrays.append(CArray("embedding", layers[0].code_type, "x of every id, row after row", table))
-    if model.raw_offset is not None and model.raw_multiplier is not None and model.raw_shift is not None:
-        arrays.append(CArray("raw_offset", "int32_t", "x = (raw - offset)", model.raw_offset))
-        arrays.append(CArray("raw_multiplier", "int32_t", "* multiplier", model.raw_multiplier))
-        arrays.append(CArray("raw_shift", "uint8_t", "/ 2^shift", model.raw_shift))
-    if model.raw_knee is not None:
-        arrays.append(CArray("raw_knee", "uint8_t", "2^knee, where raw is compressed", model.raw_knee))
-    for factor in plan.factors:
-        comment = f"what generates the Hadamard matrix of order {factor.order}, a bit each"
-        signs = pack(np.array(factor.signs), 1)
-        arrays.append(CArray(f"factor{factor.order}_signs", "uint8_t", comment, signs))
-    return arrays
-
-
-def _readout_arrays(model: IntegerModel, top: LayerCode) -> list[CArray]:
-    """V, b_o, thresholds and the shifts of features, the units of each read-out in groups of eight."""
-
-    def by_groups(array: NDArray[Any], fill: int = 0) -> NDArray[Any]:
-        blocks = array.reshape(*array.shape[:-1], -1, model.hidden_size)
-        padded = padded_rows(blocks, top.plan.rows)
-        padded[..., model.hidden_size :] = fill
-        return padded
-
-    arrays = [top.codes.array("output_weight", "V, row after row", by_groups(model.output_weight_int))]
-    if np.any(model.output_bias_int):
-        arrays.append(CArray("output_bias", top.bias_type, "b_o", model.output_bias_int))
-    if model.thresholds_int is not None:
-        rows = by_groups(model.thresholds_int)
-        arrays.append(CArray("thresholds", top.bias_type, "theta, row after row", rows))
-    if model.feature_shift is not None:
-        shifts = by_groups(model.feature_shift, fill=1)
-        arrays.append(CArray("feature_shift", "uint8_t", "of what V sees", shifts))
-    return arrays
-
-
-def _terms(model: IntegerModel, name: str, layers: tuple[LayerCode, ...]) -> dict[str, Any]:
-    """Return what the templates of NAME.h and NAME.c fill in beyond the model itself."""
-    top, lowest, network = layers[-1], layers[0], model.network
-    meaning = input_meaning(model)
-    rows = max(network.thresholds, 1)
-    groups = [top.plan.groups * (rows if kind in COUNTED else 1) for kind in network.readouts]
-    multipliers = model.feature_multiplier or (0,) * len(network.readouts)
-    copied = saturated_codes(model)
-    alone = lowest.reads and lowest.one_column and model.input_kind == "dense" and model.input_bits < 16
-    output_bias = read_value(top.name, top.bias_type, f"{top.name}_output_bias + k")
-    return {
-        "guard": f"{macro_prefix(name)}_{zlib.crc32(name.encode()):08X}",
-        "input_range": signed_range(model.input_bits),
-        "raw_meaning": meaning[0].upper() + meaning[1:],
-        "classes": class_symbols(model),
-        "format_version": VERSION,
-        "checksum": hashlib.sha256(to_bytes(model)).hexdigest()[:8],
-        "calibrated_length": model.calibrated_length,
-        "kinds": network.readouts,
-        "forgets": network.forgets,
-        "bits": model.weight_storage_bits,
-        "top": top,
-        "readers": _READERS,
-        "code": lambda pointer, i: top.codes.read(top.name, pointer, i),
-        "read_value": read_value,
-        "times_power": times_power,
-        "saturated_codes": copied,
-        "saturates": copied > 0 or alone,
-        "blocks": list(zip(network.readouts, multipliers, groups, strict=True)),
-        "feature_groups": sum(groups),
-        "threshold_rows": rows,
-        "feature_top": signed_range(model.feature_bits or 2)[1],
-        "output_bias_term": f"{output_bias}{times_power(model.output_bias_shift)}"
-        if np.any(model.output_bias_int)
-        else "0",
-        "negative_mask": sum(mask << 4 * r for r, mask in enumerate(WILLIAMSON_NEGATIVE)),
-    }
-
-
-def wrapped(values: NDArray[Any]) -> list[str]:
+def wrapped(values: NDArray[Any] | bytes) -> list[str]:
     """Return comma separated numbers in lines of at most `_LINE` characters."""
     lines, line = [], ""
-    for value in values.reshape(-1).tolist():
+    for value in values if isinstance(values, bytes) else values.reshape(-1).tolist():
         # -2^31 is no C constant: 2^31 does not fit an int before its minus is applied.
         text = "(-2147483647 - 1)," if value == -(1 << 31) else f"{value},"
         if len(line) + len(text) + 1 > _LINE:
@@ -253,14 +183,14 @@ def _environment() -> jinja2.Environment:
 def export_arduino(
     model: IntegerModel,
     out: Path | str,
-    name: str = "hadamrnn",
+    name: str = "net",
     *,
     packed: bool = True,
     golden: Golden | None = None,
     force: bool = False,
 ) -> Path:
     """Write the library to the new folder `out`; return it. Arguments as those of `export_c`."""
-    check_name(name)
+    check_c_name(name)
     sources = source_files(model, name, packed=packed)
     tests = selftest_files(model, name, golden or draw_golden(model, sequences=2, time=8))
     files = {

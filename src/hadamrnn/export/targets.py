@@ -234,17 +234,11 @@ def try_measure(model: IntegerModel, target: Target, *, packed: bool = True) -> 
 
 
 def _step_stack(compiled: Path) -> int:
-    """Return the deepest stack of a step: its own frame and its helpers', a factor calling one more."""
+    """Return the deepest stack of a step: its own frame and that of the pass that takes most."""
     rows = (line.split("\t") for line in compiled.with_suffix(".su").read_text().splitlines())
     usage = {row[0].rsplit(":", 1)[1]: int(row[1]) for row in rows}
-    public = {f"{NAME}_{part}" for part in ("init", "encode", "step", "logits", "classify", "logit")}
-    inner, outer = 0, 0
-    for function, size in usage.items():
-        if function.startswith((f"{NAME}_conference", f"{NAME}_row")):
-            inner = max(inner, size)
-        elif function not in public:
-            outer = max(outer, size)
-    return usage[f"{NAME}_step"] + outer + inner
+    passes = [size for function, size in usage.items() if function.startswith("hadamrnn_")]
+    return usage[f"{NAME}_step"] + max(passes, default=0)
 
 
 def measure_all(model: IntegerModel, *, packed: bool = True) -> tuple[list[Measurement], dict[str, str]]:

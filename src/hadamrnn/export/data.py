@@ -1,0 +1,216 @@
+"""A model as the data of `runtime/hadamrnn.h`: its constants as bytes, and its structs.
+
+`ModelData.sections` are the constants one after the other, each aligned to 4 bytes, numbers little endian;
+`ModelData.model` and `ModelData.layers` are the fields of `hadamrnn_model` and `hadamrnn_layer`, name -> C.
+What the network does not have is left out: a NULL pointer. Start reading at `ModelData`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hadamrnn.export.plan import GROUP, LayerPlan, Plan, make_plan, whole_groups
+from hadamrnn.fixedpoint.integers import pack
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.overflow import LIMIT, recurrence_bound
+from hadamrnn.hadamard.orders import factor_matrix
+from hadamrnn.network import READOUTS
+
+INPUT_KINDS = {"dense": "HADAMRNN_DENSE", "one_hot": "HADAMRNN_ONE_HOT", "embedded": "HADAMRNN_EMBEDDED"}
+ALIGNMENT = 4
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Section:
+    """One array of constants."""
+
+    comment: str
+    offset: int  # in the data
+    content: bytes  # filled up to whole words
+
+
+class ModelData:
+    """The constants and the structs of one model; `packed` False gives every code of U and V a byte."""
+
+    def __init__(self, model: IntegerModel, *, packed: bool = True) -> None:
+        self.plan = make_plan(model)
+        self.sections: list[Section] = []
+        self._code_bits = model.weight_storage_bits if packed else 8
+        self._value_bytes = stored_bytes(model.activation_bits)
+        self._factors: dict[int, str] = {}  # order -> its signs
+        self.layers: list[Fields] = [
+            self._layer(planned, f"layer {index}: " if len(model.layers) > 1 else "")
+            for index, planned in enumerate(self.plan.layers)
+        ]
+        self.model: Fields = {
+            **_numbers(model, self.plan),
+            "code_bits": self._code_bits,
+            "value_bytes": self._value_bytes,
+            **self._readout(model),
+            **self._input(model),
+        }
+
+    @property
+    def size(self) -> int:
+        return sum(len(section.content) for section in self.sections)
+
+    def _add(self, comment: str, array: NDArray[Any], bytes_each: int) -> str:
+        """Append an array of integers; return the C of a pointer to it."""
+        return self._append(comment, array.astype(f"<i{bytes_each}").tobytes())
+
+    def _append(self, comment: str, content: bytes) -> str:
+        offset = self.size
+        padding = bytes(-len(content) % ALIGNMENT)
+        self.sections.append(Section(comment, offset, content + padding))
+        return f"&DATA[{offset}]"
+
+    def _add_codes(self, comment: str, codes: NDArray[Any]) -> str:
+        content = pack(codes, self._code_bits) if self._code_bits < 8 else codes.astype(np.int8)
+        return self._append(f"{comment}, {self._code_bits} bits each", content.tobytes())
+
+    def _add_signs(self, comment: str, signs: NDArray[Any]) -> str:
+        rows = [pack(row, 1).tobytes() for row in np.atleast_2d(signs)]
+        return self._append(f"{comment}, a bit each, 1 for -1", b"".join(rows))
+
+    def _layer(self, planned: LayerPlan, name: str) -> Fields:
+        layer, rows = planned.layer, planned.rows
+        fields: dict[str, Any] = {
+            "units": layer.hidden_size,
+            "inputs": layer.input_size,
+            "block": layer.block_size,
+            "cells": planned.cells,
+            "sums": planned.sums,
+            "wide": int(planned.wide),
+            "stages": planned.stages,
+            "in_place": planned.in_place,
+            "state_shift": layer.state_shift,
+            "multiplier": layer.round_multiplier,
+            "round_shift": layer.round_shift,
+            "half_fits": int(sum(recurrence_bound(layer)) + (1 << layer.round_shift >> 1) < LIMIT),
+            "output_bits": layer.output_bits or layer.activation_bits,
+            "signs": self._add_signs(f"{name}u", padded_rows(layer.signs, rows)),
+        }
+        for place, (order, stride) in enumerate(planned.factors):
+            if order not in self._factors:
+                self._factors[order] = self._add_signs(
+                    f"a Hadamard matrix of order {order}", factor_matrix(order)
+                )
+            fields[f"factors[{place}]"] = f"{{{order}, {stride}, {self._factors[order]}}}"
+        if np.any(layer.input_weight_int):
+            fields["input_shift"] = layer.input_shift
+            fields["weight"] = self._add_codes(f"{name}U", _input_weight(planned))
+        if layer.input_bias_int is not None and np.any(layer.input_bias_int):
+            fields["bias_shift"] = layer.input_bias_shift
+            fields["bias"] = self._add(
+                f"{name}b_i", padded_rows(layer.input_bias_int, rows), self._value_bytes
+            )
+        return {**fields, **self._leaks(planned, name), **self._output(planned, name)}
+
+    def _leaks(self, planned: LayerPlan, name: str) -> Fields:
+        """Return k of all units, or where they differ that of every group or of every row."""
+        leaks = planned.layer.unit_leaks
+        if len(set(leaks.tolist())) == 1:
+            return {"leak": int(leaks[0])}
+        rows = padded_rows(leaks, planned.rows)
+        grouped = planned.layer.block_size % GROUP == 0
+        each, stored = ("8 rows", rows[::GROUP]) if grouped else ("row", rows)
+        pointer = self._add(f"{name}k of 1 - 2^-k for every {each}", stored, 1)
+        return {"leak_bytes": 1 if grouped else GROUP, "leaks": pointer}
+
+    def _output(self, planned: LayerPlan, name: str) -> Fields:
+        layer = planned.layer
+        fields: dict[str, Any] = {}
+        if layer.gain_int is not None and layer.offset_int is not None:
+            fields["gain_shift"] = layer.gain_shift
+            fields["offset_shift"] = layer.offset_shift
+            fields["gain"] = self._add(f"{name}gains", layer.gain_int, self._value_bytes)
+            fields["offset"] = self._add(f"{name}offsets", layer.offset_int, self._value_bytes)
+        if layer.skip_shift is not None:
+            fields |= {"has_skip": 1, "skip_shift": layer.skip_shift}
+        return fields
+
+    def _readout(self, model: IntegerModel) -> Fields:
+        """Return V, b_o, thresholds and the shifts of features, the units of a read-out in whole groups."""
+
+        def by_groups(array: NDArray[Any], fill: int = 0) -> NDArray[Any]:
+            blocks = array.reshape(*array.shape[:-1], -1, model.hidden_size)
+            padded = padded_rows(blocks, whole_groups(model.hidden_size))
+            padded[..., model.hidden_size :] = fill
+            return padded
+
+        fields: dict[str, Any] = {"output_weight": self._add_codes("V", by_groups(model.output_weight_int))}
+        if np.any(model.output_bias_int):
+            fields["output_bias_shift"] = model.output_bias_shift
+            fields["output_bias"] = self._add("b_o", model.output_bias_int, self._value_bytes)
+        if model.thresholds_int is not None:
+            fields["theta"] = self._add("thresholds", by_groups(model.thresholds_int), self._value_bytes)
+        if model.feature_shift is not None:
+            fields["feature_shift"] = self._add("shifts of features", by_groups(model.feature_shift, 1), 1)
+        return fields
+
+    def _input(self, model: IntegerModel) -> Fields:
+        fields: dict[str, Any] = {}
+        if model.embedding_int is not None:
+            each = stored_bytes(model.input_bits)
+            fields["embedding_bytes"] = each
+            fields["embedding"] = self._add("x of every id", model.embedding_int, each)
+        for name, each in (("raw_offset", 4), ("raw_multiplier", 4), ("raw_shift", 1), ("raw_knee", 1)):
+            if (array := getattr(model, name)) is not None:
+                fields[name] = self._add(name.replace("_", " "), array, each)
+        return fields
+
+
+def _numbers(model: IntegerModel, plan: Plan) -> Fields:
+    """Return what `hadamrnn_model` says of the network beside its constants."""
+    network = model.network
+    unused = [0] * (len(READOUTS) - len(network.readouts))
+    kinds = [*(f"HADAMRNN_{kind.upper()}" for kind in network.readouts), *unused]
+    multipliers = [*(model.feature_multiplier or [0] * len(network.readouts)), *unused]
+    return {
+        "input_kind": INPUT_KINDS[model.input_kind],
+        "input_bits": model.input_bits,
+        "activation_bits": model.activation_bits,
+        "is_relu": int(network.recurrence == "relu"),
+        "forgets": int(network.forgets),
+        "num_layers": len(model.layers),
+        "num_readouts": len(network.readouts),
+        "thresholds": max(network.thresholds, 1),
+        "feature_bits": model.feature_bits or 0,
+        "stride": network.stride if len(model.layers) > 1 else 1,
+        "input_size": model.input_size,
+        "output_size": model.output_size,
+        "longest": model.longest,
+        "vocabulary": model.vocabulary_size,
+        "phases": plan.phases,
+        "counts": plan.counts,
+        "pool_wide": plan.pool_wide,
+        "pool_narrow": plan.pool_narrow,
+        "wide_cells": plan.wide_cells,
+        "narrow_cells": plan.narrow_cells,
+        "readouts": "{" + ", ".join(map(str, kinds)) + "}",
+        "multipliers": "{" + ", ".join(map(str, multipliers)) + "}",
+    }
+
+
+def _input_weight(planned: LayerPlan) -> NDArray[Any]:
+    """Return U by columns `(input_size, rows)` of a one-hot input, else by groups of eight rows."""
+    layer = planned.layer
+    columns = padded_rows(layer.input_weight_int.T, planned.rows)
+    if layer.input_kind == "one_hot":
+        return columns
+    return columns.reshape(layer.input_size, -1, GROUP).swapaxes(0, 1)
+
+
+def padded_rows(array: NDArray[Any], rows: int) -> NDArray[Any]:
+    """Fill up the last axis, the units of a layer, with zeros to whole groups."""
+    return np.pad(array, [*[(0, 0)] * (array.ndim - 1), (0, rows - array.shape[-1])])
+
+
+def stored_bytes(bits: int) -> int:
+    return 1 if bits <= 8 else 2

@@ -1,0 +1,1301 @@
+/* hadamrnn.h: Hadamard recurrent networks of integers, for devices.
+ *
+ * The program is the same for every network; a network is constant data (`hadamrnn_model`). One step of layer l, all
+ * integers, `round` with ties towards +infinity, `saturate` to activation_bits:
+ *
+ *     a = (u * H h) 2^state_shift                                   hadamrnn_transform, hadamrnn_next
+ *     a = a - round(a / 2^k)                                        where the block leaks
+ *     h = saturate(round((a + drive) * multiplier / 2^round_shift)) hadamrnn_product
+ *     h = max(h, 0)                                                 recurrence "relu" only
+ *     drive = shift(U x, input_shift) + b_i 2^bias_shift            hadamrnn_drive
+ *
+ * Every layer but the last gives codes to the layer above, which sums `stride` of them up (hadamrnn_output):
+ *
+ *     y = max(h, 0), or with a gain saturate(max(round((h gain + offset 2^offset_shift) / 2^gain_shift), 0))
+ *     y = saturate(y + shift(x, skip_shift))                        with a skip connection
+ *
+ * The read-out keeps sums, counters and maxima of the last layer (hadamrnn_pool_step). After T of its steps:
+ *
+ *     value  = max(h, 0) | sum max(h - theta, 0) | number of h > theta | max h
+ *     code   = saturate(round(value rate / 2^feature_shift)),  rate = (M << 15) / T of sums and counters, else M << 15
+ *     logits = V codes + b_o 2^output_bias_shift                    hadamrnn_logits
+ *
+ * H is block diagonal. A block F_1 kron ... kron F_r kron S_{2^stages} is applied factor by factor, in any order since
+ * integers are exact: the factors F, orders that are no power of two, by their signs; the widest stages of S in place, in
+ * 16 bits as long as the sums fit; the next ones in a buffer of 32 bits, a chunk of the state at a time; the last
+ * two in registers, together with all that follows for a row (hadamrnn_advance).
+ *
+ * The caller owns all memory: `hadamrnn_memory` points to it. C99, stdbool.h, stddef.h, stdint.h and string.h only. No heap, no
+ * floating point, no division in a step, no global variables, no recursion; no sum overflows whatever the input is, which
+ * is proved when a model is made. Right shifts of signed integers must be arithmetic, as in gcc and clang.
+ *
+ * Before including this file define
+ *     HADAMRNN_SPECIALISED      for functions that are inlined, so that the constants of a model in sight are folded
+ * and for options
+ *     HADAMRNN_FLASH            the attribute of constants: a section, for example
+ *     HADAMRNN_SMALL            less code, more time (Cortex-M0 always)
+ *     HADAMRNN_PLAIN_C          no SIMD instructions
+ *     HADAMRNN_NARROW_PRODUCT   no products of 64 bits (Cortex-M0 and AVR always)
+ *
+ * Start reading at hadamrnn_model, then at hadamrnn_step.
+ */
+#ifndef HADAMRNN_H
+#define HADAMRNN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __AVR__
+#include <avr/pgmspace.h>
+#endif
+
+#if defined(__ARM_FEATURE_SIMD32) && (defined(__ARM_ACLE) || defined(__GNUC__)) && !defined(HADAMRNN_PLAIN_C)
+#include <arm_acle.h>
+#define HADAMRNN_SIMD
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a step or a window returns. */
+#define HADAMRNN_OK 0u
+#define HADAMRNN_UNKNOWN_ID 1u /* no such id: the state is as it was */
+#define HADAMRNN_FULL 2u /* the sums hold no more steps: the state is as it was, and still answers */
+#define HADAMRNN_READY 3u /* a window is complete: its logits are new */
+#define HADAMRNN_BAD_WINDOW 4u /* hadamrnn_window_init refused it: nothing was done */
+
+/* What a network reads: codes of every channel, the number of the one channel that is 1, or ids of an embedding. */
+#define HADAMRNN_DENSE 0u
+#define HADAMRNN_ONE_HOT 1u
+#define HADAMRNN_EMBEDDED 2u
+
+/* Read-outs. */
+#define HADAMRNN_LAST 0u
+#define HADAMRNN_MEAN 1u
+#define HADAMRNN_POSITIVE 2u
+#define HADAMRNN_MAX 3u
+#define HADAMRNN_READOUTS 4u
+
+#define HADAMRNN_FACTORS 4u /* factors of a block that are no power of two, at most */
+#define HADAMRNN_GROUP 8u /* rows that are finished together: eight codes of p bits are p whole bytes */
+
+/* Constants are bytes in flash, numbers of several bytes little endian: rows come in groups of 8, the last one filled
+ * up with zeros. Codes of U and V have code_bits each, the first one in the lowest bits. Biases, gains, offsets and
+ * thresholds are numbers of value_bytes. A NULL pointer is something that the network does not have. */
+typedef struct {
+    uint16_t order; /* 0: no factor */
+    uint16_t stride; /* of the entries that it mixes */
+    const uint8_t *signs; /* row after row in whole bytes, a bit for each sign, 1 for -1 */
+} hadamrnn_factor;
+
+typedef struct {
+    uint16_t units; /* of h */
+    uint16_t inputs; /* of x */
+    uint16_t block; /* units of a block of H */
+    uint32_t cells; /* where h begins in the narrow or the wide cells of the memory */
+    uint32_t sums; /* where the sums of its outputs begin in the narrow cells, if the stride is above 1 */
+    uint8_t wide; /* 1: h has cells of 32 bits */
+    uint8_t stages; /* of the transform: log2 of the power of two in `block` */
+    uint8_t in_place; /* how many of them are made in the cells of h */
+    uint8_t state_shift;
+    int8_t input_shift; /* negative: to the right, rounded */
+    uint8_t bias_shift;
+    uint16_t multiplier; /* 1, or 16 bits */
+    uint8_t round_shift;
+    uint8_t half_fits; /* 1: |a + drive| + 2^(round_shift - 1) is below 2^31 */
+    uint8_t leak; /* k of all units, where there are no `leaks` */
+    uint8_t leak_bytes; /* of a group: 1 where its rows share k, else 8 */
+    uint8_t output_bits;
+    uint8_t gain_shift;
+    uint8_t offset_shift;
+    uint8_t has_skip;
+    int8_t skip_shift; /* negative: to the right, rounded */
+    hadamrnn_factor factors[HADAMRNN_FACTORS];
+    const uint8_t *signs; /* u, a bit each, 1 for -1 */
+    const uint8_t *weight; /* U by groups: (group, column, row); of a one-hot input by columns: (column, group, row) */
+    const uint8_t *bias; /* b_i */
+    const uint8_t *leaks; /* k, a byte each */
+    const uint8_t *gain;
+    const uint8_t *offset;
+} hadamrnn_layer;
+
+typedef struct {
+    uint8_t input_kind;
+    uint8_t input_bits; /* of dense codes */
+    uint8_t activation_bits; /* of h */
+    uint8_t code_bits; /* of U and V */
+    uint8_t value_bytes; /* 1 or 2 */
+    uint8_t embedding_bytes; /* 1 or 2 */
+    uint8_t is_relu;
+    uint8_t forgets; /* 1: every block leaks, so a state may run for ever */
+    uint8_t num_layers;
+    uint8_t num_readouts;
+    uint8_t thresholds; /* rows of theta; 1 without any */
+    uint8_t feature_bits;
+    uint8_t output_bias_shift;
+    uint16_t stride; /* steps of a layer for one of the layer above */
+    uint16_t input_size;
+    uint16_t output_size;
+    uint16_t longest; /* steps that the sums hold; 0: no limit */
+    uint32_t vocabulary; /* ids */
+    uint32_t phases; /* where the steps of each layer since the layer above made one begin in the narrow cells */
+    uint32_t counts; /* where the counters begin in the wide cells; sums and maxima begin at 0 */
+    uint32_t pool_wide; /* cells of sums and counters */
+    uint32_t pool_narrow; /* cells of maxima */
+    uint32_t wide_cells; /* of a state */
+    uint32_t narrow_cells; /* of a state */
+    uint8_t readouts[HADAMRNN_READOUTS];
+    uint16_t multipliers[HADAMRNN_READOUTS]; /* M */
+    const hadamrnn_layer *layers; /* the lowest first */
+    const uint8_t *output_weight; /* V: (output, read-out, row of thresholds, group, row) */
+    const uint8_t *output_bias; /* b_o */
+    const uint8_t *theta; /* (row of thresholds, row) */
+    const uint8_t *feature_shift; /* (read-out, row of thresholds, row); NULL: code = value */
+    const uint8_t *embedding; /* (id, channel) */
+    const uint8_t *raw_offset; /* 4 bytes for each channel */
+    const uint8_t *raw_multiplier; /* 4 bytes for each channel */
+    const uint8_t *raw_shift; /* a byte for each channel */
+    const uint8_t *raw_knee; /* a byte for each channel */
+} hadamrnn_model;
+
+typedef struct {
+    uint32_t saturations; /* entries of h clipped since init */
+    uint16_t inputs; /* steps since init, if the model has a longest */
+    uint16_t pooled; /* steps of the last layer that the pools hold */
+} hadamrnn_counters;
+
+/* The memory of one stream, the caller's. What it holds is undefined before hadamrnn_init. */
+typedef struct {
+    hadamrnn_counters *counters;
+    int32_t *wide; /* wide_cells: pools, then states of 32 bits */
+    int16_t *narrow; /* narrow_cells: maxima, states of 16 bits, sums between layers, phases */
+    int32_t *work; /* used within a step only */
+    int16_t *codes; /* used within a step only */
+} hadamrnn_memory;
+
+/* The same for reading out. */
+typedef struct {
+    const hadamrnn_counters *counters;
+    const int32_t *wide;
+    const int16_t *narrow;
+} hadamrnn_view;
+
+/* A sliding window: size / hop hops of `hop` steps. */
+typedef struct {
+    uint16_t hops; /* size / hop */
+    uint16_t begun; /* hops of the first window that have begun */
+    uint16_t hop; /* 0: refused */
+    uint16_t steps; /* since the last hop ended */
+    uint16_t oldest; /* slot, or state (0 is the window's own, then come the slots) */
+} hadamrnn_window;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
+
+#if defined(HADAMRNN_SPECIALISED) && !defined(HADAMRNN_CODE)
+#define HADAMRNN_CODE
+
+#ifndef HADAMRNN_FLASH
+#ifdef __AVR__
+#define HADAMRNN_FLASH PROGMEM
+#else
+#define HADAMRNN_FLASH
+#endif
+#endif
+
+/* Functions that fold a model's constants, and small ones, are inlined; of passes over the state there is one copy. */
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define HADAMRNN_INLINE static inline __attribute__((always_inline))
+#else
+#define HADAMRNN_INLINE static inline
+#endif
+#ifdef __GNUC__
+#define HADAMRNN_ONE_COPY __attribute__((noinline, unused)) static
+#define HADAMRNN_ALIGNED __attribute__((aligned(4)))
+#else
+#define HADAMRNN_ONE_COPY static
+#define HADAMRNN_ALIGNED
+#endif
+
+#if defined(__ARM_ARCH_6M__) && !defined(HADAMRNN_SMALL)
+#define HADAMRNN_SMALL
+#endif
+#ifdef HADAMRNN_SMALL
+#define HADAMRNN_UNROLL false
+#else
+#define HADAMRNN_UNROLL true /* the rows of a layer that reads one column of U */
+#endif
+#if (defined(__AVR__) || defined(__ARM_ARCH_6M__)) && !defined(HADAMRNN_NARROW_PRODUCT)
+#define HADAMRNN_NARROW_PRODUCT
+#endif
+
+/* ---- Constants. AVR reads flash by instructions of its own; elsewhere the arrays are aligned to 4 bytes. */
+
+HADAMRNN_INLINE uint8_t hadamrnn_byte(const uint8_t *p)
+{
+#ifdef __AVR__
+    return pgm_read_byte(p);
+#else
+    return *p;
+#endif
+}
+
+HADAMRNN_INLINE int16_t hadamrnn_word(const uint8_t *p)
+{
+#if defined(__AVR__)
+    return (int16_t)pgm_read_word(p);
+#elif defined(__GNUC__) && (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+    int16_t value;
+    (void)memcpy(&value, __builtin_assume_aligned(p, 2), sizeof value);
+    return value;
+#else
+    return (int16_t)(uint16_t)(p[0] | ((uint32_t)p[1] << 8));
+#endif
+}
+
+HADAMRNN_INLINE int32_t hadamrnn_long(const uint8_t *p)
+{
+    const uint32_t low = (uint16_t)hadamrnn_word(p);
+    const uint32_t high = (uint16_t)hadamrnn_word(p + 2);
+    const uint32_t both = low | (high << 16);
+    return (int32_t)both;
+}
+
+/* Number i of numbers of one or two bytes. */
+HADAMRNN_INLINE int32_t hadamrnn_value(const uint8_t *p, uint_fast8_t bytes, uint_fast16_t i)
+{
+    return (bytes == 1u) ? (int32_t)(int8_t)hadamrnn_byte(p + i) : (int32_t)hadamrnn_word(p + (2u * i));
+}
+
+/* Code i of a group of eight codes of `bits` bits. */
+HADAMRNN_INLINE int32_t hadamrnn_code(const uint8_t *group, uint_fast8_t bits, uint_fast8_t i)
+{
+    const uint8_t *const p = group + (((uint_fast16_t)bits * i) >> 3);
+    const uint_fast8_t end = (uint_fast8_t)((((uint_fast16_t)bits * i) & 7u) + bits);
+    int32_t code;
+    if (end <= 8u) {
+        code = (int8_t)(uint8_t)((uint32_t)hadamrnn_byte(p) << (8u - end)) >> (8u - bits);
+    } else {
+        const uint32_t both = hadamrnn_byte(p) | ((uint32_t)hadamrnn_byte(p + 1) << 8);
+        code = (int16_t)(uint16_t)(both << (16u - end)) >> (16u - bits);
+    }
+    return code;
+}
+
+/* ---- Arithmetic. */
+
+/* value / 2^shift, ties towards +infinity; it cannot overflow. */
+HADAMRNN_INLINE int32_t hadamrnn_round_shift(int32_t value, uint_fast8_t shift)
+{
+    return (shift == 0u) ? value : (((value >> (shift - 1u)) + 1) >> 1);
+}
+
+/* The same in fewer instructions if |value| + 2^(shift - 1) fits 32 bits. */
+HADAMRNN_INLINE int32_t hadamrnn_round_half(int32_t value, uint_fast8_t shift, uint_fast8_t half_fits)
+{
+    return ((half_fits != 0u) && (shift != 0u)) ? ((value + (INT32_C(1) << (shift - 1u))) >> shift)
+                                                : hadamrnn_round_shift(value, shift);
+}
+
+/* value 2^shift, rounded if shift is negative; |value| + 2^(-shift - 1) fits then. A product, since C leaves left shifts
+ * of negative numbers undefined. */
+HADAMRNN_INLINE int32_t hadamrnn_shift(int32_t value, int_fast8_t shift)
+{
+    return (shift < 0) ? hadamrnn_round_half(value, (uint_fast8_t)-shift, 1u) : (value * (INT32_C(1) << shift));
+}
+
+HADAMRNN_INLINE int32_t hadamrnn_saturate(int32_t value, uint_fast8_t bits)
+{
+    const int32_t high = (INT32_C(1) << (bits - 1u)) - 1;
+    const int32_t low = -high - 1;
+    return (value > high) ? high : ((value < low) ? low : value);
+}
+
+/* round(acc * multiplier / 2^shift), ties towards +infinity, multiplier above 1. If half_fits, |acc| + 2^(shift - 1) is
+ * below 2^31. */
+HADAMRNN_INLINE int32_t hadamrnn_product(int32_t acc, uint_fast16_t multiplier, uint_fast8_t shift, uint_fast8_t half_fits)
+{
+#ifdef HADAMRNN_NARROW_PRODUCT
+    /* By halves, acc = high 2^16 + low: the sum is floor(acc multiplier / 2^16), which fits since multiplier < 2^16. */
+    const int32_t high = (int32_t)(int16_t)(acc >> 16) * (int32_t)multiplier;
+    const uint32_t low = (uint32_t)(uint16_t)acc * (uint32_t)multiplier;
+    if (shift > 16u) {
+        return hadamrnn_round_half(high + (int32_t)(low >> 16), (uint_fast8_t)(shift - 16u), half_fits);
+    }
+    return high + (int32_t)((low + 0x8000u) >> 16);
+#else
+    (void)half_fits;
+    if ((shift > 16u) && (shift <= 32u)) {
+        /* The same factor over 2^32: the high word of the product, plus the first bit of the low one. */
+        const uint32_t factor = (uint32_t)multiplier << (32u - shift);
+        const int64_t product = (int64_t)acc * (int32_t)factor;
+        return (int32_t)(product >> 32) + (int32_t)((uint32_t)product >> 31);
+    }
+    return (int32_t)((((int64_t)acc * (int32_t)multiplier) + (INT64_C(1) << (shift - 1u))) >> shift);
+#endif
+}
+
+/* y, or -y if the lowest bit of `negative` is set. */
+HADAMRNN_INLINE int32_t hadamrnn_switched(int32_t y, uint32_t negative)
+{
+#ifdef __thumb2__
+    const int32_t mask = (int32_t)(negative << 31) >> 31; /* one instruction, and no branch */
+    return (y ^ mask) - mask;
+#else
+    return ((negative & 1u) != 0u) ? -y : y;
+#endif
+}
+
+/* ---- The Hadamard transform. */
+
+/* A lane is what one butterfly adds: an entry of 16 bits or, on cores with SIMD instructions, two of them at once. */
+#ifdef HADAMRNN_SIMD
+#define HADAMRNN_LANES 2u
+typedef int16x2_t hadamrnn_lane;
+
+HADAMRNN_INLINE hadamrnn_lane hadamrnn_load(const int16_t *h)
+{
+    hadamrnn_lane lane;
+    (void)memcpy(&lane, h, sizeof lane);
+    return lane;
+}
+
+HADAMRNN_INLINE void hadamrnn_store(int16_t *h, hadamrnn_lane lane)
+{
+    (void)memcpy(h, &lane, sizeof lane);
+}
+
+HADAMRNN_INLINE hadamrnn_lane hadamrnn_add(hadamrnn_lane a, hadamrnn_lane b)
+{
+    return __sadd16(a, b);
+}
+
+HADAMRNN_INLINE hadamrnn_lane hadamrnn_subtract(hadamrnn_lane a, hadamrnn_lane b)
+{
+    return __ssub16(a, b);
+}
+#else
+#define HADAMRNN_LANES 1u
+typedef int_fast16_t hadamrnn_lane;
+
+HADAMRNN_INLINE hadamrnn_lane hadamrnn_load(const int16_t *h)
+{
+    return *h;
+}
+
+HADAMRNN_INLINE void hadamrnn_store(int16_t *h, hadamrnn_lane lane)
+{
+    *h = (int16_t)lane;
+}
+
+HADAMRNN_INLINE hadamrnn_lane hadamrnn_add(hadamrnn_lane a, hadamrnn_lane b)
+{
+    return a + b;
+}
+
+HADAMRNN_INLINE hadamrnn_lane hadamrnn_subtract(hadamrnn_lane a, hadamrnn_lane b)
+{
+    return a - b;
+}
+#endif
+
+/* S_2 over the entries 0 and stride of every run of 2 stride, in place, in 16 bits; stride is even. */
+HADAMRNN_ONE_COPY void hadamrnn_pass2(int16_t *h, uint_fast16_t size, uint_fast16_t stride)
+{
+    const int16_t *const end = h + size;
+    while (h < end) {
+        const int16_t *const next = h + stride;
+        while (h < next) {
+            const hadamrnn_lane a0 = hadamrnn_load(h);
+            const hadamrnn_lane a1 = hadamrnn_load(h + stride);
+            hadamrnn_store(h, hadamrnn_add(a0, a1));
+            hadamrnn_store(h + stride, hadamrnn_subtract(a0, a1));
+            h += HADAMRNN_LANES;
+        }
+        h += stride;
+    }
+}
+
+/* S_4 over the entries 0, stride, 2 stride, 3 stride of every run of 4 stride, in place, in 16 bits; stride is even. */
+HADAMRNN_ONE_COPY void hadamrnn_pass4(int16_t *h, uint_fast16_t size, uint_fast16_t stride)
+{
+    const int16_t *const end = h + size;
+    while (h < end) {
+        const int16_t *const next = h + stride;
+        while (h < next) {
+            const hadamrnn_lane a0 = hadamrnn_load(h);
+            const hadamrnn_lane a1 = hadamrnn_load(h + stride);
+            const hadamrnn_lane a2 = hadamrnn_load(h + (2u * stride));
+            const hadamrnn_lane a3 = hadamrnn_load(h + (3u * stride));
+            const hadamrnn_lane b0 = hadamrnn_add(a0, a2);
+            const hadamrnn_lane b2 = hadamrnn_subtract(a0, a2);
+            const hadamrnn_lane b1 = hadamrnn_add(a1, a3);
+            const hadamrnn_lane b3 = hadamrnn_subtract(a1, a3);
+            hadamrnn_store(h, hadamrnn_add(b0, b1));
+            hadamrnn_store(h + stride, hadamrnn_subtract(b0, b1));
+            hadamrnn_store(h + (2u * stride), hadamrnn_add(b2, b3));
+            hadamrnn_store(h + (3u * stride), hadamrnn_subtract(b2, b3));
+            h += HADAMRNN_LANES;
+        }
+        h += 3u * stride;
+    }
+}
+
+HADAMRNN_INLINE void hadamrnn_butterfly(int32_t *a, int32_t *b)
+{
+    const int32_t sum = *a + *b;
+    *b = *a - *b;
+    *a = sum;
+}
+
+/* S_radix v, radix 2, 4 or 8. */
+HADAMRNN_INLINE void hadamrnn_butterflies(int32_t *v, uint_fast8_t radix)
+{
+    if (radix > 4u) {
+        hadamrnn_butterfly(&v[0], &v[4]);
+        hadamrnn_butterfly(&v[1], &v[5]);
+        hadamrnn_butterfly(&v[2], &v[6]);
+        hadamrnn_butterfly(&v[3], &v[7]);
+        hadamrnn_butterfly(&v[4], &v[6]);
+        hadamrnn_butterfly(&v[5], &v[7]);
+        hadamrnn_butterfly(&v[4], &v[5]);
+        hadamrnn_butterfly(&v[6], &v[7]);
+    }
+    if (radix > 2u) {
+        hadamrnn_butterfly(&v[0], &v[2]);
+        hadamrnn_butterfly(&v[1], &v[3]);
+        hadamrnn_butterfly(&v[2], &v[3]);
+    }
+    hadamrnn_butterfly(&v[0], &v[1]);
+}
+
+/* S_radix over the entries 0, stride, 2 stride, ... of every run of radix stride, in place, in 32 bits. */
+HADAMRNN_INLINE void hadamrnn_wide_pass(uint_fast8_t radix, int32_t *h, uint_fast16_t size, uint_fast16_t stride)
+{
+    const int32_t *const end = h + size;
+    while (h < end) {
+        const int32_t *const next = h + stride;
+        while (h < next) {
+            int32_t v[4] = {h[0], h[stride], 0, 0};
+            if (radix > 2u) {
+                v[2] = h[2u * stride];
+                v[3] = h[3u * stride];
+            }
+            hadamrnn_butterflies(v, radix);
+            h[0] = v[0];
+            h[stride] = v[1];
+            if (radix > 2u) {
+                h[2u * stride] = v[2];
+                h[3u * stride] = v[3];
+            }
+            h++;
+        }
+        h += (radix - 1u) * stride;
+    }
+}
+
+HADAMRNN_ONE_COPY void hadamrnn_wide_pass2(int32_t *h, uint_fast16_t size, uint_fast16_t stride)
+{
+    hadamrnn_wide_pass(2u, h, size, stride);
+}
+
+HADAMRNN_ONE_COPY void hadamrnn_wide_pass4(int32_t *h, uint_fast16_t size, uint_fast16_t stride)
+{
+    hadamrnn_wide_pass(4u, h, size, stride);
+}
+
+/* S_radix over the entries 0, stride, 2 stride, ... of a chunk, from 16 bits to a buffer of 32. */
+HADAMRNN_INLINE void hadamrnn_widen(uint_fast8_t radix, const int16_t *h, int32_t *work, uint_fast16_t stride)
+{
+    const int16_t *const end = h + stride;
+    while (h < end) {
+        int32_t v[8] = {h[0], h[stride], 0, 0, 0, 0, 0, 0};
+        if (radix > 2u) {
+            v[2] = h[2u * stride];
+            v[3] = h[3u * stride];
+        }
+        if (radix > 4u) {
+            v[4] = h[4u * stride];
+            v[5] = h[5u * stride];
+            v[6] = h[6u * stride];
+            v[7] = h[7u * stride];
+        }
+        hadamrnn_butterflies(v, radix);
+        work[0] = v[0];
+        work[stride] = v[1];
+        if (radix > 2u) {
+            work[2u * stride] = v[2];
+            work[3u * stride] = v[3];
+        }
+        if (radix > 4u) {
+            work[4u * stride] = v[4];
+            work[5u * stride] = v[5];
+            work[6u * stride] = v[6];
+            work[7u * stride] = v[7];
+        }
+        h++;
+        work++;
+    }
+}
+
+HADAMRNN_ONE_COPY void hadamrnn_widen2(const int16_t *h, int32_t *work, uint_fast16_t stride)
+{
+    hadamrnn_widen(2u, h, work, stride);
+}
+
+HADAMRNN_ONE_COPY void hadamrnn_widen4(const int16_t *h, int32_t *work, uint_fast16_t stride)
+{
+    hadamrnn_widen(4u, h, work, stride);
+}
+
+HADAMRNN_ONE_COPY void hadamrnn_widen8(const int16_t *h, int32_t *work, uint_fast16_t stride)
+{
+    hadamrnn_widen(8u, h, work, stride);
+}
+
+/* F over the entries 0, stride, 2 stride, ... of every run of order stride, in place; columns of F side by side share
+ * the reading of its signs. `work` holds 4 order numbers. */
+HADAMRNN_ONE_COPY void hadamrnn_factor_pass(int32_t *h, uint_fast16_t size, uint_fast16_t stride, uint_fast16_t order,
+                                            const uint8_t *signs, int32_t *work)
+{
+    uint_fast16_t together = 1;
+    if ((stride & 3u) == 0u) {
+        together = 4;
+    }
+    for (uint_fast16_t start = 0; start < size; start += order * stride) {
+        for (uint_fast16_t i = start; i < (start + stride); i += together) {
+            const uint8_t *row = signs;
+            for (uint_fast16_t k = 0; k < order; k++) {
+                for (uint_fast16_t n = 0; n < 4u; n++) {
+                    work[(4u * k) + n] = (n < together) ? h[i + (k * stride) + n] : 0;
+                }
+            }
+            for (uint_fast16_t k = 0; k < order; k++) {
+                const int32_t *x = work;
+                int32_t sum[4] = {0, 0, 0, 0};
+                uint32_t bits = 0;
+                for (uint_fast16_t j = 0; j < order; j++) {
+                    if ((j & 7u) == 0u) {
+                        bits = hadamrnn_byte(row);
+                        row++;
+                    }
+                    const uint32_t sign = bits & 1u;
+                    const int32_t mask = -(int32_t)sign;
+                    sum[0] += (x[0] ^ mask) - mask;
+                    sum[1] += (x[1] ^ mask) - mask;
+                    sum[2] += (x[2] ^ mask) - mask;
+                    sum[3] += (x[3] ^ mask) - mask;
+                    bits >>= 1;
+                    x += 4;
+                }
+                for (uint_fast16_t n = 0; n < together; n++) {
+                    h[i + (k * stride) + n] = sum[n];
+                }
+            }
+        }
+    }
+}
+
+/* What of H h is made in place: the factors, and the stages of the widest strides. */
+HADAMRNN_INLINE void hadamrnn_transform(const hadamrnn_layer *layer, const hadamrnn_memory *memory)
+{
+    int32_t *const wide = memory->wide + layer->cells;
+    int16_t *const narrow = memory->narrow + layer->cells;
+    if (layer->factors[0].order != 0u) { /* known early: without factors their function is left out */
+        for (uint_fast8_t f = 0; (f < HADAMRNN_FACTORS) && (layer->factors[f].order != 0u); f++) {
+            const hadamrnn_factor *const factor = &layer->factors[f];
+            hadamrnn_factor_pass(wide, layer->units, factor->stride, factor->order, factor->signs, memory->work);
+        }
+    }
+    uint_fast16_t stride = (uint_fast16_t)((uint_fast16_t)1u << layer->stages);
+    uint_fast8_t left = layer->in_place;
+    if ((left & 1u) != 0u) {
+        stride >>= 1;
+        left--;
+        if (layer->wide != 0u) {
+            hadamrnn_wide_pass2(wide, layer->units, stride);
+        } else {
+            hadamrnn_pass2(narrow, layer->units, stride);
+        }
+    }
+    while (left > 0u) {
+        stride >>= 2;
+        left = (uint_fast8_t)(left - 2u);
+        if (layer->wide != 0u) {
+            hadamrnn_wide_pass4(wide, layer->units, stride);
+        } else {
+            hadamrnn_pass4(narrow, layer->units, stride);
+        }
+    }
+}
+
+/* The stages that 16 bits do not hold but for the last two, of one chunk of 2^stages runs of 4 entries. */
+HADAMRNN_INLINE void hadamrnn_transform_chunk(const int16_t *h, int32_t *work, uint_fast8_t stages)
+{
+    const uint_fast16_t chunk = (uint_fast16_t)((uint_fast16_t)4u << stages);
+    uint_fast16_t stride = chunk;
+    uint_fast8_t left = stages;
+    if (left == 1u) {
+        stride >>= 1;
+        left = 0;
+        hadamrnn_widen2(h, work, stride);
+    } else if ((left & 1u) == 0u) {
+        stride >>= 2;
+        left = (uint_fast8_t)(left - 2u);
+        hadamrnn_widen4(h, work, stride);
+    } else {
+        stride >>= 3;
+        left = (uint_fast8_t)(left - 3u);
+        hadamrnn_widen8(h, work, stride);
+    }
+    while (left > 0u) {
+        stride >>= 2;
+        left = (uint_fast8_t)(left - 2u);
+        hadamrnn_wide_pass4(work, chunk, stride);
+    }
+}
+
+/* ---- One layer. */
+
+/* shift(U x, input_shift) + b_i 2^bias_shift of a row, from U x. */
+HADAMRNN_INLINE int32_t hadamrnn_drive(const hadamrnn_model *model, const hadamrnn_layer *layer, int32_t product,
+                                       const uint8_t *bias, uint_fast8_t i)
+{
+    int32_t drive = hadamrnn_shift(product, layer->input_shift);
+    if (layer->bias != NULL) {
+        drive += hadamrnn_value(bias, model->value_bytes, i) * (INT32_C(1) << layer->bias_shift);
+    }
+    return drive;
+}
+
+/* The next state of a row: y is (u * H h)_i, k its leak. */
+HADAMRNN_INLINE int32_t hadamrnn_next(const hadamrnn_model *model, const hadamrnn_layer *layer, int32_t y, int32_t drive,
+                                      uint_fast8_t k, uint32_t *saturations)
+{
+    const int32_t high = (INT32_C(1) << (model->activation_bits - 1u)) - 1;
+    const int32_t low = -high - 1;
+    int32_t kept = y * (INT32_C(1) << layer->state_shift);
+    if (k != 0u) {
+        kept -= (kept + (INT32_C(1) << (k - 1u))) >> k;
+    }
+    int32_t next = (layer->multiplier == 1u)
+                       ? hadamrnn_round_half(kept + drive, layer->round_shift, layer->half_fits)
+                       : hadamrnn_product(kept + drive, layer->multiplier, layer->round_shift, layer->half_fits);
+    if ((next < low) || (next > high)) {
+        next = (next < 0) ? low : high;
+        (*saturations)++;
+    }
+    return ((model->is_relu != 0u) && (next < 0)) ? 0 : next;
+}
+
+/* Where a layer reads and writes while it walks along its rows, a group of 8 at a time. */
+typedef struct {
+    const int32_t *wide_source; /* H h but for the last two stages, in 32 bits */
+    const int16_t *source; /* the same in 16 bits */
+    int32_t *wide_h;
+    int16_t *h;
+    const uint8_t *signs;
+    const uint8_t *weight;
+    const uint8_t *bias;
+    const uint8_t *leaks;
+} hadamrnn_walk;
+
+/* The last stages of the transform of four rows. */
+HADAMRNN_INLINE void hadamrnn_last_stages(const hadamrnn_layer *layer, const hadamrnn_walk *at, uint_fast8_t first,
+                                          int32_t v[4])
+{
+    if (at->wide_source != NULL) {
+        v[0] = at->wide_source[first];
+        v[1] = at->wide_source[first + 1u];
+        v[2] = at->wide_source[first + 2u];
+        v[3] = at->wide_source[first + 3u];
+    } else {
+        v[0] = at->source[first];
+        v[1] = at->source[first + 1u];
+        v[2] = at->source[first + 2u];
+        v[3] = at->source[first + 3u];
+    }
+    if (layer->stages > 1u) {
+        hadamrnn_butterflies(v, 4u);
+    } else if (layer->stages == 1u) {
+        hadamrnn_butterfly(&v[0], &v[1]);
+        hadamrnn_butterfly(&v[2], &v[3]);
+    } else {
+        /* No stage is left. */
+    }
+}
+
+/* Row i of a group: its next state from (H h)_i and (U x)_i. */
+HADAMRNN_INLINE void hadamrnn_row(const hadamrnn_model *model, const hadamrnn_layer *layer, const hadamrnn_walk *at,
+                                  uint_fast8_t i, int32_t sum, uint32_t negative, int32_t product, uint32_t *saturations)
+{
+    uint_fast8_t k = layer->leak;
+    if (layer->leaks != NULL) {
+        k = hadamrnn_byte((layer->leak_bytes == 1u) ? at->leaks : (at->leaks + i));
+    }
+    const int32_t drive = hadamrnn_drive(model, layer, product, at->bias, i);
+    const int32_t next = hadamrnn_next(model, layer, hadamrnn_switched(sum, negative), drive, k, saturations);
+    if (layer->wide != 0u) {
+        at->wide_h[i] = next;
+    } else {
+        at->h[i] = (int16_t)next;
+    }
+}
+
+/* (U x)_i of a layer that reads one column of U. */
+HADAMRNN_INLINE int32_t hadamrnn_column(const hadamrnn_model *model, const hadamrnn_layer *layer, const hadamrnn_walk *at,
+                                        uint_fast8_t i, int16_t x)
+{
+    return (layer->weight == NULL) ? 0 : (hadamrnn_code(at->weight, model->code_bits, i) * (int32_t)x);
+}
+
+/* The rows first, ..., first + 3 of a group, of such a layer. */
+HADAMRNN_INLINE void hadamrnn_four_rows(const hadamrnn_model *model, const hadamrnn_layer *layer, const hadamrnn_walk *at,
+                                        uint_fast8_t first, uint32_t signs, int16_t x, uint32_t *clipped)
+{
+    int32_t v[4];
+    hadamrnn_last_stages(layer, at, first, v);
+    const int32_t p0 = hadamrnn_column(model, layer, at, first, x);
+    hadamrnn_row(model, layer, at, first, v[0], signs >> first, p0, clipped);
+    const int32_t p1 = hadamrnn_column(model, layer, at, first + 1u, x);
+    hadamrnn_row(model, layer, at, first + 1u, v[1], signs >> (first + 1u), p1, clipped);
+    const int32_t p2 = hadamrnn_column(model, layer, at, first + 2u, x);
+    hadamrnn_row(model, layer, at, first + 2u, v[2], signs >> (first + 2u), p2, clipped);
+    const int32_t p3 = hadamrnn_column(model, layer, at, first + 3u, x);
+    hadamrnn_row(model, layer, at, first + 3u, v[3], signs >> (first + 3u), p3, clipped);
+}
+
+/* Add a column of U times its code x to the eight rows of a group. */
+HADAMRNN_INLINE void hadamrnn_add_column(const uint8_t *weight, uint_fast8_t bits, int16_t x, int32_t product[8])
+{
+    const int32_t factor = x;
+    product[0] += hadamrnn_code(weight, bits, 0u) * factor;
+    product[1] += hadamrnn_code(weight, bits, 1u) * factor;
+    product[2] += hadamrnn_code(weight, bits, 2u) * factor;
+    product[3] += hadamrnn_code(weight, bits, 3u) * factor;
+    product[4] += hadamrnn_code(weight, bits, 4u) * factor;
+    product[5] += hadamrnn_code(weight, bits, 5u) * factor;
+    product[6] += hadamrnn_code(weight, bits, 6u) * factor;
+    product[7] += hadamrnn_code(weight, bits, 7u) * factor;
+}
+
+/* The eight rows of a group in a loop: less code. */
+HADAMRNN_INLINE void hadamrnn_eight_rows(const hadamrnn_model *model, const hadamrnn_layer *layer, const hadamrnn_walk *at,
+                                         uint32_t signs, const int32_t product[8], uint32_t *clipped)
+{
+    int32_t sums[8];
+    hadamrnn_last_stages(layer, at, 0u, &sums[0]);
+    hadamrnn_last_stages(layer, at, 4u, &sums[4]);
+    for (uint_fast8_t i = 0; i < HADAMRNN_GROUP; i++) {
+        hadamrnn_row(model, layer, at, i, sums[i], signs, product[i], clipped);
+        signs >>= 1;
+    }
+}
+
+/* One group of rows: the layer reads the codes x of `columns` of U. */
+HADAMRNN_INLINE void hadamrnn_group(const hadamrnn_model *model, const hadamrnn_layer *layer, hadamrnn_walk *at,
+                                    const int16_t *x, uint_fast16_t columns, uint32_t *clipped)
+{
+    const uint32_t signs = hadamrnn_byte(at->signs);
+    if ((columns < 2u) && HADAMRNN_UNROLL) {
+        const int16_t only = (columns == 1u) ? x[0] : 0;
+        hadamrnn_four_rows(model, layer, at, 0u, signs, only, clipped);
+        hadamrnn_four_rows(model, layer, at, 4u, signs, only, clipped);
+        if (columns == 1u) {
+            at->weight += model->code_bits;
+        }
+    } else {
+        int32_t product[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+        for (uint_fast16_t j = 0; j < columns; j++) {
+            hadamrnn_add_column(at->weight, model->code_bits, x[j], product);
+            at->weight += model->code_bits;
+        }
+        hadamrnn_eight_rows(model, layer, at, signs, product, clipped);
+    }
+    at->signs++;
+    if (layer->bias != NULL) {
+        at->bias += HADAMRNN_GROUP * model->value_bytes;
+    }
+    if (layer->leaks != NULL) {
+        at->leaks += layer->leak_bytes;
+    }
+    if (layer->wide != 0u) {
+        at->wide_h += HADAMRNN_GROUP;
+    } else {
+        at->h += HADAMRNN_GROUP;
+    }
+    if (at->wide_source != NULL) {
+        at->wide_source += HADAMRNN_GROUP;
+    } else {
+        at->source += HADAMRNN_GROUP;
+    }
+}
+
+/* h becomes the next state. The layer reads the codes x, or of a one-hot input the channel `id`. */
+HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrnn_layer *layer,
+                                      const hadamrnn_memory *memory, const int16_t *x, uint32_t id)
+{
+    const bool is_one_hot = (layer == model->layers) && (model->input_kind == HADAMRNN_ONE_HOT);
+    const uint_fast16_t columns = (layer->weight == NULL) ? 0u : (is_one_hot ? 1u : layer->inputs);
+    const int16_t one = 1;
+    const uint_fast16_t groups = (layer->units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP;
+    const uint_fast8_t buffered = (uint_fast8_t)((layer->stages > 2u) ? (layer->stages - 2u - layer->in_place) : 0u);
+    const uint_fast16_t chunk = (buffered == 0u) ? groups : (uint_fast16_t)((uint_fast16_t)1u << (buffered - 1u));
+    hadamrnn_walk at = {NULL,          memory->narrow + layer->cells, memory->wide + layer->cells,
+                        memory->narrow + layer->cells, layer->signs,  layer->weight,
+                        layer->bias,   layer->leaks};
+    uint32_t clipped = memory->counters->saturations;
+    if (is_one_hot && (columns != 0u)) {
+        at.weight += id * (uint32_t)(groups * model->code_bits);
+    }
+    if (layer->wide != 0u) {
+        at.wide_source = at.wide_h;
+    }
+    hadamrnn_transform(layer, memory);
+    for (uint_fast16_t start = 0; start < groups; start += chunk) {
+        if (buffered != 0u) {
+            hadamrnn_transform_chunk(at.h, memory->work, buffered);
+            at.wide_source = memory->work;
+        }
+        for (uint_fast16_t g = 0; g < chunk; g++) {
+            hadamrnn_group(model, layer, &at, is_one_hot ? &one : x, columns, &clipped);
+        }
+    }
+    memory->counters->saturations = clipped;
+}
+
+/* The codes for the layer above: added to `sums` if the stride is above 1, else in their place. */
+HADAMRNN_INLINE void hadamrnn_output(const hadamrnn_model *model, const hadamrnn_layer *layer,
+                                     const hadamrnn_memory *memory, const int16_t *x, int16_t *sums)
+{
+    for (uint_fast16_t i = 0; i < layer->units; i++) {
+        const int32_t h = (layer->wide != 0u) ? memory->wide[layer->cells + i] : memory->narrow[layer->cells + i];
+        int32_t code = h;
+        if (layer->gain != NULL) {
+            code = (h * hadamrnn_value(layer->gain, model->value_bytes, i)) +
+                   (hadamrnn_value(layer->offset, model->value_bytes, i) * (INT32_C(1) << layer->offset_shift));
+            code = hadamrnn_round_shift(code, layer->gain_shift);
+        }
+        code = (code < 0) ? 0 : hadamrnn_saturate(code, layer->output_bits);
+        if (layer->has_skip != 0u) {
+            code = hadamrnn_saturate(code + hadamrnn_shift(x[i], layer->skip_shift), layer->output_bits);
+        }
+        sums[i] = (int16_t)((model->stride > 1u) ? (sums[i] + code) : code);
+    }
+}
+
+/* ---- The read-out. */
+
+/* Take one more step of the last layer into account. */
+HADAMRNN_INLINE void hadamrnn_pool_step(const hadamrnn_model *model, const hadamrnn_memory *memory)
+{
+    const hadamrnn_layer *const top = &model->layers[model->num_layers - 1u];
+    const uint_fast16_t rows = ((top->units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP) * HADAMRNN_GROUP;
+    const bool sums = model->counts != 0u; /* the counters begin behind the sums, if there are any */
+    const bool counts = model->pool_wide > model->counts;
+    for (uint_fast16_t i = 0; i < top->units; i++) {
+        const int32_t h = (top->wide != 0u) ? memory->wide[top->cells + i] : memory->narrow[top->cells + i];
+        if (model->pool_wide != 0u) {
+            uint_fast16_t at = i;
+            for (uint_fast8_t r = 0; r < model->thresholds; r++) {
+                const int32_t theta = (model->theta == NULL) ? 0 : hadamrnn_value(model->theta, model->value_bytes, at);
+                if (h > theta) {
+                    if (sums) {
+                        memory->wide[at] += h - theta;
+                    }
+                    if (counts) {
+                        memory->wide[model->counts + at]++;
+                    }
+                }
+                at += rows;
+            }
+        }
+        if ((model->pool_narrow != 0u) && ((memory->counters->pooled == 0u) || (h > memory->narrow[i]))) {
+            memory->narrow[i] = (int16_t)h;
+        }
+    }
+    if (((model->pool_wide != 0u) || (model->pool_narrow != 0u)) && (memory->counters->pooled < UINT16_MAX)) {
+        memory->counters->pooled++;
+    }
+}
+
+/* The value of entry `at` of a read-out, counted over rows of thresholds and units. */
+HADAMRNN_INLINE int32_t hadamrnn_pooled(const hadamrnn_model *model, const hadamrnn_view *memory, uint_fast8_t readout,
+                                        uint_fast16_t at)
+{
+    const hadamrnn_layer *const top = &model->layers[model->num_layers - 1u];
+    int32_t value;
+    if (readout == HADAMRNN_LAST) {
+        value = (top->wide != 0u) ? memory->wide[top->cells + at] : memory->narrow[top->cells + at];
+        value = (value < 0) ? 0 : value;
+    } else if (readout == HADAMRNN_MAX) {
+        value = memory->narrow[at];
+    } else {
+        value = memory->wide[((readout == HADAMRNN_POSITIVE) ? model->counts : 0u) + at];
+    }
+    return value;
+}
+
+/* saturate(round(value rate / 2^shift)) */
+HADAMRNN_INLINE int32_t hadamrnn_feature(int32_t value, int32_t rate, uint_fast8_t shift, uint_fast8_t bits)
+{
+    const int64_t code = (((int64_t)value * rate) + (INT64_C(1) << (shift - 1u))) >> shift;
+    const int32_t high = (INT32_C(1) << (bits - 1u)) - 1;
+    const int32_t low = -high - 1;
+    return (code > high) ? high : ((code < low) ? low : (int32_t)code);
+}
+
+/* Add V times eight codes to every logit; v is where the first logit's weights of these codes begin, `pitch` bytes
+ * before those of the next. */
+HADAMRNN_INLINE void hadamrnn_project(const hadamrnn_model *model, const int32_t codes[8], const uint8_t *v,
+                                      uint_fast16_t pitch, int32_t *logits)
+{
+    const uint_fast8_t bits = model->code_bits;
+    for (uint_fast16_t k = 0; k < model->output_size; k++) {
+        int32_t sum = logits[k];
+        sum += hadamrnn_code(v, bits, 0u) * codes[0];
+        sum += hadamrnn_code(v, bits, 1u) * codes[1];
+        sum += hadamrnn_code(v, bits, 2u) * codes[2];
+        sum += hadamrnn_code(v, bits, 3u) * codes[3];
+        sum += hadamrnn_code(v, bits, 4u) * codes[4];
+        sum += hadamrnn_code(v, bits, 5u) * codes[5];
+        sum += hadamrnn_code(v, bits, 6u) * codes[6];
+        sum += hadamrnn_code(v, bits, 7u) * codes[7];
+        logits[k] = sum;
+        v += pitch;
+    }
+}
+
+/* Groups of eight features of a read-out. */
+HADAMRNN_INLINE uint_fast16_t hadamrnn_feature_groups(const hadamrnn_model *model, uint_fast8_t readout)
+{
+    const uint_fast16_t groups =
+        (model->layers[model->num_layers - 1u].units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP;
+    const bool counted = (readout == HADAMRNN_MEAN) || (readout == HADAMRNN_POSITIVE);
+    return counted ? (groups * model->thresholds) : groups;
+}
+
+/* The logits of the steps so far. */
+HADAMRNN_INLINE void hadamrnn_logits(const hadamrnn_model *model, const hadamrnn_view *memory, int32_t *logits)
+{
+    const uint8_t *v = model->output_weight;
+    const uint8_t *shift = model->feature_shift;
+    const uint32_t steps = (memory->counters->pooled == 0u) ? 1u : memory->counters->pooled;
+    uint_fast16_t pitch = 0;
+    for (uint_fast8_t r = 0; r < model->num_readouts; r++) {
+        pitch += hadamrnn_feature_groups(model, model->readouts[r]) * model->code_bits;
+    }
+    for (uint_fast16_t k = 0; k < model->output_size; k++) {
+        logits[k] = (model->output_bias == NULL) ? 0
+                                                 : (hadamrnn_value(model->output_bias, model->value_bytes, k) *
+                                                    (INT32_C(1) << model->output_bias_shift));
+    }
+    for (uint_fast8_t r = 0; r < model->num_readouts; r++) {
+        const uint_fast8_t readout = model->readouts[r];
+        const uint_fast16_t groups = hadamrnn_feature_groups(model, readout);
+        const bool counted = (readout == HADAMRNN_MEAN) || (readout == HADAMRNN_POSITIVE);
+        const uint32_t rate = ((uint32_t)model->multipliers[r] << 15) / (counted ? steps : 1u);
+        for (uint_fast16_t g = 0; g < groups; g++) {
+            int32_t codes[8];
+            for (uint_fast8_t i = 0; i < HADAMRNN_GROUP; i++) {
+                codes[i] = hadamrnn_pooled(model, memory, readout, (HADAMRNN_GROUP * g) + i);
+                if (shift != NULL) {
+                    codes[i] = hadamrnn_feature(codes[i], (int32_t)rate, hadamrnn_byte(shift), model->feature_bits);
+                    shift++;
+                }
+            }
+            hadamrnn_project(model, codes, v, pitch, logits);
+            v += model->code_bits;
+        }
+    }
+}
+
+/* The index of the largest logit, the first of equals; of a single logit 1 if it is above zero, else 0. */
+HADAMRNN_INLINE uint16_t hadamrnn_best(const hadamrnn_model *model, const int32_t *logits)
+{
+    uint16_t best = 0;
+    if ((model->output_size == 1u) && (logits[0] > 0)) {
+        best = 1;
+    }
+    for (uint16_t k = 1; k < model->output_size; k++) {
+        if (logits[k] > logits[best]) {
+            best = k;
+        }
+    }
+    return best;
+}
+
+/* ---- Streams. */
+
+/* Start a stream: h = 0. */
+HADAMRNN_INLINE void hadamrnn_init(const hadamrnn_model *model, const hadamrnn_memory *memory)
+{
+    (void)memset(memory->counters, 0, sizeof *memory->counters);
+    (void)memset(memory->wide, 0, model->wide_cells * sizeof *memory->wide);
+    (void)memset(memory->narrow, 0, model->narrow_cells * sizeof *memory->narrow);
+}
+
+/* |raw| as octaves, 1 + |raw| / 2^knee, in units of 2^-16 and with the sign of raw; raw itself without a knee. */
+HADAMRNN_INLINE int32_t hadamrnn_compress(int32_t raw, uint_fast8_t knee)
+{
+    int32_t octaves = raw;
+    if (knee != 0u) {
+        const uint32_t size = (raw < 0) ? (0u - (uint32_t)raw) : (uint32_t)raw;
+        const uint32_t above = size + ((uint32_t)1 << knee);
+        uint_fast8_t octave = knee;
+        while ((above >> octave) > 1u) {
+            octave++;
+        }
+        const uint32_t rest = above - ((uint32_t)1 << octave);
+        const uint32_t part = (octave > 16u) ? (rest >> (octave - 16u)) : (rest << (16u - octave));
+        const uint32_t whole = (uint32_t)octave - (uint32_t)knee;
+        const uint32_t spanned = (whole << 16) + part;
+        octaves = (raw < 0) ? -(int32_t)spanned : (int32_t)spanned;
+    }
+    return octaves;
+}
+
+/* Turn raw sensor codes into input codes: x = saturate(round((raw - offset) * multiplier / 2^shift)). Return how many had
+ * to be clipped. */
+HADAMRNN_INLINE uint16_t hadamrnn_encode(const hadamrnn_model *model, const int32_t *raw, int16_t *x)
+{
+    const int32_t high = (INT32_C(1) << (model->input_bits - 1u)) - 1;
+    const int32_t low = -high - 1;
+    uint16_t clipped = 0;
+    for (uint_fast16_t j = 0; j < model->input_size; j++) {
+        int64_t code = raw[j];
+        if (model->raw_offset != NULL) {
+            const uint_fast8_t shift = hadamrnn_byte(model->raw_shift + j);
+            if (model->raw_knee != NULL) {
+                code = hadamrnn_compress(raw[j], hadamrnn_byte(model->raw_knee + j));
+            }
+            code = (code - hadamrnn_long(model->raw_offset + (4u * j))) * hadamrnn_long(model->raw_multiplier + (4u * j));
+            if (shift != 0u) {
+                code = ((code >> (shift - 1u)) + 1) >> 1;
+            }
+        }
+        if ((code < low) || (code > high)) {
+            code = (code < 0) ? low : high;
+            clipped++;
+        }
+        x[j] = (int16_t)code;
+    }
+    return clipped;
+}
+
+/* Layer l makes a step. Return 1 if the layer above then has its turn. */
+HADAMRNN_INLINE bool hadamrnn_layer_step(const hadamrnn_model *model, uint_fast8_t l, const hadamrnn_memory *memory,
+                                        uint32_t id)
+{
+    const hadamrnn_layer *const layer = &model->layers[l];
+    const bool is_last = (l + 1u) == model->num_layers;
+    const bool strided = model->stride > 1u;
+    int16_t *const x = (strided && (l > 0u)) ? (memory->narrow + model->layers[l - 1u].sums) : memory->codes;
+    int16_t *const sums = strided ? (memory->narrow + layer->sums) : memory->codes;
+    bool is_due = !is_last;
+    hadamrnn_advance(model, layer, memory, x, id);
+    if (is_last) {
+        hadamrnn_pool_step(model, memory);
+    } else {
+        hadamrnn_output(model, layer, memory, x, sums);
+    }
+    if (strided && (l > 0u)) {
+        (void)memset(x, 0, layer->inputs * sizeof *x);
+    }
+    if (strided && !is_last) {
+        int16_t *const phase = memory->narrow + model->phases + l;
+        (*phase)++;
+        is_due = *phase == (int16_t)model->stride;
+        if (is_due) {
+            *phase = 0;
+        }
+    }
+    return is_due;
+}
+
+/* Advance by one time step with the codes in memory->codes, or with an id. The first layers are named one by one, so that
+ * a compiler that sees the model folds the constants of each. */
+HADAMRNN_INLINE uint8_t hadamrnn_advance_all(const hadamrnn_model *model, const hadamrnn_memory *memory, uint32_t id)
+{
+    const uint_fast8_t layers = model->num_layers;
+    if (model->longest != 0u) {
+        if (memory->counters->inputs >= model->longest) {
+            return HADAMRNN_FULL;
+        }
+        memory->counters->inputs++;
+    }
+    bool is_due = hadamrnn_layer_step(model, 0u, memory, id);
+    if (layers > 1u) {
+        is_due = is_due && hadamrnn_layer_step(model, 1u, memory, id);
+    }
+    if (layers > 2u) {
+        is_due = is_due && hadamrnn_layer_step(model, 2u, memory, id);
+    }
+    if (layers > 3u) {
+        is_due = is_due && hadamrnn_layer_step(model, 3u, memory, id);
+    }
+    for (uint_fast8_t l = 4; (l < layers) && is_due; l++) {
+        is_due = hadamrnn_layer_step(model, l, memory, id);
+    }
+    return HADAMRNN_OK;
+}
+
+/* Advance by one time step of a dense input; a code of x outside input_bits counts as the nearest one within. */
+HADAMRNN_INLINE uint8_t hadamrnn_step(const hadamrnn_model *model, const hadamrnn_memory *memory, const int16_t *x)
+{
+    const int16_t high = (int16_t)((INT32_C(1) << (model->input_bits - 1u)) - 1);
+    const int16_t low = (int16_t)(-high - 1);
+    for (uint_fast16_t j = 0; j < model->input_size; j++) {
+        memory->codes[j] = (x[j] > high) ? high : ((x[j] < low) ? low : x[j]);
+    }
+    return hadamrnn_advance_all(model, memory, 0u);
+}
+
+/* Advance by one time step with an id. */
+HADAMRNN_INLINE uint8_t hadamrnn_step_id(const hadamrnn_model *model, const hadamrnn_memory *memory, uint32_t id)
+{
+    if (id >= model->vocabulary) {
+        return HADAMRNN_UNKNOWN_ID;
+    }
+    if ((model->input_kind == HADAMRNN_EMBEDDED) && (model->embedding != NULL)) {
+        const uint32_t row = id * model->input_size * model->embedding_bytes;
+        for (uint_fast16_t j = 0; j < model->input_size; j++) {
+            memory->codes[j] = (int16_t)hadamrnn_value(model->embedding + row, model->embedding_bytes, j);
+        }
+    }
+    return hadamrnn_advance_all(model, memory, id);
+}
+
+/* ---- Sliding windows: a read-out every `hop` steps, of the last `size` ones.
+ *
+ * If every block leaks, one state reads the stream and never restarts; the pools of the last hops are kept in slots. A
+ * network that forgets nothing by itself has size / hop states: each begins `hop` steps after the one before it, and
+ * restarts once it was read. State 0 is the window's own, the slots are the others. NAME_window_push is the loop:
+ *
+ *     for every i < hadamrnn_window_states: step state i
+ *     if hadamrnn_window_hop_ends:
+ *         if hadamrnn_window_gather: read state hadamrnn_window_turn
+ *         hadamrnn_window_restart of state hadamrnn_window_turn
+ */
+
+/* Start a window. Return HADAMRNN_OK or HADAMRNN_BAD_WINDOW. */
+HADAMRNN_INLINE uint8_t hadamrnn_window_init(const hadamrnn_model *model, hadamrnn_window *window, uint16_t size,
+                                             uint16_t hop, bool has_slots)
+{
+    const bool needs_slots = (model->forgets == 0u) || ((model->pool_wide + model->pool_narrow) != 0u);
+    const uint16_t longest = (model->longest == 0u) ? UINT16_MAX : model->longest;
+    const bool lacks_slots = needs_slots && !has_slots && (size != hop);
+    (void)memset(window, 0, sizeof *window);
+    if ((hop == 0u) || (size == 0u) || (size > longest) || ((size % hop) != 0u) || lacks_slots) {
+        return HADAMRNN_BAD_WINDOW;
+    }
+    window->hops = (uint16_t)(size / hop);
+    window->begun = 1;
+    window->hop = hop;
+    return HADAMRNN_OK;
+}
+
+/* How many states read the next input. */
+HADAMRNN_INLINE uint16_t hadamrnn_window_states(const hadamrnn_model *model, const hadamrnn_window *window)
+{
+    return ((model->forgets != 0u) && (window->begun > 1u)) ? 1u : window->begun;
+}
+
+/* Count a step. Return 1 if a hop ends with it. */
+HADAMRNN_INLINE bool hadamrnn_window_hop_ends(hadamrnn_window *window)
+{
+    window->steps++;
+    if (window->steps == window->hop) {
+        window->steps = 0;
+    }
+    return window->steps == 0u;
+}
+
+/* The state whose turn it is when a hop ends: to be read, or to begin. */
+HADAMRNN_INLINE uint16_t hadamrnn_window_turn(const hadamrnn_model *model, const hadamrnn_window *window)
+{
+    const uint16_t due = (window->begun < window->hops) ? window->begun : window->oldest;
+    return (model->forgets != 0u) ? 0u : due;
+}
+
+/* The memory of slot i; slots are `pitch` bytes apart. */
+HADAMRNN_INLINE hadamrnn_memory hadamrnn_slot(const hadamrnn_memory *slots, size_t pitch, uint16_t i)
+{
+    hadamrnn_memory memory = *slots;
+    memory.counters = (hadamrnn_counters *)(void *)((char *)(void *)slots->counters + (i * pitch));
+    memory.wide = (int32_t *)(void *)((char *)(void *)slots->wide + (i * pitch));
+    memory.narrow = (int16_t *)(void *)((char *)(void *)slots->narrow + (i * pitch));
+    return memory;
+}
+
+/* Let the pools of `own` stand for the steps of `slot` as well; with `keep`, the slot takes what they were. */
+HADAMRNN_INLINE void hadamrnn_pool_merge(const hadamrnn_model *model, const hadamrnn_memory *own,
+                                         const hadamrnn_memory *slot, bool keep)
+{
+    const uint16_t steps = own->counters->pooled;
+    for (uint_fast16_t i = 0; i < model->pool_wide; i++) {
+        const int32_t value = own->wide[i];
+        own->wide[i] = value + slot->wide[i];
+        slot->wide[i] = keep ? value : slot->wide[i];
+    }
+    for (uint_fast16_t i = 0; i < model->pool_narrow; i++) {
+        const int16_t value = own->narrow[i];
+        if ((slot->counters->pooled != 0u) && ((steps == 0u) || (slot->narrow[i] > value))) {
+            own->narrow[i] = slot->narrow[i];
+        }
+        slot->narrow[i] = keep ? value : slot->narrow[i];
+    }
+    own->counters->pooled = (uint16_t)(steps + slot->counters->pooled);
+    slot->counters->pooled = keep ? steps : slot->counters->pooled;
+}
+
+/* A hop has ended. Return 1 if a window ends with it: its pools are then those of its own state. */
+HADAMRNN_INLINE bool hadamrnn_window_gather(const hadamrnn_model *model, hadamrnn_window *window, const hadamrnn_memory *own,
+                                           const hadamrnn_memory *slots, size_t pitch)
+{
+    const bool is_whole = window->begun == window->hops;
+    if ((model->forgets != 0u) && ((model->pool_wide + model->pool_narrow) != 0u)) {
+        const uint16_t count = is_whole ? (uint16_t)(window->hops - 1u) : 1u;
+        uint16_t i = is_whole ? window->oldest : (uint16_t)(window->begun - 1u);
+        for (uint16_t n = 0; n < count; n++) { /* the oldest first: it takes the pools of the hop that has ended */
+            const hadamrnn_memory slot = hadamrnn_slot(slots, pitch, i);
+            if (!is_whole) { /* the slot is new */
+                slot.counters->pooled = 0;
+                (void)memset(slot.wide, 0, model->pool_wide * sizeof *slot.wide);
+            }
+            hadamrnn_pool_merge(model, own, &slot, n == 0u);
+            i = ((i + 1u) < count) ? (uint16_t)(i + 1u) : 0u;
+        }
+    }
+    return is_whole;
+}
+
+/* The state whose turn it was begins again: all of it, or its pools if every block leaks. */
+HADAMRNN_INLINE void hadamrnn_window_restart(const hadamrnn_model *model, hadamrnn_window *window,
+                                             const hadamrnn_memory *memory)
+{
+    const uint16_t kept = (model->forgets != 0u) ? (uint16_t)(window->hops - 1u) : window->hops;
+    if (model->forgets != 0u) {
+        memory->counters->inputs = 0;
+        memory->counters->pooled = 0;
+        (void)memset(memory->wide, 0, model->pool_wide * sizeof *memory->wide);
+    } else {
+        hadamrnn_init(model, memory);
+    }
+    if (window->begun < window->hops) {
+        window->begun++;
+    } else {
+        window->oldest++;
+        if (window->oldest >= kept) {
+            window->oldest = 0;
+        }
+    }
+}
+
+#endif
