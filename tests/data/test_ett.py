@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hadamrnn.data import Splits, load_task
-from hadamrnn.data.ett import read_ett, read_table
+from hadamrnn.data.ett import read_ett, read_hours
 from hadamrnn.errors import InputError
 
 
@@ -38,7 +38,7 @@ def test_a_table_of_another_length_is_refused(tmp_path: Path) -> None:
     path.write_text("date,a,b,c,d,e,f,g\n" + "x,1,2,3,4,5,6,7\n" * 3)
 
     with pytest.raises(InputError, match="17420 rows of 7"):
-        read_table(path)
+        read_hours(path)
 
 
 def test_a_series_that_is_not_there_is_answered_with_the_nearest_name() -> None:

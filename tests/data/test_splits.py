@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hadamrnn.data import Split, load_task
-from hadamrnn.data.splits import standardise
+from hadamrnn.data.scaling import standardise
 from hadamrnn.errors import InputError
 
 

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from hadamrnn.data import load_task
-from hadamrnn.data.splits import Splits, raw_unit
+from hadamrnn.data.scaling import raw_unit
+from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.encoding import encode_inputs, encode_raw, input_meaning, raw_from_inputs
 from hadamrnn.fixedpoint.model import IntegerModel

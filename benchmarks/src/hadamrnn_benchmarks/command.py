@@ -223,9 +223,33 @@ def run_estimators(args: EstimatorsOptions) -> None:
     publish(args, rows, left_out, estimators.estimators_page(rows, args.seeds, left_out))
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions(JsonOption):
+    sizes: tuple[Annotated[int, Range(1, 4000)], ...] = option(
+        (25, 250), "sizes of the files in megabytes (default 25 250)"
+    )
+
+
+@command(
+    help="peak memory and time of reading your own data",
+    description="Write CSV and npz files of random values, load each in a process of its own, and compare "
+    "the peak memory with the size of the file.",
+    examples=("hadamrnn bench reading --sizes 25 250 --json",),
+)
+def run_reading(args: ReadingOptions) -> None:
+    from hadamrnn_benchmarks import reading
+
+    rows = reading.run_reading(args.sizes)
+    lines = [f"{'form':14}{'file':>10}{'peak':>10}{'ratio':>7}{'time':>9}"]
+    for row in rows:
+        sizes = f"{row.megabytes:7.0f} MB{row.peak_megabytes:7.0f} MB"
+        lines.append(f"{row.shape:14}{sizes}{row.ratio:7.1f}{row.seconds:7.1f} s")
+    args.show({"rows": [asdict(row) for row in rows]}, *lines)
+
+
 run = Command(
     None,
-    help="measure training, inference, devices or estimators",
+    help="measure training, inference, devices, estimators or reading",
     description="Measure on this machine what the library claims.",
     examples=("hadamrnn bench training --shapes mnist copy --json",),
     parts={
@@ -233,5 +257,6 @@ run = Command(
         "inference": run_inference,
         "edge": run_edge,
         "estimators": run_estimators,
+        "reading": run_reading,
     },
 )

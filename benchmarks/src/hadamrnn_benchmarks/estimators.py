@@ -26,7 +26,8 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from hadamrnn.data.har import read_har
-from hadamrnn.data.splits import Split, Splits, standardise
+from hadamrnn.data.scaling import standardise
+from hadamrnn.data.splits import Split, Splits
 from hadamrnn.errors import InputError, check_name, short
 from hadamrnn.estimators import HadamRNNClassifier
 from hadamrnn.files import parse_json, read_regular, write_atomically

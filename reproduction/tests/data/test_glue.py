@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hadamrnn.data import Split, Splits, load_task
 from hadamrnn.errors import InputError
 from hadamrnn_paper.data import glue
-from hadamrnn_paper.data.glue import Encoder, read_table
+from hadamrnn_paper.data.glue import Encoder, read_columns
 
 MARKS = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
 WORDS = ["good", "bad", "film", "##s", "why", "?", '"']
@@ -175,13 +175,13 @@ def test_a_table_must_be_utf8(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_bytes(b"sentence\tlabel\n\xff\t1\n")
 
     with pytest.raises(InputError, match="must be UTF-8"):
-        read_table(tmp_path / "train.tsv", ("sentence", "label"))
+        read_columns(tmp_path / "train.tsv", ("sentence", "label"))
 
 
 def test_a_line_ends_at_a_line_feed_alone(tmp_path: Path) -> None:
     write(tmp_path / "train.tsv", "sentence\tlabel\none\u2028line\x0b\t1\r\n")
 
-    assert read_table(tmp_path / "train.tsv", ("sentence",)) == {"sentence": ["one\u2028line\x0b"]}
+    assert read_columns(tmp_path / "train.tsv", ("sentence",)) == {"sentence": ["one\u2028line\x0b"]}
 
 
 def test_a_missing_part_is_named(folder: Path) -> None:

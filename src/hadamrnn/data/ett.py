@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.data.files import fetch, present, public_files
-from hadamrnn.data.samples import read_numbers
-from hadamrnn.data.splits import Split, Splits, in_parts, raw_unit, standardise
+from hadamrnn.data.samples import read_numbers, windows
+from hadamrnn.data.scaling import raw_unit, standardise
+from hadamrnn.data.splits import Split, Splits, in_parts
 from hadamrnn.errors import InputError, check_name
 from hadamrnn.settings import Range
 
@@ -45,7 +46,7 @@ def _load(name: str, data_dir: str | Path | None, look_back: int, horizon: int) 
     starts = (0, ENDS[0] - look_back, ENDS[1] - look_back)
     return in_parts(
         name.lower(),
-        (windows(hours[start:end], look_back, horizon) for start, end in zip(starts, ENDS, strict=True)),
+        (split(hours[start:end], look_back, horizon) for start, end in zip(starts, ENDS, strict=True)),
         output_size=horizon * len(CHANNELS),
         metric="mse",
         offset=offset,
@@ -59,21 +60,22 @@ def read_ett(name: str, data_dir: str | Path | None = None) -> NDArray[np.float3
     task = str(name).lower()
     check_name("A series of ETT", task, ("etth1", "etth2"))
     files = public_files(task)
-    return read_table(present(files["compact"], data_dir) or fetch(files["original"], data_dir))
+    return read_hours(present(files["compact"], data_dir) or fetch(files["original"], data_dir))
 
 
-def windows(hours: Tensor, look_back: int, horizon: int) -> Split:
+def split(hours: Tensor, look_back: int, horizon: int) -> Split:
     """Return every window of a series `(rows, channels)`: x the first hours, y the others, hour by hour.
 
-    >>> split = windows(torch.arange(5.0)[:, None], look_back=2, horizon=2)
-    >>> split.x.squeeze(-1).tolist(), split.y.tolist()
+    >>> part = split(torch.arange(5.0)[:, None], look_back=2, horizon=2)
+    >>> part.x.squeeze(-1).tolist(), part.y.tolist()
     ([[0.0, 1.0], [1.0, 2.0]], [[2.0, 3.0], [3.0, 4.0]])
     """
-    cut = hours.unfold(0, look_back + horizon, 1).transpose(1, 2)  # (windows, hours, channels), a view
-    return Split(cut[:, :look_back].contiguous(), cut[:, look_back:].flatten(1))
+    cut = windows(hours.numpy(), look_back + horizon)
+    targets = cut[:, look_back:].reshape(len(cut), -1).copy()
+    return Split(torch.from_numpy(cut[:, :look_back].copy()), torch.from_numpy(targets))
 
 
-def read_table(path: Path) -> NDArray[np.float32]:
+def read_hours(path: Path) -> NDArray[np.float32]:
     """Return the seven channels `(17420, 7)` of a csv file, gzipped or not."""
     table = read_numbers(path, ",", skiprows=1, usecols=range(1, 1 + len(CHANNELS)))
     if table.shape != (ROWS, len(CHANNELS)) or not np.isfinite(table).all():

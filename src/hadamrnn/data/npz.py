@@ -28,7 +28,8 @@ from torch import Tensor
 
 from hadamrnn.data.labels import canonical_label, class_names, class_numbers
 from hadamrnn.data.samples import group_parts, stratified_parts
-from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint, standardised
+from hadamrnn.data.scaling import standardised
+from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint
 from hadamrnn.errors import InputError, short
 from hadamrnn.files import check_regular, one_line
 from hadamrnn.settings import Seed

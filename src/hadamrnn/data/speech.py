@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from hadamrnn.data.files import fetch, public_files
-from hadamrnn.data.splits import Split, Splits, standardised
+from hadamrnn.data.scaling import standardised
+from hadamrnn.data.splits import Split, Splits
 
 STEP, OFFSET = 0.5, 8.0  # a code k means k / 2 - 8, in nats
 WORDS = ("silence", "unknown", "yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hadamrnn.data.splits import RAW_LIMIT, Split, fitting_unit
+from hadamrnn.data.scaling import RAW_LIMIT, fitting_unit
+from hadamrnn.data.splits import Split
 from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, compress
 from hadamrnn.quantization.inputs import RawInputs
 

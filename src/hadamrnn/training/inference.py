@@ -14,7 +14,8 @@ from torch import Tensor
 from hadamrnn.data.labels import class_numbers
 from hadamrnn.data.npz import check_inputs, check_regression, read_npz, time_first
 from hadamrnn.data.recordings import read_like
-from hadamrnn.data.splits import Split, rescale
+from hadamrnn.data.scaling import rescale
+from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.evaluate import decide

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from hadamrnn.data.files import fetch, present, public_files
 from hadamrnn.data.samples import read_numbers
-from hadamrnn.data.splits import Split, Splits, standardised
+from hadamrnn.data.scaling import standardised
+from hadamrnn.data.splits import Split, Splits
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range
 

@@ -46,8 +46,8 @@ def load_sst2(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128
         paths = {part: fetch(SST2[part], data_dir) for part in ("train", "dev", "test")}
     else:
         paths = _files_of(fetch(SST2["original"], data_dir))
-    tables = [read_table(paths[part], ("sentence", "label")) for part in ("train", "dev")]
-    test = read_table(paths["test"], ("index", "sentence"))
+    tables = [read_columns(paths[part], ("sentence", "label")) for part in ("train", "dev")]
+    test = read_columns(paths["test"], ("index", "sentence"))
     labels = present(SST2["test_labels"], data_dir)
     if labels:
         test["label"] = _labels_by_index(test["index"], labels)
@@ -63,18 +63,18 @@ def load_qqp(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128)
     subset = None if present(QQP["original"], data_dir) else present(QQP["subset"], data_dir)
     note = ""
     if subset:
-        table = read_table(subset, ("split", *QUESTIONS, "is_duplicate"))
+        table = read_columns(subset, ("split", *QUESTIONS, "is_duplicate"))
         more = present(QQP["more"], data_dir)
         if more:
-            added = read_table(more, (*QUESTIONS, "is_duplicate"))
+            added = read_columns(more, (*QUESTIONS, "is_duplicate"))
             added["split"] = ["train"] * len(added["is_duplicate"])
             table = {column: [*values, *added[column]] for column, values in table.items()}
         tables = [_rows_of(table, split) for split in ("train", "dev", "test")]
         note = SUBSET_NOTE.format(len(table["split"]))
     else:
         paths = _files_of(fetch(QQP["original"], data_dir))
-        tables = [read_table(paths[part], (*QUESTIONS, "is_duplicate")) for part in ("train", "dev")]
-        tables.append(read_table(paths["test"], QUESTIONS))
+        tables = [read_columns(paths[part], (*QUESTIONS, "is_duplicate")) for part in ("train", "dev")]
+        tables.append(read_columns(paths["test"], QUESTIONS))
     return _splits("qqp", tables, QUESTIONS, data_dir, seq_length, ("different", "duplicate"), note)
 
 
@@ -130,7 +130,7 @@ class Encoder:
         return torch.cat(parts)
 
 
-def read_table(path: Path, columns: Sequence[str]) -> Table:
+def read_columns(path: Path, columns: Sequence[str]) -> Table:
     """Return the named columns of a tab-separated file with a header line, gzipped or not.
 
     Quotes are text. Lines end at a line feed alone: sentences hold other separators.
@@ -177,7 +177,7 @@ def _rows_of(table: Table, split: str) -> Table:
 
 def _labels_by_index(index: list[str], labels: Path) -> list[str]:
     """Return the label of each test row; both files carry GLUE's index."""
-    table = read_table(labels, ("index", "label"))
+    table = read_columns(labels, ("index", "label"))
     by_index = dict(zip(table["index"], table["label"], strict=True))
     if set(by_index) != set(index):
         raise InputError(f"{labels} must label every row of the test file and no other.")

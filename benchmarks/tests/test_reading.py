@@ -1,0 +1,17 @@
+"""The benchmark of reading measures every form of file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hadamrnn_benchmarks.reading import FORMS, run_reading
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the kernel gives no peak memory")
+def test_every_form_is_measured_at_every_size() -> None:
+    rows = run_reading((4,), FORMS)
+    assert [row.shape for row in rows] == list(FORMS)
+    assert all(4 <= row.megabytes < 6 and row.seconds > 0 for row in rows)
+    assert all(row.ratio * row.megabytes == pytest.approx(row.peak_megabytes) for row in rows)

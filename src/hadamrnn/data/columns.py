@@ -1,0 +1,120 @@
+"""What the columns of recordings are: channels, the label, the group, or nothing for a network.
+
+Options that the caller leaves open are decided here, by rules that are reported. Start at `decide`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hadamrnn.data.options import RecordingOptions
+from hadamrnn.data.tables import SAMPLE_ROWS, Recording, listed
+from hadamrnn.errors import InputError
+
+LABELS = ("label", "labels", "activity", "class")
+GROUPS = ("group", "groups", "person", "subject", "user", "participant")
+CLOCKS = ("time", "timestamp", "datetime", "date", "index", "")
+CLOCK_STAMPS = 16  # a column that never falls and has at least this many values is a clock
+LEAST_GROUPS = 3  # files are the groups if every class is in this many of them
+OF_FILE = ("file", "folder")  # what a label or a group can be, other than a column
+
+
+def decide(
+    given: RecordingOptions, tables: list[Recording], labelled: bool = True
+) -> tuple[RecordingOptions, dict[str, str]]:
+    """Decide what `given` leaves open; return it with the columns that are not used, each with a reason."""
+    first = tables[0]
+    label = (given.label or _assumed_label(tables)) if labelled else given.label
+    group = given.group or _named(GROUPS, first)
+    taken = {name for name in (label, group) if name in first.names and name != "time"}
+    both = taken.intersection(given.columns)
+    if both:
+        raise InputError(
+            f"A column is a channel or the label or the group, got {both.pop()!r} for two of them."
+        )
+    others = [name for name in first.names if name not in taken and name not in given.columns]
+    if given.columns:
+        reasons = dict.fromkeys(others, "not asked for")
+    else:
+        labels = np.concatenate([row_labels(table, label) for table in tables])
+        reasons = {name: reason for name in others if (reason := why_not(tables, name, labels))}
+    columns = given.columns or tuple(name for name in others if name not in reasons)
+    if not columns:
+        raise InputError(
+            f"A recording needs a column of numbers, {first.path} has {listed(first.names)}. "
+            "Name it with --columns."
+        )
+    window, hop = given.window_and_hop
+    options = RecordingOptions(label=label, group=group, window=window, hop=hop, columns=columns)
+    return options if group else replace(options, group=_assumed_group(tables, options)), reasons
+
+
+def _assumed_label(tables: list[Recording]) -> str:
+    """Return a column of a usual name, `y` of arrays, or `folder` where files lie in several folders."""
+    first = tables[0]
+    arrays = ("y",) if first.path.suffix == ".npz" else ()
+    found = _named((*LABELS, *arrays), first)
+    if found is None and len({table.path.parent for table in tables}) > 1:
+        return "folder"
+    if found is None:
+        raise InputError(
+            f"Recordings need labels: name a column with --label ({listed(first.names)} in {first.path}), "
+            "or say --label file (the name up to its first _) or --label folder."
+        )
+    return found
+
+
+def _assumed_group(tables: list[Recording], options: RecordingOptions) -> str:
+    """Return `file` if every class is in three files or more, else `time`."""
+    files: dict[str, set[Path]] = {}
+    for table in tables:
+        for label in set(row_labels(table, options.label)):
+            files.setdefault(label, set()).add(table.path)
+    return "file" if min(map(len, files.values())) >= LEAST_GROUPS else "time"
+
+
+def _named(usual: Collection[str], table: Recording) -> str | None:
+    return next((name for name in table.names if name.lower() in usual), None)
+
+
+def why_not(tables: list[Recording], name: str, labels: NDArray[np.object_]) -> str:
+    """Return why a column is not a channel, given the label of every row; empty if it is one."""
+    if name.lower() in CLOCKS:
+        return "a clock"
+    if not tables[0].is_numeric(name):
+        return "text"
+    columns = [table.numbers(name) for table in tables]
+    if all((np.diff(each) >= 0).all() and len(np.unique(each)) >= CLOCK_STAMPS for each in columns):
+        return "a clock, it never falls"
+    return "it follows from the label" if _follows(np.concatenate(columns), labels) else ""
+
+
+def _follows(values: NDArray[np.float64], labels: NDArray[np.object_]) -> bool:
+    """Whether rows of one label have one value, and not all rows the same."""
+    for rows in (slice(SAMPLE_ROWS), slice(None)):  # a few rows tell it of most columns
+        pairs = pd.DataFrame({"label": labels[rows], "value": values[rows]}).drop_duplicates()
+        if len(pairs) > pairs["label"].nunique():
+            return False
+    return pairs["value"].nunique() > 1
+
+
+def row_labels(table: Recording, source: str | None) -> NDArray[np.object_]:
+    """Return the label of every row: a column, or what the file's place says; empty without a source."""
+    path = table.path.resolve()
+    of_file = {None: "", "file": path.stem.partition("_")[0], "folder": path.parent.name}
+    if source in table.names or source not in of_file:
+        return table.texts(str(source))
+    return np.full(len(table), of_file[source], object)
+
+
+def row_groups(table: Recording, source: str | None) -> NDArray[np.object_]:
+    """Return the group of every row: a column, the folder, or the file, which also stands for time."""
+    if source != "time" and (source in table.names or source not in OF_FILE):
+        return table.texts(str(source))
+    return np.full(len(table), str(table.path.parent if source == "folder" else table.path), object)
