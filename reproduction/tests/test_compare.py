@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 
 from hadamrnn.cli import build_parser, train
-from hadamrnn.pages.document import Cell, to_markdown
+from hadamrnn.pages.document import Cell
 from hadamrnn.training.config import config_values, resolve_config
 from hadamrnn_paper.cli import reproduce
 from hadamrnn_paper.cli.reproduce import _jobs
 from hadamrnn_paper.compare import Comparison, measurements, train_command
+from hadamrnn_paper.markdown import to_markdown
 from hadamrnn_paper.report import build_document
 from hadamrnn_paper.results import Result
 from hadamrnn_paper.rows import Row, setup

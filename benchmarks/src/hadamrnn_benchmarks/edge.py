@@ -27,7 +27,7 @@ from hadamrnn.export.targets import (
 )
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
-from hadamrnn.pages.document import Cell, Grid, grid_markdown
+from hadamrnn_benchmarks.markdown import markdown_table
 
 # Normalised layers that forget, read out by mean and maximum, as in the recipes for sensors and keywords.
 STACK: dict[str, Any] = {
@@ -138,18 +138,18 @@ def edge_page(rows: list[EdgeRow], left_out: list[str]) -> str:
         unit = target.unit
         sizes = ("flash", "code", "RAM", "stack")
         header = ("network", *sizes, f"step, {unit}", f"read-out, {unit}", "step, ms")
-        grid = Grid(header, tuple(map(_cells, mine)))
-        lines += [f"## {target.name}", "", grid_markdown(grid, numbers=7), ""]
+        table = markdown_table(header, map(_cells, mine), numbers=7)
+        lines += [f"## {target.name}", "", table, ""]
     if left_out:
         lines += ["## Left out", "", *(f"- {line}" for line in left_out), ""]
     return "\n".join([*lines, ORIGIN, ""])
 
 
-def _cells(row: EdgeRow) -> tuple[Cell, ...]:
+def _cells(row: EdgeRow) -> tuple[str, ...]:
     figures = (row.flash, row.code, row.ram, row.stack, row.step, row.readout)
     counts = ("-" if figure is None else f"{figure:,}" for figure in figures)
     milliseconds = row.step / (AVR_KILOHERTZ if row.unit == "cycles" else KILOHERTZ)
-    return Cell(row.network), *map(Cell, counts), Cell(f"{milliseconds:.2f}")
+    return row.network, *counts, f"{milliseconds:.2f}"
 
 
 def _reason(error: InputError) -> str:

@@ -33,12 +33,12 @@ from hadamrnn.estimators import HadamRNNClassifier
 from hadamrnn.files import parse_json, read_regular, write_atomically
 from hadamrnn.network import Network
 from hadamrnn.nn.build import build_model
-from hadamrnn.pages.document import Cell, Grid, grid_markdown
 from hadamrnn.settings import from_json
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.draws import Draws
 from hadamrnn.training.evaluate import predict_logits
 from hadamrnn.training.loop import fit
+from hadamrnn_benchmarks.markdown import markdown_table
 
 HAR = "UCI HAR"
 SETS = (
@@ -301,10 +301,10 @@ def load_part(dataset: str, split: str) -> Part:
 def estimators_page(rows: list[EstimatorRow], seeds: int, left_out: list[str]) -> str:
     """Return the Markdown of the page."""
     header = ("set", "classifier", "accuracy", "worst to best", "integer", "majority", "bytes", "training")
-    grid = Grid(header, tuple(tuple(map(Cell, _texts(row))) for row in rows))
+    table = markdown_table(header, map(_texts, rows), numbers=6)
     findings = "\n".join([verdict(rows), *(f"\nLeft out: {line}." for line in left_out)])
     introduction = INTRODUCTION.format(title=TITLE, seeds=seeds, verdict=findings)
-    return "\n".join([introduction, grid_markdown(grid, numbers=6), "", ORIGIN, ""])
+    return "\n".join([introduction, table, "", ORIGIN, ""])
 
 
 def verdict(rows: list[EstimatorRow]) -> str:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from hadamrnn.errors import InputError
 from hadamrnn.files import write_atomically
-from hadamrnn.pages.document import Document, Section, to_html, to_markdown
+from hadamrnn.pages.document import Document, Section, to_html
 from hadamrnn_paper.compare import measurements
 from hadamrnn_paper.front import Standing, networks_section, standing_section, standings
+from hadamrnn_paper.markdown import to_markdown
 from hadamrnn_paper.memorization import Memorization, read_memorization
 from hadamrnn_paper.report_figures import (
     additions_cross_entropy,

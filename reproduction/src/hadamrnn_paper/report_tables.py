@@ -13,6 +13,7 @@ from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.network import Network
 from hadamrnn.pages.document import Cell, Grid, Part, Section, grid_section
 from hadamrnn_paper.compare import Comparison, measurements, show, span, train_command
+from hadamrnn_paper.markdown import without_empty_columns
 from hadamrnn_paper.results import Result
 from hadamrnn_paper.rows import Row, Table
 from hadamrnn_paper.runner import setups
@@ -57,9 +58,7 @@ def table_section(table: Table, results: Sequence[Result]) -> Section:
         measure = "cross-entropy" if task.metric == "cross_entropy" else "accuracy in %"
         title = f"{task.title} ({shape}, {measure})"
         parts.append(
-            Part(
-                title, tuple(filter(None, dict.fromkeys(notes))), Grid(HEADER, lines).without_empty_columns()
-            )
+            Part(title, tuple(filter(None, dict.fromkeys(notes))), without_empty_columns(Grid(HEADER, lines)))
         )
     where = (f"{table.where}." if table.label else f"{table.where[0].upper()}{table.where[1:]}.",)
     return Section(table.name, table.title, (*where, *([table.note] if table.note else [])), tuple(parts))
@@ -227,7 +226,7 @@ def others_section(results: Sequence[Result]) -> Section | None:
             f"{each.seconds / 60:.1f}",
         )
         lines.append((*map(Cell, texts), Cell(train_command(each), "code")))
-    grid = Grid(header, tuple(lines)).without_empty_columns()
+    grid = without_empty_columns(Grid(header, tuple(lines)))
     return grid_section("others", "Other runs", "Runs that no table asks for.", grid)
 
 

@@ -1,0 +1,72 @@
+"""A document of `hadamrnn.pages` in Markdown."""
+
+from __future__ import annotations
+
+from html import escape
+
+from hadamrnn.pages.document import Cell, Document, Grid
+
+MARKS = {"better": "▲ ", "worse": "▼ "}
+
+
+def to_markdown(document: Document, figures: str) -> str:
+    """Return the document; `figures` is the folder of its pictures, relative to it."""
+    blocks = [f"# {document.title}", *document.paragraphs]
+    for section in document.sections:
+        blocks += [f"## {section.title}", *section.paragraphs]
+        for part in section.parts:
+            blocks += [f"### {part.title}"] if part.title else []
+            blocks += part.paragraphs
+            if part.grid is not None:
+                blocks += [_table(without_commands(part.grid)), *_commands(part.grid)]
+        blocks += [f"![{picture.caption}]({figures}/{picture.name}.svg)" for picture in section.pictures]
+    return "\n\n".join(blocks) + "\n"
+
+
+def without_empty_columns(grid: Grid) -> Grid:
+    """Return the grid without the columns that are empty in every line.
+
+    >>> without_empty_columns(Grid(("a", "b"), ((Cell("1"), Cell()),))).header
+    ('a',)
+    """
+    return grid.columns(i for i in range(len(grid.header)) if any(line[i].text for line in grid.lines))
+
+
+def without_commands(grid: Grid) -> Grid:
+    """Return the grid without the columns that hold commands.
+
+    >>> without_commands(Grid(("a", "b"), ((Cell("1"), Cell("ls", "code")),))).header
+    ('a',)
+    """
+    return grid.columns(
+        i for i in range(len(grid.header)) if all(line[i].mark != "code" for line in grid.lines)
+    )
+
+
+def _commands(grid: Grid) -> list[str]:
+    """Return a list to unfold: in a column of its own a command would be far to the right of any screen."""
+    commands = dict.fromkeys(cell.text for line in grid.lines for cell in line if cell.mark == "code")
+    if not commands:
+        return []
+    items = [f"<li><code>{escape(command)}</code></li>" for command in commands]
+    return ["\n".join(["<details><summary>Commands</summary><ul>", *items, "</ul></details>"])]
+
+
+def _table(grid: Grid) -> str:
+    lines = ["| " + " | ".join(grid.header) + " |", "|" + "---|" * len(grid.header)]
+    lines += ["| " + " | ".join(map(_cell, line)) + " |" for line in grid.lines]
+    return "\n".join(lines)
+
+
+def _cell(cell: Cell) -> str:
+    """Return the text of a cell.
+
+    >>> _cell(Cell("+0.31", "better")), _cell(Cell("missing", "missing"))
+    ('▲ +0.31', '*missing*')
+    """
+    text = cell.text.replace("|", "\\|")
+    if not text:
+        return ""
+    if cell.mark in ("missing", "published"):
+        return f"*{text}*"
+    return MARKS.get(cell.mark, "") + text
