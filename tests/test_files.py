@@ -115,11 +115,11 @@ def test_a_model_without_a_checksum_still_loads(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "complaint"),
     [
-        ({"hidden_size": 2147483648}, "hidden_size must be an int in 1..32768, got 2147483648"),
-        ({"num_layers": 10_000_000}, "num_layers must be an int in 1..64"),
-        ({"vocabulary_size": 1_000_000_000, "input_kind": "embedded"}, "vocabulary_size must be"),
-        ({"input_size": "3"}, "input_size must be an int in"),
-        ({"num_layers": True}, "num_layers must be an int in"),
+        ({"hidden_size": 2147483648}, "hidden_size must lie in 1..32768, got 2147483648"),
+        ({"num_layers": 10_000_000}, "num_layers must lie in 1..64"),
+        ({"vocabulary_size": 1_000_000_000, "input_kind": "embedded"}, "vocabulary_size must lie in"),
+        ({"input_size": "3"}, "input_size must be int"),
+        ({"num_layers": True}, "num_layers must be int"),
         ({"hidden_size": 16}, "must be torch.float32 of shape"),
         ({"switches": "rows+columns"}, "is missing or unexpected"),
         ({"hidden_size": 16384, "num_blocks": 1}, "hidden_size is 16384, its tensors hold"),

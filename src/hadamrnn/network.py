@@ -1,9 +1,7 @@
-"""What a network is: one frozen description, in the header of every file and in every configuration.
+"""`Network`: the frozen description of an architecture, in every file and every configuration.
 
-`Network` holds no weights and imports no torch. Training, cost, search, the estimators, the paper's rows and
-the benchmarks all take one. `baselines.networks.build_model` makes a torch module of it, and
-`quantization.lowering` an integer network. A new kind of network is a field here and the module that computes
-it.
+It holds no weights and imports no torch, and is the only place that validates its fields: each declares its
+type and range. `nn.build.build_model` makes a torch module of it, `quantization.lowering` an integer network.
 """
 
 from __future__ import annotations
@@ -11,17 +9,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from hadamrnn.bits import check_weight_bits
-from hadamrnn.errors import InputError, check_choice, check_int, check_name, check_unset, short
+from hadamrnn.bits import WeightBits, check_weight_bits
+from hadamrnn.errors import InputError, check_name, check_unset, short
 from hadamrnn.hadamard.orders import order_factors
-from hadamrnn.settings import option
+from hadamrnn.settings import OneOf, Range, Share, option, validate_fields
 
 HADAMRNN = "hadamrnn"
 RECURRENCES = ("linear", "relu")
-SWITCHES = ("rows", "rows+columns")
-INPUT_KINDS = ("dense", "one_hot", "embedded")
 READOUTS = ("last", "mean", "positive", "max")
 COUNTED = ("mean", "positive")  # the read-outs that thresholds multiply
 
@@ -35,7 +31,8 @@ MAX_VOCABULARY = 1 << 20
 MAX_LEAK = 15
 MAX_THRESHOLDS = 64
 MAX_STRIDE = 1 << 10
-MAX_NAME = 40  # of a kind of network, which messages repeat
+MAX_NAME = 40  # of a type of network, which messages repeat
+Size = Annotated[int, Range(1, MAX_SIZE)]
 
 
 @dataclass(frozen=True)
@@ -52,96 +49,81 @@ class Network:
     64
     """
 
-    input_size: int = 1
-    hidden_size: int = option(128, "d_h")
-    output_size: int = 1
-    num_layers: int = option(1, "stacked recurrent layers")
+    input_size: Size = 1
+    hidden_size: Size = option(128, "hidden units, d_h")
+    output_size: Size = 1
+    num_layers: Annotated[int, Range(1, MAX_LAYERS)] = option(1, "stacked recurrent layers")
     bidirectional: bool = option(False, "read sequences backwards too; such a network has no integer form")
-    dropout: float = option(0.0, "between stacked layers")
-    num_blocks: int = option(1, "q, diagonal blocks of W")
-    weight_bits: int | str | None = option(4, "of U and V: 2..16, ternary or none")
-    recurrence: str = option("linear", "linear or relu")
-    switches: str = option("rows", "rows or rows+columns")
+    dropout: Share = option(0.0, "dropout between stacked layers")
+    num_blocks: Size = option(1, "q, diagonal blocks of W")
+    weight_bits: WeightBits = option(4, "bits of the weights U and V: 2..16, ternary or none")
+    recurrence: Annotated[str, OneOf(RECURRENCES)] = option("linear", "linear or relu")
+    switches: Annotated[str, OneOf(("rows", "rows+columns"))] = option("rows", "rows or rows+columns")
     input_bias: bool = option(True, "learn b_i; without it padding leaves the state at rest")
-    leak: tuple[int, ...] = option(
+    leak: tuple[Annotated[int, Range(0, MAX_LEAK)], ...] = option(
         (), "k of lambda = 1 - 2^-k for each block in turn, as 1,2,3,none; none never forgets"
     )
-    readouts: tuple[str, ...] = option(("last",), "what V sees, of last, mean, positive and max, as mean,max")
-    thresholds: int = option(0, "per unit, for mean and positive: quantiles of its states; 0 is one at zero")
-    layer_sizes: tuple[int, ...] = option((), "widths of stacked layers, in place of hidden_size, num_layers")
-    normalize: bool = option(False, "normalise each unit between layers, and the scale of what V sees")
-    skip: bool = option(False, "add a layer's input to its output where they have the same width")
-    stride: int = option(1, "a layer reads means of this many steps of the layer below")
-    input_kind: str = "dense"
-    vocabulary_size: int | None = None
-    padding_id: int | None = None
-    every_output: bool = False
-    activation_bits: int | None = None
-    model: str = option(
-        HADAMRNN,
-        "type of network: hadamrnn, or one that an installed package offers",
+    readouts: tuple[Annotated[str, OneOf(READOUTS)], ...] = option(
+        ("last",), "pooled features of the states: last, mean, positive and max, as mean,max"
     )
+    thresholds: Annotated[int, Range(0, MAX_THRESHOLDS)] = option(
+        0, "per unit, for mean and positive: quantiles of its states; 0 is one at zero"
+    )
+    layer_sizes: tuple[Size, ...] = option(
+        (), "widths of stacked layers, in place of hidden_size, num_layers"
+    )
+    normalize: bool = option(False, "normalise each unit between layers, and the scale of the features")
+    skip: bool = option(False, "add a layer's input to its output where they have the same width")
+    stride: Annotated[int, Range(1, MAX_STRIDE)] = option(
+        1, "a layer reads means of this many steps of the layer below"
+    )
+    input_kind: Annotated[str, OneOf(("dense", "one_hot", "embedded"))] = "dense"
+    vocabulary_size: Annotated[int, Range(1, MAX_VOCABULARY)] | None = None
+    padding_id: Annotated[int, Range(0, MAX_VOCABULARY - 1)] | None = None
+    every_output: bool = False
+    activation_bits: Annotated[int, Range(2, 32)] | None = None
+    model: str = option(HADAMRNN, "type of network: hadamrnn, or one that an installed package offers")
     model_options: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        self._settle_tuples()
-        for name in ("input_size", "hidden_size", "output_size"):
-            check_int(name, getattr(self, name), 1, MAX_SIZE)
-        check_int("num_layers", self.num_layers, 1, MAX_LAYERS)
-        check_int("num_blocks", self.num_blocks, 1, MAX_SIZE)
+        validate_fields(self)
+        self._settle_widths()
         if len(self.leak) > self.num_blocks:
             raise InputError(
                 f"leak must list at most one k for each of the {self.num_blocks} blocks, "
                 f"got {len(self.leak)}. Leave out the rest, or raise num_blocks."
             )
-        check_choice("recurrence", self.recurrence, RECURRENCES)
-        check_choice("switches", self.switches, SWITCHES)
-        check_choice("input_kind", self.input_kind, INPUT_KINDS)
-        for name in ("bidirectional", "input_bias", "every_output", "normalize", "skip"):
-            check_choice(name, getattr(self, name), (False, True))
-        if not isinstance(self.model, str) or not self.model.isidentifier() or len(self.model) > MAX_NAME:
-            raise InputError(f"model must be the name of a kind of network, got {short(self.model)}.")
-        if not isinstance(self.model_options, Mapping):
-            raise InputError(f"model_options must be names and values, got {short(self.model_options)}.")
-        object.__setattr__(self, "model_options", dict(self.model_options))
+        if not self.model.isidentifier() or len(self.model) > MAX_NAME:
+            raise InputError(f"model must be the name of a type of network, got {short(self.model)}.")
         if self.is_hadamard:
             check_weight_bits(self.weight_bits)
         for name in () if self.is_hadamard else HADAMARD_ONLY:
             check_unset(f"{self.model} networks", name, getattr(self, name), getattr(Network, name))
-        if self.activation_bits is not None:
-            check_int("activation_bits", self.activation_bits, 2, 32)
-        if not isinstance(self.dropout, (int, float)) or not 0 <= self.dropout <= 1:
-            raise InputError(f"dropout must lie in [0, 1], got {short(self.dropout)}.")
         if (self.vocabulary_size is not None) != (self.input_kind == "embedded"):
             raise InputError(
                 f'A vocabulary_size belongs to input_kind "embedded", and only there, got '
                 f"{short(self.vocabulary_size)} for {self.input_kind!r}."
             )
-        if self.vocabulary_size is not None:
-            check_int("vocabulary_size", self.vocabulary_size, 1, MAX_VOCABULARY)
-        if self.padding_id is not None and self.vocabulary_size is not None:
-            check_int("padding_id", self.padding_id, 0, self.vocabulary_size - 1)
+        if self.padding_id is not None and self.padding_id >= (self.vocabulary_size or MAX_VOCABULARY):
+            raise InputError(
+                f"padding_id must be below vocabulary_size {self.vocabulary_size}, got {self.padding_id}."
+            )
         for width in set(self.widths):
             self._check_blocks(width)
         self._check_readouts()
 
-    def _settle_tuples(self) -> None:
-        """Turn lists, as JSON and YAML have them, into tuples; let `layer_sizes` set width and depth."""
-        for name in ("leak", "readouts", "layer_sizes"):
-            value = getattr(self, name)
-            if not isinstance(value, (list, tuple)):
-                raise InputError(f"{name} must be a list of values, got {short(value)}.")
-            object.__setattr__(self, name, tuple(value))
-        for k in self.leak:
-            check_int("Every k of leak", k, 0, MAX_LEAK, "(0 never forgets)")
-        if self.layer_sizes:
-            check_int("The number of layer_sizes", len(self.layer_sizes), 1, MAX_LAYERS)
-            for width in self.layer_sizes:
-                check_int("Every one of layer_sizes", width, 1, MAX_SIZE)
-            object.__setattr__(self, "hidden_size", self.layer_sizes[-1])
-            object.__setattr__(self, "num_layers", len(self.layer_sizes))
-            if len(set(self.layer_sizes)) == 1:
-                object.__setattr__(self, "layer_sizes", ())
+    def _settle_widths(self) -> None:
+        """Let `layer_sizes` set width and depth; equal widths need no list."""
+        if not self.layer_sizes:
+            return
+        if len(self.layer_sizes) > MAX_LAYERS:
+            raise InputError(
+                f"layer_sizes must list at most {MAX_LAYERS} widths, got {len(self.layer_sizes)}."
+            )
+        object.__setattr__(self, "hidden_size", self.layer_sizes[-1])
+        object.__setattr__(self, "num_layers", len(self.layer_sizes))
+        if len(set(self.layer_sizes)) == 1:
+            object.__setattr__(self, "layer_sizes", ())
 
     def _check_blocks(self, width: int) -> None:
         if width % self.num_blocks:
@@ -155,12 +137,8 @@ class Network:
             order_factors(width // self.num_blocks)  # raises, naming the nearest orders
 
     def _check_readouts(self) -> None:
-        for readout in self.readouts:
-            check_name("A read-out", readout, READOUTS)
         if not self.readouts or len(set(self.readouts)) < len(self.readouts):
             raise InputError(f"readouts must name one or more, each once, got {short(self.readouts)}.")
-        check_int("thresholds", self.thresholds, 0, MAX_THRESHOLDS)
-        check_int("stride", self.stride, 1, MAX_STRIDE)
         if self.thresholds and not set(self.readouts) & set(COUNTED):
             raise InputError(
                 f"Thresholds belong to the read-outs mean and positive, got {self.thresholds} for "

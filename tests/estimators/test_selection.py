@@ -44,5 +44,5 @@ def test_blocks_are_as_many_as_asked_for() -> None:
     found = SearchSpace(Network(1, 1, 2), 4096, hidden_size=16, num_blocks=4).candidates()
 
     assert {network.num_blocks for network in found} == {4}
-    with pytest.raises(InputError, match=r"num_blocks must be an int in 1\.\."):
+    with pytest.raises(InputError, match=r"num_blocks must lie in 1\.\."):
         SearchSpace(Network(1, 1, 2), 4096, hidden_size=16, num_blocks=0).candidates()

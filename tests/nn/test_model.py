@@ -167,7 +167,7 @@ def test_bad_models_and_inputs_are_refused() -> None:
         SequenceModel(layer, 2, embedding=nn.Embedding(5, 4))
     with pytest.raises(InputError, match="one-hot vectors or through an embedding, got both"):
         SequenceModel(layer, 2, embedding=nn.Embedding(5, 3), one_hot=True)
-    with pytest.raises(InputError, match="A read-out must be one of last, mean, positive, max, got 'median'"):
+    with pytest.raises(InputError, match="readouts must be one of last, mean, positive, max, got 'median'"):
         SequenceModel(layer, 2, readouts=("median",))
     with pytest.raises(InputError, match="Thresholds belong to the read-outs mean and positive"):
         SequenceModel(layer, 2, thresholds=2)

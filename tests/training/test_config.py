@@ -86,7 +86,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_valid_one(name: str, neares
         ({"num_layers": 10**9}, r"1\.\.64"),
         ({"threads": 10**9}, r"1\.\.1024"),
         ({"epochs": 10**5000}, "too many digits"),
-        ({"task_options": 3}, "must be dict"),
+        ({"task_options": 3}, "must be names and values"),
     ],
 )
 def test_a_value_out_of_range_is_refused_with_the_rule(values: dict[str, object], rule: str) -> None:

@@ -129,7 +129,7 @@ def test_the_orthogonal_rows_of_the_complexity_table(
         ("mamba", 8, None, "model must be hadamrnn or one of lstm"),
         ("lstm", 8, 4, "lstm has weights of 32 bits"),
         ("qornn", 8, 1, "weight_bits must be"),
-        ("ornn", 0, None, "hidden_size must be an int in 1"),
+        ("ornn", 0, None, "hidden_size must lie in 1"),
     ],
 )
 def test_impossible_baselines_are_refused(

@@ -156,7 +156,7 @@ def test_names_are_the_same_everywhere() -> None:
         ({"model": "ornn", "model_options": {"orthogonal_map": "qr"}}, "orthogonal_map must be one of"),
         ({"model": "fastgrnn", "weight_bits": 8, "model_options": {"memory_steps": 1}}, "memory_steps must"),
         ({"model": "ornn", "recurrence": "tanh"}, "recurrence must be one of"),
-        ({"model": "ornn", "hidden_size": 0}, "hidden_size must be an int in 1"),
+        ({"model": "ornn", "hidden_size": 0}, "hidden_size must lie in 1"),
         ({"model": "binary_lstm", "model_options": {"norm_steps": 0}}, "norm_steps must be an int in 1"),
         ({"model": "quantized_lstm", "weight_bits": 0}, "weight_bits must be"),
         ({"model": "quantized_lstm", "model_options": {"activation_bits": 1}}, "activation_bits must be"),

@@ -89,6 +89,7 @@ class Command:
     examples: Sequence[str]
     settings: Sequence[str] = ()
     group: str = ""
+    common: Sequence[str] = ()
     parts: dict[str, Command] = field(default_factory=dict)
 
     @property
@@ -111,9 +112,12 @@ class Command:
             for part, its_command in self.parts.items():
                 its_command.add(choices, part)
             return
-        _add_fields(parser, dataclasses.fields(self.options), field_types(self.options))
+        added = _add_fields(parser, dataclasses.fields(self.options), field_types(self.options))
         group = parser.add_argument_group(self.group) if self.group else parser
-        _add_fields(group, [OPTIONS[each] for each in self.settings], SETTING_TYPES, both_ways=True)
+        settings = [OPTIONS[each] for each in self.settings]
+        added += _add_fields(group, settings, SETTING_TYPES, both_ways=True)
+        if self.common:
+            HelpAll.hide(parser, [each for each in added if each.dest not in self.common])
         parser.set_defaults(run=lambda args: run(*self.read(args)))
 
     def read(self, args: argparse.Namespace) -> tuple[Any, ...]:
@@ -131,8 +135,32 @@ def command(**declared: Any) -> Callable[[Callable[..., int | None]], Command]:
         settings: names of a run's settings, which become options too; the function gets the given ones as
             its second argument.
         group: the heading of the settings in --help.
+        common: names of the options that --help lists; --help-all lists the rest. Empty lists all.
     """
     return lambda run: Command(run, **declared)
+
+
+class HelpAll(argparse.Action):
+    """The option --help-all, which also lists the options that --help leaves out."""
+
+    hidden: dict[argparse.Action, str | None]
+
+    @staticmethod
+    def hide(parser: argparse.ArgumentParser, actions: Sequence[argparse.Action]) -> None:
+        """Leave these options out of --help."""
+        everything = parser.add_argument(
+            "--help-all", action=HelpAll, nargs=0, default=argparse.SUPPRESS, help="list all options and exit"
+        )
+        assert isinstance(everything, HelpAll)
+        everything.hidden = {each: each.help for each in actions if each.option_strings}
+        for each in everything.hidden:
+            each.help = argparse.SUPPRESS
+
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: object) -> None:
+        for action, text in self.hidden.items():
+            action.help = text
+        parser.print_help()
+        parser.exit()
 
 
 def flag(name: str) -> str:
@@ -168,8 +196,9 @@ def check_output(name: str, path: Path | None, beginning: str | None = None) -> 
 
 def _add_fields(
     parser: Any, fields: Iterable[dataclasses.Field[Any]], types: dict[str, Any], both_ways: bool = False
-) -> None:
+) -> list[argparse.Action]:
     """Add an option for each field, without a default; `both_ways` also gives a bool --no-NAME."""
+    added = []
     for each in fields:
         name, hint = flag(each.name), types[each.name]
         needed = each.default is dataclasses.MISSING
@@ -184,7 +213,8 @@ def _add_fields(
             form = {"metavar": _metavar(hint), "nargs": "+", "action": "extend"}
         else:
             form = {"metavar": _metavar(hint), "required": needed}
-        parser.add_argument(name, help=each.metadata["help"], default=argparse.SUPPRESS, **form)
+        added.append(parser.add_argument(name, help=each.metadata["help"], default=argparse.SUPPRESS, **form))
+    return added
 
 
 def _metavar(hint: Any) -> str:

@@ -59,6 +59,10 @@ class TrainOptions(RecordingOptions, DataFolder, JsonOption):
     ),
     settings=[name for name in OPTIONS if name != "preset"],
     group="settings",
+    common=(
+        *("out", "resume", "preset", "config", "label", "group", "window"),
+        *("hidden_size", "weight_bits", "epochs", "learning_rate", "seed", "threads"),
+    ),
 )
 def run(options: TrainOptions, settings: dict[str, Any]) -> None:
     path = options.resume or options.out

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from hadamrnn.settings import Range, hold_fields, option
+from hadamrnn.settings import Range, option, validate_fields
 
 STEPS = 128  # of a window, by default
 Steps = Annotated[int, Range(1, 1 << 20)]
@@ -35,7 +35,7 @@ class RecordingOptions:
     )
 
     def __post_init__(self) -> None:
-        hold_fields(self)
+        validate_fields(self)
 
     @property
     def window_and_hop(self) -> tuple[int, int]:

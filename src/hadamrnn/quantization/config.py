@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from hadamrnn.settings import Count, Range, hold_fields, option
+from hadamrnn.settings import Count, Range, option, validate_fields
 from hadamrnn.training.config import TrainingConfig
 
 ACTIVATION_BITS = Range(6, 16)
@@ -35,7 +35,7 @@ class Precision:
     )
 
     def __post_init__(self) -> None:
-        hold_fields(self)
+        validate_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,8 +25,8 @@ from hadamrnn.settings import (
     Threads,
     coerce,
     field_types,
-    hold_fields,
     option,
+    validate_fields,
 )
 from hadamrnn.training.presets import DEFAULT_PRESET, bits_values, model_values, preset_values
 
@@ -58,17 +58,15 @@ class TrainingConfig:
     evaluate_every: Count | None = option(None, "steps between validations; none is once an epoch")
     batch_size: Annotated[int, Range(1, 2**20)] = option(64, "samples per step and process")
     balanced: bool = option(False, "draw every class equally often")
-    learning_rate: Positive = option(1e-3, "of Adam, at the start")
+    learning_rate: Positive = option(1e-3, "initial learning rate of Adam")
     decay: Literal["none", "exponential", "cosine"] = option(
-        "cosine", "of the learning rate: none, exponential (by the epoch) or cosine"
+        "cosine", "schedule of the learning rate: none, exponential (by the epoch) or cosine"
     )
-    decay_factor: Positive = option(0.98, "of the exponential decay, for each epoch")
+    decay_factor: Positive = option(0.98, "factor of the exponential decay, per epoch")
     adam_beta2: Between0And1 = option(
         0.999, "Adam's memory of squared gradients; less where the loss falls fast"
     )
-    weight_decay: NotNegative = option(
-        0.0, "of AdamW: the share of a weight that a step removes, times the rate"
-    )
+    weight_decay: NotNegative = option(0.0, "weight decay of AdamW")
     sign_learning_rate: NotNegative | None = option(None, "of the signs; none is the learning rate")
     sign_freeze_epoch: NotNegative | None = option(
         None, "epoch at which signs stop learning: 0 holds them, none never"
@@ -106,12 +104,12 @@ class TrainingConfig:
         "validations without progress that end the run; with a cosine they count near its end. none never",
     )
     tolerance: NotNegative = option(0.0, "what the validation metric must gain to count as progress")
-    seed: Seed = option(0, "of initial weights, order of samples and dropout")
+    seed: Seed = option(0, "seed of initial weights, order of samples and dropout")
     dtype: Literal["float32", "float64"] = option("float32", "float32 or float64")
     threads: Threads | None = option(None, "CPU threads of each process; none is torch's choice")
 
     def __post_init__(self) -> None:
-        hold_fields(self)
+        validate_fields(self)
         if (self.epochs is None) == (self.steps is None):
             raise InputError(
                 f"Exactly one of epochs and steps must be given, got {self.epochs} and {self.steps}."
