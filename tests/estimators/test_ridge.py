@@ -100,3 +100,12 @@ def test_moments_of_parts_add_up() -> None:
 
     torch.testing.assert_close(total.covariance, whole.covariance)
     torch.testing.assert_close(found.coefficients, solve(features, target).coefficients)
+
+
+def test_leave_one_out_does_not_depend_on_the_order_of_the_rows() -> None:
+    """Of few rows with many features 1 - h w is about 1e-5, and must not hold the rounding of h."""
+    features, target = draw_rows(9, 1000)
+    order = torch.randperm(9, generator=torch.Generator().manual_seed(0))
+    plain, shuffled = solve(features, target, (1e-3,)), solve(features[order], target.at(order), (1e-3,))
+
+    torch.testing.assert_close(shuffled.held_out, plain.held_out[order], rtol=1e-8, atol=1e-8)

@@ -90,7 +90,7 @@ class SeriesEstimator(IntegerForm):
         """Return the target of these samples; `reset` first fits the units of values."""
 
     @abstractmethod
-    def _answer(self, outputs: Floats) -> Any:
+    def _decode(self, outputs: Floats) -> Any:
         """Return labels or values from the network's outputs `(n, output_size)`."""
 
     def _target_units(self) -> tuple[Floats, Floats] | tuple[None, None]:
@@ -123,7 +123,7 @@ class SeriesEstimator(IntegerForm):
 
     def predict(self, X: Any) -> Any:
         """Return the answer for each series of X, from the float network."""
-        return self._answer(self._outputs(X))
+        return self._decode(self._outputs(X))
 
     def predict_integer(self, X: Any, model: IntegerModel | None = None) -> Any:
         """Return the answers of the integer network: bit for bit what the exported C computes.
@@ -138,7 +138,7 @@ class SeriesEstimator(IntegerForm):
         """
         integer = self._integer(model)
         series = read_series(self, X, reset=False)
-        return self._answer(self._integer_outputs(integer, series.values, series.lengths))
+        return self._decode(self._integer_outputs(integer, series.values, series.lengths))
 
     def quantize(
         self,

@@ -64,9 +64,9 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         `validation_fraction`, keeps the weights with the lowest loss on it and stops when it no longer falls.
     validation_fraction : float
     n_iter_no_change, tol : int, float
-        Stop when the held-out loss has not fallen by `tol` in this many looks. Looks count once the rate
-        has fallen to a tenth: before that they mostly see noise. There is one look per pass through the
-        data, or every 20 steps if that is longer.
+        Stop when the held-out loss has not fallen by `tol` in this many evaluations, counted once the
+        learning rate has fallen to a tenth: before that they mostly measure noise. There is one evaluation
+        per pass through the data, or every 20 steps if that is longer.
     warm_start : bool
         Whether `fit` by gradients continues with the network and the standardisation of the last call.
     n_jobs : int or None
@@ -150,7 +150,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         self._refuse_unseen(labels, "previously unseen labels")
         return float(np.average(predicted == labels, weights=align(X, sample_weight)))
 
-    def _answer(self, outputs: Floats) -> NDArray[Any]:
+    def _decode(self, outputs: Floats) -> NDArray[Any]:
         answers: NDArray[Any] = self.classes_[outputs.argmax(1)]
         return answers
 

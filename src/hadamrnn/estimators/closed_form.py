@@ -5,16 +5,15 @@ power of two for every feature:
 
     V z = sum_i code_i step 2^-e_i (f_i - m_i)
 
-The exponent of a feature is free (a shift on the device), so it brings the largest coefficient of each
-feature near the ends of the grid: few bits are then enough. Features are rounded one after the other, and
-those still to come make up for what was rounded off, as far as they say the same about the rows.
+The exponents e are free (shifts on the device): they bring the largest coefficient of each feature near the
+ends of the grid, so few bits suffice. Features are rounded one after the other, and the coefficients of
+correlated features that follow are adjusted to compensate.
 
-A threshold between two codes of a state would be rounded when the network becomes integers. Its
-feature then moves by the same amount for every series, and many such moves add up in the logits: so they are
-moved to codes first. The result is an ordinary `SequenceModel`. Start reading at `fit_closed_form`.
+Quantization rounds thresholds to codes of the states, which moves a feature by the same amount for every
+series, and many such moves add up in the logits. So thresholds are snapped to codes before V is solved for.
+The result is an ordinary `SequenceModel`. Start reading at `fit_closed_form`.
 
-When data come in parts (`Stream`), the first rows fix the network, and all rows add up in the moments of
-the regression.
+If data come in parts (`Stream`), the first samples fix the network, and the moments of the regression add up.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.chain import calibration_batches
 from hadamrnn.quantization.lowering import can_lower, state_step
 
-# Of each standardised feature, when V is rounded: series to come differ from the rows in all directions.
+# Of each standardised feature, when V is rounded: new series differ from the training data in all directions.
 LEAST_CURVATURE = 0.1
 MOST_APART = 10  # powers of two between exponents: an integer network holds 15, and kinds differ too
-MOST_FEATURES = 2000  # of which roundings are made up for: a matrix of their square is inverted
+MOST_FEATURES = 2000  # whose rounding errors are compensated: that inverts a matrix of this size
 KEPT_SERIES = 2000  # that fix the network; their held-out predictions choose penalty and temperature
 CALIBRATION_SAMPLES = 10_000
 

@@ -1,8 +1,8 @@
 """`HadamRNNForecaster`: the next steps of a multivariate series.
 
 One network reads every channel on its own, in units of the channel's deviation and relative to the last
-value of the window, and answers with the rise until each of the next steps. Signs and U are random and held;
-V comes from ridge regression. Start reading at `HadamRNNForecaster.fit`.
+value of the window, and returns the rise until each of the next steps. Signs and U are random and fixed; V
+comes from ridge regression. Start reading at `HadamRNNForecaster.fit`.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class HadamRNNForecaster(IntegerForm):
         with threads(self.n_jobs):
             split = Split(torch.from_numpy(self._relative(values)), None)
             rises = predict_logits(self.network_, split).numpy()
-        return self._answer(values, rises, X)
+        return self._decode(values, rises, X)
 
     def predict_integer(self, X: Any = None, model: IntegerModel | None = None) -> Floats:
         """Return the forecast of the integer network: bit for bit what the exported C computes.
@@ -187,7 +187,7 @@ class HadamRNNForecaster(IntegerForm):
         """
         integer = self._integer(model)
         values = self._read(X)
-        return self._answer(values, self._integer_outputs(integer, self._relative(values)), X)
+        return self._decode(values, self._integer_outputs(integer, self._relative(values)), X)
 
     def quantize(self, activation_bits: int = ACTIVATION_BITS) -> IntegerModel:
         """Return the integer network of one channel.
@@ -241,20 +241,23 @@ class HadamRNNForecaster(IntegerForm):
         return (float(self.penalty),)
 
     def _try(self, model: SequenceModel, windows: Windows, steps: int) -> Trial:
-        """Return the error of a network, and its best penalty, for steps that the fit has not seen."""
+        """Return a network's error, and its best penalty, on steps that it was not fitted to."""
         penalties = self._penalties()
         keep_linear(model.double(), windows.past)
         features, target = features_of(model, Split(windows.past, None)), windows.target()
         cut = steps - int(HELD_OUT * steps)
-        seen = windows.starts + self.lookback + self.horizon <= cut
-        held = windows.starts + self.lookback >= cut
-        if not seen.any() or not held.any():  # a short series: each window in turn is left out
+        fitted = windows.starts + self.lookback + self.horizon <= cut
+        held_out = windows.starts + self.lookback >= cut
+        if not fitted.any() or not held_out.any():  # a short series: leave out each window in turn
             solution = solve(features, target, penalties)
             return Trial(solution.error, solution.penalty, model)
-        moments = Moments.of(features[seen], target.at(seen))
+        moments = Moments.of(features[fitted], target.at(fitted))
         few = target.at(torch.arange(1))  # held-out predictions decide nothing here
         fits = [solve(features[:1], few, (penalty,), moments=moments) for penalty in penalties]
-        errors = [float((fit.predict(features[held]) - windows.future[held]).square().mean()) for fit in fits]
+        errors = [
+            float((fit.predict(features[held_out]) - windows.future[held_out]).square().mean())
+            for fit in fits
+        ]
         best = int(np.argmin(errors))
         return Trial(errors[best], penalties[best], model)
 
@@ -287,7 +290,7 @@ class HadamRNNForecaster(IntegerForm):
         relative = (values - values[:, -1:]) / self.scale_
         return np.ascontiguousarray(relative.transpose(0, 2, 1).reshape(-1, values.shape[1], 1))
 
-    def _answer(self, values: Floats, rises: Floats, X: Any) -> Floats:
+    def _decode(self, values: Floats, rises: Floats, X: Any) -> Floats:
         rows = rises.reshape(len(values), self.n_features_in_, -1).transpose(0, 2, 1)
         forecasts: Floats = values[:, -1:] + rows * self.scale_
         return forecasts if np.ndim(X) == 3 else forecasts[0]

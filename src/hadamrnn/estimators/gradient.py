@@ -25,7 +25,7 @@ from hadamrnn.training.loop import Outcome, fit
 from hadamrnn.training.progress import choose_watcher
 
 PASSES, FEWEST_STEPS, MOST_STEPS = 30, 300, 10_000  # of max_steps="auto"
-LOOK_STEPS = 20  # least steps between two looks at the loss; a pass through the data if that is longer
+EVALUATE_EVERY = 20  # fewest steps between evaluations of the loss; a pass through the data if that is longer
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -90,7 +90,7 @@ def recipe(estimator: Any, samples: int, seed: int) -> TrainingConfig:
     return TrainingConfig(
         task=type(estimator).__name__,
         steps=steps,
-        evaluate_every=max(LOOK_STEPS, samples // max(1, batch_size)),
+        evaluate_every=max(EVALUATE_EVERY, samples // max(1, batch_size)),
         batch_size=batch_size,
         learning_rate=float(estimator.learning_rate),
         sign_freeze_epoch=0,

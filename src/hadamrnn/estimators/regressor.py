@@ -80,7 +80,7 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
         tags.target_tags.single_output = True
         return tags
 
-    def _answer(self, outputs: Floats) -> Floats:
+    def _decode(self, outputs: Floats) -> Floats:
         values: Floats = outputs * self.target_scale_ + self.target_offset_
         return values[:, 0] if self.single_target_ else values
 

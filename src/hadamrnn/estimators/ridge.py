@@ -14,7 +14,6 @@ of a row would predict it. All entries of H_GG are then one number h, and the in
     out_G = V z_G + b - h sum_{i in G} w_i (y_i - V z_i - b) / (1 - h sum_{i in G} w_i)
 
 Rows that predict each other without being equal, like overlapping windows, are passed as `folds`.
-
 `Moments` add up, so rows may come in parts; the error is then that of the rows passed to `solve`.
 All is float64 in torch, whose threads belong to the caller's thread: numpy's are shared by the process.
 Start reading at `solve`.
@@ -34,6 +33,7 @@ from torch.nn.functional import cross_entropy
 
 PENALTIES = tuple(10.0 ** (k / 2) for k in range(-6, 5))
 CONSTANT = 1e-9  # a spread below this share of the largest mean is rounding
+LEAST_EIGENVALUE = 1e-13  # of the largest: smaller ones are rounding, which a small 1 - h w would amplify
 LEAST_SHARE = 1e-12  # of 1 - h w: a group that is all there is says nothing when it is left out
 SCALES = 1e-2, 1e3  # of the predictions: the range of temperatures
 NEWTON_STEPS = 20
@@ -286,7 +286,7 @@ class _Gram:
         root = target.weights.sqrt()[:, None]
         self._z = root * centred / self.spread
         values, self._vectors = torch.linalg.eigh(self._z @ self._z.T)
-        self._values = values.clamp(min=0.0)
+        self._values = torch.where(values > LEAST_EIGENVALUE * values[-1], values, 0.0)
         self._turned = self._vectors.T @ (root * (target.values - self.intercept))
 
     def held_out(self, penalty: float) -> Tensor:
