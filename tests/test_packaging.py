@@ -1,4 +1,4 @@
-"""Wheel and sdist install into a clean environment and work there."""
+"""Wheel and sdist install into a clean environment and work there, without the repository."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,21 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-def run(*command: str | Path) -> str:
-    result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    words = [str(part) for part in command]
+    result = subprocess.run(words, capture_output=True, text=True, cwd=cwd)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
+
+
+def lend_dependencies(folder: Path) -> None:
+    """Link the packages of this environment into `folder`, except for this repository's own."""
+    folder.mkdir()
+    places = {Path(sysconfig.get_path("purelib")), *(Path(place) for place in sys.path)}
+    for place in (place for place in places if (place / "torch").is_dir()):
+        for package in place.iterdir():
+            if "hadamrnn" not in package.name and package.suffix != ".pth":
+                (folder / package.name).symlink_to(package)
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +41,29 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.slow
+def test_the_wheel_holds_the_library_alone(distributions: dict[str, Path]) -> None:
+    names = zipfile.ZipFile(distributions["wheel"]).namelist()
+
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"hadamrnn"}
+    rooms = {name.split("/")[1] for name in names if name.startswith("hadamrnn/") and name.count("/") > 1}
+    assert "nn" in rooms and not rooms & {
+        "paper",
+        "baselines",
+        "bench",
+        "benchmarks",
+        "reproduction",
+        "tests",
+    }
+    foreign = ("fastgrnn", "lstm", "qornn", "reproduce", "report", "imdb", "glue", "tables.yaml")
+    assert [name for name in names if any(part in name for part in foreign)] == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
-def test_a_clean_environment_takes_the_package(
+def test_a_clean_environment_trains_quantizes_and_exports(
     kind: str, distributions: dict[str, Path], tmp_path: Path
 ) -> None:
-    """Dependencies are borrowed from this environment by a path file; the package itself is not."""
+    """Dependencies are borrowed from this environment; the package itself is not."""
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
     run(python, "-m", "pip", "install", "--quiet", "--no-deps", distributions[kind])
@@ -41,12 +71,21 @@ def test_a_clean_environment_takes_the_package(
     assert (site / "hadamrnn" / "py.typed").exists()
     for data in ("export/runtime/model.c.j2", "export/runtime/counter.h", "runtime/hadamrnn.h"):
         assert (site / "hadamrnn" / data).exists()
-    (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    lend_dependencies(tmp_path / "lent")
+    (site / "lent.pth").write_text(f"{tmp_path / 'lent'}\n")
 
-    facts = json.loads(run(python, "-I", "-m", "hadamrnn", "doctor", "--json"))
+    def hadamrnn(*words: str) -> str:
+        return run(python, "-I", "-m", "hadamrnn", *words, cwd=tmp_path)
+
+    facts = json.loads(hadamrnn("doctor", "--json"))
     assert facts["torch"]
     assert facts["backend"] == ("native" if shutil.which("cc") else "torch")
     where = run(python, "-I", "-c", "import hadamrnn; print(hadamrnn.__file__)")
     assert Path(where.strip()).is_relative_to(site)
-    code = "import torch, hadamrnn; print(tuple(hadamrnn.HadamRNN(3, 12)(torch.zeros(5, 2, 3))[0].shape))"
-    assert run(python, "-I", "-c", code).strip() == "(5, 2, 12)"
+    commands = hadamrnn("--help")
+    assert "train" in commands and not any(name in commands for name in ("reproduce", "report", "bench"))
+    hadamrnn("train", "digits", "--epochs", "2", "--hidden-size", "16", "--quiet", "--out", "run")
+    assert json.loads(hadamrnn("quantize", "run", "--json"))
+    hadamrnn("export", "run", "--to", "c", "--name", "digits", "--out", "c")
+    if shutil.which("cc") and shutil.which("make"):
+        run("make", "-C", tmp_path / "c", "test")

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hadamrnn import plugins
-from hadamrnn.errors import check_name
-from hadamrnn.network import HADAMRNN, Network
+from hadamrnn.errors import InputError, check_name, short
+from hadamrnn.network import HADAMARD_ONLY, HADAMRNN, Network
+from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.model import SequenceModel, assemble, hadamard_layer
 from hadamrnn.nn.storage import read_model
+
+# The values with which a recipe for Hadamard networks asks for none of what only they have.
+HADAMARD_UNSET: Mapping[str, Any] = {
+    **{name: getattr(Network, name) for name in HADAMARD_ONLY},
+    "negative_signs": None,
+    "sign_freeze_epoch": None,
+    "weight_bits": None,
+    "weight_clip": None,
+}
 
 
 def build_model(network: Network, evaluator: str = "auto") -> SequenceModel:
@@ -20,8 +32,7 @@ def build_model(network: Network, evaluator: str = "auto") -> SequenceModel:
     """
     if network.is_hadamard:
         return assemble(hadamard_layer(network, evaluator), network, network.weight_bits)
-    model: SequenceModel = network_type(network.model).build(network)
-    return model
+    return network_type(network.model).build(network)
 
 
 def load_model(path: str | Path, evaluator: str = "auto") -> SequenceModel:
@@ -29,7 +40,39 @@ def load_model(path: str | Path, evaluator: str = "auto") -> SequenceModel:
     return read_model(path, lambda network: build_model(network, evaluator))
 
 
-def network_type(name: str) -> Any:
-    """Return a network type that another package offers under the entry point group `hadamrnn.networks`."""
+class NetworkType(ABC):
+    """A type of network that another package offers under the entry point group `hadamrnn.networks`.
+
+    Attributes:
+        values: the settings that it changes in every recipe; recipes are made for Hadamard networks.
+        quantized_readout: whether V has `weight_bits`; else it has full precision.
+    """
+
+    values: Mapping[str, Any] = HADAMARD_UNSET
+    quantized_readout: bool = False
+
+    @abstractmethod
+    def recurrent_layer(self, network: Network) -> RecurrentLayer:
+        """Return a freshly initialised recurrent layer of this shape."""
+
+    def build(self, network: Network) -> SequenceModel:
+        """Return a freshly initialised model of this shape."""
+        bits = network.weight_bits if self.quantized_readout else None
+        return assemble(self.recurrent_layer(network), network, bits)
+
+    def size(self, network: Network) -> Any:
+        """Return the storage of a network, if there is a rule for it."""
+        raise InputError(f"There is no rule for the cost of a {network.model}. Leave --model out.")
+
+    def step_cost(self, network: Network) -> Any:
+        """Return the `StepCost` of one step, if there is a rule for it."""
+        raise InputError(f"There is no rule for the cost of a {network.model}. Leave --model out.")
+
+
+def network_type(name: str) -> NetworkType:
+    """Return a network type of another package by its name."""
     check_name("model", name, (HADAMRNN, *plugins.names(plugins.NETWORKS)))
-    return plugins.load(plugins.NETWORKS, name)
+    found = plugins.load(plugins.NETWORKS, name)
+    if not isinstance(found, NetworkType):
+        raise InputError(f"The network type {name} must be a NetworkType, got {short(found)}.")
+    return found

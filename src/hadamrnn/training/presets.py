@@ -69,4 +69,6 @@ def model_values(model: str) -> Values:
     """
     if model not in plugins.names(plugins.NETWORKS):
         return {}
-    return dict(plugins.load(plugins.NETWORKS, model).values)
+    from hadamrnn.nn.build import network_type  # imports torch, which the names of options do without
+
+    return dict(network_type(model).values)

@@ -9,9 +9,9 @@ from typing import Any
 
 from hadamrnn.errors import InputError, check_unset, short
 from hadamrnn.fixedpoint.cost import StepCost
-from hadamrnn.network import HADAMARD_ONLY, Network
+from hadamrnn.network import Network
+from hadamrnn.nn.build import HADAMARD_UNSET, NetworkType
 from hadamrnn.nn.interface import RecurrentLayer
-from hadamrnn.nn.model import SequenceModel, assemble
 from hadamrnn.settings import coerce, field_types
 from hadamrnn_paper.baselines.cost import BaselineSize, baseline_size, baseline_step_cost
 from hadamrnn_paper.baselines.fastgrnn import FastGRNN
@@ -27,23 +27,14 @@ NEUTRAL = {name: getattr(Network, name) for name in (*STACKING, "recurrence")} |
 
 # The recipes are HadamRNN's. A baseline has one layer, no signs, no blocks and its own weight bits, and since
 # a step costs d_h^2, a smaller state by default.
-BASELINE: Values = {
-    "hidden_size": 128,
-    "num_layers": 1,
-    **{name: getattr(Network, name) for name in HADAMARD_ONLY},
-    "negative_signs": None,
-    "sign_freeze_epoch": None,
-    "weight_bits": None,
-    "weight_clip": None,
-    "gradient_clip": 1.0,
-}
+BASELINE: Values = {**HADAMARD_UNSET, "hidden_size": 128, "num_layers": 1, "gradient_clip": 1.0}
 # A learnt W is raised to the power T - 1, so it wants small steps: pMNIST, ORNN of 170 units, preset best,
 # validation after 8 epochs: 88.0 % at rate 1e-3, 89.0 % at 3e-4, 86.4 % at 1e-4.
 ORTHOGONAL: Values = {**BASELINE, "learning_rate": 3e-4}
 
 
 @dataclass(frozen=True)
-class Kind:
+class Kind(NetworkType):
     """How a name becomes a model.
 
     Args:
@@ -72,8 +63,7 @@ class Kind:
         layer = self.layer.__init__ if inspect.isclass(self.layer) else self.layer
         return field_types(layer)
 
-    def build(self, network: Network) -> SequenceModel:
-        """Return a freshly initialised model of this kind and shape."""
+    def recurrent_layer(self, network: Network) -> RecurrentLayer:
         for name, neutral in NEUTRAL.items():
             if name not in self.reads:
                 check_unset(f"{network.model} networks", name, getattr(network, name), neutral)
@@ -85,8 +75,7 @@ class Kind:
             name: coerce(name, value, self.types[name]) for name, value in network.model_options.items()
         }
         shared = {name: getattr(network, name) for name in self.reads}
-        recurrent = self.layer(network.input_size, network.hidden_size, **shared, **options)
-        return assemble(recurrent, network, network.weight_bits if self.quantized_readout else None)
+        return self.layer(network.input_size, network.hidden_size, **shared, **options)
 
     def size(self, network: Network) -> BaselineSize:
         """Return the size of a network of this kind, by the rules of the paper's tables."""
