@@ -113,6 +113,11 @@ def test_an_accumulator_that_could_leave_int32_is_refused_with_its_knob() -> Non
 def test_refusals_name_the_term_that_dominates() -> None:
     with pytest.raises(InputError, match="Lower input_bias_shift"):
         model(input_bias_int=np.full(8, 2047), input_bias_shift=21)
+    with pytest.raises(
+        InputError, match=r"state 1073741824 .* bias 1073217536\). Lower accumulator_frac_bits"
+    ):
+        bias = {"input_bias_int": np.full(8, 2047), "input_bias_shift": 19}
+        model(activation_bits=16, hidden_shift=2, accumulator_frac_bits=26, **bias)
     with pytest.raises(InputError, match=r"input product .* Lower input_bits or weight_bits"):
         size = 1 << 9
         model(
