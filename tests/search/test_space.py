@@ -90,6 +90,12 @@ def test_the_first_candidate_is_the_preset_if_it_fits() -> None:
     assert SearchSpace(DIGITS, Budget(300)).nearest(preset).hidden_size < 64
 
 
+def test_candidates_have_blocks_of_at_least_four_units() -> None:
+    blocks = {candidate.hidden_size // candidate.num_blocks for candidate in all_candidates(DIGITS)}
+
+    assert blocks == {4 << power for power in range(11)}
+
+
 def test_stacks_of_several_widths_are_searched_with_one() -> None:
     wide = Network(32, 8, 12, layer_sizes=(64, 128, 128), num_blocks=8)
 
