@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save, save_file
 
 from hadamrnn.errors import InputError
-from hadamrnn.files import parse_json, parse_yaml, read_regular, write_atomically
+from hadamrnn.files import parse_json, parse_yaml, read_regular, seal, write_atomically
 from hadamrnn.network import Network, network_values
 from hadamrnn.nn.build import build_model, load_model
 from hadamrnn.nn.storage import save_model
@@ -98,6 +98,13 @@ def test_no_flipped_bit_of_a_model_loads_other_weights(tmp_path: Path) -> None:
             assert "\n" not in str(error)
         else:  # blanks at the end of the header mean nothing
             assert all(torch.equal(found[name], tensor) for name, tensor in kept.items())
+
+
+@pytest.mark.parametrize("length", range(8))
+def test_the_tensors_of_a_sealed_file_start_at_a_multiple_of_eight(length: int) -> None:
+    sealed = seal(save({"x": torch.zeros(2)}, {"note": "n" * length}))
+
+    assert int.from_bytes(sealed[:8], "little") % 8 == 0
 
 
 def test_a_model_without_a_checksum_still_loads(tmp_path: Path) -> None:
