@@ -187,3 +187,9 @@ def test_a_file_for_another_task_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="for the task copy, got digits"):
         resolve_config("digits", file=file)
+
+
+def test_a_seed_has_32_bits() -> None:
+    assert resolve_config("digits", overrides={"seed": 2**32 - 1}).seed == 2**32 - 1
+    with pytest.raises(InputError, match=r"seed must lie in 0\.\.4294967295, got 4294967296"):
+        resolve_config("digits", overrides={"seed": 2**32})
