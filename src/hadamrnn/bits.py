@@ -7,6 +7,7 @@ from hadamrnn.errors import InputError, short
 WeightBits = int | str | None  # 2..16, "ternary", or None for full precision
 EXPONENT_BITS = 4  # of a shift that differs from unit to unit
 FLOAT_BITS = 32
+ACTIVATION_BITS = (2, 16)  # the fewest and the most of states and biases in integers
 
 
 def check_weight_bits(weight_bits: WeightBits) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from hadamrnn.bits import WeightBits, check_weight_bits
+from hadamrnn.bits import ACTIVATION_BITS, WeightBits, check_weight_bits
 from hadamrnn.errors import InputError, check_name, check_unset, short
 from hadamrnn.hadamard.orders import order_factors
 from hadamrnn.settings import OneOf, Range, Share, option, validate_fields
@@ -81,7 +81,7 @@ class Network:
     vocabulary_size: Annotated[int, Range(1, MAX_VOCABULARY)] | None = None
     padding_id: Annotated[int, Range(0, MAX_VOCABULARY - 1)] | None = None
     every_output: bool = False
-    activation_bits: Annotated[int, Range(2, 32)] | None = None
+    activation_bits: Annotated[int, Range(*ACTIVATION_BITS)] | None = None
     model: str = option(HADAMRNN, "type of network: hadamrnn, or one that an installed package offers")
     model_options: dict[str, Any] = field(default_factory=dict, hash=False)
 

@@ -158,7 +158,7 @@ def test_a_hostile_command_line_ends_with_0_or_with_one_line_and_2(
         ((*TRAIN, "--model-option", "a=["), "takes no model options"),
         ((*TRAIN, "--epochs", "2020-13-45"), "--epochs must be int or none"),
         ((*TRAIN, "--seed", "0x_"), "--seed must be int"),
-        ((*COST, "--activation-bits", "0"), "activation_bits must lie in 2..32"),
+        ((*COST, "--activation-bits", "0"), "activation_bits must lie in 2..16"),
         ((*COST, "--vocabulary-size", "-1"), "vocabulary_size must lie in 1"),
         ((*TRAIN, "--out", ""), "--out must name a file or folder, got ''"),
         (("eval", "RUN", "--threads", "1000000000"), "must lie in 1..1024"),

@@ -152,7 +152,7 @@ def test_the_embedding_table_and_column_signs_are_counted_apart() -> None:
         ({"num_blocks": 3}, "num_blocks must divide hidden_size, got 3 for hidden_size 8"),
         ({"num_blocks": 0}, "got 0"),
         ({"num_layers": 10**7}, "num_layers must lie in 1..64"),
-        ({"activation_bits": 0}, "activation_bits must lie in 2..32, got 0"),
+        ({"activation_bits": 0}, "activation_bits must lie in 2..16, got 0"),
         ({"input_kind": "embedded", "vocabulary_size": -1}, "vocabulary_size must lie in"),
         ({"vocabulary_size": 5}, "belongs to input_kind"),
     ],

@@ -20,7 +20,7 @@ from hadamrnn.bits import stored_bits
 from hadamrnn.export.c import render
 from hadamrnn.export.folder import MARKER, check_name, fresh_folder
 from hadamrnn.export.golden import Golden, draw_golden
-from hadamrnn.export.metadata import summarise
+from hadamrnn.export.metadata import Summary, summarise
 from hadamrnn.fixedpoint.encoding import value_scaling
 from hadamrnn.fixedpoint.integers import pack
 from hadamrnn.fixedpoint.layer import IntegerLayer
@@ -52,7 +52,7 @@ def export_js(
         "private": True,
     }
     files = {
-        f"{name}.js": js_module(model),
+        f"{name}.js": js_module(model, summary),
         f"{name}.d.ts": runtime_text("network.d.ts"),
         "test.js": runtime_text("selftest.js").replace("MODULE", f"{name}.js"),
         "golden.json": _golden_text(golden or draw_golden(model)),
@@ -62,9 +62,9 @@ def export_js(
     return fresh_folder(Path(out), files, force=force)
 
 
-def js_module(model: IntegerModel) -> str:
+def js_module(model: IntegerModel, summary: Summary) -> str:
     """Return the ES module: the runtime, then the network."""
-    lines = "\n".join(f" * {line}" for line in (summarise(model).title, *summarise(model).lines))
+    lines = "\n".join(f" * {line}" for line in (summary.title, *summary.lines))
     head = f"/* {MARKER} {package_version()}:\n{lines}\n */\n".replace("</", "< /")  # a page may hold it
     data = json.dumps(js_model(model), separators=(",", ":")).replace("<", "\\u003c")
     tail = f"\nexport const network = new Network({data});\nexport default network;\n"

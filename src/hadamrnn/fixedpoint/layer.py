@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.bits import WeightBits
+from hadamrnn.bits import ACTIVATION_BITS, WeightBits
 from hadamrnn.errors import InputError, check_choice, check_int
 from hadamrnn.fixedpoint.integers import rounding_factor, signed_range
 from hadamrnn.fixedpoint.overflow import prove_input, prove_output, prove_recurrence
@@ -124,7 +124,7 @@ class IntegerLayer(ArrayFields):
 
     def _check_numbers(self) -> None:
         _check_weight_bits(self.weight_bits)
-        check_int("activation_bits", self.activation_bits, 2, 16)
+        check_int("activation_bits", self.activation_bits, *ACTIVATION_BITS)
         check_int("input_bits", self.input_bits, 2, 16)
         check_int("hidden_shift", self.hidden_shift, 0, 31)
         check_int("accumulator_frac_bits", self.accumulator_frac_bits, -31, 62)
@@ -200,7 +200,8 @@ def check_integer_network(network: Network) -> None:
             'Train with switches="rows".'
         )
     _check_weight_bits(network.weight_bits)
-    check_int("activation_bits", network.activation_bits, 2, 16)
+    if network.activation_bits is None:
+        raise InputError("An integer network needs activation_bits, got none. Quantize with 12, for example.")
 
 
 def _check_weight_bits(bits: object) -> None:
