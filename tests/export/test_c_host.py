@@ -17,12 +17,14 @@ from hadamrnn.export import draw_golden, export_c, make_golden
 from hadamrnn.export.c import selftest_files, source_files
 from hadamrnn.export.metadata import class_symbols
 from hadamrnn.export.plan import make_plan
+from hadamrnn.fixedpoint.drawn import draw_integers
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.file import VERSION
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.hadamard.orders import hadamard_matrix
 from hadamrnn.models import shipped
+from hadamrnn.network import Network
 from tests.export.programs import (
     SANITIZED,
     SANITIZED_QUICKLY,
@@ -329,6 +331,46 @@ def test_the_default_name_builds_with_every_option(option: str, tmp_path: Path) 
         folder / "test" / "test_net.c",
         ("-O1", f"-DHADAMRNN_{option}", f"-I{folder}", str(folder / "net.c")),
     )
+
+
+def test_two_networks_of_one_architecture_differ_in_their_data_alone() -> None:
+    network = Network(2, 32, 3, leak=(1,), readouts=("mean", "max"), activation_bits=12)
+    first, second = (
+        source_files(draw_integers(network, np.random.default_rng(seed)), "net") for seed in (1, 2)
+    )
+
+    assert {file for file in first if first[file] != second[file]} == {"net.h", "net_weights.h"}
+    lines = zip(first["net.h"].splitlines(), second["net.h"].splitlines(), strict=True)
+    changed = [before for before, after in lines if before != after]
+    assert [line.split()[1] for line in changed] == ["NET_MODEL_CHECKSUM"]
+
+
+@needs_cc
+def test_the_constants_go_where_the_firmware_wants_them(tmp_path: Path) -> None:
+    write_sources(tmp_path, random_model(np.random.default_rng(12), block_size=16, reads=True), "net")
+    flash = '-DHADAMRNN_FLASH=__attribute__((section(".weights")))'
+
+    subprocess.run(["cc", "-std=c11", "-O2", flash, "-c", "net.c"], cwd=tmp_path, check=True)
+
+    assert (
+        ".weights"
+        in subprocess.run(
+            ["objdump", "-h", "net.o"], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
+    )
+
+
+@needs_cc
+def test_a_state_that_outgrew_its_plan_does_not_compile(tmp_path: Path) -> None:
+    write_sources(tmp_path, random_model(np.random.default_rng(12), block_size=16), "net")
+    header = tmp_path / "net.h"
+    header.write_text(re.sub(r"(NET_STATE_BYTES) \d+u", r"\1 8u", header.read_text()))
+
+    built = subprocess.run(
+        ["cc", "-std=c11", "-c", "net.c"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert built.returncode != 0 and "more memory than planned" in built.stderr
 
 
 @pytest.mark.parametrize("name", ["hadamrnn", "HadamRNN"])

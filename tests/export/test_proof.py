@@ -150,7 +150,7 @@ def test_a_step_is_defined_for_every_state_and_every_input(
     [
         ("stack", r"i < layer->units; i\+\+", "i <= layer->units; i++"),  # writes a row too many
         ("stack", r"int32_t kept = y", "int32_t kept = 16384 * y"),
-        ("relu", r"next = \(next < 0\) \? low : high;", "next++;"),  # a state beyond its bits
+        ("relu", r"next = \(next < 0\) \? \(-high - 1\) : high;", "next++;"),  # a state beyond its bits
     ],
 )
 def test_the_proof_fails_where_the_code_is_wrong(

@@ -148,6 +148,43 @@ def test_a_window_that_cannot_be_is_refused_and_an_unknown_id_does_not_count(
     assert compile_and_run("cc", main, SANITIZED) == "44 44 44 44 44 44 4 0 1 0 1 3\n"
 
 
+UNREADY = """
+#include <stdio.h>
+#include "net.c"
+#include "net_window.c"
+int main(void)
+{
+    static net_window window;
+    static net_slot slots[1];
+    const int32_t fits[NET_INPUT_SIZE] = {0};
+    const int32_t clipped[NET_INPUT_SIZE] = {INT32_MAX, INT32_MIN};
+    (void)net_window_init(&window, slots, 4, 2);
+    for (int t = 0; t < 4; t++) {
+        const unsigned status = net_window_push(&window, (t == 1) ? clipped : fits);
+        const int has_none = net_window_class(&window) == HADAMRNN_NO_CLASS;
+        printf("%u:%d:%lu ", status, has_none, (unsigned long)window.place.clipped);
+    }
+    puts("");
+    return 0;
+}
+"""
+
+
+@needs_cc
+@pytest.mark.parametrize("leak", [(), (1,)])
+def test_a_window_has_no_class_before_it_is_whole_and_counts_clipped_readings(
+    leak: tuple[int, ...], tmp_path: Path
+) -> None:
+    model = family_model(
+        np.random.default_rng(4), leak=leak, readouts=("mean",), input_kind="dense", input_size=2
+    )
+    write_sources(tmp_path, model, NAME)
+    main = tmp_path / "main.c"
+    main.write_text(UNREADY)
+
+    assert compile_and_run("cc", main, SANITIZED) == "0:1:0 0:1:2 0:1:2 3:0:2 \n"
+
+
 SIZES = """
 #include <stdio.h>
 #include "leaky.c"

@@ -67,6 +67,8 @@ extern "C" {
 #define HADAMRNN_READY 3u /* a window is complete: its logits are new */
 #define HADAMRNN_BAD_WINDOW 4u /* hadamrnn_window_init refused it: nothing was done */
 
+#define HADAMRNN_NO_CLASS 0xFFFFu /* the class of a window before the first whole one */
+
 /* What a network reads: codes of every channel, the number of the one channel that is 1, or ids of an embedding. */
 #define HADAMRNN_DENSE 0u
 #define HADAMRNN_ONE_HOT 1u
@@ -190,6 +192,8 @@ typedef struct {
     uint16_t hop; /* 0: refused */
     uint16_t steps; /* since the last hop ended */
     uint16_t oldest; /* slot, or state (0 is the window's own, then come the slots) */
+    uint16_t is_ready; /* 1 from the first whole window on */
+    uint32_t clipped; /* raw codes that had to be clipped since init */
 } hadamrnn_window;
 
 #ifdef __cplusplus
@@ -679,7 +683,6 @@ HADAMRNN_INLINE int32_t hadamrnn_next(const hadamrnn_model *model, const hadamrn
                                       uint_fast8_t k, uint32_t *saturations)
 {
     const int32_t high = (INT32_C(1) << (model->activation_bits - 1u)) - 1;
-    const int32_t low = -high - 1;
     int32_t kept = y * (INT32_C(1) << layer->state_shift);
     if (k != 0u) {
         kept -= (kept + (INT32_C(1) << (k - 1u))) >> k;
@@ -687,8 +690,8 @@ HADAMRNN_INLINE int32_t hadamrnn_next(const hadamrnn_model *model, const hadamrn
     int32_t next = (layer->multiplier == 1u)
                        ? hadamrnn_round_half(kept + drive, layer->round_shift, layer->half_fits)
                        : hadamrnn_product(kept + drive, layer->multiplier, layer->round_shift, layer->half_fits);
-    if ((next < low) || (next > high)) {
-        next = (next < 0) ? low : high;
+    if ((next < (-high - 1)) || (next > high)) {
+        next = (next < 0) ? (-high - 1) : high; /* written so, one instruction on a Cortex-M */
         (*saturations)++;
     }
     return ((model->is_relu != 0u) && (next < 0)) ? 0 : next;
@@ -704,13 +707,14 @@ typedef struct {
     const uint8_t *weight;
     const uint8_t *bias;
     const uint8_t *leaks;
+    bool is_wide; /* whether the source is the one of 32 bits */
 } hadamrnn_walk;
 
 /* The last stages of the transform of four rows. */
 HADAMRNN_INLINE void hadamrnn_last_stages(const hadamrnn_layer *layer, const hadamrnn_walk *at, uint_fast8_t first,
                                           int32_t v[4])
 {
-    if (at->wide_source != NULL) {
+    if (at->is_wide) {
         v[0] = at->wide_source[first];
         v[1] = at->wide_source[first + 1u];
         v[2] = at->wide_source[first + 2u];
@@ -830,7 +834,7 @@ HADAMRNN_INLINE void hadamrnn_group(const hadamrnn_model *model, const hadamrnn_
     } else {
         at->h += HADAMRNN_GROUP;
     }
-    if (at->wide_source != NULL) {
+    if (at->is_wide) {
         at->wide_source += HADAMRNN_GROUP;
     } else {
         at->source += HADAMRNN_GROUP;
@@ -847,15 +851,13 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
     const uint_fast16_t groups = (layer->units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP;
     const uint_fast8_t buffered = (uint_fast8_t)((layer->stages > 2u) ? (layer->stages - 2u - layer->in_place) : 0u);
     const uint_fast16_t chunk = (buffered == 0u) ? groups : (uint_fast16_t)((uint_fast16_t)1u << (buffered - 1u));
-    hadamrnn_walk at = {NULL,          memory->narrow + layer->cells, memory->wide + layer->cells,
-                        memory->narrow + layer->cells, layer->signs,  layer->weight,
-                        layer->bias,   layer->leaks};
+    hadamrnn_walk at = {
+        memory->wide + layer->cells, memory->narrow + layer->cells, memory->wide + layer->cells,
+        memory->narrow + layer->cells, layer->signs, layer->weight, layer->bias, layer->leaks,
+        (layer->wide != 0u) || (buffered != 0u)};
     uint32_t clipped = memory->counters->saturations;
     if (is_one_hot && (columns != 0u)) {
         at.weight += id * (uint32_t)(groups * model->code_bits);
-    }
-    if (layer->wide != 0u) {
-        at.wide_source = at.wide_h;
     }
     hadamrnn_transform(layer, memory);
     for (uint_fast16_t start = 0; start < groups; start += chunk) {
@@ -1065,8 +1067,8 @@ HADAMRNN_INLINE int32_t hadamrnn_compress(int32_t raw, uint_fast8_t knee)
  * to be clipped. */
 HADAMRNN_INLINE uint16_t hadamrnn_encode(const hadamrnn_model *model, const int32_t *raw, int16_t *x)
 {
-    const int32_t high = (INT32_C(1) << (model->input_bits - 1u)) - 1;
-    const int32_t low = -high - 1;
+    const int64_t high = (INT64_C(1) << (model->input_bits - 1u)) - 1;
+    const int64_t low = -high - 1;
     uint16_t clipped = 0;
     for (uint_fast16_t j = 0; j < model->input_size; j++) {
         int64_t code = raw[j];
@@ -1260,6 +1262,9 @@ HADAMRNN_INLINE bool hadamrnn_window_gather(const hadamrnn_model *model, hadamrn
                                            const hadamrnn_memory *slots, size_t pitch)
 {
     const bool is_whole = window->begun == window->hops;
+    if (is_whole) {
+        window->is_ready = 1;
+    }
     if ((model->forgets != 0u) && ((model->pool_wide + model->pool_narrow) != 0u)) {
         const uint16_t count = is_whole ? (uint16_t)(window->hops - 1u) : 1u;
         uint16_t i = is_whole ? window->oldest : (uint16_t)(window->begun - 1u);
