@@ -221,13 +221,18 @@ class Network:
         return self.normalize or self.is_pooled
 
     @property
+    def features_per_unit(self) -> int:
+        """How many numbers V sees of each unit of the last layer."""
+        return features_per_unit(self.readouts, self.thresholds)
+
+    @property
     def num_features(self) -> int:
         """How many numbers V sees.
 
         >>> Network(hidden_size=8, readouts=("mean", "max"), thresholds=2).num_features
         24
         """
-        return self.state_size * features_per_unit(self.readouts, self.thresholds)
+        return self.state_size * self.features_per_unit
 
     @property
     def takes_ids(self) -> bool:

@@ -112,7 +112,7 @@ CONFIGS = [
 
 def inputs_of(model: SequenceModel, batch: int, time: int) -> torch.Tensor:
     assert model.network is not None
-    if model.takes_ids:
+    if model.network.takes_ids:
         return torch.randint(0, model.network.vocabulary_size or model.network.input_size, (batch, time))
     return torch.randn(batch, time, model.network.input_size)
 

@@ -30,7 +30,7 @@ BLOCKS = (
 
 def leaves(recurrence: Recurrence) -> list[Tensor]:
     """Return every tensor that may get a gradient."""
-    values = (getattr(recurrence, name) for name in DIFFERENTIABLE)
+    values = (getattr(recurrence, name) for name in (*DIFFERENTIABLE, "column_signs"))
     return [value for value in values if value is not None]
 
 

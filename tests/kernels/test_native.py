@@ -17,15 +17,17 @@ import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.kernels import call
+from hadamrnn.kernels import backend, call, passes
 from hadamrnn.kernels import library as library_module
 from hadamrnn.kernels import slices as kernel_slices
-from hadamrnn.kernels import threads as kernel_threads
 from hadamrnn.kernels.library import LossArgs, load_library, native_kernel, native_status
-from hadamrnn.kernels.loss import cross_entropy
-from hadamrnn.kernels.operators import define_operator
+from hadamrnn.kernels.loss import loss_and_gradient
+from hadamrnn.kernels.methods import run
 from hadamrnn.kernels.recurrence import Recurrence
-from hadamrnn.kernels.scan import scan, scan_operator
+from hadamrnn.kernels.scan import native_scan
+from hadamrnn.network import Network
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.rnn import HadamRNN
 from tests.kernels.problems import leaves, make_case
 
 pytestmark = pytest.mark.usefixtures("native")
@@ -34,30 +36,14 @@ pytestmark = pytest.mark.usefixtures("native")
 @pytest.mark.parametrize("kind", ["dense", "wide", "tokens"])
 @pytest.mark.parametrize("relu", [False, True])
 def test_the_scan_passes_opcheck(kind: str, relu: bool) -> None:
-    case = make_case(12, 12, kind=kind, relu=relu, columns=True, with_h_0=True, with_lengths=True)
+    case = make_case(12, 12, kind=kind, relu=relu, with_h_0=True, with_lengths=True)
     weight = torch.randn(3, 12, dtype=torch.float64, requires_grad=True)
     for options in ({}, {"every_output": True}, {"output_weight": weight, "sigma": True}):
-        torch.library.opcheck(scan_operator, replace(case, **options).arguments())
-
-
-def test_a_gradient_through_an_operator_without_one_is_refused() -> None:
-    x = torch.ones(3, requires_grad=True)
-    twice = define_operator(
-        "hadamrnn_tests::twice", "(Tensor x) -> Tensor", lambda x: 2 * x, lambda x: torch.empty_like(x)
-    )
-    with pytest.raises(InputError, match="hadamrnn_tests::twice has no gradient"):
-        twice(x)
-    with torch.no_grad():
-        assert torch.equal(twice(x), 2 * x)
-
-
-def test_cross_entropy_passes_opcheck() -> None:
-    logits = torch.randn(7, 4, dtype=torch.float64, requires_grad=True)
-    torch.library.opcheck(cross_entropy, (logits, torch.randint(4, (7,)), -100, True))
+        torch.library.opcheck(torch.ops.hadamrnn.scan.default, replace(case, **options).arguments())
 
 
 def gradients(case: Recurrence) -> list[Tensor]:
-    output, last, _ = scan_operator(*replace(case, every_output=True).arguments())
+    output, last, *_ = native_scan(case.signs)(*replace(case, every_output=True).arguments())
     return list(torch.autograd.grad(output.square().sum() + last.sum(), leaves(case)))
 
 
@@ -73,11 +59,11 @@ def test_bits_do_not_depend_on_the_threads(kind: str, threads: Callable[[int], N
     case = make_case(64, 64, kind=kind, batch=37, time=50, dtype=torch.float32)
     logits, targets = torch.randn(20_000, 9), torch.randint(9, (20_000,))
     threads(1)
-    expected, expected_loss = gradients(case), cross_entropy(logits, targets, -100, True)
+    expected, expected_loss = gradients(case), loss_and_gradient(logits, targets, -100, True)
     for count in (2, 5, 1, 3):
         threads(count)
         assert all(map(torch.equal, gradients(case), expected))
-        assert all(map(torch.equal, cross_entropy(logits, targets, -100, True), expected_loss))
+        assert all(map(torch.equal, loss_and_gradient(logits, targets, -100, True), expected_loss))
 
 
 def test_many_python_threads_at_once_give_the_same_bits(threads: Callable[[int], None]) -> None:
@@ -102,7 +88,7 @@ def test_many_python_threads_at_once_give_the_same_bits(threads: Callable[[int],
 def forked_last_state() -> list[float]:
     case = make_case(16, 16, batch=8, time=20)
     with torch.no_grad():
-        _, last = scan(case)
+        _, last, *_ = native_scan(case.signs)(*case.arguments())
     return [float(value) for value in last.flatten()]
 
 
@@ -161,11 +147,11 @@ def test_ids_lengths_and_targets_out_of_range_are_refused() -> None:
     case = make_case(8, 8, kind="tokens")
     assert case.ids is not None
     with pytest.raises(InputError, match=r"ids must lie in 0\.\.4, got"):
-        scan(replace(case, ids=case.ids + 5))
+        run(replace(case, ids=case.ids + 5))
     with pytest.raises(InputError, match=r"lengths must lie in 0\.\.7, got 8"):
-        scan(replace(case, lengths=torch.tensor([0, 8, 1])))
+        run(replace(case, lengths=torch.tensor([0, 8, 1])))
     with pytest.raises(InputError, match=r"targets must lie in 0\.\.3 or be -100, got 4"):
-        cross_entropy(torch.zeros(2, 4), torch.tensor([0, 4]), -100, False)
+        loss_and_gradient(torch.zeros(2, 4), torch.tensor([0, 4]), -100, False)
 
 
 def test_the_status_names_the_library() -> None:
@@ -181,7 +167,7 @@ def test_every_slice_is_taken_once_however_many_threads_ask(threads: Callable[[i
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel_slices, "range", _switching_range, raising=False)
         threads(8)
-        kernel_threads.run_slices(lambda _, index: taken.append(index) or 0, None, 200)  # type: ignore[func-returns-value]
+        kernel_slices.run_slices_on(8, lambda _, index: taken.append(index) or 0, None, 200)  # type: ignore[func-returns-value]
 
     assert sorted(taken) == list(range(200))
 
@@ -219,12 +205,43 @@ def test_the_loss_of_no_classes_is_refused_in_c_too() -> None:
     losses = torch.zeros(1)
     args = LossArgs(positions=1, classes=0, num_slices=1, losses=losses.data_ptr())
     with pytest.raises(ValueError, match="refused its sizes"):
-        kernel_threads.run_slices(native_kernel("loss", torch.float32), args, 1)
+        kernel_slices.run_slices_on(1, native_kernel("loss", torch.float32), args, 1)
 
 
 def test_ids_are_looked_at_once_at_the_door_in_a_training_step(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
+    monkeypatch.setattr(backend, "check_range", lambda name, *_: looked.append(name))
     monkeypatch.setattr(call, "check_range", lambda name, *_: looked.append(name))
-    gradients(make_case(8, 8, kind="tokens", with_lengths=True))
+    model = SequenceModel(Network(5, 8, 2, input_kind="one_hot"))
+    model.loss(torch.randint(5, (3, 7)), torch.tensor([0, 1, 0])).backward()
 
-    assert sorted(looked) == ["ids", "lengths"]
+    assert looked == ["Token ids"]
+
+
+def test_a_training_step_reaches_c_within_eight_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From HadamRNN.forward, which counts, to the kernel; torch's own frames count too."""
+    depths: list[int] = []
+
+    def counting(kernel: Callable[..., int]) -> Callable[..., int]:
+        def call_kernel(*arguments: object) -> int:
+            frame, depth = sys._getframe(1), 1
+            while frame.f_code is not HadamRNN.forward.__code__:
+                assert frame.f_back is not None
+                frame, depth = frame.f_back, depth + 1
+            depths.append(depth)
+            return kernel(*arguments)
+
+        return call_kernel
+
+    found = native_kernel
+    monkeypatch.setattr(passes, "native_kernel", lambda *names: counting(found(*names)))
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for options in ({}, {"num_layers": 2, "normalize": True}, {"bidirectional": True}):
+            layer = HadamRNN(3, 16, batch_first=True, **options)
+            layer(torch.randn(4, 9, 3))[0].sum().backward()
+    finally:
+        torch.set_num_threads(before)
+
+    assert depths and max(depths) <= 8

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hadamrnn.errors import InputError
-from hadamrnn.kernels.norm import norm_operator, normalized, plain_normalized
+from hadamrnn.kernels.norm import normalized, plain_normalized
 
 EPSILON = 1e-5
 Case = tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
@@ -98,21 +97,9 @@ def test_the_bits_of_the_normalisation_do_not_depend_on_the_threads() -> None:
         assert all(map(torch.equal, others, found[0]))
 
 
-@pytest.mark.usefixtures("native")
-def test_the_normalisation_passes_opcheck() -> None:
-    torch.library.opcheck(norm_operator, (*make_case(3, 5, 7, with_lengths=True, with_skip=True), EPSILON))
-
-
 def test_a_state_that_is_not_a_number_stays_one() -> None:
     h, weight, bias, _, _ = make_case(2, 3, 2)
     h = h.detach()
     h[0, 0, 0] = torch.nan
 
     assert normalized(h, weight, bias, None, None, EPSILON)[0][:, :, 0].isnan().all()
-
-
-@pytest.mark.usefixtures("native")
-def test_lengths_beyond_the_rows_are_refused() -> None:
-    h, weight, bias, _, _ = make_case(2, 3, 2)
-    with pytest.raises(InputError, match=r"lengths must lie in 0\.\.3, got 4"):
-        normalized(h, weight, bias, torch.tensor([4, 1]), None, EPSILON)

@@ -1,4 +1,4 @@
-"""Whatever the types, autocast, evaluator and derivative: the dense float64 loop's numbers, or a refusal."""
+"""Whatever the types, autocast, method and derivative: the dense float64 loop's numbers, or a refusal."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from hadamrnn.errors import InputError
+from hadamrnn.kernels import backend, methods
 from hadamrnn.kernels.backend import native_is_loaded
-from hadamrnn.kernels.call import forward
-from hadamrnn.kernels.loss import cross_entropy as native_cross_entropy
+from hadamrnn.kernels.loss import loss_and_gradient
+from hadamrnn.kernels.passes import forward
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE
 from hadamrnn.network import Network
 from hadamrnn.nn.build import build_model
@@ -25,8 +26,8 @@ from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.linear import QuantizedLinear
 from hadamrnn.nn.loss import cross_entropy
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.nn.recurrence import EVALUATORS
 from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.nn.stack import HadamStack
 from hadamrnn.nn.weight import recurrent_weight
 from tests.kernels.problems import make_case
 
@@ -41,11 +42,24 @@ AUTOCAST = (None, torch.bfloat16, torch.float16)
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 6e-2}
 
 
+METHODS = ("auto", "torch", "scan", "kernel")
+
+
+def force(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one method run every recurrence that it can: natively unless it is "torch"."""
+    if method == "torch":
+        monkeypatch.setattr(backend, "native_is_loaded", lambda: False)
+    elif method == "scan":
+        monkeypatch.setattr(methods, "kernel_is_possible", lambda recurrence: False)
+    elif method == "kernel":
+        monkeypatch.setattr(methods, "kernel_cost", lambda recurrence: 0.0)
+
+
 def autocast(dtype: torch.dtype | None) -> Any:
     return nullcontext() if dtype is None else torch.autocast("cpu", dtype)
 
 
-def cells(layer: HadamRNN) -> Iterator[HadamCell]:
+def cells(layer: HadamStack) -> Iterator[HadamCell]:
     for cell in layer.cells:
         assert isinstance(cell, HadamCell)
         yield cell
@@ -61,7 +75,7 @@ def dense_states(x: Tensor, h: Tensor, signs: Tensor, weight: Tensor, bias: Tens
     return torch.stack(states, 1)
 
 
-def reference(layer: HadamRNN, x: Tensor, h_0: Tensor | None = None) -> Tensor:
+def reference(layer: HadamStack, x: Tensor, h_0: Tensor | None = None) -> Tensor:
     """Return the outputs of all steps in float64."""
     states = x.double()
     for index, cell in enumerate(cells(layer)):
@@ -90,14 +104,15 @@ def fits(layer: torch.dtype, given: torch.dtype, cast: torch.dtype | None) -> bo
 
 
 @pytest.mark.parametrize("cast", AUTOCAST, ids=str)
-@pytest.mark.parametrize("evaluator", EVALUATORS)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.filterwarnings("ignore:Casting complex values")
-def test_every_input_gives_the_reference_or_is_refused(evaluator: str, cast: torch.dtype | None) -> None:
+def test_every_input_gives_the_reference_or_is_refused(
+    method: str, cast: torch.dtype | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch.manual_seed(0)
+    force(method, monkeypatch)
     for dtype, num_layers, width in product(REALS, (1, 2), (NARROW, WIDE)):
-        if evaluator == "kernel" and num_layers == 2:
-            continue  # the first layer's states are all wanted
-        layer = HadamRNN(width, HIDDEN_SIZE, num_layers, batch_first=True, evaluator=evaluator, dtype=dtype)
+        layer = HadamRNN(width, HIDDEN_SIZE, num_layers, batch_first=True, dtype=dtype)
         for given, given_h_0 in product((*REALS, *OTHERS), (None, *REALS, torch.int64)):
             x = draw(given, BATCH, TIME, width)
             h_0 = None if given_h_0 is None else draw(given_h_0, num_layers, BATCH, HIDDEN_SIZE)
@@ -108,29 +123,30 @@ def test_every_input_gives_the_reference_or_is_refused(evaluator: str, cast: tor
                         layer.last_state(x, h_0)
                     continue
                 last = layer.last_state(x, h_0)
-                output = last[-1][:, None].relu() if evaluator == "kernel" else layer(x, h_0)[0]
+                output = layer(x, h_0)[0]
             expected = reference(layer, x, h_0)
             assert last.dtype == output.dtype == dtype, label
             assert_near(last[-1], expected[:, -1], dtype, label)
-            assert_near(output, expected[:, -output.shape[1] :].relu(), dtype, label)
+            assert_near(output, expected.relu(), dtype, label)
 
 
 @pytest.mark.parametrize("cast", AUTOCAST, ids=str)
-@pytest.mark.parametrize("evaluator", ["auto", "loop", "scan", "reversible"])
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("embedded", [False, True])
 def test_tokens_and_the_read_out_give_the_reference(
-    embedded: bool, evaluator: str, cast: torch.dtype | None
+    embedded: bool, method: str, cast: torch.dtype | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(0)
+    force(method, monkeypatch)
     ids, targets = torch.randint(NARROW, (BATCH, TIME)), torch.randint(4, (BATCH, TIME))
     for dtype, num_layers, every_output in product(REALS, (1, 2), (False, True)):
-        layer = HadamRNN(NARROW, HIDDEN_SIZE, num_layers, batch_first=True, evaluator=evaluator)
-        embedding = nn.Embedding(NARROW, NARROW) if embedded else None
-        model = SequenceModel(
-            layer, 4, embedding=embedding, one_hot=not embedded, every_output=every_output
-        ).to(dtype)
-        vectors = torch.eye(NARROW) if embedding is None else embedding.weight.detach()
-        states = reference(layer, vectors[ids]).relu()
+        network = Network(NARROW, HIDDEN_SIZE, 4, num_layers=num_layers, every_output=every_output)
+        kind: dict[str, Any] = {"input_kind": "one_hot"}
+        if embedded:
+            kind = {"input_kind": "embedded", "vocabulary_size": NARROW}
+        model = SequenceModel(replace(network, **kind)).to(dtype)
+        vectors = torch.eye(NARROW) if model.embedding is None else model.embedding.weight.detach()
+        states = reference(model.hadamard_layers, vectors[ids]).relu()
         readout = model.readout
         assert readout.bias is not None
         expected = states @ readout.quantized_weight().double().T + readout.bias.double()
@@ -229,15 +245,18 @@ MODES = (backward, double_backward, jvp, dual_numbers, jacfwd, jacrev, hessian, 
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.__name__)
-@pytest.mark.parametrize("evaluator", EVALUATORS)
-def test_every_kind_of_derivative_is_the_references(evaluator: str, mode: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_every_kind_of_derivative_is_the_references(
+    method: str, mode: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch.manual_seed(0)
+    force(method, monkeypatch)
     for width, dtype, cast in (
         (NARROW, torch.float64, None),
         (WIDE, torch.float64, None),
         (NARROW, torch.float32, torch.bfloat16),
     ):
-        layer = HadamRNN(width, HIDDEN_SIZE, evaluator=evaluator, weight_bits=None, batch_first=True)
+        layer = HadamRNN(width, HIDDEN_SIZE, weight_bits=None, batch_first=True)
         latent, *weights = (layer.get_parameter(name).detach().to(dtype) for name in PARAMETERS)
         x, h_0 = torch.randn(1, 3, width, dtype=dtype), torch.randn(1, HIDDEN_SIZE, dtype=dtype)
 
@@ -363,8 +382,7 @@ def test_every_kind_of_derivative_of_the_family_is_that_of_plain_torch(
     model = family_model(torch.float64)
     x = torch.randn(2, 3, NARROW, dtype=torch.float64)
     found = mode(model, x)
-    monkeypatch.setattr("hadamrnn.kernels.pooling.runs_natively", lambda *tensors: False)
-    monkeypatch.setattr("hadamrnn.kernels.scan.runs_natively", lambda *tensors: False)
+    monkeypatch.setattr(backend, "native_is_loaded", lambda: False)
     torch.testing.assert_close(found, mode(model, x))
 
 
@@ -407,7 +425,7 @@ WRONG_ARRAYS: dict[str, Callable[[Tensor], Tensor]] = {
 @pytest.mark.parametrize("wrong", WRONG_ARRAYS)
 @pytest.mark.parametrize("kind", ["dense", "wide", "tokens"])
 def test_no_wrong_array_passes_the_door_to_c(kind: str, wrong: str) -> None:
-    case = make_case(HIDDEN_SIZE, 4, kind=kind, columns=True, with_h_0=True, with_lengths=True)
+    case = make_case(HIDDEN_SIZE, 4, kind=kind, with_h_0=True, with_lengths=True)
     readout = torch.ones(3, HIDDEN_SIZE, dtype=torch.float64)
     case = replace(case, output_weight=readout, output_bias=readout[:, 0])
     for name in (*DIFFERENTIABLE, "ids", "lengths"):
@@ -425,7 +443,7 @@ def test_no_wrong_logits_pass_the_door_to_c() -> None:
     targets = torch.zeros(3, dtype=torch.int64)
     for logits in (torch.zeros(3, 4).half(), torch.zeros(3, 4, 1), torch.zeros(3, 0), torch.zeros(2, 4)):
         with pytest.raises(InputError, match=r"(logits|targets) must"):
-            native_cross_entropy(logits, targets, -100, False)
+            loss_and_gradient(logits, targets, -100, False)
     for wrong in (targets.int(), targets[:2], targets[:, None]):
         with pytest.raises(InputError, match="targets must be"):
-            native_cross_entropy(torch.zeros(3, 4), wrong, -100, False)
+            loss_and_gradient(torch.zeros(3, 4), wrong, -100, False)

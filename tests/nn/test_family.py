@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from hadamrnn.errors import InputError
-from hadamrnn.kernels.pooling import pooled
+from hadamrnn.kernels.methods import run, run_pooled
 from hadamrnn.kernels.recurrence import Recurrence
 from hadamrnn.network import COUNTED, READOUTS, Network
 from hadamrnn.nn.build import build_model, load_model
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import UnitNorm
-from hadamrnn.nn.recurrence import run
 from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.nn.stack import HadamStack
 from hadamrnn.nn.storage import save_model
 from hadamrnn.nn.weight import recurrent_weight
 
@@ -65,7 +65,7 @@ def drawn_model(network: Network) -> SequenceModel:
 def written_out(model: SequenceModel, x: Tensor) -> Tensor:
     """Return the logits of one row x `(time, input_size)` by the equations, one step after the other."""
     network = model.network
-    assert network is not None and isinstance(model.recurrent, HadamRNN)
+    assert isinstance(model.recurrent, HadamStack)
     for layer, width in enumerate(network.widths):
         states = []
         for direction in range(network.directions):
@@ -104,7 +104,7 @@ def written_readout(model: SequenceModel, states: list[Tensor]) -> Tensor:
         units = slice(direction * h.shape[1], (direction + 1) * h.shape[1])
         theta = h.new_zeros(1, h.shape[1]) if model.thresholds is None else model.thresholds[:, units]
         steps, nothing = max(len(h), 1), h.new_zeros(h.shape[1])
-        for kind in model.readouts:
+        for kind in model.network.readouts:
             if kind == "last":
                 features.append(h[-1].relu() if len(h) else nothing)
             elif kind == "mean":
@@ -185,7 +185,8 @@ def test_gradients_of_leaky_and_pooled_recurrences_pass_gradcheck(
             h_0=h_0 if start else None,
             lengths=None if lengths is None else lengths[:2].clamp(max=5),
         )
-        return (*pooled(recurrence, smooth, theta), run(recurrence)[1])
+        features = run_pooled(replace(recurrence, h_0=None, thresholds=theta), smooth)
+        return features, run(recurrence)[1]
 
     inputs = (torch.randn(2, 5, 2, **draw), torch.randn(4, 2, **draw), torch.randn(4, **draw))  # type: ignore[call-overload]
     torch.autograd.gradcheck(features, (*inputs, torch.randn(2, 4, **draw)))  # type: ignore[call-overload]
@@ -241,28 +242,21 @@ def test_streaming_a_stack_step_by_step_is_forward(network: Network, unbatched: 
         torch.testing.assert_close(logits, expected[0, t] if unbatched else expected[:, t])
 
 
-def test_streaming_is_forward_over_a_layer_that_has_normalised_outputs_of_its_own() -> None:
-    layer = HadamRNN(INPUT_SIZE, 8, normalize=True, batch_first=True)
-    x = torch.randn(BATCH, TIME, INPUT_SIZE)
-    layer(3 * x + 1)
-    model = SequenceModel(layer, 2).eval()
-    h: Tensor | None = None
-    for t in range(TIME):
-        logits, h = model.step(x[:, t], h)
+def test_every_parameter_of_a_normalised_model_gets_a_gradient() -> None:
+    """DistributedDataParallel refuses parameters that a loss does not reach."""
+    for layers in (1, 2):
+        model = SequenceModel(Network(INPUT_SIZE, 8, CLASSES, num_layers=layers, normalize=True))
+        model.loss(torch.randn(BATCH, TIME, INPUT_SIZE), torch.arange(BATCH) % CLASSES).backward()
 
-    torch.testing.assert_close(logits, model(x))
+        assert [name for name, each in model.named_parameters() if each.grad is None] == []
 
 
-@pytest.mark.parametrize("by_hand", [False, True])
-def test_streaming_ids_is_forward_where_the_layers_above_skip(by_hand: bool) -> None:
+def test_streaming_ids_is_forward_where_the_layers_above_skip() -> None:
     torch.manual_seed(0)
     shape = Network(
         8, 8, 2, num_layers=3, skip=True, input_kind="embedded", vocabulary_size=20, every_output=True
     )
     model = build_model(shape)
-    if by_hand:
-        layers = HadamRNN(8, 8, num_layers=3, skip=True, batch_first=True)
-        model = SequenceModel(layers, 2, embedding=nn.Embedding(20, 8), every_output=True)
     ids = torch.randint(20, (BATCH, TIME))
     h: Tensor | None = None
     for t, expected in enumerate(model(ids).unbind(1)):
@@ -314,8 +308,9 @@ def test_thresholds_are_quantiles_of_the_states() -> None:
     model = build_model(Network(INPUT_SIZE, 8, CLASSES, readouts=("positive",), thresholds=3, leak=(2,)))
     x = torch.randn(32, 50, INPUT_SIZE)
     model.set_thresholds(x)
-    assert isinstance(model.recurrent, HadamRNN)
-    shares = model.recurrent.pooled_state(x, None, ("positive",), model.thresholds).mean(0).reshape(3, 8)
+    shares = (
+        model.hadamard_layers.pooled_state(x, None, ("positive",), model.thresholds).mean(0).reshape(3, 8)
+    )
     expected = torch.tensor([0.75, 0.5, 0.25])[:, None].expand(3, 8)
     torch.testing.assert_close(shares, expected, atol=0.01, rtol=0)
 
@@ -365,12 +360,6 @@ def test_what_a_layer_cannot_do_is_refused_in_one_line(tmp_path: Path) -> None:
     strided = HadamRNN(3, 8, num_layers=2, stride=2, batch_first=True)
     with pytest.raises(InputError, match="this stack has a stride"):
         strided.step(torch.zeros(1, 3))
-    leaky = HadamRNN(3, 8, leak=(2,), evaluator="reversible", batch_first=True)
-    with pytest.raises(InputError, match="A ReLU or leaky recurrence cannot be run backwards"):
-        leaky(torch.zeros(1, 4, 3))
-    for options in ({"readouts": ("mean",)}, {"thresholds": 1}):
-        with pytest.raises(InputError, match="Only a HadamRNN reads out"):
-            SequenceModel(nn.GRU(3, 8, batch_first=True), 2, **options)
     with pytest.raises(InputError, match="this model reads out mean"):
         build_model(Network(3, 8, 2, readouts=("mean",))).step(torch.zeros(1, 3))
     with pytest.raises(InputError, match="lstm networks have no leak"):

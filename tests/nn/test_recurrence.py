@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hadamrnn.errors import InputError
+from hadamrnn.kernels.methods import run as run_recurrence
 from hadamrnn.kernels.recurrence import Recurrence
-from hadamrnn.nn.recurrence import run as run_recurrence
 from hadamrnn.nn.weight import recurrent_weight
 from tests.strategies import Weight, weights
 
@@ -165,8 +163,3 @@ def test_no_time_steps_leave_the_initial_state() -> None:
 
     assert output is not None and output.shape == (2, 0, 4)
     assert torch.equal(last, h_0)
-
-
-def test_an_unknown_evaluator_is_refused() -> None:
-    with pytest.raises(InputError, match=r"evaluator must be one of auto, .*got 'magic'"):
-        run_recurrence(Recurrence(torch.ones(4), 4, x=torch.zeros(1, 1, 4)), "magic")

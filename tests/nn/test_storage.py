@@ -14,7 +14,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.files import seal
 from hadamrnn.network import Network
 from hadamrnn.nn.build import build_model, load_model
-from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.nn.stack import HadamStack
 from hadamrnn.nn.storage import check_finite, save_model
 from tests.nn.test_model import BATCH, TIME, configs, example_input
 
@@ -110,7 +110,7 @@ def test_a_compiled_model_is_saved_as_the_model_it_is(tmp_path: Path) -> None:
 
 def test_a_weight_that_two_layers_share_is_saved_for_each(tmp_path: Path) -> None:
     model, path = build_model(Network(8, 8, 2, num_layers=2)), tmp_path / "model.safetensors"
-    assert isinstance(model.recurrent, HadamRNN)
+    assert isinstance(model.recurrent, HadamStack)
     model.recurrent.cell(1).input_weight = model.recurrent.cell(0).input_weight
     save_model(model, path)
     x = torch.randn(BATCH, TIME, 8)

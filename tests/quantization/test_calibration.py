@@ -12,7 +12,7 @@ from torch import Tensor
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import encode_inputs
 from hadamrnn.network import Network
-from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.nn.stack import HadamStack
 from hadamrnn.quantization.calibration import Calibration, NotFinite, calibrate
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.quantization.network import IntegerNetwork
@@ -25,7 +25,7 @@ def test_calibration_finds_the_largest_state_within_each_rows_length() -> None:
     lengths = torch.tensor([9, 1, 4, 9, 2, 3])
 
     found = calibrate(model, [(x[:4], lengths[:4]), (x[4:], lengths[4:])])
-    assert isinstance(model.recurrent, HadamRNN)
+    assert isinstance(model.recurrent, HadamStack)
 
     with torch.no_grad():
         states = model.recurrent.every_state(x, lengths)
@@ -34,7 +34,7 @@ def test_calibration_finds_the_largest_state_within_each_rows_length() -> None:
 
 def test_states_that_overflow_are_refused_instead_of_skipped() -> None:
     model = random_model(0)
-    assert isinstance(model.recurrent, HadamRNN)
+    assert isinstance(model.recurrent, HadamStack)
     with torch.no_grad():
         model.recurrent.cell(0).input_weight.fill_(1e308)
 
@@ -79,8 +79,7 @@ def test_a_percentile_lets_the_outliers_saturate() -> None:
 def test_calibration_sees_every_layer_within_its_lengths_and_leaves_the_statistics_alone() -> None:
     network = Network(3, 8, 2, num_layers=2, normalize=True, stride=2, readouts=("mean", "max"))
     model, x = drawn_model(network, 0)
-    recurrent, lengths = model.recurrent, torch.tensor([12, 3, 1, 0, 7, 12])
-    assert isinstance(recurrent, HadamRNN)
+    recurrent, lengths = model.hadamard_layers, torch.tensor([12, 3, 1, 0, 7, 12])
     before = {name: value.clone() for name, value in model.state_dict().items()}
 
     found = calibrate(model.train(), [(x[:4], lengths[:4]), (x[4:], lengths[4:])])

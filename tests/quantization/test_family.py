@@ -10,16 +10,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
-from hadamrnn.nn.build import build_model
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.inputs import Coding, RawInputs
 from hadamrnn.quantization.layers import FloatLayer, LoweredLayer
@@ -30,7 +28,7 @@ from tests.quantization.models import LEVELS, TIME, drawn_model, with_statistics
 
 
 def lowered(model: SequenceModel, x: Tensor, bits: int) -> tuple[Calibration, IntegerModel]:
-    raw = None if model.takes_ids else RawInputs(levels=LEVELS)
+    raw = None if model.network.takes_ids else RawInputs(levels=LEVELS)
     calibration = calibrate(model, [(x, None)])
     integer = lower(model, calibration, activation_bits=bits, raw=raw)
     if integer.embedding_int is not None:  # read the table as the integers do: its rounding is not at stake
@@ -48,16 +46,16 @@ class ErrorBound:
     """
 
     def __init__(self, model: SequenceModel, calibration: Calibration, integer: IntegerModel) -> None:
-        assert isinstance(model.recurrent, HadamRNN)
         self.model, self.integer = model, integer
-        self.stack = float_layers(model.recurrent, calibration)
+        self.stack = float_layers(model.hadamard_layers, calibration)
         coding = Coding(integer.input_bits, integer.input_scale)
         self.layers = lower_layers(integer.network, self.stack, coding)
 
     def of_logits(self, x: Tensor) -> float:
         integer, network = self.integer, self.integer.network
-        assert isinstance(self.model.recurrent, HadamRNN)
-        rows = self.model.recurrent.layer_states(Tokens(x, self.model.embedding) if network.takes_ids else x)
+        rows = self.model.hadamard_layers.layer_states(
+            Tokens(x, self.model.embedding) if network.takes_ids else x
+        )
         read, steps = 0.0, TIME
         for floats, layer, (states, _) in zip(self.stack, self.layers, rows, strict=True):
             state = steps * (self.of_step(floats, layer) + norm(floats.cell.quantized_weight()) * read)
@@ -153,62 +151,6 @@ def test_more_bits_take_the_errors_away(seed: int) -> None:
             errors.append(float((IntegerNetwork(integer)(x) - model(x)).abs().max()))
 
     assert errors[1] < errors[0] / 4
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"num_layers": 2, "normalize": True, "skip": True, "leak": (1, 3)},
-        {"layer_sizes": (8, 16), "stride": 2},
-        {"num_layers": 2, "recurrence": "relu"},
-    ],
-)
-@pytest.mark.parametrize("kind", ["dense", "one_hot", "embedded"])
-def test_a_network_put_together_by_hand_lowers_as_its_description_does(
-    options: dict[str, Any], kind: str
-) -> None:
-    torch.manual_seed(0)
-    recurrent = HadamRNN(3, 16, batch_first=True, num_blocks=2, **options)
-    embedding = nn.Embedding(6, 3) if kind == "embedded" else None
-    shape: dict[str, Any] = {"embedding": embedding, "one_hot": kind == "one_hot"}
-    normalize = bool(options.get("normalize"))
-    by_hand = SequenceModel(recurrent, 2, readouts=("max", "mean"), normalize=normalize, **shape).double()
-    x = torch.rand(5, TIME, 3).double() if kind == "dense" else torch.randint(0, 3, (5, TIME))
-    with_statistics(by_hand, x)
-    vocabulary = 6 if kind == "embedded" else None
-    described = build_model(
-        Network(
-            3,
-            16,
-            2,
-            num_blocks=2,
-            readouts=("max", "mean"),
-            input_kind=kind,
-            vocabulary_size=vocabulary,
-            **options,
-        )
-    ).double()
-    described.load_state_dict(by_hand.state_dict(), strict=False)  # by hand, the last layer has a norm too
-
-    integers = [lower(model, calibrate(model, [(x, None)])) for model in (by_hand, described.eval())]
-
-    assert integers[0] == integers[1]
-
-
-def test_scales_of_one_side_alone_lower_too() -> None:
-    """By hand, layers may be normalised where what V sees is not, and the other way round."""
-    for layers, features in ((True, False), (False, True)):
-        torch.manual_seed(0)
-        recurrent = HadamRNN(3, 16, 2, batch_first=True, normalize=layers)
-        model = SequenceModel(recurrent, 2, normalize=features).double()
-        x = torch.rand(5, TIME, 3).double()
-        with_statistics(model, x)
-
-        integer = lower(model, calibrate(model, [(x, None)]), activation_bits=16)
-
-        assert integer.network.normalize
-        with torch.no_grad():
-            torch.testing.assert_close(IntegerNetwork(integer)(x), model(x), rtol=0, atol=5e-3)
 
 
 def test_a_unit_that_never_moves_does_not_coarsen_the_gains_of_others() -> None:

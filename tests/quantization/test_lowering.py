@@ -62,7 +62,7 @@ def test_integers_stay_within_the_rounding_of_every_step(
     )
     time = 12
     x = random_inputs(model, 5, time)
-    raw = RawInputs(levels=LEVELS) if not model.takes_ids else None
+    raw = RawInputs(levels=LEVELS) if not model.network.takes_ids else None
     calibration = calibrate(model, [(x, None)])
     integer = lower(model, calibration, activation_bits=activation_bits, raw=raw)
     if integer.embedding_int is not None:  # read the table as the integers do: its rounding is not at stake
@@ -162,9 +162,6 @@ def test_a_module_of_the_users_own_is_refused_in_one_line() -> None:
 
 
 def test_other_networks_and_bits_are_refused() -> None:
-    lstm = SequenceModel(nn.LSTM(3, 4, batch_first=True), 2)
-    with pytest.raises(InputError, match="holds a LSTM"):
-        calibrate(lstm, [])
     with pytest.raises(InputError, match=r"6\.\.16, got 5"):
         lower(random_model(0), Calibration(1.0, 1.0, 1, 1), activation_bits=5)
     with pytest.raises(InputError, match="at least one sequence"):

@@ -6,7 +6,7 @@ import torch
 
 from hadamrnn.data.tasks import load_task
 from hadamrnn.nn.normalization import FeatureScale, fresh_statistics
-from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.nn.stack import HadamStack
 from hadamrnn.training.config import make_config
 from hadamrnn.training.models import build
 from hadamrnn.training.trainer import Trainer
@@ -23,7 +23,7 @@ def test_a_validation_has_the_statistics_of_the_weights_that_it_judges() -> None
         trainer.step()
     trainer.validate()
     model = trainer.model
-    assert isinstance(model.recurrent, HadamRNN) and model.feature_scale is not None
+    assert isinstance(model.recurrent, HadamStack) and model.feature_scale is not None
     x, _, lengths = splits.train.batch(slice(None))
     with torch.no_grad():
         expected = model.recurrent.pooled_state(x, lengths, ("mean",)).mean(0)

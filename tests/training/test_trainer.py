@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hadamrnn.data import load_task
-from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.nn.stack import HadamStack
 from hadamrnn.training.config import TrainingConfig, config_values, make_config
 from hadamrnn.training.loop import fit
 from hadamrnn.training.models import build
@@ -214,7 +214,7 @@ def test_without_an_input_bias_padding_leaves_the_state_at_rest(draw: Draw) -> N
         trainer.step()
     trainer.validate()
     recurrent = trainer.best_model().recurrent
-    assert isinstance(recurrent, HadamRNN)
+    assert isinstance(recurrent, HadamStack)
     _, end = recurrent(torch.zeros(2, 5, recurrent.input_size))
 
     assert not end.any()

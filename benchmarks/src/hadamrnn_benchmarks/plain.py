@@ -14,7 +14,6 @@ from torch.nn.functional import batch_norm, binary_cross_entropy_with_logits, cr
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import EPSILON, UnitNorm
-from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.nn.weight import recurrent_weight
 
 
@@ -23,25 +22,24 @@ def plain_loss(model: SequenceModel, x: Tensor, target: Tensor) -> Tensor:
     logits = plain_logits(model, x)
     if model.readout.out_features == 1:
         return binary_cross_entropy_with_logits(logits.squeeze(-1), target.to(logits.dtype))
-    targets = target.T if model.every_output else target
+    targets = target.T if model.network.every_output else target
     return cross_entropy(logits.flatten(0, -2), targets.flatten())
 
 
 def plain_logits(model: SequenceModel, x: Tensor) -> Tensor:
     """Return the logits on a batch, `(batch, outputs)`, or time first if every step is read out."""
     network = model.network
-    assert isinstance(model.recurrent, HadamRNN) and network is not None
     below = x.transpose(0, 1)
     for layer in range(network.num_layers):
-        cell = model.recurrent.cell(layer)
+        cell = model.hadamard_layers.cell(layer)
         projected = _projected(model, cell, below) if layer == 0 else _dense(cell, below)
         is_last = layer == network.num_layers - 1
-        wanted = not is_last or model.every_output or network.is_pooled
+        wanted = not is_last or model.network.every_output or network.is_pooled
         states, h = _loop(cell, projected, wanted)
         if not is_last:
             assert states is not None
-            normed = layer < len(model.recurrent.norms)
-            y = (_normalized(model.recurrent.norm(layer), states) if normed else states).relu()
+            normed = layer < len(model.hadamard_layers.norms)
+            y = (_normalized(model.hadamard_layers.norm(layer), states) if normed else states).relu()
             below = y + below if network.skip and below.shape == y.shape else y
     features = _features(model, states, h)
     logits: Tensor = model.readout(features if model.feature_scale is None else model.feature_scale(features))
@@ -56,7 +54,7 @@ def _loop(cell: HadamCell, projected: Tensor, wanted: bool) -> tuple[Tensor | No
     states = []
     for z_t in projected.unbind(0):
         h = torch.addmm(z_t, h, transposed)
-        if cell.recurrence == "relu":
+        if cell.network.recurrence == "relu":
             h = h.relu()
         if wanted:
             states.append(h)
@@ -70,15 +68,15 @@ def _normalized(norm: UnitNorm, states: Tensor) -> Tensor:
 
 def _features(model: SequenceModel, states: Tensor | None, last: Tensor) -> Tensor:
     """Return what V sees: every state, the mean of them, or the last one."""
-    assert model.readouts in (("last",), ("mean",))
+    assert model.network.readouts in (("last",), ("mean",))
     if states is None:
         return last.relu()
-    return states.relu() if model.every_output else states.relu().mean(0)
+    return states.relu() if model.network.every_output else states.relu().mean(0)
 
 
 def _projected(model: SequenceModel, cell: HadamCell, x: Tensor) -> Tensor:
     """Return z_t = U x_t + b_i of the network's input for all steps, `(time, batch, hidden_size)`."""
-    if model.one_hot:
+    if model.network.input_kind == "one_hot":
         weight = cell.quantized_weight()
         table = weight.T if cell.input_bias is None else weight.T + cell.input_bias
         return embedding(x, table)

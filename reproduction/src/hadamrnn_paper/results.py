@@ -22,7 +22,6 @@ from hadamrnn.files import check_format, parse_json, read_regular, write_atomica
 from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.locks import claim
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.quantization.calibration import NotFinite
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
@@ -268,8 +267,7 @@ def integer_figures(
     setup: Setup, model: SequenceModel, splits: Splits, folder: RunFolder
 ) -> IntegerFigures | None:
     """Quantize the network, save it in the folder, and return its figures; None if it has no integer form."""
-    recurrent = model.recurrent
-    if not isinstance(recurrent, HadamRNN) or recurrent.bidirectional or not can_lower(model):
+    if not model.network.is_hadamard or model.network.bidirectional or not can_lower(model):
         return None
     try:
         integer, _ = quantize(model, splits, QuantizeConfig(activation_bits=setup.integer_bits))

@@ -27,7 +27,6 @@ def collect() -> dict[str, str | int | None]:
     import torch
 
     from hadamrnn.kernels import native_status
-    from hadamrnn.nn.recurrence import EVALUATORS
     from hadamrnn.version import installed_version, package_version
 
     native = native_status()
@@ -40,7 +39,6 @@ def collect() -> dict[str, str | int | None]:
         "backend": native.backend,
         "instruction_set": native.isa or "chosen by torch",
         "native_library": native.path or native.reason,
-        "evaluators": ", ".join(EVALUATORS),
         "data": _data_folders(),
     }
 

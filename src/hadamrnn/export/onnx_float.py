@@ -48,26 +48,22 @@ class FloatRecipe(Recipe):
     numbers = "float32, quantized weights"
 
     def __init__(self, model: SequenceModel, units: Units, class_names: Sequence[str]) -> None:
-        from hadamrnn.nn.rnn import HadamRNN
-
-        recurrent = model.recurrent
-        if not isinstance(recurrent, HadamRNN):
-            kind = model.network.model if model.network is not None else type(recurrent).__name__
+        if not model.network.is_hadamard:
             raise InputError(
-                f"An export takes a network of kind hadamrnn, this one is {kind}. "
+                f"An export takes a network of kind hadamrnn, this one is {model.network.model}. "
                 "Train with --model hadamrnn."
             )
-        if recurrent.bidirectional:
+        if model.network.bidirectional:
             raise InputError(
                 "ONNX holds Hadamard layers that read forwards, this network reads backwards too. "
                 "Train with bidirectional=False."
             )
-        if model.described().column_switches:
+        if model.network.column_switches:
             raise InputError(
                 'ONNX holds signs of rows only, got switches "rows+columns". Train with switches="rows".'
             )
-        self.model, self.layers = model, recurrent
-        self.network = model.described()
+        self.model, self.layers = model, model.hadamard_layers
+        self.network = model.network
         self.thresholds = None if model.thresholds is None else model.thresholds.detach().cpu().numpy()
         self.units = units
         self.answer = TensorProto.FLOAT if units.target_scale is None else TensorProto.DOUBLE
@@ -78,7 +74,7 @@ class FloatRecipe(Recipe):
     def admit(self, build: Builder, x: str, state: State) -> tuple[str, str | None]:
         if self.model.embedding is not None:
             return build.op("Gather", self._weights(build, self.model.embedding.weight), x), None
-        if self.model.takes_ids:
+        if self.network.takes_ids:
             return x, None
         if self.units.knee is not None:
             x = self._compressed(build, x, self.units.knee)
@@ -111,12 +107,12 @@ class FloatRecipe(Recipe):
         signs = signs if cell.decay is None else signs * cell.decay
         state = build.op("Mul", self.transform(build, h, cell.hidden_size), self._weights(build, signs))
         weight = self._weights(build, cell.quantized_weight().T)
-        hot = index == 0 and self.model.one_hot
+        hot = index == 0 and self.network.input_kind == "one_hot"
         drive = build.op("Gather", weight, x) if hot else build.op("MatMul", x, weight)
         state = build.op("Add", state, drive)
         if cell.input_bias is not None:
             state = build.op("Add", state, self._weights(build, cell.input_bias))
-        return build.op("Relu", state) if cell.recurrence == "relu" else state
+        return build.op("Relu", state) if self.network.recurrence == "relu" else state
 
     def output(self, build: Builder, index: int, x: str, h: str) -> str:
         if index < len(self.layers.norms):
@@ -129,7 +125,7 @@ class FloatRecipe(Recipe):
         return build.op("Div", total, build.constant(self.network.stride, np.float32))
 
     def readout(self, build: Builder, state: State) -> str:
-        parts = [self._feature(build, state, kind) for kind in self.model.readouts]
+        parts = [self._feature(build, state, kind) for kind in self.network.readouts]
         features = build.op("Concat", *parts, axis=1)
         scales, weight, bias = self.model.folded_readout()
         logits = build.op("MatMul", features, self._weights(build, (weight * scales).T))

@@ -1,7 +1,7 @@
 """Who computes: the C library, or plain torch.
 
-C knows values and first derivatives on the CPU, in float32 and float64. Whatever else torch asks for
-(forward-mode derivatives, `torch.func` transforms, other devices) goes through plain torch operations.
+The kernels implement forward and first-order backward on the CPU, in float32 and float64. Everything else
+(forward-mode derivatives, `torch.func` transforms, other devices) uses plain torch operations.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.nn import Parameter
 
 from hadamrnn.errors import InputError
 from hadamrnn.kernels.library import load_library
@@ -77,6 +78,11 @@ def values_are_hidden() -> bool:
     return torch.compiler.is_compiling() or is_transformed()
 
 
+def is_traced(tensor: Tensor) -> bool:
+    """Whether torch is tracing, or the tensor is none that has memory: C cannot read it."""
+    return torch.compiler.is_compiling() or (not isinstance(tensor, Parameter) and type(tensor) is not Tensor)
+
+
 def full_precision(tensor: Tensor) -> AbstractContextManager[None]:
     """Switch autocast off for what computes with `tensor`."""
     return torch.autocast(tensor.device.type, enabled=False) if autocast_is_on(tensor) else nullcontext()
@@ -97,14 +103,23 @@ def check_array(name: str, tensor: Tensor, dtype: torch.dtype, shape: tuple[int,
         raise InputError(f"{name} must be dense and on the CPU, got {tensor.layout} on {tensor.device}.")
 
 
-def check_range(name: str, values: Tensor, limit: int) -> None:
+def check_ids(ids: Tensor, num_ids: int) -> None:
+    """Refuse ids that are not int64 in 0..num_ids-1 (their values are not checked while tracing)."""
+    if ids.dtype != torch.int64:
+        raise InputError(f"Token ids must be int64, got {ids.dtype}. Convert them with .long().")
+    if not values_are_hidden():
+        check_range("Token ids", ids, num_ids, " Map unknown tokens to a reserved id first.")
+
+
+def check_range(name: str, values: Tensor, limit: int, advice: str = "") -> None:
     """Refuse integers outside 0..limit - 1, with which C would read out of bounds."""
-    if values.numel() == 0:
+    if values.numel() == 0 or type(values) is not Tensor:
         return
-    numbers = values.numpy()  # torch would wake its threads for this
+    numbers = values.detach().cpu().numpy()  # torch would wake its threads for this
     lowest, highest = int(numbers.min()), int(numbers.max())
     if lowest < 0 or highest >= limit:
-        raise InputError(f"{name} must lie in 0..{limit - 1}, got {lowest if lowest < 0 else highest}.")
+        wrong = lowest if lowest < 0 else highest
+        raise InputError(f"{name} must lie in 0..{limit - 1}, got {wrong}.{advice}")
 
 
 def _has_tangent(tensor: Tensor | None) -> bool:

@@ -22,7 +22,7 @@ from typing import Any
 from hadamrnn.errors import InputError
 
 LIBRARY_NAME = "hadamrnn_kernels.so"
-ABI_VERSION = 9
+ABI_VERSION = 10
 
 INPUT_DENSE, INPUT_TOKENS, INPUT_ROWS = range(3)
 STATUS_NO_MEMORY = 1
@@ -38,25 +38,16 @@ class ScanArgs(ctypes.Structure):
     """`ScanArgs` of native/hadamrnn.h, which explains every field."""
 
     _fields_ = (
-        *_fields(ctypes.c_int64, "batch time hidden input_size num_ids output_size"),
+        *_fields(ctypes.c_int64, "batch time hidden input_size num_ids output_size num_thresholds"),
         *_fields(ctypes.c_int64, "sylvester num_factors input_kind relu replay sigma segment num_slices"),
         ("scale", ctypes.c_double),
-        *_fields(ctypes.c_void_p, "factor_orders factors factors_transposed"),
-        *_fields(ctypes.c_void_p, "signs column_signs x ids weight bias h_0"),
-        *_fields(ctypes.c_void_p, "lengths output_weight output_bias output logits last checkpoints"),
-        *_fields(ctypes.c_void_p, "grad_output grad_logits grad_last grad_x grad_h_0 grad_weight grad_bias"),
-        *_fields(ctypes.c_void_p, "grad_signs grad_column_signs grad_output_weight grad_output_bias"),
-    )
-
-
-class PoolArgs(ctypes.Structure):
-    """`PoolArgs` of native/hadamrnn.h."""
-
-    _fields_ = (
-        ("scan", ScanArgs),
-        ("num_thresholds", ctypes.c_int64),
-        *_fields(ctypes.c_void_p, "thresholds mean positive max mean_bits positive_bits max_steps"),
-        *_fields(ctypes.c_void_p, "grad_mean grad_positive grad_max grad_thresholds"),
+        *_fields(ctypes.c_void_p, "factor_orders factors factors_transposed signs x ids weight bias h_0"),
+        *_fields(ctypes.c_void_p, "lengths output_weight output_bias thresholds"),
+        *_fields(ctypes.c_void_p, "output logits last checkpoints"),
+        *_fields(ctypes.c_void_p, "mean positive max mean_bits positive_bits max_steps"),
+        *_fields(ctypes.c_void_p, "grad_output grad_logits grad_last grad_mean grad_positive grad_max"),
+        *_fields(ctypes.c_void_p, "grad_x grad_h_0 grad_weight grad_bias grad_signs"),
+        *_fields(ctypes.c_void_p, "grad_output_weight grad_output_bias"),
     )
 
 
@@ -106,7 +97,6 @@ class IntegerArgs(ctypes.Structure):
 
 MIRRORS: dict[str, type[ctypes.Structure]] = {
     "scan_args": ScanArgs,
-    "pool_args": PoolArgs,
     "norm_args": NormArgs,
     "loss_args": LossArgs,
     "integer_layer_args": IntegerLayerArgs,

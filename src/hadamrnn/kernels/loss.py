@@ -1,4 +1,4 @@
-"""Mean cross-entropy that stays exact when it is tiny, as a torch operator.
+"""Mean cross-entropy that stays exact when it is tiny.
 
 With d_c = l_c - l_target the loss of a position is log(1 + sum_{c != target} exp(d_c)), by log1p: a
 logit gap of 30 gives 1e-13 where torch's own gives 0 in float32. The gradients are as exact: that of
@@ -12,19 +12,27 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import Function
 from torch.nn.functional import softplus
 
 from hadamrnn.errors import InputError
-from hadamrnn.kernels.backend import NATIVE_DTYPES, check_array, values_are_hidden
+from hadamrnn.kernels.backend import NATIVE_DTYPES, check_array, is_traced, runs_natively
 from hadamrnn.kernels.library import LossArgs, native_kernel
-from hadamrnn.kernels.operators import define_operator
-from hadamrnn.kernels.threads import run_slices
+from hadamrnn.kernels.slices import run_slices_on
 
 # Positions of one slice: a function of the shape only, so the bits do not depend on the threads.
 _SLICE = 4096
 
 
-def _forward(
+def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
+    """Return the mean loss of `(positions, classes)` logits, natively if possible."""
+    if is_traced(logits) or not runs_natively(logits):  # a compiler fuses plain torch itself
+        return cross_entropy_reference(logits, targets, ignore_index)
+    loss: Tensor = CrossEntropy.apply(logits, targets, ignore_index)  # type: ignore[no-untyped-call]
+    return loss
+
+
+def loss_and_gradient(
     logits: Tensor, targets: Tensor, ignore_index: int, with_gradient: bool
 ) -> tuple[Tensor, Tensor]:
     """Return the mean loss over the positions whose target is not `ignore_index`, and its gradient.
@@ -54,69 +62,48 @@ def _forward(
         losses.data_ptr(), gradient.data_ptr() if with_gradient else None,
         1 / count if count else float("nan"),
     )  # fmt: skip
-    run_slices(native_kernel("loss", logits.dtype), args, slices)
+    run_slices_on(torch.get_num_threads(), native_kernel("loss", logits.dtype), args, slices)
     total = losses.double().cumsum(0)[-1]  # in order, like every sum over slices
     return (total / count).to(logits.dtype), gradient
 
 
-def _forward_shapes(
-    logits: Tensor, targets: Tensor, ignore_index: int, with_gradient: bool
-) -> tuple[Tensor, Tensor]:
-    gradient = torch.empty_like(logits, memory_format=torch.contiguous_format)
-    return logits.new_empty(()), gradient if with_gradient else logits.new_empty(0)
+class CrossEntropy(Function):
+    """The mean loss; its gradient is computed in the same pass."""
 
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, targets: Tensor, ignore_index: int) -> Tensor:
+        loss, ctx.gradient = loss_and_gradient(logits, targets, ignore_index, ctx.needs_input_grad[0])
+        ctx.ignore_index = ignore_index
+        ctx.save_for_backward(logits, targets)
+        return loss
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    logits, targets, ctx.ignore_index, _ = inputs
-    ctx.save_for_backward(logits, targets)
-    ctx.gradient = output[1]
-    ctx.mark_non_differentiable(output[1])
-    ctx.set_materialize_grads(False)  # of the gradient itself: zeros as large as the logits
-
-
-def _differentiate(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
-    logits, targets = ctx.saved_tensors
-    if not torch.is_grad_enabled():
+    @staticmethod
+    def backward(ctx: Any, grad_loss: Tensor) -> tuple[Tensor, None, None]:
+        logits, targets = ctx.saved_tensors
+        if torch.is_grad_enabled():  # create_graph=True: a gradient that can be differentiated again
+            rows = logits.view_as(logits)
+            loss = cross_entropy_reference(rows, targets, ctx.ignore_index)
+            (again,) = torch.autograd.grad(loss, rows, grad_loss, create_graph=True)
+            return again, None, None
         gradient, ctx.gradient = ctx.gradient, None
         if gradient is None:  # the graph was retained, and the caller may have changed what it got before
-            with torch._C._AutoDispatchBelowAutograd():
-                _, gradient = cross_entropy(logits, targets, ctx.ignore_index, True)
-        return gradient if _is_one(grad_loss) else scale(gradient, grad_loss), None, None, None
-    # create_graph=True: a gradient that can be differentiated again.
-    rows = logits.view_as(logits)
-    loss = cross_entropy_reference(rows, targets, ctx.ignore_index)
-    (again,) = torch.autograd.grad(loss, rows, grad_loss, create_graph=True)
-    return again, None, None, None
+            _, gradient = loss_and_gradient(logits, targets, ctx.ignore_index, True)
+        return _scaled(gradient, grad_loss), None, None
 
 
-def _is_one(gradient: Tensor) -> bool:
-    """Whether this is the gradient of a loss that is minimised itself; those of a tracer have no value."""
-    hidden = values_are_hidden() or torch._C._functorch.is_legacy_batchedtensor(gradient)
-    return type(gradient) is Tensor and not hidden and gradient.item() == 1
-
-
-def _scaled(values: Tensor, factor: Tensor) -> Tensor:
-    """Return factor * values, in this thread alone.
+def _scaled(gradient: Tensor, factor: Tensor) -> Tensor:
+    """Return factor * gradient, in this thread alone.
 
     torch would wake its own threads, which then spin on the cores that the scan's are about to need.
     """
-    return torch.from_numpy(np.multiply(values.numpy(), values.numpy().dtype.type(factor.item())))
-
-
-cross_entropy = define_operator(
-    "hadamrnn::cross_entropy",
-    "(Tensor logits, Tensor targets, int ignore_index, bool with_gradient) -> (Tensor, Tensor)",
-    _forward,
-    _forward_shapes,
-    _save,
-    _differentiate,
-)
-scale = define_operator(
-    "hadamrnn::scale",
-    "(Tensor values, Tensor factor) -> Tensor",
-    _scaled,
-    lambda values, factor: torch.empty_like(values),
-)
+    try:
+        number = factor.item()
+    except RuntimeError:  # vmap takes many gradients at once
+        return gradient * factor
+    if number == 1:  # of a loss that is minimised itself
+        return gradient
+    values = gradient.numpy()
+    return torch.from_numpy(np.multiply(values, values.dtype.type(number)))
 
 
 def cross_entropy_reference(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:

@@ -1,4 +1,4 @@
-"""What lies between two layers, natively in few passes over memory, its plain reference beside it.
+"""Fused batch norm, ReLU and skip connection, with a plain reference beside the native code.
 
     y = ReLU(a (h - m) / s + c) + skip        m, s^2: mean and variance of each unit over the batch
 
@@ -13,13 +13,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.autograd import Function
 
-from hadamrnn.errors import InputError
-from hadamrnn.kernels.backend import NATIVE_DTYPES, check_array, check_range, full_precision, runs_natively
+from hadamrnn.kernels.backend import check_array, full_precision, is_traced, runs_natively
 from hadamrnn.kernels.library import NormArgs, native_kernel
-from hadamrnn.kernels.operators import define_operator
 from hadamrnn.kernels.plain import as_leaves, gradients_again
-from hadamrnn.kernels.threads import run_slices
+from hadamrnn.kernels.slices import run_slices_on
 
 MAX_SLICES = 32
 
@@ -32,13 +31,13 @@ def normalized(
     Args:
         h: states `(batch, time, size)`, zero past a row's length; some step must count.
         weight, bias: a and c, `(size,)`.
-        lengths: int64 `(batch,)`; None where all steps count.
+        lengths: int64 `(batch,)`, each in 0..time; None where all steps count.
         skip: the shape of h; None for zeros.
         epsilon: what is added to the variance.
     """
-    if not runs_natively(h, weight, bias, skip):
+    if is_traced(h) or not runs_natively(h, weight, bias, skip):  # a compiler fuses plain torch itself
         return plain_normalized(h, weight, bias, lengths, skip, epsilon)
-    y, mean, var = norm_operator(h, weight, bias, lengths, skip, epsilon)
+    y, mean, var = Norm.apply(h, weight, bias, lengths, skip, epsilon)  # type: ignore[no-untyped-call]
     return y, mean, var
 
 
@@ -81,7 +80,6 @@ class _Call:
         self.point("h", h)
         if lengths is not None:
             check_array("lengths", lengths, torch.int64, (batch,))
-            check_range("lengths", lengths, time + 1)
             self._keep("lengths", lengths.contiguous())
 
     def point(self, name: str, tensor: Tensor | None) -> None:
@@ -97,7 +95,8 @@ class _Call:
         self._keep(name, rounded)
 
     def run(self, kernel: str) -> None:
-        run_slices(native_kernel(kernel, self.dtype), self.args, self.num_slices)
+        kernel_call = native_kernel(kernel, self.dtype)
+        run_slices_on(torch.get_num_threads(), kernel_call, self.args, self.num_slices)
 
     def sums(self, kernel: str) -> NDArray[np.float64]:
         """Return what a kernel sums, slice by slice, `(num_slices, 2, size)`."""
@@ -126,20 +125,13 @@ def _units(weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor, epsilon: flo
     return _Units(m, inverse, a * inverse, c - m * a * inverse)
 
 
-def _check(h: Tensor, weight: Tensor, bias: Tensor) -> None:
-    if h.dim() != 3 or h.dtype not in NATIVE_DTYPES:
-        rule = "h must be float32 or float64 of shape (batch, time, size)"
-        raise InputError(f"{rule}, got {h.dtype} of shape {tuple(h.shape)}.")
-    for name, tensor in (("weight", weight), ("bias", bias)):
-        check_array(name, tensor, h.dtype, (h.shape[2],))
-
-
 def _forward(
     h: Tensor, weight: Tensor, bias: Tensor, lengths: Tensor | None, skip: Tensor | None, epsilon: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    _check(h, weight, bias)
     call = _Call(h, lengths)
     call.point("skip", skip)
+    for name, vector in (("weight", weight), ("bias", bias)):
+        check_array(name, vector, h.dtype, (h.shape[2],))
     mean, var = (torch.from_numpy(moment).to(h.dtype) for moment in _moments(call, lengths))
     units = _units(weight, bias, mean, var, epsilon)
     y = torch.empty(h.shape, dtype=h.dtype)
@@ -197,50 +189,40 @@ def _backward(
     return grad_h, grad_weight, grad_bias
 
 
-def _forward_shapes(h: Tensor, weight: Tensor, bias: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
-    return h.new_empty(h.shape), torch.empty_like(weight), torch.empty_like(bias)
+class Norm(Function):
+    """`normalized` in C, with its gradient."""
 
+    @staticmethod
+    def forward(
+        ctx: Any,
+        h: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        lengths: Tensor | None,
+        skip: Tensor | None,
+        epsilon: float,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        y, mean, var = _forward(h, weight, bias, lengths, skip, epsilon)
+        ctx.epsilon = epsilon
+        ctx.save_for_backward(h, weight, bias, lengths, skip, mean, var)
+        ctx.mark_non_differentiable(mean, var)
+        ctx.set_materialize_grads(False)
+        return y, mean, var
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    *tensors, ctx.epsilon = inputs
-    _, mean, var = output
-    ctx.save_for_backward(*tensors, mean, var)
-    ctx.mark_non_differentiable(mean, var)
-    ctx.set_materialize_grads(False)
-
-
-def _differentiate(ctx: Any, grad_y: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
-    h, weight, bias, lengths, skip, mean, var = ctx.saved_tensors
-    if grad_y is None:
-        return (None,) * 6
-    if not torch.is_grad_enabled():
-        arguments = (h, weight, bias, lengths, ctx.epsilon, mean, var, grad_y)
-        grad_h, grad_weight, grad_bias = norm_backward_operator(*arguments)
-        return grad_h, grad_weight, grad_bias, None, None if skip is None else grad_y, None
-    # create_graph=True: in plain torch, which can be differentiated again.
-    given = {"h": h, "weight": weight, "bias": bias} | ({} if skip is None else {"skip": skip})
-    leaves = as_leaves(given)
-    with full_precision(h):
-        y = plain_normalized(
-            leaves["h"], leaves["weight"], leaves["bias"], lengths, leaves.get("skip"), ctx.epsilon
-        )[0]
-        found = gradients_again((y,), (grad_y,), leaves)
-    return found["h"], found["weight"], found["bias"], None, found.get("skip"), None
-
-
-norm_operator = define_operator(
-    "hadamrnn::norm",
-    "(Tensor h, Tensor weight, Tensor bias, Tensor? lengths, Tensor? skip, float epsilon) "
-    "-> (Tensor, Tensor, Tensor)",
-    _forward,
-    _forward_shapes,
-    _save,
-    _differentiate,
-)
-norm_backward_operator = define_operator(
-    "hadamrnn::norm_backward",
-    "(Tensor h, Tensor weight, Tensor bias, Tensor? lengths, float epsilon, Tensor mean, Tensor var, "
-    "Tensor grad_y) -> (Tensor, Tensor, Tensor)",
-    _backward,
-    _forward_shapes,
-)
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
+        h, weight, bias, lengths, skip, mean, var = ctx.saved_tensors
+        if grad_y is None:
+            return (None,) * 6
+        if not torch.is_grad_enabled():
+            found = _backward(h, weight, bias, lengths, ctx.epsilon, mean, var, grad_y)
+            return *found, None, None if skip is None else grad_y, None
+        # create_graph=True: in plain torch, which can be differentiated again.
+        given = {"h": h, "weight": weight, "bias": bias} | ({} if skip is None else {"skip": skip})
+        leaves = as_leaves(given)
+        with full_precision(h):
+            y = plain_normalized(
+                leaves["h"], leaves["weight"], leaves["bias"], lengths, leaves.get("skip"), ctx.epsilon
+            )[0]
+            again = gradients_again((y,), (grad_y,), leaves)
+        return again["h"], again["weight"], again["bias"], None, again.get("skip"), None

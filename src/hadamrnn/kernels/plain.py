@@ -8,47 +8,74 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
-from hadamrnn.kernels.backend import is_transformed
 from hadamrnn.kernels.recurrence import Recurrence
 from hadamrnn.kernels.transform import hadamard_transform
 
 Product = Callable[[Tensor], Tensor]
 
 
-def plain_scan(
-    recurrence: Recurrence, product: Product | None = None, *, thrifty: bool = False
-) -> tuple[Tensor | None, Tensor]:
-    """Return h_t (or y_t) of all steps, None unless wanted, and the last state.
+def plain_scan(recurrence: Recurrence) -> tuple[Tensor | None, Tensor]:
+    """Return h_t (or y_t) of all steps, None unless wanted, and the last state, by the fast transform."""
+    return _steps(recurrence, fast_product(recurrence))
 
-    Args:
-        product: W h for h `(batch, hidden_size)`; the fast transform by default.
-        thrifty: keep about sqrt(time) states for the backward pass and recompute the others.
+
+def loop(recurrence: Recurrence) -> tuple[Tensor | None, Tensor]:
+    """Return the same as the paper writes it: one product with the dense W(u, v) per step."""
+    signs = recurrence.signs
+    transposed = fast_product(recurrence)(torch.eye(len(signs), dtype=signs.dtype, device=signs.device))
+    return _steps(recurrence, lambda h: h @ transposed)
+
+
+def plain_pools(recurrence: Recurrence) -> tuple[dict[str, Tensor], Tensor]:
+    """Return the wanted pools of the states of all steps, and the last state.
+
+    mean and positive have shape `(batch, thresholds, hidden_size)`, max `(batch, hidden_size)`.
     """
-    thrifty = thrifty and torch.is_grad_enabled() and not is_transformed()
-    length = about_root(recurrence.time) if thrifty else max(recurrence.time, 1)
-    h, z = recurrence.start(), recurrence.projected()
-    outputs: list[Tensor] = []
-    for start in range(0, recurrence.time, length):
-        lengths = None if recurrence.lengths is None else recurrence.lengths - start
-        part = replace(recurrence, h_0=h, lengths=lengths)
-        arguments = (part, z[:, start : start + length], product or fast_product(recurrence))
-        output, h = checkpoint(_steps, *arguments, use_reentrant=False) if thrifty else _steps(*arguments)
-        if output is not None:
-            outputs.append(output)
-    if not outputs and recurrence.has_output:
-        outputs.append(recurrence.read_out(h.new_zeros(recurrence.batch, 0, recurrence.hidden_size)))
-    return (torch.cat(outputs, dim=1) if outputs else None), h
+    states, last = plain_scan(replace(recurrence, every_output=True, output_weight=None, output_bias=None))
+    assert states is not None and recurrence.thresholds is not None
+    theta, lengths = recurrence.thresholds.detach(), recurrence.lengths
+    if lengths is None:
+        lengths = torch.full((recurrence.batch,), recurrence.time, device=states.device)
+    alive = (torch.arange(recurrence.time, device=states.device) < lengths[:, None])[:, :, None]
+    share = alive.to(states.dtype) / lengths.clamp(min=1)[:, None, None]
+    pools: dict[str, Tensor] = {}
+    if "mean" in recurrence.pools:
+        pools["mean"] = torch.stack([((states - row).relu() * share).sum(1) for row in theta], dim=1)
+    if "positive" in recurrence.pools:
+        pools["positive"] = torch.stack([(step(states - row) * share).sum(1) for row in theta], dim=1)
+    if "max" in recurrence.pools and recurrence.time == 0:
+        pools["max"] = torch.zeros_like(last)
+    elif "max" in recurrence.pools:
+        most = torch.where(alive, states, states.new_full((), -torch.inf)).max(1).values
+        pools["max"] = torch.where(lengths[:, None] > 0, most, torch.zeros_like(most))
+    return pools, last
+
+
+def step(x: Tensor) -> Tensor:
+    """Return [x > 0], with the gradient of the ramp clamp((x + 1) / 2, 0, 1)."""
+    ramp = ((x + 1) / 2).clamp(0, 1)
+    return (x > 0).to(x.dtype) + (ramp - ramp.detach())
 
 
 def plain_gradients(
-    recurrence: Recurrence, grad_output: Tensor | None, grad_last: Tensor | None, wanted: list[str]
+    recurrence: Recurrence, gradients: Sequence[Tensor | None], wanted: list[str]
 ) -> dict[str, Tensor]:
-    """Return the gradients of the fields `wanted`, which can be differentiated again."""
+    """Return the gradients of the fields `wanted`, which can be differentiated again.
+
+    Args:
+        gradients: of output, last, mean, positive and max.
+    """
     leaves = as_leaves({name: getattr(recurrence, name) for name in wanted})
     fields: dict[str, Any] = {**leaves}
-    return gradients_again(plain_scan(replace(recurrence, **fields)), (grad_output, grad_last), leaves)
+    recurrence = replace(recurrence, **fields)
+    results: list[Tensor | None]
+    if recurrence.pools:
+        pools, last = plain_pools(recurrence)
+        results = [None, last, pools.get("mean"), pools.get("positive"), pools.get("max")]
+    else:
+        results = [*plain_scan(recurrence), None, None, None]
+    return gradients_again(results, gradients, leaves)
 
 
 def as_leaves(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -90,16 +117,11 @@ def fast_product(recurrence: Recurrence) -> Product:
     return product
 
 
-def about_root(time: int) -> int:
-    """Return about sqrt(time), at least 1. (torch.compile cannot trace math.isqrt.)"""
-    return int(max(time - 1, 0) ** 0.5) + 1
-
-
-def _steps(recurrence: Recurrence, z: Tensor, product: Product) -> tuple[Tensor | None, Tensor]:
-    """Run h_t = f(lambda W h_(t-1) + z_t) from `recurrence.h_0` over the rows z, `(batch, steps, hidden)`."""
+def _steps(recurrence: Recurrence, product: Product) -> tuple[Tensor | None, Tensor]:
+    """Run h_t = f(lambda W h_(t-1) + z_t), with W h by `product`."""
     h, lengths = recurrence.start(), recurrence.lengths
     states: list[Tensor] = []
-    for t, z_t in enumerate(z.unbind(1)):
+    for t, z_t in enumerate(recurrence.projected().unbind(1)):
         carried = product(h) if recurrence.decay is None else recurrence.decay * product(h)
         new = carried + z_t
         new = new.relu() if recurrence.relu else new
@@ -110,4 +132,7 @@ def _steps(recurrence: Recurrence, z: Tensor, product: Product) -> tuple[Tensor 
             h, output = torch.where(alive, new, h), torch.where(alive, new, torch.zeros_like(new))
         if recurrence.has_output:
             states.append(output)
-    return (recurrence.read_out(torch.stack(states, dim=1)) if states else None), h
+    if not recurrence.has_output:
+        return None, h
+    empty = h.new_zeros(recurrence.batch, 0, recurrence.hidden_size)
+    return recurrence.read_out(torch.stack(states, dim=1) if states else empty), h

@@ -1,7 +1,7 @@
 """One recurrence over one batch: its weights, its input, and what is asked of it.
 
-`Recurrence` travels whole: a layer makes it, every evaluator takes it, and its fields are the arguments
-of the operators in `hadamrnn.kernels.scan`. A new kind of recurrence is a new field here.
+A layer makes a `Recurrence`, every method takes it, and its fields are the arguments of the operator
+`hadamrnn::scan`. A new kind of recurrence is a new field here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import embedding, linear
 
+from hadamrnn.kernels.backend import check_ids
+
 # Inputs up to this width are projected inside the native loop, step by step.
 NARROW_INPUT = 16
 
@@ -21,7 +23,7 @@ class Recurrence:
     """h_t = f(lambda W h_(t-1) + z_t), W = diag(u) (I_q kron H_b) diag(v) / sqrt(b), y_t = V sigma(h_t) + b_o
 
     Args:
-        signs, column_signs: u and v, `(hidden_size,)`; without v it is 1.
+        signs: u, `(hidden_size,)`.
         block_size: b, side of one block; divides `hidden_size`.
         decay: lambda, `(hidden_size,)`, constants in (0, 1] that get no gradient; without it 1.
         relu: whether f is ReLU; else it is the identity.
@@ -29,18 +31,21 @@ class Recurrence:
             (an `input_size` of 0 leaves z_t = b_i); without weight z_t = x_t.
         ids, weight: in place of x: z_t = weight[id_t] with ids int64 `(batch, time)`,
             weight `(num_ids, hidden_size)`.
-        h_0: `(batch, hidden_size)`, zeros by default.
+        h_0: `(batch, hidden_size)`, zeros by default; pooled recurrences start at zero.
         lengths: int64 `(batch,)`, how many steps of each row count; all by default. Past its length the state
             of a row stands still and its output is zero.
         every_output: whether the states of all steps are wanted.
         output_weight, output_bias: V `(output_size, hidden_size)` and b_o: every y_t is wanted instead.
         sigma: whether V sees ReLU(h_t) instead of h_t.
+        pools: some of mean, positive and max: these summaries of all steps are wanted.
+        thresholds: theta of mean and positive, `(count, hidden_size)`, constants; with `pools` only.
+        keep_bits: whether the native pools keep the bits of all steps for their backward pass.
         segment: steps between two states that the native scan keeps for its backward pass.
+        column_signs: v, `(hidden_size,)`; without it 1. Plain torch only.
     """
 
     signs: Tensor
     block_size: int
-    column_signs: Tensor | None = None
     decay: Tensor | None = None
     relu: bool = False
     x: Tensor | None = None
@@ -53,7 +58,11 @@ class Recurrence:
     output_weight: Tensor | None = None
     output_bias: Tensor | None = None
     sigma: bool = False
+    pools: tuple[str, ...] = ()
+    thresholds: Tensor | None = None
+    keep_bits: bool = True
     segment: int = 1
+    column_signs: Tensor | None = None
 
     @property
     def rows(self) -> Tensor:
@@ -79,7 +88,7 @@ class Recurrence:
         return self.x is not None and self.weight is not None and self.x.shape[2] > NARROW_INPUT
 
     @property
-    def forgets(self) -> bool:
+    def is_irreversible(self) -> bool:
         """Whether h_(t-1) cannot be found from h_t: f loses it, or 1 / lambda would blow up its rounding."""
         return self.relu or self.decay is not None
 
@@ -89,7 +98,7 @@ class Recurrence:
         return self.every_output or self.output_weight is not None
 
     def arguments(self) -> tuple[Any, ...]:
-        """Return the fields in order, as an operator takes them."""
+        """Return the fields in order, as the operator takes them."""
         return tuple(getattr(self, name) for name in FIELDS)
 
     def projected(self) -> Tensor:
@@ -97,6 +106,7 @@ class Recurrence:
         if self.weight is None:
             return self.rows
         if self.ids is not None:
+            check_ids(self.ids, self.weight.shape[0])
             return embedding(self.ids, self.weight)
         return linear(self.rows, self.weight, self.bias)
 
@@ -115,9 +125,17 @@ class Recurrence:
         return linear(states.relu() if self.sigma else states, self.output_weight, self.output_bias)
 
 
-FIELDS = tuple(field.name for field in fields(Recurrence))
-_SCHEMA_TYPES = {"Tensor": "Tensor", "Tensor | None": "Tensor?", "int": "int", "bool": "bool"}
-# The arguments of an operator that takes a recurrence, in the language of torch.library.
-SCHEMA = ", ".join(f"{_SCHEMA_TYPES[str(field.type)]} {field.name}" for field in fields(Recurrence))
-# The tensors that may get a gradient.
-DIFFERENTIABLE = ("x", "weight", "bias", "signs", "column_signs", "h_0", "output_weight", "output_bias")
+# The fields that the operator takes, and those that may get a gradient.
+FIELDS = tuple(field.name for field in fields(Recurrence) if field.name != "column_signs")
+DIFFERENTIABLE = ("x", "weight", "bias", "signs", "h_0", "output_weight", "output_bias")
+_SCHEMA_TYPES = {
+    "Tensor": "Tensor",
+    "Tensor | None": "Tensor?",
+    "int": "int",
+    "bool": "bool",
+    "tuple[str, ...]": "str[]",
+}
+# The operator's arguments, in the language of torch.library.
+SCHEMA = ", ".join(
+    f"{_SCHEMA_TYPES[str(field.type)]} {field.name}" for field in fields(Recurrence) if field.name in FIELDS
+)

@@ -30,7 +30,9 @@ def run_slices_on(threads: int, kernel: Kernel, args: Structure | None, num_slic
     try:
         for _ in range(helpers):
             jobs.append(_helpers(helpers).submit(_work, kernel, args, slices))
-        _work(kernel, args, slices)
+        pointer = None if args is None else byref(args)
+        while (index := slices.take()) is not None:
+            _check_status(kernel(pointer, index))
     finally:
         slices.withdraw()
         _join(jobs)
@@ -69,12 +71,17 @@ class _Slices:
 
 
 def _work(kernel: Kernel, args: Structure | None, slices: _Slices) -> None:
+    """Take slices in a helper thread until none is left."""
     pointer = None if args is None else byref(args)
     while (index := slices.take()) is not None:
-        if status := kernel(pointer, index):
-            if status == STATUS_NO_MEMORY:
-                raise MemoryError("the native kernel could not allocate its work space")
-            raise ValueError(f"the native kernel refused its sizes (status {status})")
+        _check_status(kernel(pointer, index))
+
+
+def _check_status(status: int) -> None:
+    if status == STATUS_NO_MEMORY:
+        raise MemoryError("the native kernel could not allocate its work space")
+    if status:
+        raise ValueError(f"the native kernel refused its sizes (status {status})")
 
 
 def _helpers(count: int) -> ThreadPoolExecutor:

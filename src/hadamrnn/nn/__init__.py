@@ -1,1 +1,1 @@
-"""Modules: the recurrence and its evaluators, HadamRNN, QuantizedLinear, SequenceModel."""
+"""Modules: HadamRNN, QuantizedLinear, SequenceModel."""

@@ -11,7 +11,7 @@ from hadamrnn import plugins
 from hadamrnn.errors import InputError, check_name, short
 from hadamrnn.network import HADAMARD_ONLY, HADAMRNN, Network
 from hadamrnn.nn.interface import RecurrentLayer
-from hadamrnn.nn.model import SequenceModel, assemble, hadamard_layer
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.storage import read_model
 
 # The values with which a recipe for Hadamard networks asks for none of what only they have.
@@ -24,20 +24,20 @@ HADAMARD_UNSET: Mapping[str, Any] = {
 }
 
 
-def build_model(network: Network, evaluator: str = "auto") -> SequenceModel:
+def build_model(network: Network) -> SequenceModel:
     """Return a freshly initialised model of this type and shape.
 
     >>> build_model(Network(1, 32, 10)).recurrent.output_size
     32
     """
     if network.is_hadamard:
-        return assemble(hadamard_layer(network, evaluator), network, network.weight_bits)
+        return SequenceModel(network)
     return network_type(network.model).build(network)
 
 
-def load_model(path: str | Path, evaluator: str = "auto") -> SequenceModel:
+def load_model(path: str | Path) -> SequenceModel:
     """Return the model of any type that `save_model` wrote; its outputs are the same to the last bit."""
-    return read_model(path, lambda network: build_model(network, evaluator))
+    return read_model(path, build_model)
 
 
 class NetworkType(ABC):
@@ -57,8 +57,8 @@ class NetworkType(ABC):
 
     def build(self, network: Network) -> SequenceModel:
         """Return a freshly initialised model of this shape."""
-        bits = network.weight_bits if self.quantized_readout else None
-        return assemble(self.recurrent_layer(network), network, bits)
+        recurrent = self.recurrent_layer(network)
+        return SequenceModel(network, recurrent, quantized_readout=self.quantized_readout)
 
     def size(self, network: Network) -> Any:
         """Return the storage of a network, if there is a rule for it."""

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from hadamrnn.kernels.backend import constant_tensor, constant_when_traced
+from hadamrnn.kernels.methods import run, run_pooled
 from hadamrnn.kernels.plain import fast_product
-from hadamrnn.kernels.pooling import pooled
 from hadamrnn.kernels.recurrence import Recurrence
 from hadamrnn.network import Network
 from hadamrnn.nn.inputs import Tokens, project_tokens, widen
 from hadamrnn.nn.linear import initialize_projection
-from hadamrnn.nn.recurrence import run
 from hadamrnn.nn.straight_through import quantize, sign
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked of a layer beside its last state.
+
+    Args:
+        every_state: h_t of all steps.
+        output_weight, output_bias: V and b_o: V sigma(h_t) + b_o of all steps, and the states are never kept.
+        readouts: some of last, mean, positive and max of all steps; see `kernels.methods.run_pooled`.
+        thresholds: `(count, units)` of mean and positive; None for one row of zeros.
+    """
+
+    every_state: bool = False
+    output_weight: Tensor | None = None
+    output_bias: Tensor | None = None
+    readouts: tuple[str, ...] = ()
+    thresholds: Tensor | None = None
 
 
 class HadamCell(nn.Module):
@@ -26,7 +44,6 @@ class HadamCell(nn.Module):
         input_size, hidden_size: of this cell; the layers of a network may differ.
         network: everything else: blocks, bits, recurrence, switches, leak, bias.
         train_signs: whether the latent signs require a gradient.
-        evaluator: how the recurrence is computed; see `hadamrnn.nn.recurrence`.
     """
 
     def __init__(
@@ -36,17 +53,13 @@ class HadamCell(nn.Module):
         network: Network,
         *,
         train_signs: bool,
-        evaluator: str,
         device: torch.device | str | None,
         dtype: torch.dtype | None,
     ) -> None:
         super().__init__()
+        self.network = network
         self.hidden_size = hidden_size
         self.block_size = hidden_size // network.num_blocks
-        self.weight_bits = network.weight_bits
-        self.recurrence = network.recurrence
-        self.decays = network.decays
-        self.evaluator = evaluator
 
         def parameter(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(*shape, device=device, dtype=dtype))
@@ -81,7 +94,7 @@ class HadamCell(nn.Module):
             latent[torch.randperm(self.hidden_size, device=latent.device)[:count]] *= -1
 
     def _latents(self) -> list[nn.Parameter]:
-        """Return the latent signs of rows and, where they are switched, of columns."""
+        """Return the latent signs of the rows and, if there are any, of the columns."""
         latents = (self.latent_signs, self.latent_column_signs)
         return [latent for latent in latents if latent is not None]
 
@@ -90,74 +103,69 @@ class HadamCell(nn.Module):
         return sign(self.latent_signs)
 
     def column_signs(self) -> Tensor | None:
-        """Return v, entries +-1, or None where only rows are switched."""
+        """Return v, entries +-1, or None if only rows have signs."""
         return None if self.latent_column_signs is None else sign(self.latent_column_signs)
 
     @property
     def decay(self) -> Tensor | None:
-        """lambda of every unit, in the type that the recurrence runs in; None where no block forgets.
+        """lambda of every unit, in the type that the recurrence runs in; None if no block leaks.
 
         In float16 or bfloat16, which the weights may have, 1 - 2^-k would be 1.
         """
-        if not self.decays:
+        if not self.network.decays:
             return None
         dtype = torch.promote_types(self.input_weight.dtype, torch.float32)
-        return _decay_tensor(self.decays, self.block_size, dtype, self.input_weight.device)
+        return _decay_tensor(self.network.decays, self.block_size, dtype, self.input_weight.device)
 
     def quantized_weight(self) -> Tensor:
         """Return q(U), `(hidden_size, input_size)`."""
-        return quantize(self.input_weight, self.weight_bits)
-
-    def describe(self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None) -> Recurrence:
-        """Return the recurrence of this cell over x; all of it has x's type, float32 or float64."""
-        column_signs = self.column_signs()
-        weight = widen(self.quantized_weight())
-        bias = None if self.input_bias is None else widen(self.input_bias)
-        recurrence = Recurrence(
-            signs=widen(self.signs()),
-            block_size=self.block_size,
-            column_signs=None if column_signs is None else widen(column_signs),
-            relu=self.recurrence == "relu",
-            decay=self.decay,
-            h_0=h_0,
-            lengths=lengths,
-        )
-        if isinstance(x, Tokens):
-            ids, table = project_tokens(x, weight, bias)
-            return replace(recurrence, ids=ids, weight=table)
-        return replace(recurrence, x=x, weight=weight, bias=bias)
+        return quantize(self.input_weight, self.network.weight_bits)
 
     def run(
-        self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None, every_output: bool
-    ) -> tuple[Tensor | None, Tensor]:
-        """Return h_t of all steps, None unless wanted, and the state at each row's end."""
-        recurrence = self.describe(x, h_0, lengths)
-        return run(replace(recurrence, every_output=every_output), self.evaluator)
-
-    def run_readout(
-        self, x: Tensor | Tokens, weight: Tensor, bias: Tensor | None, lengths: Tensor | None, sigma: bool
-    ) -> Tensor:
-        """Return V sigma(h_t) + b_o for all steps; the states are never kept."""
-        recurrence = self.describe(x, None, lengths)
-        read = replace(recurrence, output_weight=weight, output_bias=bias, sigma=sigma)
-        logits, _ = run(read, self.evaluator)
-        assert logits is not None
-        return logits
-
-    def run_pooled(
-        self, x: Tensor | Tokens, lengths: Tensor | None, kinds: tuple[str, ...], thresholds: Tensor | None
-    ) -> Tensor:
-        """Return the read-outs `kinds` of all steps, `(batch, features)`; see `kernels.pooling`."""
-        features, _ = pooled(self.describe(x, None, lengths), kinds, thresholds)
-        return features
+        self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None, wanted: Wanted
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Return what is wanted of all steps, and the state at each row's end, None beside read-outs."""
+        if wanted.readouts:
+            recurrence = self._describe(x, lengths=lengths, thresholds=wanted.thresholds)
+            return run_pooled(recurrence, wanted.readouts), None
+        recurrence = self._describe(
+            x,
+            h_0=h_0,
+            lengths=lengths,
+            every_output=wanted.every_state,
+            output_weight=wanted.output_weight,
+            output_bias=wanted.output_bias,
+            sigma=self.network.recurrence == "linear",
+        )
+        return run(recurrence)
 
     def step(self, x_t: Tensor | Tokens, h: Tensor) -> Tensor:
         """Return h_t from x_t `(batch, input_size)`, or ids `(batch,)`, and h_(t-1) `(batch, units)`."""
-        recurrence = self.describe(x_t, h, None)
+        recurrence = self._describe(x_t)
         carried = fast_product(recurrence)(h)
         carried = carried if recurrence.decay is None else carried * recurrence.decay
         new = carried + recurrence.projected()
         return new.relu() if recurrence.relu else new
+
+    def _describe(self, x: Tensor | Tokens, **asked: Any) -> Recurrence:
+        """Return the recurrence of this cell over x; all of it has x's type, float32 or float64."""
+        column_signs = self.column_signs()
+        weight = widen(self.quantized_weight())
+        bias = None if self.input_bias is None else widen(self.input_bias)
+        inputs: dict[str, Tensor | None] = {"weight": weight, "bias": bias}
+        if isinstance(x, Tokens):
+            inputs = dict(zip(("ids", "weight"), project_tokens(x, weight, bias), strict=True))
+        else:
+            inputs["x"] = x
+        return Recurrence(
+            signs=widen(self.signs()),
+            block_size=self.block_size,
+            decay=self.decay,
+            relu=self.network.recurrence == "relu",
+            column_signs=None if column_signs is None else widen(column_signs),
+            **inputs,  # type: ignore[arg-type]
+            **asked,
+        )
 
 
 @constant_when_traced

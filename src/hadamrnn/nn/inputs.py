@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from hadamrnn.errors import InputError
-from hadamrnn.kernels.backend import autocast_is_on, values_are_hidden
+from hadamrnn.kernels.backend import autocast_is_on, check_ids, check_range, values_are_hidden
+from hadamrnn.kernels.methods import reverse_rows as reverse_rows
 
 AUTOCAST_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -71,13 +72,11 @@ def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> tuple
     """Return ids `(batch, time)` and the rows they stand for, `(num_ids, hidden_size)`: z_t = table[id_t].
 
     One-hot tokens pick columns of U, so the table is U'. Embedded tokens are projected once per
-    distinct id in the batch: a review has many words but few different ones.
+    distinct id in the batch: a review has many words but few different ones. The recurrence checks the ids.
     """
     if tokens.embedding is None:
-        check_ids(tokens.ids, weight.shape[1])
         table, ids = weight.T, tokens.ids
     else:
-        check_ids(tokens.ids, tokens.embedding.num_embeddings)
         distinct, ids = _distinct(tokens.ids, tokens.embedding.num_embeddings)
         table = tokens.embedding(distinct).to(weight.dtype) @ weight.T
     return ids, (table if bias is None else table + bias)
@@ -94,38 +93,16 @@ def token_vectors(x: Tensor | Tokens, input_size: int, dtype: torch.dtype) -> Te
     return nn.functional.one_hot(x.ids, input_size).to(dtype)
 
 
-def check_ids(ids: Tensor, num_ids: int) -> None:
-    """Refuse ids that are not int64 in 0..num_ids-1 (their values are not checked while tracing)."""
-    if ids.dtype != torch.int64:
-        raise InputError(f"Token ids must be int64, got {ids.dtype}. Convert them with .long().")
-    if values_are_hidden() or ids.numel() == 0:
-        return
-    lowest, highest = _bounds(ids)
-    if lowest < 0 or highest >= num_ids:
-        raise InputError(
-            f"Token ids must lie in 0..{num_ids - 1}, got {lowest if lowest < 0 else highest}. "
-            "Map unknown tokens to a reserved id first."
-        )
-
-
-def _bounds(ids: Tensor) -> tuple[int, int]:
-    """Return the smallest and the largest id; by numpy, which does not wake torch's threads for it."""
-    if ids.device.type == "cpu":
-        values = ids.numpy()
-        return int(values.min()), int(values.max())
-    lowest, highest = torch.aminmax(ids)
-    return int(lowest), int(highest)
-
-
 def _distinct(ids: Tensor, num_ids: int) -> tuple[Tensor, Tensor]:
     """Return the distinct ids and each token's position among them.
 
     A small vocabulary is taken whole; so is any under torch.compile or a
     transform of torch.func, where the number of distinct ids would be a data-dependent shape.
     """
-    if values_are_hidden() or num_ids * 8 <= ids.numel():
+    if ids.dtype != torch.int64 or values_are_hidden() or num_ids * 8 <= ids.numel():
         return torch.arange(num_ids, device=ids.device), ids
     distinct, positions = torch.unique(ids, return_inverse=True)
+    check_ids(distinct, num_ids)
     return distinct, positions
 
 
@@ -179,15 +156,6 @@ def reverse_input(x: Tensor | Tokens, lengths: Tensor | None) -> Tensor | Tokens
     return reverse_rows(x, lengths)
 
 
-def reverse_rows(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Reverse every row in time, within its own length; what lies past the length stays."""
-    if lengths is None:
-        return x.flip(1)
-    steps = torch.arange(x.shape[1], device=x.device)
-    order = torch.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
-    return x.gather(1, order.reshape(order.shape + (1,) * (x.dim() - 2)).expand_as(x))
-
-
 def mean_steps(y: Tensor, lengths: Tensor | None, stride: int) -> tuple[Tensor, Tensor | None]:
     """Return the means of every `stride` steps of `(batch, time, size)`, and how many of them each row has.
 
@@ -209,9 +177,5 @@ def check_lengths(lengths: Tensor | None, batch: int, time: int) -> None:
         raise InputError(
             f"lengths must be int64 of shape ({batch},), got {lengths.dtype} of shape {tuple(lengths.shape)}."
         )
-    if values_are_hidden() or batch == 0:
-        return
-    lowest, highest = (int(bound) for bound in torch.aminmax(lengths))
-    if lowest < 0 or highest > time:
-        wrong = lowest if lowest < 0 else highest
-        raise InputError(f"lengths must lie in 0..{time}, the number of time steps, got {wrong}.")
+    if not values_are_hidden():
+        check_range("lengths", lengths, time + 1)

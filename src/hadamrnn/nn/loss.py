@@ -6,14 +6,12 @@ its gradient. Here a position's loss is log(1 + sum_{c != target} exp(l_c - l_ta
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
 from hadamrnn.errors import InputError
-from hadamrnn.kernels.backend import check_range, runs_natively, values_are_hidden
-from hadamrnn.kernels.loss import cross_entropy as native_cross_entropy
-from hadamrnn.kernels.loss import cross_entropy_reference
+from hadamrnn.kernels.backend import check_range, values_are_hidden
+from hadamrnn.kernels.loss import cross_entropy as flat_cross_entropy
 from hadamrnn.nn.inputs import widen
 
 
@@ -52,12 +50,8 @@ def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> 
     """
     _check_shape(logits, targets)
     logits = widen(logits)
-    rows, flat_targets = logits.reshape(targets.numel(), logits.shape[-1]), targets.reshape(-1)
-    if not runs_natively(logits):
-        return cross_entropy_reference(rows, flat_targets, ignore_index)
-    with_gradient = torch.is_grad_enabled() and logits.requires_grad
-    loss: Tensor = native_cross_entropy(rows, flat_targets, ignore_index, with_gradient)[0]
-    return loss
+    rows = logits.reshape(targets.numel(), logits.shape[-1])
+    return flat_cross_entropy(rows, targets.reshape(-1), ignore_index)
 
 
 def _check_shape(logits: Tensor, targets: Tensor) -> None:

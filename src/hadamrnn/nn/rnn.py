@@ -14,7 +14,8 @@ from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError
 from hadamrnn.kernels.backend import full_precision
 from hadamrnn.network import Network
-from hadamrnn.nn.inputs import Tokens, admit, pack_rows, unpack_rows
+from hadamrnn.nn.cell import Wanted
+from hadamrnn.nn.inputs import Tokens, pack_rows, unpack_rows, widen
 from hadamrnn.nn.stack import HadamStack
 
 
@@ -33,7 +34,8 @@ class HadamRNN(HadamStack):
         weight_bits: of U: None (full precision), 2..16 or "ternary".
         recurrence: "linear" (the paper's) or "relu".
         switches: "rows" (the paper's) or "rows+columns": W(u, v) = W(u) diag(v).
-        leak: k of lambda = 1 - 2^-k for each block in turn; 0 never forgets. Empty (the paper's): none does.
+        leak: k of lambda = 1 - 2^-k for each block in turn; a k of 0 never forgets, as no block of the
+            paper's does. At most `num_blocks` values.
         layer_sizes: widths of the stacked layers, in place of `hidden_size` and `num_layers`. States are as
             wide as the widest layer, zero beyond the units of a narrower one.
         normalize: y_t = sigma(a norm(h_t) + c), normalised over batch and time in training, by running
@@ -42,7 +44,6 @@ class HadamRNN(HadamStack):
         stride: a layer reads means of this many steps of the one below; fewer at the end are dropped.
         train_signs: let the signs learn, as in the paper. By default they stay as drawn, because a flip
             changes every power of W at once; U and the layers that follow learn.
-        evaluator: how the recurrence is computed; "auto" chooses by cost. The result is the same.
 
     >>> rnn = HadamRNN(3, 8, batch_first=True)
     >>> output, h_n = rnn(torch.randn(5, 20, 3))
@@ -70,7 +71,6 @@ class HadamRNN(HadamStack):
         skip: bool = False,
         stride: int = 1,
         train_signs: bool = False,
-        evaluator: str = "auto",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -91,23 +91,28 @@ class HadamRNN(HadamStack):
             skip=skip,
             stride=stride,
         )
-        super().__init__(
-            network,
-            train_signs=train_signs,
-            normalized_output=True,
-            evaluator=evaluator,
-            device=device,
-            dtype=dtype,
-        )
+        super().__init__(network, train_signs=train_signs, normalized_output=True, device=device, dtype=dtype)
         self.batch_first = batch_first
 
-    @classmethod
-    def of(cls, network: Network, evaluator: str = "auto") -> HadamRNN:
-        """Return the layer of a `SequenceModel`: batch first, signs learnt, its top layer not normalised."""
-        layer = cls.__new__(cls)
-        HadamStack.__init__(layer, network, train_signs=True, normalized_output=False, evaluator=evaluator)
-        layer.batch_first = True
-        return layer
+    @property
+    def hidden_size(self) -> int:
+        return self.network.hidden_size
+
+    @property
+    def num_layers(self) -> int:
+        return self.network.num_layers
+
+    @property
+    def bias(self) -> bool:
+        return self.network.input_bias
+
+    @property
+    def dropout(self) -> float:
+        return self.network.dropout
+
+    @property
+    def bidirectional(self) -> bool:
+        return self.network.bidirectional
 
     def forward(
         self, x: Tensor | PackedSequence | Tokens, h_0: Tensor | None = None
@@ -128,16 +133,19 @@ class HadamRNN(HadamStack):
             self._check_input(rows)
             self._check_state(h_0, len(rows))  # before it is sorted
             start = h_0 if h_0 is None or x.sorted_indices is None else h_0[:, x.sorted_indices]
-            if self.network.stride > 1 and self.num_layers > 1:
+            if self.network.stride > 1 and self.network.num_layers > 1:
                 raise InputError(
                     "A stride changes the lengths of packed rows. Use stride=1, or pad the rows."
                 )
-            output, h_n = self._run_activated(rows, start, lengths)
+            states, h_n = self._run(rows, start, lengths, Wanted(every_state=True))
+            output = self._output(states, lengths)
             h_n = h_n if x.unsorted_indices is None else h_n[:, x.unsorted_indices]
             return pack_rows(output, lengths, x), h_n
+        tokens_or_rows, start = (x, h_0) if isinstance(x, Tokens) else self._batched(x, h_0)
+        states, h_n = self._run(tokens_or_rows, start, None, Wanted(every_state=True))
+        output = self._output(states, None)
         if isinstance(x, Tokens):
-            return self._run_activated(x, h_0, None)
-        output, h_n = self._run_activated(*self._batched(x, h_0), None)
+            return output, h_n
         if x.dim() == 2:
             return output[0], h_n[:, 0]
         return (output if self.batch_first else output.transpose(0, 1)), h_n
@@ -152,47 +160,15 @@ class HadamRNN(HadamStack):
         if isinstance(x, PackedSequence):
             raise InputError("last_state takes rows and lengths, got a PackedSequence. Unpack it first.")
         rows, start = (x, h_0) if isinstance(x, Tokens) else self._batched(x, h_0)
-        _, h_n = self._run(rows, start, lengths, every_output=False)
+        _, h_n = self._run(rows, start, lengths, Wanted())
         return h_n[:, 0] if isinstance(x, Tensor) and x.dim() == 2 else h_n
 
-    def step(self, x_t: Tensor | Tokens, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Read one time step: return the output at t and the new state, for streaming.
-
-        Args:
-            x_t: `(batch, input_size)` or `(input_size,)`, or `Tokens` of ids `(batch,)` or `()`.
-            h: the state that the last call returned; None starts a new sequence.
-        """
-        if self.bidirectional:
-            raise InputError(
-                "step reads a sequence forwards, but this layer is bidirectional. "
-                "Build it with bidirectional=False to stream."
-            )
-        if isinstance(x_t, Tokens):
-            batch = x_t.ids.shape
-            if len(batch) > 1:
-                raise InputError(f"step expects ids of shape (batch,) or (), got {tuple(batch)}.")
-        else:
-            batch = x_t.shape[:-1]
-            if x_t.dim() not in (1, 2) or x_t.shape[-1] != self.input_size:
-                size = self.input_size
-                raise InputError(f"step expects (batch, {size}) or ({size},), got {tuple(x_t.shape)}.")
-        if self.network.stride > 1 and self.num_layers > 1:
-            raise InputError("step gives every layer every step, and this stack has a stride. Use stride=1.")
-        shape = (self.num_layers, *batch, self.state_width)
-        value = self._admit(x_t)
-        start = self._weight.new_zeros(shape) if h is None else h
-        previous = admit("The state", start, self._weight)
-        if tuple(previous.shape) != shape:
-            raise InputError(f"The state must have shape {shape}, got {tuple(previous.shape)}.")
-        states = []
+    def _output(self, states: Tensor | None, lengths: Tensor | None) -> Tensor:
+        """Return y_t of the last layer's states."""
+        assert states is not None
         with full_precision(self._weight):
-            for layer, width in enumerate(self.network.widths):
-                state = self.cell(layer).step(value, previous[layer, ..., :width])
-                states.append(self._padded(state))
-                y = state.relu() if layer >= len(self.norms) else self.norm(layer).step(state).relu()
-                value = y + value if isinstance(value, Tensor) and self.network.has_skip(layer) else y
-        dtype = self._weight.dtype
-        return y.to(dtype), torch.stack(states).to(dtype)
+            y = self._activated(self.network.num_layers - 1, widen(states), lengths)
+        return y.to(states.dtype)
 
     def _batched(self, x: Tensor, h_0: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Return the input batch first, and its initial state; unbatched input becomes a batch of one."""
@@ -213,8 +189,9 @@ class HadamRNN(HadamStack):
             )
 
     def extra_repr(self) -> str:
+        network = self.network
         return (
-            f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}, "
-            f"num_blocks={self.num_blocks}, weight_bits={self.weight_bits!r}, "
-            f"recurrence={self.recurrence!r}, switches={self.switches!r}"
+            f"{network.input_size}, {network.hidden_size}, num_layers={network.num_layers}, "
+            f"num_blocks={network.num_blocks}, weight_bits={network.weight_bits!r}, "
+            f"recurrence={network.recurrence!r}, switches={network.switches!r}"
         )

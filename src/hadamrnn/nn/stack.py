@@ -3,13 +3,13 @@
     h_t = lambda W(u) h_(t-1) + U x_t + b_i        in every layer
     y_t = sigma(a norm(h_t) + c) [+ x_t]           which the next layer reads, or the mean of a few of them
 
-`HadamRNN` gives this the interface of torch.nn.RNN. Start at `_run_layers`.
+`HadamRNN` gives this the interface of torch.nn.RNN, `SequenceModel` an embedding and a read-out. Start at
+`_run`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from hadamrnn.errors import InputError
 from hadamrnn.kernels.backend import full_precision
 from hadamrnn.network import Network
-from hadamrnn.nn.cell import HadamCell
+from hadamrnn.nn.cell import HadamCell, Wanted
 from hadamrnn.nn.inputs import (
     Tokens,
     admit,
@@ -32,15 +32,7 @@ from hadamrnn.nn.inputs import (
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.normalization import UnitNorm
 
-
-class LayerRun(NamedTuple):
-    """What one layer below the last has made of its input."""
-
-    states: Tensor  # h_t, (batch, time, units)
-    ends: list[Tensor]  # the last state of each direction
-    outputs: Tensor  # y_t, (batch, time, units)
-    above: Tensor  # what the next layer reads
-    lengths: Tensor | None  # of the rows of `above`
+LayerTrace = list[tuple[Tensor, Tensor | None]]
 
 
 class HadamStack(RecurrentLayer):
@@ -50,204 +42,174 @@ class HadamStack(RecurrentLayer):
         network: sizes, blocks, leak and the rest; embedding and read-out are left to the caller.
         train_signs: whether the latent signs require a gradient.
         normalized_output: whether `network.normalize` includes the last layer.
-        evaluator: how the recurrences are computed; see `hadamrnn.nn.recurrence`.
     """
 
     def __init__(
         self,
         network: Network,
         *,
-        train_signs: bool,
-        normalized_output: bool,
-        evaluator: str,
+        train_signs: bool = True,
+        normalized_output: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         self.network = network
         self.input_size = network.input_size
-        self.hidden_size = network.hidden_size
-        self.num_layers = network.num_layers
-        self.bias = network.input_bias
-        self.dropout = network.dropout
-        self.bidirectional = network.bidirectional
-        self.num_blocks = network.num_blocks
-        self.weight_bits = network.weight_bits
-        self.recurrence = network.recurrence
-        self.switches = network.switches
-        self.num_directions = network.directions
         self.output_size = network.state_size
-        self.state_width = max(network.widths)
         self.needs_activation = network.recurrence == "linear"
         self.cells = nn.ModuleList(
-            HadamCell(
-                seen,
-                units,
-                network,
-                train_signs=train_signs,
-                evaluator=evaluator,
-                device=device,
-                dtype=dtype,
-            )
-            for seen, units in zip(network.cell_input_sizes, network.cell_sizes, strict=True)
+            HadamCell(size_read, units, network, train_signs=train_signs, device=device, dtype=dtype)
+            for size_read, units in zip(network.cell_input_sizes, network.cell_sizes, strict=True)
         )
         normalized = network.widths[: None if normalized_output else -1] if network.normalize else ()
         self.norms = nn.ModuleList(
-            UnitNorm(self.num_directions * width, device, dtype) for width in normalized
+            UnitNorm(network.directions * width, device, dtype) for width in normalized
         )
 
     def every_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
-        output, _ = self._run(x, None, lengths, every_output=True)
-        assert output is not None
-        return output
-
-    def layer_states(
-        self, x: Tensor | Tokens, lengths: Tensor | None = None
-    ) -> list[tuple[Tensor, Tensor | None]]:
-        """Return the states of every layer, the lowest first, with its y_t (of the last layer: None)."""
-        x = self._admit(x)
-        found: list[tuple[Tensor, Tensor | None]] = []
-        with full_precision(self._weight):
-            for run in self._ascend(x, None, lengths):
-                found.append((run.states, run.outputs))
-                x, lengths = run.above, run.lengths
-            states, _ = self._run_layer(self.num_layers - 1, x, None, lengths, True)
+        states, _ = self._run(x, None, lengths, Wanted(every_state=True))
         assert states is not None
-        return [*found, (states, None)]
+        return states
 
     def state_stretches(self, x: Tensor, lengths: Tensor | None, steps: int) -> Iterator[Tensor]:
         """Yield the states of a single forward layer, `steps` time steps at a time.
 
         The memory is that of one stretch, however long the sequences are.
         """
-        assert self.num_layers == 1 and not self.bidirectional
+        assert self.network.cells == 1
         inputs, last = self._admit(x), None
         assert isinstance(inputs, Tensor)
         for start in range(0, x.shape[1], steps):
             part = inputs[:, start : start + steps]
             ends = None if lengths is None else (lengths - start).clamp(0, part.shape[1])
             with full_precision(self._weight):
-                states, last = self.cell(0).run(part, last, ends, True)
+                states, last = self.cell(0).run(part, last, ends, Wanted(every_state=True))
             assert states is not None
             yield states
+
+    def end_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
+        _, h_n = self._run(x, None, lengths, Wanted())
+        top = h_n[-self.network.directions :, :, : self.network.hidden_size]
+        return top.transpose(0, 1).flatten(1)
 
     def every_readout(
         self, x: Tensor | Tokens, weight: Tensor, bias: Tensor | None, lengths: Tensor | None = None
     ) -> Tensor:
-        if self.num_layers > 1 or self.bidirectional:
+        if self.network.cells > 1:
             return super().every_readout(x, weight, bias, lengths)
-        check_lengths(lengths, *batch_and_time(x))
-        x, weight = self._admit(x), admit("The read-out's weight", weight, self._weight)
+        weight = admit("The read-out's weight", weight, self._weight)
         bias = None if bias is None else admit("The read-out's bias", bias, self._weight)
-        with full_precision(self._weight):
-            logits = self.cell(0).run_readout(x, weight, bias, lengths, sigma=self.needs_activation)
-        return logits.to(self._weight.dtype)
-
-    def end_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
-        _, h_n = self._run(x, None, lengths, every_output=False)
-        return h_n[-self.num_directions :, :, : self.hidden_size].transpose(0, 1).flatten(1)
+        logits, _ = self._run(x, None, lengths, Wanted(output_weight=weight, output_bias=bias))
+        assert logits is not None
+        return logits
 
     def pooled_state(
         self,
         x: Tensor | Tokens,
         lengths: Tensor | None,
-        kinds: tuple[str, ...],
+        readouts: tuple[str, ...],
         thresholds: Tensor | None = None,
     ) -> Tensor:
         """Return read-outs of the last layer's states, `(batch, features)`, direction after direction.
 
         Args:
-            kinds: some of last, mean, positive and max; see `hadamrnn.kernels.pooling`.
+            readouts: some of last, mean, positive and max; see `hadamrnn.kernels.methods.run_pooled`.
             thresholds: `(count, output_size)` for mean and positive; None for one row of zeros.
         """
-        check_lengths(lengths, *batch_and_time(x))
-        x, thresholds = self._admit(x), None if thresholds is None else widen(thresholds)
-        with full_precision(self._weight):
-            top, _, lengths = self._climb(x, None, lengths)
-            features = []
-            for direction, rows in enumerate(self._directed(top, lengths)):
-                units = slice(direction * self.hidden_size, (direction + 1) * self.hidden_size)
-                rows_of_thresholds = None if thresholds is None else thresholds[:, units]
-                cell = self.cell((self.num_layers - 1) * self.num_directions + direction)
-                features.append(cell.run_pooled(rows, lengths, kinds, rows_of_thresholds))
-        return torch.cat(features, dim=-1).to(self._weight.dtype)
+        thresholds = None if thresholds is None else widen(thresholds)
+        features, _ = self._run(x, None, lengths, Wanted(readouts=readouts, thresholds=thresholds))
+        assert features is not None
+        return features
+
+    def layer_states(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> LayerTrace:
+        """Return the states of every layer, the lowest first, with its y_t (of the last layer: None)."""
+        trace: LayerTrace = []
+        states, _ = self._run(x, None, lengths, Wanted(every_state=True), trace)
+        assert states is not None
+        return [*trace, (states, None)]
 
     def top_lengths(self, lengths: Tensor | None) -> Tensor | None:
         """Return how many steps of rows of these lengths reach the last layer."""
-        for _ in range(self.num_layers - 1):
+        for _ in range(self.network.num_layers - 1):
             lengths = None if lengths is None else lengths // self.network.stride
         return lengths
 
-    def _run_activated(
-        self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return y_t of all steps and the last states."""
-        states, h_n = self._run(x, h_0, lengths, every_output=True)
-        assert states is not None
+    def step(self, x_t: Tensor | Tokens, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Read one time step: return the output at t and the new state, for streaming.
+
+        Args:
+            x_t: `(batch, input_size)` or `(input_size,)`, or `Tokens` of ids `(batch,)` or `()`.
+            h: the state that the last call returned; None starts a new sequence.
+        """
+        shape = (self.network.num_layers, *self._check_step(x_t), max(self.network.widths))
+        value = self._admit(x_t)
+        previous = admit("The state", self._weight.new_zeros(shape) if h is None else h, self._weight)
+        if tuple(previous.shape) != shape:
+            raise InputError(f"The state must have shape {shape}, got {tuple(previous.shape)}.")
+        states = []
         with full_precision(self._weight):
-            y = self._activated(self.num_layers - 1, widen(states), lengths)
-        return y.to(states.dtype), h_n
+            for layer, width in enumerate(self.network.widths):
+                state = self.cell(layer).step(value, previous[layer, ..., :width])
+                states.append(self._padded(state))
+                y = state.relu() if layer >= len(self.norms) else self.norm(layer).step(state).relu()
+                value = y + value if isinstance(value, Tensor) and self.network.has_skip(layer) else y
+        dtype = self._weight.dtype
+        return y.to(dtype), torch.stack(states).to(dtype)
 
     def _run(
-        self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None, *, every_output: bool
+        self,
+        x: Tensor | Tokens,
+        h_0: Tensor | None,
+        lengths: Tensor | None,
+        wanted: Wanted,
+        trace: LayerTrace | None = None,
     ) -> tuple[Tensor | None, Tensor]:
-        """Run all layers on batch-first input; the last layer keeps its states only if asked to."""
+        """Return what is wanted of the last layer, and the last states of all layers.
+
+        States are as wide as the widest layer's. `trace` is given the states and y_t of the layers below.
+        """
         batch, time = batch_and_time(x)
         self._check_state(h_0, batch)
         check_lengths(lengths, batch, time)
         x, h_0 = self._admit(x), (None if h_0 is None else admit("h_0", h_0, self._weight))
+        network, dtype, ends = self.network, self._weight.dtype, []
         with full_precision(self._weight):
-            output, h_n = self._run_layers(x, h_0, lengths, every_output)
-        dtype = self._weight.dtype
+            for layer in range(network.num_layers):
+                is_last = layer == network.num_layers - 1
+                outputs = []
+                for direction in range(network.directions):
+                    index = layer * network.directions + direction
+                    cell = self.cell(index)
+                    output, end = cell.run(
+                        reverse_input(x, lengths) if direction else x,
+                        None if h_0 is None else h_0[index, :, : cell.hidden_size],
+                        lengths,
+                        self._share(wanted, direction) if is_last else Wanted(every_state=True),
+                    )
+                    if output is not None:
+                        of_steps = direction and not (is_last and wanted.readouts)
+                        outputs.append(reverse_rows(output, lengths) if of_steps else output)
+                    if end is not None:
+                        ends.append(self._padded(end))
+                output = torch.cat(outputs, dim=-1) if len(outputs) > 1 else outputs[0] if outputs else None
+                if not is_last:
+                    assert output is not None
+                    y = self._activated(layer, output, lengths, x)
+                    if trace is not None:
+                        trace.append((output, y))
+                    y = nn.functional.dropout(y, network.dropout, self.training)
+                    x, lengths = mean_steps(y, lengths, network.stride)
+        h_n = torch.stack(ends) if ends else self._weight.new_zeros(0)
         return (None if output is None else output.to(dtype)), h_n.to(dtype)
 
-    def _run_layers(
-        self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None, every_output: bool
-    ) -> tuple[Tensor | None, Tensor]:
-        top, ends, lengths = self._climb(x, h_0, lengths)
-        output, last = self._run_layer(self.num_layers - 1, top, h_0, lengths, every_output)
-        return output, torch.stack([self._padded(end) for end in (*ends, *last)])
-
-    def _climb(
-        self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None
-    ) -> tuple[Tensor | Tokens, list[Tensor], Tensor | None]:
-        """Run the layers below the last; return what it reads, their last states, and its lengths."""
-        ends: list[Tensor] = []
-        for run in self._ascend(x, h_0, lengths):
-            ends += run.ends
-            x, lengths = run.above, run.lengths
-        return x, ends, lengths
-
-    def _ascend(self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None) -> Iterator[LayerRun]:
-        """Run the layers below the last, one after the other."""
-        for layer in range(self.num_layers - 1):
-            states, ends = self._run_layer(layer, x, h_0, lengths, True)
-            assert states is not None
-            y = self._activated(layer, states, lengths, x)
-            dropped = nn.functional.dropout(y, self.dropout, self.training)
-            x, lengths = mean_steps(dropped, lengths, self.network.stride)
-            yield LayerRun(states, ends, y, x, lengths)
-
-    def _run_layer(
-        self, layer: int, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None, every_output: bool
-    ) -> tuple[Tensor | None, list[Tensor]]:
-        """Return the states of all steps, if asked for, and the last one of each direction."""
-        outputs: list[Tensor] = []
-        ends: list[Tensor] = []
-        for index, rows in enumerate(self._directed(x, lengths), layer * self.num_directions):
-            cell = self.cell(index)
-            start = None if h_0 is None else h_0[index, :, : cell.hidden_size]
-            states, last = cell.run(rows, start, lengths, every_output)
-            ends.append(last)
-            if states is not None:
-                outputs.append(reverse_rows(states, lengths) if outputs else states)
-        if not outputs:
-            return None, ends
-        return (torch.cat(outputs, dim=-1) if self.bidirectional else outputs[0]), ends
-
-    def _directed(self, x: Tensor | Tokens, lengths: Tensor | None) -> list[Tensor | Tokens]:
-        """Return the rows as each direction reads them."""
-        return [x, reverse_input(x, lengths)] if self.bidirectional else [x]
+    def _share(self, wanted: Wanted, direction: int) -> Wanted:
+        """Return what is wanted of one direction: each has thresholds of its own."""
+        if wanted.thresholds is None or self.network.directions == 1:
+            return wanted
+        units = self.network.hidden_size
+        thresholds = wanted.thresholds[:, direction * units : (direction + 1) * units]
+        return Wanted(readouts=wanted.readouts, thresholds=thresholds)
 
     def _activated(
         self, layer: int, states: Tensor, lengths: Tensor | None, x: Tensor | Tokens | None = None
@@ -261,7 +223,7 @@ class HadamStack(RecurrentLayer):
 
     def _padded(self, state: Tensor) -> Tensor:
         """Return a state as wide as the widest layer's."""
-        missing = self.state_width - state.shape[-1]
+        missing = max(self.network.widths) - state.shape[-1]
         return nn.functional.pad(state, (0, missing)) if missing else state
 
     def _admit(self, x: Tensor | Tokens) -> Tensor | Tokens:
@@ -291,8 +253,26 @@ class HadamStack(RecurrentLayer):
         return norm
 
     def _check_state(self, h_0: Tensor | None, batch: int) -> None:
-        shape = (self.num_layers * self.num_directions, batch, self.state_width)
+        shape = (self.network.cells, batch, max(self.network.widths))
         if h_0 is not None and tuple(h_0.shape) != shape:
             raise InputError(
                 f"h_0 must have shape {shape} (unbatched: without the 2nd), got {tuple(h_0.shape)}."
             )
+
+    def _check_step(self, x_t: Tensor | Tokens) -> tuple[int, ...]:
+        """Return the batch shape of one time step; refuse what cannot be streamed."""
+        if self.network.bidirectional:
+            raise InputError(
+                "step reads a sequence forwards, but this layer is bidirectional. "
+                "Build it with bidirectional=False to stream."
+            )
+        if self.network.stride > 1 and self.network.num_layers > 1:
+            raise InputError("step gives every layer every step, and this stack has a stride. Use stride=1.")
+        if isinstance(x_t, Tokens):
+            if x_t.ids.dim() > 1:
+                raise InputError(f"step expects ids of shape (batch,) or (), got {tuple(x_t.ids.shape)}.")
+            return tuple(x_t.ids.shape)
+        size = self.input_size
+        if x_t.dim() not in (1, 2) or x_t.shape[-1] != size:
+            raise InputError(f"step expects (batch, {size}) or ({size},), got {tuple(x_t.shape)}.")
+        return tuple(x_t.shape[:-1])

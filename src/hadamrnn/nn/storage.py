@@ -35,8 +35,6 @@ def save_model(model: SequenceModel, path: str | Path, run: str | None = None) -
         run: the identity of the run that trained it; see `check_run`.
     """
     model = getattr(model, "_orig_mod", model)  # the one inside what torch.compile returns
-    if model.network is None:
-        raise InputError("Only models made by build_model(network) can be saved: this one was not.")
     dtype = model.readout.weight.dtype
     if dtype not in DTYPES:
         raise InputError(f"A model file holds float32 or float64, got {dtype}. Save model.float() instead.")

@@ -20,7 +20,7 @@ from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.interface import evaluating
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import counted
-from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.nn.stack import HadamStack
 from hadamrnn.quantization.config import PERCENTILE
 
 STATE_BYTES = 1 << 24  # of states at once; above this, malloc returns pages to the system each time
@@ -58,7 +58,7 @@ def calibrate(
     """Run `model` over batches `(x, lengths)`, in evaluation mode, and return the ranges of what it computes.
 
     Args:
-        model: a `SequenceModel` over a `HadamRNN` that reads forwards.
+        model: a `SequenceModel` of Hadamard layers that read forwards.
         batches: what the model takes; training and validation data, never the test set.
         percentile: share of the sequences, in percent, whose values must fit.
     """
@@ -66,20 +66,20 @@ def calibrate(
         raise InputError(f"percentile must lie in {PERCENTILE}, got {percentile}. 100 keeps every state.")
     recurrent = forward_layers(model)
     # Numbers, not tensors: small blocks that stay would cut up the large ones that malloc could use again.
-    ranges = _Ranges(recurrent.num_layers)
+    ranges = _Ranges(model.network.num_layers)
     largest_inputs: list[float] = []
     seq_length = 0
     with evaluating(model):
         for x, lengths in batches:
             longest = x.shape[1] if lengths is None else max(lengths.tolist(), default=0)
             seq_length = max(seq_length, longest)
-            rows = max(1, STATE_BYTES // (4 * max(1, x.shape[1]) * sum(recurrent.network.widths)))
-            inputs = x if model.takes_ids else x.to(model.readout.weight.dtype)
+            rows = max(1, STATE_BYTES // (4 * max(1, x.shape[1]) * sum(model.network.widths)))
+            inputs = x if model.network.takes_ids else x.to(model.readout.weight.dtype)
             for start in range(0, len(x), rows):
                 part = slice(start, start + rows)
                 ends = None if lengths is None else lengths[part]
                 ranges.add(model, recurrent, model.layer_input(inputs[part]), ends)
-            if not model.takes_ids:
+            if not model.network.takes_ids:
                 largest_inputs += _largest(x, lengths)
     *below, last = ranges.states
     if not last:
@@ -107,13 +107,12 @@ class _Ranges:
         self.features: list[float] = []
 
     def add(
-        self, model: SequenceModel, recurrent: HadamRNN, x: Tensor | Tokens, lengths: Tensor | None
+        self, model: SequenceModel, recurrent: HadamStack, x: Tensor | Tokens, lengths: Tensor | None
     ) -> None:
         """Run some sequences."""
-        is_scaled = recurrent.network.normalize or model.feature_scale is not None
-        reads_states = model.readouts == ("last",) and not is_scaled  # V reads the states themselves
-        if recurrent.num_layers == 1 and isinstance(x, Tensor) and not model.every_output:
-            steps = max(1, STATE_BYTES // (8 * len(x) * recurrent.hidden_size))
+        network = model.network
+        if network.num_layers == 1 and isinstance(x, Tensor) and not network.every_output:
+            steps = max(1, STATE_BYTES // (8 * len(x) * network.hidden_size))
             stretches = recurrent.state_stretches(x, lengths, steps)
             largest = [0.0] * len(x)
             for states in stretches:
@@ -121,15 +120,15 @@ class _Ranges:
             self.states[0] += largest
         else:
             states = self._add_layers(recurrent, x, lengths)
-        if reads_states:
-            return
-        if model.every_output:
+        if not network.scales_features:
+            return  # V reads the states themselves
+        if network.every_output:
             features = states.relu()
         else:
-            features = recurrent.pooled_state(x, lengths, model.readouts, model.thresholds)
+            features = recurrent.pooled_state(x, lengths, network.readouts, model.thresholds)
         self.features += _largest(features * model.folded_readout()[0])
 
-    def _add_layers(self, recurrent: HadamRNN, x: Tensor | Tokens, lengths: Tensor | None) -> Tensor:
+    def _add_layers(self, recurrent: HadamStack, x: Tensor | Tokens, lengths: Tensor | None) -> Tensor:
         """Add the ranges of every layer and return the states of the last."""
         for layer, (states, outputs) in enumerate(recurrent.layer_states(x, lengths)):
             self.states[layer] += _largest(states)
@@ -139,16 +138,18 @@ class _Ranges:
         return states
 
 
-def forward_layers(model: SequenceModel) -> HadamRNN:
+def forward_layers(model: SequenceModel) -> HadamStack:
     """Return the model's recurrent layers if integers can run them, else raise."""
     if not isinstance(model, SequenceModel):
         raise InputError(
             f"Only a SequenceModel becomes integers, got {type(model).__name__}. Put its layers into one."
         )
     recurrent = model.recurrent
-    if not isinstance(recurrent, HadamRNN):
-        raise InputError(f"Only a HadamRNN becomes integers, this model holds a {type(recurrent).__name__}.")
-    if recurrent.bidirectional:
+    if not isinstance(recurrent, HadamStack):
+        raise InputError(
+            f"Only Hadamard layers become integers, this model holds a {type(recurrent).__name__}."
+        )
+    if model.network.bidirectional:
         raise InputError(
             "An integer network reads forwards, this one is bidirectional. Train it with bidirectional=False."
         )
@@ -163,7 +164,7 @@ def forward_layers(model: SequenceModel) -> HadamRNN:
 def _max_input(model: SequenceModel, largest: list[float], percentile: float) -> float:
     if model.embedding is not None:
         return float(model.embedding.weight.abs().max())
-    return 1.0 if model.one_hot else _percentile(largest, percentile)
+    return 1.0 if model.network.input_kind == "one_hot" else _percentile(largest, percentile)
 
 
 def _largest(values: Tensor, lengths: Tensor | None = None) -> list[float]:

@@ -91,7 +91,7 @@ def input_coding(
     raw: RawInputs | None,
 ) -> Coding:
     """Return p_i and alpha_i of the lowest layer."""
-    if model.one_hot:
+    if model.network.input_kind == "one_hot":
         if input_bits not in (None, 2):
             raise InputError(
                 f"One-hot inputs are exact in 2 bits, got input_bits {input_bits}. Leave it out."

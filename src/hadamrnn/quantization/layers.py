@@ -55,9 +55,11 @@ class FloatLayer:
 
     def input_codes(self) -> tuple[Integers, float]:
         """Return U as codes, and alpha_U."""
-        assert self.cell.weight_bits is not None
-        codes, step = quantization_codes(self.cell.input_weight.detach(), self.cell.weight_bits)
-        levels = 1 if self.cell.weight_bits == "ternary" else 1 << int(self.cell.weight_bits) - 1
+        assert self.cell.network.weight_bits is not None
+        codes, step = quantization_codes(self.cell.input_weight.detach(), self.cell.network.weight_bits)
+        levels = (
+            1 if self.cell.network.weight_bits == "ternary" else 1 << int(self.cell.network.weight_bits) - 1
+        )
         return integers(codes), float(step) * levels
 
     def needed_range(self, input_scale: float) -> float:

@@ -27,7 +27,7 @@ from hadamrnn.fixedpoint.overflow import LIMIT, bits_of_sums
 from hadamrnn.fixedpoint.step import RATE_BITS
 from hadamrnn.network import Network, features_per_unit
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.nn.stack import HadamStack
 from hadamrnn.nn.straight_through import quantization_codes
 from hadamrnn.quantization.calibration import Calibration, LayerRange, forward_layers
 from hadamrnn.quantization.config import ACTIVATION_BITS
@@ -60,7 +60,7 @@ def lower(
     """Return the integer network of `model`.
 
     Args:
-        model: a `SequenceModel` over a `HadamRNN` that reads forwards, weight_bits 2..8 or "ternary".
+        model: a `SequenceModel` of Hadamard layers that read forwards, weight_bits 2..8 or "ternary".
         calibration: the ranges that `calibrate` found on training and validation data.
         activation_bits: p_a, of states and biases, 6..16.
         input_bits: p_i; by default exact for one-hot inputs (2) and levels (pixels: 9), else p_a.
@@ -71,7 +71,7 @@ def lower(
         raise InputError(f"activation_bits must lie in {ACTIVATION_BITS}, got {activation_bits}.")
     recurrent = forward_layers(model)
     _check_weight_bits(model, recurrent)
-    network = replace(model.described(), activation_bits=activation_bits)
+    network = replace(model.network, activation_bits=activation_bits)
     stack = float_layers(recurrent, calibration)
     coding = stack[0].raised(input_coding(model, calibration, activation_bits, input_bits, raw))
     layers = lower_layers(network, stack, coding)
@@ -93,7 +93,7 @@ def lower(
 def state_step(model: SequenceModel, calibration: Calibration, activation_bits: int) -> float:
     """Return the value of one code of the last layer's states, in the integer network of real inputs."""
     recurrent = forward_layers(model)
-    network = replace(model.described(), activation_bits=activation_bits)
+    network = replace(model.network, activation_bits=activation_bits)
     stack = float_layers(recurrent, calibration)
     coding = stack[0].raised(input_coding(model, calibration, activation_bits, None, None))
     return lower_layers(network, stack, coding)[-1].state_step
@@ -115,23 +115,23 @@ def lower_layers(network: Network, stack: list[FloatLayer], coding: Coding) -> l
     return layers
 
 
-def float_layers(recurrent: HadamRNN, calibration: Calibration) -> list[FloatLayer]:
+def float_layers(recurrent: HadamStack, calibration: Calibration) -> list[FloatLayer]:
     """Return the layers with their ranges, the lowest first."""
-    if len(calibration.below) != recurrent.num_layers - 1:
+    if len(calibration.below) != recurrent.network.num_layers - 1:
         raise InputError(
             f"This calibration is of {len(calibration.below) + 1} layers, the network has "
-            f"{recurrent.num_layers}. Calibrate the network itself."
+            f"{recurrent.network.num_layers}. Calibrate the network itself."
         )
     layers = []
     for index, ranges in enumerate((*calibration.below, LayerRange(calibration.max_state, 0.0))):
-        normed = index < min(len(recurrent.norms), recurrent.num_layers - 1)
+        normed = index < min(len(recurrent.norms), recurrent.network.num_layers - 1)
         norm = recurrent.norm(index) if normed else None
         layers.append(FloatLayer(recurrent.cell(index), norm, ranges.max_state, ranges.max_output))
     return layers
 
 
-def _check_weight_bits(model: SequenceModel, recurrent: HadamRNN) -> None:
-    bits = recurrent.weight_bits
+def _check_weight_bits(model: SequenceModel, recurrent: HadamStack) -> None:
+    bits = recurrent.network.weight_bits
     if bits != model.readout.weight_bits:
         raise InputError(
             f"U and V must have the same weight_bits, got {bits} and {model.readout.weight_bits}."

@@ -60,9 +60,9 @@ def _inputs(arrays: Arrays, model: SequenceModel, folder: RunFolder, path: Path,
     standardised tasks:   x = (raw - offset) / scale
     whole-numbered codes: x = code / levels, if the array holds integers
     """
-    if model.takes_ids:
+    if model.network.takes_ids:
         return Split(_check_ids(arrays, path), None)
-    facts, expected = folder.facts, int(torch.as_tensor(model.recurrent.input_size))
+    facts, expected = folder.facts, model.network.input_size
     if facts.task != "recordings":
         arrays = time_first(arrays, layout or folder.config.task_options.get("layout"), path, expected)
     x, lengths = check_inputs(arrays, path)

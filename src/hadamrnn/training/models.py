@@ -14,7 +14,7 @@ from hadamrnn.hadamard.orders import order_factors
 from hadamrnn.network import Network
 from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.nn.rnn import HadamRNN
+from hadamrnn.nn.stack import HadamStack
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.draws import Draws
 
@@ -52,7 +52,7 @@ def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
     with Draws(config.seed):
         model = build_model(network)
         if config.negative_signs is not None:
-            if not isinstance(model.recurrent, HadamRNN):
+            if not isinstance(model.recurrent, HadamStack):
                 raise InputError(f"A {network.model} has no signs: leave negative_signs out.")
             for index in range(len(model.recurrent.cells)):
                 model.recurrent.cell(index).draw_signs(config.negative_signs)

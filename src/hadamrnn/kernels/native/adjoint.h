@@ -2,7 +2,7 @@
 
 /* Gradients that a slice sums over its rows; NULL: not wanted. */
 typedef struct {
-    REAL *weight, *bias, *signs, *column_signs, *output_weight, *output_bias;
+    REAL *weight, *bias, *signs, *output_weight, *output_bias;
 } NAME(Sums);
 
 INLINE REAL NAME(dot)(int64_t size, const REAL *a, const REAL *b)
@@ -71,7 +71,7 @@ static void NAME(input_gradients)(const ScanArgs *args, const NAME(Scratch) *scr
     }
     if (args->input_kind == INPUT_TOKENS) {
         const int64_t *ids = args->ids + at;
-        for (int64_t t = 0, end; sums->weight && t < count; t = end) { /* steps on end of one id, at once */
+        for (int64_t t = 0, end; sums->weight && t < count; t = end) { /* consecutive steps with the same id */
             REAL *sum = sums->weight + ids[t] * hidden;
             for (end = t + 1; end < count && ids[end] == ids[t];) end++;
             if (end == t + 1) NAME(add_to)(hidden, adjoints + t * hidden, sum);
@@ -116,7 +116,7 @@ static void NAME(rebuild)(const ScanArgs *args, const NAME(Scratch) *scratch, in
         out[i] = scratch->states + t * hidden;
     }
     memcpy(scratch->states + count * hidden, scratch->state, bytes);
-    NAME(Chain) chain = {.pre = scratch->inverse, .post = scratch->pre_inverse, .minus = minus};
+    NAME(Chain) chain = {.pre = scratch->inverse, .minus = minus};
     NAME(run_chain)(&scratch->plan, scratch->rows, &chain, count, scratch->state, out);
     memcpy(scratch->state, scratch->states, bytes);
 }
@@ -158,8 +158,8 @@ static void NAME(readout_gradients)(const ScanArgs *args, const NAME(Scratch) *s
 }
 
 /* From the adjoint of the block's last state to that of the state before it; every a_t is kept. */
-static void NAME(block_adjoints)(const ScanArgs *args, const NAME(Scratch) *scratch, const NAME(Sums) *sums,
-                                 int64_t count, const REAL *incoming, int64_t stride, const REAL **states)
+static void NAME(block_adjoints)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t count,
+                                 const REAL *incoming, int64_t stride, const REAL **states)
 {
     int64_t hidden = args->hidden;
     REAL *first = scratch->adjoints + (count - 1) * hidden;
@@ -171,21 +171,15 @@ static void NAME(block_adjoints)(const ScanArgs *args, const NAME(Scratch) *scra
         add[i] = incoming && t > 0 ? incoming + (t - 1) * stride : NULL;
         before[i] = t > 0 ? scratch->adjoints + (t - 1) * hidden : scratch->adjoint;
     }
-    if (!args->relu && !sums->column_signs) {
-        NAME(Chain) chain = {.pre = scratch->post, .post = scratch->pre, .add = add};
+    if (!args->relu) {
+        NAME(Chain) chain = {.pre = scratch->post, .add = add};
         NAME(run_chain)(&scratch->plan, scratch->rows, &chain, count, first, before);
         return;
     }
     for (int64_t i = 0, t = count - 1; i < count; i++, t--) {
-        REAL *a = scratch->adjoints + t * hidden, *to = before[i];
-        if (args->relu) NAME(mask)(hidden, states[t + 1], a);
-        if (!sums->column_signs) {
-            NAME(transform)(&scratch->plan, scratch->rows, a, NULL, scratch->post, to, scratch->pre, add[i]);
-            continue;
-        }
-        NAME(transform)(&scratch->plan, scratch->rows, a, NULL, scratch->post, to, NULL, NULL);
-        for (int64_t k = 0; k < hidden; k++) sums->column_signs[k] += to[k] * states[t][k];
-        for (int64_t k = 0; k < hidden; k++) to[k] = to[k] * scratch->pre[k] + (add[i] ? add[i][k] : 0);
+        REAL *a = scratch->adjoints + t * hidden;
+        NAME(mask)(hidden, states[t + 1], a);
+        NAME(transform)(&scratch->plan, scratch->rows, a, NULL, scratch->post, before[i], NULL, add[i]);
     }
 }
 
@@ -223,7 +217,7 @@ static void NAME(backward_row)(const ScanArgs *args, const NAME(Scratch) *scratc
     int64_t length = NAME(row_length)(args, row);
     const REAL *grad_last = args->grad_last, *grad_output = args->grad_output, *grad_logits = args->grad_logits;
     const REAL *pointers[MAX_STEPS + 1], *inputs[MAX_STEPS], **states = NULL;
-    if (sums->signs || sums->column_signs || args->relu || (grad_logits && (args->sigma || sums->output_weight)))
+    if (sums->signs || args->relu || (grad_logits && (args->sigma || sums->output_weight)))
         states = pointers;
     memcpy(scratch->adjoint, grad_last ? grad_last + row * hidden : scratch->zeros, (size_t)hidden * sizeof(REAL));
     for (int64_t end = length, t0; end > 0; end = t0) {
@@ -243,7 +237,7 @@ static void NAME(backward_row)(const ScanArgs *args, const NAME(Scratch) *scratc
             NAME(readout_gradients)(args, scratch, sums, grad_logits + at * outputs, count, states);
             incoming = scratch->readout_adjoints;
         }
-        NAME(block_adjoints)(args, scratch, sums, count, incoming, grad_logits ? scratch->width : hidden, states);
+        NAME(block_adjoints)(args, scratch, count, incoming, grad_logits ? scratch->width : hidden, states);
         if (sums->signs) NAME(sign_gradients)(args, scratch, sums->signs, count, inputs, states);
         NAME(input_gradients)(args, scratch, sums, row, t0, count);
     }
@@ -274,7 +268,6 @@ int NAME(scan_backward)(const ScanArgs *args, int64_t slice)
         .weight = NAME(share)(args->grad_weight, slice, weight_rows * hidden),
         .bias = NAME(share)(args->grad_bias, slice, hidden),
         .signs = NAME(share)(args->grad_signs, slice, hidden),
-        .column_signs = NAME(share)(args->grad_column_signs, slice, hidden),
         .output_weight = NAME(share)(args->grad_output_weight, slice, outputs * hidden),
         .output_bias = NAME(share)(args->grad_output_bias, slice, outputs),
     };

@@ -10,7 +10,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 /* Bumped whenever a structure or a signature changes: the loader refuses a library that is not its own. */
-#define ABI_VERSION 9
+#define ABI_VERSION 10
 
 typedef void (*Kernel)(void);
 typedef struct {
@@ -21,8 +21,8 @@ typedef struct {
 #define DECLARE(real, isa)                                                                               \
     int scan_forward_##real##_##isa(const ScanArgs *, int64_t);                                          \
     int scan_backward_##real##_##isa(const ScanArgs *, int64_t);                                         \
-    int pool_forward_##real##_##isa(const PoolArgs *, int64_t);                                          \
-    int pool_backward_##real##_##isa(const PoolArgs *, int64_t);                                         \
+    int pool_forward_##real##_##isa(const ScanArgs *, int64_t);                                          \
+    int pool_backward_##real##_##isa(const ScanArgs *, int64_t);                                         \
     int tile_rows_##real##_##isa(void);                                                                  \
     int norm_moments_##real##_##isa(const NormArgs *, int64_t);                                          \
     int norm_forward_##real##_##isa(const NormArgs *, int64_t);                                          \
@@ -89,7 +89,6 @@ EXPORT int hadamrnn_abi_version(void) { return ABI_VERSION; }
 
 /* The sizes of the argument structures, which the caller's mirror of them must have. */
 EXPORT int64_t hadamrnn_scan_args_size(void) { return (int64_t)sizeof(ScanArgs); }
-EXPORT int64_t hadamrnn_pool_args_size(void) { return (int64_t)sizeof(PoolArgs); }
 EXPORT int64_t hadamrnn_norm_args_size(void) { return (int64_t)sizeof(NormArgs); }
 EXPORT int64_t hadamrnn_loss_args_size(void) { return (int64_t)sizeof(LossArgs); }
 EXPORT int64_t hadamrnn_integer_args_size(void) { return (int64_t)sizeof(IntegerArgs); }

@@ -21,10 +21,15 @@ enum {
 
 enum { STATUS_OK = 0, STATUS_NO_MEMORY = 1, STATUS_BAD_SIZE = 2 };
 
-/* h_t = f(W h_{t-1} + z_t), f the identity or ReLU, W = diag(u) (I_q kron H_b) diag(v) / sqrt(b), and
- * H_b = F_1 kron ... kron F_r kron S with S Sylvester's matrix. Optional arrays may be NULL. */
+/* h_t = f(W h_{t-1} + z_t), f the identity or ReLU, W = diag(u) (I_q kron H_b) / sqrt(b), and
+ * H_b = F_1 kron ... kron F_r kron S with S Sylvester's matrix. Optional arrays may be NULL.
+ *
+ * The pools (see pooled.h) take rows of the batch in tiles of as many as a vector has lanes (`tile_rows`), padded: so
+ * lie `checkpoints` and everything marked (tiles, ...), and slices are slices of the tiles. They start at zero states,
+ * take no tokens and give no output but `last` and the pools. An integer is as wide as a real number;
+ * words = ceil(hidden / its bits), one bit per unit. */
 typedef struct {
-    int64_t batch, time, hidden, input_size, num_ids, output_size;
+    int64_t batch, time, hidden, input_size, num_ids, output_size, num_thresholds;
     int64_t sylvester;   /* order of S, a power of two, 1 if there is none */
     int64_t num_factors; /* r */
     int64_t input_kind;
@@ -39,7 +44,6 @@ typedef struct {
     const void *factors;              /* F_1 ... F_r one after the other */
     const void *factors_transposed;   /* their transposes */
     const void *signs;                /* u (hidden,), real numbers but zero: a leak is part of it */
-    const void *column_signs;         /* v (hidden,), NULL: ones */
     const void *x;                    /* see the kinds of input */
     const int64_t *ids;
     const void *weight;
@@ -48,37 +52,26 @@ typedef struct {
     const int64_t *lengths;           /* (batch,), each 0..time, NULL: all `time` */
     const void *output_weight;        /* V (output_size, hidden), NULL: no read-out */
     const void *output_bias;          /* (output_size,), NULL: zeros */
+    const void *thresholds;           /* (num_thresholds, hidden) */
 
     void *output;      /* h_t (batch, time, hidden), zero past the length; NULL: not wanted */
     void *logits;      /* V sigma(h_t) + b_o (batch, time, output_size) */
     void *last;        /* the state at the length (batch, hidden) */
     void *checkpoints; /* (batch, ceil(time / segment) - 1, hidden): the states after c * segment steps */
+    void *mean, *positive, *max;     /* (batch, num_thresholds, hidden) twice and (batch, hidden); NULL: not wanted */
+    void *mean_bits, *positive_bits; /* (tiles, time, num_thresholds, words, lanes) integers; NULL: not kept, and
+                                      * the backward pass, which replays, makes those of a segment again */
+    void *max_steps;                 /* (tiles, hidden, lanes) integers: the step, -1 by the caller */
 
     /* The backward pass: gradients that come in, NULL: zero ... */
-    const void *grad_output, *grad_logits, *grad_last;
+    const void *grad_output, *grad_logits, *grad_last, *grad_mean, *grad_positive, *grad_max;
     /* ... and gradients that go out, NULL: not wanted. The first three belong to a row each, */
     void *grad_x;   /* the shape of x */
     void *grad_h_0; /* (batch, hidden) */
     /* the rest is summed over rows: (num_slices, ...), zero-filled by the slice that owns it. */
-    void *grad_weight, *grad_bias, *grad_signs, *grad_column_signs;
+    void *grad_weight, *grad_bias, *grad_signs;
     void *grad_output_weight, *grad_output_bias;
 } ScanArgs;
-
-/* Read-outs of every step; see pooled.h. Rows of the batch lie in tiles of as many as a vector has lanes
- * (`tile_rows`), padded: in `checkpoints` of `scan`, and in all that is marked (tiles, ...). The slices of
- * `scan` are slices of the tiles, and it gives no output but `last`. An
- * integer is as wide as a real number; words = ceil(hidden / its bits), one bit a unit. */
-typedef struct {
-    ScanArgs scan;
-    int64_t num_thresholds;
-    const void *thresholds;            /* (num_thresholds, hidden) */
-    void *mean, *positive, *max;       /* (batch, num_thresholds, hidden) twice and (batch, hidden); NULL: not wanted */
-    void *mean_bits, *positive_bits;   /* (tiles, time, num_thresholds, words, lanes) integers; NULL: not kept, and
-                                        * the backward pass, which replays, makes those of a segment again */
-    void *max_steps;                   /* (tiles, hidden, lanes) integers: the step, -1 by the caller */
-    const void *grad_mean, *grad_positive, *grad_max; /* NULL: zero */
-    void *grad_thresholds;             /* (num_slices, num_thresholds, hidden), NULL: not wanted */
-} PoolArgs;
 
 /* What lies between two layers; see norm.h. Vectors (size,), the rest (batch, time, size) but for the sums. */
 typedef struct {

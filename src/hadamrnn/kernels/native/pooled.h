@@ -11,62 +11,56 @@
  */
 #define WORD_BITS ((int64_t)(8 * sizeof(REAL)))
 
-INLINE int64_t NAME(word_count)(const PoolArgs *args) { return (args->scan.hidden + WORD_BITS - 1) / WORD_BITS; }
+INLINE int64_t NAME(word_count)(const ScanArgs *args) { return (args->hidden + WORD_BITS - 1) / WORD_BITS; }
 
-static int64_t NAME(pool_lay_out)(const PoolArgs *args, NAME(TileScratch) *scratch, int backward, REAL *base)
+static int64_t NAME(pool_lay_out)(const ScanArgs *args, NAME(TileScratch) *scratch, int backward, REAL *base)
 {
-    const ScanArgs *scan = &args->scan;
-    int64_t used = 0, hidden = scan->hidden, tile = hidden * LANES, steps = scratch->steps;
-    int64_t rows = scan->input_kind == INPUT_ROWS, size = rows ? hidden : scan->input_size;
+    int64_t used = 0, hidden = args->hidden, tile = hidden * LANES, steps = scratch->steps;
+    int64_t rows = args->input_kind == INPUT_ROWS, size = rows ? hidden : args->input_size;
     int64_t sums = args->num_thresholds * tile, has_mean = args->mean || args->grad_mean;
-    int64_t marks = scan->segment * args->num_thresholds * NAME(word_count)(args) * LANES;
+    int64_t marks = args->segment * args->num_thresholds * NAME(word_count)(args) * LANES;
     int64_t has_positive = args->positive || args->grad_positive;
     scratch->post = NAME(take)(base, &used, hidden);
-    scratch->pre = NAME(take)(base, &used, scan->column_signs ? tile : 0);
-    scratch->plan.work = NAME(take)(base, &used, tile);
+    scratch->plan.work = NAME(take)(base, &used, 2 * tile);
     scratch->x = NAME(take)(base, &used, steps * size * LANES);
     scratch->state = NAME(take)(base, &used, tile);
     scratch->work = NAME(take)(base, &used, tile);
-    scratch->segment = NAME(take)(base, &used, backward && scan->replay ? (scan->segment + 1) * tile : 0);
+    scratch->segment = NAME(take)(base, &used, backward && args->replay ? (args->segment + 1) * tile : 0);
     scratch->adjoints = NAME(take)(base, &used, backward ? steps * tile : 0);
     scratch->mean = NAME(take)(base, &used, has_mean ? sums : 0);
     scratch->positive = NAME(take)(base, &used, has_positive ? sums : 0);
     scratch->mean_bits = (INTEGER *)NAME(take)(base, &used, has_mean && !args->mean_bits ? marks : 0);
     scratch->positive_bits = (INTEGER *)NAME(take)(base, &used, has_positive && !args->positive_bits ? marks : 0);
     scratch->most = NAME(take)(base, &used, args->max || args->grad_max ? tile : 0);
-    scratch->grad_weight = NAME(take)(base, &used, scan->grad_weight ? size * tile : 0);
-    scratch->grad_bias = NAME(take)(base, &used, scan->grad_bias ? tile : 0);
-    scratch->grad_signs = NAME(take)(base, &used, scan->grad_signs ? tile : 0);
-    scratch->grad_column_signs = NAME(take)(base, &used, scan->grad_column_signs ? tile : 0);
+    scratch->grad_weight = NAME(take)(base, &used, args->grad_weight ? size * tile : 0);
+    scratch->grad_bias = NAME(take)(base, &used, args->grad_bias ? tile : 0);
+    scratch->grad_signs = NAME(take)(base, &used, args->grad_signs ? tile : 0);
     return used;
 }
 
-static int NAME(pool_prepare)(const PoolArgs *args, int backward, NAME(TileScratch) *scratch)
+static int NAME(pool_prepare)(const ScanArgs *args, int backward, NAME(TileScratch) *scratch)
 {
-    const ScanArgs *scan = &args->scan;
-    const REAL *signs = scan->signs, *column_signs = scan->column_signs;
+    const REAL *signs = args->signs;
     memset(scratch, 0, sizeof *scratch);
-    scratch->steps = NAME(block_steps)(scan->hidden);
-    scratch->input_size = scan->input_kind == INPUT_ROWS ? -1 : scan->input_size;
+    scratch->steps = NAME(block_steps)(args->hidden);
+    scratch->input_size = args->input_kind == INPUT_ROWS ? -1 : args->input_size;
     size_t bytes = (size_t)NAME(pool_lay_out)(args, scratch, backward, NULL) * sizeof(REAL) + 64;
     scratch->memory = calloc(1, bytes);
     if (!scratch->memory) return STATUS_NO_MEMORY;
     NAME(pool_lay_out)(args, scratch, backward, (REAL *)(((uintptr_t)scratch->memory + 63) & ~(uintptr_t)63));
-    NAME(make_plan)(&scratch->plan, scan, LANES);
-    scratch->columns = scan->factors_transposed;
-    scratch->rows = scan->factors;
-    for (int64_t i = 0; i < scan->hidden; i++) scratch->post[i] = (REAL)(signs[i] * scan->scale);
-    for (int64_t i = 0; column_signs && i < scan->hidden * LANES; i++) scratch->pre[i] = column_signs[i / LANES];
-    if (!column_signs) scratch->pre = NULL;
+    NAME(make_plan)(&scratch->plan, args, LANES);
+    scratch->columns = args->factors_transposed;
+    scratch->rows = args->factors;
+    for (int64_t i = 0; i < args->hidden; i++) scratch->post[i] = (REAL)(signs[i] * args->scale);
     return STATUS_OK;
 }
 
 /* The bits of step t and threshold k: (words, LANES), a word for WORD_BITS units. They lie in `kept` for all steps
  * or, without it, in `own` for the steps of a segment. */
-INLINE INTEGER *NAME(words_at)(const PoolArgs *args, void *kept, INTEGER *own, int64_t tile, int64_t t, int64_t k)
+INLINE INTEGER *NAME(words_at)(const ScanArgs *args, void *kept, INTEGER *own, int64_t tile, int64_t t, int64_t k)
 {
     int64_t step = args->num_thresholds * NAME(word_count)(args) * LANES, at = k * NAME(word_count)(args) * LANES;
-    return kept ? (INTEGER *)kept + (tile * args->scan.time + t) * step + at : own + t % args->scan.segment * step + at;
+    return kept ? (INTEGER *)kept + (tile * args->time + t) * step + at : own + t % args->segment * step + at;
 }
 
 INLINE REAL *NAME(tile_checkpoint)(const ScanArgs *args, int64_t tile, int64_t index)
@@ -119,9 +113,9 @@ static void NAME(pool_max)(int64_t hidden, const REAL *restrict h, bits alive, I
 }
 
 /* Add h_t to what is pooled. */
-static void NAME(pool_step)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t)
+static void NAME(pool_step)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t)
 {
-    int64_t hidden = args->scan.hidden, size = hidden * LANES;
+    int64_t hidden = args->hidden, size = hidden * LANES;
     const REAL *theta = args->thresholds, *h = scratch->state;
     bits alive = (bits)(tile->lengths > (INTEGER)t);
     for (int64_t k = 0; k < args->num_thresholds; k++, theta += hidden) {
@@ -143,9 +137,9 @@ INLINE vec NAME(or_nan)(const NAME(Tile) *tile, vec last, vec v)
 }
 
 /* Divide by the lengths and hand the features out, row by row. */
-static void NAME(store_pools)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile)
+static void NAME(store_pools)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile)
 {
-    int64_t hidden = args->scan.hidden, size = args->num_thresholds * hidden;
+    int64_t hidden = args->hidden, size = args->num_thresholds * hidden;
     REAL *mean = args->mean, *positive = args->positive, *most = args->max;
     for (int64_t i = 0; i < size * LANES; i += LANES) {
         vec last = load(scratch->state + i % (hidden * LANES));
@@ -161,40 +155,38 @@ static void NAME(store_pools)(const PoolArgs *args, const NAME(TileScratch) *scr
     if (most) NAME(tile_to_rows)(tile, hidden, hidden, scratch->most, most + tile->first * hidden);
 }
 
-static void NAME(pool_tile)(const PoolArgs *args, const NAME(TileScratch) *scratch, int64_t index)
+static void NAME(pool_tile)(const ScanArgs *args, const NAME(TileScratch) *scratch, int64_t index)
 {
-    const ScanArgs *scan = &args->scan;
-    NAME(Tile) tile = NAME(tile_at)(scan, index);
-    int64_t hidden = scan->hidden, first = tile.first * hidden, size = args->num_thresholds * hidden * LANES;
-    const REAL *h_0 = scan->h_0;
+    NAME(Tile) tile = NAME(tile_at)(args, index);
+    int64_t hidden = args->hidden, first = tile.first * hidden, size = args->num_thresholds * hidden * LANES;
     for (int64_t i = 0; i < size; i++) {
         if (args->mean) scratch->mean[i] = 0;
         if (args->positive) scratch->positive[i] = 0;
     }
     for (int64_t i = 0; args->max && i < hidden * LANES; i++) scratch->most[i] = -(REAL)INFINITY;
-    NAME(rows_to_tile)(&tile, hidden, hidden, h_0 ? h_0 + first : NULL, scratch->state);
+    memset(scratch->state, 0, (size_t)(hidden * LANES) * sizeof(REAL));
     for (int64_t t0 = 0; t0 < tile.longest; t0 += scratch->steps) {
         int64_t end = NAME(least)(t0 + scratch->steps, tile.longest, tile.longest);
-        NAME(load_inputs)(scan, scratch, &tile, t0, end - t0);
+        NAME(load_inputs)(args, scratch, &tile, t0, end - t0);
         for (int64_t t = t0; t < end; t++) {
-            if (scan->checkpoints && t > 0 && t % scan->segment == 0)
-                memcpy(NAME(tile_checkpoint)(scan, index, t / scan->segment - 1), scratch->state, (size_t)(hidden * LANES) * sizeof(REAL));
-            NAME(tile_step)(scan, scratch, &tile, t, NAME(input_of)(scan, scratch, t - t0), scratch->state, scratch->state);
+            if (args->checkpoints && t > 0 && t % args->segment == 0)
+                memcpy(NAME(tile_checkpoint)(args, index, t / args->segment - 1), scratch->state, (size_t)(hidden * LANES) * sizeof(REAL));
+            NAME(tile_step)(args, scratch, &tile, t, NAME(input_of)(args, scratch, t - t0), scratch->state, scratch->state);
             NAME(pool_step)(args, scratch, &tile, t);
         }
     }
-    NAME(tile_to_rows)(&tile, hidden, hidden, scratch->state, (REAL *)scan->last + first);
+    NAME(tile_to_rows)(&tile, hidden, hidden, scratch->state, (REAL *)args->last + first);
     NAME(store_pools)(args, scratch, &tile);
 }
 
 int NAME(tile_rows)(void) { return LANES; }
 
-int NAME(pool_forward)(const PoolArgs *args, int64_t slice)
+int NAME(pool_forward)(const ScanArgs *args, int64_t slice)
 {
     NAME(TileScratch) scratch;
     int status = NAME(pool_prepare)(args, 0, &scratch);
     if (status) return status;
-    int64_t tiles = (args->scan.batch + LANES - 1) / LANES, slices = args->scan.num_slices;
+    int64_t tiles = (args->batch + LANES - 1) / LANES, slices = args->num_slices;
     for (int64_t tile = slice * tiles / slices; tile < (slice + 1) * tiles / slices; tile++)
         NAME(pool_tile)(args, &scratch, tile);
     free(scratch.memory);

@@ -14,9 +14,9 @@ static void NAME(add_marked)(int64_t hidden, const REAL *restrict gradient, cons
 }
 
 /* scratch->state += what the pools send back to h_t. */
-static void NAME(add_pool_gradients)(const PoolArgs *args, const NAME(TileScratch) *scratch, int64_t tile, int64_t t)
+static void NAME(add_pool_gradients)(const ScanArgs *args, const NAME(TileScratch) *scratch, int64_t tile, int64_t t)
 {
-    int64_t hidden = args->scan.hidden, size = hidden * LANES;
+    int64_t hidden = args->hidden, size = hidden * LANES;
     REAL *adjoint = scratch->state;
     for (int64_t k = 0; k < args->num_thresholds; k++) {
         if (args->grad_mean)
@@ -47,65 +47,58 @@ static void NAME(scale_adjoint)(const ScanArgs *args, bits alive, const REAL *st
     }
 }
 
-/* scratch->state from the adjoint of h_t to that of h_{t-1}; `before` is h_{t-1}, for the signs only. */
-static void NAME(adjoint_step)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t,
-                               const REAL *before, const REAL *after, REAL *adjoint)
+/* scratch->state from the adjoint of h_t to that of h_{t-1}; `after` is h_t, for ReLU only. */
+static void NAME(adjoint_step)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t,
+                               const REAL *after, REAL *adjoint)
 {
     bits alive = (bits)(tile->lengths > (INTEGER)t);
-    int simple = NAME(all_set)(alive) && !scratch->pre;
-    REAL *scaled = simple ? scratch->state : scratch->work;
+    int all = NAME(all_set)(alive);
+    REAL *scaled = all ? scratch->state : scratch->work;
     NAME(add_pool_gradients)(args, scratch, tile->index, t);
-    NAME(scale_adjoint)(&args->scan, alive, scratch->state, after, scratch->post, adjoint, scaled);
+    NAME(scale_adjoint)(args, alive, scratch->state, after, scratch->post, adjoint, scaled);
     NAME(transform)(&scratch->plan, scratch->rows, scaled, NULL, NULL, scaled, NULL, NULL);
-    if (simple) return;
-    for (int64_t i = 0; i < args->scan.hidden * LANES; i += LANES) {
-        vec a = load(scratch->work + i);
-        if (args->scan.grad_column_signs)
-            store(scratch->grad_column_signs + i, load(scratch->grad_column_signs + i) + a * load(before + i));
-        if (scratch->pre) a *= load(scratch->pre + i);
-        store(scratch->state + i, NAME(select)(alive, a, load(scratch->state + i)));
-    }
+    if (all) return;
+    for (int64_t i = 0; i < args->hidden * LANES; i += LANES)
+        store(scratch->state + i, NAME(select)(alive, load(scratch->work + i), load(scratch->state + i)));
 }
 
 /* Sums over the steps of a block: dL/db = sum a_t, dL/dU_ij = sum a_ti x_tj, dL/du = sum a_t (h_t - z_t) / u
  * (divided at the end). `states` are h_t, for the signs only. */
-static void NAME(sum_block)(const PoolArgs *args, const NAME(TileScratch) *scratch, int64_t count, const REAL *states)
+static void NAME(sum_block)(const ScanArgs *args, const NAME(TileScratch) *scratch, int64_t count, const REAL *states)
 {
-    const ScanArgs *scan = &args->scan;
-    int64_t hidden = scan->hidden, tile = hidden * LANES, size = scratch->input_size;
-    const NAME(TileScratch) space = *scratch; /* of our own, so that no store below can change it */
+    int64_t hidden = args->hidden, tile = hidden * LANES, size = scratch->input_size;
+    const NAME(TileScratch) space = *scratch; /* local copy: rules out aliasing */
     scratch = &space;
     for (int64_t i = 0; i < hidden; i++) {
         const REAL *a = scratch->adjoints + i * LANES;
-        if (scan->grad_bias) {
+        if (args->grad_bias) {
             vec sum = load(scratch->grad_bias + i * LANES);
             for (int64_t t = 0; t < count; t++) sum += load(a + t * tile);
             store(scratch->grad_bias + i * LANES, sum);
         }
-        for (int64_t j = 0; scan->grad_weight && j < size; j++) {
+        for (int64_t j = 0; args->grad_weight && j < size; j++) {
             REAL *to = scratch->grad_weight + j * tile + i * LANES;
             vec sum = load(to);
             for (int64_t t = 0; t < count; t++) sum += load(a + t * tile) * load(scratch->x + (t * size + j) * LANES);
             store(to, sum);
         }
-        if (scan->grad_signs) {
+        if (args->grad_signs) {
             vec sum = load(scratch->grad_signs + i * LANES);
             for (int64_t t = 0; t < count; t++)
                 sum += load(a + t * tile) * (load(states + t * tile + i * LANES) -
-                                             NAME(unit_input)(scan, NAME(input_of)(scan, scratch, t), size, i));
+                                             NAME(unit_input)(args, NAME(input_of)(args, scratch, t), size, i));
             store(scratch->grad_signs + i * LANES, sum);
         }
     }
 }
 
 /* dL/dx_t = U' a_t, or a_t itself where the input is z_t. */
-static void NAME(store_grad_x)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t0,
+static void NAME(store_grad_x)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t0,
                                int64_t count)
 {
-    const ScanArgs *scan = &args->scan;
-    int64_t hidden = scan->hidden, size = scratch->input_size < 0 ? hidden : scan->input_size, stride = scan->time * size;
-    const REAL *weight = scan->weight;
-    REAL *to = (REAL *)scan->grad_x + tile->first * stride + t0 * size;
+    int64_t hidden = args->hidden, size = scratch->input_size < 0 ? hidden : args->input_size, stride = args->time * size;
+    const REAL *weight = args->weight;
+    REAL *to = (REAL *)args->grad_x + tile->first * stride + t0 * size;
     if (scratch->input_size < 0) {
         NAME(tile_to_rows)(tile, count * hidden, stride, scratch->adjoints, to);
         return;
@@ -121,10 +114,10 @@ static void NAME(store_grad_x)(const PoolArgs *args, const NAME(TileScratch) *sc
 }
 
 /* The bits of h_t again, where they were not kept; the sums beside them are of no use. */
-static void NAME(mark_again)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t,
+static void NAME(mark_again)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t,
                              const REAL *h)
 {
-    int64_t hidden = args->scan.hidden;
+    int64_t hidden = args->hidden;
     const REAL *theta = args->thresholds;
     bits alive = (bits)(tile->lengths > (INTEGER)t);
     for (int64_t k = 0; k < args->num_thresholds; k++, theta += hidden) {
@@ -138,31 +131,29 @@ static void NAME(mark_again)(const PoolArgs *args, const NAME(TileScratch) *scra
 }
 
 /* The states of the segment that starts at `start` again, h_start first, to scratch->segment. */
-static void NAME(replay_tile)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t start,
+static void NAME(replay_tile)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t start,
                               int64_t end)
 {
-    const ScanArgs *scan = &args->scan;
-    int64_t hidden = scan->hidden, size = hidden * LANES;
-    const REAL *h_0 = scan->h_0;
+    int64_t hidden = args->hidden, size = hidden * LANES;
     if (start > 0)
-        memcpy(scratch->segment, NAME(tile_checkpoint)(scan, tile->index, start / scan->segment - 1), (size_t)size * sizeof(REAL));
+        memcpy(scratch->segment, NAME(tile_checkpoint)(args, tile->index, start / args->segment - 1), (size_t)size * sizeof(REAL));
     else
-        NAME(rows_to_tile)(tile, hidden, hidden, h_0 ? h_0 + tile->first * hidden : NULL, scratch->segment);
+        memset(scratch->segment, 0, (size_t)size * sizeof(REAL));
     for (int64_t t0 = start; t0 < end; t0 += scratch->steps) {
         int64_t count = end - t0 < scratch->steps ? end - t0 : scratch->steps;
-        NAME(load_inputs)(scan, scratch, tile, t0, count);
+        NAME(load_inputs)(args, scratch, tile, t0, count);
         for (int64_t t = t0; t < t0 + count; t++) {
             REAL *before = scratch->segment + (t - start) * size;
-            NAME(tile_step)(scan, scratch, tile, t, NAME(input_of)(scan, scratch, t - t0), before, before + size);
+            NAME(tile_step)(args, scratch, tile, t, NAME(input_of)(args, scratch, t - t0), before, before + size);
             NAME(mark_again)(args, scratch, tile, t, before + size);
         }
     }
 }
 
 /* The gradients that come in, by tile: of the mean and the positive share with 1/T and the slope in them. */
-static void NAME(load_pool_gradients)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile)
+static void NAME(load_pool_gradients)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile)
 {
-    int64_t hidden = args->scan.hidden, size = args->num_thresholds * hidden;
+    int64_t hidden = args->hidden, size = args->num_thresholds * hidden;
     const REAL *mean = args->grad_mean, *positive = args->grad_positive, *most = args->grad_max;
     if (mean) NAME(rows_to_tile)(tile, size, size, mean + tile->first * size, scratch->mean);
     if (positive) NAME(rows_to_tile)(tile, size, size, positive + tile->first * size, scratch->positive);
@@ -173,61 +164,29 @@ static void NAME(load_pool_gradients)(const PoolArgs *args, const NAME(TileScrat
     }
 }
 
-/* dL/dtheta = -sum_t of what the pools send back: the bits set in the steps start .. end - 1, counted. */
-static void NAME(count_bits)(const PoolArgs *args, const NAME(Tile) *tile, int64_t start, int64_t end, const REAL *gradient,
-                             void *kept, INTEGER *own, REAL *sum)
+static void NAME(pool_adjoint_tile)(const ScanArgs *args, const NAME(TileScratch) *scratch, int64_t index)
 {
-    int64_t hidden = args->scan.hidden;
-    const vec one = (vec){0} + 1;
-    for (int64_t at = 0; at < args->num_thresholds * hidden; at++) {
-        int64_t k = at / hidden, i = at % hidden;
-        INTEGER bit = (INTEGER)((uint64_t)1 << i % WORD_BITS);
-        vec count = {0};
-        for (int64_t t = start; t < end; t++) {
-            const INTEGER *word = NAME(words_at)(args, kept, own, tile->index, t, k) + i / WORD_BITS * LANES;
-            count += NAME(only)((bits)((NAME(load_bits)(word) & bit) != 0), one);
-        }
-        sum[at] -= NAME(sum_lanes)(count * load(gradient + at * LANES));
-    }
-}
-
-static void NAME(threshold_gradients)(const PoolArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile,
-                                      int64_t start, int64_t end, REAL *sum)
-{
-    if (args->grad_mean)
-        NAME(count_bits)(args, tile, start, end, scratch->mean, args->mean_bits, scratch->mean_bits, sum);
-    if (args->grad_positive)
-        NAME(count_bits)(args, tile, start, end, scratch->positive, args->positive_bits, scratch->positive_bits, sum);
-}
-
-static void NAME(pool_adjoint_tile)(const PoolArgs *args, const NAME(TileScratch) *scratch, int64_t index, REAL *grad_thresholds)
-{
-    const ScanArgs *scan = &args->scan;
-    NAME(Tile) tile = NAME(tile_at)(scan, index);
-    int64_t hidden = scan->hidden, size = hidden * LANES, first = tile.first * hidden, segment = scan->segment;
-    const REAL *grad_last = scan->grad_last, *states = NULL;
+    NAME(Tile) tile = NAME(tile_at)(args, index);
+    int64_t hidden = args->hidden, size = hidden * LANES, first = tile.first * hidden, segment = args->segment;
+    const REAL *grad_last = args->grad_last, *states = NULL;
     NAME(rows_to_tile)(&tile, hidden, hidden, grad_last ? grad_last + first : NULL, scratch->state);
     NAME(load_pool_gradients)(args, scratch, &tile);
     for (int64_t end = tile.longest, t0; end > 0; end = t0) {
         int64_t start = (end - 1) / segment * segment;
-        if (end == tile.longest || end % segment == 0) {
-            if (scan->replay) NAME(replay_tile)(args, scratch, &tile, start, end);
-            if (grad_thresholds) NAME(threshold_gradients)(args, scratch, &tile, start, end, grad_thresholds);
-        }
+        if (args->replay && (end == tile.longest || end % segment == 0)) NAME(replay_tile)(args, scratch, &tile, start, end);
         t0 = end - start > scratch->steps ? end - scratch->steps : start;
-        if (scan->replay) states = scratch->segment + (t0 - start) * size; /* of h_{t0} before its step, then after */
-        if (scan->grad_weight || scan->grad_signs) NAME(load_inputs)(scan, scratch, &tile, t0, end - t0);
+        if (args->replay) states = scratch->segment + (t0 - start) * size; /* of h_{t0} before its step, then after */
+        if (args->grad_weight || args->grad_signs) NAME(load_inputs)(args, scratch, &tile, t0, end - t0);
         for (int64_t t = end - t0 - 1; t >= 0; t--)
-            NAME(adjoint_step)(args, scratch, &tile, t0 + t, states ? states + t * size : NULL,
-                               states ? states + (t + 1) * size : NULL, scratch->adjoints + t * size);
+            NAME(adjoint_step)(args, scratch, &tile, t0 + t, states ? states + (t + 1) * size : NULL,
+                               scratch->adjoints + t * size);
         NAME(sum_block)(args, scratch, end - t0, states ? states + size : NULL);
-        if (scan->grad_x) NAME(store_grad_x)(args, scratch, &tile, t0, end - t0);
+        if (args->grad_x) NAME(store_grad_x)(args, scratch, &tile, t0, end - t0);
     }
-    if (scan->grad_h_0) NAME(tile_to_rows)(&tile, hidden, hidden, scratch->state, (REAL *)scan->grad_h_0 + first);
-    int64_t width = scratch->input_size < 0 ? hidden : scan->input_size;
-    for (int64_t row = tile.first; scan->grad_x && row < tile.first + tile.rows; row++)
-        memset((REAL *)scan->grad_x + (row * scan->time + tile.longest) * width, 0,
-               (size_t)((scan->time - tile.longest) * width) * sizeof(REAL));
+    int64_t width = scratch->input_size < 0 ? hidden : args->input_size;
+    for (int64_t row = tile.first; args->grad_x && row < tile.first + tile.rows; row++)
+        memset((REAL *)args->grad_x + (row * args->time + tile.longest) * width, 0,
+               (size_t)((args->time - tile.longest) * width) * sizeof(REAL));
 }
 
 /* The slice's share of a summed gradient: its lanes added up. */
@@ -237,22 +196,19 @@ static void NAME(sum_tiles)(void *gradient, int64_t slice, int64_t size, const R
         ((REAL *)gradient)[slice * size + i] = NAME(sum_lanes)(load(lanes + i * LANES));
 }
 
-int NAME(pool_backward)(const PoolArgs *args, int64_t slice)
+int NAME(pool_backward)(const ScanArgs *args, int64_t slice)
 {
     NAME(TileScratch) scratch;
     int status = NAME(pool_prepare)(args, 1, &scratch);
     if (status) return status;
-    const ScanArgs *scan = &args->scan;
-    int64_t hidden = scan->hidden, tiles = (scan->batch + LANES - 1) / LANES, slices = scan->num_slices;
-    const REAL *signs = scan->signs;
-    REAL *grad_thresholds = NAME(share)(args->grad_thresholds, slice, args->num_thresholds * hidden);
+    int64_t hidden = args->hidden, tiles = (args->batch + LANES - 1) / LANES, slices = args->num_slices;
+    const REAL *signs = args->signs;
     for (int64_t tile = slice * tiles / slices; tile < (slice + 1) * tiles / slices; tile++)
-        NAME(pool_adjoint_tile)(args, &scratch, tile, grad_thresholds);
-    for (int64_t i = 0; scan->grad_signs && i < hidden * LANES; i++) scratch.grad_signs[i] /= signs[i / LANES];
-    NAME(sum_tiles)(scan->grad_weight, slice, scan->input_size * hidden, scratch.grad_weight);
-    NAME(sum_tiles)(scan->grad_bias, slice, hidden, scratch.grad_bias);
-    NAME(sum_tiles)(scan->grad_signs, slice, hidden, scratch.grad_signs);
-    NAME(sum_tiles)(scan->grad_column_signs, slice, hidden, scratch.grad_column_signs);
+        NAME(pool_adjoint_tile)(args, &scratch, tile);
+    for (int64_t i = 0; args->grad_signs && i < hidden * LANES; i++) scratch.grad_signs[i] /= signs[i / LANES];
+    NAME(sum_tiles)(args->grad_weight, slice, args->input_size * hidden, scratch.grad_weight);
+    NAME(sum_tiles)(args->grad_bias, slice, hidden, scratch.grad_bias);
+    NAME(sum_tiles)(args->grad_signs, slice, hidden, scratch.grad_signs);
     free(scratch.memory);
     return STATUS_OK;
 }

@@ -11,7 +11,6 @@ typedef struct {
     NAME(Plan) plan;
     const REAL *columns, *rows;    /* factors of H' and H, as `transform` wants them for H and H' */
     const REAL *post, *inverse;    /* u / sqrt(b) and 1 / (u sqrt(b)) */
-    const REAL *pre, *pre_inverse; /* v and 1 / v, NULL: ones */
     int64_t steps;                 /* the length of a block */
     int64_t width;                 /* hidden, padded for the read-out */
     REAL *z, *states, *adjoints;   /* (steps, hidden), (steps + 1, hidden), (steps, hidden) */
@@ -44,9 +43,8 @@ static int64_t NAME(lay_out)(const ScanArgs *args, NAME(Scratch) *scratch, REAL 
     int64_t outputs = args->output_weight ? args->output_size : 0;
     scratch->post = NAME(take)(base, &used, hidden);
     scratch->inverse = NAME(take)(base, &used, hidden);
-    scratch->pre_inverse = NAME(take)(base, &used, hidden);
     scratch->zeros = NAME(take)(base, &used, hidden);
-    scratch->plan.work = NAME(take)(base, &used, hidden);
+    scratch->plan.work = NAME(take)(base, &used, 2 * hidden);
     scratch->z = NAME(take)(base, &used, steps * hidden);
     scratch->states = NAME(take)(base, &used, (steps + 1) * hidden);
     scratch->adjoints = NAME(take)(base, &used, steps * hidden);
@@ -63,7 +61,7 @@ static int64_t NAME(lay_out)(const ScanArgs *args, NAME(Scratch) *scratch, REAL 
 static int NAME(prepare)(const ScanArgs *args, NAME(Scratch) *scratch)
 {
     int64_t hidden = args->hidden, tile = 4 * LANES;
-    const REAL *signs = args->signs, *column_signs = args->column_signs, *weight = args->output_weight;
+    const REAL *signs = args->signs, *weight = args->output_weight;
     memset(scratch, 0, sizeof *scratch);
     scratch->steps = NAME(block_steps)(hidden);
     scratch->width = (hidden + tile - 1) / tile * tile;
@@ -76,14 +74,10 @@ static int NAME(prepare)(const ScanArgs *args, NAME(Scratch) *scratch)
     scratch->columns = args->factors_transposed;
     scratch->rows = args->factors;
     REAL *post = (REAL *)scratch->post, *inverse = (REAL *)scratch->inverse;
-    REAL *pre_inverse = (REAL *)scratch->pre_inverse;
     for (int64_t i = 0; i < hidden; i++) {
         post[i] = (REAL)(signs[i] * args->scale);
         inverse[i] = (REAL)(args->scale / signs[i]);
-        if (column_signs) pre_inverse[i] = 1 / column_signs[i];
     }
-    scratch->pre = column_signs;
-    if (!column_signs) scratch->pre_inverse = NULL;
     for (int64_t o = 0; weight && o < args->output_size; o++)
         memcpy(scratch->output_weight + o * scratch->width, weight + o * hidden, (size_t)hidden * sizeof(REAL));
     return STATUS_OK;
@@ -126,13 +120,13 @@ static void NAME(input_block)(const ScanArgs *args, const NAME(Scratch) *scratch
 #define FETCH(from, size, write) \
     for (int64_t number = 0; number < (size); number += 64 / (int64_t)sizeof(REAL)) __builtin_prefetch((from) + number, write)
 
-/* h_t = f(u / sqrt(b) * H (v * h_{t-1}) + z_t) for the steps of a block, states one after the other. */
+/* h_t = f(u / sqrt(b) * H h_{t-1} + z_t) for the steps of a block, states one after the other. */
 static void NAME(run_block)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t count, const REAL *before,
                             const REAL **inputs, REAL *states)
 {
     REAL *out[MAX_STEPS];
     for (int64_t t = 0; t < count; t++) out[t] = states + t * args->hidden;
-    NAME(Chain) chain = {.pre = scratch->pre, .post = scratch->post, .add = inputs, .relu = (int)args->relu};
+    NAME(Chain) chain = {.post = scratch->post, .add = inputs, .relu = (int)args->relu};
     NAME(run_chain)(&scratch->plan, scratch->columns, &chain, count, before, out);
 }
 

@@ -17,7 +17,6 @@ typedef struct {
     NAME(Plan) plan;
     const REAL *columns, *rows;  /* factors of H' and H, as `transform` wants them for H and H' */
     REAL *post;                  /* (hidden,): u / sqrt(b) */
-    REAL *pre;                   /* (hidden, LANES): v, NULL: ones */
     int64_t steps;               /* the length of a block */
     int64_t input_size;          /* numbers of an input: channels, or -1 where it is z_t itself */
     REAL *x;                     /* (steps, channels or hidden, LANES) */
@@ -28,7 +27,7 @@ typedef struct {
     INTEGER *mean_bits, *positive_bits; /* (segment, thresholds, words, LANES), where they are not kept */
     REAL *most;                  /* (hidden, LANES): the maximum, or its gradient */
     REAL *grad_weight;           /* (channels, hidden, LANES), and (hidden, LANES) of the others: sums */
-    REAL *grad_bias, *grad_signs, *grad_column_signs;
+    REAL *grad_bias, *grad_signs;
     void *memory;
 } NAME(TileScratch);
 
@@ -126,11 +125,11 @@ INLINE vec NAME(unit_input)(const ScanArgs *args, const REAL *x, int64_t size, i
     return z;
 }
 
-/* h_t = f(u / sqrt(b) * product + z_t) from product = H (v * h_{t-1}); rows that have ended keep `before`. */
+/* h_t = f(u / sqrt(b) * product + z_t) from product = H h_{t-1}; rows that have ended keep `before`. */
 INLINE void NAME(finish_step)(const ScanArgs *args, int64_t size, const REAL *post, const REAL *x, bits alive, int all,
                               const REAL *product, const REAL *before, REAL *after)
 {
-    const ScanArgs own = *args; /* of our own, so that no store below can change it */
+    const ScanArgs own = *args; /* local copy: rules out aliasing */
     for (int64_t i = 0; i < own.hidden; i++) {
         vec h = load(product + i * LANES) * post[i] + NAME(unit_input)(&own, x, size, i);
         if (own.relu) h = NAME(keep_positive)(h, h);
@@ -146,7 +145,7 @@ static void NAME(tile_step)(const ScanArgs *args, const NAME(TileScratch) *scrat
     bits alive = (bits)(tile->lengths > (INTEGER)t);
     int all = NAME(all_set)(alive);
     REAL *product = all ? after : scratch->work; /* rows that have ended still need `before` */
-    NAME(transform)(&scratch->plan, scratch->columns, before, NULL, scratch->pre, product, NULL, NULL);
+    NAME(transform)(&scratch->plan, scratch->columns, before, NULL, NULL, product, NULL, NULL);
     if (scratch->input_size == 1) /* the same with a constant */
         NAME(finish_step)(args, 1, scratch->post, x, alive, all, product, before, after);
     else

@@ -129,7 +129,7 @@ typedef struct {
     const int64_t *orders;
     int64_t num_passes; /* of the Sylvester part, if its order is at least LANES */
     NAME(Pass) passes[24];
-    REAL *work; /* one row */
+    REAL *work; /* two rows */
 } NAME(Plan);
 
 /* Share the stages above the vector out evenly, at most three a pass; one pass at least, for those inside. */
@@ -190,26 +190,66 @@ static void NAME(sylvester_narrow)(int64_t size, int64_t order, REAL *row)
     }
 }
 
+/* y_r = F x_r for `rows` rows, one after the other; `columns` holds F'. `vectors` vectors of y from element i on, a
+ * constant. */
+INLINE void NAME(dense_tile)(int vectors, int64_t order, int64_t i, int64_t rows, const REAL *columns, const REAL *x,
+                             REAL *y)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        vec sums[4] = {{0}};
+        for (int64_t j = 0; j < order; j++) {
+            REAL value = x[r * order + j];
+            UNROLL for (int v = 0; v < vectors; v++) sums[v] += load(columns + j * order + i + v * LANES) * value;
+        }
+        UNROLL for (int v = 0; v < vectors; v++) store(y + r * order + i + v * LANES, sums[v]);
+    }
+}
+
+static void NAME(dense_rows)(int64_t order, int64_t rows, const REAL *columns, const REAL *x, REAL *y)
+{
+    int64_t i = 0;
+    for (; i + 4 * LANES <= order; i += 4 * LANES) NAME(dense_tile)(4, order, i, rows, columns, x, y);
+    for (; i + LANES <= order; i += LANES) NAME(dense_tile)(1, order, i, rows, columns, x, y);
+    if (i < order && order >= LANES) { /* the last vector overlaps the one before */
+        NAME(dense_tile)(1, order, order - LANES, rows, columns, x, y);
+        return;
+    }
+    for (; i < order; i++)
+        for (int64_t r = 0; r < rows; r++) {
+            REAL sum = 0;
+            for (int64_t j = 0; j < order; j++) sum += columns[j * order + i] * x[r * order + j];
+            y[r * order + i] = sum;
+        }
+}
+
 /* In place, (I kron F kron I_rest) with F dense of `order`: y_i = sum_j F_ij x_j, each x_j `rest` long.
- * `columns` holds F' (row j is column j of F), `work` order * rest elements. */
+ * `columns` holds F' (row j is column j of F), `work` 2 * order * rest elements. A `rest` shorter than a vector is
+ * transposed first: then the products run along `order`. */
 static void NAME(dense_factor)(int64_t size, int64_t order, int64_t rest, const REAL *columns, REAL *row,
                                REAL *restrict work)
 {
     int64_t block = order * rest;
+    REAL *restrict transposed = work + block;
     for (int64_t start = 0; start < size; start += block) {
         REAL *restrict x = row + start;
-        memset(work, 0, (size_t)block * sizeof(REAL));
         if (rest == 1) {
-            for (int64_t j = 0; j < order; j++)
-                for (int64_t i = 0; i < order; i++) work[i] += columns[j * order + i] * x[j];
+            NAME(dense_rows)(order, 1, columns, x, work);
+            memcpy(x, work, (size_t)block * sizeof(REAL));
+        } else if (rest < LANES) {
+            for (int64_t r = 0; r < rest; r++)
+                for (int64_t j = 0; j < order; j++) transposed[r * order + j] = x[j * rest + r];
+            NAME(dense_rows)(order, rest, columns, transposed, work);
+            for (int64_t r = 0; r < rest; r++)
+                for (int64_t j = 0; j < order; j++) x[j * rest + r] = work[r * order + j];
         } else {
+            memset(work, 0, (size_t)block * sizeof(REAL));
             for (int64_t i = 0; i < order; i++)
                 for (int64_t j = 0; j < order; j++) {
                     REAL sign = columns[j * order + i];
                     for (int64_t r = 0; r < rest; r++) work[i * rest + r] += sign * x[j * rest + r];
                 }
+            memcpy(x, work, (size_t)block * sizeof(REAL));
         }
-        memcpy(x, work, (size_t)block * sizeof(REAL));
     }
 }
 

@@ -1,10 +1,11 @@
-"""Every evaluator is the plain loop: values, gradients, precision, memory."""
+"""Every method is the plain loop: values, gradients, precision, memory."""
 
 from __future__ import annotations
 
 import itertools
 import logging
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -12,22 +13,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hadamrnn.errors import InputError
 from hadamrnn.kernels import backend as kernels_backend
+from hadamrnn.kernels import methods
+from hadamrnn.kernels.methods import choose_method, kernel_form, run
+from hadamrnn.kernels.plain import loop, plain_scan
 from hadamrnn.kernels.recurrence import Recurrence
-from hadamrnn.nn.recurrence import EVALUATORS, choose_evaluator, run
 from hadamrnn.nn.rnn import HadamRNN
 from tests.kernels.problems import cases, leaves, make_case
 
+METHODS = ("auto", "loop", "plain", "scan", "kernel")
+
+
+def run_by(method: str, case: Recurrence) -> tuple[Tensor | None, Tensor]:
+    """Run the recurrence by one of `METHODS`."""
+    if method == "loop":
+        return loop(case)
+    if method == "plain":
+        return plain_scan(case)
+    if method == "kernel":
+        return None, kernel_form(case)
+    with patch.object(methods, "choose_method", choose_method if method == "auto" else lambda *_: "scan"):
+        return run(case)
+
 
 def possible(case: Recurrence, every_output: bool) -> list[str]:
-    """Return the evaluators that can compute the case."""
-    names = ["auto", "scan"]
-    if not case.forgets:
-        names.append("reversible")
-    if not (case.relu or every_output or case.x is None):
-        names.append("kernel")
-    return names
+    """Return the methods that can compute the case."""
+    has_kernel = not (case.relu or every_output or case.x is None)
+    return [name for name in METHODS if name != "kernel" or has_kernel]
 
 
 def weighted_sum(*tensors: Tensor | None) -> Tensor:
@@ -53,23 +65,23 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 def check_against_the_loop(case: Recurrence, every_output: bool) -> None:
     case = replace(case, every_output=every_output)
-    expected = run(case, "loop")
+    expected = loop(case)
     expected_gradients = torch.autograd.grad(
         weighted_sum(*expected), leaves(case), allow_unused=True, materialize_grads=True
     )
-    for evaluator in possible(case, every_output):
-        found = run(case, evaluator)
+    for method in possible(case, every_output):
+        found = run_by(method, case)
         assert (found[0] is None) == (not every_output)
         torch.testing.assert_close(found, expected)
         gradients = torch.autograd.grad(
             weighted_sum(*found), leaves(case), allow_unused=True, materialize_grads=True
         )
-        torch.testing.assert_close(gradients, expected_gradients, msg=f"{evaluator} differs")
+        torch.testing.assert_close(gradients, expected_gradients, msg=f"{method} differs")
 
 
 @settings(max_examples=60)
 @given(case=cases(), every_output=st.booleans())
-def test_every_evaluator_is_the_loop(case: Recurrence, every_output: bool) -> None:
+def test_every_method_is_the_loop(case: Recurrence, every_output: bool) -> None:
     check_against_the_loop(case, every_output)
 
 
@@ -94,11 +106,11 @@ def test_the_fused_read_out_is_the_loop_then_v(
     weight = torch.randn(output_size, hidden_size, dtype=torch.float64, requires_grad=True)
     bias = torch.randn(output_size, dtype=torch.float64, requires_grad=True) if with_bias else None
     case = replace(case, output_weight=weight, output_bias=bias, sigma=sigma)
-    expected, _ = run(case, "loop")
+    expected, _ = loop(case)
     expected_gradients = torch.autograd.grad(
         weighted_sum(expected), leaves(case), allow_unused=True, materialize_grads=True
     )
-    logits, _ = run(case, "scan")
+    logits, _ = run_by("scan", case)
     torch.testing.assert_close(logits, expected)
     gradients = torch.autograd.grad(
         weighted_sum(logits), leaves(case), allow_unused=True, materialize_grads=True
@@ -111,8 +123,8 @@ def test_the_last_state_beside_a_fused_read_out_has_its_gradient(kind: str) -> N
     weight, bias = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((3, 12), (3,)))
     case = replace(make_case(12, 4, kind=kind), output_weight=weight, output_bias=bias, sigma=True)
 
-    def gradients(evaluator: str) -> tuple[Tensor, ...]:
-        _, last = run(case, evaluator)
+    def gradients(method: str) -> tuple[Tensor, ...]:
+        _, last = run_by(method, case)
         return torch.autograd.grad(
             weighted_sum(last), leaves(case), allow_unused=True, materialize_grads=True
         )
@@ -135,32 +147,30 @@ def test_gradients_pass_gradcheck(
     hidden_size: int, block_size: int, options: dict[str, bool], backend: str
 ) -> None:
     case = make_case(hidden_size, block_size, batch=2, time=4, **options)  # type: ignore[arg-type]
-    for every_output, evaluator in itertools.product((False, True), EVALUATORS):
-        if evaluator in possible(case, every_output)[1:]:
+    for every_output, method in itertools.product((False, True), METHODS):
+        if method in possible(case, every_output)[1:]:
             # The leaves are shared by reference, so gradcheck perturbs what `run` reads.
             assert torch.autograd.gradcheck(
-                lambda *_, name=evaluator, every=every_output: weighted_sum(
-                    *run(replace(case, every_output=every), name)
+                lambda *_, name=method, every=every_output: weighted_sum(
+                    *run_by(name, replace(case, every_output=every))
                 ),
                 leaves(case),
                 fast_mode=hidden_size > 4,  # entry by entry where they are few, else along a random direction
             )
 
 
-@pytest.mark.parametrize("evaluator", EVALUATORS)
-def test_padding_may_hold_anything(evaluator: str) -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_padding_may_hold_anything(method: str) -> None:
     case = replace(make_case(8, 8, batch=3, input_size=2), lengths=torch.tensor([7, 2, 0]))
     assert case.x is not None
     padded = case.x.detach().clone()
     padded[1, 2:], padded[2] = torch.nan, torch.inf
 
-    torch.testing.assert_close(run(replace(case, x=padded), evaluator), run(case, evaluator))
+    torch.testing.assert_close(run_by(method, replace(case, x=padded)), run_by(method, case))
 
 
 def test_the_kernel_form_takes_an_empty_batch() -> None:
-    _, last = run(make_case(8, 8, batch=0), "kernel")
-
-    assert last.shape == (0, 8)
+    assert kernel_form(make_case(8, 8, batch=0)).shape == (0, 8)
 
 
 @pytest.mark.parametrize("relu", [False, True])
@@ -193,11 +203,11 @@ def test_float32_gradients_are_the_float64_loops_within_1e_4(options: dict[str, 
     for case in (wide, narrow):  # true signs: the state of 784 steps neither grows nor fades
         with torch.no_grad():
             case.signs.sign_()
-    expected = torch.autograd.grad(weighted_sum(run(wide, "loop")[1]), leaves(wide))
-    for evaluator in possible(narrow, every_output=False):
-        gradients = torch.autograd.grad(weighted_sum(run(narrow, evaluator)[1]), leaves(narrow))
+    expected = torch.autograd.grad(weighted_sum(loop(wide)[1]), leaves(wide))
+    for method in possible(narrow, every_output=False):
+        gradients = torch.autograd.grad(weighted_sum(run_by(method, narrow)[1]), leaves(narrow))
         for gradient, exact in zip(gradients, expected, strict=True):
-            assert (gradient - exact).norm() <= 1e-4 * exact.norm(), evaluator
+            assert (gradient - exact).norm() <= 1e-4 * exact.norm(), method
 
 
 @pytest.mark.slow
@@ -208,11 +218,10 @@ def test_constant_memory_gradients_are_within_1e_3_after_10_000_steps() -> None:
     for case in (wide, narrow):
         with torch.no_grad():
             case.signs.sign_()
-    expected = torch.autograd.grad(weighted_sum(run(wide, "loop")[1]), leaves(wide))
-    for evaluator in ("reversible", "scan"):
-        gradients = torch.autograd.grad(weighted_sum(run(narrow, evaluator)[1]), leaves(narrow))
-        for gradient, exact in zip(gradients, expected, strict=True):
-            assert (gradient - exact).norm() <= 1e-3 * exact.norm(), evaluator
+    expected = torch.autograd.grad(weighted_sum(loop(wide)[1]), leaves(wide))
+    gradients = torch.autograd.grad(weighted_sum(run_by("scan", narrow)[1]), leaves(narrow))
+    for gradient, exact in zip(gradients, expected, strict=True):
+        assert (gradient - exact).norm() <= 1e-3 * exact.norm()
 
 
 def test_torch_compile_takes_the_layer_whole() -> None:
@@ -233,7 +242,7 @@ def test_the_choice_is_by_cost_and_is_logged(caplog: pytest.LogCaptureFixture) -
         shape = Recurrence(
             signs=empty(512), block_size=512, x=empty(batch, time, input_size), weight=empty(512, input_size)
         )
-        return choose_evaluator(replace(shape, **changes), native=True)  # type: ignore[arg-type]
+        return choose_method(replace(shape, **changes), native=True)  # type: ignore[arg-type]
 
     assert chosen() == "kernel"
     assert chosen(every_output=True) == chosen(relu=True) == "scan"
@@ -243,22 +252,15 @@ def test_the_choice_is_by_cost_and_is_logged(caplog: pytest.LogCaptureFixture) -
     assert chosen(batch=1, time=10_000) == chosen(time=1_000_000) == "scan"
 
     with caplog.at_level(logging.DEBUG, logger="hadamrnn"):
-        run(make_case(8, 8), "auto")
+        run(make_case(8, 8))
     assert "for batch 3, time 7, hidden size 8" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("options", "evaluator", "rule"),
-    [
-        ({}, "magic", "evaluator must be one of auto, loop"),
-        ({"relu": True}, "kernel", "kernel form gives the last state of a linear"),
-        ({"kind": "tokens"}, "kernel", "kernel form gives the last state of a linear"),
-        ({"relu": True}, "reversible", "cannot be run backwards"),
-        ({"leak": True}, "reversible", "cannot be run backwards"),
-    ],
-)
-def test_an_evaluator_refuses_what_it_cannot_compute(
-    options: dict[str, bool], evaluator: str, rule: str
-) -> None:
-    with pytest.raises(InputError, match=rule):
-        run(make_case(8, 8, **options), evaluator)  # type: ignore[arg-type]
+def test_the_cost_of_a_step_knows_factors_that_are_no_powers_of_two() -> None:
+    """One factor of order 124 costs a hundred multiplications where Sylvester's matrix costs seven."""
+
+    def cost(order: int) -> float:
+        empty = torch.empty(1, 1, 1, device="meta")
+        return methods.scan_cost(Recurrence(torch.empty(order, device="meta"), order, x=empty)) / order
+
+    assert cost(496) > 3 * cost(480) > 3 * cost(512)

@@ -1,0 +1,242 @@
+"""Run a recurrence over a batch by the cheapest method; all methods give the same result.
+
+    loop     one dense product per step: the definition that the others are tested against
+    scan     one step after the other by the fast transform; natively fused, else in torch
+    kernel   K_j = (lambda W)^j U for all j, then one product:
+             h_T = sum_j K_j x_(T-j) + (what b_i and h_0 give)
+
+Start reading at `run`. Costs are nanoseconds of a training step on one core, as measured on x86-64 with
+AVX-512. Only their ratios count, and near a tie either choice is good.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from math import log2
+
+import torch
+from torch import Tensor
+
+from hadamrnn.errors import InputError
+from hadamrnn.hadamard.orders import order_factors
+from hadamrnn.kernels.backend import runs_natively
+from hadamrnn.kernels.call import POOLS, Results, tile_rows
+from hadamrnn.kernels.plain import loop, plain_pools, plain_scan
+from hadamrnn.kernels.recurrence import DIFFERENTIABLE, Recurrence
+from hadamrnn.kernels.scan import native_scan
+
+# The kernel form keeps the powers W^j U and their gradient; above this size the scan takes over.
+KERNEL_BYTES = 64 << 20
+# Three transforms of one number: a stage of Sylvester's matrix, a row of another factor, and input, signs and
+# gradients beside them.
+STAGE_COST = 0.23
+FACTOR_COST = 0.11
+STEP_COST = 1.4
+# A multiply-add inside a GEMM, which keeps its operands in registers; forward and backward.
+GEMM_COST = 0.23
+# Without the native library a step is a few torch calls: dense products win for hidden sizes below this.
+DENSE_HIDDEN_SIZE = 256
+
+# A linear scan keeps at most this many states of a row, at least as many steps apart.
+MAX_KEPT_STATES = 64
+# The projected rows of a wide input are made in chunks of about this size.
+CHUNK_BYTES = 16 << 20
+# The fewest steps of such a chunk; exactly as many in an exported program, whose batch size is open.
+MIN_CHUNK_STEPS = 16
+# Of the bits that pools keep for a tile of rows: 16,384 steps of 128 units.
+BITS_BYTES = 4 << 20
+
+_log = logging.getLogger(__name__)
+
+
+def run(recurrence: Recurrence) -> tuple[Tensor | None, Tensor]:
+    """Return h_t (with V: y_t) of all steps, None unless wanted, and the state at each row's end.
+
+    >>> delay = Recurrence(torch.ones(1), block_size=1, x=torch.ones(1, 3, 1), every_output=True)
+    >>> run(delay)[0].flatten()
+    tensor([1., 2., 3.])
+    """
+    native = is_native(recurrence)
+    method = choose_method(recurrence, native)
+    if not torch.compiler.is_compiling():
+        shape = f"batch {recurrence.batch}, time {recurrence.time}, hidden size {recurrence.hidden_size}"
+        _log.debug("%s (%s) for %s", method, "native" if native else "torch", shape)
+    if method == "kernel":
+        return None, kernel_form(recurrence)
+    if not native:
+        return loop(recurrence) if method == "loop" else plain_scan(recurrence)
+    if recurrence.is_wide and recurrence.every_output and recurrence.output_weight is None:
+        # The states of all steps are kept anyway, so their inputs may be too: no chunk is projected twice.
+        recurrence = recurrence.with_rows()
+    described = replace(recurrence, segment=_segment(recurrence))
+    output, last, *_ = native_scan(recurrence.signs)(*described.arguments())
+    return (output if recurrence.has_output else None), last
+
+
+def run_pooled(recurrence: Recurrence, readouts: tuple[str, ...]) -> Tensor:
+    """Return read-outs of all steps, `(batch, hidden_size * groups)`, in their order; no states are kept.
+
+        last      sigma(h_T)                     sigma = ReLU, which a ReLU recurrence has already applied
+        mean      1/T sum_t ReLU(h_t - theta)    one group of features for each row of thresholds
+        positive  1/T sum_t [h_t > theta]        the same
+        max       max_t h_t
+
+    T is the length of each row: steps past it never count, and a row of no steps gives zeros. The gradient of
+    `positive` is straight-through: [h > theta] counts as a ramp of slope 1/2 where |h - theta| <= 1. Without
+    thresholds theta is 0.
+    """
+    theta = recurrence.thresholds
+    if theta is None:
+        theta = recurrence.signs.new_zeros(1, recurrence.hidden_size)
+    if theta.dim() != 2 or theta.shape[1] != recurrence.hidden_size:
+        rule = f"thresholds must have the shape (count, {recurrence.hidden_size})"
+        raise InputError(f"{rule}, got {tuple(theta.shape)}.")
+    pools = tuple(kind for kind in readouts if kind != "last")
+    recurrence = replace(recurrence, pools=pools, thresholds=theta.detach())
+    if is_native(recurrence):
+        tiles = _as_tiles(recurrence)
+        results = Results(*native_scan(recurrence.signs)(*tiles.arguments()))
+        last, found = results.last, {name: getattr(results, name) for name in POOLS}
+    else:
+        found, last = plain_pools(recurrence)
+    found["last"] = last if recurrence.relu else last.relu()
+    return torch.cat([found[kind].flatten(1) for kind in readouts], dim=1)
+
+
+def is_native(recurrence: Recurrence) -> bool:
+    """Whether C runs the recurrence."""
+    tensors = (getattr(recurrence, name) for name in DIFFERENTIABLE)
+    return recurrence.column_signs is None and runs_natively(recurrence.signs, *tensors)
+
+
+def kernel_form(recurrence: Recurrence) -> Tensor:
+    """Return the last state of a linear recurrence by one matrix product.
+
+        h_l = sum_{j < l} W^j U x_(l-j) + (W^l h_0 + sum_{j < l} W^j b_i)
+
+    (with a leak lambda W in place of W). The powers W^j U are the states of a scan without input that
+    starts at the columns of U, and the bracket is a scan that is fed with b_i alone. Both cost transforms
+    of a few rows, not of the batch.
+    """
+    x, weight, lengths = recurrence.x, recurrence.weight, recurrence.lengths
+    assert x is not None and weight is not None
+    _, time, input_size = x.shape
+    rest = _without_input(recurrence, weight)
+    if time == 0:
+        return rest
+    newest_first = reverse_rows(x, lengths)
+    if lengths is not None:
+        steps = torch.arange(time, device=x.device)
+        newest_first = newest_first.masked_fill((steps >= lengths[:, None])[:, :, None], 0)
+    silence = _fed_with(recurrence, weight.new_empty(input_size, time - 1, 0), weight, None)
+    powers, _ = run(replace(silence, h_0=weight.T, lengths=None, every_output=True))
+    assert powers is not None
+    # powers[i, j] = W^(j+1) U_i, for the steps before the newest one.
+    older = newest_first[:, 1:].transpose(1, 2).flatten(1)
+    newest = torch.addmm(rest, newest_first[:, 0], weight.T)
+    return torch.addmm(newest, older, powers.reshape(-1, recurrence.hidden_size))
+
+
+def _without_input(recurrence: Recurrence, weight: Tensor) -> Tensor:
+    """Return W^l h_0 + sum_{j < l} W^j b_i for the length l of each row, `(batch, hidden_size)`."""
+    batch, hidden_size, lengths = recurrence.batch, recurrence.hidden_size, recurrence.lengths
+    if recurrence.h_0 is None and recurrence.bias is None:
+        return weight.new_zeros(batch, hidden_size)
+    rows = 1 if recurrence.h_0 is None else batch
+    bias_alone = _fed_with(recurrence, weight.new_empty(rows, recurrence.time, 0), weight, recurrence.bias)
+    if recurrence.h_0 is not None or lengths is None:
+        _, last = run(bias_alone)
+        return last.expand(batch, hidden_size)
+    sums, _ = run(replace(bias_alone, lengths=None, every_output=True))
+    assert sums is not None
+    return torch.cat((sums.new_zeros(1, hidden_size), sums[0]))[lengths]
+
+
+def _fed_with(recurrence: Recurrence, nothing: Tensor, weight: Tensor, bias: Tensor | None) -> Recurrence:
+    """Return the recurrence with an input of no channels, `(rows, time, 0)`: z_t = b."""
+    return replace(recurrence, x=nothing, weight=weight[:, :0], bias=bias)
+
+
+def reverse_rows(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Reverse every row in time, within its own length; what lies past the length stays."""
+    if lengths is None:
+        return x.flip(1)
+    steps = torch.arange(x.shape[1], device=x.device)
+    order = torch.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
+    return x.gather(1, order.reshape(order.shape + (1,) * (x.dim() - 2)).expand_as(x))
+
+
+def choose_method(recurrence: Recurrence, native: bool) -> str:
+    """Return "kernel", "scan" or (only without the native library) "loop"."""
+    exporting = torch.compiler.is_exporting()  # the batch size is open: costs cannot be compared
+    if not exporting and kernel_is_possible(recurrence) and kernel_cost(recurrence) < scan_cost(recurrence):
+        return "kernel"
+    return "scan" if native or recurrence.hidden_size >= DENSE_HIDDEN_SIZE else "loop"
+
+
+def kernel_is_possible(recurrence: Recurrence) -> bool:
+    """Whether one matrix product gives the result: last state, linear, dense input, and it fits."""
+    x = recurrence.x
+    if x is None or recurrence.weight is None or recurrence.has_output or recurrence.relu or x.shape[2] == 0:
+        return False
+    numbers = recurrence.time * x.shape[2] * recurrence.hidden_size
+    return 2 * numbers * recurrence.signs.element_size() <= KERNEL_BYTES
+
+
+def scan_cost(recurrence: Recurrence) -> float:
+    """Three transforms of every row and step: forward, rebuilding the state, and the adjoint."""
+    return recurrence.batch * recurrence.time * _step_cost(recurrence)
+
+
+def kernel_cost(recurrence: Recurrence) -> float:
+    """Two transforms of every column of U, three of b_i (or of every row with initial states), two GEMMs."""
+    batch, time, input_size = recurrence.rows.shape
+    rows = 2 / 3 * input_size + (1 if recurrence.h_0 is None else batch)
+    products = GEMM_COST * batch * time * input_size * recurrence.hidden_size
+    return rows * time * _step_cost(recurrence) + products
+
+
+def _step_cost(recurrence: Recurrence) -> float:
+    factors = order_factors(recurrence.block_size)
+    stages = sum(log2(order) for order in factors if order <= 2)
+    dense = sum(order for order in factors if order > 2)
+    return recurrence.hidden_size * (STEP_COST + STAGE_COST * stages + FACTOR_COST * dense)
+
+
+def _segment(recurrence: Recurrence) -> int:
+    """Return the number of steps between two kept states: a function of the shape only."""
+    time = recurrence.time
+    if recurrence.is_wide:
+        if torch.compiler.is_exporting():
+            return MIN_CHUNK_STEPS
+        row_bytes = recurrence.hidden_size * recurrence.signs.element_size()
+        return max(MIN_CHUNK_STEPS, CHUNK_BYTES // max(recurrence.batch * row_bytes, 1))
+    if recurrence.is_irreversible:
+        return _about_root(time)
+    return max(MAX_KEPT_STATES, -(-time // MAX_KEPT_STATES))
+
+
+def _as_tiles(recurrence: Recurrence) -> Recurrence:
+    """Return a pooled recurrence as the native code takes it: tokens and wide inputs projected."""
+    # While exporting the length may be open: it cannot be compared.
+    keep = torch.compiler.is_exporting() or _bits_bytes(recurrence) <= BITS_BYTES
+    wants_states = not keep or recurrence.relu or recurrence.signs.requires_grad
+    segment = _about_root(recurrence.time) if wants_states else max(recurrence.time, 1)
+    if recurrence.ids is not None or recurrence.is_wide:
+        recurrence = recurrence.with_rows()
+    return replace(recurrence, segment=segment, keep_bits=keep)
+
+
+def _bits_bytes(recurrence: Recurrence) -> int:
+    """Return the size of the bits that the pools of a tile keep of all steps."""
+    assert recurrence.thresholds is not None
+    itemsize = recurrence.signs.element_size()
+    words = -(-recurrence.hidden_size // (8 * itemsize))
+    step = words * tile_rows(recurrence.signs.dtype) * recurrence.thresholds.shape[0] * itemsize
+    return recurrence.time * step * len({"mean", "positive"} & {*recurrence.pools})
+
+
+def _about_root(time: int) -> int:
+    """Return about sqrt(time), at least 1. (torch.compile cannot trace math.isqrt.)"""
+    return int(max(time - 1, 0) ** 0.5) + 1
