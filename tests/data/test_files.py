@@ -4,7 +4,6 @@ import hashlib
 import io
 import re
 import threading
-import tomllib
 import zipfile
 from collections.abc import Iterator
 from functools import partial
@@ -13,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hadamrnn.data.files import LIST, DataFile, fetch, present, public_files, search_folders, unpack
+from hadamrnn.data.files import DataFile, fetch, present, search_folders, unpack
+from hadamrnn.data.tasks import find_task, task_names
 from hadamrnn.errors import InputError
 
 CONTENT = b"published bytes"
@@ -213,9 +213,9 @@ def test_unpacking_twice_at_once_is_harmless(cache: Path, address: str, tmp_path
     assert (first / "a.txt").read_bytes() == b"a"
 
 
-@pytest.mark.parametrize("name", tomllib.loads(LIST.read_text()))
-def test_every_listed_file_has_a_place_a_home_and_a_checksum_or_an_address(name: str) -> None:
-    for file in public_files(name).values():
+@pytest.mark.parametrize("name", task_names())
+def test_every_file_of_a_task_has_a_home_and_an_address_or_a_way_to_obtain_it(name: str) -> None:
+    for file in find_task(name).files.values():
         assert file.paths and file.home.startswith("http")
-        assert file.url or file.sha256, file
+        assert file.url or (file.sha256 and file.obtain), file
         assert file.sha256 is None or re.fullmatch("[0-9a-f]{64}", file.sha256), file

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hadamrnn.data import Splits, load_task
-from hadamrnn.data.tasks import LOADERS, option_types
+from hadamrnn.data.tasks import LIBRARY, option_types
 from hadamrnn.errors import InputError
 
 
@@ -30,7 +30,7 @@ def test_a_missing_option_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "task", [task for task in LOADERS if task not in ("copy", "digits", "npz", "recordings")]
+    "task", [task for task in LIBRARY if task not in ("copy", "digits", "npz", "recordings")]
 )
 def test_without_files_and_network_the_error_is_one_line_with_the_way_out(task: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
@@ -44,7 +44,7 @@ def test_without_files_and_network_the_error_is_one_line_with_the_way_out(task: 
     assert re.search(r"SHA-256 [0-9a-f]{64}", message)
 
 
-@pytest.mark.parametrize("task", [task for task in LOADERS if task not in ("npz", "recordings")])
+@pytest.mark.parametrize("task", [task for task in LIBRARY if task not in ("npz", "recordings")])
 def test_facts_fit_the_batches(task: str, real_splits: Callable[[str], Splits]) -> None:
     splits = real_splits(task)
 
@@ -72,7 +72,7 @@ def check_batch(
     assert lengths is None
 
 
-@pytest.mark.parametrize("task", LOADERS)
+@pytest.mark.parametrize("task", LIBRARY)
 def test_the_documents_list_every_task_with_its_options(task: str) -> None:
     page = Path(__file__).parents[2] / "docs/train.md"
     lines = page.read_text(encoding="utf-8").splitlines()

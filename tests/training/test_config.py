@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadamrnn.data.tasks import LOADERS
+from hadamrnn.data.tasks import LIBRARY
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network, network_values
 from hadamrnn.training.config import SETTINGS, config_yaml, make_config, read_config, resolve_config
@@ -15,7 +15,7 @@ from hadamrnn.training.presets import PRESETS, read_recipes
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("task", LOADERS)
+@pytest.mark.parametrize("task", LIBRARY)
 def test_every_preset_has_a_recipe_for_every_task(preset: str, task: str) -> None:
     config = resolve_config(task, preset=preset)
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from hadamrnn.data.splits import Batch, Split, Splits, in_parts, rows
+from hadamrnn.data.task import Task
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Count, Range, Seed
 
@@ -87,3 +88,6 @@ def load_copy(
         metric="cross_entropy",
         class_names=tuple(f"a{symbol}" for symbol in range(MARKER)),
     )
+
+
+COPY = Task(load_copy, help="repeat symbols after a delay, drawn on the fly")

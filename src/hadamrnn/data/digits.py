@@ -7,6 +7,7 @@ import torch
 
 from hadamrnn.data.samples import stratified_parts
 from hadamrnn.data.splits import Image, Split, Splits, in_parts
+from hadamrnn.data.task import Task
 
 
 def load_digits() -> Splits:
@@ -19,3 +20,6 @@ def load_digits() -> Splits:
     parts = (Split(x[rows], y[rows], levels=16) for rows in stratified_parts(digits.target, seed=0))
     image = Image(side=8, box=6.4, pen=0.7)
     return in_parts("digits", parts, class_names=tuple("0123456789"), image=image)
+
+
+DIGITS = Task(load_digits, help="scikit-learn's 8 x 8 digits, 64 pixels; no download")

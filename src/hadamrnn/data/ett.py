@@ -15,10 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hadamrnn.data.files import fetch, present, public_files
+from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.samples import read_numbers, windows
 from hadamrnn.data.scaling import raw_unit, standardise
 from hadamrnn.data.splits import Split, Splits, in_parts
+from hadamrnn.data.task import Task
 from hadamrnn.errors import InputError, check_name
 from hadamrnn.settings import Range
 
@@ -26,6 +27,36 @@ CHANNELS = ("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT")
 MONTH = 30 * 24
 ENDS = (12 * MONTH, 16 * MONTH, 20 * MONTH)
 ROWS = 17_420
+FILES = {
+    "etth1": {
+        "original": DataFile(
+            paths=("ett/ETTh1.csv", "ETT-small/ETTh1.csv"),
+            home="https://github.com/zhouhaoyi/ETDataset",
+            url="https://raw.githubusercontent.com/zhouhaoyi/ETDataset/main/ETT-small/ETTh1.csv",
+            sha256="f18de3ad269cef59bb07b5438d79bb3042d3be49bdeecf01c1cd6d29695ee066",
+        ),
+        "compact": DataFile(
+            paths=("ett/ETTh1.csv.gz",),
+            home="https://github.com/zhouhaoyi/ETDataset",
+            sha256="f1141f82f9d46968f05afa77ba16abfc4f790fe07583f9de06bb685b29a5411f",
+            obtain="a compressed copy of the original, which is read if this file is missing",
+        ),
+    },
+    "etth2": {
+        "original": DataFile(
+            paths=("ett/ETTh2.csv", "ETT-small/ETTh2.csv"),
+            home="https://github.com/zhouhaoyi/ETDataset",
+            url="https://raw.githubusercontent.com/zhouhaoyi/ETDataset/main/ETT-small/ETTh2.csv",
+            sha256="a3dc2c597b9218c7ce1cd55eb77b283fd459a1d09d753063f944967dd6b9218b",
+        ),
+        "compact": DataFile(
+            paths=("ett/ETTh2.csv.gz",),
+            home="https://github.com/zhouhaoyi/ETDataset",
+            sha256="a549927e8cd45bd1c20a8ec51529cd037bf6da38fe37c2ba3dc0e9c8446d6cb5",
+            obtain="a compressed copy of the original, which is read if this file is missing",
+        ),
+    },
+}
 Hours = Annotated[int, Range(1, 1440)]
 
 
@@ -59,7 +90,7 @@ def read_ett(name: str, data_dir: str | Path | None = None) -> NDArray[np.float3
     """Return ETTh1 or ETTh2 as recorded, `(17420, 7)`: an hour a row, a channel of `CHANNELS` a column."""
     task = str(name).lower()
     check_name("A series of ETT", task, ("etth1", "etth2"))
-    files = public_files(task)
+    files = FILES[task]
     return read_hours(present(files["compact"], data_dir) or fetch(files["original"], data_dir))
 
 
@@ -83,3 +114,7 @@ def read_hours(path: Path) -> NDArray[np.float32]:
             f"{path} must hold {ROWS} rows of {len(CHANNELS)} finite numbers, got {table.shape}."
         )
     return table
+
+
+ETTH1 = Task(load_etth1, help="forecast a transformer's loads and temperature", files=FILES["etth1"])
+ETTH2 = Task(load_etth2, help="the same, another transformer", files=FILES["etth2"])

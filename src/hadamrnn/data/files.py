@@ -1,7 +1,7 @@
 """Find the tasks' public files, check that they are the published bytes, download what is missing.
 
 A file is looked for in the folder given (`--data-dir`), else in `HADAMRNN_DATA`, and then in the
-user's cache folder, where downloads go. `files.toml` lists the files of all tasks. Start at `fetch`.
+user's cache folder, where downloads go. A `Task` lists its files. Start at `fetch`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import tomllib
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +20,6 @@ import pooch
 
 from hadamrnn.errors import InputError
 
-LIST = Path(__file__).with_name("files.toml")
 TIMEOUT_SECONDS = 60
 _OFFLINE = ContextVar("offline", default=False)
 pooch.get_logger().setLevel("WARNING")  # `download` prints one line itself
@@ -36,12 +34,14 @@ class DataFile:
         home: the page that offers it.
         url: the download; None if it is not offered. Of a zip, `paths` name the folder in it.
         sha256: of the file, or of the zip. None: no published checksum is known.
+        obtain: how to get a file that has no url.
     """
 
     paths: tuple[str, ...]
     home: str
     url: str | None = None
     sha256: str | None = None
+    obtain: str = ""
 
     @property
     def archive(self) -> str | None:
@@ -50,12 +50,6 @@ class DataFile:
     @property
     def name(self) -> str:
         return self.archive or PurePosixPath(self.paths[0]).name
-
-
-def public_files(name: str, source: Path = LIST) -> dict[str, DataFile]:
-    """Return the files of a set by name, as a `files.toml` lists them: this package's by default."""
-    listed = tomllib.loads(source.read_text(encoding="utf-8"))[name]
-    return {each: DataFile(**{**facts, "paths": tuple(facts["paths"])}) for each, facts in listed.items()}
 
 
 def cache_folder() -> Path:
@@ -127,7 +121,7 @@ def fetch(file: DataFile, data_dir: str | Path | None) -> Path:
 def download(file: DataFile, target: Path) -> None:
     """Write the bytes at `file.url` to `target`: all of them, verified, or none."""
     if file.url is None:
-        raise FileNotFoundError("it is not offered for download")
+        raise FileNotFoundError(f"it is not offered for download: {file.obtain}")
     if _OFFLINE.get():
         raise FileNotFoundError("downloads are off here")
     print(f"Downloading {file.name} from {file.url}", file=sys.stderr)

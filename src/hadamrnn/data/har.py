@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hadamrnn.data.files import fetch, present, public_files
+from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.fine import with_fine
 from hadamrnn.data.samples import read_numbers
 from hadamrnn.data.scaling import standardised
 from hadamrnn.data.splits import Split, Splits
+from hadamrnn.data.task import Task
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range
 
@@ -30,7 +31,20 @@ PEOPLE = ((1, 3, 5, 6), (7, 8, 11, 14), (15, 16, 17, 19), (21, 22, 23, 25, 26), 
 LAST_PEOPLE = len(PEOPLE)
 LeftOut = Annotated[int, Range(1, LAST_PEOPLE)] | None
 
-FILES = public_files("har")
+FILES = {
+    "original": DataFile(
+        paths=("uci_har/UCI HAR Dataset", "UCI HAR Dataset"),
+        home="https://archive.ics.uci.edu/dataset/240/human+activity+recognition+using+smartphones",
+        url="https://archive.ics.uci.edu/static/public/240/human+activity+recognition+using+smartphones.zip",
+        sha256="c00b803081a5c797cd5e4b83700a9810b38d53d9d84e01917e090e1fdbc81031",
+    ),
+    "compact": DataFile(
+        paths=("uci_har/uci_har.npz",),
+        home="https://archive.ics.uci.edu/dataset/240/human+activity+recognition+using+smartphones",
+        sha256="283df4852f455a8487f53416ea3d3660b229246f77c639352a4ff138c6c75216",
+        obtain="the same windows as in UCI's archive, which is read if this file is missing",
+    ),
+}
 
 
 class HarPart(NamedTuple):
@@ -164,3 +178,7 @@ def _checked(source: Path, x: NDArray[np.float32], *codes: NDArray[np.generic]) 
     if not np.isin(activity, range(1, 7)).all():
         raise InputError(f"{source}: activities are 1 to 6, got {activity.min()} to {activity.max()}.")
     return HarPart(x, activity, subject)
+
+
+HAR2 = Task(load_har2, help="a phone's motion sensors, two groups of activities", files=FILES)
+HAR6 = Task(load_har6, help="the same, six activities", files=FILES)

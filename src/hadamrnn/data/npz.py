@@ -30,6 +30,7 @@ from hadamrnn.data.labels import canonical_label, class_names, class_numbers
 from hadamrnn.data.samples import group_parts, stratified_parts
 from hadamrnn.data.scaling import standardised
 from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint
+from hadamrnn.data.task import Task
 from hadamrnn.errors import InputError, short
 from hadamrnn.files import check_regular, one_line
 from hadamrnn.settings import Seed
@@ -287,3 +288,6 @@ def check_regression(y: NDArray[np.generic], path: str | Path) -> Tensor:
 
 def _names(arrays: dict[str, NDArray[np.generic]]) -> str:
     return ", ".join(sorted(arrays)) or "none"
+
+
+NPZ = Task(load_npz, help="your own arrays; `FILE.npz` is short for it")

@@ -28,6 +28,7 @@ from hadamrnn.data.samples import HELD_OUT, group_parts, windows
 from hadamrnn.data.scaling import standardised
 from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint
 from hadamrnn.data.tables import listed, read_tables
+from hadamrnn.data.task import Task
 from hadamrnn.errors import InputError, short
 from hadamrnn.settings import Seed
 
@@ -283,3 +284,6 @@ def _assumptions(recorded: Recorded, given: RecordingOptions, splits: Splits) ->
         f"parts       {said('group', group)}: {sizes} windows for training, validation and test",
         f"window      {said('window', f'{options.window} rows')}, hop {said('hop', f'{options.hop}')}",
     ]
+
+
+RECORDINGS = Task(load_recordings, help="your own recordings; a file or a folder is short for it")

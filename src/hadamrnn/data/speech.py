@@ -10,13 +10,27 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hadamrnn.data.files import fetch, public_files
+from hadamrnn.data.files import DataFile, fetch
 from hadamrnn.data.scaling import standardised
 from hadamrnn.data.splits import Split, Splits
+from hadamrnn.data.task import Task
 
 STEP, OFFSET = 0.5, 8.0  # a code k means k / 2 - 8, in nats
 WORDS = ("silence", "unknown", "yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
-FILES = public_files("google12")
+FILES = {
+    "train": DataFile(
+        paths=("speech_commands/google12_train.npz",),
+        home="https://arxiv.org/abs/1804.03209",
+        sha256="7a0f9915c3daa95350f29b0b6320edba44ae98e37caffe6d9b1ea87859ef4708",
+        obtain="no public file: compute 99 frames of 32 log mel filters from Speech Commands v0.01",
+    ),
+    "held_out": DataFile(
+        paths=("speech_commands/google12_valtest.npz",),
+        home="https://arxiv.org/abs/1804.03209",
+        sha256="41497f0673cf6fa5b300f3b737a16c684d73076b9cca3e4ec78e7a94fb0b1783",
+        obtain="no public file: compute 99 frames of 32 log mel filters from Speech Commands v0.01",
+    ),
+}
 
 
 def load_google12(data_dir: str | Path | None = None) -> Splits:
@@ -35,3 +49,6 @@ def read_part(path: Path, suffix: str) -> Split:
         codes, labels = arrays[f"x{suffix}"], arrays[f"y{suffix}"].astype(np.int64)
     frames = torch.from_numpy(np.ascontiguousarray(codes.transpose(0, 2, 1)))
     return Split(frames.float() * STEP - OFFSET, torch.from_numpy(labels))
+
+
+GOOGLE12 = Task(load_google12, help="ten spoken keywords, silence, other words", files=FILES)

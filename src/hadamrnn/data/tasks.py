@@ -4,56 +4,44 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hadamrnn import plugins
-from hadamrnn.data.copy import load_copy
-from hadamrnn.data.digits import load_digits
-from hadamrnn.data.ett import load_etth1, load_etth2
-from hadamrnn.data.har import load_har2, load_har6
-from hadamrnn.data.npz import load_npz
-from hadamrnn.data.recordings import load_recordings
-from hadamrnn.data.speech import load_google12
+from hadamrnn.data.copy import COPY
+from hadamrnn.data.digits import DIGITS
+from hadamrnn.data.ett import ETTH1, ETTH2
+from hadamrnn.data.har import HAR2, HAR6
+from hadamrnn.data.npz import NPZ
+from hadamrnn.data.recordings import RECORDINGS
+from hadamrnn.data.speech import GOOGLE12
 from hadamrnn.data.splits import Preparation, Splits, content_fingerprint
+from hadamrnn.data.task import Loader, Task
 from hadamrnn.errors import InputError, check_name, short
 from hadamrnn.settings import coerce, field_types
 
-Loader = Callable[..., Splits]
-
-LOADERS: dict[str, Loader] = {
-    loader.__name__.removeprefix("load_"): loader
-    for loader in (
-        *(load_copy, load_har2, load_har6, load_google12, load_etth1, load_etth2),
-        *(load_digits, load_npz, load_recordings),
-    )
+LIBRARY: dict[str, Task] = {
+    "copy": COPY,
+    "har2": HAR2,
+    "har6": HAR6,
+    "google12": GOOGLE12,
+    "etth1": ETTH1,
+    "etth2": ETTH2,
+    "digits": DIGITS,
+    "npz": NPZ,
+    "recordings": RECORDINGS,
 }
-
-
-@dataclass(frozen=True)
-class Task:
-    """A task that another package offers under the entry point group `hadamrnn.tasks`.
-
-    Args:
-        loader: returns the splits; its keyword arguments are the task's options, `data_dir` excepted.
-        recipes: the settings of each preset that the task has.
-    """
-
-    loader: Loader
-    recipes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def task_names() -> tuple[str, ...]:
     """Return the names of all tasks, this package's first."""
-    return tuple(dict.fromkeys((*LOADERS, *plugins.names(plugins.TASKS))))
+    return tuple(dict.fromkeys((*LIBRARY, *plugins.names(plugins.TASKS))))
 
 
 def find_task(name: str) -> Task:
     """Return a task by name; one that is offered as a plain function has no recipes."""
     check_name("A task", name, task_names())
-    found = LOADERS[name] if name in LOADERS else plugins.load(plugins.TASKS, name)
+    found = LIBRARY[name] if name in LIBRARY else plugins.load(plugins.TASKS, name)
     return found if isinstance(found, Task) else Task(found)
 
 
@@ -104,7 +92,7 @@ def load_task(
     return splits
 
 
-def option_groups(loader: Callable[..., Splits]) -> dict[str, type[Any]]:
+def option_groups(loader: Loader) -> dict[str, type[Any]]:
     """Return the parameters of a loader that are dataclasses: their fields are options of the task."""
     return {
         name: kind

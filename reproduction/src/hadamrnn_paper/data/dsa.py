@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hadamrnn.data.files import fetch, present, public_files
+from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.samples import read_numbers
 from hadamrnn.data.scaling import standardised
 from hadamrnn.data.splits import Split, Splits
@@ -43,8 +43,61 @@ ACTIVITIES = (
     "playing basketball",
 )
 
-LIST = Path(__file__).with_name("files.toml")
-FILES = public_files("dsa19", LIST)
+FILES = {
+    "original": DataFile(
+        paths=("dsa/data", "daily+and+sports+activities/data", "data"),
+        home="https://archive.ics.uci.edu/dataset/256/daily+and+sports+activities",
+        url="https://archive.ics.uci.edu/static/public/256/daily+and+sports+activities.zip",
+    ),
+    "person1": DataFile(
+        paths=("dsa19/dsa19_p1.npz",),
+        home="https://archive.ics.uci.edu/dataset/256/daily+and+sports+activities",
+        sha256="050cd00505f48da6f32db50612cb5b8c37cd0307f163066f3eafa30c96025611",
+        obtain="UCI's recordings as codes; UCI's archive is read if this file is missing",
+    ),
+    "person2": DataFile(
+        paths=("dsa19/dsa19_p2.npz",),
+        home="https://archive.ics.uci.edu/dataset/256/daily+and+sports+activities",
+        sha256="4a0351520b7241a3732d3cbafde5583c9b9a7fdcdfce541a92f905f333ca780c",
+        obtain="UCI's recordings as codes; UCI's archive is read if this file is missing",
+    ),
+    "person3": DataFile(
+        paths=("dsa19/dsa19_p3.npz",),
+        home="https://archive.ics.uci.edu/dataset/256/daily+and+sports+activities",
+        sha256="8e08208bbf2296c33da13157b1c863e766b9b58fc7969282e417e481721fc5b9",
+        obtain="UCI's recordings as codes; UCI's archive is read if this file is missing",
+    ),
+    "person4": DataFile(
+        paths=("dsa19/dsa19_p4.npz",),
+        home="https://archive.ics.uci.edu/dataset/256/daily+and+sports+activities",
+        sha256="b8931599bcbe13f3f66045cba48194974aa7705bf78816faa4b76915a0b35c6d",
+        obtain="UCI's recordings as codes; UCI's archive is read if this file is missing",
+    ),
+    "person5": DataFile(
+        paths=("dsa19/dsa19_p5.npz",),
+        home="https://archive.ics.uci.edu/dataset/256/daily+and+sports+activities",
+        sha256="762c2eedea07d528b2e2e4590acdd20026eaa3121f2d66cd87e4a206d230e3ab",
+        obtain="UCI's recordings as codes; UCI's archive is read if this file is missing",
+    ),
+    "person6": DataFile(
+        paths=("dsa19/dsa19_p6.npz",),
+        home="https://archive.ics.uci.edu/dataset/256/daily+and+sports+activities",
+        sha256="b3b7663aae1c6ea19f3bb94355be12900b0bea942758edf00883bbe1814eefd2",
+        obtain="UCI's recordings as codes; UCI's archive is read if this file is missing",
+    ),
+    "person7": DataFile(
+        paths=("dsa19/dsa19_p7.npz",),
+        home="https://archive.ics.uci.edu/dataset/256/daily+and+sports+activities",
+        sha256="0fa5b8426a925f9c6c8083e2d4d23e1c0a819050ea26474e6e58785de2c61ef7",
+        obtain="UCI's recordings as codes; UCI's archive is read if this file is missing",
+    ),
+    "person8": DataFile(
+        paths=("dsa19/dsa19_p8.npz",),
+        home="https://archive.ics.uci.edu/dataset/256/daily+and+sports+activities",
+        sha256="0d12697836724851e63555813e383c3bee3a0688ee31cef2578ed5a7fc481a13",
+        obtain="UCI's recordings as codes; UCI's archive is read if this file is missing",
+    ),
+}
 
 
 def load_dsa19(

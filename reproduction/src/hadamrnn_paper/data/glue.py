@@ -16,7 +16,7 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from hadamrnn.data.files import fetch, present, public_files
+from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.samples import pad_left
 from hadamrnn.data.splits import Split, Splits, in_parts
 from hadamrnn.errors import InputError
@@ -27,9 +27,67 @@ SeqLength = Annotated[int, Range(6, 10_000)]  # in pieces, of which up to 4 are 
 SUBSET_NOTE = "a subset of {:,} question pairs in splits of its own: not comparable with GLUE's QQP"
 ENCODE_AT_ONCE = 10_000  # the tokenizer's results take kilobytes each until they are packed as ids
 
-LIST = Path(__file__).with_name("files.toml")
-VOCABULARY = public_files("bert", LIST)["vocabulary"]
-SST2, QQP = public_files("sst2", LIST), public_files("qqp", LIST)
+BERT = {
+    "vocabulary": DataFile(
+        paths=("bert_vocab/vocab.txt", "vocab.txt"),
+        home="https://huggingface.co/google-bert/bert-base-uncased",
+        url="https://huggingface.co/google-bert/bert-base-uncased/resolve/main/vocab.txt",
+        sha256="07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+    ),
+}
+VOCABULARY = BERT["vocabulary"]
+SST2 = {
+    "original": DataFile(
+        paths=("sst2/SST-2", "SST-2"),
+        home="https://gluebenchmark.com/tasks",
+        url="https://dl.fbaipublicfiles.com/glue/data/SST-2.zip",
+        sha256="d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa",
+    ),
+    "train": DataFile(
+        paths=("sst2/train.tsv.gz",),
+        home="https://gluebenchmark.com/tasks",
+        sha256="7d35c8190bf12e4b0ff3b42954bf65412256bc4ff7042608512e9e664ed64bc7",
+        obtain="a compressed copy of GLUE's file; the archive is read if this file is missing",
+    ),
+    "dev": DataFile(
+        paths=("sst2/dev.tsv.gz",),
+        home="https://gluebenchmark.com/tasks",
+        sha256="2b362b78d36eccad2d3304110e76d95a56654f860a5913f91fe4b12546d439b4",
+        obtain="a compressed copy of GLUE's file; the archive is read if this file is missing",
+    ),
+    "test": DataFile(
+        paths=("sst2/test.tsv.gz",),
+        home="https://gluebenchmark.com/tasks",
+        sha256="c7e3d4bf1a476e7fe34df190233299e2fc7c024ff7b60f415c9db98b15fd8c5d",
+        obtain="a compressed copy of GLUE's file; the archive is read if this file is missing",
+    ),
+    "test_labels": DataFile(
+        paths=("sst2/test_labels.tsv.gz",),
+        home="https://nlp.stanford.edu/sentiment/",
+        sha256="7279500119b8b7f0eda09b7295e8dfc1c26eede1751f70276c529c7dba1e632a",
+        obtain="a compressed copy of GLUE's file; the archive is read if this file is missing",
+    ),
+}
+QQP = {
+    "original": DataFile(
+        paths=("qqp/QQP", "QQP"),
+        home="https://gluebenchmark.com/tasks",
+        url="https://dl.fbaipublicfiles.com/glue/data/QQP-clean.zip",
+        sha256="40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0",
+    ),
+    "subset": DataFile(
+        paths=("qqp_subset/qqp_subset.tsv.gz",),
+        home="https://quoradata.quora.com/First-Quora-Dataset-Release-Question-Pairs",
+        sha256="1486b9b2b1ddf58e630bb162061c92ffb0c734c09b8bfcd5eca96e0503cb5ace",
+        obtain="a subset of GLUE's pairs; without it GLUE's archive is read",
+    ),
+    "more": DataFile(
+        paths=("qqp_subset/qqp_train_extra.tsv.gz",),
+        home="https://quoradata.quora.com/First-Quora-Dataset-Release-Question-Pairs",
+        sha256="5ff5f4135fa98f43896e99cd645305939532b2e12a0563a2bc49c61f046ab399",
+        obtain="a subset of GLUE's pairs; without it GLUE's archive is read",
+    ),
+}
 
 LABELS = ("label", "is_duplicate")  # the names of a column of labels
 QUESTIONS = ("question1", "question2")

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hadamrnn.data.files import fetch, present, public_files
+from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.samples import pad_left
 from hadamrnn.data.splits import Split, Splits, in_parts
 from hadamrnn.settings import Range
@@ -21,8 +21,20 @@ from hadamrnn.settings import Range
 START, UNKNOWN, INDEX_FROM = 1, 2, 3
 SHUFFLE_SEED = 113
 
-LIST = Path(__file__).with_name("files.toml")
-FILES = public_files("imdb", LIST)
+FILES = {
+    "original": DataFile(
+        paths=("imdb/imdb.npz", "imdb.npz"),
+        home="https://keras.io/api/datasets/imdb/",
+        url="https://storage.googleapis.com/tensorflow/tf-keras-datasets/imdb.npz",
+        sha256="69664113be75683a8fe16e3ed0ab59fda8886cb3cd7ada244f7d9544e4676b9f",
+    ),
+    "compact": DataFile(
+        paths=("imdb/imdb_ids.npz", "imdb_ids.npz"),
+        home="https://keras.io/api/datasets/imdb/",
+        sha256="e898e59a43a7b8c4f3aca6fcfeb36ebe53f982eefa20be4a2f16b2803de3feb1",
+        obtain="the ids of the original without pickles, which is read if this file is missing",
+    ),
+}
 
 
 class Reviews(NamedTuple):

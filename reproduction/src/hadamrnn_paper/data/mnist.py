@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hadamrnn.data.files import fetch, public_files
+from hadamrnn.data.files import DataFile, fetch
 from hadamrnn.data.splits import Image, Split, Splits, in_parts
 from hadamrnn.errors import InputError
 
@@ -18,8 +18,48 @@ PIXELS = 28 * 28
 VALIDATION = 10_000  # the last of the 60,000 training images
 PERMUTATION_SEED = 92916  # the permutation of Kiani et al. (2022), as the paper says
 
-LIST = Path(__file__).with_name("files.toml")
-FILES = public_files("mnist", LIST)
+FILES = {
+    "train-images-idx3-ubyte.gz": DataFile(
+        paths=(
+            "mnist/train-images-idx3-ubyte.gz",
+            "MNIST/raw/train-images-idx3-ubyte.gz",
+            "train-images-idx3-ubyte.gz",
+        ),
+        home="http://yann.lecun.com/exdb/mnist/",
+        url="https://ossci-datasets.s3.amazonaws.com/mnist/train-images-idx3-ubyte.gz",
+        sha256="440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+    ),
+    "train-labels-idx1-ubyte.gz": DataFile(
+        paths=(
+            "mnist/train-labels-idx1-ubyte.gz",
+            "MNIST/raw/train-labels-idx1-ubyte.gz",
+            "train-labels-idx1-ubyte.gz",
+        ),
+        home="http://yann.lecun.com/exdb/mnist/",
+        url="https://ossci-datasets.s3.amazonaws.com/mnist/train-labels-idx1-ubyte.gz",
+        sha256="3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+    ),
+    "t10k-images-idx3-ubyte.gz": DataFile(
+        paths=(
+            "mnist/t10k-images-idx3-ubyte.gz",
+            "MNIST/raw/t10k-images-idx3-ubyte.gz",
+            "t10k-images-idx3-ubyte.gz",
+        ),
+        home="http://yann.lecun.com/exdb/mnist/",
+        url="https://ossci-datasets.s3.amazonaws.com/mnist/t10k-images-idx3-ubyte.gz",
+        sha256="8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+    ),
+    "t10k-labels-idx1-ubyte.gz": DataFile(
+        paths=(
+            "mnist/t10k-labels-idx1-ubyte.gz",
+            "MNIST/raw/t10k-labels-idx1-ubyte.gz",
+            "t10k-labels-idx1-ubyte.gz",
+        ),
+        home="http://yann.lecun.com/exdb/mnist/",
+        url="https://ossci-datasets.s3.amazonaws.com/mnist/t10k-labels-idx1-ubyte.gz",
+        sha256="f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+    ),
+}
 
 
 def load_smnist(data_dir: str | Path | None = None) -> Splits:
