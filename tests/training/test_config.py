@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from hadamrnn.data.tasks import LIBRARY
 from hadamrnn.errors import InputError
-from hadamrnn.network import Network, network_values
 from hadamrnn.training.config import SETTINGS, config_yaml, make_config, read_config, resolve_config
 from hadamrnn.training.presets import PRESETS, read_recipes
 
@@ -115,8 +114,8 @@ def test_few_bits_are_clipped_unless_it_is_the_papers_recipe_or_said_otherwise(t
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("network: {hiden_size: 64}\n", "Did you mean 'hidden_size'"),
-        ("network: 3\n", "network must be names and values, got 3"),
+        ("hiden_size: 64\n", "Did you mean 'hidden_size'"),
+        ("network: {hidden_size: 64}\n", "There is no setting 'network'"),
         ("epochs: 3\nepochs: 4\n", "epochs is given twice"),
         ("task_options: {1: 2}\n", "task_options: a name must be str, got 1"),
         (f"model_options: {'x' * 100}\n", r"model_options must be names and values, got 'x+\.\.\.\.$"),
@@ -138,15 +137,12 @@ def test_widths_and_one_width_that_differs_are_refused(other: dict[str, int]) ->
     assert agreed.network.widths == (8, 16)
 
 
-def test_one_width_wins_over_the_widths_of_a_described_network(tmp_path: Path) -> None:
-    described = network_values(Network(layer_sizes=(8, 16)))
+def test_one_width_wins_over_the_widths_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text("hidden_size: 64\nnetwork: {layer_sizes: [8, 16]}\n")
+    file.write_text("layer_sizes: [8, 16]\n")
 
-    assert make_config(task="copy", steps=1, network=described).network.widths == (8, 16)
-    assert make_config(task="copy", steps=1, network=described, hidden_size=64).network.widths == (64, 64)
-    assert make_config(task="copy", steps=1, network=described, num_layers=1).network.widths == (16,)
-    assert resolve_config("copy", file=file).network.hidden_size == 64
+    assert resolve_config("copy", file=file).network.widths == (8, 16)
+    assert resolve_config("copy", file=file, overrides={"hidden_size": 64}).network.layer_sizes == ()
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from hadamrnn.errors import InputError, check_name, did_you_mean, short
+from hadamrnn.errors import InputError, did_you_mean, short
 from hadamrnn.files import parse_yaml, read_regular
-from hadamrnn.network import MAX_SIZE, NETWORK_FIELDS, Network, read_network
+from hadamrnn.network import MAX_SIZE, Network
 from hadamrnn.settings import (
     Count,
     NotNegative,
@@ -129,9 +129,7 @@ SETTING_TYPES = {**field_types(TrainingConfig), **field_types(Network)}
 
 
 def make_config(**values: Any) -> TrainingConfig:
-    """Return the configuration of these settings, the network's among them.
-
-    `network` may hold a whole description, as in config.yaml; single settings win over it.
+    """Return the configuration of these settings, the network's among them, as config.yaml has them.
 
     >>> make_config(task="copy", steps=10, weight_bits="ternary").network.weight_bits
     'ternary'
@@ -139,14 +137,12 @@ def make_config(**values: Any) -> TrainingConfig:
     check_names(values)
     if "task" not in values:
         raise InputError("A configuration must name its task.")
-    described = values.pop("network", None)
     chosen = {name: values.pop(name) for name in NETWORK_NAMES if name in values}
     if chosen.keys() & ONE_WIDTH:
         chosen.setdefault("layer_sizes", ())
     for name in chosen.keys() & OPTIONS.keys():
         chosen[name] = coerce(name, chosen[name], SETTING_TYPES[name])
-    network = Network() if described is None else read_network(described)
-    return TrainingConfig(network=replace(network, **chosen), **values)
+    return TrainingConfig(network=Network(**chosen), **values)
 
 
 def config_values(config: TrainingConfig) -> dict[str, Any]:
@@ -172,7 +168,7 @@ def resolve_config(
     >>> resolve_config("pmnist", preset="paper", overrides={"epochs": 2}).batch_size
     64
     """
-    written = _flat(read_yaml(file)) if file is not None else {}
+    written = read_yaml(file) if file is not None else {}
     single = dict(overrides or {})
     _check_widths(single)
     named = task or written.get("task")
@@ -189,17 +185,6 @@ def resolve_config(
     for layer in (recipe, few_bits, model_values(model), written, single):
         merged = _join(merged, layer)
     return make_config(**{**merged, "task": named, "preset": chosen})
-
-
-def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a file side by side; the network's inputs and outputs are left to the task."""
-    network = values.get("network") or {}
-    if not isinstance(network, Mapping):
-        raise InputError(f"network must be names and values, got {short(network)}.")
-    for name in network.keys() - {"one_hot"}:  # which stood for input_kind in an earlier format
-        check_name("A field of a network", name, NETWORK_FIELDS)
-    others = {name: value for name, value in values.items() if name != "network"}
-    return _join({name: network[name] for name in NETWORK_NAMES if name in network}, others)
 
 
 def _check_widths(settings: Mapping[str, Any]) -> None:
@@ -246,13 +231,16 @@ def read_config(path: str | Path) -> TrainingConfig:
 
 
 def config_yaml(config: TrainingConfig) -> bytes:
-    """Return the text of a file that `read_config` turns back into `config`."""
+    """Return the settings as a file, which `read_config` turns back into them.
+
+    The inputs and outputs that a task gives the network are not settings, and left out.
+    """
     import yaml
 
-    return str(yaml.safe_dump(dataclasses.asdict(config), sort_keys=False)).encode()
+    return str(yaml.safe_dump(config_values(config), sort_keys=False)).encode()
 
 
 def check_names(values: Mapping[str, object]) -> None:
     for name in values:
-        if name != "network" and name not in SETTINGS:
+        if name not in SETTINGS:
             raise InputError(f"There is no setting {name!r}.{did_you_mean(name, SETTINGS)}")

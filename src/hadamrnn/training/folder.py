@@ -18,7 +18,7 @@ import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,6 +37,7 @@ from hadamrnn.files import (
     read_regular,
     write_atomically,
 )
+from hadamrnn.network import Network
 from hadamrnn.settings import Range, from_json
 from hadamrnn.training.config import TrainingConfig, config_yaml, read_config
 from hadamrnn.training.progress import MetricsRow
@@ -85,7 +86,8 @@ class TaskFacts:
 class Record:
     """The content of run.json, besides its format.
 
-    `config_sha256` is that of the configuration that the run began with.
+    `network` is the configuration's, with the inputs and outputs of the task; `config_sha256` is that of the
+    configuration that the run began with.
     """
 
     seed: int
@@ -93,6 +95,7 @@ class Record:
     data_dir: str | None
     versions: dict[str, str | None]
     facts: TaskFacts
+    network: Network
     config_sha256: str
 
     @property
@@ -132,6 +135,7 @@ class RunFolder:
             data_dir=None if data_dir is None else str(Path(data_dir).resolve()),
             versions=versions(),
             facts=TaskFacts.of(splits),
+            network=config.network,
             config_sha256=_config_sha256(config),
         )
         if not write:
@@ -160,7 +164,7 @@ class RunFolder:
                 f"{path / CONFIG_FILE} must hold the settings that the run began with, but was changed. "
                 f"Undo that, or start another run with: hadamrnn train --config {path / CONFIG_FILE}"
             )
-        return RunFolder(path, config, record)
+        return RunFolder(path, replace(config, network=record.network), record)
 
     def version_changes(self) -> list[str]:
         """Return the versions that changed since the run began, which may change its bits."""
