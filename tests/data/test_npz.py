@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hadamrnn.data import Splits, load_task
-from hadamrnn.data.npz import check_inputs, check_targets, read_npz
+from hadamrnn.data.npz import GROUP_NAMES, check_groups, check_inputs, check_targets, read_npz
 from hadamrnn.errors import InputError
 
 X = np.random.default_rng(0).normal(3.0, 2.0, size=(30, 6, 2))
@@ -241,3 +241,11 @@ def test_bombs_and_encrypted_members_are_refused(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(InputError, match="is encrypted"):
         read_npz(path)
+
+
+def test_two_arrays_of_groups_are_refused() -> None:
+    groups = np.arange(6)
+    arrays = {"x": np.zeros((6, 4, 1)), **dict.fromkeys(GROUP_NAMES[:2], groups)}
+
+    with pytest.raises(InputError, match="Only one of"):
+        check_groups(arrays, "mine.npz")
