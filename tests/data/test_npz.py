@@ -245,7 +245,7 @@ def test_bombs_and_encrypted_members_are_refused(tmp_path: Path) -> None:
 
 def test_two_arrays_of_groups_are_refused() -> None:
     groups = np.arange(6)
-    arrays = {"x": np.zeros((6, 4, 1)), **dict.fromkeys(GROUP_NAMES[:2], groups)}
+    arrays: dict[str, Any] = {"x": np.zeros((6, 4, 1)), **dict.fromkeys(GROUP_NAMES[:2], groups)}
 
     with pytest.raises(InputError, match="Only one of"):
         check_groups(arrays, "mine.npz")
