@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hadamrnn.errors import InputError, SaturationWarning, short
 from hadamrnn.estimators.series import Floats
-from hadamrnn.fixedpoint.encoding import encode_values
+from hadamrnn.fixedpoint.encoding import count_outliers, encode_values
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
@@ -63,7 +63,8 @@ class IntegerForm(BaseEstimator):
         self, integer: IntegerModel, values: Floats, lengths: NDArray[np.int64] | None = None
     ) -> Floats:
         """Return the real outputs of the integer network `(n, output_size)`; warn if it saturates."""
-        codes, inputs = encode_values(integer, values)
+        codes, _ = encode_values(integer, values)
+        inputs = count_outliers(integer, values)
         result = Engine(integer).run(codes, lengths)
         steps = values.shape[0] * values.shape[1] if lengths is None else int(lengths.sum())
         sizes = steps * integer.hidden_size, steps * integer.input_size

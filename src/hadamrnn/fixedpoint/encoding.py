@@ -52,14 +52,29 @@ def encode_raw(model: IntegerModel, raw: ArrayLike) -> tuple[Codes, int]:
         raise InputError(f"Raw codes must be integers, got {array.dtype}. encode_values takes real numbers.")
     if array.size and (array.min() < low or array.max() > high):
         raise InputError(f"Raw codes must fit int32, got {array.min()}..{array.max()}.")
-    values = array.astype(np.int64)
+    clipped, count = saturate(_wide_codes(model, array), model.input_bits)
+    return clipped.astype(np.int32), count
+
+
+def count_outliers(model: IntegerModel, values: ArrayLike) -> int:
+    """Return how many values of the training file lie outside the range of the codes by more than one code.
+
+    The largest value of the calibration data may round to the first code outside, which loses nothing.
+    """
+    low, high = signed_range(model.input_bits)
+    codes = _wide_codes(model, raw_codes(values, model.raw_unit))
+    return int(((codes < low - 1) | (codes > high + 1)).sum())
+
+
+def _wide_codes(model: IntegerModel, raw: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the codes of raw int32 sensor codes before they are clipped to `input_bits`."""
+    values: NDArray[np.int64] = raw.astype(np.int64)
     if model.raw_offset is not None and model.raw_multiplier is not None and model.raw_shift is not None:
         shift = model.raw_shift.astype(np.int64)
         if model.raw_knee is not None:
             values = compressed_codes(values, model.raw_knee)
         values = (values - model.raw_offset) * model.raw_multiplier + ((np.int64(1) << shift) >> 1) >> shift
-    clipped, count = saturate(values, model.input_bits)
-    return clipped.astype(np.int32), count
+    return values
 
 
 def compressed_codes(raw: NDArray[np.int64], knee: NDArray[np.int32]) -> NDArray[np.int64]:
