@@ -65,7 +65,7 @@ SST2 = {
         paths=("sst2/test_labels.tsv.gz",),
         home="https://nlp.stanford.edu/sentiment/",
         sha256="7279500119b8b7f0eda09b7295e8dfc1c26eede1751f70276c529c7dba1e632a",
-        obtain="a compressed copy of GLUE's file; the archive is read if this file is missing",
+        obtain="the treebank's public test labels in GLUE's order; without it the test part has no labels",
     ),
 }
 QQP = {
