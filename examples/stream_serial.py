@@ -117,7 +117,7 @@ def play(descriptor: int, codes: NDArray[np.int16]) -> None:
 
 def listen(model: IntegerModel, descriptor: int, activity: NDArray[np.str_] | None = None) -> list[str]:
     """Print and return the decisions on a stream, beside the true activity where it is given."""
-    classes = str(model.metadata["classes"]).split(", ")
+    classes = model.class_names
     frames, stream = Frames(descriptor, model.input_size), SlidingWindow(Engine(model), WINDOW, HOP)
     decisions, right, steps, clipped = [], 0, 0, 0
     try:

@@ -74,7 +74,7 @@ def test_a_stream_is_decided_as_its_windows_are(har: Path, capsys: pytest.Captur
         codes, _ = fixedpoint.encode_raw(model, recording["codes"])
     starts = range(0, len(codes) - 127, 64)
     logits = Engine(model).run(np.stack([codes[start : start + 128] for start in starts])).logits
-    classes = np.array(str(model.metadata["classes"]).split(", "))
+    classes = np.array(model.class_names)
 
     assert [line.split()[2] for line in printed[:-2]] == classes[logits.argmax(1)].tolist()
     assert printed[-2].startswith(f"{len(codes):,} samples, 0 bytes skipped")

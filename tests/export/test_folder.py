@@ -211,7 +211,7 @@ def test_long_sequences_keep_their_last_steps(time: int, most: int, kept: int) -
         (["{run}", "--out", "{tmp}/x", "--name", "two words"], "C identifier"),
         (["{run}", "--out", "{run}"], "exists"),
         (["{run}/" + FILE_NAME, "--out", "{run}/" + FILE_NAME], "is a file"),
-        (["{run}/" + FILE_NAME, "--out", "{tmp}/x", "--golden", "data"], "must be a run folder"),
+        (["{run}/" + FILE_NAME, "--out", "{tmp}/x", "--golden", "data"], "names no test data"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(

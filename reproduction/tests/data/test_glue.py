@@ -241,5 +241,5 @@ def test_without_tokenizers_one_line_names_the_extra(folder: Path, monkeypatch: 
     write_sst2(folder)
     monkeypatch.setitem(sys.modules, "tokenizers", None)
 
-    with pytest.raises(InputError, match=r"pip install 'hadamrnn\[text\]'"):
+    with pytest.raises(InputError, match="pip install tokenizers"):
         load_task("sst2", folder)

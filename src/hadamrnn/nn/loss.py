@@ -45,6 +45,7 @@ def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> 
         logits: `(..., classes)`; the loss is computed in float32 at least.
         targets: int64 `(...)`.
 
+    >>> import torch
     >>> cross_entropy(torch.tensor([[40.0, 0.0]]), torch.tensor([0])) > 0
     tensor(True)
     """
