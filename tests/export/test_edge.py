@@ -149,7 +149,8 @@ def small_model(seed: int) -> IntegerModel:
     rng = np.random.default_rng(seed)
     while True:
         model = random_model(rng, block_size=8) if seed % 5 == 0 else family_model(rng, extreme=seed % 4 == 0)
-        if make_plan(model).state_bytes <= KILOBYTE:
+        plan = make_plan(model)
+        if plan.state_bytes + plan.work_bytes <= KILOBYTE:
             return model
 
 

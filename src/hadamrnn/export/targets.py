@@ -197,12 +197,14 @@ def measure(
         device = folder / "device.c"
         device.write_text(render("device.c.j2", name=NAME, model=model))
         network = compile_object(target, folder / f"{NAME}.c", flags)
-        program = link(target, [compile_object(target, device, flags), network], folder / "device.elf")
+        harness = compile_object(target, device, flags)
+        program = link(target, [harness, network], folder / "device.elf")
         code, flash, mutable = section_sizes(target, network)
         stack = _step_stack(network)
-        if plan.state_bytes + stack > target.ram:  # no linker knows of the stack
+        needed = plan.state_bytes + stack + sum(_frames(harness).values())
+        if needed > target.ram:  # no linker knows of the stack
             raise InputError(
-                f"{target.name}: state and stack take {plan.state_bytes + stack} bytes, "
+                f"{target.name}: state, stack and self-test take {needed} bytes, "
                 f"too large for its {target.ram} bytes of RAM."
             )
         differences, step, readout, base = numbers(run(target, program))
@@ -235,10 +237,15 @@ def try_measure(model: IntegerModel, target: Target, *, packed: bool = True) -> 
 
 def _step_stack(compiled: Path) -> int:
     """Return the deepest stack of a step: its own frame and that of the pass that takes most."""
-    rows = (line.split("\t") for line in compiled.with_suffix(".su").read_text().splitlines())
-    usage = {row[0].rsplit(":", 1)[1]: int(row[1]) for row in rows}
+    usage = _frames(compiled)
     passes = [size for function, size in usage.items() if function.startswith("hadamrnn_")]
     return usage[f"{NAME}_step"] + max(passes, default=0)
+
+
+def _frames(compiled: Path) -> dict[str, int]:
+    """Return the stack frame of every function of an object file, in bytes."""
+    rows = (line.split("\t") for line in compiled.with_suffix(".su").read_text().splitlines())
+    return {row[0].rsplit(":", 1)[1]: int(row[1]) for row in rows}
 
 
 def measure_all(model: IntegerModel, *, packed: bool = True) -> tuple[list[Measurement], dict[str, str]]:
