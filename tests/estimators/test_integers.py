@@ -172,6 +172,13 @@ def test_the_exported_c_builds_passes_its_test_and_answers_as_the_estimator(
     )
 
 
+def test_c_of_an_estimator_has_a_default_name(digits: Any, tmp_path: Path) -> None:
+    X, y = digits
+    folder = HadamRNNClassifier(16, random_state=0).fit(X[:60], y[:60]).to_c(tmp_path / "c")
+
+    assert (folder / "net.h").is_file()
+
+
 def test_onnx_takes_and_gives_the_users_units(
     classifier: HadamRNNClassifier,
     digits: tuple[Any, Any],

@@ -171,7 +171,7 @@ class SeriesEstimator(IntegerForm):
     def to_onnx(
         self,
         out: str | Path,
-        name: str = "hadamrnn",
+        name: str = "net",
         *,
         model: IntegerModel | None = None,
         force: bool = False,

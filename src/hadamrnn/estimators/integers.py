@@ -34,7 +34,7 @@ class IntegerForm(BaseEstimator):
     def to_c(
         self,
         out: str | Path,
-        name: str = "hadamrnn",
+        name: str = "net",
         *,
         model: IntegerModel | None = None,
         force: bool = False,

@@ -34,7 +34,7 @@ RUNTIME = Path(__file__).parent / "runtime"
 def export_js(
     model: IntegerModel,
     out: Path | str,
-    name: str = "hadamrnn",
+    name: str = "net",
     *,
     golden: Golden | None = None,
     force: bool = False,
