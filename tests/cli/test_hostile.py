@@ -5,8 +5,10 @@ Hostile lines are small commands that work, with hostile words put into them.
 
 from __future__ import annotations
 
+import json
 import random
 import shlex
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -270,3 +272,19 @@ def test_an_export_that_is_refused_leaves_the_run_alone(
 
     assert answer.status == 2 and answer.out == "" and answer.err.count("\n") == 1
     assert not (digits / fixedpoint.FILE_NAME).exists()
+
+
+def test_no_control_character_of_a_run_reaches_the_terminal(
+    command: Command, digits: Path, tmp_path: Path
+) -> None:
+    hostile = tmp_path / "run"
+    shutil.copytree(digits, hostile)
+    record = json.loads((hostile / "run.json").read_text())
+    record["facts"]["preparation"]["class_names"][3] = "\x1b[2Jthree"
+    record["versions"]["torch"] = "\x1b[2J\n1"
+    (hostile / "run.json").write_text(json.dumps(record))
+
+    for line in (("eval", hostile), ("quantize", hostile), ("train", "--resume", hostile)):
+        answer = command(*line)
+        assert answer.status == 2 and answer.err.count("\n") == 1, answer
+        assert "\x1b" not in answer.out + answer.err

@@ -275,11 +275,26 @@ def test_decimal_commas_are_read_and_reported(separator: str, tmp_path: Path) ->
     assert windows.x[0, :3, 0].tolist() == [0, -0.25, 0.5]
 
 
-def test_points_among_decimal_commas_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("rows", "row"), [(4, 1), (4, 0), (3000, 2500), (200_000, 150_000)])
+def test_points_among_decimal_commas_are_refused_in_any_row(rows: int, row: int, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
-    path.write_text("value;label\n1,5;up\n1.25;up\n")
-    with pytest.raises(InputError, match="decimal commas or points, got both in 'value'"):
+    cells = [f"{7 * n % 5},5;{n % 3},5;up" for n in range(rows)]
+    cells[row] = "1.25;0,5;up"
+    path.write_text("\n".join(["value;other;label", *cells]))
+    with pytest.raises(
+        InputError, match=rf"'value' must hold .* decimal commas, .* '1.25' in row {row + 1} "
+    ):
         read_recordings(path, window=2)
+
+
+@pytest.mark.parametrize("name", ["activity", "Subject", "changepoint", "anomaly", "target"])
+def test_another_column_of_labels_or_groups_is_a_channel_only_where_asked_for(name: str) -> None:
+    cells = {"ax": [3, 1, 2, 5], name: [0, 1, 0, 0], "state": ["up", "up", "down", "down"]}
+
+    given: dict[str, Any] = {"label": "state", "group": "file", "window": 2}
+
+    assert read_recordings(cells, **given).columns == ("ax",)
+    assert read_recordings(cells, **given, columns=("ax", name)).columns == ("ax", name)
 
 
 @pytest.mark.parametrize("first", ["0.5,1.5,walk", "12,7,walk", "3,7,walk", "-1,7,walk"])

@@ -312,6 +312,7 @@ def test_rows_that_were_changed_are_not_continued(tmp_path: Path) -> None:
         ({"metric": "beauty"}, "metric must be"),
         ({"offset": [1.0], "scale": [0]}, "no scale may be 0"),
         ({"scale": ["x"]}, "scale must be"),
+        ({"class_names": ["sit", "\x1b[2Jwalk"]}, r"Labels must be printable text, got '\\x1b\[2Jwalk'"),
     ],
 )
 def test_facts_that_cannot_be_are_refused(

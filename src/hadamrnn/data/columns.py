@@ -19,6 +19,7 @@ from hadamrnn.errors import InputError
 
 LABELS = ("label", "labels", "activity", "class")
 GROUPS = ("group", "groups", "person", "subject", "user", "participant")
+MARKS = (*LABELS, *GROUPS, "target", "anomaly", "changepoint")  # a channel would give the answer away
 CLOCKS = ("time", "timestamp", "datetime", "date", "index", "")
 CLOCK_STAMPS = 16  # a column that never falls and has at least this many values is a clock
 LEAST_GROUPS = 3  # files are the groups if every class is in this many of them
@@ -87,6 +88,8 @@ def why_not(tables: list[Recording], name: str, labels: NDArray[np.object_]) -> 
     """Return why a column is not a channel, given the label of every row; empty if it is one."""
     if name.lower() in CLOCKS:
         return "a clock"
+    if name.lower() in MARKS:
+        return "a label or a group by its name"
     if not tables[0].is_numeric(name):
         return "text"
     columns = [table.numbers(name) for table in tables]

@@ -165,10 +165,6 @@ def _read_csv(path: Path, delimiters: str, labels: Collection[str]) -> Recording
     _check_different(names, path)
     _check_header(names, sample, path)
     commas = [] if delimiter == "," else _matching(sample, r"[+-]?\d+,\d+")
-    for name in _matching(sample[commas], r"[+-]?\d+\.\d+"):
-        raise InputError(
-            f"{path}: a column has decimal commas or points, got both in {short(name)}. Write one of them."
-        )
     decimal = "," if commas else "."
     kinds = {
         name: "category"
@@ -185,6 +181,9 @@ def _read_csv(path: Path, delimiters: str, labels: Collection[str]) -> Recording
         index_col=False,
         float_precision="round_trip",
     )
+    for name in commas:
+        if name not in kinds and frame[name].dtype.kind == "O":
+            _check_decimal_commas(frame[name], path)
     called = {",": "", ";": "semicolons between cells", "\t": "tabs between cells"}[delimiter]
     return Recording(path, frame, ", ".join(filter(None, [called, "decimal commas" if commas else ""])))
 
@@ -211,6 +210,16 @@ def _is_text(cells: pd.Series[str], decimal: str) -> bool:
     """Whether the first cell that has a value holds no number."""
     first = next((cell for cell in cells if cell.strip().lower() not in MISSING), "0")
     return not np.isfinite(as_number(first.replace(decimal, ".")))
+
+
+def _check_decimal_commas(cells: pd.Series[Any], path: Path) -> None:
+    """Refuse the first cell that is no number with a decimal comma."""
+    for row, cell in enumerate(cells):
+        if isinstance(cell, str) and np.isnan(as_number(cell.replace(".", "?").replace(",", "."))):
+            raise InputError(
+                f"{path}: column {short(cells.name)} must hold numbers with decimal commas, as in its first "
+                f"rows, got {short(cell)} in row {row + 1} below the header. Correct the cell."
+            )
 
 
 def _matching(sample: pd.DataFrame, pattern: str) -> list[str]:

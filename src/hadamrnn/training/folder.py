@@ -24,8 +24,9 @@ from typing import Annotated, Any
 
 import torch
 
+from hadamrnn.data.labels import check_label
 from hadamrnn.data.splits import Metric, Preparation, Splits
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, printable
 from hadamrnn.files import (
     CHECKPOINT_FILE,
     CONFIG_FILE,
@@ -64,6 +65,8 @@ class TaskFacts:
         finite = all(math.isfinite(value) for value in (*(self.offset or ()), *(self.scale or ())))
         if len(sizes) > 1 or not finite or 0 in (self.scale or ()):
             raise InputError("offset and scale must hold equally many finite values, and no scale may be 0.")
+        for name in self.class_names:
+            check_label(name, RECORD_FILE)
 
     @staticmethod
     def of(splits: Splits) -> TaskFacts:
@@ -170,7 +173,7 @@ class RunFolder:
         """Return the versions that changed since the run began, which may change its bits."""
         began = self.record.versions
         return [
-            f"{name} {now}, was {began.get(name)}"
+            f"{name} {now}, was {printable(str(began.get(name)))}"
             for name, now in versions().items()
             if now != began.get(name)
         ]
