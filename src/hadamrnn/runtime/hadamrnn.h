@@ -667,37 +667,8 @@ HADAMRNN_INLINE void hadamrnn_transform_chunk(const int16_t *h, int32_t *work, u
 
 /* ---- One layer. */
 
-/* shift(U x, input_shift) + b_i 2^bias_shift of a row, from U x. */
-HADAMRNN_INLINE int32_t hadamrnn_drive(const hadamrnn_model *model, const hadamrnn_layer *layer, int32_t product,
-                                       const uint8_t *bias, uint_fast8_t i)
-{
-    int32_t drive = hadamrnn_shift(product, layer->input_shift);
-    if (layer->bias != NULL) {
-        drive += hadamrnn_value(bias, model->value_bytes, i) * (INT32_C(1) << layer->bias_shift);
-    }
-    return drive;
-}
-
-/* The next state of a row: y is (u * H h)_i, k its leak. */
-HADAMRNN_INLINE int32_t hadamrnn_next(const hadamrnn_model *model, const hadamrnn_layer *layer, int32_t y, int32_t drive,
-                                      uint_fast8_t k, uint32_t *saturations)
-{
-    const int32_t high = (INT32_C(1) << (model->activation_bits - 1u)) - 1;
-    int32_t kept = y * (INT32_C(1) << layer->state_shift);
-    if (k != 0u) {
-        kept -= (kept + (INT32_C(1) << (k - 1u))) >> k;
-    }
-    int32_t next = (layer->multiplier == 1u)
-                       ? hadamrnn_round_half(kept + drive, layer->round_shift, layer->half_fits)
-                       : hadamrnn_product(kept + drive, layer->multiplier, layer->round_shift, layer->half_fits);
-    if ((next < (-high - 1)) || (next > high)) {
-        next = (next < 0) ? (-high - 1) : high; /* written so, one instruction on a Cortex-M */
-        (*saturations)++;
-    }
-    return ((model->is_relu != 0u) && (next < 0)) ? 0 : next;
-}
-
-/* Where a layer reads and writes while it walks along its rows, a group of 8 at a time. */
+/* A layer on the way along its rows, a group of 8 at a time: where it reads and writes, and the numbers of a row. They are
+ * copies, which no store through a pointer can change, so that a compiler keeps them in registers. */
 typedef struct {
     const int32_t *wide_source; /* H h but for the last two stages, in 32 bits */
     const int16_t *source; /* the same in 16 bits */
@@ -707,14 +678,61 @@ typedef struct {
     const uint8_t *weight;
     const uint8_t *bias;
     const uint8_t *leaks;
-    bool is_wide; /* whether the source is the one of 32 bits */
+    const int16_t *x; /* the codes of `columns` columns of U */
+    int32_t only; /* the one code of a single column */
+    uint_fast16_t columns;
+    uint_fast16_t multiplier;
+    uint_fast8_t code_bits;
+    uint_fast8_t value_bytes;
+    uint_fast8_t stages;
+    uint_fast8_t state_shift;
+    int_fast8_t input_shift;
+    uint_fast8_t bias_shift;
+    uint_fast8_t round_shift;
+    uint_fast8_t half_fits;
+    uint_fast8_t leak;
+    uint_fast8_t leak_bytes;
+    bool is_wide; /* whether h has cells of 32 bits */
+    bool reads_wide; /* whether the source is the one of 32 bits */
+    bool is_relu;
+    bool has_bias;
+    bool has_leaks;
+    uint_fast8_t activation_bits;
+    uint32_t clipped;
 } hadamrnn_walk;
 
-/* The last stages of the transform of four rows. */
-HADAMRNN_INLINE void hadamrnn_last_stages(const hadamrnn_layer *layer, const hadamrnn_walk *at, uint_fast8_t first,
-                                          int32_t v[4])
+/* shift(U x, input_shift) + b_i 2^bias_shift of row i of a group, from (U x)_i. */
+HADAMRNN_INLINE int32_t hadamrnn_drive(const hadamrnn_walk *at, uint_fast8_t i, int32_t product)
 {
-    if (at->is_wide) {
+    int32_t drive = hadamrnn_shift(product, at->input_shift);
+    if (at->has_bias) {
+        drive += hadamrnn_value(at->bias, at->value_bytes, i) * (INT32_C(1) << at->bias_shift);
+    }
+    return drive;
+}
+
+/* The next state of a row: y is (u * H h)_i, k its leak. */
+HADAMRNN_INLINE int32_t hadamrnn_next(hadamrnn_walk *at, int32_t y, int32_t drive, uint_fast8_t k)
+{
+    const int32_t high = (INT32_C(1) << (at->activation_bits - 1u)) - 1;
+    int32_t kept = y * (INT32_C(1) << at->state_shift);
+    if (k != 0u) {
+        kept -= (kept + (INT32_C(1) << (k - 1u))) >> k;
+    }
+    int32_t next = (at->multiplier == 1u)
+                       ? hadamrnn_round_half(kept + drive, at->round_shift, at->half_fits)
+                       : hadamrnn_product(kept + drive, at->multiplier, at->round_shift, at->half_fits);
+    if ((next < (-high - 1)) || (next > high)) {
+        next = (next < 0) ? (-high - 1) : high; /* written so, one instruction on a Cortex-M */
+        at->clipped++;
+    }
+    return (at->is_relu && (next < 0)) ? 0 : next;
+}
+
+/* The last stages of the transform of four rows. */
+HADAMRNN_INLINE void hadamrnn_last_stages(const hadamrnn_walk *at, uint_fast8_t first, int32_t v[4])
+{
+    if (at->reads_wide) {
         v[0] = at->wide_source[first];
         v[1] = at->wide_source[first + 1u];
         v[2] = at->wide_source[first + 2u];
@@ -725,9 +743,9 @@ HADAMRNN_INLINE void hadamrnn_last_stages(const hadamrnn_layer *layer, const had
         v[2] = at->source[first + 2u];
         v[3] = at->source[first + 3u];
     }
-    if (layer->stages > 1u) {
+    if (at->stages > 1u) {
         hadamrnn_butterflies(v, 4u);
-    } else if (layer->stages == 1u) {
+    } else if (at->stages == 1u) {
         hadamrnn_butterfly(&v[0], &v[1]);
         hadamrnn_butterfly(&v[2], &v[3]);
     } else {
@@ -736,43 +754,35 @@ HADAMRNN_INLINE void hadamrnn_last_stages(const hadamrnn_layer *layer, const had
 }
 
 /* Row i of a group: its next state from (H h)_i and (U x)_i. */
-HADAMRNN_INLINE void hadamrnn_row(const hadamrnn_model *model, const hadamrnn_layer *layer, const hadamrnn_walk *at,
-                                  uint_fast8_t i, int32_t sum, uint32_t negative, int32_t product, uint32_t *saturations)
+HADAMRNN_INLINE void hadamrnn_row(hadamrnn_walk *at, uint_fast8_t i, int32_t sum, uint32_t negative, int32_t product)
 {
-    uint_fast8_t k = layer->leak;
-    if (layer->leaks != NULL) {
-        k = hadamrnn_byte((layer->leak_bytes == 1u) ? at->leaks : (at->leaks + i));
+    uint_fast8_t k = at->leak;
+    if (at->has_leaks) {
+        k = hadamrnn_byte((at->leak_bytes == 1u) ? at->leaks : (at->leaks + i));
     }
-    const int32_t drive = hadamrnn_drive(model, layer, product, at->bias, i);
-    const int32_t next = hadamrnn_next(model, layer, hadamrnn_switched(sum, negative), drive, k, saturations);
-    if (layer->wide != 0u) {
+    const int32_t next = hadamrnn_next(at, hadamrnn_switched(sum, negative), hadamrnn_drive(at, i, product), k);
+    if (at->is_wide) {
         at->wide_h[i] = next;
     } else {
         at->h[i] = (int16_t)next;
     }
 }
 
-/* (U x)_i of a layer that reads one column of U. */
-HADAMRNN_INLINE int32_t hadamrnn_column(const hadamrnn_model *model, const hadamrnn_layer *layer, const hadamrnn_walk *at,
-                                        uint_fast8_t i, int16_t x)
+/* (U x)_i of a layer that reads one column of U, or none. */
+HADAMRNN_INLINE int32_t hadamrnn_column(const hadamrnn_walk *at, uint_fast8_t i)
 {
-    return (layer->weight == NULL) ? 0 : (hadamrnn_code(at->weight, model->code_bits, i) * (int32_t)x);
+    return (at->columns == 0u) ? 0 : (hadamrnn_code(at->weight, at->code_bits, i) * at->only);
 }
 
 /* The rows first, ..., first + 3 of a group, of such a layer. */
-HADAMRNN_INLINE void hadamrnn_four_rows(const hadamrnn_model *model, const hadamrnn_layer *layer, const hadamrnn_walk *at,
-                                        uint_fast8_t first, uint32_t signs, int16_t x, uint32_t *clipped)
+HADAMRNN_INLINE void hadamrnn_four_rows(hadamrnn_walk *at, uint_fast8_t first, uint32_t signs)
 {
     int32_t v[4];
-    hadamrnn_last_stages(layer, at, first, v);
-    const int32_t p0 = hadamrnn_column(model, layer, at, first, x);
-    hadamrnn_row(model, layer, at, first, v[0], signs >> first, p0, clipped);
-    const int32_t p1 = hadamrnn_column(model, layer, at, first + 1u, x);
-    hadamrnn_row(model, layer, at, first + 1u, v[1], signs >> (first + 1u), p1, clipped);
-    const int32_t p2 = hadamrnn_column(model, layer, at, first + 2u, x);
-    hadamrnn_row(model, layer, at, first + 2u, v[2], signs >> (first + 2u), p2, clipped);
-    const int32_t p3 = hadamrnn_column(model, layer, at, first + 3u, x);
-    hadamrnn_row(model, layer, at, first + 3u, v[3], signs >> (first + 3u), p3, clipped);
+    hadamrnn_last_stages(at, first, v);
+    hadamrnn_row(at, first, v[0], signs >> first, hadamrnn_column(at, first));
+    hadamrnn_row(at, first + 1u, v[1], signs >> (first + 1u), hadamrnn_column(at, first + 1u));
+    hadamrnn_row(at, first + 2u, v[2], signs >> (first + 2u), hadamrnn_column(at, first + 2u));
+    hadamrnn_row(at, first + 3u, v[3], signs >> (first + 3u), hadamrnn_column(at, first + 3u));
 }
 
 /* Add a column of U times its code x to the eight rows of a group. */
@@ -789,55 +799,76 @@ HADAMRNN_INLINE void hadamrnn_add_column(const uint8_t *weight, uint_fast8_t bit
     product[7] += hadamrnn_code(weight, bits, 7u) * factor;
 }
 
+/* U x of the eight rows of a group. */
+HADAMRNN_INLINE void hadamrnn_products(const uint8_t *weight, uint_fast8_t bits, const int16_t *x, uint_fast16_t columns,
+                                       int32_t product[8])
+{
+    int32_t sums[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    for (uint_fast16_t j = 0; j < columns; j++) {
+        hadamrnn_add_column(weight, bits, x[j], sums);
+        weight += bits;
+    }
+    (void)memcpy(product, sums, sizeof sums);
+}
+
 /* The eight rows of a group in a loop: less code. */
-HADAMRNN_INLINE void hadamrnn_eight_rows(const hadamrnn_model *model, const hadamrnn_layer *layer, const hadamrnn_walk *at,
-                                         uint32_t signs, const int32_t product[8], uint32_t *clipped)
+HADAMRNN_INLINE void hadamrnn_eight_rows(hadamrnn_walk *at, uint32_t signs, const int32_t product[8])
 {
     int32_t sums[8];
-    hadamrnn_last_stages(layer, at, 0u, &sums[0]);
-    hadamrnn_last_stages(layer, at, 4u, &sums[4]);
+    hadamrnn_last_stages(at, 0u, &sums[0]);
+    hadamrnn_last_stages(at, 4u, &sums[4]);
     for (uint_fast8_t i = 0; i < HADAMRNN_GROUP; i++) {
-        hadamrnn_row(model, layer, at, i, sums[i], signs, product[i], clipped);
+        hadamrnn_row(at, i, sums[i], signs, product[i]);
         signs >>= 1;
     }
 }
 
-/* One group of rows: the layer reads the codes x of `columns` of U. */
-HADAMRNN_INLINE void hadamrnn_group(const hadamrnn_model *model, const hadamrnn_layer *layer, hadamrnn_walk *at,
-                                    const int16_t *x, uint_fast16_t columns, uint32_t *clipped)
+/* One group of rows. */
+HADAMRNN_INLINE void hadamrnn_group(hadamrnn_walk *at)
 {
     const uint32_t signs = hadamrnn_byte(at->signs);
-    if ((columns < 2u) && HADAMRNN_UNROLL) {
-        const int16_t only = (columns == 1u) ? x[0] : 0;
-        hadamrnn_four_rows(model, layer, at, 0u, signs, only, clipped);
-        hadamrnn_four_rows(model, layer, at, 4u, signs, only, clipped);
-        if (columns == 1u) {
-            at->weight += model->code_bits;
-        }
+    if ((at->columns < 2u) && HADAMRNN_UNROLL) {
+        hadamrnn_four_rows(at, 0u, signs);
+        hadamrnn_four_rows(at, 4u, signs);
     } else {
-        int32_t product[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-        for (uint_fast16_t j = 0; j < columns; j++) {
-            hadamrnn_add_column(at->weight, model->code_bits, x[j], product);
-            at->weight += model->code_bits;
-        }
-        hadamrnn_eight_rows(model, layer, at, signs, product, clipped);
+        int32_t product[8];
+        hadamrnn_products(at->weight, at->code_bits, at->x, at->columns, product);
+        hadamrnn_eight_rows(at, signs, product);
     }
     at->signs++;
-    if (layer->bias != NULL) {
-        at->bias += HADAMRNN_GROUP * model->value_bytes;
+    if (at->columns != 0u) {
+        at->weight += at->columns * at->code_bits;
     }
-    if (layer->leaks != NULL) {
-        at->leaks += layer->leak_bytes;
+    if (at->has_bias) {
+        at->bias += HADAMRNN_GROUP * at->value_bytes;
     }
-    if (layer->wide != 0u) {
+    if (at->has_leaks) {
+        at->leaks += at->leak_bytes;
+    }
+    if (at->is_wide) {
         at->wide_h += HADAMRNN_GROUP;
     } else {
         at->h += HADAMRNN_GROUP;
     }
-    if (at->is_wide) {
+    if (at->reads_wide) {
         at->wide_source += HADAMRNN_GROUP;
     } else {
         at->source += HADAMRNN_GROUP;
+    }
+}
+
+/* All rows: `groups` groups, the last stages but two of a chunk of them at a time in the buffer. */
+HADAMRNN_INLINE void hadamrnn_all_rows(hadamrnn_walk *at, uint_fast16_t groups, uint_fast8_t buffered, int32_t *work)
+{
+    const uint_fast16_t chunk = (buffered == 0u) ? groups : (uint_fast16_t)((uint_fast16_t)1u << (buffered - 1u));
+    for (uint_fast16_t start = 0; start < groups; start += chunk) {
+        if (buffered != 0u) {
+            hadamrnn_transform_chunk(at->h, work, buffered);
+            at->wide_source = work;
+        }
+        for (uint_fast16_t g = 0; g < chunk; g++) {
+            hadamrnn_group(at);
+        }
     }
 }
 
@@ -846,30 +877,47 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
                                       const hadamrnn_memory *memory, const int16_t *x, uint32_t id)
 {
     const bool is_one_hot = (layer == model->layers) && (model->input_kind == HADAMRNN_ONE_HOT);
-    const uint_fast16_t columns = (layer->weight == NULL) ? 0u : (is_one_hot ? 1u : layer->inputs);
     const int16_t one = 1;
     const uint_fast16_t groups = (layer->units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP;
     const uint_fast8_t buffered = (uint_fast8_t)((layer->stages > 2u) ? (layer->stages - 2u - layer->in_place) : 0u);
-    const uint_fast16_t chunk = (buffered == 0u) ? groups : (uint_fast16_t)((uint_fast16_t)1u << (buffered - 1u));
     hadamrnn_walk at = {
-        memory->wide + layer->cells, memory->narrow + layer->cells, memory->wide + layer->cells,
-        memory->narrow + layer->cells, layer->signs, layer->weight, layer->bias, layer->leaks,
-        (layer->wide != 0u) || (buffered != 0u)};
-    uint32_t clipped = memory->counters->saturations;
-    if (is_one_hot && (columns != 0u)) {
-        at.weight += id * (uint32_t)(groups * model->code_bits);
+        .wide_source = memory->wide + layer->cells,
+        .source = memory->narrow + layer->cells,
+        .wide_h = memory->wide + layer->cells,
+        .h = memory->narrow + layer->cells,
+        .signs = layer->signs,
+        .weight = layer->weight,
+        .bias = layer->bias,
+        .leaks = layer->leaks,
+        .x = is_one_hot ? &one : x,
+        .columns = (layer->weight == NULL) ? 0u : (is_one_hot ? 1u : layer->inputs),
+        .multiplier = layer->multiplier,
+        .code_bits = model->code_bits,
+        .value_bytes = model->value_bytes,
+        .stages = layer->stages,
+        .state_shift = layer->state_shift,
+        .input_shift = layer->input_shift,
+        .bias_shift = layer->bias_shift,
+        .round_shift = layer->round_shift,
+        .half_fits = layer->half_fits,
+        .leak = layer->leak,
+        .leak_bytes = layer->leak_bytes,
+        .is_wide = layer->wide != 0u,
+        .reads_wide = (layer->wide != 0u) || (buffered != 0u),
+        .is_relu = model->is_relu != 0u,
+        .has_bias = layer->bias != NULL,
+        .has_leaks = layer->leaks != NULL,
+        .activation_bits = model->activation_bits,
+        .clipped = memory->counters->saturations};
+    if (at.columns == 1u) {
+        at.only = at.x[0];
+    }
+    if (is_one_hot && (at.columns != 0u)) {
+        at.weight += id * (uint32_t)(groups * at.code_bits);
     }
     hadamrnn_transform(layer, memory);
-    for (uint_fast16_t start = 0; start < groups; start += chunk) {
-        if (buffered != 0u) {
-            hadamrnn_transform_chunk(at.h, memory->work, buffered);
-            at.wide_source = memory->work;
-        }
-        for (uint_fast16_t g = 0; g < chunk; g++) {
-            hadamrnn_group(model, layer, &at, is_one_hot ? &one : x, columns, &clipped);
-        }
-    }
-    memory->counters->saturations = clipped;
+    hadamrnn_all_rows(&at, groups, buffered, memory->work);
+    memory->counters->saturations = at.clipped;
 }
 
 /* The codes for the layer above: added to `sums` if the stride is above 1, else in their place. */
