@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hadamrnn.data.tasks import find_task, task_names
 from hadamrnn.training.config import OPTIONS
 from tests.conftest import Command
 
@@ -30,3 +31,6 @@ def test_help_lists_a_dozen_options_and_help_all_every_one(command: Command) -> 
     assert "--hidden-size" in short.out and "--weight-average" not in short.out
     for name in OPTIONS:
         assert f"--{name.replace('_', '-')}" in full.out
+    for task in task_names():
+        assert task in short.out.replace("\n", " ") or task in ("npz", "recordings")
+        assert f"  {task:12}{find_task(task).help}" in full.out

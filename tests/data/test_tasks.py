@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hadamrnn.data import Splits, load_task
-from hadamrnn.data.tasks import LIBRARY, option_types
+from hadamrnn.data.tasks import LIBRARY, find_task
 from hadamrnn.errors import InputError
 
 
@@ -73,10 +73,11 @@ def check_batch(
 
 
 @pytest.mark.parametrize("task", LIBRARY)
-def test_the_documents_list_every_task_with_its_options(task: str) -> None:
+def test_the_documents_list_every_task_with_its_help_and_its_options(task: str) -> None:
     page = Path(__file__).parents[2] / "docs/train.md"
     lines = page.read_text(encoding="utf-8").splitlines()
     (row,) = [line for line in lines if line.startswith(f"| `{task}` |")]
 
-    options = option_types(task).keys()
+    options = find_task(task).options.keys()
+    assert row.split("|")[2].strip() == find_task(task).help
     assert set(re.findall(r"`(\w+)`", row.split("|")[3])) - {"none"} == options

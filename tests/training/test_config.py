@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadamrnn.data.tasks import LIBRARY
+from hadamrnn.data.tasks import LIBRARY, find_task
 from hadamrnn.errors import InputError
 from hadamrnn.training.config import SETTINGS, config_yaml, make_config, read_config, resolve_config
-from hadamrnn.training.presets import PRESETS, read_recipes
+from hadamrnn.training.presets import PRESETS
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -30,7 +30,7 @@ def test_the_command_line_wins_over_the_file_and_the_file_over_the_preset(tmp_pa
 
     assert config.network.hidden_size == 64
     assert config.learning_rate == 0.01  # YAML 1.1 reads 1e-2 as text
-    assert config.steps == read_recipes()["best"]["copy"]["steps"]
+    assert config.steps == find_task("copy").recipes["best"]["steps"]
     assert config.task_options == {"delay": 9, "train_size": 10}
 
 

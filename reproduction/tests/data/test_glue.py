@@ -67,7 +67,7 @@ def test_sst2_is_read_from_glues_folder(folder: Path) -> None:
 
 
 def test_sst2_takes_public_test_labels_by_their_index(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(glue.SST2, "test_labels", replace(glue.SST2["test_labels"], sha256=None))
+    monkeypatch.setitem(glue.SST2_FILES, "test_labels", replace(glue.SST2_FILES["test_labels"], sha256=None))
     write_sst2(folder)
     labels = folder / "sst2/test_labels.tsv.gz"
     labels.parent.mkdir()
@@ -95,7 +95,7 @@ def test_qqp_joins_two_questions_with_two_separators(folder: Path) -> None:
 
 
 def test_glues_qqp_is_preferred_to_the_subset(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(glue.QQP, "subset", replace(glue.QQP["subset"], sha256=None))
+    monkeypatch.setitem(glue.QQP_FILES, "subset", replace(glue.QQP_FILES["subset"], sha256=None))
     rows = "split\tquestion1\tquestion2\tis_duplicate\n" + "".join(
         f"{split}\twhy\tfilm\t1\n" for split in ("test", "train", "dev", "train")
     )
@@ -122,7 +122,7 @@ def test_more_pairs_of_the_subset_are_trained_on_and_counted(
         ),
         ("more", "qqp_train_extra.tsv.gz", "7\tgood\tgood\t0\n"),
     ):
-        monkeypatch.setitem(glue.QQP, name, replace(glue.QQP[name], sha256=None))
+        monkeypatch.setitem(glue.QQP_FILES, name, replace(glue.QQP_FILES[name], sha256=None))
         first = "split" if name == "subset" else "id"
         rows = f"{first}\tquestion1\tquestion2\tis_duplicate\n{text}"
         (folder / "qqp_subset").mkdir(exist_ok=True)

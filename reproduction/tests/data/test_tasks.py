@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,7 @@ import pytest
 import torch
 
 from hadamrnn.data import Splits, load_task
-from hadamrnn.data.tasks import NOT_OPTIONS, find_task
+from hadamrnn.data.tasks import find_task
 from hadamrnn.errors import InputError
 from tests.data.test_tasks import check_batch
 
@@ -41,10 +40,11 @@ def test_facts_fit_the_batches(task: str, real_splits: Callable[[str], Splits]) 
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_documents_list_every_task_with_its_options(task: str) -> None:
+def test_the_documents_list_every_task_with_its_help_and_its_options(task: str) -> None:
     page = Path(__file__).parents[3] / "docs/reproduce.md"
     lines = page.read_text(encoding="utf-8").splitlines()
     (row,) = [line for line in lines if line.startswith(f"| `{task}` |")]
 
-    options = inspect.signature(find_task(task).loader).parameters.keys() - NOT_OPTIONS
+    assert row.split("|")[2].strip() == find_task(task).help
+    options = find_task(task).options.keys()
     assert set(re.findall(r"`(\w+)`", row.split("|")[3])) - {"none"} == options

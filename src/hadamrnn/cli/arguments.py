@@ -17,17 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from hadamrnn import plugins
 from hadamrnn.data.options import RecordingOptions as RecordingOptions
+from hadamrnn.data.tasks import find_task, option_type, task_names
 from hadamrnn.errors import InputError, short
 from hadamrnn.settings import Range, Threads, field_types, option, read_scalar, read_text
 from hadamrnn.training.config import OPTIONS, SETTING_TYPES
 
-_NAMED = ("digits", "copy", "har2", "har6", "google12", "etth1", "etth2", *plugins.names(plugins.TASKS))
-TASK_HELP = (
-    f"{', '.join(_NAMED)}, or data of your own: FILE.npz with arrays; recordings in FILE.csv, FILE.tsv, "
-    "FILE.parquet or a folder of them"
-)
 MODEL_OPTION_HELP = "an option that only this --model has, such as recurrent_rank=16 for fastgrnn"
 TASK_OPTION_HELP = "an option that only this task has, such as delay=200 for copy"
 LAYOUT_HELP = (
@@ -40,6 +35,16 @@ Minutes = Annotated[float, Range(0, 1e6, "(]")]
 def positional(metavar: str, help: str, default: Any = dataclasses.MISSING) -> Any:
     """Return a dataclass field that is an argument without dashes; with a default it may be left out."""
     return field(default=default, metadata={"metavar": metavar, "help": help})
+
+
+def task_argument(**default: Any) -> Any:
+    """Return a dataclass field for the argument TASK: the name of a task, or a file of one's own."""
+    public = [name for name in task_names() if name not in ("npz", "recordings")]
+    help = (
+        f"{', '.join(public)}, or data of your own: FILE.npz with arrays; recordings in FILE.csv, FILE.tsv, "
+        "FILE.parquet or a folder of them"
+    )
+    return positional("TASK", help, **default)
 
 
 def repeated(help: str, metavar: str = "NAME=VALUE") -> Any:
@@ -160,7 +165,18 @@ class HelpAll(argparse.Action):
         for action, text in self.hidden.items():
             action.help = text
         parser.print_help()
+        print("\ntasks:", *_task_lines(), sep="\n")
         parser.exit()
+
+
+def _task_lines() -> list[str]:
+    """Return a line for each task: its name, what it is, and the names of its options."""
+    lines = []
+    for name in task_names():
+        task = find_task(name)
+        options = f" (--task-option {', '.join(task.options)})" if task.options else ""
+        lines.append(f"  {name:12}{task.help}{options}")
+    return lines
 
 
 def flag(name: str) -> str:
@@ -273,8 +289,6 @@ def parse_task(
         return task, {}
     if task is None:  # a configuration file names it; the loader checks the values
         return None, {name: read_scalar(text) for name, text in named.items()}
-    from hadamrnn.data.tasks import option_type
-
     options = {name: read_text(name, text, option_type(task, name)) for name, text in named.items()}
     if "path" in options:  # a run is also read from other folders; its file holds plain text
         options["path"] = str(options["path"].resolve())
@@ -286,7 +300,6 @@ def _kind_of_file(task: str | None, recorded: bool) -> str | None:
     if task is None:
         return None
     from hadamrnn.data.tables import SUFFIXES
-    from hadamrnn.data.tasks import task_names
 
     suffix = Path(task).suffix.lower()
     if suffix == ".npz":

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hadamrnn.cli.arguments import (
-    TASK_HELP,
     TASK_OPTION_HELP,
     DataOptions,
     JsonOption,
@@ -16,10 +15,10 @@ from hadamrnn.cli.arguments import (
     RecordingOptions,
     command,
     parse_task,
-    positional,
     repeated,
     required,
     set_threads,
+    task_argument,
 )
 from hadamrnn.settings import Count, Range, Seed, option
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions(RecordingOptions, DataOptions, JsonOption):
-    task: str = positional("TASK", TASK_HELP)
+    task: str = task_argument()
     max_bytes: Count = required("budget: bytes of weights")
     max_instructions: Count | None = option(None, "budget: instructions of a step on a Cortex-M4")
     trials: Annotated[int, Range(1, 10**6)] = option(

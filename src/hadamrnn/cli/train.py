@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from hadamrnn.cli.arguments import (
     MODEL_OPTION_HELP,
-    TASK_HELP,
     TASK_OPTION_HELP,
     DataFolder,
     JsonOption,
@@ -18,8 +17,8 @@ from hadamrnn.cli.arguments import (
     command,
     parse_options,
     parse_task,
-    positional,
     repeated,
+    task_argument,
 )
 from hadamrnn.errors import InputError
 from hadamrnn.interrupts import REPEAT, stopped_by_signals
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions(RecordingOptions, DataFolder, JsonOption):
-    task: str | None = positional("TASK", TASK_HELP, default=None)
+    task: str | None = task_argument(default=None)
     out: Path | None = option(None, "new or empty folder for the run")
     resume: Path | None = option(None, "continue this run; takes no other settings")
     preset: str | None = option(None, "paper, quick or best (default quick)")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hadamrnn.data.splits import Preparation as Preparation
     from hadamrnn.data.splits import Split as Split
     from hadamrnn.data.splits import Splits as Splits
-    from hadamrnn.data.task import Task as Task
+    from hadamrnn.data.tasks import Task as Task
     from hadamrnn.data.tasks import load_task as load_task
     from hadamrnn.data.tasks import task_names as task_names
 
@@ -20,7 +20,7 @@ _HOME = {
     "Preparation": "splits",
     "Split": "splits",
     "Splits": "splits",
-    "Task": "task",
+    "Task": "tasks",
     "load_task": "tasks",
     "task_names": "tasks",
 }

@@ -7,7 +7,7 @@ import torch
 
 from hadamrnn.data.samples import stratified_parts
 from hadamrnn.data.splits import Image, Split, Splits, in_parts
-from hadamrnn.data.task import Task
+from hadamrnn.data.tasks import Task
 
 
 def load_digits() -> Splits:
@@ -22,4 +22,12 @@ def load_digits() -> Splits:
     return in_parts("digits", parts, class_names=tuple("0123456789"), image=image)
 
 
-DIGITS = Task(load_digits, help="scikit-learn's 8 x 8 digits, 64 pixels; no download")
+DIGITS = Task(
+    load_digits,
+    help="scikit-learn's 8 x 8 digits, 64 pixels; no download",
+    recipes={
+        "paper": {"hidden_size": 64, "epochs": 60},  # the paper's recipe for MNIST, smaller
+        "quick": {"hidden_size": 64, "epochs": 40, "batch_size": 32, "learning_rate": 0.003},
+        "best": {"hidden_size": 128, "epochs": 100, "batch_size": 32, "learning_rate": 0.002},
+    },
+)

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
+from hadamrnn.data.recipes import PAPER_SENSORS, Values
 from hadamrnn.data.samples import read_numbers, windows
 from hadamrnn.data.scaling import raw_unit, standardise
 from hadamrnn.data.splits import Split, Splits, in_parts
-from hadamrnn.data.task import Task
+from hadamrnn.data.tasks import Task
 from hadamrnn.errors import InputError, check_name
 from hadamrnn.settings import Range
 
@@ -116,5 +117,18 @@ def read_hours(path: Path) -> NDArray[np.float32]:
     return table
 
 
-ETTH1 = Task(load_etth1, help="forecast a transformer's loads and temperature", files=FILES["etth1"])
-ETTH2 = Task(load_etth2, help="the same, another transformer", files=FILES["etth2"])
+RECIPES: dict[str, Values] = {
+    "paper": {**PAPER_SENSORS, "num_blocks": 16, "epochs": 20},
+    "quick": {"hidden_size": 128, "num_blocks": 16, "epochs": 5},
+    "best": {
+        "hidden_size": 512,
+        "num_blocks": 16,
+        "epochs": 10,
+        "batch_size": 256,
+        "learning_rate": 0.002,
+        "weight_average": 0.99,
+        "input_dropout": 0.3,
+    },
+}
+ETTH1 = Task(load_etth1, RECIPES, "forecast a transformer's loads and temperature", FILES["etth1"])
+ETTH2 = Task(load_etth2, RECIPES, "the same, another transformer", FILES["etth2"])

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.fine import with_fine
+from hadamrnn.data.recipes import PAPER_SENSORS, SMALL_STACK, Values
 from hadamrnn.data.samples import read_numbers
 from hadamrnn.data.scaling import standardised
 from hadamrnn.data.splits import Split, Splits
-from hadamrnn.data.task import Task
+from hadamrnn.data.tasks import Task
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range
 
@@ -180,5 +181,47 @@ def _checked(source: Path, x: NDArray[np.float32], *codes: NDArray[np.generic]) 
     return HarPart(x, activity, subject)
 
 
-HAR2 = Task(load_har2, help="a phone's motion sensors, two groups of activities", files=FILES)
-HAR6 = Task(load_har6, help="the same, six activities", files=FILES)
+# Sitting and standing differ by tremor. With UCI HAR's people left out by fifths, two layers of 64 units
+# reach 92.3 % on six activities (sitting and standing 83.2 %), with small movements clipped as channels of
+# their own 94.0 % (89.1 %), with their changes too 95.3 % (91.4 %). Layers of 64 and 128 units in integers:
+# 96.4 % (92.6 %), 8 epochs each. HAR-2 with one logit by two layers of 64 units: 95.1 % in integers. By
+# activity, layers of 64 and 96 units reach 96.7 % on its groups, 64 and 128 units 96.2 % (with 3 bits 95.8
+# %), two of 64 units after 16 epochs 96.2 %. Windows shifted by up to 8 steps: 96.8 % over two seeds a fifth,
+# else 96.7 %; with shifts 16 epochs reach 97.1 % and 8 reach 96.5 % (floats, one seed a fifth). HAR-2's
+# validation people stay out of training.
+#
+# People wear a sensor differently: turned at random, it shows a network more people than there are. With each
+# of DSA-19's people 1 to 4 left out in turn, preset quick ends at 81.5 % on average with turns of 30 degrees
+# and at 75.1 % without. Of UCI HAR's people, left out by fifths, smaller turns did better. Where everybody
+# trains in the end (`left_out: None`), the last weights count: nobody is left to choose by.
+TURNED: Values = {**SMALL_STACK, "rotation": 15.0, "epochs": 8, "task_options": {"fine": True}}
+FAST: Values = {"paper": PAPER_SENSORS, "quick": {**TURNED, "stride": 2}}
+HAR2 = Task(
+    load_har2,
+    {
+        **FAST,
+        "best": {
+            **TURNED,
+            "layer_sizes": (64, 96),
+            "epochs": 16,
+            "time_shift": 8,
+            "task_options": {"fine": True, "activities": True},
+        },
+    },
+    "a phone's motion sensors, two groups of activities",
+    FILES,
+)
+HAR6 = Task(
+    load_har6,
+    {
+        **FAST,
+        "best": {
+            **TURNED,
+            "layer_sizes": (64, 128),
+            "keep": "last",
+            "task_options": {"left_out": None, "fine": True},
+        },
+    },
+    "the same, six activities",
+    FILES,
+)

@@ -27,10 +27,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.data.labels import canonical_label, class_names, class_numbers
+from hadamrnn.data.recipes import SMALL_STACK
 from hadamrnn.data.samples import group_parts, stratified_parts
 from hadamrnn.data.scaling import standardised
 from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint
-from hadamrnn.data.task import Task
+from hadamrnn.data.tasks import Task
 from hadamrnn.errors import InputError, short
 from hadamrnn.files import check_regular, one_line
 from hadamrnn.settings import Seed
@@ -290,4 +291,12 @@ def _names(arrays: dict[str, NDArray[np.generic]]) -> str:
     return ", ".join(sorted(arrays)) or "none"
 
 
-NPZ = Task(load_npz, help="your own arrays; `FILE.npz` is short for it")
+NPZ = Task(
+    load_npz,
+    help="your own arrays; `FILE.npz` is short for it",
+    recipes={
+        "paper": {"hidden_size": 128, "epochs": 60},
+        "quick": {**SMALL_STACK, "batch_size": 32, "epochs": 20},
+        "best": {**SMALL_STACK, "batch_size": 32, "epochs": 40},
+    },
+)

@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 from hadamrnn.data.columns import GROUPS, LABELS, OF_FILE, decide, row_groups, row_labels
 from hadamrnn.data.labels import class_names
 from hadamrnn.data.options import RecordingOptions
+from hadamrnn.data.recipes import PAPER_SENSORS, SMALL_STACK
 from hadamrnn.data.samples import HELD_OUT, group_parts, windows
 from hadamrnn.data.scaling import standardised
 from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint
 from hadamrnn.data.tables import listed, read_tables
-from hadamrnn.data.task import Task
+from hadamrnn.data.tasks import Task
 from hadamrnn.errors import InputError, short
 from hadamrnn.settings import Seed
 
@@ -286,4 +287,12 @@ def _assumptions(recorded: Recorded, given: RecordingOptions, splits: Splits) ->
     ]
 
 
-RECORDINGS = Task(load_recordings, help="your own recordings; a file or a folder is short for it")
+RECORDINGS = Task(
+    load_recordings,
+    help="your own recordings; a file or a folder is short for it",
+    recipes={
+        "paper": PAPER_SENSORS,
+        "quick": {**SMALL_STACK, "batch_size": 32, "stride": 2},
+        "best": {**SMALL_STACK, "batch_size": 32, "epochs": 20},
+    },
+)

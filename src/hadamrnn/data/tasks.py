@@ -1,36 +1,75 @@
-"""The tasks by name: those of this package, and those that other packages offer."""
+"""A task: its loader, its recipes, its public files; and all tasks by name. Start at `load_task`.
+
+Nothing here imports torch until a task is asked for: the command line reads the names.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hadamrnn import plugins
-from hadamrnn.data.copy import COPY
-from hadamrnn.data.digits import DIGITS
-from hadamrnn.data.ett import ETTH1, ETTH2
-from hadamrnn.data.har import HAR2, HAR6
-from hadamrnn.data.npz import NPZ
-from hadamrnn.data.recordings import RECORDINGS
-from hadamrnn.data.speech import GOOGLE12
-from hadamrnn.data.splits import Preparation, Splits, content_fingerprint
-from hadamrnn.data.task import Loader, Task
 from hadamrnn.errors import InputError, check_name, short
 from hadamrnn.settings import coerce, field_types
 
-LIBRARY: dict[str, Task] = {
-    "copy": COPY,
-    "har2": HAR2,
-    "har6": HAR6,
-    "google12": GOOGLE12,
-    "etth1": ETTH1,
-    "etth2": ETTH2,
-    "digits": DIGITS,
-    "npz": NPZ,
-    "recordings": RECORDINGS,
+if TYPE_CHECKING:
+    from hadamrnn.data.files import DataFile
+    from hadamrnn.data.splits import Preparation, Splits
+
+# The module in this package that defines each task.
+LIBRARY = {
+    "digits": "digits",
+    "copy": "copy",
+    "har2": "har",
+    "har6": "har",
+    "google12": "speech",
+    "etth1": "ett",
+    "etth2": "ett",
+    "npz": "npz",
+    "recordings": "recordings",
 }
+NOT_OPTIONS = {"data_dir", "preparation", "return"}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task by name; other packages offer theirs under the entry point group `hadamrnn.tasks`.
+
+    Args:
+        loader: returns the splits; its keyword arguments are the task's options, `data_dir` excepted.
+        recipes: the settings of each preset that the task has.
+        help: what the task is, in a few words.
+        files: its public files by name.
+    """
+
+    loader: Callable[..., Splits]
+    recipes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    help: str = ""
+    files: Mapping[str, DataFile] = field(default_factory=dict)
+
+    @property
+    def option_groups(self) -> dict[str, type[Any]]:
+        """The parameters of the loader that are dataclasses: their fields are options of the task."""
+        return {
+            name: kind
+            for name, kind in field_types(self.loader).items()
+            if name not in NOT_OPTIONS and isinstance(kind, type) and dataclasses.is_dataclass(kind)
+        }
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The declared types and ranges of the task's options."""
+        groups = self.option_groups
+        types: dict[str, Any] = {}
+        for name, kind in field_types(self.loader).items():
+            if name not in NOT_OPTIONS:
+                types |= field_types(kind) if name in groups else {name: kind}
+        return types
 
 
 def task_names() -> tuple[str, ...]:
@@ -41,11 +80,11 @@ def task_names() -> tuple[str, ...]:
 def find_task(name: str) -> Task:
     """Return a task by name; one that is offered as a plain function has no recipes."""
     check_name("A task", name, task_names())
-    found = LIBRARY[name] if name in LIBRARY else plugins.load(plugins.TASKS, name)
+    if name in LIBRARY:
+        found = getattr(import_module(f"hadamrnn.data.{LIBRARY[name]}"), name.upper())
+    else:
+        found = plugins.load(plugins.TASKS, name)
     return found if isinstance(found, Task) else Task(found)
-
-
-NOT_OPTIONS = {"data_dir", "preparation", "return"}
 
 
 def load_task(
@@ -69,52 +108,33 @@ def load_task(
     >>> splits.train.batch(slice(None))[0].shape
     torch.Size([3, 9])
     """
-    loader = find_task(name).loader
-    parameters = inspect.signature(loader).parameters
-    arguments: dict[str, Any] = {}
-    for option, value in options.items():
-        arguments[option] = coerce(option, value, option_type(name, option))
+    task = find_task(name)
+    parameters = inspect.signature(task.loader).parameters
+    arguments = {
+        option: coerce(option, value, option_type(name, option)) for option, value in options.items()
+    }
     for option, parameter in parameters.items():
         if parameter.default is parameter.empty and option not in options:
             raise InputError(f"The task {name} needs the option {option}, which is missing.")
-    for option, group in option_groups(loader).items():
+    for option, group in task.option_groups.items():
         named = [each.name for each in dataclasses.fields(group) if each.name in arguments]
-        fields = {each: arguments.pop(each) for each in named}
-        arguments[option] = group(**fields)
+        arguments[option] = group(**{each: arguments.pop(each) for each in named})
     if "data_dir" in parameters:
         arguments["data_dir"] = data_dir
     if "preparation" in parameters:
-        return loader(**arguments, preparation=preparation)
-    splits = loader(**arguments)
+        return task.loader(**arguments, preparation=preparation)
+    from hadamrnn.data.splits import content_fingerprint
+
+    splits = task.loader(**arguments)
     splits = dataclasses.replace(splits, fingerprint=content_fingerprint(splits))
     if preparation is not None:
         preparation.check(splits.fingerprint, f"the task {name}")
     return splits
 
 
-def option_groups(loader: Loader) -> dict[str, type[Any]]:
-    """Return the parameters of a loader that are dataclasses: their fields are options of the task."""
-    return {
-        name: kind
-        for name, kind in field_types(loader).items()
-        if name not in NOT_OPTIONS and isinstance(kind, type) and dataclasses.is_dataclass(kind)
-    }
-
-
-def option_types(task: str) -> dict[str, Any]:
-    """Return the declared types and ranges of a task's options."""
-    loader = find_task(task).loader
-    groups = option_groups(loader)
-    types: dict[str, Any] = {}
-    for name, kind in field_types(loader).items():
-        if name not in NOT_OPTIONS:
-            types |= field_types(kind) if name in groups else {name: kind}
-    return types
-
-
 def option_type(task: str, option: str) -> Any:
     """Return the declared type and range of an option of a task."""
-    types = option_types(task)
+    types = find_task(task).options
     if not types:
         raise InputError(f"The task {task} takes no options; got {short(option)}.")
     check_name(f"An option of the task {task}", option, types)

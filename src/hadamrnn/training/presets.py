@@ -1,46 +1,37 @@
-"""Recipes by name and task, from `presets.yaml`, and what few bits or another kind of network change."""
+"""Presets: a task's recipe by name, and what few bits or another network type change in it."""
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from hadamrnn import plugins
 from hadamrnn.errors import check_name
 
-SOURCE = Path(__file__).with_name("presets.yaml")
-PRESETS = ("paper", "best", "quick")
-DEFAULT_PRESET = "quick"
-
 Values = dict[str, Any]
+
+# What all recipes of a preset share. Beyond the paper's, signs stay at their random start: one flip changes
+# every power of W, and where position matters it undoes what U and V have learnt.
+COMMON: dict[str, Values] = {
+    "paper": {"decay": "exponential"},
+    "best": {"sign_freeze_epoch": 0.0},
+    "quick": {"sign_freeze_epoch": 0.0},
+}
+PRESETS = tuple(COMMON)
+DEFAULT_PRESET = "quick"
 
 
 def preset_values(task: str, preset: str) -> Values:
-    """Return the values of a preset for a task.
+    """Return the values of a preset for a task; a task without this recipe has that of arrays.
 
     >>> preset_values("copy", "paper")["learning_rate"]
     0.0001
     """
+    from hadamrnn.data.tasks import find_task
+
     check_name("A preset", preset, PRESETS)
-    recipes = read_recipes()[preset]
-    return {**recipes["*"], **(recipes[task] if task in recipes else _offered(task, preset, recipes))}
-
-
-def _offered(task: str, preset: str, recipes: dict[str, Values]) -> Values:
-    """Return the recipe of another package's task; for a preset that it lacks, the one for arrays."""
-    from hadamrnn.data.tasks import find_task  # imports torch, which the names of options do without
-
-    return dict(find_task(task).recipes.get(preset, recipes["npz"]))
-
-
-@cache
-def read_recipes() -> dict[str, dict[str, Values]]:
-    """Return the recipes of every preset by task; `*` holds what all recipes of a preset share."""
-    import yaml
-
-    recipes: dict[str, dict[str, Values]] = yaml.safe_load(SOURCE.read_text(encoding="utf-8"))
-    return {preset: recipes[preset] for preset in PRESETS}
+    recipes = find_task(task).recipes
+    recipe = recipes[preset] if preset in recipes else find_task("npz").recipes[preset]
+    return {**COMMON[preset], **recipe}
 
 
 # The grid spans the largest weight. With few points and one large weight, most others round to zero.

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
+from hadamrnn.data.recipes import SMALL_STACK
 from hadamrnn.data.samples import read_numbers
 from hadamrnn.data.scaling import standardised
 from hadamrnn.data.splits import Split, Splits
+from hadamrnn.data.tasks import Task
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range
 
@@ -184,3 +186,25 @@ def read_segment(path: Path) -> NDArray[np.float32]:
             f"{path} must hold {STEPS} lines of {CHANNELS} finite numbers, got {lines} of {numbers}."
         )
     return segment
+
+
+# People wear a sensor differently. With each of DSA-19's people 1 to 4 left out in turn, preset quick ends at
+# 81.5 % on average with turns of 30 degrees and at 75.1 % without.
+TURNED = {**SMALL_STACK, "rotation": 30.0}
+DSA19 = Task(
+    load_dsa19,
+    {
+        # Published without hyper-parameters: our choice, MNIST's for fewer epochs.
+        "paper": {"hidden_size": 512, "num_blocks": 16, "epochs": 100},
+        "quick": {**TURNED, "stride": 2},
+        "best": {
+            **TURNED,
+            "hidden_size": 128,
+            "epochs": 20,
+            "keep": "last",
+            "task_options": {"left_out": None},
+        },
+    },
+    "body-worn sensors, nineteen activities",
+    FILES,
+)

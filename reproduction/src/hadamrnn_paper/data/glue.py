@@ -19,8 +19,10 @@ from torch import Tensor
 from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.samples import pad_left
 from hadamrnn.data.splits import Split, Splits, in_parts
+from hadamrnn.data.tasks import Task
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range
+from hadamrnn_paper.data.imdb import PAPER_TEXT, WORDS
 
 EMBEDDING_SIZE = 256
 SeqLength = Annotated[int, Range(6, 10_000)]  # in pieces, of which up to 4 are marks
@@ -36,7 +38,7 @@ BERT = {
     ),
 }
 VOCABULARY = BERT["vocabulary"]
-SST2 = {
+SST2_FILES = {
     "original": DataFile(
         paths=("sst2/SST-2", "SST-2"),
         home="https://gluebenchmark.com/tasks",
@@ -68,7 +70,7 @@ SST2 = {
         obtain="the treebank's public test labels in GLUE's order; without it the test part has no labels",
     ),
 }
-QQP = {
+QQP_FILES = {
     "original": DataFile(
         paths=("qqp/QQP", "QQP"),
         home="https://gluebenchmark.com/tasks",
@@ -100,13 +102,13 @@ def load_sst2(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128
     If the public treebank's labels are there (`sst2/test_labels.tsv.gz`), the test split has them: for
     reporting, never for choosing. Otherwise `test.y` is None.
     """
-    if present(SST2["train"], data_dir):
-        paths = {part: fetch(SST2[part], data_dir) for part in ("train", "dev", "test")}
+    if present(SST2_FILES["train"], data_dir):
+        paths = {part: fetch(SST2_FILES[part], data_dir) for part in ("train", "dev", "test")}
     else:
-        paths = _files_of(fetch(SST2["original"], data_dir))
+        paths = _files_of(fetch(SST2_FILES["original"], data_dir))
     tables = [read_columns(paths[part], ("sentence", "label")) for part in ("train", "dev")]
     test = read_columns(paths["test"], ("index", "sentence"))
-    labels = present(SST2["test_labels"], data_dir)
+    labels = present(SST2_FILES["test_labels"], data_dir)
     if labels:
         test["label"] = _labels_by_index(test["index"], labels)
     return _splits("sst2", [*tables, test], ("sentence",), data_dir, seq_length, ("negative", "positive"))
@@ -118,11 +120,11 @@ def load_qqp(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128)
     The subset has splits of its own and its `note` says so: its figures are not GLUE's. 9,043 of its training
     pairs are in a file of their own, without which it is smaller.
     """
-    subset = None if present(QQP["original"], data_dir) else present(QQP["subset"], data_dir)
+    subset = None if present(QQP_FILES["original"], data_dir) else present(QQP_FILES["subset"], data_dir)
     note = ""
     if subset:
         table = read_columns(subset, ("split", *QUESTIONS, "is_duplicate"))
-        more = present(QQP["more"], data_dir)
+        more = present(QQP_FILES["more"], data_dir)
         if more:
             added = read_columns(more, (*QUESTIONS, "is_duplicate"))
             added["split"] = ["train"] * len(added["is_duplicate"])
@@ -130,7 +132,7 @@ def load_qqp(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128)
         tables = [_rows_of(table, split) for split in ("train", "dev", "test")]
         note = SUBSET_NOTE.format(len(table["split"]))
     else:
-        paths = _files_of(fetch(QQP["original"], data_dir))
+        paths = _files_of(fetch(QQP_FILES["original"], data_dir))
         tables = [read_columns(paths[part], (*QUESTIONS, "is_duplicate")) for part in ("train", "dev")]
         tables.append(read_columns(paths["test"], QUESTIONS))
     return _splits("qqp", tables, QUESTIONS, data_dir, seq_length, ("different", "duplicate"), note)
@@ -247,3 +249,30 @@ def _labels(table: Table) -> Tensor | None:
     for column in set(LABELS).intersection(table):
         return torch.tensor([int(value) for value in table[column]])
     return None
+
+
+# The paper gives the number of epochs; batch, learning rate, decay and balance are those of the authors'
+# code.
+PAPER = {**PAPER_TEXT, "weight_bits": 2, "batch_size": 20, "balanced": True}
+BEST = {**WORDS, "weight_bits": 2, "epochs": 2, "input_dropout": 0.4, "balanced": True}
+SST2 = Task(
+    load_sst2,
+    {
+        "paper": {**PAPER, "hidden_size": 128, "epochs": 60},
+        "quick": {**BEST, "hidden_size": 128, "epochs": 1},
+        "best": {**BEST, "hidden_size": 128},
+    },
+    "GLUE's sentences as word pieces: positive?",
+    {**SST2_FILES, **BERT},
+)
+QQP = Task(
+    load_qqp,
+    {
+        # Blocks of 128 as in the paper's text; its table prints q = 128.
+        "paper": {**PAPER, "hidden_size": 512, "num_blocks": 4, "epochs": 50},
+        "quick": {**BEST, "hidden_size": 128, "num_blocks": 4, "epochs": 1},
+        "best": {**BEST, "hidden_size": 512, "num_blocks": 4},
+    },
+    "GLUE's pairs of questions: the same?",
+    {**QQP_FILES, **BERT},
+)
