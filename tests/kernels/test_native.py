@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.kernels import backend, call, passes
+from hadamrnn.kernels import backend, call, scan
 from hadamrnn.kernels import library as library_module
 from hadamrnn.kernels import slices as kernel_slices
 from hadamrnn.kernels.library import LossArgs, load_library, native_kernel, native_status
@@ -234,7 +234,7 @@ def test_a_training_step_reaches_c_within_eight_frames(monkeypatch: pytest.Monke
         return call_kernel
 
     found = native_kernel
-    monkeypatch.setattr(passes, "native_kernel", lambda *names: counting(found(*names)))
+    monkeypatch.setattr(scan, "native_kernel", lambda *names: counting(found(*names)))
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

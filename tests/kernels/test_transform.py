@@ -6,16 +6,24 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import hadamard_orders
 from hadamrnn.kernels import backend
-from hadamrnn.kernels.transform import hadamard_transform, hadamard_transform_reference
+from hadamrnn.kernels.transform import hadamard_tensor, hadamard_transform
 from hadamrnn.nn.weight import recurrent_weight
 from tests.strategies import Weight, weights
 
 DTYPES = (torch.float32, torch.float64)
+
+
+def hadamard_transform_reference(x: Tensor, block_size: int, *, transpose: bool = False) -> Tensor:
+    """Return the transform by one dense product per block: the definition."""
+    matrix = hadamard_tensor(block_size, x.dtype, x.device)
+    blocks = x.reshape(*x.shape[:-1], x.shape[-1] // block_size, block_size)
+    return (blocks @ (matrix if transpose else matrix.T)).reshape(x.shape)
 
 
 @given(

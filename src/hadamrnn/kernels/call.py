@@ -1,7 +1,7 @@
-"""A recurrence as the native library takes it: checked pointers, sizes, slices, and the sums over slices.
+"""Calls of the native library: checked pointers, sizes, slices, and sums over slices.
 
-`hadamrnn.kernels.passes` makes the calls. Pools are taken by tiles: as many rows of the batch as a vector has
-lanes.
+`Call` serves every kernel, `ScanCall` fills in the arguments of a recurrence. Pools are computed by tiles: as
+many rows of the batch as a vector has lanes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,7 @@ from torch import Tensor
 
 from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import factor_matrix, order_factors
-from hadamrnn.kernels.backend import (
-    NATIVE_DTYPES,
-    check_array,
-    check_ids,
-    check_range,
-    constant_when_traced,
-)
+from hadamrnn.kernels.backend import check_array, check_ids, check_range, constant_when_traced
 from hadamrnn.kernels.library import INPUT_DENSE, INPUT_ROWS, INPUT_TOKENS, ScanArgs, native_kernel
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE, Recurrence
 from hadamrnn.kernels.slices import run_slices_on
@@ -95,67 +89,81 @@ def num_checkpoints(recurrence: Recurrence) -> int:
 
 
 class Call:
-    """A filled-in `ScanArgs`, and the tensors that keep its pointers alive."""
+    """A structure of arguments for C, and the tensors that keep its pointers alive."""
+
+    def __init__(self, args: ctypes.Structure, dtype: torch.dtype) -> None:
+        self.args, self.dtype = args, dtype
+        self.tensors: dict[str, Tensor] = {}
+
+    def point(
+        self, name: str, tensor: Tensor | None, shape: tuple[int, ...], dtype: torch.dtype | None = None
+    ) -> None:
+        """Point the field `name` at the tensor's values, which must have the type and shape that C reads."""
+        if tensor is not None:
+            check_array(name, tensor, dtype or self.dtype, shape)
+            self.keep(name, tensor)
+
+    def keep(self, name: str, tensor: Tensor) -> None:
+        """Point the field `name` at the values of a tensor that this package has made."""
+        tensor = self.tensors[name] = tensor.contiguous()
+        setattr(self.args, name, tensor.data_ptr())
+
+    def run(self, kernel: str) -> None:
+        """Run every slice of a kernel."""
+        found = native_kernel(kernel, self.dtype)
+        run_slices_on(torch.get_num_threads(), found, self.args, self.args.num_slices)
+
+
+class ScanCall(Call):
+    """The call of a recurrence.
+
+    Args:
+        results: what `empty_results` has made; None to check the recurrence alone.
+        slices: the most slices to cut the batch into.
+    """
 
     def __init__(self, recurrence: Recurrence, results: Results | None, slices: int) -> None:
-        self.args = ScanArgs()
-        self.tensors: dict[str, Tensor] = {}
-        self.dtype = recurrence.signs.dtype
+        super().__init__(ScanArgs(), recurrence.signs.dtype)
         self.is_dense = recurrence.ids is None
         self.decay = recurrence.decay
         rows = -(-recurrence.batch // tile_rows(self.dtype)) if recurrence.pools else recurrence.batch
-        self.num_slices = max(1, min(rows, slices))
-        self.shapes = _shapes(recurrence, self.num_slices)
+        self.args.num_slices = max(1, min(rows, slices))
+        self.shapes = _shapes(recurrence)
         for name in (*DIFFERENTIABLE, *INTEGERS, "thresholds"):
-            self.point(name, getattr(recurrence, name))
+            self.point_field(name, getattr(recurrence, name))
         if recurrence.decay is not None:  # lambda * W(u) h = W(lambda * u) h
             check_array("decay", recurrence.decay, self.dtype, self.shapes["decay"])
-            self.point("signs", recurrence.signs * recurrence.decay)
+            self.keep("signs", recurrence.signs * recurrence.decay)
         if results is not None:
-            self._point_kept(recurrence, results)
+            self.point_field("last", results.last)
+            for name in ("checkpoints", "mean_bits", "positive_bits", "max_steps"):
+                if getattr(results, name).numel():
+                    self.keep(name, getattr(results, name))
         self._set_sizes(recurrence)
         self._set_transform(recurrence.block_size)
 
-    def point(self, name: str, tensor: Tensor | None) -> None:
-        """Point the field `name` at the tensor's values, which must have the type and shape that C reads."""
-        if tensor is not None:
-            if name == "weight" and self.is_dense:
-                tensor = tensor.T
-            check_array(name, tensor, torch.int64 if name in INTEGERS else self.dtype, self.shapes[name])
-            tensor = self.tensors[name] = tensor.contiguous()
-            setattr(self.args, name, tensor.data_ptr())
+    def point_field(self, name: str, tensor: Tensor | None) -> None:
+        """Point the field `name` at a tensor of the shape in `_shapes`; U is transposed first."""
+        if tensor is not None and name == "weight" and self.is_dense:
+            tensor = tensor.T
+        self.point(name, tensor, self.shapes[name], torch.int64 if name in INTEGERS else None)
 
     def gradients(self, kernel: str, wanted: Iterable[str]) -> dict[str, Tensor]:
         """Run a backward pass and return the gradients of the fields `wanted`."""
-        own: dict[str, Tensor] = {}
-        summed: dict[str, Tensor] = {}
+        found: dict[str, Tensor] = {}
         for name in wanted:
             like = self.tensors[name]
-            if name in ("x", "h_0"):
-                own[name] = torch.empty_like(like)
-            else:
-                summed[name] = like.new_empty(self.num_slices, *like.shape)
-            self.point(f"grad_{name}", own[name] if name in own else summed[name])
-        run_slices_on(torch.get_num_threads(), native_kernel(kernel, self.dtype), self.args, self.num_slices)
-        gradients = own | {name: sum_slices(parts) for name, parts in summed.items()}
-        if "signs" in gradients and self.decay is not None:
-            gradients["signs"] *= self.decay
-        if "weight" in gradients and self.is_dense:
-            gradients["weight"] = gradients["weight"].T.contiguous()
-        return gradients
-
-    def _point_kept(self, recurrence: Recurrence, results: Results) -> None:
-        """Point at the last state and at what the backward pass needs, which `empty_results` has made."""
-        self.point("last", results.last)
-        if num_checkpoints(recurrence):
-            self.args.checkpoints = self._keep("checkpoints", results.checkpoints)
-        for name in ("mean_bits", "positive_bits", "max_steps"):
-            if getattr(results, name).numel():
-                setattr(self.args, name, self._keep(name, getattr(results, name)))
-
-    def _keep(self, name: str, tensor: Tensor) -> int:
-        tensor = self.tensors[name] = tensor.contiguous()
-        return tensor.data_ptr()
+            own = name in ("x", "h_0")  # no sum over slices
+            found[name] = torch.empty_like(like) if own else like.new_empty(self.args.num_slices, *like.shape)
+            self.keep(f"grad_{name}", found[name])
+        self.run(kernel)
+        for name in found.keys() - {"x", "h_0"}:
+            found[name] = sum_slices(found[name])
+        if "signs" in found and self.decay is not None:
+            found["signs"] *= self.decay
+        if "weight" in found and self.is_dense:
+            found["weight"] = found["weight"].T.contiguous()
+        return found
 
     def _set_sizes(self, recurrence: Recurrence) -> None:
         args = self.args
@@ -163,7 +171,7 @@ class Call:
         args.output_size = self.shapes["output_weight"][0]
         args.num_thresholds = self.shapes["thresholds"][0]
         args.relu, args.replay, args.sigma = recurrence.relu, recurrence.is_irreversible, recurrence.sigma
-        args.segment, args.num_slices = recurrence.segment, self.num_slices
+        args.segment = recurrence.segment
         if recurrence.ids is not None:
             args.input_kind, args.num_ids = INPUT_TOKENS, self.shapes["weight"][0]
         elif recurrence.weight is None:
@@ -212,7 +220,7 @@ def _factors(
     return (ctypes.c_int64 * len(orders))(*orders), factors, transposed, sylvester
 
 
-def _shapes(recurrence: Recurrence, num_slices: int) -> dict[str, tuple[int, ...]]:
+def _shapes(recurrence: Recurrence) -> dict[str, tuple[int, ...]]:
     """Return the shapes that C takes its arrays to have, by the names in `ScanArgs`; U is transposed."""
     batch, time, hidden = recurrence.batch, recurrence.time, recurrence.hidden_size
     outputs = 0 if recurrence.output_weight is None else recurrence.output_weight.shape[0]
@@ -240,36 +248,32 @@ def _shapes(recurrence: Recurrence, num_slices: int) -> dict[str, tuple[int, ...
         "positive": (batch, count, hidden),
         "max": (batch, hidden),
     }
-    gradients = {
-        f"grad_{name}": shape if name in ("x", "h_0", *results) else (num_slices, *shape)
-        for name, shape in (inputs | results).items()
-    }
+    gradients = {f"grad_{name}": shape for name, shape in results.items()}
     return {**inputs, "ids": (batch, time), "lengths": (batch,), **results, **gradients}
 
 
 def check(recurrence: Recurrence) -> None:
     """Refuse a recurrence that the native code cannot run, or with which it would read out of bounds."""
-    x, ids, weight, signs = recurrence.x, recurrence.ids, recurrence.weight, recurrence.signs
-    if (x is None) == (ids is None) or (ids is not None and weight is None):
-        raise InputError("A recurrence needs either x, or ids with their weight, got both or neither.")
-    if recurrence.pools and (
-        recurrence.thresholds is None or recurrence.h_0 is not None or ids is not None or recurrence.is_wide
-    ):
-        raise InputError(
-            "Native pools need thresholds and narrow dense inputs or rows, and no initial state."
-        )
+    x, ids, weight, thresholds = recurrence.x, recurrence.ids, recurrence.weight, recurrence.thresholds
     dimensions = {"signs": 1, "x": 3, "ids": 2, "weight": 2, "output_weight": 2, "thresholds": 2}
     for name, count in dimensions.items():
         tensor = getattr(recurrence, name)
         if tensor is not None and tensor.dim() != count:
             raise InputError(f"{name} must have {count} dimensions, got shape {tuple(tensor.shape)}.")
-    if signs.dtype not in NATIVE_DTYPES:
-        raise InputError(f"The native scan computes in float32 or float64, got signs of {signs.dtype}.")
-    if recurrence.segment < 1:
-        raise InputError(f"segment must be at least 1, got {recurrence.segment}.")
+    tiled = x is not None and thresholds is not None and recurrence.h_0 is None and not recurrence.is_wide
+    rules = {
+        "either x, or ids with their weight": (x is None) != (ids is None)
+        and (x is not None or weight is not None),
+        "at least one step in a segment": recurrence.segment >= 1,
+        "for pools thresholds, narrow dense inputs or rows, and no h_0": tiled or not recurrence.pools,
+    }
+    for rule, is_kept in rules.items():
+        if not is_kept:
+            raise InputError(f"A native recurrence needs {rule}.")
+    native_kernel("scan_forward", recurrence.signs.dtype)  # refuses types that there is no kernel for
     count_blocks(recurrence.hidden_size, recurrence.block_size)
     if recurrence.is_wide:  # before it is projected; everything else is checked where its pointer is taken
-        Call(recurrence, None, 1)
+        ScanCall(recurrence, None, 1)
     if ids is not None and weight is not None:
         check_array("ids", ids, ids.dtype, (recurrence.batch, recurrence.time))
         check_ids(ids, weight.shape[0])

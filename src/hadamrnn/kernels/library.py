@@ -182,11 +182,11 @@ def load_library() -> Library | None:
 def native_kernel(name: str, dtype: object) -> Kernel:
     """Return a kernel for torch's (or numpy's) float32 or float64; the library must be there."""
     library = load_library()
-    if library is None:
-        raise InputError(f"This needs the native library, which is {native_status().reason}.")
     real = {"float32": "float", "float64": "double"}.get(str(dtype).removeprefix("torch."))
-    if real is None:
-        raise InputError(f"The native library computes in float32 or float64, got {dtype}.")
+    if library is None or real is None:
+        raise InputError(
+            f"The native library computes in float32 or float64, got {dtype}; it is {native_status().reason}."
+        )
     return library.kernel(name, real)
 
 

@@ -16,9 +16,9 @@ from torch.autograd import Function
 from torch.nn.functional import softplus
 
 from hadamrnn.errors import InputError
-from hadamrnn.kernels.backend import NATIVE_DTYPES, check_array, is_traced, runs_natively
-from hadamrnn.kernels.library import LossArgs, native_kernel
-from hadamrnn.kernels.slices import run_slices_on
+from hadamrnn.kernels.backend import is_traced, runs_natively
+from hadamrnn.kernels.call import Call
+from hadamrnn.kernels.library import LossArgs
 
 # Positions of one slice: a function of the shape only, so the bits do not depend on the threads.
 _SLICE = 4096
@@ -44,25 +44,23 @@ def loss_and_gradient(
     Returns:
         The loss, a scalar; the gradient of the logits (`(0,)` unless `with_gradient`).
     """
-    if logits.dim() != 2 or logits.dtype not in NATIVE_DTYPES or logits.shape[1] == 0:
+    if logits.dim() != 2 or logits.shape[1] == 0:
         raise InputError(
-            "logits must be float32 or float64 of shape (positions, classes) with at least one class, "
-            f"got {logits.dtype} of shape {tuple(logits.shape)}."
+            f"logits must have shape (positions, classes) with at least one class, got {tuple(logits.shape)}."
         )
     positions, classes = logits.shape
-    check_array("logits", logits, logits.dtype, (positions, classes))
-    check_array("targets", targets, torch.int64, (positions,))
-    logits, targets = logits.contiguous(), targets.contiguous()
-    count = _count_targets(targets, classes, ignore_index)
     slices = max(1, -(-positions // _SLICE))
+    call = Call(LossArgs(positions, classes, ignore_index, slices), logits.dtype)
+    call.point("logits", logits, (positions, classes))
+    call.point("targets", targets, (positions,), torch.int64)
+    count = _count_targets(targets, classes, ignore_index)
     losses = logits.new_zeros(slices)
-    gradient = torch.empty_like(logits) if with_gradient else logits.new_empty(0)
-    args = LossArgs(
-        positions, classes, ignore_index, slices, logits.data_ptr(), targets.data_ptr(),
-        losses.data_ptr(), gradient.data_ptr() if with_gradient else None,
-        1 / count if count else float("nan"),
-    )  # fmt: skip
-    run_slices_on(torch.get_num_threads(), native_kernel("loss", logits.dtype), args, slices)
+    gradient = logits.new_empty(logits.shape if with_gradient else 0)
+    call.keep("losses", losses)
+    if with_gradient:
+        call.keep("grad_logits", gradient)
+    call.args.scale = 1 / count if count else float("nan")
+    call.run("loss")
     total = losses.double().cumsum(0)[-1]  # in order, like every sum over slices
     return (total / count).to(logits.dtype), gradient
 

@@ -7,7 +7,7 @@ Steps past a row's length do not count: there y is the skip alone. Start reading
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,11 +16,12 @@ from torch import Tensor
 from torch.autograd import Function
 
 from hadamrnn.kernels.backend import check_array, full_precision, is_traced, runs_natively
-from hadamrnn.kernels.library import NormArgs, native_kernel
+from hadamrnn.kernels.call import Call
+from hadamrnn.kernels.library import NormArgs
 from hadamrnn.kernels.plain import as_leaves, gradients_again
-from hadamrnn.kernels.slices import run_slices_on
 
 MAX_SLICES = 32
+Floats = NDArray[np.float64]
 
 
 def normalized(
@@ -67,104 +68,45 @@ def valid_rows(values: Tensor, lengths: Tensor | None) -> Tensor:
     return values[counted(values, lengths)]
 
 
-class _Call:
-    """A filled-in `NormArgs`, and the tensors that keep its pointers alive."""
-
-    def __init__(self, h: Tensor, lengths: Tensor | None) -> None:
-        self.shape, self.dtype = tuple(h.shape), h.dtype
-        batch, time, size = self.shape
-        self.num_slices = max(1, min(batch, MAX_SLICES))
-        self.args = NormArgs(batch, time, size, self.num_slices)
-        self.steps = batch * time if lengths is None else int(lengths.sum())
-        self.tensors: list[Tensor] = []
-        self.point("h", h)
-        if lengths is not None:
-            check_array("lengths", lengths, torch.int64, (batch,))
-            self._keep("lengths", lengths.contiguous())
-
-    def point(self, name: str, tensor: Tensor | None) -> None:
-        """Point the field `name` at a tensor `(batch, time, size)`."""
-        if tensor is not None:
-            check_array(name, tensor, self.dtype, self.shape)
-            self._keep(name, tensor.contiguous())
-
-    def point_vector(self, name: str, values: NDArray[np.float64]) -> None:
-        """Point the field `name` at a vector `(size,)`, rounded to the type of the states."""
-        rounded = torch.from_numpy(values).to(self.dtype)
-        check_array(name, rounded, self.dtype, self.shape[2:])
-        self._keep(name, rounded)
-
-    def run(self, kernel: str) -> None:
-        kernel_call = native_kernel(kernel, self.dtype)
-        run_slices_on(torch.get_num_threads(), kernel_call, self.args, self.num_slices)
-
-    def sums(self, kernel: str) -> NDArray[np.float64]:
-        """Return what a kernel sums, slice by slice, `(num_slices, 2, size)`."""
-        sums = torch.empty(self.num_slices, 2, self.shape[2], dtype=self.dtype)
-        self._keep("sums", sums)
-        self.run(kernel)
-        return sums.numpy().astype(np.float64)
-
-    def _keep(self, name: str, tensor: Tensor) -> None:
-        self.tensors.append(tensor)
-        setattr(self.args, name, tensor.data_ptr())
+def _call(h: Tensor, lengths: Tensor | None) -> Call:
+    """Return a call of one of the kernels in native/norm.h on these states."""
+    batch, time, size = h.shape
+    call = Call(NormArgs(batch, time, size, max(1, min(batch, MAX_SLICES))), h.dtype)
+    call.point("h", h, (batch, time, size))
+    call.point("lengths", lengths, (batch,), torch.int64)
+    return call
 
 
-class _Units(NamedTuple):
-    """What a unit's states are multiplied with, in full precision: y = ReLU(scale h + shift)."""
+def _sums(call: Call, kernel: str) -> Floats:
+    """Return what a kernel sums, slice by slice, `(num_slices, 2, size)`."""
+    sums = torch.empty(call.args.num_slices, 2, call.args.size, dtype=call.dtype)
+    call.keep("sums", sums)
+    call.run(kernel)
+    return sums.numpy().astype(np.float64)
 
-    mean: NDArray[np.float64]
-    inverse: NDArray[np.float64]  # 1 / s
-    scale: NDArray[np.float64]
-    shift: NDArray[np.float64]
+
+def _moments(call: Call, lengths: Tensor | None) -> tuple[Floats, Floats]:
+    """Return mean and variance, combined from those of the slices, each summed around its own mean."""
+    batch, slices = call.args.batch, call.args.num_slices
+    steps = np.full(batch, call.args.time) if lengths is None else lengths.numpy()
+    count = steps.sum()
+    parts = _sums(call, "norm_moments") if count else np.zeros((slices, 2, call.args.size))
+    ends = np.arange(slices + 1) * batch // slices
+    counts = np.diff(np.concatenate(([0], steps)).cumsum()[ends])[:, None]
+    mean = parts[:, 0].sum(0) / max(count, 1)
+    apart = parts[:, 0] / np.maximum(counts, 1) - mean
+    return mean, (parts[:, 1] + counts * apart**2).sum(0) / max(count, 1)
 
 
-def _units(weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor, epsilon: float) -> _Units:
+def _affine(weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor, epsilon: float) -> dict[str, Floats]:
+    """Return mean m, inverse 1 / s, scale a / s and shift c - m a / s: y = ReLU(scale h + shift)."""
     a, c, m, v = (tensor.detach().numpy().astype(np.float64) for tensor in (weight, bias, mean, var))
     inverse = 1 / np.sqrt(v + epsilon)
-    return _Units(m, inverse, a * inverse, c - m * a * inverse)
+    return {"mean": m, "inverse": inverse, "scale": a * inverse, "shift": c - m * a * inverse}
 
 
-def _forward(
-    h: Tensor, weight: Tensor, bias: Tensor, lengths: Tensor | None, skip: Tensor | None, epsilon: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    call = _Call(h, lengths)
-    call.point("skip", skip)
-    for name, vector in (("weight", weight), ("bias", bias)):
-        check_array(name, vector, h.dtype, (h.shape[2],))
-    mean, var = (torch.from_numpy(moment).to(h.dtype) for moment in _moments(call, lengths))
-    units = _units(weight, bias, mean, var, epsilon)
-    y = torch.empty(h.shape, dtype=h.dtype)
-    call.point("y", y)
-    call.point_vector("scale", units.scale)
-    call.point_vector("shift", units.shift)
-    call.run("norm_forward")
-    return y, mean, var
-
-
-def _moments(call: _Call, lengths: Tensor | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and variance, combined from those of the slices, each summed around its own mean."""
-    batch, time, size = call.shape
-    if call.steps == 0:
-        return np.zeros(size), np.zeros(size)
-    parts = call.sums("norm_moments")
-    ends = np.arange(call.num_slices + 1) * batch // call.num_slices
-    steps = np.full(batch, time) if lengths is None else lengths.numpy()
-    counts = np.diff(np.concatenate(([0], steps)).cumsum()[ends])[:, None]
-    mean = parts[:, 0].sum(0) / call.steps
-    apart = parts[:, 0] / np.maximum(counts, 1) - mean
-    return mean, (parts[:, 1] + counts * apart**2).sum(0) / call.steps
-
-
-def _backward(
-    h: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    lengths: Tensor | None,
-    epsilon: float,
-    mean: Tensor,
-    var: Tensor,
-    grad_y: Tensor,
+def _gradients(
+    h: Tensor, lengths: Tensor | None, affine: dict[str, Floats], grad_y: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of h, weight and bias.
 
@@ -172,20 +114,21 @@ def _backward(
 
         dL/dh = a / s (g - mean(g) - x mean(g x)),  dL/da = sum g x,  dL/dc = sum g
     """
-    call = _Call(h, lengths)
-    call.point("grad_y", grad_y)
-    units = _units(weight, bias, mean, var, epsilon)
+    call = _call(h, lengths)
+    call.point("grad_y", grad_y, h.shape)
+    mean, inverse, scale = affine["mean"], affine["inverse"], affine["scale"]
     for name in ("mean", "scale", "shift"):
-        call.point_vector(name, getattr(units, name))
-    gradients, products = call.sums("norm_sums").sum(0)
-    steps = max(call.steps, 1)
-    slope = -units.scale * units.inverse**2 * products / steps
-    call.point_vector("slope", slope)
-    call.point_vector("offset", -units.scale * gradients / steps - slope * units.mean)
+        call.keep(name, torch.from_numpy(affine[name]).to(h.dtype))
+    gradients, products = _sums(call, "norm_sums").sum(0)
+    steps = max(h.shape[0] * h.shape[1] if lengths is None else int(lengths.sum()), 1)
+    slope = -scale * inverse**2 * products / steps
+    offset = -scale * gradients / steps - slope * mean
+    call.keep("slope", torch.from_numpy(slope).to(h.dtype))
+    call.keep("offset", torch.from_numpy(offset).to(h.dtype))
     grad_h = torch.empty(h.shape, dtype=h.dtype)
-    call.point("grad_h", grad_h)
+    call.keep("grad_h", grad_h)
     call.run("norm_backward")
-    grad_weight, grad_bias = (torch.from_numpy(v).to(h.dtype) for v in (products * units.inverse, gradients))
+    grad_weight, grad_bias = (torch.from_numpy(v).to(h.dtype) for v in (products * inverse, gradients))
     return grad_h, grad_weight, grad_bias
 
 
@@ -202,20 +145,30 @@ class Norm(Function):
         skip: Tensor | None,
         epsilon: float,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        y, mean, var = _forward(h, weight, bias, lengths, skip, epsilon)
-        ctx.epsilon = epsilon
-        ctx.save_for_backward(h, weight, bias, lengths, skip, mean, var)
+        call = _call(h, lengths)
+        call.point("skip", skip, h.shape)
+        for name, vector in (("weight", weight), ("bias", bias)):
+            check_array(name, vector, h.dtype, (h.shape[2],))
+        mean, var = (torch.from_numpy(moment).to(h.dtype) for moment in _moments(call, lengths))
+        affine = _affine(weight, bias, mean, var, epsilon)
+        y = torch.empty(h.shape, dtype=h.dtype)
+        call.keep("y", y)
+        for name in ("scale", "shift"):
+            call.keep(name, torch.from_numpy(affine[name]).to(h.dtype))
+        call.run("norm_forward")
+        ctx.epsilon, ctx.affine = epsilon, affine
+        ctx.save_for_backward(h, weight, bias, lengths, skip)
         ctx.mark_non_differentiable(mean, var)
         ctx.set_materialize_grads(False)
         return y, mean, var
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
-        h, weight, bias, lengths, skip, mean, var = ctx.saved_tensors
+        h, weight, bias, lengths, skip = ctx.saved_tensors
         if grad_y is None:
             return (None,) * 6
         if not torch.is_grad_enabled():
-            found = _backward(h, weight, bias, lengths, ctx.epsilon, mean, var, grad_y)
+            found = _gradients(h, lengths, ctx.affine, grad_y)
             return *found, None, None if skip is None else grad_y, None
         # create_graph=True: in plain torch, which can be differentiated again.
         given = {"h": h, "weight": weight, "bias": bias} | ({} if skip is None else {"skip": skip})

@@ -1,27 +1,36 @@
-"""The torch operator of the recurrence, `hadamrnn::scan`, and its gradient, `hadamrnn::scan_backward`.
+"""The recurrence in C as torch operators: `hadamrnn::scan` and its gradient, `hadamrnn::scan_backward`.
 
-torch.compile and torch.export take both as they are: their fake kernels tell the shapes. Outside a trace
+torch.compile and torch.export keep both as they are: their fake kernels tell the shapes. Outside a trace
 `native_scan` skips the dispatcher and calls the same functions through `Scan`. Derivatives of the gradient go
 through `hadamrnn.kernels.plain`.
+
+Inputs wider than `NARROW_INPUT` are projected by torch's GEMM, a chunk of time at a time, and the native code
+gets the projected rows; everything else is projected inside the native loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import compress
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
 from hadamrnn.kernels.backend import full_precision, is_traced
-from hadamrnn.kernels.call import Results, empty_results
-from hadamrnn.kernels.passes import backward, forward
+from hadamrnn.kernels.call import POOLS, REAL, Results, ScanCall, check, empty_results
+from hadamrnn.kernels.library import native_kernel
 from hadamrnn.kernels.plain import plain_gradients
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurrence
+from hadamrnn.kernels.slices import run_slices_on
 
 NUM_DIFFERENTIABLE_RESULTS = 5  # output, last, mean, positive and max
+# The private gradient sums of all slices together stay below this size (two slices are always allowed).
+SUMS_BYTES = 32 << 20
+MAX_SLICES = 32
 
 
 def native_scan(signs: Tensor) -> Callable[..., tuple[Tensor, ...]]:
@@ -33,6 +42,135 @@ def native_scan(signs: Tensor) -> Callable[..., tuple[Tensor, ...]]:
         operator: Callable[..., tuple[Tensor, ...]] = torch.ops.hadamrnn.scan.default
         return operator
     return Scan.apply
+
+
+def forward(recurrence: Recurrence) -> Results:
+    """Run a recurrence in C."""
+    check(recurrence)
+    if recurrence.is_wide:
+        return _wide_forward(recurrence)
+    results = empty_results(recurrence)
+    if results.checkpoints.numel() and not recurrence.pools:
+        # A row that ends early leaves its later checkpoints as they are: they must not be garbage. numpy's
+        # zeros cost nothing until they are written, and torch's threads stay asleep.
+        zeros = np.zeros(results.checkpoints.shape, REAL[results.checkpoints.dtype])
+        results = results._replace(checkpoints=torch.from_numpy(zeros))
+    if recurrence.pools:
+        results.max_steps.fill_(-1)
+    if recurrence.pools and recurrence.lengths is not None:  # rows that end early leave these as they are
+        for left in (results.mean_bits, results.positive_bits, results.checkpoints):
+            left.zero_()
+    call = ScanCall(recurrence, results, MAX_SLICES)
+    output = "output" if recurrence.output_weight is None else "logits"
+    for name, tensor in ((output, results.output), *((name, getattr(results, name)) for name in POOLS)):
+        call.point_field(name, tensor if tensor.dim() > 1 else None)
+    kernel = native_kernel("pool_forward" if recurrence.pools else "scan_forward", call.dtype)
+    run_slices_on(torch.get_num_threads(), kernel, call.args, call.args.num_slices)
+    return results
+
+
+def backward(
+    recurrence: Recurrence,
+    gradients: Sequence[Tensor | None],
+    results: Results,
+    wanted: Iterable[str],
+) -> dict[str, Tensor]:
+    """Return the gradients of the fields `wanted`.
+
+    Args:
+        gradients: of output, last, mean, positive and max; None for zero.
+        results: of the forward pass, which has also checked the values of ids and lengths. `output` holds the
+            states of all steps if they were kept; else they are rebuilt.
+    """
+    # The gradient of a result that was not asked for has one dimension.
+    grad_output, *others = (None if g is not None and g.dim() < 2 else g for g in gradients)
+    wanted = list(wanted)
+    if recurrence.is_wide:
+        return _wide_backward(recurrence, grad_output, others[0], results, set(wanted))
+    call = ScanCall(recurrence, results, backward_slices(recurrence))
+    if results.output.dim() == 3:
+        call.point_field("output", results.output)
+    call.point_field("grad_output" if recurrence.output_weight is None else "grad_logits", grad_output)
+    for name, gradient in zip(("last", *POOLS), others, strict=True):
+        call.point_field(f"grad_{name}", gradient)
+    if recurrence.pools:
+        call.args.replay = not recurrence.keep_bits or recurrence.relu or "signs" in wanted
+    return call.gradients("pool_backward" if recurrence.pools else "scan_backward", wanted)
+
+
+def _chunks(recurrence: Recurrence) -> Iterator[tuple[int, int, int]]:
+    """Yield (index, start, end) of the segments: the chunks of a wide input."""
+    for index, start in enumerate(range(0, recurrence.time, recurrence.segment)):
+        yield index, start, min(start + recurrence.segment, recurrence.time)
+
+
+def _chunk(recurrence: Recurrence, start: int, end: int, h_0: Tensor | None) -> Recurrence:
+    """Return the steps start..end-1 with projected rows as input."""
+    assert recurrence.x is not None
+    lengths = None if recurrence.lengths is None else (recurrence.lengths - start).clamp(0, end - start)
+    rows = replace(recurrence, x=recurrence.x[:, start:end]).projected()
+    return replace(recurrence, x=rows, weight=None, bias=None, h_0=h_0, lengths=lengths, segment=end - start)
+
+
+def _wide_forward(recurrence: Recurrence) -> Results:
+    """Run chunk by chunk on projected rows."""
+    results, state = empty_results(recurrence), recurrence.h_0
+    for index, start, end in _chunks(recurrence):
+        part = forward(_chunk(recurrence, start, end, state))
+        state = part.last
+        if results.output.dim() == 3:
+            results.output[:, start:end] = part.output
+        if end < recurrence.time:
+            results.checkpoints[:, index] = state
+    last = recurrence.signs.new_zeros(results.last.shape) if state is None else state.clone()
+    return results._replace(last=last)
+
+
+def _wide_backward(
+    recurrence: Recurrence,
+    grad_output: Tensor | None,
+    grad_last: Tensor | None,
+    results: Results,
+    wanted: set[str],
+) -> dict[str, Tensor]:
+    """Go back chunk by chunk: project again, run the adjoint on the rows, and multiply out their gradient."""
+    assert recurrence.x is not None and recurrence.weight is not None
+    totals = {name: torch.zeros_like(getattr(recurrence, name)) for name in wanted - {"x", "h_0"}}
+    grad_x = torch.empty_like(recurrence.x) if "x" in wanted else None
+    end_state, adjoint = results.last, grad_last
+    for index, start, end in reversed(list(_chunks(recurrence))):
+        start_state = results.checkpoints[:, index - 1].contiguous() if index else recurrence.h_0
+        chunk = _chunk(recurrence, start, end, start_state)
+        needed = (wanted - {"weight", "bias"}) | {"x"} | ({"h_0"} if index else set())
+        incoming = None if grad_output is None else grad_output[:, start:end].contiguous()
+        output = results.output[:, start:end] if results.output.dim() == 3 else results.output
+        kept = results._replace(output=output, last=end_state, checkpoints=results.checkpoints[:, :0])
+        part = backward(chunk, (incoming, adjoint, None, None, None), kept, needed)
+        rows = part.pop("x")
+        adjoint = part.pop("h_0", None)
+        end_state = start_state if start_state is not None else end_state
+        if grad_x is not None:
+            grad_x[:, start:end] = rows @ recurrence.weight
+        if "weight" in wanted:
+            part["weight"] = rows.flatten(0, 1).T @ recurrence.x[:, start:end].flatten(0, 1)
+        if "bias" in wanted:
+            part["bias"] = rows.sum((0, 1))
+        for name, gradient in part.items():
+            totals[name] += gradient
+    if grad_x is not None:
+        totals["x"] = grad_x
+    if "h_0" in wanted:
+        assert recurrence.h_0 is not None
+        totals["h_0"] = torch.zeros_like(recurrence.h_0) if adjoint is None else adjoint.clone()
+    return totals
+
+
+def backward_slices(recurrence: Recurrence) -> int:
+    """Return the number of slices where gradients are summed: a function of the shape only."""
+    sums = [getattr(recurrence, name) for name in ("weight", "bias", "signs", "output_weight")]
+    itemsize = recurrence.signs.element_size()
+    size = sum(0 if tensor is None else tensor.numel() for tensor in sums) * itemsize
+    return min(MAX_SLICES, max(2, SUMS_BYTES // max(size, 1)))
 
 
 def _forward(*arguments: Any) -> Results:
@@ -96,9 +234,7 @@ class Scan(Function):
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Results:
-        recurrence = Recurrence(*arguments)
-        with full_precision(recurrence.signs):
-            results = forward(recurrence)
+        results = forward(Recurrence(*arguments))  # layers have switched autocast off
         _save(ctx, arguments, results)
         return results
 

@@ -1,4 +1,4 @@
-"""The fast Hadamard transform over the last axis, its plain reference beside it.
+"""The fast Hadamard transform over the last axis.
 
 `hadamard_transform(x, b)` equals `x @ (I_q kron H_b)'`: one product of x with every block of the
 recurrent weight, without the signs and without the scale. It is built from two small matrix
@@ -45,14 +45,6 @@ def hadamard_transform(x: Tensor, block_size: int, *, transpose: bool = False) -
     if rows > 1:
         left = hadamard_tensor(rows, x.dtype, x.device)
         blocks = (left.T if transpose else left) @ blocks
-    return blocks.reshape(x.shape)
-
-
-def hadamard_transform_reference(x: Tensor, block_size: int, *, transpose: bool = False) -> Tensor:
-    """Return the same by one dense product per block: the definition."""
-    num_blocks = count_blocks(x.shape[-1], block_size)
-    matrix = hadamard_tensor(block_size, x.dtype, x.device)
-    blocks = x.reshape(*x.shape[:-1], num_blocks, block_size) @ (matrix if transpose else matrix.T)
     return blocks.reshape(x.shape)
 
 
