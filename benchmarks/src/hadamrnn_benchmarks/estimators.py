@@ -220,8 +220,7 @@ class GRUClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Series, y: NDArray[Any]) -> GRUClassifier:
         self.classes_, labels = np.unique(y, return_inverse=True)
         x, lengths = self._values(X)
-        valid = torch.arange(x.shape[1]) < lengths[:, None]
-        self._offset, self._scale = standardise(x, valid)
+        self._offset, self._scale, _ = standardise(x, lengths)
         part = Split((x - self._offset) / self._scale, torch.from_numpy(labels), lengths)
         none = Split(part.x[:0], torch.zeros(0, dtype=torch.int64), lengths[:0])
         splits = Splits("series", part, none, none, x.shape[1], x.shape[2], len(self.classes_))

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
 from hadamrnn.data.recipes import PAPER_SENSORS, Values
-from hadamrnn.data.samples import read_numbers, windows
-from hadamrnn.data.scaling import raw_unit, standardise
+from hadamrnn.data.samples import cut_windows, read_numbers
+from hadamrnn.data.scaling import standardise
 from hadamrnn.data.splits import Split, Splits, in_parts
 from hadamrnn.data.tasks import Task
 from hadamrnn.errors import InputError, check_name
@@ -73,7 +73,7 @@ def load_etth2(data_dir: str | Path | None = None, *, look_back: Hours = 336, ho
 
 def _load(name: str, data_dir: str | Path | None, look_back: int, horizon: int) -> Splits:
     raw = torch.from_numpy(read_ett(name, data_dir))
-    offset, scale = standardise(raw[None, : ENDS[0]])
+    offset, scale, unit = standardise(raw[None, : ENDS[0]])
     hours = (raw - offset) / scale
     starts = (0, ENDS[0] - look_back, ENDS[1] - look_back)
     return in_parts(
@@ -83,7 +83,7 @@ def _load(name: str, data_dir: str | Path | None, look_back: int, horizon: int) 
         metric="mse",
         offset=offset,
         scale=scale,
-        raw_unit=raw_unit(raw[None, : ENDS[0]]),
+        raw_unit=unit,
     )
 
 
@@ -102,7 +102,7 @@ def split(hours: Tensor, look_back: int, horizon: int) -> Split:
     >>> part.x.squeeze(-1).tolist(), part.y.tolist()
     ([[0.0, 1.0], [1.0, 2.0]], [[2.0, 3.0], [3.0, 4.0]])
     """
-    cut = windows(hours.numpy(), look_back + horizon)
+    cut = cut_windows(hours.numpy(), look_back + horizon)
     targets = cut[:, look_back:].reshape(len(cut), -1).copy()
     return Split(torch.from_numpy(cut[:, :look_back].copy()), torch.from_numpy(targets))
 

@@ -209,7 +209,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str | 
 
 
 def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tuple[Tensor, Tensor | None]:
-    """Return x `(n, time, channels)`, and `lengths`, int64 `(n,)` or None.
+    """Return x `(n, time, channels)`, zero past a row's length, and `lengths`, int64 `(n,)` or None.
 
     x is float32 if that holds all values of its type, else float64: an offset may be large.
     """
@@ -241,6 +241,7 @@ def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tu
     wrong = lengths[(steps < 1) | (steps > x.shape[1])]
     if len(wrong):
         raise InputError(f"lengths must lie in 1 ... {x.shape[1]}, the steps of x, got {wrong[0]} in {path}.")
+    dense[torch.arange(x.shape[1]) >= torch.from_numpy(steps)[:, None]] = 0.0
     return dense, torch.from_numpy(steps)
 
 

@@ -25,7 +25,7 @@ from hadamrnn.data.columns import GROUPS, LABELS, OF_FILE, decide, row_groups, r
 from hadamrnn.data.labels import class_names
 from hadamrnn.data.options import RecordingOptions
 from hadamrnn.data.recipes import PAPER_SENSORS, SMALL_STACK
-from hadamrnn.data.samples import HELD_OUT, group_parts, windows
+from hadamrnn.data.samples import HELD_OUT, cut_windows, group_parts
 from hadamrnn.data.scaling import standardised
 from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint
 from hadamrnn.data.tables import listed, read_tables
@@ -243,7 +243,7 @@ def cut(segments: list[Segment], recorded: Recorded) -> RecordedWindows:
     x = np.empty((sum(counts), window, len(recorded.options.columns)), kind)
     ends = np.cumsum(counts, dtype=np.int64)
     for segment, count, end in zip(whole, counts, ends, strict=True):
-        x[end - count : end] = windows(segment.values, window, hop)
+        x[end - count : end] = cut_windows(segment.values, window, hop)
     starts = [segment.start + hop * np.arange(count) for segment, count in zip(whole, counts, strict=True)]
     return RecordedWindows(
         x=x,

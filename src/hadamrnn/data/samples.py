@@ -48,10 +48,10 @@ def pad_left(rows: Sequence[Sequence[int] | NDArray[np.int64]], length: int, voc
     return torch.from_numpy(padded)
 
 
-def windows(values: NDArray[Any], length: int, hop: int = 1) -> NDArray[Any]:
+def cut_windows(values: NDArray[Any], length: int, hop: int = 1) -> NDArray[Any]:
     """Return the windows `(n, length, channels)` of a series `(time, channels)`, `hop` steps apart: a view.
 
-    >>> windows(np.arange(5)[:, None], length=3, hop=2)[..., 0]
+    >>> cut_windows(np.arange(5)[:, None], length=3, hop=2)[..., 0]
     array([[0, 1, 2],
            [2, 3, 4]])
     """

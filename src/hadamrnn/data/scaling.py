@@ -1,22 +1,28 @@
-"""Standardised channels, and the raw codes of the sensor behind them. Start at `standardised`."""
+"""Standardised channels, and the raw codes of the sensor behind them. Start at `standardised`.
+
+Values are `(n, time, channels)`, zero past a row's length. They are read some rows at a time, so that
+temporary arrays stay small.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.data.splits import Preparation, Split, Splits, in_parts
 
-# A constant's deviation is only rounding: 1e-9 of its size is far below any sensor's resolution.
-CONSTANT = 1e-9
+Floats = NDArray[np.float64]
+CONSTANT = 1e-12  # a deviation below this share of the mean is rounding
 RAW_LIMIT = (1 << 31) - 1
-ROWS_AT_ONCE = 1 << 16
+VALUES_AT_ONCE = 1 << 18
 UNIT_BITS = 12  # a raw unit is this many powers of two below the least deviation of a channel
 LEAST_BITS = 6  # or at least this many, where int32 could not reach the largest value otherwise
 
@@ -37,88 +43,116 @@ def standardised(
     """
     remaining = iter(parts)
     train = next(remaining)
-    valid = None if train.lengths is None else torch.arange(train.x.shape[1]) < train.lengths[:, None]
-    facts["raw_unit"] = raw_unit(train.x, valid)
+    offset, scale, facts["raw_unit"] = standardise(train.x, train.lengths)
     if keep_values:
         kept = (replace(part, x=part.x.float()) for part in chain([train], remaining))
         return in_parts(task, kept, **facts)
-    if preparation is None:
-        offset, scale = standardise(train.x, valid)
-    else:
+    if preparation is not None:
         offset, scale = (
             torch.tensor(each, dtype=train.x.dtype) for each in (preparation.offset, preparation.scale)
         )
-    train = replace(train, x=rescale(train.x, offset, scale))
-    others = (replace(part, x=rescale(part.x, offset, scale)) for part in remaining)
-    return in_parts(task, chain([train], others), offset=offset, scale=scale, **facts)
+    scaled = [replace(train, x=rescale(train.x, offset, scale))]
+    del train
+    scaled += [replace(part, x=rescale(part.x, offset, scale)) for part in remaining]
+    return in_parts(task, scaled, offset=offset, scale=scale, **facts)
 
 
-def raw_unit(x: Tensor, valid: Tensor | None = None) -> float | None:
+def standardise(x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor, float | None]:
+    """Return the offset and the scale `(channels,)` that standardise x, in x's type, and its `raw_unit`.
+
+    A constant channel has scale 1, so that it becomes 0 and not NaN. The offset of whole numbers is a whole
+    number, which an integer network subtracts exactly.
+
+    >>> standardise(torch.tensor([[[1.0, 5.0], [3.0, 5.0]]]))
+    (tensor([2., 5.]), tensor([1., 1.]), 1.0)
+    """
+    values = x.numpy()
+    mean, deviation = channel_statistics(values, None if lengths is None else lengths.numpy())
+    scale = torch.from_numpy(deviation).float()  # before it is compared: it may round to 0
+    offset = torch.from_numpy(np.rint(mean) if _is_whole(values) else mean)
+    scale = torch.where(scale > 0, scale, 1.0)
+    return offset.to(x.dtype), scale.to(x.dtype), raw_unit(values, deviation)
+
+
+def channel_statistics(
+    x: NDArray[Any],
+    lengths: NDArray[np.int64] | None = None,
+    weights: Floats | None = None,
+    transform: Callable[[NDArray[Any]], NDArray[Any]] = lambda values: values,
+) -> tuple[Floats, Floats]:
+    """Return the mean and the deviation of each channel, `(channels,)`; a constant has deviation 0.
+
+    In units of a power of two near the largest value, so no square underflows; the deviation is about the
+    mean, so an offset takes no digits from it.
+
+    Args:
+        lengths: `(n,)`, how many steps of a row count; None for all.
+        weights: `(n,)`, how often a row counts; None for once.
+        transform: applied to the values first; leaves 0 as it is.
+
+    >>> channel_statistics(np.array([[[1.0, 5.0], [3.0, 5.0]]]))
+    (array([2., 5.]), array([1., 0.]))
+    """
+    steps = np.full(len(x), x.shape[1]) if lengths is None else lengths
+    shares = np.ones(len(x)) if weights is None else weights
+    shares = shares / float(shares @ steps)
+    largest, mean, missed, variance = np.zeros((4, x.shape[2]))
+    for part in _blocks(x):
+        largest = np.maximum(largest, np.abs(transform(x[part])).max((0, 1)))
+    unit = np.exp2(np.frexp(largest)[1] - 1.0)
+    for part in _blocks(x):
+        mean += np.einsum("n,ntc->c", shares[part], transform(x[part]) / unit)
+    for part in _blocks(x):
+        apart = transform(x[part]) / unit - mean
+        if lengths is not None:
+            apart[np.arange(x.shape[1]) >= lengths[part, None]] = 0.0
+        missed += np.einsum("n,ntc->c", shares[part], apart)
+        variance += np.einsum("n,ntc,ntc->c", shares[part], apart, apart)
+    mean, deviation = mean + missed, np.sqrt(np.maximum(variance - missed**2, 0.0))
+    return mean * unit, np.where(deviation > CONSTANT * np.abs(mean), deviation, 0.0) * unit
+
+
+def raw_unit(x: NDArray[Any], details: Floats) -> float | None:
     """Return the value of one raw code of the sensor behind `x`, as an int32 holds it.
 
-    1 where x holds whole numbers: the codes are those of the training file. Else `fitting_unit` of the least
-    deviation of a channel.
+    1 where x holds whole numbers: the codes are those of the training file. Else a power of two, `UNIT_BITS`
+    below the least positive of `details`; larger, but at least `LEAST_BITS` below, if int32 would not reach
+    the largest value; None if that is impossible.
 
-    >>> raw_unit(torch.tensor([[[3.0], [-7.0]]])), raw_unit(torch.tensor([[[0.5], [2.5]]]))
-    (1.0, 0.000244140625)
-    >>> raw_unit(torch.tensor([[[0.5, 1e10], [2.5, 3e10]]])) is None
+    >>> raw_unit(np.array([[[3.0], [-7.0]]]), np.array([5.0]))
+    1.0
+    >>> raw_unit(np.array([[[0.5], [2.5]]]), np.array([1.0]))
+    0.000244140625
+    >>> raw_unit(np.array([[[0.5, 1e10], [2.5, 3e10]]]), np.array([1.0, 1e10])) is None
     True
     """
-    steps = x.reshape(-1, x.shape[-1]) if valid is None else x[valid]
-    if _whole(steps):
+    if _is_whole(x):
         return 1.0
-    steps = steps.double()
-    deviations = steps.std(0, correction=0)
-    varying = deviations[deviations > CONSTANT * steps.mean(0).abs()]
-    return fitting_unit(float(varying.min()) if len(varying) else 1.0, float(steps.abs().max()))
-
-
-def fitting_unit(detail: float, largest: float) -> float | None:
-    """Return a power of two as the value of one int32 code, `UNIT_BITS` below the size `detail`.
-
-    Larger, but at least `LEAST_BITS` below, if int32 would not reach `largest`; None if that is impossible.
-    """
-    fine = math.frexp(detail)[1] - 1 - UNIT_BITS
+    largest = max(float(np.abs(x[part]).max()) for part in _blocks(x))
+    varying = details[details > 0]
+    fine = math.frexp(varying.min() if len(varying) else 1.0)[1] - 1 - UNIT_BITS
     coarse = math.frexp(largest)[1] - 31
     return math.ldexp(1.0, max(fine, coarse)) if coarse <= fine + UNIT_BITS - LEAST_BITS else None
 
 
-def _whole(steps: Tensor) -> bool:
-    """Whether all values are whole numbers that an int32 holds; block by block, to save memory."""
+def rescale(x: Tensor, offset: Tensor, scale: Tensor) -> Tensor:
+    """Return (x - offset) / scale in float32, computed in x's own type."""
+    values, low, unit = x.numpy(), offset.to(x.dtype).numpy(), scale.to(x.dtype).numpy()
+    scaled = np.empty(values.shape, np.float32)
+    for part in _blocks(values):
+        scaled[part] = (values[part] - low) / unit
+    return torch.from_numpy(scaled)
+
+
+def _is_whole(x: NDArray[Any]) -> bool:
+    """Whether all values are whole numbers that an int32 holds."""
     return all(
-        bool((block == block.round()).all()) and float(block.abs().max()) <= RAW_LIMIT
-        for block in steps.split(ROWS_AT_ONCE)
+        bool((x[part] == np.rint(x[part])).all()) and float(np.abs(x[part]).max()) <= RAW_LIMIT
+        for part in _blocks(x)
     )
 
 
-def standardise(x: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return the `(offset, scale)` per channel that give `x` zero mean and unit variance.
-
-        offset_c = mean_{n,t} x_ntc        scale_c = sqrt(mean_{n,t} (x_ntc - offset_c)^2)
-
-    Args:
-        x: `(n, time, channels)`, float32 or float64; sums are in float64.
-        valid: `(n, time)` bool, the steps that count; None for all.
-
-    Returns:
-        Two tensors of x's type; float64 keeps an offset that is large beside the deviation.
-
-    A constant channel has scale 1, so that it becomes 0 and not NaN. The offset of whole numbers is a
-    whole number, which an integer network subtracts exactly.
-
-    >>> offset, scale = standardise(torch.tensor([[[1.0, 5.0], [3.0, 5.0]]]))
-    >>> offset, scale
-    (tensor([2., 5.]), tensor([1., 1.]))
-    """
-    steps = x.reshape(-1, x.shape[-1]) if valid is None else x[valid]
-    offset = steps.mean(0, dtype=torch.float64)
-    squares = sum((block - offset).square_().sum(0) for block in steps.split(ROWS_AT_ONCE))
-    scale = (squares / len(steps)).sqrt().float()  # before it is compared: it may round to 0
-    scale = torch.where(scale > CONSTANT * offset.abs(), scale, 1.0)
-    offset = offset.round() if _whole(steps) else offset
-    return offset.to(x.dtype), scale.to(x.dtype)
-
-
-def rescale(x: Tensor, offset: Tensor, scale: Tensor) -> Tensor:
-    """Return (x - offset) / scale in float32, computed in x's own type."""
-    return ((x - offset.to(x)) / scale.to(x)).float()
+def _blocks(x: NDArray[Any]) -> Iterator[slice]:
+    """Yield some rows at a time."""
+    rows = max(1, VALUES_AT_ONCE // max(1, x[:1].size))
+    return (slice(start, start + rows) for start in range(0, len(x), rows))

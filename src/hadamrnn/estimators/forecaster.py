@@ -19,6 +19,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from hadamrnn.data.samples import cut_windows
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError, check_int, short
 from hadamrnn.estimators.closed_form import set_readout
@@ -324,11 +325,11 @@ def _columns(series: Floats) -> Floats:
 
 def _cut(series: Floats, lookback: int, horizon: int, most: int) -> Windows:
     """Return windows of every channel, relative to the last value of their past; at most so many."""
-    cut = np.lib.stride_tricks.sliding_window_view(series, lookback + horizon, axis=0)
-    steps, channels = cut.shape[:2]
+    cut = cut_windows(series, lookback + horizon)
+    steps, channels = len(cut), series.shape[1]
     chosen = np.arange(0, steps * channels, _hop(steps * channels, most, channels))
     starts = chosen // channels
-    rows = cut[starts, chosen % channels]
+    rows = cut[starts, :, chosen % channels]
     rows = rows - rows[:, lookback - 1 : lookback]
     past, future = rows[:, :lookback, None].copy(), rows[:, lookback:].copy()
     return Windows(torch.from_numpy(past), torch.from_numpy(future), torch.from_numpy(starts), channels)

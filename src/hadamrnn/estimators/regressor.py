@@ -9,11 +9,12 @@ import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length
 
+from hadamrnn.data.scaling import channel_statistics
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
 from hadamrnn.estimators.reading import align, check_size, read_series
 from hadamrnn.estimators.ridge import ValueTarget
-from hadamrnn.estimators.series import Floats, Samples, Series, statistics_of
+from hadamrnn.estimators.series import Floats, Samples, Series
 from hadamrnn.fixedpoint.model import Metadata
 
 METADATA_TARGETS = 50  # outputs whose units an integer model's metadata holds
@@ -69,7 +70,7 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
 
     def _target(self, samples: Samples, *, reset: bool) -> ValueTarget:
         if reset:
-            mean, deviation = statistics_of(Series(samples.known[:, None]), samples.weights)
+            mean, deviation = channel_statistics(samples.known[:, None], weights=samples.weights)
             self.target_offset_, self.target_scale_ = mean, np.where(deviation > 0, deviation, 1.0)
         standard = torch.from_numpy((samples.known - self.target_offset_) / self.target_scale_)
         return ValueTarget(standard, torch.from_numpy(samples.weights), torch.from_numpy(samples.groups))

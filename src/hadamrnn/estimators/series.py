@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hadamrnn.data.scaling import RAW_LIMIT, fitting_unit
+from hadamrnn.data.scaling import channel_statistics, raw_unit
 from hadamrnn.data.splits import Split
 from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, compress
 from hadamrnn.quantization.inputs import RawInputs
@@ -20,7 +20,6 @@ Floats = NDArray[np.float64]
 APART = 2.5  # how far below the deviation of all the median series lies, where a channel is compressed
 REACH = 2.0**24  # from the knee to the largest value: an int32 reaches it and still resolves the knee
 PART_VALUES = 1 << 18  # of X that are converted at once
-CONSTANT = 1e-12  # a deviation below this share of the mean is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +66,6 @@ class Series:
         for start in range(0, len(self), rows):
             part = slice(start, start + rows)
             yield part, self.values[part]
-
-    def counted(self, part: slice) -> NDArray[np.bool_]:
-        """Return which steps of some series count, `(n, time, 1)`."""
-        return (np.arange(self.values.shape[1]) < self.steps_each()[part, None])[:, :, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,12 +135,14 @@ class Scaling:
     @classmethod
     def of(cls, series: Series, weights: Floats) -> Scaling:
         """Return the standardisation of these series; `weights` `(n,)` says how often each counts."""
-        mean, deviation = statistics_of(series, weights)
+        mean, deviation = channel_statistics(series.values, series.lengths, weights)
         knee = _knees(series, weights, deviation)
-        unit = _raw_unit(series, np.where(knee > 0, knee, deviation))
+        unit = raw_unit(series.values, np.where(knee > 0, knee, deviation))
         step = np.full(series.channels, unit or 0.0)
         if knee.any():
-            mean, deviation = statistics_of(series, weights, lambda values: _compressed(values, knee))
+            mean, deviation = channel_statistics(
+                series.values, series.lengths, weights, lambda values: _compressed(values, knee)
+            )
             step = np.where(knee > 0, 2.0**-OCTAVE_BITS, step)
         offset = np.where(step > 0, np.rint(mean / np.where(step > 0, step, 1.0)) * step, mean)
         return cls(offset, np.where(deviation > 0, deviation, 1.0), unit, knee if knee.any() else None)
@@ -163,46 +160,6 @@ class Scaling:
     def raw_inputs(self, unit: float | None = None) -> RawInputs:
         """Return the meaning of raw codes of `unit`, by default the data's own."""
         return RawInputs.standardised(self.offset, self.scale, self.unit if unit is None else unit, self.knee)
-
-
-def statistics_of(
-    series: Series, weights: Floats, transform: Callable[[Floats], Floats] = lambda values: values
-) -> tuple[Floats, Floats]:
-    """Return the weighted mean and deviation of each channel, `(channels,)`; a constant has deviation 0.
-
-    In units of a power of two near the largest value, so no square underflows; the deviation is about the
-    mean, so an offset takes no digits from it.
-
-    Args:
-        transform: applied to the values first; leaves 0 as it is.
-    """
-    largest = np.zeros(series.channels)
-    for _, values in series.parts():
-        largest = np.maximum(largest, np.abs(transform(values)).max((0, 1)))
-    unit = np.exp2(np.frexp(largest)[1] - 1.0)
-    total = float(weights @ series.steps_each())
-    mean = np.zeros(series.channels)
-    for part, values in series.parts():
-        mean += np.einsum("n,ntc->c", weights[part] / total, transform(values) / unit)
-    missed, variance = np.zeros_like(mean), np.zeros_like(mean)
-    for part, values in series.parts():
-        apart = np.where(series.counted(part), transform(values) / unit - mean, 0.0)
-        missed += np.einsum("n,ntc->c", weights[part] / total, apart)
-        variance += np.einsum("n,ntc,ntc->c", weights[part] / total, apart, apart)
-    mean, deviation = mean + missed, np.sqrt(np.maximum(variance - missed**2, 0.0))
-    return mean * unit, np.where(deviation > CONSTANT * np.abs(mean), deviation, 0.0) * unit
-
-
-def _raw_unit(series: Series, details: Floats) -> float | None:
-    """Return the value of one raw code: 1 for whole numbers, else by the least positive of `details`."""
-    largest, is_whole = 0.0, True
-    for _, values in series.parts():
-        largest = max(largest, float(np.abs(values).max()))
-        is_whole = is_whole and bool((values == np.rint(values)).all())
-    if is_whole and largest <= RAW_LIMIT:
-        return 1.0
-    varying = details[details > 0]
-    return fitting_unit(float(varying.min()) if len(varying) else 1.0, largest)
 
 
 def _knees(series: Series, weights: Floats, deviations: Floats) -> Floats:
