@@ -110,7 +110,7 @@ sanitize: setup
 	  -k "not compile and not opcheck and not forked and not instruction_set and not environment"
 
 # Every damaged file, drawn command line and mixture of files of several runs is answered correctly or refused
-# in one line, within 5 s and 1 GB. The tests run a short form of it.
+# in one line, within 5 s of CPU time and 1 GB. The tests run a short form of it.
 fuzz: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz
 

@@ -1,4 +1,4 @@
-"""Damaged files of every kind: read as before or refused in one line, within 5 s and 1 GB."""
+"""Damaged files of every kind: read as before or refused in one line, within 5 s of CPU time and 1 GB."""
 
 from __future__ import annotations
 

@@ -11,12 +11,13 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-SECONDS = 5
+SECONDS = 5  # of CPU time: other work on the machine is not the case's fault
+PATIENCE = 60  # seconds of waiting
 BYTES = 1 << 30
 
 
 class TimeOut(BaseException):
-    """A case took longer than `SECONDS`."""
+    """A case computed for longer than `SECONDS`."""
 
 
 def run_limited(cases: Sequence[Callable[[], str]]) -> list[str]:
@@ -34,12 +35,12 @@ def run_limited(cases: Sequence[Callable[[], str]]) -> list[str]:
         answers = True
         try:
             while len(outcomes) < len(cases):
-                if not receiver.poll(3 * SECONDS):  # the alarm inside was not heard
+                if not receiver.poll(PATIENCE):  # it waits, or the alarm inside was not heard
                     answers = False
                     os.kill(child, signal.SIGKILL)
                 outcomes.append(receiver.recv())
         except EOFError:
-            outcomes.append("ends its process" if answers else f"hangs for more than {3 * SECONDS} s")
+            outcomes.append("ends its process" if answers else f"hangs for more than {PATIENCE} s")
         os.waitpid(child, 0)
         receiver.close()
     return outcomes
@@ -52,11 +53,11 @@ def _work(cases: Sequence[Callable[[], str]], sender: Connection) -> None:
         raise TimeOut
 
     try:
-        signal.signal(signal.SIGALRM, expire)
+        signal.signal(signal.SIGPROF, expire)
         limit = virtual_bytes() + BYTES
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         for case in cases:
-            signal.setitimer(signal.ITIMER_REAL, SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
             try:
                 outcome = case()
             except TimeOut:
@@ -65,7 +66,7 @@ def _work(cases: Sequence[Callable[[], str]], sender: Connection) -> None:
                 outcome = "takes more than 1 GB"
             except BaseException:
                 outcome = "raises: " + traceback.format_exc()[-1500:]
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
             sender.send(outcome)
     finally:
         os._exit(0)
