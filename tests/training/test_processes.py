@@ -22,7 +22,7 @@ from hadamrnn.training.processes import join_processes
 
 pytestmark = pytest.mark.slow
 
-KILLS = 8
+KILLS = 5
 COPY = (
     *("train", "copy", "--preset", "best", "--steps", "400", "--evaluate-every", "50"),
     *("--hidden-size", "16", "--learning-rate", "0.01", "--sign-freeze-epoch", "2", "--threads", "1"),
