@@ -37,3 +37,15 @@ def test_temperatures_make_probabilities_of_scores() -> None:
     ones = torch.ones(len(codes), dtype=torch.float64)
 
     assert LabelTarget(targets, ones, torch.arange(len(codes))).scale(answers) == pytest.approx(3.0, rel=0.03)
+
+
+def test_of_equally_ranked_scores_those_nearer_the_targets_have_the_smaller_error() -> None:
+    """The cross-entropy at the best temperature knows no scale, the squared error does."""
+    generator = torch.Generator().manual_seed(0)
+    targets = 2.0 * one_hot(torch.arange(300) % 3, 3).double() - 1
+    scores = targets + torch.randn(300, 3, generator=generator, dtype=torch.float64)
+    target = LabelTarget(targets, torch.ones(300, dtype=torch.float64), torch.arange(300))
+    errors = [target.error(scale * scores) for scale in (0.5, 0.25, 0.125)]
+
+    assert errors == sorted(errors)
+    assert target.error(-0.5 * scores) > errors[-1]

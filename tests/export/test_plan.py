@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 import pytest
 
 from hadamrnn.export.plan import make_plan
+from hadamrnn.fixedpoint.drawn import draw_model
+from hadamrnn.network import Network
 from tests.export.random_models import random_model
 
 
@@ -36,3 +39,21 @@ def test_the_stages_of_a_plan_are_those_of_the_block_and_fit_their_cells(
         assert activation_bits + layer.in_place <= 16  # the sums in place fit 16 bits
     if block_size == 1 << layer.stages:
         assert plan.state_bytes + plan.work_bytes <= 4 * hidden_size + 2 * model.input_size + 128
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("readouts", [("last",), ("mean", "max")])
+def test_every_cell_of_a_stack_has_one_use(readouts: tuple[str, ...], stride: int) -> None:
+    sizes = (24, 64, 40, 64)  # blocks of 12 and 20 units have wide cells
+    network = Network(3, 8, 4, layer_sizes=sizes, num_blocks=2, readouts=readouts, stride=stride)
+    plan = make_plan(draw_model(replace(network, normalize=True, activation_bits=12)))
+    wide, narrow = [*range(plan.pool_wide)], [*range(plan.pool_narrow)]
+    for layer in plan.layers:
+        (wide if layer.wide else narrow).extend(range(layer.cells, layer.cells + layer.rows))
+        if stride > 1 and not layer.layer.is_last:
+            narrow.extend(range(layer.sums, layer.sums + layer.rows))
+    if stride > 1:
+        narrow.extend(range(plan.phases, plan.phases + 3))
+
+    assert [layer.wide for layer in plan.layers] == [True, False, True, False]
+    assert wide == [*range(plan.wide_cells)] and narrow == [*range(plan.narrow_cells)]

@@ -19,6 +19,7 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.straight_through import quantization_codes
 from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.inputs import RawInputs
+from hadamrnn.quantization.layers import bias_codes
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.quantization.network import IntegerNetwork
 from tests.quantization.models import LEVELS, random_inputs, random_model
@@ -193,3 +194,14 @@ def test_column_signs_have_no_integer_form() -> None:
 
     with pytest.raises(InputError, match=r'signs of rows only, got switches "rows\+columns"\. Train with'):
         lower(model, Calibration(4.0, 1.0, 10, 1))
+
+
+def test_a_bias_takes_any_shift_that_c_has_and_none_beyond() -> None:
+    """Six bits hold -32 to 31, a shift has at most 31 places."""
+    largest = np.array([31.0, -32.0]) * 2.0**31
+
+    codes, shift = bias_codes(largest, unit=1.0, bits=6)
+
+    assert codes.tolist() == [31, -32] and shift == 31
+    with pytest.raises(InputError, match="no shift up to 31 fits it into 6 bits"):
+        bias_codes(largest * 1.02, unit=1.0, bits=6)

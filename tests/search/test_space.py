@@ -142,3 +142,15 @@ def test_the_estimate_is_within_a_tenth_of_the_count(network: Network, choices: 
     candidate = candidate_of(network, *choices)
 
     assert estimate(candidate) == pytest.approx(count(candidate), rel=0.1)
+
+
+def test_an_output_at_every_step_costs_a_product_a_unit() -> None:
+    last = Network(10, 8, 9, input_kind="one_hot")
+    every = replace(last, every_output=True)
+
+    for size in (16, 64):
+        extra = [
+            estimate(replace(network, hidden_size=size)) - estimate(replace(last, hidden_size=size))
+            for network in (every, replace(every, output_size=18))
+        ]
+        assert 0 < extra[0] >= 9 * size and extra[1] == pytest.approx(2 * extra[0], abs=1)

@@ -6,7 +6,7 @@ target  a_0 (L + K times)                   s_1 ... s_K            s_k uniform i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
@@ -33,7 +33,7 @@ class CopySplit(Split):
     ([[3, 8, 0, 0, 0, 9, 0]], [[0, 0, 0, 0, 0, 3, 8]])
     """
 
-    delay: int = 1000
+    delay: int = field(kw_only=True)
 
     @property
     def labelled(self) -> bool:
