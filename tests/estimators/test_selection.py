@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
+from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
-from hadamrnn.estimators.selection import SearchSpace, network_cost
+from hadamrnn.estimators.selection import (
+    SearchSpace,
+    draw_network,
+    features_of,
+    network_cost,
+    place_thresholds,
+)
 from hadamrnn.network import Network
 
 
@@ -46,3 +54,23 @@ def test_blocks_are_as_many_as_asked_for() -> None:
     assert {network.num_blocks for network in found} == {4}
     with pytest.raises(InputError, match=r"num_blocks must lie in 1\.\."):
         SearchSpace(Network(1, 1, 2), 4096, hidden_size=16, num_blocks=0).candidates()
+
+
+def test_thresholds_divide_the_states_of_every_unit_evenly_and_a_weight_of_two_is_two_series() -> None:
+    network = Network(2, 16, 3, num_blocks=2, leak=(2, 3), readouts=("positive",), thresholds=3)
+    series = 5 + torch.randn(40, 30, 2)
+    model, weighted, repeated = (draw_network(network, 0) for _ in range(3))
+    place_thresholds(model, Split(series, None), torch.ones(40, dtype=torch.float64))
+    above = features_of(model, Split(series, None)).mean(0).reshape(3, 16)
+
+    torch.testing.assert_close(
+        above, torch.tensor([[0.75], [0.5], [0.25]]).expand(3, 16).double(), atol=0.1, rtol=0
+    )
+
+    counts = 1 + torch.arange(40) % 2
+    place_thresholds(weighted, Split(series, None), counts.double())
+    twice = Split(series.repeat_interleave(counts, 0), None)
+    place_thresholds(repeated, twice, torch.ones(60, dtype=torch.float64))
+
+    assert weighted.thresholds is not None and repeated.thresholds is not None
+    torch.testing.assert_close(weighted.thresholds, repeated.thresholds)

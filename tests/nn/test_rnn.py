@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequen
 
 from hadamrnn.errors import InputError
 from hadamrnn.nn.cell import HadamCell
-from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.inputs import Tokens, token_vectors
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.nn.weight import recurrent_weight
 
@@ -238,3 +238,13 @@ def test_last_state_refuses_packed_rows_in_a_line() -> None:
     packed = pack_padded_sequence(torch.randn(2, 5, 3), torch.tensor([5, 2]), batch_first=True)
     with pytest.raises(InputError, match="last_state takes rows and lengths"):
         HadamRNN(3, 8).last_state(packed)  # type: ignore[arg-type]
+
+
+def test_the_vectors_of_tokens_are_rows_of_the_embedding_or_of_the_identity() -> None:
+    """Layers of other packages read tokens through them."""
+    ids, embedding = torch.tensor([[3, 0, 2]]), nn.Embedding(4, 5)
+
+    assert torch.equal(token_vectors(Tokens(ids, embedding), 5, torch.float32), embedding.weight[ids])
+    assert torch.equal(token_vectors(Tokens(ids), 4, torch.float64), torch.eye(4).double()[ids])
+    dense = torch.rand(1, 3, 5)
+    assert token_vectors(dense, 5, torch.float32) is dense
