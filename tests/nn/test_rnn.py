@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequen
 
 from hadamrnn.errors import InputError
 from hadamrnn.nn.cell import HadamCell
-from hadamrnn.nn.inputs import Tokens, token_vectors
+from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.nn.weight import recurrent_weight
 
@@ -185,9 +185,9 @@ def test_a_layer_that_cannot_be_built_is_refused(arguments: dict[str, int], mess
 def test_wrong_shapes_are_refused_with_the_rule_and_the_value() -> None:
     layer = HadamRNN(INPUT_SIZE, HIDDEN_SIZE, batch_first=True)
     x = torch.zeros(BATCH, TIME, INPUT_SIZE)
-    with pytest.raises(InputError, match=r"last dimension must be 2 \(input_size\), got \(3, 7, 5\)"):
+    with pytest.raises(InputError, match=r"last dimension 2 \(input_size\), got \(3, 7, 5\)"):
         layer(torch.zeros(BATCH, TIME, 5))
-    with pytest.raises(InputError, match=r"got shape \(7,\)"):
+    with pytest.raises(InputError, match=r"got \(7,\)"):
         layer(torch.zeros(7))
     with pytest.raises(InputError, match=r"h_0 must have shape \(1, 3, 8\)"):
         layer(x, torch.zeros(1, BATCH, 9))
@@ -238,13 +238,3 @@ def test_last_state_refuses_packed_rows_in_a_line() -> None:
     packed = pack_padded_sequence(torch.randn(2, 5, 3), torch.tensor([5, 2]), batch_first=True)
     with pytest.raises(InputError, match="last_state takes rows and lengths"):
         HadamRNN(3, 8).last_state(packed)  # type: ignore[arg-type]
-
-
-def test_the_vectors_of_tokens_are_rows_of_the_embedding_or_of_the_identity() -> None:
-    """Layers of other packages read tokens through them."""
-    ids, embedding = torch.tensor([[3, 0, 2]]), nn.Embedding(4, 5)
-
-    assert torch.equal(token_vectors(Tokens(ids, embedding), 5, torch.float32), embedding.weight[ids])
-    assert torch.equal(token_vectors(Tokens(ids), 4, torch.float64), torch.eye(4).double()[ids])
-    dense = torch.rand(1, 3, 5)
-    assert token_vectors(dense, 5, torch.float32) is dense

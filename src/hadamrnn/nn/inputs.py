@@ -29,12 +29,10 @@ def admit(name: str, tensor: Tensor, weight: Tensor) -> Tensor:
             f"{name} must be {weight.dtype} like the layer's weights, got {tensor.dtype}. "
             f"Convert it with .to({weight.dtype}), or the layer with layer.double() and the like."
         )
-    if tensor.layout != torch.strided:
-        raise InputError(f"{name} must be dense, got {tensor.layout}. Convert it with .to_dense().")
-    if tensor.device != weight.device:
+    if tensor.layout != torch.strided or tensor.device != weight.device:
         raise InputError(
-            f"{name} must be on {weight.device} like the layer's weights, got {tensor.device}. "
-            "Move one of them with .to(device)."
+            f"{name} must be dense and on {weight.device} like the layer's weights, got {tensor.layout} on "
+            f"{tensor.device}. Convert it with .to_dense() or .to(device)."
         )
     return widen(tensor)
 
@@ -82,17 +80,6 @@ def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> tuple
     return ids, (table if bias is None else table + bias)
 
 
-def token_vectors(x: Tensor | Tokens, input_size: int, dtype: torch.dtype) -> Tensor:
-    """Return the vectors that tokens stand for, `(batch, time, input_size)`; dense input as it is."""
-    if not isinstance(x, Tokens):
-        return x
-    if x.embedding is not None:
-        check_ids(x.ids, x.embedding.num_embeddings)
-        return torch.as_tensor(x.embedding(x.ids))
-    check_ids(x.ids, input_size)
-    return nn.functional.one_hot(x.ids, input_size).to(dtype)
-
-
 def _distinct(ids: Tensor, num_ids: int) -> tuple[Tensor, Tensor]:
     """Return the distinct ids and each token's position among them.
 
@@ -123,30 +110,6 @@ def pack_rows(rows: Tensor, lengths: Tensor, like: PackedSequence) -> PackedSequ
     """Pack rows in the order of `like` and keep its indices, as torch.nn.RNN does."""
     packed = pack_padded_sequence(rows, lengths.cpu(), batch_first=True)
     return PackedSequence(packed.data, like.batch_sizes, like.sorted_indices, like.unsorted_indices)
-
-
-def run_torch_layer(layer: nn.RNNBase, rows: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return every output of torch's RNN, GRU or LSTM, and the last states, both directions side by side.
-
-    Past a row's length the outputs are zero; a row of no steps has a last state of zeros.
-    """
-    batch, time = rows.shape[:2]
-    check_lengths(lengths, batch, time)
-    if time == 0:
-        raise InputError("torch's recurrent layers need at least one time step, got none.")
-    if lengths is None:
-        output, h_n = layer(rows)
-    else:  # torch cannot pack empty rows: they run for one step, and are blanked
-        ends = lengths.clamp(min=1).cpu()
-        packed = pack_padded_sequence(rows, ends, batch_first=True, enforce_sorted=False)
-        packed_output, h_n = layer(packed)
-        output, _ = pad_packed_sequence(packed_output, batch_first=True, total_length=time)
-    last = h_n[0] if isinstance(h_n, tuple) else h_n
-    last = torch.cat(tuple(last[-2 if layer.bidirectional else -1 :]), dim=-1)
-    if lengths is not None and bool((lengths == 0).any()):
-        alive = (lengths > 0)[:, None]
-        output, last = torch.where(alive[:, :, None], output, 0.0), torch.where(alive, last, 0.0)
-    return output, last
 
 
 def reverse_input(x: Tensor | Tokens, lengths: Tensor | None) -> Tensor | Tokens:

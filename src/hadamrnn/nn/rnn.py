@@ -16,7 +16,7 @@ from hadamrnn.kernels.backend import full_precision
 from hadamrnn.network import Network
 from hadamrnn.nn.cell import Wanted
 from hadamrnn.nn.inputs import Tokens, pack_rows, unpack_rows, widen
-from hadamrnn.nn.stack import HadamStack
+from hadamrnn.nn.stack import HadamStack, check_state
 
 
 class HadamRNN(HadamStack):
@@ -131,7 +131,7 @@ class HadamRNN(HadamStack):
         if isinstance(x, PackedSequence):
             rows, lengths = unpack_rows(x)
             self._check_input(rows)
-            self._check_state(h_0, len(rows))  # before it is sorted
+            check_state("h_0", h_0, (self.network.cells, len(rows), max(self.network.widths)))  # unsorted yet
             start = h_0 if h_0 is None or x.sorted_indices is None else h_0[:, x.sorted_indices]
             if self.network.stride > 1 and self.network.num_layers > 1:
                 raise InputError(
@@ -178,14 +178,10 @@ class HadamRNN(HadamStack):
         return (x if self.batch_first else x.transpose(0, 1)), h_0
 
     def _check_input(self, x: Tensor) -> None:
-        if x.dim() not in (2, 3):
+        if x.dim() not in (2, 3) or x.shape[-1] != self.input_size:
             raise InputError(
-                f"Input must be 2-D (time, input_size) or 3-D (batched), got shape {tuple(x.shape)}."
-            )
-        if x.shape[-1] != self.input_size:
-            raise InputError(
-                f"The input's last dimension must be {self.input_size} (input_size), got {tuple(x.shape)}. "
-                f"Reshape the input, or build the layer with input_size={x.shape[-1]}."
+                f"The input must be 2-D (time, input_size) or 3-D (batched), its last dimension "
+                f"{self.input_size} (input_size), got {tuple(x.shape)}."
             )
 
     def extra_repr(self) -> str:

@@ -145,8 +145,7 @@ class HadamStack(RecurrentLayer):
         shape = (self.network.num_layers, *self._check_step(x_t), max(self.network.widths))
         value = self._admit(x_t)
         previous = admit("The state", self._weight.new_zeros(shape) if h is None else h, self._weight)
-        if tuple(previous.shape) != shape:
-            raise InputError(f"The state must have shape {shape}, got {tuple(previous.shape)}.")
+        check_state("The state", previous, shape)
         states = []
         with full_precision(self._weight):
             for layer, width in enumerate(self.network.widths):
@@ -170,7 +169,7 @@ class HadamStack(RecurrentLayer):
         States are as wide as the widest layer's. `trace` is given the states and y_t of the layers below.
         """
         batch, time = batch_and_time(x)
-        self._check_state(h_0, batch)
+        check_state("h_0", h_0, (self.network.cells, batch, max(self.network.widths)))
         check_lengths(lengths, batch, time)
         x, h_0 = self._admit(x), (None if h_0 is None else admit("h_0", h_0, self._weight))
         network, dtype, ends = self.network, self._weight.dtype, []
@@ -252,27 +251,24 @@ class HadamStack(RecurrentLayer):
         assert isinstance(norm, UnitNorm)
         return norm
 
-    def _check_state(self, h_0: Tensor | None, batch: int) -> None:
-        shape = (self.network.cells, batch, max(self.network.widths))
-        if h_0 is not None and tuple(h_0.shape) != shape:
-            raise InputError(
-                f"h_0 must have shape {shape} (unbatched: without the 2nd), got {tuple(h_0.shape)}."
-            )
-
     def _check_step(self, x_t: Tensor | Tokens) -> tuple[int, ...]:
         """Return the batch shape of one time step; refuse what cannot be streamed."""
-        if self.network.bidirectional:
+        network = self.network
+        if network.bidirectional or (network.stride > 1 and network.num_layers > 1):
             raise InputError(
-                "step reads a sequence forwards, but this layer is bidirectional. "
-                "Build it with bidirectional=False to stream."
+                "step reads forwards and gives every layer every step, but this stack is bidirectional or "
+                "has a stride. Build it with bidirectional=False and stride=1 to stream."
             )
-        if self.network.stride > 1 and self.network.num_layers > 1:
-            raise InputError("step gives every layer every step, and this stack has a stride. Use stride=1.")
-        if isinstance(x_t, Tokens):
-            if x_t.ids.dim() > 1:
-                raise InputError(f"step expects ids of shape (batch,) or (), got {tuple(x_t.ids.shape)}.")
-            return tuple(x_t.ids.shape)
-        size = self.input_size
-        if x_t.dim() not in (1, 2) or x_t.shape[-1] != size:
-            raise InputError(f"step expects (batch, {size}) or ({size},), got {tuple(x_t.shape)}.")
-        return tuple(x_t.shape[:-1])
+        ids, size = isinstance(x_t, Tokens), self.input_size
+        shape = x_t.ids.shape if isinstance(x_t, Tokens) else x_t.shape
+        if len(shape) not in ((0, 1) if ids else (1, 2)) or (not ids and shape[-1] != size):
+            expected = "ids of shape (batch,) or ()" if ids else f"(batch, {size}) or ({size},)"
+            raise InputError(f"step expects {expected}, got {tuple(shape)}.")
+        return tuple(shape if ids else shape[:-1])
+
+
+def check_state(name: str, state: Tensor | None, shape: tuple[int, ...]) -> None:
+    if state is not None and tuple(state.shape) != shape:
+        raise InputError(
+            f"{name} must have shape {shape} (unbatched: without the second), got {tuple(state.shape)}."
+        )

@@ -21,17 +21,9 @@ from hadamrnn.nn.interface import evaluating
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import counted
 from hadamrnn.nn.stack import HadamStack
-from hadamrnn.quantization.config import PERCENTILE
+from hadamrnn.quantization.config import Precision
 
 STATE_BYTES = 1 << 24  # of states at once; above this, malloc returns pages to the system each time
-
-
-@dataclass(frozen=True)
-class LayerRange:
-    """The ranges of a layer below the last."""
-
-    max_state: float  # max |h_t|
-    max_output: float  # max |y_t|, of what the layer above reads
 
 
 @dataclass(frozen=True)
@@ -43,7 +35,7 @@ class Calibration:
     seq_length: int  # the longest sequence seen; states of longer ones may be larger
     samples: int
     percentile: float = 100.0
-    below: tuple[LayerRange, ...] = ()  # of the layers below the last, the lowest first
+    below: tuple[tuple[float, float], ...] = ()  # max |h_t| and max |y_t| of the layers below, lowest first
     max_feature: float = 0.0  # max |2^-e f| of pooled or normalised read-outs, in which V sees features f
 
 
@@ -62,8 +54,7 @@ def calibrate(
         batches: what the model takes; training and validation data, never the test set.
         percentile: share of the sequences, in percent, whose values must fit.
     """
-    if percentile not in PERCENTILE:
-        raise InputError(f"percentile must lie in {PERCENTILE}, got {percentile}. 100 keeps every state.")
+    Precision(percentile=percentile)  # checks it
     recurrent = forward_layers(model)
     # Numbers, not tensors: small blocks that stay would cut up the large ones that malloc could use again.
     ranges = _Ranges(model.network.num_layers)
@@ -91,7 +82,7 @@ def calibrate(
         samples=len(last),
         percentile=percentile,
         below=tuple(
-            LayerRange(_percentile(states, percentile), _percentile(outputs, percentile))
+            (_percentile(states, percentile), _percentile(outputs, percentile))
             for states, outputs in zip(below, ranges.outputs, strict=True)
         ),
         max_feature=_percentile(ranges.features, percentile) if ranges.features else 0.0,
@@ -144,11 +135,7 @@ def forward_layers(model: SequenceModel) -> HadamStack:
         raise InputError(
             f"Only a SequenceModel becomes integers, got {type(model).__name__}. Put its layers into one."
         )
-    recurrent = model.recurrent
-    if not isinstance(recurrent, HadamStack):
-        raise InputError(
-            f"Only Hadamard layers become integers, this model holds a {type(recurrent).__name__}."
-        )
+    recurrent = model.hadamard_layers
     if model.network.bidirectional:
         raise InputError(
             "An integer network reads forwards, this one is bidirectional. Train it with bidirectional=False."

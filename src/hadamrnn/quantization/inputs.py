@@ -15,7 +15,7 @@ from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, raw_encoding
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration
-from hadamrnn.quantization.config import INPUT_BITS, RAW_UNIT
+from hadamrnn.quantization.config import Precision
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,7 @@ class RawInputs:
                 "Raw int32 codes need one unit that resolves every channel and reaches its largest value, "
                 "and there is none. Before training subtract large offsets, and scale the channels alike."
             )
-        if unit not in RAW_UNIT:
-            raise InputError(f"raw_unit, the value of one raw code, must lie in {RAW_UNIT}, got {unit}.")
+        Precision(raw_unit=unit)  # checks it
         knees = np.zeros_like(scale, np.float64) if knee is None else np.asarray(knee, np.float64)
         step = np.where(knees > 0, 2.0**-OCTAVE_BITS, unit)
         with np.errstate(over="ignore"):  # `raw_encoding` refuses what is not finite
@@ -100,8 +99,7 @@ def input_coding(
     levels = None if raw is None else raw.levels
     default = activation_bits if levels is None else levels.bit_length() + 1
     bits = default if input_bits is None else input_bits
-    if bits not in INPUT_BITS:
-        raise InputError(f"input_bits must lie in {INPUT_BITS}, got {bits}.")
+    Precision(input_bits=bits)  # checks them
     if levels is not None:
         return Coding(bits, 2 ** levels.bit_length() / levels)
     return Coding(bits, calibration.max_input or 1.0, is_free=True)

@@ -57,10 +57,7 @@ class FloatLayer:
         """Return U as codes, and alpha_U."""
         assert self.cell.network.weight_bits is not None
         codes, step = quantization_codes(self.cell.input_weight.detach(), self.cell.network.weight_bits)
-        levels = (
-            1 if self.cell.network.weight_bits == "ternary" else 1 << int(self.cell.network.weight_bits) - 1
-        )
-        return integers(codes), float(step) * levels
+        return integers(codes), float(step) * 2 ** weight_frac_bits(self.cell.network.weight_bits)
 
     def needed_range(self, input_scale: float) -> float:
         """Return alpha_W max|h| / (alpha_i alpha_U), which 2^n_h must reach."""
@@ -238,17 +235,15 @@ def _with_accumulator(
 ) -> IntegerLayer:
     """Return the layer with the most fractional bits of the accumulator that int32 can be proven to hold."""
     bits = fields["activation_bits"]
-    fewest = bits - fields["hidden_shift"]
-    while True:
-        if bias is not None:
-            step = unit * 2.0**-frac_bits
-            fields["input_bias_int"], fields["input_bias_shift"] = bias_codes(floats_of(bias), step, bits)
-        try:
-            return IntegerLayer(**fields, accumulator_frac_bits=frac_bits)
-        except AccumulatorOverflow:
-            if frac_bits == fewest:
-                raise
-        frac_bits -= 1
+    if bias is not None:
+        step = unit * 2.0**-frac_bits
+        fields["input_bias_int"], fields["input_bias_shift"] = bias_codes(floats_of(bias), step, bits)
+    try:
+        return IntegerLayer(**fields, accumulator_frac_bits=frac_bits)
+    except AccumulatorOverflow:
+        if frac_bits == bits - fields["hidden_shift"]:  # the fewest that hold a state
+            raise
+        return _with_accumulator(fields, frac_bits - 1, bias, unit)
 
 
 def floats_of(values: Tensor) -> Floats:

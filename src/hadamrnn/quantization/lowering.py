@@ -29,8 +29,8 @@ from hadamrnn.network import Network, features_per_unit
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.stack import HadamStack
 from hadamrnn.nn.straight_through import quantization_codes
-from hadamrnn.quantization.calibration import Calibration, LayerRange, forward_layers
-from hadamrnn.quantization.config import ACTIVATION_BITS
+from hadamrnn.quantization.calibration import Calibration, forward_layers
+from hadamrnn.quantization.config import Precision
 from hadamrnn.quantization.inputs import Coding, RawInputs, embedding_fields, input_coding, raw_fields
 from hadamrnn.quantization.layers import (
     FloatLayer,
@@ -67,14 +67,10 @@ def lower(
         raw: what raw sensor codes mean, if the device is to take them.
         metadata: what else to keep with the model.
     """
-    if activation_bits not in ACTIVATION_BITS:
-        raise InputError(f"activation_bits must lie in {ACTIVATION_BITS}, got {activation_bits}.")
-    recurrent = forward_layers(model)
-    _check_weight_bits(model, recurrent)
+    Precision(activation_bits=activation_bits, input_bits=input_bits)  # checks them
+    _check_weight_bits(model)
+    coding, layers = _lowered(model, calibration, activation_bits, input_bits, raw)
     network = replace(model.network, activation_bits=activation_bits)
-    stack = float_layers(recurrent, calibration)
-    coding = stack[0].raised(input_coding(model, calibration, activation_bits, input_bits, raw))
-    layers = lower_layers(network, stack, coding)
     return IntegerModel(
         network,
         layers=tuple(lowered.layer for lowered in layers),
@@ -86,17 +82,27 @@ def lower(
         },
         **lower_readout(model, network, layers[-1].state_step, calibration),
         **embedding_fields(model, coding),
-        **raw_fields(recurrent.input_size, raw, coding),
+        **raw_fields(network.input_size, raw, coding),
     )
 
 
 def state_step(model: SequenceModel, calibration: Calibration, activation_bits: int) -> float:
     """Return the value of one code of the last layer's states, in the integer network of real inputs."""
-    recurrent = forward_layers(model)
+    return _lowered(model, calibration, activation_bits, None, None)[1][-1].state_step
+
+
+def _lowered(
+    model: SequenceModel,
+    calibration: Calibration,
+    activation_bits: int,
+    input_bits: int | None,
+    raw: RawInputs | None,
+) -> tuple[Coding, list[LoweredLayer]]:
+    """Return what the lowest layer reads, and all layers in integers."""
     network = replace(model.network, activation_bits=activation_bits)
-    stack = float_layers(recurrent, calibration)
-    coding = stack[0].raised(input_coding(model, calibration, activation_bits, None, None))
-    return lower_layers(network, stack, coding)[-1].state_step
+    stack = float_layers(forward_layers(model), calibration)
+    coding = stack[0].raised(input_coding(model, calibration, activation_bits, input_bits, raw))
+    return coding, lower_layers(network, stack, coding)
 
 
 def can_lower(model: SequenceModel) -> bool:
@@ -123,22 +129,18 @@ def float_layers(recurrent: HadamStack, calibration: Calibration) -> list[FloatL
             f"{recurrent.network.num_layers}. Calibrate the network itself."
         )
     layers = []
-    for index, ranges in enumerate((*calibration.below, LayerRange(calibration.max_state, 0.0))):
+    for index, ranges in enumerate((*calibration.below, (calibration.max_state, 0.0))):
         normed = index < min(len(recurrent.norms), recurrent.network.num_layers - 1)
-        norm = recurrent.norm(index) if normed else None
-        layers.append(FloatLayer(recurrent.cell(index), norm, ranges.max_state, ranges.max_output))
+        layers.append(FloatLayer(recurrent.cell(index), recurrent.norm(index) if normed else None, *ranges))
     return layers
 
 
-def _check_weight_bits(model: SequenceModel, recurrent: HadamStack) -> None:
-    bits = recurrent.network.weight_bits
-    if bits != model.readout.weight_bits:
+def _check_weight_bits(model: SequenceModel) -> None:
+    bits = model.hadamard_layers.network.weight_bits
+    if bits != model.readout.weight_bits or not can_lower(model):
         raise InputError(
-            f"U and V must have the same weight_bits, got {bits} and {model.readout.weight_bits}."
-        )
-    if not can_lower(model):
-        raise InputError(
-            f'An integer model needs weight_bits 2..8 or "ternary", got {bits}. Train with those.'
+            'An integer model needs weight_bits 2..8 or "ternary", the same for U and V, got '
+            f"{bits} and {model.readout.weight_bits}. Train with those."
         )
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from hadamrnn.errors import check_int
+from hadamrnn.kernels.backend import check_ids
 from hadamrnn.network import MAX_SIZE
 from hadamrnn.nn.inputs import Tokens, admit, batch_and_time, check_lengths, project_tokens
 from hadamrnn.nn.interface import RecurrentLayer
@@ -83,3 +84,14 @@ def projected(x: Tensor | Tokens, weight: Tensor, bias: Tensor | None) -> Tensor
     if isinstance(x, Tokens):
         return torch.nn.functional.embedding(*project_tokens(x, weight, bias))
     return torch.nn.functional.linear(x, weight, bias)
+
+
+def token_vectors(x: Tensor | Tokens, input_size: int, dtype: torch.dtype) -> Tensor:
+    """Return the vectors that tokens stand for, `(batch, time, input_size)`; dense input as it is."""
+    if not isinstance(x, Tokens):
+        return x
+    if x.embedding is not None:
+        check_ids(x.ids, x.embedding.num_embeddings)
+        return torch.as_tensor(x.embedding(x.ids))
+    check_ids(x.ids, input_size)
+    return torch.nn.functional.one_hot(x.ids, input_size).to(dtype)

@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from hadamrnn.errors import check_choice
-from hadamrnn.nn.inputs import Tokens, run_torch_layer, token_vectors
+from hadamrnn.errors import InputError, check_choice
+from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.interface import RecurrentLayer
-from hadamrnn_paper.baselines.layer import admitted
+from hadamrnn_paper.baselines.layer import admitted, token_vectors
 
 
 class NativeLayer(RecurrentLayer):
@@ -42,6 +43,29 @@ class NativeLayer(RecurrentLayer):
         weight = next(self.network.parameters())
         x, _ = admitted(x, lengths, weight)
         return run_torch_layer(self.network, token_vectors(x, self.input_size, weight.dtype), lengths)
+
+
+def run_torch_layer(layer: nn.RNNBase, rows: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return every output of torch's RNN, GRU or LSTM, and the last states, both directions side by side.
+
+    Past a row's length the outputs are zero; a row of no steps has a last state of zeros.
+    """
+    time = rows.shape[1]
+    if time == 0:
+        raise InputError("torch's recurrent layers need at least one time step, got none.")
+    if lengths is None:
+        output, h_n = layer(rows)
+    else:  # torch cannot pack empty rows: they run for one step, and are blanked
+        ends = lengths.clamp(min=1).cpu()
+        packed = pack_padded_sequence(rows, ends, batch_first=True, enforce_sorted=False)
+        packed_output, h_n = layer(packed)
+        output, _ = pad_packed_sequence(packed_output, batch_first=True, total_length=time)
+    last = h_n[0] if isinstance(h_n, tuple) else h_n
+    last = torch.cat(tuple(last[-2 if layer.bidirectional else -1 :]), dim=-1)
+    if lengths is not None and bool((lengths == 0).any()):
+        alive = (lengths > 0)[:, None]
+        output, last = torch.where(alive[:, :, None], output, 0.0), torch.where(alive, last, 0.0)
+    return output, last
 
 
 def lstm(

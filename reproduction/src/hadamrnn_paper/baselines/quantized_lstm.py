@@ -25,10 +25,10 @@ from torch import Tensor, nn
 
 from hadamrnn.bits import WeightBits, check_weight_bits
 from hadamrnn.errors import InputError, check_int
-from hadamrnn.nn.inputs import Tokens, token_vectors
+from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.interface import Constrained
 from hadamrnn.nn.straight_through import quantize, sign
-from hadamrnn_paper.baselines.layer import BaselineLayer, projected
+from hadamrnn_paper.baselines.layer import BaselineLayer, projected, token_vectors
 
 
 def lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
