@@ -202,7 +202,7 @@ typedef struct {
 
 #endif
 
-#if defined(HADAMRNN_SPECIALISED) && !defined(HADAMRNN_CODE)
+#if (defined(HADAMRNN_SPECIALISED) || defined(HADAMRNN_SHARED)) && !defined(HADAMRNN_CODE)
 #define HADAMRNN_CODE
 
 #ifndef HADAMRNN_FLASH
@@ -225,6 +225,12 @@ typedef struct {
 #else
 #define HADAMRNN_ONE_COPY static
 #define HADAMRNN_ALIGNED
+#endif
+
+#ifdef HADAMRNN_SHARED
+#define HADAMRNN_FOLDED HADAMRNN_ONE_COPY
+#else
+#define HADAMRNN_FOLDED HADAMRNN_INLINE /* once for every layer, with its constants */
 #endif
 
 #if defined(__ARM_ARCH_6M__) && !defined(HADAMRNN_SMALL)
@@ -265,10 +271,15 @@ HADAMRNN_INLINE int16_t hadamrnn_word(const uint8_t *p)
 
 HADAMRNN_INLINE int32_t hadamrnn_long(const uint8_t *p)
 {
-    const uint32_t low = (uint16_t)hadamrnn_word(p);
-    const uint32_t high = (uint16_t)hadamrnn_word(p + 2);
-    const uint32_t both = low | (high << 16);
-    return (int32_t)both;
+#if defined(__AVR__)
+    return (int32_t)pgm_read_dword(p);
+#elif defined(__GNUC__) && (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+    int32_t value;
+    (void)memcpy(&value, __builtin_assume_aligned(p, 4), sizeof value);
+    return value;
+#else
+    return (int32_t)(p[0] | ((uint32_t)p[1] << 8) | ((uint32_t)p[2] << 16) | ((uint32_t)p[3] << 24));
+#endif
 }
 
 /* Number i of numbers of one or two bytes. */
@@ -280,6 +291,12 @@ HADAMRNN_INLINE int32_t hadamrnn_value(const uint8_t *p, uint_fast8_t bytes, uin
 /* Code i of a group of eight codes of `bits` bits. */
 HADAMRNN_INLINE int32_t hadamrnn_code(const uint8_t *group, uint_fast8_t bits, uint_fast8_t i)
 {
+#if !defined(__AVR__)
+    if (bits == 4u) { /* the usual ones, a group of them in one word */
+        const uint32_t word = (uint32_t)hadamrnn_long(group);
+        return (int32_t)(word << (28u - (4u * i))) >> 28;
+    }
+#endif
     const uint8_t *const p = group + (((uint_fast16_t)bits * i) >> 3);
     const uint_fast8_t end = (uint_fast8_t)((((uint_fast16_t)bits * i) & 7u) + bits);
     int32_t code;
@@ -321,14 +338,16 @@ HADAMRNN_INLINE int32_t hadamrnn_saturate(int32_t value, uint_fast8_t bits)
     return (value > high) ? high : ((value < low) ? low : value);
 }
 
-/* round(acc * multiplier / 2^shift), ties towards +infinity, multiplier above 1. If half_fits, |acc| + 2^(shift - 1) is
- * below 2^31. */
-HADAMRNN_INLINE int32_t hadamrnn_product(int32_t acc, uint_fast16_t multiplier, uint_fast8_t shift, uint_fast8_t half_fits)
+/* round(acc * multiplier / 2^shift), ties towards +infinity, multiplier above 1. `factor` is multiplier 2^(32 - shift), for
+ * shifts of 17 to 32. If half_fits, |acc| + 2^(shift - 1) is below 2^31. */
+HADAMRNN_INLINE int32_t hadamrnn_product(int32_t acc, uint_fast16_t multiplier, int32_t factor, uint_fast8_t shift,
+                                         uint_fast8_t half_fits)
 {
 #ifdef HADAMRNN_NARROW_PRODUCT
     /* By halves, acc = high 2^16 + low: the sum is floor(acc multiplier / 2^16), which fits since multiplier < 2^16. */
     const int32_t high = (int32_t)(int16_t)(acc >> 16) * (int32_t)multiplier;
     const uint32_t low = (uint32_t)(uint16_t)acc * (uint32_t)multiplier;
+    (void)factor;
     if (shift > 16u) {
         return hadamrnn_round_half(high + (int32_t)(low >> 16), (uint_fast8_t)(shift - 16u), half_fits);
     }
@@ -336,9 +355,8 @@ HADAMRNN_INLINE int32_t hadamrnn_product(int32_t acc, uint_fast16_t multiplier, 
 #else
     (void)half_fits;
     if ((shift > 16u) && (shift <= 32u)) {
-        /* The same factor over 2^32: the high word of the product, plus the first bit of the low one. */
-        const uint32_t factor = (uint32_t)multiplier << (32u - shift);
-        const int64_t product = (int64_t)acc * (int32_t)factor;
+        /* The high word of acc factor, plus the first bit of the low one. */
+        const int64_t product = (int64_t)acc * factor;
         return (int32_t)(product >> 32) + (int32_t)((uint32_t)product >> 31);
     }
     return (int32_t)((((int64_t)acc * (int32_t)multiplier) + (INT64_C(1) << (shift - 1u))) >> shift);
@@ -560,7 +578,11 @@ HADAMRNN_ONE_COPY void hadamrnn_widen4(const int16_t *h, int32_t *work, uint_fas
 
 HADAMRNN_ONE_COPY void hadamrnn_widen8(const int16_t *h, int32_t *work, uint_fast16_t stride)
 {
-    hadamrnn_widen(8u, h, work, stride);
+    if (stride == 4u) { /* the usual one, with its constant */
+        hadamrnn_widen(8u, h, work, 4u);
+    } else {
+        hadamrnn_widen(8u, h, work, stride);
+    }
 }
 
 /* F over the entries 0, stride, 2 stride, ... of every run of order stride, in place; columns of F side by side share
@@ -667,62 +689,150 @@ HADAMRNN_INLINE void hadamrnn_transform_chunk(const int16_t *h, int32_t *work, u
 
 /* ---- One layer. */
 
-/* A layer on the way along its rows, a group of 8 at a time: where it reads and writes, and the numbers of a row. They are
- * copies, which no store through a pointer can change, so that a compiler keeps them in registers. */
+/* A layer goes along its rows in groups of 8. What it reads and what it writes are copies of the model's numbers, which no
+ * store through a pointer can change, so that a compiler keeps them in registers. */
+typedef struct {
+    const int16_t *x; /* the codes of `columns` columns of U */
+    const uint8_t *weight;
+    const uint8_t *bias;
+    int32_t only; /* the code of a single column */
+    uint_fast16_t columns;
+    uint_fast8_t code_bits;
+    uint_fast8_t value_bytes;
+    int_fast8_t input_shift;
+    uint_fast8_t bias_shift;
+    bool has_bias;
+} hadamrnn_input;
+
 typedef struct {
     const int32_t *wide_source; /* H h but for the last two stages, in 32 bits */
     const int16_t *source; /* the same in 16 bits */
     int32_t *wide_h;
     int16_t *h;
     const uint8_t *signs;
-    const uint8_t *weight;
-    const uint8_t *bias;
     const uint8_t *leaks;
-    const int16_t *x; /* the codes of `columns` columns of U */
-    int32_t only; /* the one code of a single column */
-    uint_fast16_t columns;
+    int32_t factor; /* multiplier 2^(32 - round_shift), if that is below 2^31 */
     uint_fast16_t multiplier;
-    uint_fast8_t code_bits;
-    uint_fast8_t value_bytes;
     uint_fast8_t stages;
     uint_fast8_t state_shift;
-    int_fast8_t input_shift;
-    uint_fast8_t bias_shift;
     uint_fast8_t round_shift;
     uint_fast8_t half_fits;
     uint_fast8_t leak;
     uint_fast8_t leak_bytes;
+    uint_fast8_t activation_bits;
+    bool has_leaks;
     bool is_wide; /* whether h has cells of 32 bits */
     bool reads_wide; /* whether the source is the one of 32 bits */
     bool is_relu;
-    bool has_bias;
-    bool has_leaks;
-    uint_fast8_t activation_bits;
     uint32_t clipped;
-} hadamrnn_walk;
+} hadamrnn_rows;
+
+/* Add a column of U times its code x to the eight rows of a group. */
+HADAMRNN_INLINE void hadamrnn_add_column(const uint8_t *weight, uint_fast8_t bits, int16_t x, int32_t product[8])
+{
+    const int32_t factor = x;
+    product[0] += hadamrnn_code(weight, bits, 0u) * factor;
+    product[1] += hadamrnn_code(weight, bits, 1u) * factor;
+    product[2] += hadamrnn_code(weight, bits, 2u) * factor;
+    product[3] += hadamrnn_code(weight, bits, 3u) * factor;
+    product[4] += hadamrnn_code(weight, bits, 4u) * factor;
+    product[5] += hadamrnn_code(weight, bits, 5u) * factor;
+    product[6] += hadamrnn_code(weight, bits, 6u) * factor;
+    product[7] += hadamrnn_code(weight, bits, 7u) * factor;
+}
+
+/* U x of the eight rows of a group; `bits` is code_bits. */
+HADAMRNN_INLINE void hadamrnn_products(const hadamrnn_input *in, uint_fast8_t bits, int32_t product[8])
+{
+    const uint8_t *weight = in->weight;
+    int32_t sums[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    for (uint_fast16_t j = 0; j < in->columns; j++) {
+        hadamrnn_add_column(weight, bits, in->x[j], sums);
+        weight += bits;
+    }
+    (void)memcpy(product, sums, sizeof sums);
+}
 
 /* shift(U x, input_shift) + b_i 2^bias_shift of row i of a group, from (U x)_i. */
-HADAMRNN_INLINE int32_t hadamrnn_drive(const hadamrnn_walk *at, uint_fast8_t i, int32_t product)
+HADAMRNN_INLINE int32_t hadamrnn_drive(const hadamrnn_input *in, uint_fast8_t i, int32_t product)
 {
-    int32_t drive = hadamrnn_shift(product, at->input_shift);
-    if (at->has_bias) {
-        drive += hadamrnn_value(at->bias, at->value_bytes, i) * (INT32_C(1) << at->bias_shift);
+    int32_t drive = hadamrnn_shift(product, in->input_shift);
+    if (in->has_bias) {
+        drive += hadamrnn_value(in->bias, in->value_bytes, i) * (INT32_C(1) << in->bias_shift);
+    }
+    return drive;
+}
+
+#ifdef HADAMRNN_SHARED
+/* The drives of the eight rows of a group, by a loop for every width of the weights. */
+HADAMRNN_ONE_COPY void hadamrnn_drives(const hadamrnn_input *in, int32_t drive[8])
+{
+    switch (in->code_bits) {
+    case 2u:
+        hadamrnn_products(in, 2u, drive);
+        break;
+    case 3u:
+        hadamrnn_products(in, 3u, drive);
+        break;
+    case 4u:
+        hadamrnn_products(in, 4u, drive);
+        break;
+    case 5u:
+        hadamrnn_products(in, 5u, drive);
+        break;
+    case 6u:
+        hadamrnn_products(in, 6u, drive);
+        break;
+    case 7u:
+        hadamrnn_products(in, 7u, drive);
+        break;
+    default:
+        hadamrnn_products(in, 8u, drive);
+        break;
+    }
+    const hadamrnn_input copy = *in;
+    if (copy.has_bias && (copy.value_bytes == 2u) && (copy.input_shift >= 0)) { /* the usual ones */
+        for (uint_fast8_t i = 0; i < HADAMRNN_GROUP; i++) {
+            drive[i] = hadamrnn_drive(&copy, i, drive[i]);
+        }
+    } else {
+        for (uint_fast8_t i = 0; i < HADAMRNN_GROUP; i++) {
+            drive[i] = hadamrnn_drive(&copy, i, drive[i]);
+        }
+    }
+}
+#endif
+
+/* The drive of row i of a group from its values, those of hadamrnn_values, or without from the only column of U. */
+HADAMRNN_INLINE int32_t hadamrnn_drive_of(const hadamrnn_input *in, const int32_t *values, uint_fast8_t i)
+{
+    int32_t drive;
+    if (values == NULL) {
+        const int32_t product = (in->columns == 0u) ? 0 : (hadamrnn_code(in->weight, in->code_bits, i) * in->only);
+        drive = hadamrnn_drive(in, i, product);
+    } else {
+#ifdef HADAMRNN_SHARED
+        drive = values[i];
+#else
+        drive = hadamrnn_drive(in, i, values[i]);
+#endif
     }
     return drive;
 }
 
 /* The next state of a row: y is (u * H h)_i, k its leak. */
-HADAMRNN_INLINE int32_t hadamrnn_next(hadamrnn_walk *at, int32_t y, int32_t drive, uint_fast8_t k)
+HADAMRNN_INLINE int32_t hadamrnn_next(hadamrnn_rows *at, int32_t y, int32_t drive, uint_fast8_t k)
 {
     const int32_t high = (INT32_C(1) << (at->activation_bits - 1u)) - 1;
+    const uint32_t beyond = (uint32_t)high + 1u;
     int32_t kept = y * (INT32_C(1) << at->state_shift);
     if (k != 0u) {
         kept -= (kept + (INT32_C(1) << (k - 1u))) >> k;
     }
     int32_t next = (at->multiplier == 1u)
                        ? hadamrnn_round_half(kept + drive, at->round_shift, at->half_fits)
-                       : hadamrnn_product(kept + drive, at->multiplier, at->round_shift, at->half_fits);
-    if ((next < (-high - 1)) || (next > high)) {
+                       : hadamrnn_product(kept + drive, at->multiplier, at->factor, at->round_shift, at->half_fits);
+    if (((uint32_t)next + beyond) >= (2u * beyond)) { /* next < -high - 1 or next > high */
         next = (next < 0) ? (-high - 1) : high; /* written so, one instruction on a Cortex-M */
         at->clipped++;
     }
@@ -730,7 +840,7 @@ HADAMRNN_INLINE int32_t hadamrnn_next(hadamrnn_walk *at, int32_t y, int32_t driv
 }
 
 /* The last stages of the transform of four rows. */
-HADAMRNN_INLINE void hadamrnn_last_stages(const hadamrnn_walk *at, uint_fast8_t first, int32_t v[4])
+HADAMRNN_INLINE void hadamrnn_last_stages(const hadamrnn_rows *at, uint_fast8_t first, int32_t v[4])
 {
     if (at->reads_wide) {
         v[0] = at->wide_source[first];
@@ -753,14 +863,14 @@ HADAMRNN_INLINE void hadamrnn_last_stages(const hadamrnn_walk *at, uint_fast8_t 
     }
 }
 
-/* Row i of a group: its next state from (H h)_i and (U x)_i. */
-HADAMRNN_INLINE void hadamrnn_row(hadamrnn_walk *at, uint_fast8_t i, int32_t sum, uint32_t negative, int32_t product)
+/* Row i of a group: its next state from (H h)_i and its drive. */
+HADAMRNN_INLINE void hadamrnn_row(hadamrnn_rows *at, uint_fast8_t i, int32_t sum, uint32_t negative, int32_t drive)
 {
     uint_fast8_t k = at->leak;
     if (at->has_leaks) {
         k = hadamrnn_byte((at->leak_bytes == 1u) ? at->leaks : (at->leaks + i));
     }
-    const int32_t next = hadamrnn_next(at, hadamrnn_switched(sum, negative), hadamrnn_drive(at, i, product), k);
+    const int32_t next = hadamrnn_next(at, hadamrnn_switched(sum, negative), drive, k);
     if (at->is_wide) {
         at->wide_h[i] = next;
     } else {
@@ -768,79 +878,55 @@ HADAMRNN_INLINE void hadamrnn_row(hadamrnn_walk *at, uint_fast8_t i, int32_t sum
     }
 }
 
-/* (U x)_i of a layer that reads one column of U, or none. */
-HADAMRNN_INLINE int32_t hadamrnn_column(const hadamrnn_walk *at, uint_fast8_t i)
-{
-    return (at->columns == 0u) ? 0 : (hadamrnn_code(at->weight, at->code_bits, i) * at->only);
-}
-
-/* The rows first, ..., first + 3 of a group, of such a layer. */
-HADAMRNN_INLINE void hadamrnn_four_rows(hadamrnn_walk *at, uint_fast8_t first, uint32_t signs)
+/* The rows first, ..., first + 3 of a group, one by one: less time. */
+HADAMRNN_INLINE void hadamrnn_four_rows(hadamrnn_rows *at, const hadamrnn_input *in, uint_fast8_t first, uint32_t signs,
+                                        const int32_t *values)
 {
     int32_t v[4];
     hadamrnn_last_stages(at, first, v);
-    hadamrnn_row(at, first, v[0], signs >> first, hadamrnn_column(at, first));
-    hadamrnn_row(at, first + 1u, v[1], signs >> (first + 1u), hadamrnn_column(at, first + 1u));
-    hadamrnn_row(at, first + 2u, v[2], signs >> (first + 2u), hadamrnn_column(at, first + 2u));
-    hadamrnn_row(at, first + 3u, v[3], signs >> (first + 3u), hadamrnn_column(at, first + 3u));
-}
-
-/* Add a column of U times its code x to the eight rows of a group. */
-HADAMRNN_INLINE void hadamrnn_add_column(const uint8_t *weight, uint_fast8_t bits, int16_t x, int32_t product[8])
-{
-    const int32_t factor = x;
-    product[0] += hadamrnn_code(weight, bits, 0u) * factor;
-    product[1] += hadamrnn_code(weight, bits, 1u) * factor;
-    product[2] += hadamrnn_code(weight, bits, 2u) * factor;
-    product[3] += hadamrnn_code(weight, bits, 3u) * factor;
-    product[4] += hadamrnn_code(weight, bits, 4u) * factor;
-    product[5] += hadamrnn_code(weight, bits, 5u) * factor;
-    product[6] += hadamrnn_code(weight, bits, 6u) * factor;
-    product[7] += hadamrnn_code(weight, bits, 7u) * factor;
-}
-
-/* U x of the eight rows of a group. */
-HADAMRNN_INLINE void hadamrnn_products(const uint8_t *weight, uint_fast8_t bits, const int16_t *x, uint_fast16_t columns,
-                                       int32_t product[8])
-{
-    int32_t sums[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    for (uint_fast16_t j = 0; j < columns; j++) {
-        hadamrnn_add_column(weight, bits, x[j], sums);
-        weight += bits;
-    }
-    (void)memcpy(product, sums, sizeof sums);
+    hadamrnn_row(at, first, v[0], signs >> first, hadamrnn_drive_of(in, values, first));
+    hadamrnn_row(at, first + 1u, v[1], signs >> (first + 1u), hadamrnn_drive_of(in, values, first + 1u));
+    hadamrnn_row(at, first + 2u, v[2], signs >> (first + 2u), hadamrnn_drive_of(in, values, first + 2u));
+    hadamrnn_row(at, first + 3u, v[3], signs >> (first + 3u), hadamrnn_drive_of(in, values, first + 3u));
 }
 
 /* The eight rows of a group in a loop: less code. */
-HADAMRNN_INLINE void hadamrnn_eight_rows(hadamrnn_walk *at, uint32_t signs, const int32_t product[8])
+HADAMRNN_INLINE void hadamrnn_eight_rows(hadamrnn_rows *at, const hadamrnn_input *in, uint32_t signs,
+                                         const int32_t values[8])
 {
     int32_t sums[8];
     hadamrnn_last_stages(at, 0u, &sums[0]);
     hadamrnn_last_stages(at, 4u, &sums[4]);
     for (uint_fast8_t i = 0; i < HADAMRNN_GROUP; i++) {
-        hadamrnn_row(at, i, sums[i], signs, product[i]);
+        hadamrnn_row(at, i, sums[i], signs, hadamrnn_drive_of(in, values, i));
         signs >>= 1;
     }
 }
 
 /* One group of rows. */
-HADAMRNN_INLINE void hadamrnn_group(hadamrnn_walk *at)
+HADAMRNN_INLINE void hadamrnn_group(hadamrnn_rows *at, hadamrnn_input *in, bool is_direct, bool is_unrolled)
 {
     const uint32_t signs = hadamrnn_byte(at->signs);
-    if ((at->columns < 2u) && HADAMRNN_UNROLL) {
-        hadamrnn_four_rows(at, 0u, signs);
-        hadamrnn_four_rows(at, 4u, signs);
+    int32_t values[8];
+    if (!is_direct) {
+#ifdef HADAMRNN_SHARED
+        hadamrnn_drives(in, values);
+#else
+        hadamrnn_products(in, in->code_bits, values);
+#endif
+    }
+    if (is_unrolled) {
+        hadamrnn_four_rows(at, in, 0u, signs, is_direct ? NULL : values);
+        hadamrnn_four_rows(at, in, 4u, signs, is_direct ? NULL : values);
     } else {
-        int32_t product[8];
-        hadamrnn_products(at->weight, at->code_bits, at->x, at->columns, product);
-        hadamrnn_eight_rows(at, signs, product);
+        hadamrnn_eight_rows(at, in, signs, values);
     }
     at->signs++;
-    if (at->columns != 0u) {
-        at->weight += at->columns * at->code_bits;
+    if (in->columns != 0u) {
+        in->weight += in->columns * in->code_bits;
     }
-    if (at->has_bias) {
-        at->bias += HADAMRNN_GROUP * at->value_bytes;
+    if (in->has_bias) {
+        in->bias += HADAMRNN_GROUP * in->value_bytes;
     }
     if (at->has_leaks) {
         at->leaks += at->leak_bytes;
@@ -857,8 +943,9 @@ HADAMRNN_INLINE void hadamrnn_group(hadamrnn_walk *at)
     }
 }
 
-/* All rows: `groups` groups, the last stages but two of a chunk of them at a time in the buffer. */
-HADAMRNN_INLINE void hadamrnn_all_rows(hadamrnn_walk *at, uint_fast16_t groups, uint_fast8_t buffered, int32_t *work)
+/* All rows: `groups` groups, the stages that 16 bits do not hold of a chunk of them at a time in the buffer. */
+HADAMRNN_INLINE void hadamrnn_all_groups(hadamrnn_rows *at, hadamrnn_input *in, uint_fast16_t groups,
+                                         uint_fast8_t buffered, int32_t *work, bool is_direct, bool is_unrolled)
 {
     const uint_fast16_t chunk = (buffered == 0u) ? groups : (uint_fast16_t)((uint_fast16_t)1u << (buffered - 1u));
     for (uint_fast16_t start = 0; start < groups; start += chunk) {
@@ -867,9 +954,39 @@ HADAMRNN_INLINE void hadamrnn_all_rows(hadamrnn_walk *at, uint_fast16_t groups, 
             at->wide_source = work;
         }
         for (uint_fast16_t g = 0; g < chunk; g++) {
-            hadamrnn_group(at);
+            hadamrnn_group(at, in, is_direct, is_unrolled);
         }
     }
+}
+
+/* The same, where a compiler sees no constants by a loop for each of the usual kinds of a layer and one for all others. */
+HADAMRNN_INLINE void hadamrnn_groups_by_kind(hadamrnn_rows *at, hadamrnn_input *in, uint_fast16_t groups,
+                                             uint_fast8_t buffered, int32_t *work)
+{
+#ifdef HADAMRNN_SHARED
+    const bool is_usual = !at->is_wide && !at->is_relu && (at->stages > 1u) && (at->half_fits != 0u);
+    const bool is_scaled = (at->multiplier != 1u) && (at->round_shift > 16u) && (at->round_shift <= 32u);
+    const bool is_paper = is_usual && is_scaled && (buffered != 0u) && !at->has_leaks && (at->leak == 0u);
+    const bool is_stack = is_usual && (at->multiplier == 1u) && (at->round_shift != 0u) && (buffered == 0u) &&
+                          at->has_leaks && (at->leak_bytes == 1u);
+    const bool is_single = (in->columns == 1u) && (in->code_bits == 4u) && in->has_bias && (in->value_bytes == 2u) &&
+                           (in->input_shift >= 0);
+    if (is_paper && is_single) {
+        hadamrnn_input copy = *in;
+        copy.only = (int32_t)((uint32_t)in->only << in->input_shift); /* only codes of 0 meet one that does not fit */
+        copy.input_shift = 0;
+        hadamrnn_all_groups(at, &copy, groups, buffered, work, HADAMRNN_UNROLL, HADAMRNN_UNROLL);
+    } else if (is_paper) {
+        hadamrnn_all_groups(at, in, groups, buffered, work, false, HADAMRNN_UNROLL);
+    } else if (is_stack) {
+        hadamrnn_all_groups(at, in, groups, 0u, work, false, HADAMRNN_UNROLL);
+    } else {
+        hadamrnn_all_groups(at, in, groups, buffered, work, false, false);
+    }
+#else
+    const bool is_direct = HADAMRNN_UNROLL && (in->columns < 2u);
+    hadamrnn_all_groups(at, in, groups, buffered, work, is_direct, is_direct);
+#endif
 }
 
 /* h becomes the next state. The layer reads the codes x, or of a one-hot input the channel `id`. */
@@ -880,43 +997,46 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
     const int16_t one = 1;
     const uint_fast16_t groups = (layer->units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP;
     const uint_fast8_t buffered = (uint_fast8_t)((layer->stages > 2u) ? (layer->stages - 2u - layer->in_place) : 0u);
-    hadamrnn_walk at = {
+    const bool is_scaled = (layer->multiplier != 1u) && (layer->round_shift > 16u) && (layer->round_shift <= 32u);
+    hadamrnn_input in = {
+        .x = is_one_hot ? &one : x,
+        .weight = layer->weight,
+        .bias = layer->bias,
+        .columns = (layer->weight == NULL) ? 0u : (is_one_hot ? 1u : layer->inputs),
+        .code_bits = model->code_bits,
+        .value_bytes = model->value_bytes,
+        .input_shift = layer->input_shift,
+        .bias_shift = layer->bias_shift,
+        .has_bias = layer->bias != NULL};
+    hadamrnn_rows at = {
         .wide_source = memory->wide + layer->cells,
         .source = memory->narrow + layer->cells,
         .wide_h = memory->wide + layer->cells,
         .h = memory->narrow + layer->cells,
         .signs = layer->signs,
-        .weight = layer->weight,
-        .bias = layer->bias,
         .leaks = layer->leaks,
-        .x = is_one_hot ? &one : x,
-        .columns = (layer->weight == NULL) ? 0u : (is_one_hot ? 1u : layer->inputs),
+        .factor = is_scaled ? (int32_t)((uint32_t)layer->multiplier << (32u - layer->round_shift)) : 0,
         .multiplier = layer->multiplier,
-        .code_bits = model->code_bits,
-        .value_bytes = model->value_bytes,
         .stages = layer->stages,
         .state_shift = layer->state_shift,
-        .input_shift = layer->input_shift,
-        .bias_shift = layer->bias_shift,
         .round_shift = layer->round_shift,
         .half_fits = layer->half_fits,
         .leak = layer->leak,
         .leak_bytes = layer->leak_bytes,
+        .activation_bits = model->activation_bits,
+        .has_leaks = layer->leaks != NULL,
         .is_wide = layer->wide != 0u,
         .reads_wide = (layer->wide != 0u) || (buffered != 0u),
         .is_relu = model->is_relu != 0u,
-        .has_bias = layer->bias != NULL,
-        .has_leaks = layer->leaks != NULL,
-        .activation_bits = model->activation_bits,
         .clipped = memory->counters->saturations};
-    if (at.columns == 1u) {
-        at.only = at.x[0];
+    if (in.columns == 1u) {
+        in.only = in.x[0];
     }
-    if (is_one_hot && (at.columns != 0u)) {
-        at.weight += id * (uint32_t)(groups * at.code_bits);
+    if (is_one_hot && (in.columns != 0u)) {
+        in.weight += id * (uint32_t)(groups * in.code_bits);
     }
     hadamrnn_transform(layer, memory);
-    hadamrnn_all_rows(&at, groups, buffered, memory->work);
+    hadamrnn_groups_by_kind(&at, &in, groups, buffered, memory->work);
     memory->counters->saturations = at.clipped;
 }
 
@@ -949,7 +1069,8 @@ HADAMRNN_INLINE void hadamrnn_pool_step(const hadamrnn_model *model, const hadam
     const uint_fast16_t rows = ((top->units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP) * HADAMRNN_GROUP;
     const bool sums = model->counts != 0u; /* the counters begin behind the sums, if there are any */
     const bool counts = model->pool_wide > model->counts;
-    for (uint_fast16_t i = 0; i < top->units; i++) {
+    const bool is_pooled = (model->pool_wide != 0u) || (model->pool_narrow != 0u);
+    for (uint_fast16_t i = 0; is_pooled && (i < top->units); i++) {
         const int32_t h = (top->wide != 0u) ? memory->wide[top->cells + i] : memory->narrow[top->cells + i];
         if (model->pool_wide != 0u) {
             uint_fast16_t at = i;
@@ -970,7 +1091,7 @@ HADAMRNN_INLINE void hadamrnn_pool_step(const hadamrnn_model *model, const hadam
             memory->narrow[i] = (int16_t)h;
         }
     }
-    if (((model->pool_wide != 0u) || (model->pool_narrow != 0u)) && (memory->counters->pooled < UINT16_MAX)) {
+    if (is_pooled && (memory->counters->pooled < UINT16_MAX)) {
         memory->counters->pooled++;
     }
 }
@@ -1140,7 +1261,7 @@ HADAMRNN_INLINE uint16_t hadamrnn_encode(const hadamrnn_model *model, const int3
 }
 
 /* Layer l makes a step. Return 1 if the layer above then has its turn. */
-HADAMRNN_INLINE bool hadamrnn_layer_step(const hadamrnn_model *model, uint_fast8_t l, const hadamrnn_memory *memory,
+HADAMRNN_FOLDED bool hadamrnn_layer_step(const hadamrnn_model *model, uint_fast8_t l, const hadamrnn_memory *memory,
                                         uint32_t id)
 {
     const hadamrnn_layer *const layer = &model->layers[l];
@@ -1171,7 +1292,7 @@ HADAMRNN_INLINE bool hadamrnn_layer_step(const hadamrnn_model *model, uint_fast8
 
 /* Advance by one time step with the codes in memory->codes, or with an id. The first layers are named one by one, so that
  * a compiler that sees the model folds the constants of each. */
-HADAMRNN_INLINE uint8_t hadamrnn_advance_all(const hadamrnn_model *model, const hadamrnn_memory *memory, uint32_t id)
+HADAMRNN_FOLDED uint8_t hadamrnn_advance_all(const hadamrnn_model *model, const hadamrnn_memory *memory, uint32_t id)
 {
     const uint_fast8_t layers = model->num_layers;
     if (model->longest != 0u) {
