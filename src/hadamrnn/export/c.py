@@ -6,6 +6,8 @@
     NAME_weights.h    the network as data, constants in flash
     NAME_window.h,    sliding windows over an endless stream: raw codes in, a class out every hop
     NAME_window.c
+    shared/           hadamrnn_shared.*, compiled once for any number of networks, and this one as a blob:
+                      NAME.bin, or as an array NAME_blob.h
     test/             a main that replays golden vectors of the reference engine, bit for bit
     Makefile, README.md, and what makes the folder a library of several build systems (`metadata.py`)
 
@@ -31,7 +33,7 @@ import jinja2
 from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.export.data import ModelData
+from hadamrnn.export.data import ModelData, c_value
 from hadamrnn.export.folder import check_name, fresh_folder, macro_prefix
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.metadata import (
@@ -50,6 +52,7 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.version import package_version
 
 RUNTIME = "hadamrnn.h"
+SHARED_RUNTIME = ("hadamrnn_shared.h", "hadamrnn_shared.c")
 _LINE = 100  # characters of a line of weights
 
 
@@ -73,8 +76,9 @@ def export_c(
     check_c_name(name)
     summary, version = summarise(model), version_numbers(package_version())
     tests = selftest_files(model, name, golden or draw_golden(model))
-    files = {
+    files: dict[str, str | bytes] = {
         **source_files(model, name, packed=packed),
+        **{f"shared/{file}": text for file, text in shared_files(model, name, packed=packed).items()},
         **{f"test/{file}": text for file, text in tests.items()},
         **manager_files(name, summary),
         **component_files(name, summary),
@@ -105,7 +109,7 @@ def source_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict
         "data": data,
         "plan": data.plan,
         "summary": summarise(model),
-        "guard": f"{prefix}_{zlib.crc32(name.encode()):08X}",
+        "guard": include_guard(name),
         "dense": dense,
         "input": f"const int16_t x[{prefix}_INPUT_SIZE]" if dense else "uint32_t id",
         "window_input": f"const int32_t raw[{prefix}_INPUT_SIZE]" if dense else "uint32_t id",
@@ -118,13 +122,27 @@ def source_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict
         "forgets": model.network.forgets,
     }
     return {
-        RUNTIME: resources.files("hadamrnn.runtime").joinpath(RUNTIME).read_text(encoding="utf-8"),
+        RUNTIME: runtime_file(RUNTIME),
         f"{name}.h": render("model.h.j2", **shared),
         f"{name}.c": render("model.c.j2", **shared),
         f"{name}_weights.h": render("weights.h.j2", **shared),
         f"{name}_window.h": render("window.h.j2", **shared),
         f"{name}_window.c": render("window.c.j2", **shared),
     }
+
+
+def shared_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict[str, str | bytes]:
+    """Return the shared runtime beside hadamrnn.h and the blob of `model`, name -> content."""
+    data = ModelData(model, packed=packed)
+    return {
+        **{file: runtime_file(file) for file in SHARED_RUNTIME},
+        f"{name}.bin": data.blob,
+        f"{name}_blob.h": render("blob.h.j2", name=name, blob=data.blob, plan=data.plan, model=model),
+    }
+
+
+def runtime_file(file: str) -> str:
+    return resources.files("hadamrnn.runtime").joinpath(file).read_text(encoding="utf-8")
 
 
 def selftest_files(model: IntegerModel, name: str, golden: Golden) -> dict[str, str]:
@@ -161,10 +179,15 @@ def wrapped(values: NDArray[Any] | bytes) -> list[str]:
     return [*lines, line.removesuffix(",")]
 
 
+def include_guard(name: str) -> str:
+    """Return the start of a model's include guards: names that differ in case alone have others."""
+    return f"{macro_prefix(name)}_{zlib.crc32(name.encode()):08X}"
+
+
 def render(template: str, **variables: Any) -> str:
     """Return the template of `runtime/` filled in."""
     names = {"NAME": macro_prefix(variables["name"]), "version": package_version()}
-    functions = {"wrapped": wrapped, "plain": plain}
+    functions = {"include_guard": include_guard, "wrapped": wrapped, "plain": plain, "c_value": c_value}
     return _environment().get_template(template).render(**names, **functions, **variables)
 
 

@@ -1,29 +1,58 @@
 """A model as the data of `runtime/hadamrnn.h`: its constants as bytes, and its structs.
 
 `ModelData.sections` are the constants one after the other, each aligned to 4 bytes, numbers little endian;
-`ModelData.model` and `ModelData.layers` are the fields of `hadamrnn_model` and `hadamrnn_layer`, name -> C.
-What the network does not have is left out: a NULL pointer. Start reading at `ModelData`.
+`ModelData.model` and `ModelData.layers` are the fields of `hadamrnn_model` and `hadamrnn_layer` by name.
+What the network does not have is left out: a NULL pointer. A specialised build has them as C, `c_value` by
+`c_value`; a shared build reads `ModelData.blob`, the same in one file. Start reading at `ModelData`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.export.plan import GROUP, LayerPlan, Plan, make_plan, whole_groups
+from hadamrnn.export.plan import GROUP, MAX_FACTORS, LayerPlan, Plan, make_plan, whole_groups
 from hadamrnn.fixedpoint.integers import pack
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.overflow import LIMIT, recurrence_bound
 from hadamrnn.hadamard.orders import factor_matrix
-from hadamrnn.network import READOUTS
 
-INPUT_KINDS = {"dense": "HADAMRNN_DENSE", "one_hot": "HADAMRNN_ONE_HOT", "embedded": "HADAMRNN_EMBEDDED"}
+INPUT_KINDS = ("dense", "one_hot", "embedded")  # as HADAMRNN_DENSE, ... count them
+READOUT_KINDS = ("last", "mean", "positive", "max")  # as HADAMRNN_LAST, ... count them
 ALIGNMENT = 4
 Fields = Mapping[str, Any]
+
+# A blob: header, fields of the network, those of every layer, places of arrays, arrays; hadamrnn_shared.c
+# reads it in this order.
+MAGIC, BLOB_VERSION = b"HRNN", 1
+HEADER = "<4sHHII"
+MODEL_FIELDS = (
+    *("input_kind", "input_bits", "activation_bits", "code_bits", "is_relu", "num_layers", "num_readouts"),
+    *("thresholds", "feature_bits", "output_bias_shift"),  # so far a byte each
+    *("stride", "input_size", "output_size", "longest", "vocabulary", "readouts", "multipliers"),
+)
+MODEL_FORMAT = "<10B4HI4B4H"
+LAYER_FIELDS = (
+    *("units", "inputs", "block", "wide", "in_place", "state_shift", "input_shift", "bias_shift"),
+    *("multiplier", "round_shift", "leak", "leak_bytes", "output_bits", "gain_shift", "offset_shift"),
+    *("has_skip", "skip_shift", "factors", "signs", "weight", "bias", "leaks", "gain", "offset"),
+)
+LAYER_FORMAT = "<3H3BbBH7Bb" + "HI" * MAX_FACTORS + "6I"
+ARRAY_FIELDS = (
+    *("output_weight", "output_bias", "theta", "feature_shift", "embedding"),
+    *("raw_offset", "raw_multiplier", "raw_shift", "raw_knee"),
+)
+ARRAY_FORMAT = "<9I"
+
+
+class Place(int):
+    """Where an array begins in the data."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +72,7 @@ class ModelData:
         self.sections: list[Section] = []
         self._code_bits = model.weight_storage_bits if packed else 8
         self._value_bytes = stored_bytes(model.activation_bits)
-        self._factors: dict[int, str] = {}  # order -> its signs
+        self._factors: dict[int, Place] = {}  # order -> its signs
         self.layers: list[Fields] = [
             self._layer(planned, f"layer {index}: " if len(model.layers) > 1 else "")
             for index, planned in enumerate(self.plan.layers)
@@ -60,21 +89,35 @@ class ModelData:
     def size(self) -> int:
         return sum(len(section.content) for section in self.sections)
 
-    def _add(self, comment: str, array: NDArray[Any], bytes_each: int) -> str:
-        """Append an array of integers; return the C of a pointer to it."""
+    @property
+    def blob(self) -> bytes:
+        """The model as one file for `hadamrnn_open`."""
+        sizes = (HEADER, MODEL_FORMAT, *[LAYER_FORMAT] * len(self.layers), ARRAY_FORMAT)
+        fields = sum(map(struct.calcsize, sizes))
+        base = -(-fields // ALIGNMENT) * ALIGNMENT
+        body = struct.pack(MODEL_FORMAT, *_in_order(self.model, MODEL_FIELDS, base))
+        for layer in self.layers:
+            body += struct.pack(LAYER_FORMAT, *_in_order(layer, LAYER_FIELDS, base))
+        body += struct.pack(ARRAY_FORMAT, *_in_order(self.model, ARRAY_FIELDS, base))
+        body += bytes(base - fields) + b"".join(section.content for section in self.sections)
+        size = struct.calcsize(HEADER) + len(body)
+        return struct.pack(HEADER, MAGIC, BLOB_VERSION, 0, size, zlib.crc32(body)) + body
+
+    def _add(self, comment: str, array: NDArray[Any], bytes_each: int) -> Place:
+        """Append an array of integers; return where it begins."""
         return self._append(comment, array.astype(f"<i{bytes_each}").tobytes())
 
-    def _append(self, comment: str, content: bytes) -> str:
+    def _append(self, comment: str, content: bytes) -> Place:
         offset = self.size
         padding = bytes(-len(content) % ALIGNMENT)
         self.sections.append(Section(comment, offset, content + padding))
-        return f"&DATA[{offset}]"
+        return Place(offset)
 
-    def _add_codes(self, comment: str, codes: NDArray[Any]) -> str:
+    def _add_codes(self, comment: str, codes: NDArray[Any]) -> Place:
         content = pack(codes, self._code_bits) if self._code_bits < 8 else codes.astype(np.int8)
         return self._append(f"{comment}, {self._code_bits} bits each", content.tobytes())
 
-    def _add_signs(self, comment: str, signs: NDArray[Any]) -> str:
+    def _add_signs(self, comment: str, signs: NDArray[Any]) -> Place:
         rows = [pack(row, 1).tobytes() for row in np.atleast_2d(signs)]
         return self._append(f"{comment}, a bit each, 1 for -1", b"".join(rows))
 
@@ -96,12 +139,13 @@ class ModelData:
             "output_bits": layer.output_bits or layer.activation_bits,
             "signs": self._add_signs(f"{name}u", padded_rows(layer.signs, rows)),
         }
-        for place, (order, stride) in enumerate(planned.factors):
+        for order, _ in planned.factors:
             if order not in self._factors:
-                self._factors[order] = self._add_signs(
-                    f"a Hadamard matrix of order {order}", factor_matrix(order)
-                )
-            fields[f"factors[{place}]"] = f"{{{order}, {stride}, {self._factors[order]}}}"
+                comment = f"a Hadamard matrix of order {order}"
+                self._factors[order] = self._add_signs(comment, factor_matrix(order))
+        if planned.factors:
+            factors = [(*factor, self._factors[factor[0]]) for factor in planned.factors]
+            fields["factors"] = _padded(factors, MAX_FACTORS, (0, 0, None))
         if np.any(layer.input_weight_int):
             fields["input_shift"] = layer.input_shift
             fields["weight"] = self._add_codes(f"{name}U", _input_weight(planned))
@@ -169,11 +213,8 @@ class ModelData:
 def _numbers(model: IntegerModel, plan: Plan) -> Fields:
     """Return what `hadamrnn_model` says of the network beside its constants."""
     network = model.network
-    unused = [0] * (len(READOUTS) - len(network.readouts))
-    kinds = [*(f"HADAMRNN_{kind.upper()}" for kind in network.readouts), *unused]
-    multipliers = [*(model.feature_multiplier or [0] * len(network.readouts)), *unused]
     return {
-        "input_kind": INPUT_KINDS[model.input_kind],
+        "input_kind": INPUT_KINDS.index(model.input_kind),
         "input_bits": model.input_bits,
         "activation_bits": model.activation_bits,
         "is_relu": int(network.recurrence == "relu"),
@@ -193,9 +234,45 @@ def _numbers(model: IntegerModel, plan: Plan) -> Fields:
         "pool_narrow": plan.pool_narrow,
         "wide_cells": plan.wide_cells,
         "narrow_cells": plan.narrow_cells,
-        "readouts": "{" + ", ".join(map(str, kinds)) + "}",
-        "multipliers": "{" + ", ".join(map(str, multipliers)) + "}",
+        "work_cells": plan.work_cells,
+        "code_cells": plan.code_cells,
+        "readouts": _padded(map(READOUT_KINDS.index, network.readouts), len(READOUT_KINDS), 0),
+        "multipliers": _padded(model.feature_multiplier or (), len(READOUT_KINDS), 0),
     }
+
+
+def _padded(values: Iterable[Any], count: int, fill: Any) -> tuple[Any, ...]:
+    """Return `count` values: no array of C is filled in part."""
+    given = tuple(values)
+    return (*given, *[fill] * (count - len(given)))
+
+
+def _in_order(fields: Fields, names: Sequence[str], base: int) -> list[int]:
+    """Return the numbers of a blob's fields, 0 for what is left out; `base` is where its arrays begin."""
+
+    def place(value: Place | None) -> int:
+        return 0 if value is None else base + value
+
+    numbers: list[int] = []
+    for name in names:
+        value = fields.get(name, 0)
+        if name == "factors":
+            factors = value or _padded((), MAX_FACTORS, (0, 0, None))
+            numbers += [number for order, _, signs in factors for number in (order, place(signs))]
+        elif isinstance(value, tuple):
+            numbers += value
+        else:
+            numbers.append(place(value) if isinstance(value, Place) else value)
+    return numbers
+
+
+def c_value(value: Any, name: str) -> str:
+    """Return a field's value as C; places are in the array `NAME_data`."""
+    if isinstance(value, tuple):
+        return "{" + ", ".join(c_value(item, name) for item in value) + "}"
+    if isinstance(value, Place):
+        return f"&{name}_data[{value}]"
+    return "NULL" if value is None else str(value)
 
 
 def _input_weight(planned: LayerPlan) -> NDArray[Any]:

@@ -149,6 +149,8 @@ typedef struct {
     uint32_t pool_narrow; /* cells of maxima */
     uint32_t wide_cells; /* of a state */
     uint32_t narrow_cells; /* of a state */
+    uint32_t work_cells; /* of the buffers of a step */
+    uint32_t code_cells;
     uint8_t readouts[HADAMRNN_READOUTS];
     uint16_t multipliers[HADAMRNN_READOUTS]; /* M */
     const hadamrnn_layer *layers; /* the lowest first */
@@ -228,8 +230,10 @@ typedef struct {
 #endif
 
 #ifdef HADAMRNN_SHARED
+#define HADAMRNN_API /* declared in hadamrnn_shared.h */
 #define HADAMRNN_FOLDED HADAMRNN_ONE_COPY
 #else
+#define HADAMRNN_API HADAMRNN_INLINE
 #define HADAMRNN_FOLDED HADAMRNN_INLINE /* once for every layer, with its constants */
 #endif
 
@@ -278,7 +282,8 @@ HADAMRNN_INLINE int32_t hadamrnn_long(const uint8_t *p)
     (void)memcpy(&value, __builtin_assume_aligned(p, 4), sizeof value);
     return value;
 #else
-    return (int32_t)(p[0] | ((uint32_t)p[1] << 8) | ((uint32_t)p[2] << 16) | ((uint32_t)p[3] << 24));
+    const uint32_t value = p[0] | ((uint32_t)p[1] << 8) | ((uint32_t)p[2] << 16) | ((uint32_t)p[3] << 24);
+    return (int32_t)value;
 #endif
 }
 
@@ -293,8 +298,8 @@ HADAMRNN_INLINE int32_t hadamrnn_code(const uint8_t *group, uint_fast8_t bits, u
 {
 #if !defined(__AVR__)
     if (bits == 4u) { /* the usual ones, a group of them in one word */
-        const uint32_t word = (uint32_t)hadamrnn_long(group);
-        return (int32_t)(word << (28u - (4u * i))) >> 28;
+        const uint32_t at_top = (uint32_t)hadamrnn_long(group) << (28u - (4u * i));
+        return (int32_t)at_top >> 28;
     }
 #endif
     const uint8_t *const p = group + (((uint_fast16_t)bits * i) >> 3);
@@ -973,7 +978,8 @@ HADAMRNN_INLINE void hadamrnn_groups_by_kind(hadamrnn_rows *at, hadamrnn_input *
                            (in->input_shift >= 0);
     if (is_paper && is_single) {
         hadamrnn_input copy = *in;
-        copy.only = (int32_t)((uint32_t)in->only << in->input_shift); /* only codes of 0 meet one that does not fit */
+        const uint32_t shifted = (uint32_t)in->only << in->input_shift; /* only codes of 0 meet one that does not fit */
+        copy.only = (int32_t)shifted;
         copy.input_shift = 0;
         hadamrnn_all_groups(at, &copy, groups, buffered, work, HADAMRNN_UNROLL, HADAMRNN_UNROLL);
     } else if (is_paper) {
@@ -998,6 +1004,7 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
     const uint_fast16_t groups = (layer->units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP;
     const uint_fast8_t buffered = (uint_fast8_t)((layer->stages > 2u) ? (layer->stages - 2u - layer->in_place) : 0u);
     const bool is_scaled = (layer->multiplier != 1u) && (layer->round_shift > 16u) && (layer->round_shift <= 32u);
+    const uint32_t factor = is_scaled ? ((uint32_t)layer->multiplier << (32u - layer->round_shift)) : 0u;
     hadamrnn_input in = {
         .x = is_one_hot ? &one : x,
         .weight = layer->weight,
@@ -1015,7 +1022,7 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
         .h = memory->narrow + layer->cells,
         .signs = layer->signs,
         .leaks = layer->leaks,
-        .factor = is_scaled ? (int32_t)((uint32_t)layer->multiplier << (32u - layer->round_shift)) : 0,
+        .factor = (int32_t)factor,
         .multiplier = layer->multiplier,
         .stages = layer->stages,
         .state_shift = layer->state_shift,
@@ -1122,12 +1129,11 @@ HADAMRNN_INLINE int32_t hadamrnn_feature(int32_t value, int32_t rate, uint_fast8
     return (code > high) ? high : ((code < low) ? low : (int32_t)code);
 }
 
-/* Add V times eight codes to every logit; v is where the first logit's weights of these codes begin, `pitch` bytes
+/* Add V times eight codes to every logit, V of `bits` bits; v is where the first logit's weights of these codes begin, `pitch` bytes
  * before those of the next. */
-HADAMRNN_INLINE void hadamrnn_project(const hadamrnn_model *model, const int32_t codes[8], const uint8_t *v,
-                                      uint_fast16_t pitch, int32_t *logits)
+HADAMRNN_INLINE void hadamrnn_project(const hadamrnn_model *model, const int32_t codes[8], uint_fast8_t bits,
+                                      const uint8_t *v, uint_fast16_t pitch, int32_t *logits)
 {
-    const uint_fast8_t bits = model->code_bits;
     for (uint_fast16_t k = 0; k < model->output_size; k++) {
         int32_t sum = logits[k];
         sum += hadamrnn_code(v, bits, 0u) * codes[0];
@@ -1153,7 +1159,7 @@ HADAMRNN_INLINE uint_fast16_t hadamrnn_feature_groups(const hadamrnn_model *mode
 }
 
 /* The logits of the steps so far. */
-HADAMRNN_INLINE void hadamrnn_logits(const hadamrnn_model *model, const hadamrnn_view *memory, int32_t *logits)
+HADAMRNN_API void hadamrnn_logits(const hadamrnn_model *model, const hadamrnn_view *memory, int32_t *logits)
 {
     const uint8_t *v = model->output_weight;
     const uint8_t *shift = model->feature_shift;
@@ -1181,14 +1187,18 @@ HADAMRNN_INLINE void hadamrnn_logits(const hadamrnn_model *model, const hadamrnn
                     shift++;
                 }
             }
-            hadamrnn_project(model, codes, v, pitch, logits);
+            if (model->code_bits == 4u) { /* the usual ones, with their constant */
+                hadamrnn_project(model, codes, 4u, v, pitch, logits);
+            } else {
+                hadamrnn_project(model, codes, model->code_bits, v, pitch, logits);
+            }
             v += model->code_bits;
         }
     }
 }
 
 /* The index of the largest logit, the first of equals; of a single logit 1 if it is above zero, else 0. */
-HADAMRNN_INLINE uint16_t hadamrnn_best(const hadamrnn_model *model, const int32_t *logits)
+HADAMRNN_API uint16_t hadamrnn_best(const hadamrnn_model *model, const int32_t *logits)
 {
     uint16_t best = 0;
     if ((model->output_size == 1u) && (logits[0] > 0)) {
@@ -1205,7 +1215,7 @@ HADAMRNN_INLINE uint16_t hadamrnn_best(const hadamrnn_model *model, const int32_
 /* ---- Streams. */
 
 /* Start a stream: h = 0. */
-HADAMRNN_INLINE void hadamrnn_init(const hadamrnn_model *model, const hadamrnn_memory *memory)
+HADAMRNN_API void hadamrnn_init(const hadamrnn_model *model, const hadamrnn_memory *memory)
 {
     (void)memset(memory->counters, 0, sizeof *memory->counters);
     (void)memset(memory->wide, 0, model->wide_cells * sizeof *memory->wide);
@@ -1234,7 +1244,7 @@ HADAMRNN_INLINE int32_t hadamrnn_compress(int32_t raw, uint_fast8_t knee)
 
 /* Turn raw sensor codes into input codes: x = saturate(round((raw - offset) * multiplier / 2^shift)). Return how many had
  * to be clipped. */
-HADAMRNN_INLINE uint16_t hadamrnn_encode(const hadamrnn_model *model, const int32_t *raw, int16_t *x)
+HADAMRNN_API uint16_t hadamrnn_encode(const hadamrnn_model *model, const int32_t *raw, int16_t *x)
 {
     const int64_t high = (INT64_C(1) << (model->input_bits - 1u)) - 1;
     const int64_t low = -high - 1;
@@ -1318,7 +1328,7 @@ HADAMRNN_FOLDED uint8_t hadamrnn_advance_all(const hadamrnn_model *model, const 
 }
 
 /* Advance by one time step of a dense input; a code of x outside input_bits counts as the nearest one within. */
-HADAMRNN_INLINE uint8_t hadamrnn_step(const hadamrnn_model *model, const hadamrnn_memory *memory, const int16_t *x)
+HADAMRNN_API uint8_t hadamrnn_step(const hadamrnn_model *model, const hadamrnn_memory *memory, const int16_t *x)
 {
     const int16_t high = (int16_t)((INT32_C(1) << (model->input_bits - 1u)) - 1);
     const int16_t low = (int16_t)(-high - 1);
@@ -1329,7 +1339,7 @@ HADAMRNN_INLINE uint8_t hadamrnn_step(const hadamrnn_model *model, const hadamrn
 }
 
 /* Advance by one time step with an id. */
-HADAMRNN_INLINE uint8_t hadamrnn_step_id(const hadamrnn_model *model, const hadamrnn_memory *memory, uint32_t id)
+HADAMRNN_API uint8_t hadamrnn_step_id(const hadamrnn_model *model, const hadamrnn_memory *memory, uint32_t id)
 {
     if (id >= model->vocabulary) {
         return HADAMRNN_UNKNOWN_ID;
@@ -1356,7 +1366,7 @@ HADAMRNN_INLINE uint8_t hadamrnn_step_id(const hadamrnn_model *model, const hada
  */
 
 /* Start a window. Return HADAMRNN_OK or HADAMRNN_BAD_WINDOW. */
-HADAMRNN_INLINE uint8_t hadamrnn_window_init(const hadamrnn_model *model, hadamrnn_window *window, uint16_t size,
+HADAMRNN_API uint8_t hadamrnn_window_init(const hadamrnn_model *model, hadamrnn_window *window, uint16_t size,
                                              uint16_t hop, bool has_slots)
 {
     const bool needs_slots = (model->forgets == 0u) || ((model->pool_wide + model->pool_narrow) != 0u);

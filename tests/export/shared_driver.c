@@ -1,0 +1,141 @@
+/* Runs networks of the shared build, case after case from standard input, all numbers native and of 4 bytes:
+ *     size of the blob, the blob, sequences, steps, window (0: none), hop, then raw codes or ids of every step.
+ * Prints for every case its status; for one that opens the number of logits, the logits of every step, the saturations of
+ * every sequence, and the logits of the windows over the first sequence. Memory is of the size that the model asks for,
+ * so that a sanitizer sees every access beyond it. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "hadamrnn_shared.h"
+
+static uint32_t get(void)
+{
+    uint32_t number = 0;
+    if (fread(&number, sizeof number, 1, stdin) != 1) {
+        exit(0); /* no more cases */
+    }
+    return number;
+}
+
+static void put(const void *numbers, size_t count)
+{
+    (void)fwrite(numbers, 4, count, stdout);
+}
+
+static void *room(size_t bytes)
+{
+    void *const memory = malloc(bytes);
+    if (memory == NULL) {
+        exit(3);
+    }
+    return memory;
+}
+
+static hadamrnn_memory allocate(const hadamrnn_model *model)
+{
+    const hadamrnn_memory memory = {room(sizeof(hadamrnn_counters)), room(model->wide_cells * sizeof(int32_t)),
+                                    room(model->narrow_cells * sizeof(int16_t)),
+                                    room(model->work_cells * sizeof(int32_t)),
+                                    room(model->code_cells * sizeof(int16_t))};
+    return memory;
+}
+
+static void release(const hadamrnn_memory *memory)
+{
+    free(memory->counters);
+    free(memory->wide);
+    free(memory->narrow);
+    free(memory->work);
+    free(memory->codes);
+}
+
+static uint32_t run_sequence(const hadamrnn_model *model, const int32_t *inputs, uint32_t steps, int32_t *logits)
+{
+    const uint32_t width = (model->input_kind == HADAMRNN_DENSE) ? model->input_size : 1u;
+    const hadamrnn_memory memory = allocate(model);
+    const hadamrnn_view view = {memory.counters, memory.wide, memory.narrow};
+    int16_t *const x = room(width * sizeof *x);
+    hadamrnn_init(model, &memory);
+    for (uint32_t t = 0; t < steps; t++) {
+        if (model->input_kind == HADAMRNN_DENSE) {
+            (void)hadamrnn_encode(model, inputs + (t * width), x);
+            (void)hadamrnn_step(model, &memory, x);
+        } else {
+            (void)hadamrnn_step_id(model, &memory, (uint32_t)inputs[t]);
+        }
+        hadamrnn_logits(model, &view, logits);
+        (void)hadamrnn_best(model, logits);
+        put(logits, model->output_size);
+    }
+    const uint32_t saturations = memory.counters->saturations;
+    free(x);
+    release(&memory);
+    return saturations;
+}
+
+static void run_window(const hadamrnn_model *model, const int32_t *inputs, uint32_t steps, uint16_t size, uint16_t hop,
+                       int32_t *logits)
+{
+    const uint32_t width = (model->input_kind == HADAMRNN_DENSE) ? model->input_size : 1u;
+    const size_t wide = sizeof(hadamrnn_counters), narrow = wide + (4u * (size_t)model->wide_cells);
+    const size_t pitch = narrow + (4u * (((size_t)model->narrow_cells + 1u) / 2u));
+    const hadamrnn_memory own = allocate(model);
+    char *const all = room(pitch * ((size / hop) + 1u));
+    const hadamrnn_memory slots = {(void *)all, (void *)(all + wide), (void *)(all + narrow), own.work, own.codes};
+    hadamrnn_window window;
+    hadamrnn_init(model, &own);
+    if (hadamrnn_window_init(model, &window, size, hop, true) == HADAMRNN_OK) {
+        for (uint32_t t = 0; t < steps; t++) {
+            const int32_t *const raw = inputs + (t * width);
+            if (hadamrnn_window_push(model, &window, &own, &slots, pitch, raw, (uint32_t)raw[0], logits) ==
+                HADAMRNN_READY) {
+                put(logits, model->output_size);
+            }
+        }
+    }
+    free(all);
+    release(&own);
+}
+
+static void run_case(const uint8_t *blob, uint32_t size)
+{
+    hadamrnn_network network;
+    const uint32_t sequences = get(), steps = get(), window = get(), hop = get(), count = get();
+    int32_t *const inputs = room((count + 1u) * sizeof *inputs);
+    if (fread(inputs, sizeof *inputs, count, stdin) != count) {
+        exit(4);
+    }
+    const uint32_t status = hadamrnn_open(blob, size, &network);
+    const hadamrnn_model *const model = &network.model;
+    put(&status, 1);
+    const uint32_t outputs = (status == HADAMRNN_OK) ? model->output_size : 0u;
+    put(&outputs, 1);
+    const uint32_t width = (outputs == 0u) ? 1u : (model->input_kind == HADAMRNN_DENSE) ? model->input_size : 1u;
+    if ((outputs != 0u) && ((uint64_t)sequences * steps * width <= count)) {
+        int32_t *const logits = room(outputs * sizeof *logits);
+        for (uint32_t s = 0; s < sequences; s++) {
+            const uint32_t saturations = run_sequence(model, inputs + (s * steps * width), steps, logits);
+            put(&saturations, 1);
+        }
+        if (window != 0u) {
+            run_window(model, inputs, steps, (uint16_t)window, (uint16_t)hop, logits);
+        }
+        free(logits);
+    }
+    free(inputs);
+}
+
+int main(void)
+{
+    for (;;) {
+        const uint32_t size = get();
+        uint8_t *const blob = room(size);
+        if (fread(blob, 1, size, stdin) != size) {
+            return 5;
+        }
+        run_case(blob, size);
+        free(blob);
+        const uint32_t end = 0xE0Du;
+        put(&end, 1);
+    }
+}
