@@ -17,7 +17,7 @@
 #define HADAMRNN_LIMIT (INT64_C(1) << 31)
 #define HADAMRNN_MAX_UNITS 32768u
 #define HADAMRNN_MAX_LEAK 15u
-#define HADAMRNN_MAX_SHIFT 30
+#define HADAMRNN_MAX_SHIFT 30u
 
 typedef struct {
     const uint8_t *blob;
@@ -36,7 +36,8 @@ static uint32_t hadamrnn_number(const uint8_t *p, uint8_t bytes)
 {
     uint32_t number = 0;
     for (uint8_t i = 0; i < bytes; i++) {
-        number |= (uint32_t)hadamrnn_byte(p + i) << (8u * i);
+        const uint32_t byte = hadamrnn_byte(p + i);
+        number |= byte << (8u * (uint32_t)i);
     }
     return number;
 }
@@ -67,7 +68,8 @@ static uint16_t hadamrnn_take16(hadamrnn_reader *reader)
 static const uint8_t *hadamrnn_take_array(hadamrnn_reader *reader, uint64_t bytes)
 {
     const uint32_t place = hadamrnn_take(reader, 4u);
-    hadamrnn_require(reader, ((place & 3u) == 0u) && (place <= reader->size) && (bytes <= (reader->size - place)));
+    const bool fits = ((place & 3u) == 0u) && (place <= reader->size) && (bytes <= (reader->size - place));
+    hadamrnn_require(reader, (place == 0u) || fits);
     return (reader->is_good && (place != 0u)) ? (reader->blob + place) : NULL;
 }
 
@@ -84,7 +86,7 @@ static int64_t hadamrnn_shifted_bound(int64_t bound, int8_t shift)
 
 static bool hadamrnn_is_shift(int8_t shift)
 {
-    return (shift >= -HADAMRNN_MAX_SHIFT) && (shift <= HADAMRNN_MAX_SHIFT);
+    return (shift >= -(int8_t)HADAMRNN_MAX_SHIFT) && (shift <= (int8_t)HADAMRNN_MAX_SHIFT);
 }
 
 static uint32_t hadamrnn_groups_of(uint32_t units)
@@ -120,7 +122,8 @@ static void hadamrnn_read_transform(hadamrnn_reader *reader, hadamrnn_layer *lay
         hadamrnn_factor *const factor = &layer->factors[f];
         factor->order = hadamrnn_take16(reader);
         const uint32_t order = factor->order;
-        factor->signs = hadamrnn_take_array(reader, (uint64_t)order * ((order + 7u) / 8u));
+        const uint32_t row_bytes = (order + 7u) / 8u;
+        factor->signs = hadamrnn_take_array(reader, (uint64_t)order * row_bytes);
         if (order == 0u) {
             last = 1;
         } else {
@@ -136,7 +139,7 @@ static void hadamrnn_read_transform(hadamrnn_reader *reader, hadamrnn_layer *lay
     hadamrnn_require(reader, left == ((uint32_t)1 << layer->stages));
 }
 
-/* One layer; `input_bits` are those of the codes that it reads. */
+/* One layer. */
 static void hadamrnn_read_layer(hadamrnn_reader *reader, const hadamrnn_model *model, hadamrnn_layer *layer)
 {
     layer->units = hadamrnn_take16(reader);
@@ -336,7 +339,6 @@ static int64_t hadamrnn_largest_value(const hadamrnn_model *model, uint8_t reado
 /* No logit overflows. */
 static bool hadamrnn_check_logit(const hadamrnn_model *model, uint16_t output)
 {
-    const uint32_t rows = HADAMRNN_GROUP * hadamrnn_groups_of(model->layers[model->num_layers - 1u].units);
     uint32_t features = 0;
     for (uint8_t r = 0; r < model->num_readouts; r++) {
         features += HADAMRNN_GROUP * (uint32_t)hadamrnn_feature_groups(model, model->readouts[r]);
@@ -359,7 +361,8 @@ static bool hadamrnn_check_logit(const hadamrnn_model *model, uint16_t output)
                 const int64_t most = INT64_C(1) << (model->feature_bits - 1u);
                 fits = fits && (shift >= 1u) && (shift <= 62u);
                 if (fits) {
-                    code = ((code * ((int64_t)model->multipliers[r] << 15)) + (INT64_C(1) << (shift - 1u))) >> shift;
+                    const int64_t rate = (int64_t)model->multipliers[r] << 15;
+                    code = ((code * rate) + (INT64_C(1) << (shift - 1u))) >> shift;
                 }
                 code = (code > most) ? most : code;
             }
@@ -369,7 +372,6 @@ static bool hadamrnn_check_logit(const hadamrnn_model *model, uint16_t output)
             feature++;
         }
     }
-    (void)rows;
     return fits && (sum < HADAMRNN_LIMIT);
 }
 
