@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hadamrnn.nn.inputs import Tokens as Tokens
     from hadamrnn.nn.linear import QuantizedLinear as QuantizedLinear
     from hadamrnn.nn.model import SequenceModel as SequenceModel
+    from hadamrnn.nn.normalization import refresh_statistics as refresh_statistics
     from hadamrnn.nn.rnn import HadamRNN as HadamRNN
     from hadamrnn.nn.storage import save_model as save_model
     from hadamrnn.nn.weight import recurrent_weight as recurrent_weight
@@ -83,6 +84,7 @@ _HOME = {
     "SequenceModel": "nn.model",
     "build_model": "nn.build",
     "HadamRNN": "nn.rnn",
+    "refresh_statistics": "nn.normalization",
     "load_model": "nn.build",
     "save_model": "nn.storage",
     "recurrent_weight": "nn.weight",
