@@ -1,4 +1,4 @@
-"""The benchmark of reading measures every form of file."""
+"""The benchmarks of reading and fitting measure every form of file."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from hadamrnn_benchmarks.reading import FORMS, run_reading
+from hadamrnn_benchmarks.reading import FORMS, run_fitting, run_reading
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="the kernel gives no peak memory"
+)
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the kernel gives no peak memory")
 def test_every_form_is_measured_at_every_size() -> None:
     rows = run_reading((4,), FORMS)
     assert [row.shape for row in rows] == list(FORMS)
     assert all(4 <= row.megabytes < 6 and row.seconds > 0 for row in rows)
     assert all(row.ratio * row.megabytes == pytest.approx(row.peak_megabytes) for row in rows)
+
+
+def test_reading_long_series_and_fitting_a_classifier_takes_at_most_ten_times_their_size() -> None:
+    (row,) = run_fitting((8,), ("npz-long",))
+    assert row.seconds > 0
+    assert row.ratio < 10

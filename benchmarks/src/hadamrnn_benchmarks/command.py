@@ -20,6 +20,7 @@ from hadamrnn.network import MAX_SIZE
 from hadamrnn.settings import Range, Threads, option
 
 if TYPE_CHECKING:
+    from hadamrnn_benchmarks.reading import MemoryRow
     from hadamrnn_benchmarks.training import TrainingRow
 
 Rounds = Annotated[int, Range(1, 10_000)]
@@ -224,10 +225,17 @@ def run_estimators(args: EstimatorsOptions) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadingOptions(JsonOption):
+class MemoryOptions(JsonOption):
     sizes: tuple[Annotated[int, Range(1, 4000)], ...] = option(
         (25, 250), "sizes of the files in megabytes (default 25 250)"
     )
+
+    def show_rows(self, rows: Sequence[MemoryRow]) -> None:
+        lines = [f"{'form':14}{'file':>10}{'peak':>10}{'ratio':>7}{'time':>9}"]
+        for row in rows:
+            sizes = f"{row.megabytes:7.0f} MB{row.peak_megabytes:7.0f} MB"
+            lines.append(f"{row.shape:14}{sizes}{row.ratio:7.1f}{row.seconds:7.1f} s")
+        self.show({"rows": [asdict(row) for row in rows]}, *lines)
 
 
 @command(
@@ -236,20 +244,27 @@ class ReadingOptions(JsonOption):
     "the peak memory with the size of the file.",
     examples=("hadamrnn bench reading --sizes 25 250 --json",),
 )
-def run_reading(args: ReadingOptions) -> None:
+def run_reading(args: MemoryOptions) -> None:
     from hadamrnn_benchmarks import reading
 
-    rows = reading.run_reading(args.sizes)
-    lines = [f"{'form':14}{'file':>10}{'peak':>10}{'ratio':>7}{'time':>9}"]
-    for row in rows:
-        sizes = f"{row.megabytes:7.0f} MB{row.peak_megabytes:7.0f} MB"
-        lines.append(f"{row.shape:14}{sizes}{row.ratio:7.1f}{row.seconds:7.1f} s")
-    args.show({"rows": [asdict(row) for row in rows]}, *lines)
+    args.show_rows(reading.run_reading(args.sizes))
+
+
+@command(
+    help="peak memory and time of fitting a classifier to your own data",
+    description="Write CSV and npz files of random values, read each and fit HadamRNNClassifier to it in a "
+    "process of its own, and compare the peak memory with the size of the file.",
+    examples=("hadamrnn bench fitting --sizes 25 250 --json",),
+)
+def run_fitting(args: MemoryOptions) -> None:
+    from hadamrnn_benchmarks import reading
+
+    args.show_rows(reading.run_fitting(args.sizes))
 
 
 run = Command(
     None,
-    help="measure training, inference, devices, estimators or reading",
+    help="measure training, inference, devices, estimators, reading or fitting",
     description="Measure on this machine what the library claims.",
     examples=("hadamrnn bench training --shapes mnist copy --json",),
     parts={
@@ -258,5 +273,6 @@ run = Command(
         "edge": run_edge,
         "estimators": run_estimators,
         "reading": run_reading,
+        "fitting": run_fitting,
     },
 )

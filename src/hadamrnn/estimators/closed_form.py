@@ -27,7 +27,7 @@ from torch import Tensor
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.data.splits import Split
-from hadamrnn.estimators.ridge import Moments, Solution, Target, solve
+from hadamrnn.estimators.ridge import Moments, Solution, Target, row_parts, solve
 from hadamrnn.estimators.selection import features_of, select, some_of, state_bits
 from hadamrnn.estimators.series import Samples, Scaling
 from hadamrnn.fixedpoint.integers import signed_range
@@ -71,7 +71,7 @@ def fit_closed_form(
     snap_thresholds(model, calibration)
     features = features_of(model, samples)
     solution = solve(features, target)
-    set_readout(model, solution, target, Moments.of(features, target))
+    set_readout(model, solution, target, features)
     network = model.network
     log(f"compared {len(candidates)} networks by cross-validation")
     log(f"selected: {network}, {network.thresholds} thresholds a unit")
@@ -86,7 +86,9 @@ def ranges_of(network: SequenceModel, samples: Split) -> Calibration:
 
 def with_features(calibration: Calibration, model: SequenceModel, features: Tensor) -> Calibration:
     """Return the calibration of a model whose thresholds and read-out were set since, by its features."""
-    return replace(calibration, max_feature=float((features * model.folded_readout()[0]).abs().max()))
+    scale = model.folded_readout()[0]
+    largest = max(float((features[part] * scale).abs().max()) for part in row_parts(features))
+    return replace(calibration, max_feature=largest)
 
 
 @torch.no_grad()
@@ -99,26 +101,25 @@ def snap_thresholds(model: SequenceModel, calibration: Calibration) -> None:
 
 
 @torch.no_grad()
-def set_readout(model: SequenceModel, solution: Solution, target: Target, moments: Moments) -> None:
+def set_readout(model: SequenceModel, solution: Solution, target: Target, features: Tensor) -> None:
     """Set V, b_o and the scales of the features, rounded to the network's weight_bits.
 
     Args:
-        target: of the rows that `solution.held_out` predicts; it gives the scale of the outputs.
-        moments: of all rows.
+        target, features: of the rows that `solution.held_out` predicts.
     """
     scale = target.scale(solution.held_out)
     spread = solution.spread
+    moments = solution.moments or Moments.of(features, target)
     curvature = moments.covariance / spread / spread[:, None]
     curvature.diagonal().add_(max(solution.penalty, LEAST_CURVATURE) * solution.weight)
     weight, exponents = rounded(scale * solution.coefficients, spread, curvature, model.readout.weight_bits)
     assert model.readout.bias is not None and model.feature_scale is not None
     model.readout.weight.copy_(weight)
     model.readout.bias.copy_(scale * solution.intercept)
-    features = model.feature_scale
-    features.running_mean.copy_(solution.mean)
-    features.running_var.copy_(torch.where(spread.isfinite(), spread.square(), 0.0))
-    features.exponents.copy_(exponents)
-    features.batches.fill_(1)
+    model.feature_scale.running_mean.copy_(solution.mean)
+    model.feature_scale.running_var.copy_(torch.where(spread.isfinite(), spread.square(), 0.0))
+    model.feature_scale.exponents.copy_(exponents)
+    model.feature_scale.batches.fill_(1)
 
 
 def rounded(
@@ -231,7 +232,7 @@ def refit(
     if stream.others is not None:
         moments = moments + stream.others
     solution = solve(stream.features, kept, moments=moments)
-    set_readout(model, solution, kept, moments)
+    set_readout(model, solution, kept, stream.features)
     longest = max([fitted.calibration.seq_length, *others.series.steps_each().tolist()])
     calibration = with_features(replace(fitted.calibration, seq_length=longest), model, stream.features)
     return ClosedForm(model, calibration, solution.penalty)

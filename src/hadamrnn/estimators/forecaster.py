@@ -153,7 +153,7 @@ class HadamRNNForecaster(IntegerForm):
             keep_linear(best.model, windows.past)
             features, target = features_of(best.model, Split(windows.past, None)), windows.target()
             solution = solve(features, target, (best.penalty,))
-            set_readout(best.model, solution, target, Moments.of(features, target))
+            set_readout(best.model, solution, target, features)
             some = windows.at_most(CALIBRATION_WINDOWS).past
             self.calibration_ = calibrate(best.model, [(some, None)])
         self.network_, self.config_, self.penalty_ = best.model, network, best.penalty

@@ -22,7 +22,7 @@ Start reading at `solve`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -37,6 +37,7 @@ LEAST_EIGENVALUE = 1e-13  # of the largest: smaller ones are rounding, which a s
 LEAST_SHARE = 1e-12  # of 1 - h w: a group that is all there is says nothing when it is left out
 SCALES = 1e-2, 1e3  # of the predictions: the range of temperatures
 NEWTON_STEPS = 20
+PART_VALUES = 1 << 20  # of the features that are worked on at once
 LEAST_ERROR = 1e-6  # of labels: below it everything is right, and a larger penalty is as good
 
 
@@ -177,6 +178,12 @@ def _stretches(weights: Tensor, count: int) -> Tensor:
     return (count * middles / weights.sum()).long()
 
 
+def row_parts(values: Tensor) -> Iterator[slice]:
+    """Yield slices of some rows at a time, so that temporary arrays stay small."""
+    rows = max(1, PART_VALUES // values.shape[1])
+    return (slice(start, start + rows) for start in range(0, len(values), rows))
+
+
 @dataclass(frozen=True, eq=False)
 class Moments:
     """All that a ridge regression needs of its rows: weight, means and products about the means."""
@@ -190,10 +197,14 @@ class Moments:
     @classmethod
     def of(cls, features: Tensor, target: Target) -> Moments:
         feature_mean, target_mean = target.mean(features), target.mean(target.values)
-        centred = features - feature_mean
-        weighted = (centred * target.weights[:, None]).T
-        products = weighted @ (target.values - target_mean)
-        return cls(target.weight, feature_mean, target_mean, weighted @ centred, products)
+        width = features.shape[1]
+        covariance, products = features.new_zeros(width, width), features.new_zeros(width, len(target_mean))
+        for part in row_parts(features):
+            centred = features[part] - feature_mean
+            weighted = (centred * target.weights[part, None]).T
+            products += weighted @ (target.values[part] - target_mean)
+            covariance += weighted @ centred
+        return cls(target.weight, feature_mean, target_mean, covariance, products)
 
     def __add__(self, other: Moments) -> Moments:
         weight = self.weight + other.weight
@@ -216,6 +227,7 @@ class Solution:
 
     `coefficients` are `(features, outputs)`; a constant feature has spread infinity. `held_out` are the
     predictions for the rows, by fits without their group, and `error` is the target's. `weight` is W.
+    `moments` are those of all samples if the solution needed them.
     """
 
     mean: Tensor
@@ -226,6 +238,7 @@ class Solution:
     weight: float
     held_out: Tensor
     error: float
+    moments: Moments | None
 
     def predict(self, features: Tensor) -> Tensor:
         return (features - self.mean) / self.spread @ self.coefficients + self.intercept
@@ -259,7 +272,8 @@ def solve(
     if moments is None and count < width:
         decomposed = _Gram(features, target, folds)
     else:
-        decomposed = _Covariance(features, target, folds, moments or Moments.of(features, target))
+        moments = moments or Moments.of(features, target)
+        decomposed = _Covariance(features, target, folds, moments)
     tried = [(target.error(decomposed.held_out(penalty)), penalty) for penalty in penalties]
     error, penalty = min(reversed(tried), key=lambda pair: pair[0])
     return Solution(
@@ -271,6 +285,7 @@ def solve(
         decomposed.weight,
         decomposed.held_out(penalty),
         error,
+        moments,
     )
 
 
@@ -311,7 +326,9 @@ class _Covariance:
         values, self._vectors = torch.linalg.eigh(moments.covariance / self.spread / self.spread[:, None])
         self._values = values.clamp(min=0.0)
         self._turned = self._vectors.T @ (moments.products / self.spread[:, None])
-        self._scores = (features - self.mean) / self.spread @ self._vectors
+        self._scores = torch.empty_like(features)
+        for part in row_parts(features):
+            self._scores[part] = (features[part] - self.mean) / self.spread @ self._vectors
 
     def held_out(self, penalty: float) -> Tensor:
         inverse = 1 / (self._values + penalty * self.weight)
@@ -338,7 +355,8 @@ def _without(
         weighted = target.weights[:, None] * off
         totals = torch.zeros_like(weighted).index_add_(0, group, weighted)[group]
         group_weight = torch.zeros_like(target.weights).index_add_(0, group, target.weights)[group]
-        leverage = scores.square() @ factors + 1 / weight
+        squares = torch.cat([scores[part].square() @ factors for part in row_parts(scores)])
+        leverage = squares + 1 / weight
         share = 1 - leverage * group_weight
         known = share > LEAST_SHARE
         moved = torch.where(known, leverage / torch.where(known, share, 1.0), 0.0)

@@ -59,7 +59,7 @@ THRESHOLD_STEPS = 8  # of each of them, evenly spread
 # A threshold lies above its quantile by this share of the unit's spread: states at rest keep one value for
 # long, and rounding alone must not decide on which side of the threshold it is.
 MARGIN = 0.002
-ROW_BYTES = 1 << 25  # of inputs or states that are held at once
+ROW_BYTES = 1 << 23  # of inputs or states that are held at once
 LANES = 16  # rows that the kernels run together
 
 
@@ -280,7 +280,12 @@ def draw_network(network: Network, seed: int) -> SequenceModel:
 @torch.no_grad()
 def features_of(model: SequenceModel, samples: Split) -> Tensor:
     """Return the features of each sample, before their scale: float64 `(n, features)`."""
-    return torch.cat([model.features(x, lengths).double() for x, lengths in _parts(model, samples)])
+    features = torch.empty(len(samples), model.readout.in_features, dtype=torch.float64)
+    start = 0
+    for x, lengths in _parts(model, samples):
+        features[start : start + len(x)] = model.features(x, lengths)
+        start += len(x)
+    return features
 
 
 @torch.no_grad()

@@ -23,7 +23,7 @@ from hadamrnn.nn.normalization import counted
 from hadamrnn.nn.stack import HadamStack
 from hadamrnn.quantization.config import Precision
 
-STATE_BYTES = 1 << 24  # of states at once; above this, malloc returns pages to the system each time
+STATE_BYTES = 1 << 22  # of states at once
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,11 @@ class Draws(TorchDispatchMode):
         self.generator = torch.Generator().manual_seed(seed)
         self.drawn = False
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Do without the guard for `torch.compile`, which imports the compiler: 3 seconds and 90 MB."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded in func.tags:
