@@ -10,7 +10,7 @@ import numpy as np
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.layer import IntegerLayer, layer_fields
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.network import NETWORK_FIELDS, Network
+from hadamrnn.network import Network
 
 
 def integer_model(**fields: Any) -> IntegerModel:
@@ -23,7 +23,7 @@ def integer_model(**fields: Any) -> IntegerModel:
         "num_blocks": fields["hidden_size"] // block_size,
         "input_bias": fields.get("input_bias_int") is not None,
         "vocabulary_size": None if embedding is None else int(np.shape(embedding)[0]),
-        **{name: fields.pop(name) for name in NETWORK_FIELDS if name in fields},
+        **{name: fields.pop(name) for name in Network.__dataclass_fields__ if name in fields},
     }
     network = Network(**described)
     layer = {f.name: fields.pop(f.name) for f in dataclasses.fields(IntegerLayer) if f.name in fields}

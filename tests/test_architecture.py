@@ -16,7 +16,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "hadamrnn"
 
 # Each room with the rooms it may look into; the common ones are everybody's.
 COMMON = {
-    *("bits", "errors", "files", "interrupts", "locks", "network", "plugins", "settings", "version"),
+    *("architecture", "bits", "errors", "files", "interrupts", "locks", "network", "plugins"),
+    *("settings", "version"),
 }
 TRAINING = {"data", "hadamard", "nn", "training"}
 ALL_BELOW = {*TRAINING, "hadamard", "kernels", "fixedpoint", "quantization", "export", "deployment", "run"}

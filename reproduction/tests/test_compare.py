@@ -28,7 +28,6 @@ PMNIST = TABLES["results"].rows[14]
 def test_the_printed_command_makes_the_configuration_that_was_run(result: Result) -> None:
     """Also where the preset has changed since: what differs is set."""
     config = {**result.config, "epochs": None, "steps": 500, "evaluate_every": 100, "weight_average": 0.999}
-    config["model_options"] = {"a": 1}
     changed = replace(result, config=config, seed=3)
     (found,) = measurements(PMNIST, [changed])
     words = shlex.split(found.command())
@@ -40,7 +39,7 @@ def test_the_printed_command_makes_the_configuration_that_was_run(result: Result
 
 def test_a_run_of_no_table_is_repeated_by_train(result: Result) -> None:
     own = {"epochs": None, "steps": 9, "balanced": True, "gradient_clip": 1.0, "threads": None}
-    config = {**result.config, **own, "model_options": {}, "task": "digits", "seed": 4}
+    config = {**result.config, **own, "task": "digits", "seed": 4}
     other = replace(result, experiment="digits-512-4bit", config=config)
     words = shlex.split(train_command(other))
     options, settings = train.run.read(build_parser().parse_args(words[1:]))

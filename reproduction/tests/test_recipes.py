@@ -48,11 +48,8 @@ def test_a_baseline_takes_nothing_from_a_recipe_that_only_hadamrnn_knows(preset:
     for task in task_names():
         for model in KINDS:
             config = resolve_config(task, preset=preset, overrides={"model": model})
-            assert (config.negative_signs, config.network.input_bias, config.weight_clip) == (
-                None,
-                True,
-                None,
-            )
+            assert isinstance(config.network, KINDS[model])
+            assert (config.negative_signs, config.sign_freeze_epoch, config.weight_clip) == (None, None, None)
 
 
 def test_few_bits_are_clipped_in_hadamrnn_alone() -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from hadamrnn.fixedpoint.cost import paper_step_cost
-from hadamrnn.network import Network
+from hadamrnn.network import Network, hadamard
 from hadamrnn_paper.baselines.cost import baseline_step_cost
+from hadamrnn_paper.baselines.networks import Baseline, ORNNNetwork, QORNNNetwork
 from hadamrnn_paper.rows import Row, Setup
 from hadamrnn_paper.runner import Job, setups
 from hadamrnn_paper.tables import COMPLEXITY, SCALES, TABLES, TASKS, TRAINING_TIMES
 
 ROWS = [(table.name, row) for table in TABLES.values() for row in table.rows]
-HADAM = [row for _, row in ROWS if row.setup is not None and row.setup.network.is_hadamard]
+HADAM = [row for _, row in ROWS if row.setup is not None and isinstance(row.setup.network, Network)]
 
 
 def name(row: Row) -> str:
@@ -89,7 +90,7 @@ def test_a_network_of_the_paper_reads_the_papers_channels_under_every_preset(pre
 @pytest.mark.parametrize("row", [row for row in HADAM if row.additions], ids=name)
 def test_printed_additions_are_those_of_cost(row: Row) -> None:
     assert row.setup is not None
-    cost = paper_step_cost(TASKS[row.task].network(row.setup.network))
+    cost = paper_step_cost(TASKS[row.task].network(hadamard(row.setup.network)))
 
     assert cost.recurrent.additions == row.additions
 
@@ -98,8 +99,8 @@ def test_the_complexity_table_is_what_cost_counts() -> None:
     d_in, d_h, d_out, q = 3, 64, 5, 4
     sizes = {"d_in": d_in, "d_h": d_h, "d_out": d_out, "q": q}
     costs = (
-        baseline_step_cost(Network(d_in, d_h, d_out, weight_bits=None, model="ornn")),
-        baseline_step_cost(Network(d_in, d_h, d_out, weight_bits=8, model="qornn")),
+        baseline_step_cost(ORNNNetwork(d_in, d_h, d_out)),
+        baseline_step_cost(QORNNNetwork(d_in, d_h, d_out)),
         paper_step_cost(Network(d_in, d_h, d_out)),
         paper_step_cost(Network(d_in, d_h, d_out, num_blocks=q)),
     )
@@ -112,9 +113,16 @@ def test_the_complexity_table_is_what_cost_counts() -> None:
 def test_every_setup_has_a_configuration(preset: str) -> None:
     for setup, seeds in setups("all").values():
         config = Job(setup, preset, seeds[0]).config
-        assert (config.task, config.network.hidden_size) == (setup.task, setup.network.hidden_size)
-        assert config.network.weight_bits == setup.network.weight_bits
-        assert config.network.num_blocks == setup.network.num_blocks
+        network, wanted = config.network, setup.network
+        assert (config.task, network.kind, network.hidden_size) == (
+            setup.task,
+            wanted.kind,
+            wanted.hidden_size,
+        )
+        if isinstance(network, Network) and isinstance(wanted, Network):
+            assert (network.weight_bits, network.num_blocks) == (wanted.weight_bits, wanted.num_blocks)
+        elif isinstance(network, Baseline) and isinstance(wanted, Baseline):
+            assert network.bits == wanted.bits
 
 
 def test_the_presets_of_the_paper_are_its_epochs() -> None:

@@ -112,7 +112,7 @@ def test_a_stopped_run_goes_on_and_ends_as_if_it_had_not_stopped(
 
 
 def test_a_row_that_cannot_run_does_not_hold_up_the_rest(job: Job, places: Places) -> None:
-    bad = Job(setup("digits", 8, model="mamba"), "quick", 0, SMALL)
+    bad = Job(setup("digits", 8), "quick", 7, {**SMALL, "model": "mamba"})
     tally = run_jobs([bad, job], places)
 
     assert "model must be one of" in tally.failed[bad.name] and len(tally.measured) == 1

@@ -73,7 +73,7 @@ def read_json(
     values = parse_json(read_regular(path, limit), path)
     if not isinstance(values, dict):
         raise InputError(f"{path} is damaged: it must hold names and values. {advice}")
-    check_format(values, path, kind, (version,), advice)
+    check_format(values, path, kind, version, advice)
     return {name: value for name, value in values.items() if name not in ("format", "version")}
 
 
@@ -111,12 +111,12 @@ def parse_yaml(text: str, source: str | Path) -> Any:
 
 
 def check_format(
-    found: Mapping[str, Any], source: str | Path, kind: str, versions: tuple[object, ...], advice: str
+    found: Mapping[str, Any], source: str | Path, kind: str, version: object, advice: str
 ) -> None:
-    """Refuse a file whose `format` is not `kind` or whose `version` is none of `versions`."""
-    if found.get("format") != kind or found.get("version") not in versions:
+    """Refuse a file whose `format` is not `kind` or whose `version` is another one."""
+    if (found.get("format"), found.get("version")) != (kind, version):
         got = f"format {found.get('format')!r:.40}, version {found.get('version')!r:.20}"
-        raise InputError(f"{source} must be a {kind} of version {versions[-1]}, got {got}. {advice}")
+        raise InputError(f"{source} must be a {kind} of version {version}, got {got}. {advice}")
 
 
 def seal(content: bytes) -> bytes:
@@ -132,19 +132,16 @@ def seal(content: bytes) -> bytes:
     return len(text).to_bytes(8, "little") + text + tensors
 
 
-def read_sealed(
-    path: str | Path, kind: str, versions: tuple[str, str], advice: str
-) -> tuple[dict[str, str], bytes]:
+def read_sealed(path: str | Path, kind: str, version: str, advice: str) -> tuple[dict[str, str], bytes]:
     """Return the metadata and the whole content of a safetensors file, its format and checksum verified.
 
-    The first of `versions` had no checksum yet; `advice` is for a file of another format.
+    `advice` is for a file of another format.
     """
     content = read_regular(path, MAX_TENSOR_BYTES)
     header, tensors = _split(content, path)
     metadata: dict[str, str] = header["__metadata__"]
-    check_format(metadata, path, kind, versions, advice)
-    sealed = metadata["version"] != versions[0] or SEAL in metadata
-    if sealed and metadata.pop(SEAL, None) != _checksum(header, tensors):
+    check_format(metadata, path, kind, version, advice)
+    if metadata.pop(SEAL, None) != _checksum(header, tensors):
         raise InputError(f"{path} is damaged: its checksum does not match. Restore it from a copy.")
     return metadata, content
 

@@ -1,63 +1,57 @@
 """`Network`: the frozen description of an architecture, in every file and every configuration.
 
 It holds no weights and imports no torch, and is the only place that validates its fields: each declares its
-type and range. `nn.build.build_model` makes a torch module of it, `quantization.lowering` an integer network.
+type and range. `nn.model.SequenceModel` makes a torch module of it, `quantization.lowering` integers.
+Other packages describe other kinds of network: see `hadamrnn.architecture`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
+from hadamrnn import plugins
+from hadamrnn.architecture import Architecture, Size
 from hadamrnn.bits import ACTIVATION_BITS, WeightBits, check_weight_bits
-from hadamrnn.errors import InputError, check_name, check_unset, short
+from hadamrnn.errors import InputError, check_name, short
 from hadamrnn.hadamard.orders import order_factors
-from hadamrnn.settings import OneOf, Range, Share, option, validate_fields
+from hadamrnn.settings import OneOf, Range, Share, option
 
 HADAMRNN = "hadamrnn"
 RECURRENCES = ("linear", "relu")
 READOUTS = ("last", "mean", "positive", "max")
 COUNTED = ("mean", "positive")  # the read-outs that thresholds multiply
 
-# Fields that the paper's network leaves at their defaults, and all fields that no baseline has.
-BEYOND_PAPER = ("leak", "readouts", "thresholds", "layer_sizes", "normalize", "skip", "stride")
-HADAMARD_ONLY = ("num_blocks", "switches", "input_bias", *BEYOND_PAPER)
-
-MAX_SIZE = 1 << 15  # of hidden, input and output
 MAX_LAYERS = 64
-MAX_VOCABULARY = 1 << 20
 MAX_LEAK = 15
 MAX_THRESHOLDS = 64
 MAX_STRIDE = 1 << 10
-MAX_NAME = 40  # of a type of network, which messages repeat
-Size = Annotated[int, Range(1, MAX_SIZE)]
+Depth = Annotated[int, Range(1, MAX_LAYERS)]
+Recurrence = Annotated[str, OneOf(RECURRENCES)]
 
 
 @dataclass(frozen=True)
-class Network:
-    """The shape of a network: of the paper's, or of a baseline of `hadamrnn_paper.baselines.networks`.
+class Network(Architecture):
+    """The shape of a Hadamard network.
 
-    The defaults are the paper's: no leak, one layer, only the last state is read out. Fields without a line
-    of help are not a user's choice: the task sets them. `input_size` is the number of channels, of one-hot
-    symbols, or the width of the embedding; id `padding_id` embeds to zero. `activation_bits` None means
-    floating point. `model_options` belong to one kind of network only. With `layer_sizes`, `hidden_size` is
-    the last of them and `num_layers` their number.
+    The defaults are the paper's: no leak, one layer, only the last state is read out. `activation_bits` None
+    means floating point. With `layer_sizes`, `hidden_size` is the last of them and `num_layers` their number.
 
     >>> Network(input_size=1, hidden_size=512, output_size=10, num_blocks=8).block_size
     64
     """
 
-    input_size: Size = 1
-    hidden_size: Size = option(128, "hidden units, d_h")
-    output_size: Size = 1
-    num_layers: Annotated[int, Range(1, MAX_LAYERS)] = option(1, "stacked recurrent layers")
+    kind = HADAMRNN
+    recipe: ClassVar[Mapping[str, Any]] = {}
+
+    num_layers: Depth = option(1, "stacked recurrent layers")
     bidirectional: bool = option(False, "read sequences backwards too; such a network has no integer form")
     dropout: Share = option(0.0, "dropout between stacked layers")
     num_blocks: Size = option(1, "q, diagonal blocks of W")
     weight_bits: WeightBits = option(4, "bits of the weights U and V: 2..16, ternary or none")
-    recurrence: Annotated[str, OneOf(RECURRENCES)] = option("linear", "linear or relu")
+    recurrence: Recurrence = option("linear", "linear or relu")
     switches: Annotated[str, OneOf(("rows", "rows+columns"))] = option("rows", "rows or rows+columns")
     input_bias: bool = option(True, "learn b_i; without it padding leaves the state at rest")
     leak: tuple[Annotated[int, Range(0, MAX_LEAK)], ...] = option(
@@ -77,37 +71,17 @@ class Network:
     stride: Annotated[int, Range(1, MAX_STRIDE)] = option(
         1, "a layer reads means of this many steps of the layer below"
     )
-    input_kind: Annotated[str, OneOf(("dense", "one_hot", "embedded"))] = "dense"
-    vocabulary_size: Annotated[int, Range(1, MAX_VOCABULARY)] | None = None
-    padding_id: Annotated[int, Range(0, MAX_VOCABULARY - 1)] | None = None
-    every_output: bool = False
     activation_bits: Annotated[int, Range(*ACTIVATION_BITS)] | None = None
-    model: str = option(HADAMRNN, "type of network: hadamrnn, or one that an installed package offers")
-    model_options: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        validate_fields(self)
+        super().__post_init__()
         self._settle_widths()
         if len(self.leak) > self.num_blocks:
             raise InputError(
                 f"leak must list at most one k for each of the {self.num_blocks} blocks, "
                 f"got {len(self.leak)}. Leave out the rest, or raise num_blocks."
             )
-        if not self.model.isidentifier() or len(self.model) > MAX_NAME:
-            raise InputError(f"model must be the name of a type of network, got {short(self.model)}.")
-        if self.is_hadamard:
-            check_weight_bits(self.weight_bits)
-        for name in () if self.is_hadamard else HADAMARD_ONLY:
-            check_unset(f"{self.model} networks", name, getattr(self, name), getattr(Network, name))
-        if (self.vocabulary_size is not None) != (self.input_kind == "embedded"):
-            raise InputError(
-                f'A vocabulary_size belongs to input_kind "embedded", and only there, got '
-                f"{short(self.vocabulary_size)} for {self.input_kind!r}."
-            )
-        if self.padding_id is not None and self.padding_id >= (self.vocabulary_size or MAX_VOCABULARY):
-            raise InputError(
-                f"padding_id must be below vocabulary_size {self.vocabulary_size}, got {self.padding_id}."
-            )
+        check_weight_bits(self.weight_bits)
         for width in set(self.widths):
             self._check_blocks(width)
         self._check_readouts()
@@ -133,8 +107,7 @@ class Network:
                 f"num_blocks must divide hidden_size, got {self.num_blocks} for hidden_size "
                 f"{width}. Nearest divisors: {' and '.join(map(str, nearest))}."
             )
-        if self.is_hadamard:
-            order_factors(width // self.num_blocks)  # raises, naming the nearest orders
+        order_factors(width // self.num_blocks)  # raises, naming the nearest orders
 
     def _check_readouts(self) -> None:
         if not self.readouts or len(set(self.readouts)) < len(self.readouts):
@@ -151,9 +124,8 @@ class Network:
             )
 
     @property
-    def is_hadamard(self) -> bool:
-        """Whether this is the paper's network and not a baseline."""
-        return self.model == HADAMRNN
+    def readout_bits(self) -> WeightBits:
+        return self.weight_bits
 
     @property
     def block_size(self) -> int:
@@ -235,11 +207,6 @@ class Network:
         return self.state_size * self.features_per_unit
 
     @property
-    def takes_ids(self) -> bool:
-        """Whether the input is integer ids rather than dense vectors."""
-        return self.input_kind != "dense"
-
-    @property
     def column_switches(self) -> bool:
         return self.switches == "rows+columns"
 
@@ -308,30 +275,47 @@ def features_per_unit(readouts: Sequence[str], thresholds: int) -> int:
     return sum(max(thresholds, 1) if kind in COUNTED else 1 for kind in readouts)
 
 
-NETWORK_FIELDS = tuple(each.name for each in dataclasses.fields(Network))
+def architecture(kind: str) -> type[Architecture]:
+    """Return the description of a kind of network: `Network`, or one that an installed package offers."""
+    if kind == HADAMRNN:
+        return Network
+    check_name("model", kind, (HADAMRNN, *plugins.names(plugins.NETWORKS)))
+    found = plugins.load(plugins.NETWORKS, kind)
+    if not (isinstance(found, type) and issubclass(found, Architecture)):
+        raise InputError(f"The network type {kind} must be an Architecture, got {short(found)}.")
+    return found
 
 
-def network_values(network: Network) -> dict[str, Any]:
+def network_values(network: Architecture) -> dict[str, Any]:
     """Return the fields as plain values, for JSON and YAML."""
-    return dataclasses.asdict(network)
+    return {"kind": network.kind, **dataclasses.asdict(network)}
 
 
-def read_network(values: object) -> Network:
-    """Return the network that `network_values` described, in this version of the format or the one before.
-
-    >>> read_network({"input_size": 10, "hidden_size": 8, "output_size": 9, "one_hot": True}).input_kind
-    'one_hot'
-    """
+def read_architecture(values: object) -> Architecture:
+    """Return the network of any kind that `network_values` described."""
     if not isinstance(values, Mapping):
         raise InputError(f"A network is described by names and values, got {short(values)}.")
     fields = dict(values)
-    if fields.pop("one_hot", False):
-        fields["input_kind"] = "one_hot"
-    elif "input_kind" not in fields and fields.get("vocabulary_size") is not None:
-        fields["input_kind"] = "embedded"
+    kind = architecture(str(fields.pop("kind", None)))
     missing = [name for name in ("input_size", "hidden_size", "output_size") if name not in fields]
     if missing:
         raise InputError(f"The description of a network must have {', '.join(missing)}.")
     for name in fields:
-        check_name("A field of a network", name, NETWORK_FIELDS)
-    return Network(**fields)
+        check_name("A field of a network", name, [each.name for each in dataclasses.fields(kind)])
+    return kind(**fields)
+
+
+def read_network(values: object) -> Network:
+    """Return the Hadamard network that `network_values` described.
+
+    >>> read_network({"kind": "hadamrnn", "input_size": 1, "hidden_size": 8, "output_size": 9}).hidden_size
+    8
+    """
+    return hadamard(read_architecture(values))
+
+
+def hadamard(network: Architecture) -> Network:
+    """Return a description that must be of a Hadamard network."""
+    if not isinstance(network, Network):
+        raise InputError(f"A Hadamard network is needed, got a {network.kind}. Use the model {HADAMRNN}.")
+    return network

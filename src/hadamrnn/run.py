@@ -31,10 +31,10 @@ from hadamrnn.quantization.results import (
 )
 
 if TYPE_CHECKING:
+    from hadamrnn.architecture import Architecture
     from hadamrnn.data.splits import Preparation, Split, Splits
     from hadamrnn.deployment import Export, Target
     from hadamrnn.fixedpoint import IntegerModel
-    from hadamrnn.network import Network
     from hadamrnn.nn.model import SequenceModel
     from hadamrnn.quantization.network import IntegerNetwork
     from hadamrnn.training.config import TrainingConfig
@@ -94,7 +94,7 @@ class Run:
         return self.outcome is not None and self.outcome.finished
 
     @property
-    def network(self) -> Network:
+    def network(self) -> Architecture:
         return self.config.network
 
     @cached_property
@@ -264,7 +264,7 @@ def train(config: TrainingConfig, out: str | Path, options: RunOptions | None = 
     trainer = _prepare(config, options, processes)
     splits = trainer.splits
     decided = {**config.task_options, **splits.options}
-    config = replace(config, network=trainer.model.network or config.network, task_options=decided)
+    config = replace(config, network=trainer.model.network, task_options=decided)
     if first and options.watcher is not None:
         for line in splits.assumptions:
             options.watcher.remark(line)

@@ -242,6 +242,8 @@ def _fitting(name: str, value: Any, kind: Any) -> Any:
         return Path(value)
     if origin is Literal:
         fits = any(type(value) is type(member) and value == member for member in arguments)
+    elif dataclasses.is_dataclass(kind):
+        fits = isinstance(value, typing.cast(type, kind))
     else:
         fits = value is None if kind is types.NoneType else type(value) is kind
     return value if fits else _UNFIT

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hadamrnn import fixedpoint
 from hadamrnn.cli import main
 from hadamrnn.fixedpoint.drawn import draw_model
-from hadamrnn.network import Network
+from hadamrnn.network import Network, architecture
 from hadamrnn.nn.build import build_model
 from hadamrnn.nn.storage import save_model
 from hadamrnn.quantization.calibration import Calibration
@@ -119,7 +120,8 @@ def test_cost_of_a_stacked_run_counts_every_parameter(
 def test_cost_of_a_stacked_baseline_counts_every_weight(
     kind: str, num_layers: int, bidirectional: bool, tmp_path: Path, command: Command
 ) -> None:
-    model = build_model(Network(3, 16, 5, num_layers, bidirectional, weight_bits=None, model=kind))
+    stack: dict[str, Any] = {"num_layers": num_layers, "bidirectional": bidirectional}
+    model = build_model(architecture(kind)(3, 16, 5, **stack))
     save_model(model, tmp_path / "model.safetensors")
 
     figures = json.loads(command("cost", tmp_path, "--json").out)
@@ -136,7 +138,7 @@ def test_a_baseline_of_one_layer_has_no_stack(command: Command) -> None:
     answer = command("cost", "--model", "ornn", *sizes, "--num-layers", 2)
 
     assert answer.status == 2
-    assert "ornn has one layer in one direction, got 2 in 1" in answer.err
+    assert "no setting 'num_layers' of ornn networks" in answer.err
 
 
 def test_cost_of_an_empty_folder_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -228,14 +228,12 @@ def test_column_signs_are_refused_in_one_line(tmp_path: Path) -> None:
 
 
 def test_a_baseline_is_refused_in_one_line_about_export(tmp_path: Path, command: Command) -> None:
-    train(
-        make_config(task="digits", model="lstm", hidden_size=8, weight_bits=None, steps=1), tmp_path / "run"
-    )
+    train(make_config(task="digits", model="lstm", hidden_size=8, steps=1), tmp_path / "run")
 
     answer = command("export", tmp_path / "run", "--to", "onnx", "--out", tmp_path / "onnx")
 
     assert answer.status == 2 and answer.err.count("\n") == 1
-    assert "An export takes a network of kind hadamrnn, this one is lstm." in answer.err
+    assert "A Hadamard network is needed, got a lstm." in answer.err
 
 
 def test_the_command_exports_what_the_run_holds(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def drawn_model(network: Network) -> SequenceModel:
 
 def written_out(model: SequenceModel, x: Tensor) -> Tensor:
     """Return the logits of one row x `(time, input_size)` by the equations, one step after the other."""
-    network = model.network
+    network = model.hadamard_layers.network
     assert isinstance(model.recurrent, HadamStack)
     for layer, width in enumerate(network.widths):
         states = []
@@ -104,7 +104,7 @@ def written_readout(model: SequenceModel, states: list[Tensor]) -> Tensor:
         units = slice(direction * h.shape[1], (direction + 1) * h.shape[1])
         theta = h.new_zeros(1, h.shape[1]) if model.thresholds is None else model.thresholds[:, units]
         steps, nothing = max(len(h), 1), h.new_zeros(h.shape[1])
-        for kind in model.network.readouts:
+        for kind in model.hadamard_layers.network.readouts:
             if kind == "last":
                 features.append(h[-1].relu() if len(h) else nothing)
             elif kind == "mean":
@@ -362,5 +362,3 @@ def test_what_a_layer_cannot_do_is_refused_in_one_line(tmp_path: Path) -> None:
         strided.step(torch.zeros(1, 3))
     with pytest.raises(InputError, match="this model reads out mean"):
         build_model(Network(3, 8, 2, readouts=("mean",))).step(torch.zeros(1, 3))
-    with pytest.raises(InputError, match="lstm networks have no leak"):
-        build_model(Network(3, 8, 2, model="lstm", weight_bits=None, leak=(1,)))

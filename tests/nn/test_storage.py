@@ -71,16 +71,27 @@ def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"not a model")
     with pytest.raises(InputError, match="no safetensors file"):
         load_model(path)
-    from safetensors.torch import save_file
+    from safetensors.torch import save, save_file
+
+    from hadamrnn.files import seal
 
     save_file({"w": torch.zeros(2)}, path)
-    with pytest.raises(InputError, match="must be a hadamrnn of version 2, got format None"):
+    with pytest.raises(InputError, match="must be a hadamrnn of version 3, got format None"):
         load_model(path)
-    save_file({"w": torch.zeros(2)}, path, {"format": "hadamrnn", "version": "1", "config": "{}"})
-    with pytest.raises(InputError, match="must have input_size"):
-        load_model(path)
-    config = '{"input_size": 1, "hidden_size": 4, "output_size": 1}'
-    save_file({"w": torch.zeros(2)}, path, {"format": "hadamrnn", "version": "1", "config": config})
+    for network, message in (
+        ('{"kind": "hadamrnn"}', "must have input_size"),
+        ('{"input_size": 1}', "model must be one of hadamrnn.*, got 'None'"),
+        (
+            '{"kind": "hadamrnn", "input_size": 1, "hidden_size": 4, "output_size": 1, "model": "x"}',
+            "got 'model'",
+        ),
+    ):
+        metadata = {"format": "hadamrnn", "version": "3", "network": network}
+        path.write_bytes(seal(save({"w": torch.zeros(2)}, metadata)))
+        with pytest.raises(InputError, match=message):
+            load_model(path)
+    metadata["network"] = '{"kind": "hadamrnn", "input_size": 1, "hidden_size": 4, "output_size": 1}'
+    path.write_bytes(seal(save({"w": torch.zeros(2)}, metadata)))
     with pytest.raises(InputError, match="hidden_size is 4, its tensors hold 2 numbers"):
         load_model(path)
     with pytest.raises(InputError, match="No such file"):

@@ -14,7 +14,7 @@ from optuna.trial import FixedTrial
 from hadamrnn import fixedpoint
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.drawn import draw_model
-from hadamrnn.network import Network
+from hadamrnn.network import Network, hadamard
 from hadamrnn.search.space import (
     BOARD,
     HIDDEN_SIZES,
@@ -84,7 +84,7 @@ def test_a_budget_that_nothing_fits_names_the_smallest_network() -> None:
 
 
 def test_the_first_candidate_is_the_preset_if_it_fits() -> None:
-    preset = resolve_config("digits", preset="quick").network
+    preset = hadamard(resolve_config("digits", preset="quick").network)
 
     assert SearchSpace(DIGITS, Budget(1 << 16)).nearest(preset) == candidate_of(DIGITS, 64, 1, 4, 12)
     assert SearchSpace(DIGITS, Budget(300)).nearest(preset).hidden_size < 64

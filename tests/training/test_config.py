@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from hadamrnn.data.tasks import LIBRARY, find_task
 from hadamrnn.errors import InputError
-from hadamrnn.training.config import SETTINGS, config_yaml, make_config, read_config, resolve_config
+from hadamrnn.network import hadamard
+from hadamrnn.training.config import OPTIONS, SETTINGS, config_yaml, make_config, read_config, resolve_config
 from hadamrnn.training.presets import PRESETS
 
 
@@ -60,7 +61,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_valid_one(name: str, neares
 
     if name != "lr":  # two letters have many neighbours; any valid name will do
         assert nearest in str(refusal.value)
-    assert str(refusal.value).split("'")[-2] in SETTINGS
+    assert str(refusal.value).split("'")[-2] in (*SETTINGS, *OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_few_bits_are_clipped_unless_it_is_the_papers_recipe_or_said_otherwise(t
         ("network: {hidden_size: 64}\n", "There is no setting 'network'"),
         ("epochs: 3\nepochs: 4\n", "epochs is given twice"),
         ("task_options: {1: 2}\n", "task_options: a name must be str, got 1"),
-        (f"model_options: {'x' * 100}\n", r"model_options must be names and values, got 'x+\.\.\.\.$"),
+        (f"task_options: {'x' * 100}\n", r"task_options must be names and values, got 'x+\.\.\.\.$"),
     ],
 )
 def test_no_line_of_a_file_is_ignored(text: str, complaint: str, tmp_path: Path) -> None:
@@ -134,22 +135,23 @@ def test_widths_and_one_width_that_differs_are_refused(other: dict[str, int]) ->
     with pytest.raises(InputError, match=f"layer_sizes .8, 16. gives all widths, got {next(iter(other))}"):
         resolve_config("digits", overrides={"layer_sizes": (8, 16), **other})
     agreed = resolve_config("digits", overrides={"layer_sizes": (8, 16), "hidden_size": 16, "num_layers": 2})
-    assert agreed.network.widths == (8, 16)
+    assert hadamard(agreed.network).widths == (8, 16)
 
 
 def test_one_width_wins_over_the_widths_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("layer_sizes: [8, 16]\n")
 
-    assert resolve_config("copy", file=file).network.widths == (8, 16)
-    assert resolve_config("copy", file=file, overrides={"hidden_size": 64}).network.layer_sizes == ()
+    assert hadamard(resolve_config("copy", file=file).network).widths == (8, 16)
+    changed = resolve_config("copy", file=file, overrides={"hidden_size": 64})
+    assert hadamard(changed.network).layer_sizes == ()
 
 
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
         ({"epochs": 1}, "A configuration must name its task"),
-        ({"task": "copy", "epochs": 1, "model_options": 3}, "model_options must be names and values, got 3"),
+        ({"task": "copy", "epochs": 1, "task_options": 3}, "task_options must be names and values, got 3"),
         ({"task": "copy", "epochs": 1, "task_options": {1: 2}}, "a name must be str, got 1"),
     ],
 )
@@ -158,7 +160,7 @@ def test_what_is_no_configuration_is_refused(values: dict[str, Any], complaint: 
         make_config(**values)
 
 
-@given(st.dictionaries(st.sampled_from(SETTINGS), ANYTHING, max_size=3))
+@given(st.dictionaries(st.sampled_from((*SETTINGS, *OPTIONS)), ANYTHING, max_size=3))
 def test_whatever_the_values_there_is_a_configuration_or_a_clear_refusal(values: dict[str, object]) -> None:
     try:
         config = make_config(**{"task": "digits", "epochs": 1, **values})

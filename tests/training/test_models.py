@@ -20,8 +20,8 @@ def test_a_task_without_an_embedding_takes_no_embedding_size(digits: Splits) -> 
     ("values", "message"),
     [
         ({"embedding_scale": 0.1}, "no embedding: leave embedding_scale"),
-        ({"negative_signs": 0.5, "model": "gru", "weight_bits": None}, "A gru has no signs"),
-        ({"input_bias": False, "model": "gru", "weight_bits": None}, "gru networks have no input_bias"),
+        ({"negative_signs": 0.5, "model": "gru"}, "A gru has no signs"),
+        ({"input_bias": False, "model": "gru"}, "no setting 'input_bias' of gru networks"),
     ],
 )
 def test_a_start_that_the_network_does_not_have_is_refused(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hadamrnn.data import load_task
+from hadamrnn.network import hadamard
 from hadamrnn.nn.stack import HadamStack
 from hadamrnn.training.config import TrainingConfig, config_values, make_config
 from hadamrnn.training.loop import fit
@@ -208,7 +209,7 @@ def test_clipped_weights_stay_within_a_few_root_mean_squares(draw: Draw) -> None
 
 
 def test_without_an_input_bias_padding_leaves_the_state_at_rest(draw: Draw) -> None:
-    network = dataclasses.replace(SHORT.network, input_bias=False)
+    network = dataclasses.replace(hadamard(SHORT.network), input_bias=False)
     trainer = trainer_of(draw, dataclasses.replace(SHORT, network=network, weight_average=0.9))
     for _ in range(3):
         trainer.step()

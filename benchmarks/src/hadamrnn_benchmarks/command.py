@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from hadamrnn.architecture import MAX_SIZE
 from hadamrnn.cli.arguments import (
     Command,
     DataFolder,
@@ -16,7 +17,6 @@ from hadamrnn.cli.arguments import (
     command,
 )
 from hadamrnn.errors import InputError
-from hadamrnn.network import MAX_SIZE
 from hadamrnn.settings import Range, Threads, option
 
 if TYPE_CHECKING:

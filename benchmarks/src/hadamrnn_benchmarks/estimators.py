@@ -31,7 +31,7 @@ from hadamrnn.data.splits import Split, Splits
 from hadamrnn.errors import InputError, check_name, short
 from hadamrnn.estimators import HadamRNNClassifier
 from hadamrnn.files import parse_json, read_regular, write_atomically
-from hadamrnn.network import Network
+from hadamrnn.network import architecture
 from hadamrnn.nn.build import build_model
 from hadamrnn.settings import from_json
 from hadamrnn.training.config import TrainingConfig
@@ -224,7 +224,7 @@ class GRUClassifier(ClassifierMixin, BaseEstimator):
         part = Split((x - self._offset) / self._scale, torch.from_numpy(labels), lengths)
         none = Split(part.x[:0], torch.zeros(0, dtype=torch.int64), lengths[:0])
         splits = Splits("series", part, none, none, x.shape[1], x.shape[2], len(self.classes_))
-        network = Network(x.shape[2], self.units, len(self.classes_), model="gru", weight_bits=None)
+        network = architecture("gru")(x.shape[2], self.units, len(self.classes_))
         config = TrainingConfig(
             task="series",
             steps=min(max(300, 30 * len(x) // 32), 10_000),

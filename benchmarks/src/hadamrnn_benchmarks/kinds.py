@@ -12,13 +12,13 @@ from pathlib import Path
 from statistics import median
 
 from hadamrnn import plugins
+from hadamrnn.architecture import Architecture
 from hadamrnn.errors import check_name
-from hadamrnn.network import BEYOND_PAPER, HADAMRNN, Network
-from hadamrnn.training.presets import model_values
+from hadamrnn.network import HADAMRNN, architecture
 from hadamrnn_benchmarks.training import Workload, make_batch, make_step, milliseconds, torch_threads
 
-# What a shape may set that not every kind has.
-PLAIN = ("num_layers", "num_blocks", "recurrence", *BEYOND_PAPER)
+# What a task gives a network of any kind.
+TASK_FIELDS = ("input_size", "output_size", "input_kind", "vocabulary_size", "padding_id", "every_output")
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def run_models(
     ]
 
 
-def kind_network(name: str, shaped: Network, hidden_size: int) -> Network:
+def kind_network(name: str, shaped: Architecture, hidden_size: int) -> Architecture:
     """Return the network of this kind for the task of `shaped`, with its kind's default bits.
 
     >>> kind_network("qornn", Network(1, 512, 10, num_blocks=32), 128).weight_bits
@@ -73,6 +73,5 @@ def kind_network(name: str, shaped: Network, hidden_size: int) -> Network:
     """
     if name == HADAMRNN:
         return replace(shaped, hidden_size=hidden_size)
-    bits = model_values(name)["weight_bits"]
-    neutral = {field: getattr(Network, field) for field in PLAIN}
-    return replace(shaped, **neutral, model=name, hidden_size=hidden_size, weight_bits=bits)
+    task = {field: getattr(shaped, field) for field in TASK_FIELDS}
+    return architecture(name)(hidden_size=hidden_size, **task)

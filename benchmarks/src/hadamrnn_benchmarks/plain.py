@@ -28,7 +28,7 @@ def plain_loss(model: SequenceModel, x: Tensor, target: Tensor) -> Tensor:
 
 def plain_logits(model: SequenceModel, x: Tensor) -> Tensor:
     """Return the logits on a batch, `(batch, outputs)`, or time first if every step is read out."""
-    network = model.network
+    network = model.hadamard_layers.network
     below = x.transpose(0, 1)
     for layer in range(network.num_layers):
         cell = model.hadamard_layers.cell(layer)
@@ -68,7 +68,7 @@ def _normalized(norm: UnitNorm, states: Tensor) -> Tensor:
 
 def _features(model: SequenceModel, states: Tensor | None, last: Tensor) -> Tensor:
     """Return what V sees: every state, the mean of them, or the last one."""
-    assert model.network.readouts in (("last",), ("mean",))
+    assert model.hadamard_layers.network.readouts in (("last",), ("mean",))
     if states is None:
         return last.relu()
     return states.relu() if model.network.every_output else states.relu().mean(0)

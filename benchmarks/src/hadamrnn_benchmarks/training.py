@@ -25,6 +25,7 @@ from statistics import median
 import torch
 from torch import Tensor
 
+from hadamrnn.architecture import Architecture
 from hadamrnn.data.splits import Metric, Split, Splits
 from hadamrnn.errors import InputError, check_name
 from hadamrnn.network import Network
@@ -51,7 +52,7 @@ class Workload:
     name: str
     batch: int
     time: int
-    network: Network
+    network: Architecture
     ratio: float
 
 
@@ -188,7 +189,7 @@ class _Turns(Watcher):
         self._began = time.perf_counter()
 
 
-def _splits(network: Network, x: Tensor, target: Tensor) -> Splits:
+def _splits(network: Architecture, x: Tensor, target: Tensor) -> Splits:
     """Return the batch as a task, stored as tasks are."""
     dense = x.is_floating_point()
     stored = (LEVELS * x).to(torch.uint8) if dense else x

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hadamrnn.errors import InputError
 from hadamrnn.pages.document import Cell
-from hadamrnn.training.config import config_values, resolve_config
+from hadamrnn.training.config import OPTIONS, config_values, resolve_config
 from hadamrnn.training.presets import PRESETS
 from hadamrnn_paper.results import Result
 from hadamrnn_paper.rows import Row, Setup, Task
@@ -217,6 +217,9 @@ def train_command(result: Result) -> str:
         changed |= SHAPE
     for name, value in config.items():
         if name in ("task", "preset", "model") or name not in changed:
+            continue
+        if name not in (*OPTIONS, "task_options"):  # of this kind of network only
+            words += ["--model-option", f"{name}={_text(value)}"]
             continue
         flag = "--" + name.replace("_", "-")
         if isinstance(value, dict):

@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from hadamrnn.network import Network, hadamard
 from hadamrnn.pages.document import Cell, Grid, Picture, Section, grid_section
 from hadamrnn.pages.drawing import Point
 from hadamrnn_paper.compare import Comparison, home, lead, measurements, show, trains_on_validation
@@ -41,7 +42,7 @@ def measured(task: str, results: Sequence[Result]) -> list[Comparison]:
     """Return our networks on a task, with float activations and in integers, as far as they compare."""
     found = []
     for key, (setup, _) in setups("all").items():
-        if setup.task != task or not setup.network.is_hadamard or setup.task_options:
+        if setup.task != task or not isinstance(setup.network, Network) or setup.task_options:
             continue  # task options make another split of it
         for bits in (None, setup.integer_bits):
             found += measurements(replace(home(key), activation_bits=bits), results)
@@ -133,7 +134,7 @@ def _ours(best: Comparison) -> str:
     """Return figure, size, number of seeds and, if it is not linear, recurrence; no part of them breaks."""
     count = len(best.results)
     seeds = f"{count}{TIED}seed{'s' if count > 1 else ''}"
-    relu = ", ReLU recurrence" if best.setup.network.recurrence == "relu" else ""
+    relu = ", ReLU recurrence" if hadamard(best.setup.network).recurrence == "relu" else ""
     return f"{best.text.replace(' ', TIED)} in {best.kilobytes:.2f}{TIED}kB, {seeds}{relu}"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hadamrnn.errors import InputError
 from hadamrnn.files import write_atomically
+from hadamrnn.network import Network
 from hadamrnn.pages.document import Document, Section, to_html
 from hadamrnn_paper.compare import measurements
 from hadamrnn_paper.front import Standing, networks_section, standing_section, standings
@@ -106,7 +107,7 @@ def _coverage(results: Sequence[Result]) -> str:
         return f"{sum(bool(measurements(row, results)) for row in rows)} of {len(rows)} rows"
 
     def is_ours(row: Row) -> bool:
-        return row.setup is not None and row.setup.network.is_hadamard
+        return row.setup is not None and isinstance(row.setup.network, Network)
 
     tables = TABLES.values()
     ours = [row for table in tables for row in table.rows if is_ours(row)]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hadamrnn.fixedpoint.cost import fast_step_cost
+from hadamrnn.network import hadamard
 from hadamrnn.pages.document import BLUE, GREEN, GREY, ORANGE, SOFT, Picture
 from hadamrnn.pages.drawing import (
     Axes,
@@ -119,7 +120,7 @@ def additions_cross_entropy(results: Sequence[Result]) -> Picture:
         axes.plot(*zip(*published, strict=True), "o--", color=PAPER, label="published")
         for row in rows:
             assert row.setup is not None and row.additions is not None and row.value is not None
-            label = f"q = {row.setup.network.num_blocks}"
+            label = f"q = {hadamard(row.setup.network).num_blocks}"
             _write(axes, label, (row.additions, row.value), (5, 4))
         drawn = False
         for preset, marker in (("paper", "s"), ("best", "^")):
@@ -128,7 +129,7 @@ def additions_cross_entropy(results: Sequence[Result]) -> Picture:
                 for found in measurements(row, results):
                     if found.preset == preset and any(found.values):  # a log axis has no 0
                         counted.append((row.additions, found.value))
-                        cost = fast_step_cost(TASKS["copy"].network(found.setup.network))
+                        cost = fast_step_cost(TASKS["copy"].network(hadamard(found.setup.network)))
                         fast.append((cost.recurrent.additions, found.value))
             if counted:
                 drawn = True

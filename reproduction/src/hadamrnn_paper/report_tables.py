@@ -10,7 +10,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from hadamrnn.fixedpoint.cost import fast_step_cost
-from hadamrnn.network import Network
+from hadamrnn.network import Network, hadamard
 from hadamrnn.pages.document import Cell, Grid, Part, Section, grid_section
 from hadamrnn_paper.compare import Comparison, measurements, show, span, train_command
 from hadamrnn_paper.markdown import without_empty_columns
@@ -89,9 +89,11 @@ def _lines(row: Row, results: Sequence[Result]) -> list[Line]:
 def _published(row: Row) -> Line:
     setup = row.setup
     rate = "" if setup is None or setup.learning_rate is None else f"{setup.learning_rate:g}"
-    blocks = "" if setup is None or not setup.network.is_hadamard else str(setup.network.num_blocks)
+    network = None if setup is None else setup.network
+    blocks = str(network.num_blocks) if isinstance(network, Network) else ""
     name = f"{row.model} ({row.source})" if row.source else row.model
-    units = str(row.hidden_size or "") if setup is None else ", ".join(map(str, setup.network.widths))
+    widths = network.widths if isinstance(network, Network) else (row.hidden_size or "",)
+    units = ", ".join(map(str, widths))
     deviation = f" ± {row.deviation}" if row.deviation else ""
     additions = "" if row.additions is None else f"{row.additions:,}"
     texts = (
@@ -177,7 +179,7 @@ def scales_section(results: Sequence[Result]) -> Section:
     lines = []
     for row in SCALES:
         assert row.setup is not None and row.hidden_size is not None
-        defined = 2 / row.setup.network.block_size**0.5
+        defined = 2 / hadamard(row.setup.network).block_size ** 0.5
         first = (row.model, RECURRENT_SCALES[row.hidden_size], f"{defined:.3f}", row.published)
         lines += _beside(row, first, results, _scales, len(ours))
     text = (

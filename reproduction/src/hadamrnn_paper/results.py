@@ -21,6 +21,7 @@ from hadamrnn.errors import InputError, check_choice
 from hadamrnn.files import check_format, parse_json, read_regular, write_atomically
 from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.locks import claim
+from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import NotFinite
 from hadamrnn.quantization.chain import quantize
@@ -182,7 +183,7 @@ def _read_line(line: bytes, source: str) -> Result:
     values = parse_json(line, source)
     if not isinstance(values, dict):
         raise InputError(f"{source} is damaged: it must hold names and values. {ADVICE}")
-    check_format(values, source, FORMAT, (FORMAT_VERSION,), ADVICE)
+    check_format(values, source, FORMAT, FORMAT_VERSION, ADVICE)
     return from_json(
         Result, {name: values[name] for name in values if name not in ("format", "version")}, source
     )
@@ -267,7 +268,8 @@ def integer_figures(
     setup: Setup, model: SequenceModel, splits: Splits, folder: RunFolder
 ) -> IntegerFigures | None:
     """Quantize the network, save it in the folder, and return its figures; None if it has no integer form."""
-    if not model.network.is_hadamard or model.network.bidirectional or not can_lower(model):
+    network = model.network
+    if not isinstance(network, Network) or network.bidirectional or not can_lower(model):
         return None
     try:
         integer, _ = quantize(model, splits, QuantizeConfig(activation_bits=setup.integer_bits))
@@ -275,13 +277,13 @@ def integer_figures(
         return None
     metadata = {"task": splits.task, "metric": splits.metric, "experiment": setup.key}
     save_integer(integer, folder.path, metadata)
-    network = IntegerNetwork(integer, folder.record.threads)
+    engine = IntegerNetwork(integer, folder.record.threads)
     return IntegerFigures(
         activation_bits=setup.integer_bits,
-        test=evaluate(network, splits.test, splits.metric) if splits.test.labelled else None,
+        test=evaluate(engine, splits.test, splits.metric) if splits.test.labelled else None,
         kilobytes=round(network_size(integer.network).kilobytes, 4),
         hidden_shift=integer.layers[0].hidden_shift,
-        saturations=network.saturations,
+        saturations=engine.saturations,
     )
 
 

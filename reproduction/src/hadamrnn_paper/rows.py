@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.fixedpoint.cost import network_size
-from hadamrnn.network import BEYOND_PAPER, Network
+from hadamrnn.network import Network
 from hadamrnn_paper.baselines.cost import baseline_size
+from hadamrnn_paper.baselines.networks import KINDS, Baseline
 
+Described = TypeVar("Described", Network, Baseline)
 INTEGER_BITS = 12  # of a setup's integer network, unless the setup names others
 
 
@@ -30,6 +32,11 @@ class Added:
 
 
 FINE = Added("fine channels", channels=12)
+# The settings of a Hadamard network that a setup decides, whatever the preset says.
+HADAMARD_NAMES = (
+    *("weight_bits", "num_blocks", "recurrence", "switches", "num_layers", "leak", "readouts", "thresholds"),
+    *("layer_sizes", "normalize", "skip", "stride"),
+)
 # Presets may set them.
 ADDED = {
     "har2": {"fine": FINE, "activities": Added("by activity", outputs=5)},
@@ -60,7 +67,7 @@ class Task:
     note: str = ""
     own_split: bool = False
 
-    def network(self, network: Network, options: Mapping[str, Any] | None = None) -> Network:
+    def network(self, network: Described, options: Mapping[str, Any] | None = None) -> Described:
         """Return the network with the inputs and outputs that this task has with these options."""
         added = [each for name, each in ADDED.get(self.name, {}).items() if (options or {}).get(name)]
         return replace(
@@ -87,7 +94,7 @@ class Setup:
     """
 
     task: str
-    network: Network
+    network: Network | Baseline
     learning_rate: float | None = None
     task_options: dict[str, Any] = field(default_factory=dict, hash=False)
     added: tuple[str, ...] = ()
@@ -95,19 +102,11 @@ class Setup:
     @cached_property
     def key(self) -> str:
         """The name of this setup in files and on the command line."""
-        network, bits = self.network, self.network.weight_bits
-        parts = [self.task, *([] if network.is_hadamard else [network.model])]
-        parts += ["x".join(map(str, network.widths))]
-        parts.append(f"{bits}bit" if isinstance(bits, int) else bits or "fp")
-        parts += [f"q{network.num_blocks}"] if network.num_blocks > 1 else []
-        parts += [network.recurrence] if network.recurrence != "linear" else []
-        parts += ["columns"] if network.column_switches else []
-        parts += ["k" + ".".join(map(str, network.leak))] if network.leak else []
-        parts += network.readouts if network.is_pooled else []
-        parts += [f"t{network.thresholds}"] if network.thresholds else []
-        parts += [name for name in ("normalize", "skip") if getattr(network, name)]
-        parts += [f"s{network.stride}"] if network.stride > 1 else []
-        parts += [] if network.input_bias else ["unbiased"]
+        if isinstance(self.network, Network):
+            parts = [self.task, *_hadamard_key(self.network)]
+        else:
+            kind, bits = self.network.kind, self.network.bits
+            parts = [self.task, kind, str(self.network.hidden_size), f"{bits}bit" if bits else "fp"]
         parts += [name if value is True else f"{name}{value}" for name, value in self.task_options.items()]
         parts += [f"lr{self.learning_rate:g}"] if self.learning_rate is not None else []
         return "-".join(parts)
@@ -121,16 +120,12 @@ class Setup:
         >>> setup("imdb", 512, 4, recurrence="relu", input_bias=False).title
         '512 units, 4 bits, ReLU recurrence, without b_i'
         """
-        network, bits = self.network, self.network.weight_bits
-        widths = network.widths[:1] if len(set(network.widths)) == 1 else network.widths
-        layers = f"{network.num_layers} layers of " if network.num_layers > 1 else ""
-        units = f"{layers}{', '.join(map(str, widths))} units{' that forget' if network.leak else ''}"
-        parts = [units if network.is_hadamard else f"{network.model} of {units}"]
-        parts.append(f"{bits} bits" if isinstance(bits, int) else bits or "float")
-        parts += [f"{network.num_blocks} blocks"] if network.num_blocks > 1 and not network.leak else []
-        parts += ["ReLU recurrence"] if network.recurrence == "relu" else []
-        parts += ["row and column switches"] if network.column_switches else []
-        parts += [] if network.input_bias else ["without b_i"]
+        network = self.network
+        if isinstance(network, Network):
+            parts = _hadamard_title(network)
+        else:
+            bits = f"{network.bits} bits" if network.bits else "float"
+            parts = [f"{network.kind} of {network.hidden_size} units", bits]
         parts += [ADDED[self.task][name].words for name in self.added]
         parts += [name if value is True else f"{name} {value}" for name, value in self.task_options.items()]
         parts += [f"rate {self.learning_rate:g}"] if self.learning_rate is not None else []
@@ -139,17 +134,19 @@ class Setup:
     @property
     def integer_bits(self) -> int:
         """The bits of states and biases in the integer network that is measured."""
-        return self.network.activation_bits or INTEGER_BITS
+        chosen = self.network.activation_bits if isinstance(self.network, Network) else None
+        return chosen or INTEGER_BITS
 
     @property
     def settings(self) -> dict[str, Any]:
         """What to change in a preset. The preset says whether b_i is learnt, unless the setup has no b_i."""
         network = self.network
-        names = ["hidden_size", "weight_bits", "model"]
-        if network.is_hadamard:
-            names += ["num_blocks", "recurrence", "switches", "num_layers", *BEYOND_PAPER]
-        names += [] if network.input_bias else ["input_bias"]
-        settings: dict[str, Any] = {name: getattr(network, name) for name in names}
+        settings: dict[str, Any] = {"model": network.kind, "hidden_size": network.hidden_size}
+        if isinstance(network, Network):
+            names = [*HADAMARD_NAMES, *([] if network.input_bias else ["input_bias"])]
+            settings |= {name: getattr(network, name) for name in names}
+        elif network.bits is not None:
+            settings["weight_bits"] = network.bits
         if self.learning_rate is not None:
             settings["learning_rate"] = self.learning_rate
         if self.options:
@@ -172,13 +169,41 @@ class Setup:
                 learn it.
         """
         options = self.options if config is None else config.get("task_options", {})
+        if isinstance(self.network, Baseline):
+            return baseline_size(task.network(self.network, options)).kilobytes
         network = task.network(self.network, options)
-        if not network.is_hadamard:
-            return baseline_size(network).kilobytes
         input_bias = network.input_bias if config is None else config.get("input_bias", True)
         return network_size(
             replace(network, activation_bits=activation_bits, input_bias=input_bias)
         ).kilobytes
+
+
+def _hadamard_key(network: Network) -> list[str]:
+    """Return the parts of a key that name a Hadamard network."""
+    bits = network.weight_bits
+    parts = ["x".join(map(str, network.widths)), f"{bits}bit" if isinstance(bits, int) else bits or "fp"]
+    parts += [f"q{network.num_blocks}"] if network.num_blocks > 1 else []
+    parts += [network.recurrence] if network.recurrence != "linear" else []
+    parts += ["columns"] if network.column_switches else []
+    parts += ["k" + ".".join(map(str, network.leak))] if network.leak else []
+    parts += network.readouts if network.is_pooled else []
+    parts += [f"t{network.thresholds}"] if network.thresholds else []
+    parts += [name for name in ("normalize", "skip") if getattr(network, name)]
+    parts += [f"s{network.stride}"] if network.stride > 1 else []
+    return [*parts, *([] if network.input_bias else ["unbiased"])]
+
+
+def _hadamard_title(network: Network) -> list[str]:
+    """Return the parts of a title that describe a Hadamard network."""
+    bits = network.weight_bits
+    widths = network.widths[:1] if len(set(network.widths)) == 1 else network.widths
+    layers = f"{network.num_layers} layers of " if network.num_layers > 1 else ""
+    parts = [f"{layers}{', '.join(map(str, widths))} units{' that forget' if network.leak else ''}"]
+    parts.append(f"{bits} bits" if isinstance(bits, int) else bits or "float")
+    parts += [f"{network.num_blocks} blocks"] if network.num_blocks > 1 and not network.leak else []
+    parts += ["ReLU recurrence"] if network.recurrence == "relu" else []
+    parts += ["row and column switches"] if network.column_switches else []
+    return [*parts, *([] if network.input_bias else ["without b_i"])]
 
 
 def setup(
@@ -193,6 +218,16 @@ def setup(
     """Return a setup by the fields of its network that the tables name."""
     network = Network(hidden_size=hidden_size, weight_bits=weight_bits, num_blocks=num_blocks, **fields)
     return Setup(task, network, learning_rate)
+
+
+def baseline(task: str, kind: str, hidden_size: int, weight_bits: WeightBits = None) -> Setup:
+    """Return the setup of a competitor; kinds without a choice of bits have None.
+
+    >>> baseline("pmnist", "qornn", 170, 8).key
+    'pmnist-qornn-170-8bit'
+    """
+    bits: dict[str, Any] = {} if weight_bits is None else {"weight_bits": weight_bits}
+    return Setup(task, KINDS[kind](hidden_size=hidden_size, **bits))
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ from typing import Any
 
 import yaml
 
+from hadamrnn.network import hadamard
 from hadamrnn.settings import from_json
 from hadamrnn.training.config import resolve_config
-from hadamrnn_paper.rows import ADDED, Row, Setup, Table, Task, setup
+from hadamrnn_paper.rows import ADDED, Row, Setup, Table, Task, baseline, setup
 
 SOURCE = Path(__file__).with_name("tables.yaml")
 BITS = ("recurrent_bits", "weight_bits", "activations")
@@ -43,12 +44,12 @@ def read_row(table: str, task: str, given: Mapping[str, Any]) -> Row:
         kind = cells.pop("trained", None)
         if kind is not None:
             bits = int(cells["weight_bits"]) if cells["weight_bits"].isdecimal() else None
-            cells["setup"] = setup(task, cells["hidden_size"], bits, model=kind)
+            cells["setup"] = baseline(task, kind, cells["hidden_size"], bits)
     return from_json(Row, cells, SOURCE)
 
 
 def _hadamard_cells(chosen: Setup, cells: Mapping[str, Any]) -> dict[str, Any]:
-    network = chosen.network
+    network = hadamard(chosen.network)
     name, recurrent_bits = ("HadamRNN", "1") if network.num_blocks == 1 else ("Block-HadamRNN", "ternary")
     return {
         "model": name if network.input_bias else f"{name} without b_i",
@@ -62,7 +63,7 @@ def _hadamard_cells(chosen: Setup, cells: Mapping[str, Any]) -> dict[str, Any]:
 def _best(task: str, settings: dict[str, Any], task_options: dict[str, Any], bits: int) -> tuple[Setup, str]:
     """Return the network of preset `best` with these settings and states of `bits` bits, and its name."""
     config = resolve_config(task, preset="best", overrides=settings)
-    network = replace(config.network, activation_bits=bits)
+    network = replace(hadamard(config.network), activation_bits=bits)
     added = tuple(name for name in ADDED.get(task, {}) if config.task_options.get(name))
     parts = [f"{network.num_layers} layers that forget", " and ".join(network.readouts)]
     parts += ["skips"] if network.skip else []

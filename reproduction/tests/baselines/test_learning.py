@@ -16,8 +16,8 @@ from hadamrnn.training.config import TrainingConfig, resolve_config
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.loop import fit
 from hadamrnn.training.models import build
-from hadamrnn_paper.baselines.networks import KINDS
-from hadamrnn_paper.baselines.orthogonal import MAPS, ORNN, QORNN, NaiveBinaryRNN
+from hadamrnn_paper.baselines.networks import KINDS, MAPS
+from hadamrnn_paper.baselines.orthogonal import ORNN, QORNN, NaiveBinaryRNN
 from hadamrnn_paper.baselines.quantized_lstm import BinaryLSTM, QuantizedLSTM, glorot_width
 
 CHANCE, MARGIN = 0.1, 0.5
@@ -67,7 +67,7 @@ def assert_orthogonal(weight: Tensor) -> None:
 @pytest.mark.parametrize("orthogonal_map", MAPS)
 def test_an_ornn_is_orthogonal_after_training(orthogonal_map: str, recurrence: str, digits: Splits) -> None:
     options = {"orthogonal_map": orthogonal_map}
-    network = trained(digits, "ornn", epochs=3, recurrence=recurrence, model_options=options)
+    network = trained(digits, "ornn", epochs=3, recurrence=recurrence, **options)
     assert isinstance(network.recurrent, ORNN)
 
     assert_orthogonal(network.recurrent.recurrent_weight().detach())
@@ -98,7 +98,7 @@ def test_a_qornn_is_orthogonal_before_and_on_its_grid_after_quantization(
 def test_binary_and_ternary_lstms_hold_only_their_values(
     model: str, allowed: set[int], stochastic: bool, digits: Splits
 ) -> None:
-    network = trained(digits, model, epochs=2, model_options={"stochastic": stochastic})
+    network = trained(digits, model, epochs=2, stochastic=stochastic)
     recurrent = network.recurrent
     assert isinstance(recurrent, BinaryLSTM)
 
@@ -112,9 +112,7 @@ def test_binary_and_ternary_lstms_hold_only_their_values(
 
 @pytest.mark.parametrize(("bits", "most"), [(1, 2), (2, 4), (4, 16)])
 def test_a_quantized_lstm_holds_two_to_the_p_values(bits: int, most: int, digits: Splits) -> None:
-    network = trained(
-        digits, "quantized_lstm", epochs=1, weight_bits=bits, model_options={"activation_bits": 4}
-    )
+    network = trained(digits, "quantized_lstm", epochs=1, weight_bits=bits, activation_bits=4)
     assert isinstance(network.recurrent, QuantizedLSTM)
 
     assert all(len(weight.unique()) <= most for weight in network.recurrent.quantized_weights())

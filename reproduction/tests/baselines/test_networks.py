@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from hadamrnn import plugins
+from hadamrnn.architecture import Architecture
 from hadamrnn.errors import InputError
-from hadamrnn.network import Network
 from hadamrnn.nn.build import build_model, load_model
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.storage import save_model
-from hadamrnn_paper.baselines.cost import RULES
+from hadamrnn.training.config import make_config
 from hadamrnn_paper.baselines.networks import KINDS
 
 VARIANTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -33,10 +33,8 @@ VARIANTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 variants = pytest.mark.parametrize(("name", "settings", "options"), VARIANTS)
 
 
-def config(name: str, settings: dict[str, Any], options: dict[str, Any], **others: Any) -> Network:
-    shape = {"input_size": 3, "hidden_size": 8, "output_size": 2, **others}
-    bits = {"weight_bits": KINDS[name].values["weight_bits"]}
-    return Network(**{**shape, **bits, **settings, "model": name, "model_options": options})
+def config(name: str, settings: dict[str, Any], options: dict[str, Any], **others: Any) -> Architecture:
+    return KINDS[name](input_size=3, hidden_size=8, output_size=2, **settings, **options, **others)
 
 
 def layer(name: str, settings: dict[str, Any], options: dict[str, Any]) -> RecurrentLayer:
@@ -106,7 +104,7 @@ def test_a_saved_baseline_answers_with_the_same_bits(
 
     assert loaded.network == model.network
     assert torch.equal(loaded(words), model(words))
-    assert f'"model\\": \\"{name}\\"'.encode() in (tmp_path / "model.safetensors").read_bytes()
+    assert f'"kind\\": \\"{name}\\"'.encode() in (tmp_path / "model.safetensors").read_bytes()
 
 
 @variants
@@ -141,31 +139,32 @@ def test_an_open_gate_remembers_the_first_step_for_longer(
 
 
 def test_names_are_the_same_everywhere() -> None:
-    assert set(KINDS) == set(RULES) == set(plugins.names(plugins.NETWORKS))
+    assert set(KINDS) == set(plugins.names(plugins.NETWORKS))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"model": "mamba"}, "model must be one of hadamrnn, lstm.*Did you mean"),
-        ({"weight_bits": 4}, "lstm networks have no weight_bits: it must be none, got 4"),
-        ({"num_blocks": 2}, "lstm networks have no num_blocks: it must be 1, got 2"),
-        ({"recurrence": "relu"}, "lstm networks have no recurrence"),
-        ({"model_options": {"rank": 3}}, "no model option 'rank': lstm takes forget_bias, input_gate_bias"),
-        ({"model": "rnn", "model_options": {"nonlinearity": "sin"}}, "nonlinearity must be one of"),
-        ({"model": "ornn", "model_options": {"orthogonal_map": "qr"}}, "orthogonal_map must be one of"),
-        ({"model": "fastgrnn", "weight_bits": 8, "model_options": {"memory_steps": 1}}, "memory_steps must"),
+        ({"weight_bits": 4}, "no setting 'weight_bits' of lstm networks"),
+        ({"num_blocks": 2}, "no setting 'num_blocks' of lstm networks"),
+        ({"recurrence": "relu"}, "no setting 'recurrence' of lstm networks"),
+        ({"forget": 3}, "no setting 'forget' of lstm networks. Did you mean 'forget_bias'"),
+        ({"model": "rnn", "nonlinearity": "sin"}, "nonlinearity must be one of"),
+        ({"model": "ornn", "orthogonal_map": "qr"}, "orthogonal_map must be one of"),
+        ({"model": "fastgrnn", "memory_steps": 1}, "memory_steps must"),
+        ({"model": "fastgrnn", "input_density": 0}, "input_density must"),
+        ({"model": "fastgrnn", "weight_bits": 1}, "weight_bits must"),
         ({"model": "ornn", "recurrence": "tanh"}, "recurrence must be one of"),
         ({"model": "ornn", "hidden_size": 0}, "hidden_size must lie in 1"),
-        ({"model": "binary_lstm", "model_options": {"norm_steps": 0}}, "norm_steps must be an int in 1"),
+        ({"model": "binary_lstm", "norm_steps": 0}, "norm_steps must lie in 1"),
         ({"model": "quantized_lstm", "weight_bits": 0}, "weight_bits must be"),
-        ({"model": "quantized_lstm", "model_options": {"activation_bits": 1}}, "activation_bits must be"),
+        ({"model": "quantized_lstm", "activation_bits": 1}, "activation_bits must lie in 2"),
     ],
 )
 def test_what_a_kind_does_not_know_is_refused(changes: dict[str, Any], message: str) -> None:
-    values = {"input_size": 3, "hidden_size": 8, "output_size": 2, "weight_bits": None, "model": "lstm"}
     with pytest.raises(InputError, match=message):
-        build_model(Network(**{**values, **changes}))
+        make_config(**{"task": "digits", "epochs": 1, "model": "lstm", **changes})
 
 
 @variants

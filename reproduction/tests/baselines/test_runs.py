@@ -52,7 +52,7 @@ def test_a_resumed_baseline_ends_as_the_uninterrupted_one(
     model: str, options: dict[str, object], tmp_path: Path
 ) -> None:
     overrides = {"hidden_size": 8, "steps": 6, "evaluate_every": 2, "batch_size": 8, "threads": 1}
-    config = resolve_config("digits", overrides={**overrides, "model": model, "model_options": options})
+    config = resolve_config("digits", overrides={**overrides, "model": model, **options})
     runs.train(config, tmp_path / "whole")
     asked = iter([False, False, True])
     stopped = runs.train(config, tmp_path / "halves", runs.RunOptions(stop=lambda: next(asked)))
@@ -67,8 +67,8 @@ def test_a_resumed_baseline_ends_as_the_uninterrupted_one(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model", "lstm", "--weight-bits", "4"], "lstm networks have no weight_bits"),
-        (["--model", "lstm", "--model-option", "rank=3"], "no model option 'rank'"),
+        (["--model", "lstm", "--weight-bits", "4"], "no setting 'weight_bits' of lstm"),
+        (["--model", "lstm", "--model-option", "rank=3"], "no setting 'rank' of lstm"),
         (["--model", "lstm", "--model-option", "rank"], "--model-option must be NAME=VALUE"),
         (["--model", "lstn"], "Did you mean 'lstm'?"),
     ],

@@ -23,6 +23,7 @@ from hadamrnn.errors import InputError, short
 from hadamrnn.settings import Range, Threads, field_types, option, read_scalar, read_text
 from hadamrnn.training.config import OPTIONS, SETTING_TYPES
 
+MODEL_HELP = "kind of network: hadamrnn, or one that an installed package offers"
 MODEL_OPTION_HELP = "an option that only this --model has, such as recurrent_rank=16 for fastgrnn"
 TASK_OPTION_HELP = "an option that only this task has, such as delay=200 for copy"
 LAYOUT_HELP = (

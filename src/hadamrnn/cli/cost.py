@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hadamrnn.cli.arguments import (
+    MODEL_HELP,
     MODEL_OPTION_HELP,
     JsonOption,
     check_unused,
@@ -17,12 +18,12 @@ from hadamrnn.cli.arguments import (
     repeated,
 )
 from hadamrnn.errors import InputError
-from hadamrnn.network import Network
+from hadamrnn.network import HADAMRNN, Network, hadamard
 from hadamrnn.settings import option
-from hadamrnn.training.config import OPTIONS
-from hadamrnn.training.presets import model_values
+from hadamrnn.training.config import OPTIONS, network_of
 
 if TYPE_CHECKING:
+    from hadamrnn.architecture import Architecture
     from hadamrnn.fixedpoint import FileSize
     from hadamrnn.fixedpoint.cost import Size, StepCost
 
@@ -37,6 +38,7 @@ class CostOptions(JsonOption):
     run_folder: Path | None = positional(
         "RUN", "run folder; if it is quantized, its file is measured", default=None
     )
+    model: str = option(HADAMRNN, MODEL_HELP)
     model_option: tuple[str, ...] = repeated(MODEL_OPTION_HELP)
     input_size: int | None = option(None, "d_in: channels, symbols, or width of the embedding")
     output_size: int | None = option(None, "d_out: classes or predicted values")
@@ -63,8 +65,8 @@ def run(options: CostOptions, settings: dict[str, Any]) -> None:
         network, file = _network_of_run(options.run_folder)
     else:
         network, file = _network_of(options, settings), None
-    if not network.is_hadamard:
-        _show_baseline(network, options)
+    if not isinstance(network, Network):
+        _show_other(network, options)
         return
     size, paper, fast = network_size(network), paper_step_cost(network), fast_step_cost(network)
     figures = {
@@ -86,26 +88,28 @@ def run(options: CostOptions, settings: dict[str, Any]) -> None:
 def _check_run_alone(options: CostOptions, settings: dict[str, Any]) -> None:
     """Refuse the description of a second network beside a run."""
     where = "with a RUN, which has a network of its own"
-    check_unused(options, where, *TASK_FIELDS, "one_hot", "model_option")
+    check_unused(options, where, *TASK_FIELDS, "one_hot", "model", "model_option")
     if settings:
         raise InputError(f"{flag(next(iter(settings)))} has no effect {where}. Leave it out.")
 
 
-def _network_of(options: CostOptions, settings: dict[str, Any]) -> Network:
+def _network_of(options: CostOptions, settings: dict[str, Any]) -> Architecture:
     names = (*(() if "layer_sizes" in settings else ("hidden_size",)), "input_size", "output_size")
-    given = {**{name: getattr(options, name) for name in TASK_FIELDS}, **settings}
-    missing = [flag(name) for name in names if given.get(name) is None]
+    task = {name: getattr(options, name) for name in ("input_size", "output_size", "vocabulary_size")}
+    missing = [flag(name) for name in names if {**task, **settings}.get(name) is None]
     if missing:
         raise InputError(f"Without a RUN these are required: {', '.join(missing)}.")
-    bits = {"weight_bits": model_values(str(settings.get("model", ""))).get("weight_bits", 4)}
     if options.vocabulary_size is not None:
         check_unused(options, "with --vocabulary-size: ids become embedded vectors", "one_hot")
     kind = "one_hot" if options.one_hot else "dense" if options.vocabulary_size is None else "embedded"
-    model_options = parse_options("--model-option", options.model_option)
-    return Network(**{**bits, **given, "input_kind": kind, "model_options": model_options})
+    own = parse_options("--model-option", options.model_option)
+    network = network_of(options.model, {**settings, **own})
+    if options.activation_bits is None:
+        return replace(network, **{**task, "input_kind": kind})
+    return replace(hadamard(network), **{**task, "input_kind": kind}, activation_bits=options.activation_bits)
 
 
-def _network_of_run(folder: Path) -> tuple[Network, FileSize | None]:
+def _network_of_run(folder: Path) -> tuple[Architecture, FileSize | None]:
     """Return a run's integer network and what its file takes; its float one, if need be."""
     from hadamrnn import fixedpoint
     from hadamrnn.files import INTEGER_FILE, MODEL_FILE
@@ -115,22 +119,19 @@ def _network_of_run(folder: Path) -> tuple[Network, FileSize | None]:
     if path.is_file():
         model = load_integer(folder)
         return model.network, fixedpoint.file_size(model, path.stat().st_size)
-    from hadamrnn.nn.build import load_model
+    from hadamrnn.nn.storage import load_model
 
     path = folder / MODEL_FILE
-    trained = load_model(path) if path.is_file() else None
-    if trained is None or trained.network is None:
+    if not path.is_file():
         raise InputError(f"{folder} must hold {INTEGER_FILE} or {MODEL_FILE}, it holds neither.")
-    return trained.network, None
+    return load_model(path).network, None
 
 
-def _show_baseline(network: Network, options: CostOptions) -> None:
-    from hadamrnn.nn.build import network_type
-
-    kind = network_type(network.model)
-    size, steps = kind.size(network), kind.step_cost(network)
+def _show_other(network: Architecture, options: CostOptions) -> None:
+    """Print the cost of another kind of network, by the rules of the package that offers it."""
+    size, steps = network.cost()
     figures = {
-        "model": network.model,
+        "model": network.kind,
         "kilobytes": round(size.kilobytes, 4),
         "stored_kilobytes": round(size.stored_kilobytes, 4),
         "kilobytes_with_embedding": round(size.kilobytes_with_embedding, 4),

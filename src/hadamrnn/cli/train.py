@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hadamrnn.cli.arguments import (
+    MODEL_HELP,
     MODEL_OPTION_HELP,
     TASK_OPTION_HELP,
     DataFolder,
@@ -37,6 +38,7 @@ class TrainOptions(RecordingOptions, DataFolder, JsonOption):
     preset: str | None = option(None, "paper, quick or best (default quick)")
     config: Path | None = option(None, "YAML file of settings, such as RUN/config.yaml")
     task_option: tuple[str, ...] = repeated(TASK_OPTION_HELP)
+    model: str | None = option(None, MODEL_HELP)
     model_option: tuple[str, ...] = repeated(MODEL_OPTION_HELP)
     quiet: bool = option(False, "show no progress")
     checkpoint_seconds: NotNegative = option(30.0, "seconds between checkpoints (default 30)")
@@ -69,7 +71,7 @@ def run(options: TrainOptions, settings: dict[str, Any]) -> None:
         raise InputError("A run needs a folder: --out RUN for a new one, --resume RUN for an old one.")
     if options.resume is not None:
         others = (options.task, options.out, options.preset, options.config, options.given())
-        if any((*others, options.task_option, options.model_option, settings)):
+        if any((*others, options.task_option, options.model, options.model_option, settings)):
             raise InputError("--resume takes all settings from the run folder. Leave the others out.")
     from hadamrnn.files import CONFIG_FILE
     from hadamrnn.run import RunOptions, resume, train
@@ -91,8 +93,8 @@ def run(options: TrainOptions, settings: dict[str, Any]) -> None:
 
 def config_of(options: TrainOptions, settings: dict[str, Any]) -> TrainingConfig:
     task, task_options = parse_task(options.task, options.task_option, options.given())
-    model_options = parse_options("--model-option", options.model_option)
-    overrides = {**settings, "task_options": task_options, "model_options": model_options}
+    overrides = {**settings, **parse_options("--model-option", options.model_option)}
+    overrides |= {"task_options": task_options, **({"model": options.model} if options.model else {})}
     return resolve_config(task, preset=options.preset, file=options.config, overrides=overrides)
 
 

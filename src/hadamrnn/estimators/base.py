@@ -278,7 +278,7 @@ class SeriesEstimator(IntegerForm):
 
     def _keep(self, model: SequenceModel, scaling: Scaling, calibration: Calibration) -> None:
         self.network_ = model
-        self.config_ = model.network
+        self.config_ = model.hadamard_layers.network
         self.scaling_ = scaling
         self.calibration_ = calibration
         self._quantized = None

@@ -72,7 +72,7 @@ def fit_closed_form(
     features = features_of(model, samples)
     solution = solve(features, target)
     set_readout(model, solution, target, features)
-    network = model.network
+    network = model.hadamard_layers.network
     log(f"compared {len(candidates)} networks by cross-validation")
     log(f"selected: {network}, {network.thresholds} thresholds a unit")
     log(f"ridge penalty {solution.penalty:.3g}, {target.describe(solution.held_out)}")
@@ -96,7 +96,7 @@ def snap_thresholds(model: SequenceModel, calibration: Calibration) -> None:
     """Move every threshold to the nearest code of a state, in a network that can become integers."""
     if model.thresholds is None or not can_lower(model):
         return
-    step = state_step(model, calibration, state_bits(model.network, calibration.seq_length))
+    step = state_step(model, calibration, state_bits(model.hadamard_layers.network, calibration.seq_length))
     model.thresholds.copy_((model.thresholds / step).round() * step)
 
 

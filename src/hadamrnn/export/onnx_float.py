@@ -48,22 +48,18 @@ class FloatRecipe(Recipe):
     numbers = "float32, quantized weights"
 
     def __init__(self, model: SequenceModel, units: Units, class_names: Sequence[str]) -> None:
-        if not model.network.is_hadamard:
-            raise InputError(
-                f"An export takes a network of kind hadamrnn, this one is {model.network.model}. "
-                "Train with --model hadamrnn."
-            )
-        if model.network.bidirectional:
+        network = model.hadamard_layers.network
+        if network.bidirectional:
             raise InputError(
                 "ONNX holds Hadamard layers that read forwards, this network reads backwards too. "
                 "Train with bidirectional=False."
             )
-        if model.network.column_switches:
+        if network.column_switches:
             raise InputError(
                 'ONNX holds signs of rows only, got switches "rows+columns". Train with switches="rows".'
             )
         self.model, self.layers = model, model.hadamard_layers
-        self.network = model.network
+        self.network = network
         self.thresholds = None if model.thresholds is None else model.thresholds.detach().cpu().numpy()
         self.units = units
         self.answer = TensorProto.FLOAT if units.target_scale is None else TensorProto.DOUBLE

@@ -37,7 +37,7 @@ from hadamrnn.network import Network, network_values, read_network
 
 FILE_NAME = INTEGER_FILE
 FORMAT = "hadamrnn-integer-model"
-VERSION = 2
+VERSION = 3
 ENTRY = "hadamrnn"  # the one entry of safetensors' own metadata
 MAX_FILE_BYTES = 1 << 30
 MAX_HEADER_BYTES = 1 << 20
@@ -115,7 +115,7 @@ def to_bytes(model: IntegerModel) -> bytes:
 def from_bytes(data: bytes) -> IntegerModel:
     """Return the model that `to_bytes` turned into `data`; anything else raises `InputError`."""
     header = _header(data)
-    check_format(header, "The file", FORMAT, (VERSION,), "`hadamrnn quantize` writes one.")
+    check_format(header, "The file", FORMAT, VERSION, "`hadamrnn quantize` writes one.")
     try:
         tensors: dict[str, Bytes] = safetensors_numpy.load(data)
     except (SafetensorError, ValueError, TypeError, KeyError) as error:

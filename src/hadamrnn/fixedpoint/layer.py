@@ -187,12 +187,10 @@ def layer_fields(network: Network, index: int) -> dict[str, Any]:
 
 
 def check_integer_network(network: Network) -> None:
-    """Refuse a network that has no integer form: it needs Hadamard layers that read forwards, few bits."""
-    if not network.is_hadamard or network.bidirectional:
-        kind = "bidirectional one" if network.is_hadamard else network.model
+    """Refuse a network that has no integer form: it must read forwards, and have few bits."""
+    if network.bidirectional:
         raise InputError(
-            f"An integer network has Hadamard layers that read forwards, got a {kind}. "
-            "Train a hadamrnn with bidirectional=False."
+            "An integer network reads forwards, got a bidirectional one. Train with bidirectional=False."
         )
     if network.column_switches:
         raise InputError(

@@ -4,7 +4,8 @@
     many to many:  y_t = V sigma(h_t) + b_o
 
 sigma is ReLU after a linear recurrence and the identity otherwise (the nonlinearity is inside).
-A `Network` says everything; `hadamrnn.nn.storage` writes it beside the weights.
+A `Network`, or the description of another kind of network, says everything; `hadamrnn.nn.storage` writes it
+beside the weights.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from hadamrnn.architecture import Architecture
 from hadamrnn.errors import InputError
-from hadamrnn.network import HADAMRNN, Network
+from hadamrnn.network import Network
 from hadamrnn.nn.inputs import Tokens, widen
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.linear import QuantizedLinear
@@ -28,9 +30,7 @@ class SequenceModel(nn.Module):
     """A network, freshly drawn: recurrent layers between an optional embedding and a quantized read-out.
 
     Args:
-        network: the whole architecture.
-        recurrent: another kind of recurrent layer in place of the Hadamard layers.
-        quantized_readout: whether V has `network.weight_bits`; else full precision.
+        network: the whole architecture, of any kind.
         train_signs: let the signs of Hadamard layers learn, as in the paper.
 
     >>> model = SequenceModel(Network(input_size=9, hidden_size=64, output_size=6))
@@ -40,38 +40,30 @@ class SequenceModel(nn.Module):
 
     thresholds: Tensor | None
 
-    def __init__(
-        self,
-        network: Network,
-        recurrent: RecurrentLayer | None = None,
-        *,
-        quantized_readout: bool = True,
-        train_signs: bool = True,
-    ) -> None:
+    def __init__(self, network: Architecture, *, train_signs: bool = True) -> None:
         super().__init__()
-        _check(network, recurrent)
         self.network = network
-        self.recurrent = HadamStack(network, train_signs=train_signs) if recurrent is None else recurrent
+        self.recurrent = _recurrent_layers(network, train_signs)
         self.embedding = (
             nn.Embedding(network.vocabulary_size, network.input_size, network.padding_id)
             if network.vocabulary_size is not None
             else None
         )
-        states = self.recurrent.output_size
-        self.register_buffer(
-            "thresholds", torch.zeros(network.thresholds, states) if network.thresholds else None
-        )
-        features = states * network.features_per_unit
-        bits = network.weight_bits if quantized_readout else None
-        self.readout = QuantizedLinear(features, network.output_size, weight_bits=bits)
-        self.feature_scale = FeatureScale(features) if network.normalize else None
+        features = self.recurrent.output_size
+        self.feature_scale, thresholds = None, None
+        if isinstance(network, Network):
+            thresholds = torch.zeros(network.thresholds, features) if network.thresholds else None
+            features = network.num_features
+            self.feature_scale = FeatureScale(features) if network.normalize else None
+        self.register_buffer("thresholds", thresholds)
+        self.readout = QuantizedLinear(features, network.output_size, weight_bits=network.readout_bits)
 
     @property
     def hadamard_layers(self) -> HadamStack:
         """The recurrent layers of a Hadamard network."""
         if not isinstance(self.recurrent, HadamStack):
             raise InputError(
-                f"This needs a Hadamard network, and the model holds a {type(self.recurrent).__name__}."
+                f"A Hadamard network is needed, got a {self.network.kind}. Use the model hadamrnn."
             )
         return self.recurrent
 
@@ -106,10 +98,11 @@ class SequenceModel(nn.Module):
             x_t: `(batch, input_size)`, or int64 ids `(batch,)`.
             h: the state that the last call returned; None starts a new sequence.
         """
-        if self.network.is_pooled:
+        network = self.hadamard_layers.network
+        if network.is_pooled:
             raise InputError(
                 f"step reads out the last state only, and this model reads out "
-                f"{', '.join(self.network.readouts)}. Call the model on the whole sequence."
+                f"{', '.join(network.readouts)}. Call the model on the whole sequence."
             )
         _, state = self.hadamard_layers.step(self.layer_input(x_t), h)
         features = self._activated(state[-1, ..., : self.network.hidden_size])
@@ -147,8 +140,10 @@ class SequenceModel(nn.Module):
     def features(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return the input of V after the last step: sigma(h_T), or pooled states."""
         rows = self.layer_input(x)
-        if self.network.is_pooled:
-            return self.hadamard_layers.pooled_state(rows, lengths, self.network.readouts, self.thresholds)
+        if isinstance(self.recurrent, HadamStack) and self.recurrent.network.is_pooled:
+            return self.recurrent.pooled_state(
+                rows, lengths, self.recurrent.network.readouts, self.thresholds
+            )
         return self._activated(self.recurrent.end_state(rows, lengths))
 
     def _every_logits(self, x: Tensor, lengths: Tensor | None) -> Tensor:
@@ -175,28 +170,19 @@ class SequenceModel(nn.Module):
             )
 
 
-def _check(network: Network, recurrent: RecurrentLayer | None) -> None:
-    """Refuse a description that is none, and a layer that does not fit it."""
-    if not isinstance(network, Network):
+def _recurrent_layers(network: Architecture, train_signs: bool) -> RecurrentLayer:
+    """Return the layers that a network describes, freshly drawn."""
+    if not isinstance(network, Architecture):
         raise InputError(
             f"A SequenceModel is built from a Network, got {type(network).__name__}. "
             "Write SequenceModel(Network(input_size, hidden_size, output_size, ...))."
         )
-    if recurrent is None:
-        if network.model_options:
-            raise InputError(f"A {HADAMRNN} takes no model options, got {dict(network.model_options)}.")
-        return
-    if not isinstance(recurrent, RecurrentLayer) or isinstance(recurrent, HadamStack):
+    if isinstance(network, Network):
+        return HadamStack(network, train_signs=train_signs)
+    layers = network.recurrent_layer()
+    if not isinstance(layers, RecurrentLayer) or layers.input_size != network.input_size:
         raise InputError(
-            "recurrent must be a RecurrentLayer of another kind than the Hadamard layers, which the network "
-            f"describes, got {type(recurrent).__name__}."
+            f"The layers of a {network.kind} must be a RecurrentLayer that reads {network.input_size} "
+            f"numbers, got {type(layers).__name__}."
         )
-    if recurrent.input_size != network.input_size:
-        raise InputError(
-            f"The recurrent layer must read {network.input_size} numbers as the network does, "
-            f"got {recurrent.input_size}."
-        )
-    if network.is_pooled or network.thresholds:
-        raise InputError(
-            f'Only Hadamard layers read out {", ".join(network.readouts)}. Use readouts=("last",).'
-        )
+    return layers

@@ -1,4 +1,4 @@
-"""Models on disk: one safetensors file with the parameters and, in its header, the `Network`.
+"""Models on disk: one safetensors file with the parameters and, in its header, the description.
 
 The recurrent weight is its latent signs, `hidden_size` numbers; no hidden-by-hidden matrix exists.
 """
@@ -6,8 +6,7 @@ The recurrent weight is its latent signs, `hidden_size` numbers; no hidden-by-hi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -15,17 +14,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from hadamrnn.architecture import Architecture
 from hadamrnn.errors import InputError
 from hadamrnn.files import one_line, parse_json, read_sealed, seal, write_atomically
-from hadamrnn.network import Network, network_values, read_network
+from hadamrnn.network import Network, network_values, read_architecture
 from hadamrnn.nn.model import SequenceModel
 
 FORMAT = "hadamrnn"
-VERSIONS = ("1", "2")  # 1 had no checksum, called the network "config" and had no word for "no b_i"
+VERSION = "3"
 DTYPES = {torch.float32, torch.float64}
-SIZES = ("input_size", "hidden_size", "output_size", "num_layers", "num_blocks", "vocabulary_size")
-
-Builder = Callable[[Network], SequenceModel]
 
 
 def save_model(model: SequenceModel, path: str | Path, run: str | None = None) -> None:
@@ -41,7 +38,7 @@ def save_model(model: SequenceModel, path: str | Path, run: str | None = None) -
     check_finite(model)
     metadata = {
         "format": FORMAT,
-        "version": VERSIONS[-1],
+        "version": VERSION,
         "network": json.dumps(network_values(model.network), sort_keys=True),
     }
     if run is not None:
@@ -53,19 +50,17 @@ def save_model(model: SequenceModel, path: str | Path, run: str | None = None) -
     write_atomically(path, seal(save(tensors, metadata)))
 
 
-def read_model(path: str | Path, build: Builder) -> SequenceModel:
-    """Return the model that `save_model` wrote; its outputs are the same to the last bit.
-
-    `build` makes a network from the description in the file.
-    """
+def load_model(path: str | Path) -> SequenceModel:
+    """Return the model of any kind that `save_model` wrote; its outputs are the same to the last bit."""
     advice = "Load it with the release that wrote it, or train it again."
-    metadata, content = read_sealed(path, FORMAT, VERSIONS, advice)
+    metadata, content = read_sealed(path, FORMAT, VERSION, advice)
     tensors = parse_tensors(content, path)
-    network = _read_network(metadata, path)
-    if metadata["version"] == "1":
-        network, tensors = _from_version_1(network, tensors)
-    dtype = _check_network(network, tensors, path, build)
-    model = build(network).to(dtype)
+    try:
+        network = read_architecture(parse_json(metadata.get("network", "null"), path))
+    except InputError as error:
+        raise InputError(f"{path} is damaged: {error}") from error
+    dtype = _check_network(network, tensors, path)
+    model = SequenceModel(network).to(dtype)
     model.load_state_dict(tensors)
     check_finite(model)
     return model
@@ -73,7 +68,7 @@ def read_model(path: str | Path, build: Builder) -> SequenceModel:
 
 def check_run(path: str | Path, run: str) -> None:
     """Refuse a model file that another run wrote."""
-    metadata, _ = read_sealed(path, FORMAT, VERSIONS, "Train it again.")
+    metadata, _ = read_sealed(path, FORMAT, VERSION, "Train it again.")
     if metadata.get("run") != run:
         raise InputError(f"{path} must be of this run, but another run wrote it. Restore it from a copy.")
 
@@ -116,48 +111,29 @@ def check_finite(model: torch.nn.Module) -> None:
             )
 
 
-def _read_network(metadata: dict[str, str], path: str | Path) -> Network:
-    text = metadata.get("config" if metadata["version"] == "1" else "network", "null")
-    values = parse_json(text, path)
-    try:
-        return read_network(values)
-    except InputError as error:
-        raise InputError(f"{path} is damaged: {error}") from error
-
-
-def _from_version_1(network: Network, tensors: dict[str, Tensor]) -> tuple[Network, dict[str, Tensor]]:
-    """Return a network that learnt no b_i as one that has none; version 1 stored zeros."""
-    biases = [name for name in tensors if name.endswith(".input_bias")]
-    if not network.is_hadamard or not biases or any(bool(tensors[name].any()) for name in biases):
-        return network, tensors
-    return replace(network, input_bias=False), {
-        name: tensor for name, tensor in tensors.items() if name not in biases
-    }
-
-
-def _check_network(
-    network: Network, tensors: Mapping[str, Tensor], path: str | Path, build: Builder
-) -> torch.dtype:
+def _check_network(network: Architecture, tensors: Mapping[str, Tensor], path: str | Path) -> torch.dtype:
     """Return the type of the tensors; refuse a network that needs others before it takes memory or time."""
     count = sum(tensor.numel() for tensor in tensors.values())
-    for name in SIZES:
-        size = getattr(network, name)
-        if size is not None and not 1 <= size <= max(1, len(tensors) if name == "num_layers" else count):
+    sizes = {name: size for name, size in vars(network).items() if name.endswith("_size")}
+    if isinstance(network, Network):
+        sizes |= {"num_blocks": network.num_blocks, "num_layers": network.num_layers}
+    for name, size in sizes.items():
+        if size is not None and size > max(1, len(tensors) if name == "num_layers" else count):
             raise InputError(f"{path} is damaged: {name} is {size!r:.30}, its tensors hold {count} numbers.")
     dtypes = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
     if len(dtypes) != 1 or not dtypes <= DTYPES:
         raise InputError(f"{path} is damaged: its tensors must be all float32 or all float64.")
     dtype = dtypes.pop()
-    check_tensors(tensors, _expected(network, build, count, path), path, dtype)
+    check_tensors(tensors, _expected(network, count, path), path, dtype)
     return dtype
 
 
-def _expected(network: Network, build: Builder, count: int, path: str | Path) -> dict[str, Tensor]:
+def _expected(network: Architecture, count: int, path: str | Path) -> dict[str, Tensor]:
     """Return tensors of the shapes that `network` asks for, without memory where possible."""
     try:
         with torch.device("meta"):
-            return build(network).state_dict()
+            return SequenceModel(network).state_dict()
     except RuntimeError as error:  # torch's orthogonal map looks at values
         if network.hidden_size**2 > count:  # it is of a dense matrix
             raise InputError(f"{path} is damaged: it is too short for its hidden_size.") from error
-        return build(network).state_dict()
+        return SequenceModel(network).state_dict()

@@ -57,14 +57,14 @@ def calibrate(
     Precision(percentile=percentile)  # checks it
     recurrent = forward_layers(model)
     # Numbers, not tensors: small blocks that stay would cut up the large ones that malloc could use again.
-    ranges = _Ranges(model.network.num_layers)
+    ranges = _Ranges(recurrent.network.num_layers)
     largest_inputs: list[float] = []
     seq_length = 0
     with evaluating(model):
         for x, lengths in batches:
             longest = x.shape[1] if lengths is None else max(lengths.tolist(), default=0)
             seq_length = max(seq_length, longest)
-            rows = max(1, STATE_BYTES // (4 * max(1, x.shape[1]) * sum(model.network.widths)))
+            rows = max(1, STATE_BYTES // (4 * max(1, x.shape[1]) * sum(recurrent.network.widths)))
             inputs = x if model.network.takes_ids else x.to(model.readout.weight.dtype)
             for start in range(0, len(x), rows):
                 part = slice(start, start + rows)
@@ -101,7 +101,7 @@ class _Ranges:
         self, model: SequenceModel, recurrent: HadamStack, x: Tensor | Tokens, lengths: Tensor | None
     ) -> None:
         """Run some sequences."""
-        network = model.network
+        network = recurrent.network
         if network.num_layers == 1 and isinstance(x, Tensor) and not network.every_output:
             steps = max(1, STATE_BYTES // (8 * len(x) * network.hidden_size))
             stretches = recurrent.state_stretches(x, lengths, steps)
@@ -136,7 +136,7 @@ def forward_layers(model: SequenceModel) -> HadamStack:
             f"Only a SequenceModel becomes integers, got {type(model).__name__}. Put its layers into one."
         )
     recurrent = model.hadamard_layers
-    if model.network.bidirectional:
+    if recurrent.network.bidirectional:
         raise InputError(
             "An integer network reads forwards, this one is bidirectional. Train it with bidirectional=False."
         )

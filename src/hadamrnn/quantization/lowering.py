@@ -70,7 +70,7 @@ def lower(
     Precision(activation_bits=activation_bits, input_bits=input_bits)  # checks them
     _check_weight_bits(model)
     coding, layers = _lowered(model, calibration, activation_bits, input_bits, raw)
-    network = replace(model.network, activation_bits=activation_bits)
+    network = replace(model.hadamard_layers.network, activation_bits=activation_bits)
     return IntegerModel(
         network,
         layers=tuple(lowered.layer for lowered in layers),
@@ -99,7 +99,7 @@ def _lowered(
     raw: RawInputs | None,
 ) -> tuple[Coding, list[LoweredLayer]]:
     """Return what the lowest layer reads, and all layers in integers."""
-    network = replace(model.network, activation_bits=activation_bits)
+    network = replace(model.hadamard_layers.network, activation_bits=activation_bits)
     stack = float_layers(forward_layers(model), calibration)
     coding = stack[0].raised(input_coding(model, calibration, activation_bits, input_bits, raw))
     return coding, lower_layers(network, stack, coding)

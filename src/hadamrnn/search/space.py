@@ -28,7 +28,7 @@ from hadamrnn.export.targets import target_named, try_measure
 from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.network import Network, features_per_unit
+from hadamrnn.network import Network, features_per_unit, hadamard
 from hadamrnn.training.config import TrainingConfig
 
 HIDDEN_SIZES = tuple(sorted({8 << n for n in range(10)} | {24 << n for n in range(8)}))
@@ -99,7 +99,7 @@ class SearchSpace:
     def preset_parameters(self, preset: TrainingConfig) -> dict[str, Any]:
         """Return the parameters of a trial that is as close to the preset as the budget allows."""
         signs = "frozen" if preset.sign_freeze_epoch == 0 else "learned"
-        indices = self.indices(self.nearest(preset.network))
+        indices = self.indices(self.nearest(hadamard(preset.network)))
         return {**indices, "learning_rate": preset.learning_rate, "signs": signs}
 
     def nearest(self, network: Network) -> Network:

@@ -14,7 +14,7 @@ from optuna.trial import Trial, TrialState
 
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
-from hadamrnn.network import Network, network_values
+from hadamrnn.network import Network, hadamard, network_values
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.network import IntegerNetwork
@@ -41,7 +41,7 @@ class Search:
 
     @property
     def space(self) -> SearchSpace:
-        return SearchSpace(task_network(self.preset, self.splits), self.budget)
+        return SearchSpace(hadamard(task_network(self.preset, self.splits)), self.budget)
 
     @property
     def maximize(self) -> bool:

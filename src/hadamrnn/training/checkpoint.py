@@ -22,7 +22,7 @@ from hadamrnn.nn.storage import check_tensors, parse_tensors
 from hadamrnn.settings import Range, from_json
 
 FORMAT = "hadamrnn checkpoint"
-VERSIONS = ("1", "2")  # 1 had no checksum
+VERSION = "2"
 NaturalNumber = Annotated[int, Range(0, 2**63 - 1)]
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
@@ -56,13 +56,13 @@ def write_checkpoint(
         for group, members in groups.items()
         for name, tensor in members.items()
     }
-    header = {"format": FORMAT, "version": VERSIONS[-1], "counters": json.dumps(asdict(counters)), "run": run}
+    header = {"format": FORMAT, "version": VERSION, "counters": json.dumps(asdict(counters)), "run": run}
     write_atomically(path, seal(save(tensors, header)))
 
 
 def read_checkpoint(path: Path, run: str | None = None) -> tuple[dict[str, dict[str, Tensor]], Counters]:
     """Return the groups and counters that `write_checkpoint` wrote; refuse a checkpoint of another run."""
-    header, content = read_sealed(path, FORMAT, VERSIONS, "Resume with the release that wrote it.")
+    header, content = read_sealed(path, FORMAT, VERSION, "Resume with the release that wrote it.")
     if run is not None and header.get("run") != run:
         raise InputError(f"{path} must be of this run, but another run wrote it. Restore it from a copy.")
     groups: dict[str, dict[str, Tensor]] = {}

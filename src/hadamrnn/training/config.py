@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from hadamrnn.architecture import MAX_SIZE, Architecture
 from hadamrnn.errors import InputError, did_you_mean, short
 from hadamrnn.files import parse_yaml, read_regular
-from hadamrnn.network import MAX_SIZE, Network
+from hadamrnn.network import HADAMRNN, Network, architecture
 from hadamrnn.settings import (
     Count,
     NotNegative,
@@ -28,7 +29,7 @@ from hadamrnn.settings import (
     option,
     validate_fields,
 )
-from hadamrnn.training.presets import DEFAULT_PRESET, bits_values, model_values, preset_values
+from hadamrnn.training.presets import DEFAULT_PRESET, bits_values, preset_values
 
 Between0And1 = Annotated[float, Range(0, 1, "()")]
 Dropout = Annotated[float, Range(0, 1, "[)")]
@@ -47,7 +48,7 @@ class TrainingConfig:
     """
 
     task: str
-    network: Network = field(default_factory=Network)
+    network: Architecture = field(default_factory=Network)
     preset: str | None = option(None, "where the values started from: paper, quick or best")
     task_options: dict[str, Any] = field(default_factory=dict)
     embedding_size: Annotated[int, Range(1, MAX_SIZE)] | None = option(
@@ -121,10 +122,9 @@ def _options(kind: type) -> dict[str, dataclasses.Field[Any]]:
 
 
 # What a user may set, by name: the recipe's settings, then the network's. Presets, YAML files, the command
-# line and results name them side by side.
+# line and results name them side by side, with the kind of network as `model`.
 OPTIONS: dict[str, dataclasses.Field[Any]] = {**_options(TrainingConfig), **_options(Network)}
-NETWORK_NAMES = (*_options(Network), "model_options")
-SETTINGS = ("task", "task_options", "model_options", *OPTIONS)
+SETTINGS = ("task", "task_options", *_options(TrainingConfig))
 SETTING_TYPES = {**field_types(TrainingConfig), **field_types(Network)}
 
 
@@ -134,22 +134,37 @@ def make_config(**values: Any) -> TrainingConfig:
     >>> make_config(task="copy", steps=10, weight_bits="ternary").network.weight_bits
     'ternary'
     """
-    check_names(values)
     if "task" not in values:
         raise InputError("A configuration must name its task.")
-    chosen = {name: values.pop(name) for name in NETWORK_NAMES if name in values}
-    if chosen.keys() & ONE_WIDTH:
+    recipe = {name: values.pop(name) for name in SETTINGS if name in values}
+    return TrainingConfig(network=network_of(str(values.pop("model", HADAMRNN)), values), **recipe)
+
+
+def network_of(model: str, values: Mapping[str, Any]) -> Architecture:
+    """Return the network of a kind with these settings; one width replaces the widths of single layers.
+
+    >>> network_of("hadamrnn", {"hidden_size": 64}).hidden_size
+    64
+    """
+    kind = architecture(model)
+    own, types = _options(kind), field_types(kind)
+    for name in values:
+        if name not in own:
+            owner = f" of {kind.kind} networks" if name in OPTIONS or kind is not Network else ""
+            hint = did_you_mean(name, (*SETTINGS, *own))
+            raise InputError(f"There is no setting {short(name)}{owner}.{hint}")
+    chosen = {name: coerce(name, value, types[name]) for name, value in values.items()}
+    if "layer_sizes" in own and chosen.keys() & ONE_WIDTH:
         chosen.setdefault("layer_sizes", ())
-    for name in chosen.keys() & OPTIONS.keys():
-        chosen[name] = coerce(name, chosen[name], SETTING_TYPES[name])
-    return TrainingConfig(network=Network(**chosen), **values)
+    return kind(**chosen)
 
 
 def config_values(config: TrainingConfig) -> dict[str, Any]:
     """Return every setting by name, the network's among them, as JSON has them: what `make_config` takes."""
-    values = dataclasses.asdict(config)
-    network = values.pop("network")
-    settings = {**{name: network[name] for name in NETWORK_NAMES}, **values}
+    values, network = dataclasses.asdict(config), config.network
+    chosen = {name: values["network"][name] for name in _options(type(network))}
+    del values["network"]
+    settings = {"model": network.kind, **chosen, **values}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
 
 
@@ -162,8 +177,8 @@ def resolve_config(
 ) -> TrainingConfig:
     """Return the configuration that a preset, a YAML file and single values make, in this order.
 
-    A preset is a recipe for HadamRNN; `bits_values` says what few bits change in it, `model_values` what
-    another kind of network does.
+    A preset is a recipe for Hadamard networks; `bits_values` says what few bits change in it, and another
+    kind of network what it changes itself.
 
     >>> resolve_config("pmnist", preset="paper", overrides={"epochs": 2}).batch_size
     64
@@ -177,14 +192,18 @@ def resolve_config(
     if task and written.get("task") not in (None, task):
         raise InputError(f"{file} is for the task {written['task']}, got {task}. Leave one of them out.")
     chosen = preset or written.get("preset") or DEFAULT_PRESET
-    model = str(single.get("model") or written.get("model"))
+    kind = architecture(str(single.get("model") or written.get("model") or HADAMRNN))
     recipe = preset_values(str(named), str(chosen))
     bits = {"weight_bits": Network.weight_bits, **recipe, **written, **single}["weight_bits"]
     few_bits = bits_values(str(chosen), bits)
     merged: dict[str, Any] = {}
-    for layer in (recipe, few_bits, model_values(model), written, single):
+    for layer in (recipe, few_bits, kind.recipe):
         merged = _join(merged, layer)
-    return make_config(**{**merged, "task": named, "preset": chosen})
+    lacking = _options(Network).keys() - _options(kind).keys()
+    merged = {name: value for name, value in merged.items() if name not in lacking}
+    for layer in (written, single):
+        merged = _join(merged, layer)
+    return make_config(**{**merged, "task": named, "preset": chosen, "model": kind.kind})
 
 
 def _check_widths(settings: Mapping[str, Any]) -> None:
@@ -203,16 +222,15 @@ def _check_widths(settings: Mapping[str, Any]) -> None:
 def _join(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Return both, `above` winning. Setting epochs unsets steps, and vice versa."""
     joined = {**below, **above}
-    if above.keys() & ONE_WIDTH:
+    if "layer_sizes" in below and above.keys() & ONE_WIDTH:
         joined["layer_sizes"] = above.get("layer_sizes", ())
     for name, other in (("epochs", "steps"), ("steps", "epochs")):
         if above.get(name) is not None and above.get(other) is None:
             joined[other] = None
-    for name in ("task_options", "model_options"):
-        options = [layer.get(name) or {} for layer in (below, above)]
-        if not all(isinstance(layer, Mapping) for layer in options):
-            raise InputError(f"{name} must be names and values, got {short(above[name])}.")
-        joined[name] = {**options[0], **options[1]}
+    options = [layer.get("task_options") or {} for layer in (below, above)]
+    if not all(isinstance(layer, Mapping) for layer in options):
+        raise InputError(f"task_options must be names and values, got {short(above['task_options'])}.")
+    joined["task_options"] = {**options[0], **options[1]}
     return joined
 
 
@@ -238,9 +256,3 @@ def config_yaml(config: TrainingConfig) -> bytes:
     import yaml
 
     return str(yaml.safe_dump(config_values(config), sort_keys=False)).encode()
-
-
-def check_names(values: Mapping[str, object]) -> None:
-    for name in values:
-        if name not in SETTINGS:
-            raise InputError(f"There is no setting {name!r}.{did_you_mean(name, SETTINGS)}")

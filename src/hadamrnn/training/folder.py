@@ -38,7 +38,7 @@ from hadamrnn.files import (
     read_regular,
     write_atomically,
 )
-from hadamrnn.network import Network
+from hadamrnn.network import network_values, read_architecture
 from hadamrnn.settings import Range, from_json
 from hadamrnn.training.config import TrainingConfig, config_yaml, read_config
 from hadamrnn.training.progress import MetricsRow
@@ -89,8 +89,8 @@ class TaskFacts:
 class Record:
     """The content of run.json, besides its format.
 
-    `network` is the configuration's, with the inputs and outputs of the task; `config_sha256` is that of the
-    configuration that the run began with.
+    `network` describes the configuration's, with the inputs and outputs of the task; `config_sha256` is that
+    of the configuration that the run began with.
     """
 
     seed: int
@@ -98,7 +98,7 @@ class Record:
     data_dir: str | None
     versions: dict[str, str | None]
     facts: TaskFacts
-    network: Network
+    network: dict[str, Any]
     config_sha256: str
 
     @property
@@ -138,7 +138,7 @@ class RunFolder:
             data_dir=None if data_dir is None else str(Path(data_dir).resolve()),
             versions=versions(),
             facts=TaskFacts.of(splits),
-            network=config.network,
+            network=network_values(config.network),
             config_sha256=_config_sha256(config),
         )
         if not write:
@@ -167,7 +167,7 @@ class RunFolder:
                 f"{path / CONFIG_FILE} must hold the settings that the run began with, but was changed. "
                 f"Undo that, or start another run with: hadamrnn train --config {path / CONFIG_FILE}"
             )
-        return RunFolder(path, replace(config, network=record.network), record)
+        return RunFolder(path, replace(config, network=read_architecture(record.network)), record)
 
     def version_changes(self) -> list[str]:
         """Return the versions that changed since the run began, which may change its bits."""

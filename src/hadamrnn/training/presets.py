@@ -1,10 +1,9 @@
-"""Presets: a task's recipe by name, and what few bits or another network type change in it."""
+"""Presets: a task's recipe by name, and what few bits change in it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from hadamrnn import plugins
 from hadamrnn.errors import check_name
 
 Values = dict[str, Any]
@@ -50,16 +49,3 @@ def bits_values(preset: str, weight_bits: object) -> Values:
     ({'weight_clip': 1.5}, {}, {})
     """
     return {} if preset == "paper" else FEW_BITS.get(str(weight_bits), {})
-
-
-def model_values(model: str) -> Values:
-    """Return what a recipe changes for a network type of another package; nothing for HadamRNN.
-
-    >>> model_values("hadamrnn")
-    {}
-    """
-    if model not in plugins.names(plugins.NETWORKS):
-        return {}
-    from hadamrnn.nn.build import network_type  # imports torch, which the names of options do without
-
-    return dict(network_type(model).values)

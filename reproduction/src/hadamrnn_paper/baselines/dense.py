@@ -16,8 +16,6 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from hadamrnn.bits import WeightBits
-from hadamrnn.errors import check_choice
-from hadamrnn.network import RECURRENCES
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.linear import initialize_projection
 from hadamrnn.nn.straight_through import quantize
@@ -132,7 +130,6 @@ class DenseRecurrentLayer(BaselineLayer):
     ) -> None:
         super().__init__(input_size, hidden_size)
         self.weight_bits = weight_bits
-        check_choice("recurrence", recurrence, RECURRENCES)
         self.recurrence = recurrence
         self.needs_activation = recurrence == "linear"
         self.input_weight = nn.Parameter(torch.empty(hidden_size, input_size))

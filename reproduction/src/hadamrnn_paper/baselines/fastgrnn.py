@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from hadamrnn.bits import WeightBits, check_weight_bits
+from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.interface import Constrained
@@ -42,13 +42,10 @@ class FactoredWeight(nn.Module):
         self, rows: int, columns: int, *, rank: int | None, density: float, weight_bits: WeightBits
     ) -> None:
         super().__init__()
-        check_weight_bits(weight_bits)
         if rank is not None and not 1 <= rank <= min(rows, columns):
             raise InputError(
                 f"The rank of a {rows} x {columns} matrix must lie in 1..{min(rows, columns)}, got {rank}."
             )
-        if not 0 < density <= 1:
-            raise InputError(f"A density must lie in (0, 1], got {density}.")
         self.density = density
         self.weight_bits = weight_bits
         shapes = [(rows, columns)] if rank is None else [(rows, rank), (rank, columns)]
@@ -126,8 +123,6 @@ class FastGRNN(BaselineLayer, Constrained):
         piecewise: bool = False,
     ) -> None:
         super().__init__(input_size, hidden_size)
-        if memory_steps is not None and memory_steps < 2:
-            raise InputError(f"memory_steps must be at least 2, got {memory_steps}.")
         self.piecewise = piecewise
         self.input_weight = FactoredWeight(
             hidden_size, input_size, rank=input_rank, density=input_density, weight_bits=weight_bits

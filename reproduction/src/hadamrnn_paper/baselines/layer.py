@@ -7,9 +7,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from hadamrnn.errors import check_int
 from hadamrnn.kernels.backend import check_ids
-from hadamrnn.network import MAX_SIZE
 from hadamrnn.nn.inputs import Tokens, admit, batch_and_time, check_lengths, project_tokens
 from hadamrnn.nn.interface import RecurrentLayer
 
@@ -21,8 +19,6 @@ class BaselineLayer(RecurrentLayer):
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__()
-        for name, value in (("input_size", input_size), ("hidden_size", hidden_size)):
-            check_int(name, value, 1, MAX_SIZE)
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.output_size = hidden_size

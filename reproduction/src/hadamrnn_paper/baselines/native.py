@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from hadamrnn.errors import InputError, check_choice
+from hadamrnn.errors import InputError
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn_paper.baselines.layer import admitted, token_vectors
@@ -97,7 +97,6 @@ def gru(input_size: int, hidden_size: int, **stacking: Any) -> NativeLayer:
 
 def rnn(input_size: int, hidden_size: int, *, nonlinearity: str = "tanh", **stacking: Any) -> NativeLayer:
     """Return torch's plain RNN, with tanh or ReLU."""
-    check_choice("nonlinearity", nonlinearity, ("tanh", "relu"))
     return NativeLayer(
         nn.RNN(input_size, hidden_size, nonlinearity=nonlinearity, batch_first=True, **stacking)
     )

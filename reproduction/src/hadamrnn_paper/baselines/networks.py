@@ -1,115 +1,317 @@
-"""The paper's competitors by name, as the entry points of this package name them. Start at `KINDS`."""
+"""The paper's competitors: a description of each kind, as the entry points of this package name them.
+
+A description holds the settings of a kind and how the paper's tables count it. It imports its torch layer
+when that is built. Start at `KINDS`.
+"""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from hadamrnn.errors import InputError, check_unset, short
+from hadamrnn.architecture import Architecture
+from hadamrnn.bits import FLOAT_BITS, WeightBits, check_weight_bits, stored_bits
 from hadamrnn.fixedpoint.cost import StepCost
-from hadamrnn.network import Network
-from hadamrnn.nn.build import HADAMARD_UNSET, NetworkType
-from hadamrnn.nn.interface import RecurrentLayer
-from hadamrnn.settings import coerce, field_types
+from hadamrnn.network import Depth, Recurrence
+from hadamrnn.settings import OneOf, Range, Share, option
 from hadamrnn_paper.baselines.cost import BaselineSize, baseline_size, baseline_step_cost
-from hadamrnn_paper.baselines.fastgrnn import FastGRNN
-from hadamrnn_paper.baselines.native import gru, lstm, rnn
-from hadamrnn_paper.baselines.orthogonal import ORNN, QORNN, NaiveBinaryRNN
-from hadamrnn_paper.baselines.quantized_lstm import BinaryLSTM, QuantizedLSTM, TernaryLSTM
 
-Values = dict[str, Any]
+if TYPE_CHECKING:
+    from hadamrnn.nn.interface import RecurrentLayer
 
-STACKING = ("num_layers", "bidirectional", "dropout")
-# Settings that only some kinds have, each with the value that means "not set".
-NEUTRAL = {name: getattr(Network, name) for name in (*STACKING, "recurrence")} | {"weight_bits": None}
-
-# The recipes are HadamRNN's. A baseline has one layer, no signs, no blocks and its own weight bits, and since
-# a step costs d_h^2, a smaller state by default.
-BASELINE: Values = {**HADAMARD_UNSET, "hidden_size": 128, "num_layers": 1, "gradient_clip": 1.0}
-# A learnt W is raised to the power T - 1, so it wants small steps: pMNIST, ORNN of 170 units, preset best,
-# validation after 8 epochs: 88.0 % at rate 1e-3, 89.0 % at 3e-4, 86.4 % at 1e-4.
-ORTHOGONAL: Values = {**BASELINE, "learning_rate": 3e-4}
+MAPS = ("cayley", "matrix_exp", "projection")
+READOUT, BIASES = ("output", "output_bias"), ("biases", "output_bias")
+Rank = Annotated[int, Range(1, 1 << 15)]
+Density = Annotated[float, Range(0, 1, "(]")]
 
 
 @dataclass(frozen=True)
-class Kind(NetworkType):
-    """How a name becomes a model.
+class Baseline(Architecture):
+    """A competitor, and how the paper's tables count it; its weights are floats unless it says otherwise.
 
-    Args:
-        layer: takes input_size, hidden_size, the settings in `reads`, and others from `model_options`.
-        reads: the fields of `Network` that it takes.
-        quantized_readout: whether V has `weight_bits` too. Some published networks keep V in full
-            precision; so do their sizes and runs here.
-        values: the settings that it changes in every recipe.
+    Attributes:
+        gates: how many times d_h (d_h + d_in) weights there are.
+        biases: vectors of d_h numbers beside the weights.
+        left_out: parts that the tables do not count.
     """
 
-    layer: Callable[..., RecurrentLayer]
-    reads: tuple[str, ...] = ()
-    quantized_readout: bool = False
-    values: Mapping[str, Any] = field(default_factory=lambda: BASELINE)
+    # The recipes are HadamRNN's. A baseline has one layer and no signs, and since a step costs d_h^2, a
+    # smaller state by default.
+    recipe: ClassVar[Mapping[str, Any]] = {
+        **Architecture.recipe,
+        "hidden_size": 128,
+        "num_layers": 1,
+        "gradient_clip": 1.0,
+    }
+    gates: ClassVar[int] = 1
+    biases: ClassVar[int] = 1
+    left_out: ClassVar[tuple[str, ...]] = BIASES
 
     @property
-    def options(self) -> list[str]:
-        """The names that `model_options` may hold."""
-        parameters = inspect.signature(self.layer).parameters.values()
-        own = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-        return [name for name in own if name not in self.reads]
+    def settings(self) -> dict[str, Any]:
+        """What a user may choose, by name."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if "help" in each.metadata}
 
     @property
-    def types(self) -> dict[str, Any]:
-        """The declared types of what the layer takes."""
-        layer = self.layer.__init__ if inspect.isclass(self.layer) else self.layer
-        return field_types(layer)
+    def bits(self) -> WeightBits:
+        """The `weight_bits` of a kind that has them, else None."""
+        return None
 
-    def recurrent_layer(self, network: Network) -> RecurrentLayer:
-        for name, neutral in NEUTRAL.items():
-            if name not in self.reads:
-                check_unset(f"{network.model} networks", name, getattr(network, name), neutral)
-        for name in network.model_options:
-            if name not in self.options:
-                known = f"takes {', '.join(self.options)}" if self.options else "takes none"
-                raise InputError(f"There is no model option {short(name)}: {network.model} {known}.")
-        options = {
-            name: coerce(name, value, self.types[name]) for name, value in network.model_options.items()
-        }
-        shared = {name: getattr(network, name) for name in self.reads}
-        return self.layer(network.input_size, network.hidden_size, **shared, **options)
+    @property
+    def widths(self) -> tuple[int, int]:
+        """The bits that one weight of W and one of U take."""
+        return FLOAT_BITS, FLOAT_BITS
 
-    def size(self, network: Network) -> BaselineSize:
-        """Return the size of a network of this kind, by the rules of the paper's tables."""
-        return baseline_size(network)
+    @property
+    def depth(self) -> int:
+        return 1
 
-    def step_cost(self, network: Network) -> StepCost:
-        """Return the operations of one step of a network of this kind."""
-        return baseline_step_cost(network)
+    @property
+    def directions(self) -> int:
+        return 1
+
+    def layer_arguments(self) -> dict[str, Any]:
+        """Return the arguments of the torch layer."""
+        return {"input_size": self.input_size, **self.settings}
+
+    def cost(self) -> tuple[BaselineSize, StepCost]:
+        return baseline_size(self), baseline_step_cost(self)
 
 
-LSTM = Kind(lstm, STACKING)
-GRU = Kind(gru, STACKING)
-RNN = Kind(rnn, STACKING)
-ORNN_KIND = Kind(ORNN, ("recurrence",), values=ORTHOGONAL)
-QORNN_KIND = Kind(QORNN, ("weight_bits", "recurrence"), values={**ORTHOGONAL, "weight_bits": 8})
-FASTGRNN = Kind(FastGRNN, ("weight_bits",), quantized_readout=True, values={**BASELINE, "weight_bits": 8})
-BINARY_LSTM = Kind(BinaryLSTM)
-TERNARY_LSTM = Kind(TernaryLSTM)
-QUANTIZED_LSTM = Kind(QuantizedLSTM, ("weight_bits",), values={**BASELINE, "weight_bits": 4})
-NAIVE_BINARY_RNN = Kind(
-    NaiveBinaryRNN,
-    ("weight_bits", "recurrence"),
-    quantized_readout=True,
-    values={**BASELINE, "weight_bits": 4},
-)
-KINDS = {
-    "lstm": LSTM,
-    "gru": GRU,
-    "rnn": RNN,
-    "ornn": ORNN_KIND,
-    "qornn": QORNN_KIND,
-    "fastgrnn": FASTGRNN,
-    "binary_lstm": BINARY_LSTM,
-    "ternary_lstm": TERNARY_LSTM,
-    "quantized_lstm": QUANTIZED_LSTM,
-    "naive_binary_rnn": NAIVE_BINARY_RNN,
+@dataclass(frozen=True)
+class Stacked(Baseline):
+    """torch's own networks, which may have several layers in two directions."""
+
+    left_out = READOUT
+
+    num_layers: Depth = option(1, "stacked recurrent layers")
+    bidirectional: bool = option(False, "read sequences backwards too")
+    dropout: Share = option(0.0, "dropout between stacked layers")
+
+    @property
+    def depth(self) -> int:
+        return self.num_layers
+
+    @property
+    def directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+
+@dataclass(frozen=True)
+class LSTMNetwork(Stacked):
+    kind = "lstm"
+    gates = 4
+    biases = 4
+
+    forget_bias: float = option(1.0, "added to the bias of the forget gates at the start")
+    input_gate_bias: float = option(0.0, "added to the bias of the input gates at the start")
+
+    def recurrent_layer(self) -> RecurrentLayer:
+        from hadamrnn_paper.baselines.native import lstm
+
+        return lstm(**self.layer_arguments())
+
+
+@dataclass(frozen=True)
+class GRUNetwork(Stacked):
+    kind = "gru"
+    gates = 3
+    biases = 4  # two at its candidate
+
+    def recurrent_layer(self) -> RecurrentLayer:
+        from hadamrnn_paper.baselines.native import gru
+
+        return gru(**self.layer_arguments())
+
+
+@dataclass(frozen=True)
+class RNNNetwork(Stacked):
+    kind = "rnn"
+
+    nonlinearity: Annotated[str, OneOf(("tanh", "relu"))] = option("tanh", "tanh or relu")
+
+    def recurrent_layer(self) -> RecurrentLayer:
+        from hadamrnn_paper.baselines.native import rnn
+
+        return rnn(**self.layer_arguments())
+
+
+@dataclass(frozen=True)
+class ORNNNetwork(Baseline):
+    kind = "ornn"
+    # A learnt W is raised to the power T - 1, so it wants small steps: pMNIST, ORNN of 170 units, preset
+    # best, validation after 8 epochs: 88.0 % at rate 1e-3, 89.0 % at 3e-4, 86.4 % at 1e-4.
+    recipe: ClassVar[Mapping[str, Any]] = {**Baseline.recipe, "learning_rate": 3e-4}
+
+    recurrence: Recurrence = option("linear", "linear or relu")
+    orthogonal_map: Annotated[str, OneOf(MAPS)] = option("cayley", "how W stays orthogonal")
+
+    def recurrent_layer(self) -> RecurrentLayer:
+        from hadamrnn_paper.baselines.orthogonal import ORNN
+
+        return ORNN(**self.layer_arguments())
+
+
+@dataclass(frozen=True)
+class FewBits(Baseline):
+    """A kind whose weights have few bits."""
+
+    recipe: ClassVar[Mapping[str, Any]] = {**Baseline.recipe, "weight_bits": 4}
+
+    weight_bits: WeightBits = option(4, "bits of the weights")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_weight_bits(self.weight_bits)
+
+    @property
+    def bits(self) -> WeightBits:
+        return self.weight_bits
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        return stored_bits(self.weight_bits), stored_bits(self.weight_bits)
+
+
+@dataclass(frozen=True)
+class QORNNNetwork(FewBits):
+    kind = "qornn"
+    recipe: ClassVar[Mapping[str, Any]] = {**ORNNNetwork.recipe, "weight_bits": 8}
+
+    weight_bits: WeightBits = option(8, "bits of the weights")
+    recurrence: Recurrence = option("linear", "linear or relu")
+
+    def recurrent_layer(self) -> RecurrentLayer:
+        from hadamrnn_paper.baselines.orthogonal import QORNN
+
+        return QORNN(**self.layer_arguments())
+
+
+@dataclass(frozen=True)
+class FastGRNNNetwork(FewBits):
+    kind = "fastgrnn"
+    recipe: ClassVar[Mapping[str, Any]] = {**Baseline.recipe, "weight_bits": 8}
+    biases = 2
+    left_out = ("positions",)
+
+    weight_bits: WeightBits = option(8, "bits of the weights")
+    input_rank: Rank | None = option(None, "rank of W; none is full")
+    recurrent_rank: Rank | None = option(None, "rank of U; none is full")
+    input_density: Density = option(1.0, "share of nonzero entries of W")
+    recurrent_density: Density = option(1.0, "share of nonzero entries of U")
+    memory_steps: Annotated[int, Range(2, 1 << 20)] | None = option(
+        None, "steps that untrained units remember, spread from one to this many; none is about four"
+    )
+    piecewise: bool = option(False, "piecewise linear sigmoid and tanh")
+
+    @property
+    def readout_bits(self) -> WeightBits:
+        return self.weight_bits
+
+    def recurrent_layer(self) -> RecurrentLayer:
+        from hadamrnn_paper.baselines.fastgrnn import FastGRNN
+
+        return FastGRNN(**self.layer_arguments())
+
+
+@dataclass(frozen=True)
+class NormalisedLSTM(Baseline):
+    """An LSTM with weights of one bit or three values, batch normalised."""
+
+    gates = 4
+    biases = 4
+    left_out = (*BIASES, "normalisation")
+
+    stochastic: bool = option(True, "draw the weights' values while training")
+    norm_steps: Annotated[int, Range(1, 1 << 20)] = option(128, "steps that have statistics of their own")
+
+
+@dataclass(frozen=True)
+class BinaryLSTMNetwork(NormalisedLSTM):
+    kind = "binary_lstm"
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        return 1, 1
+
+    def recurrent_layer(self) -> RecurrentLayer:
+        from hadamrnn_paper.baselines.quantized_lstm import BinaryLSTM
+
+        return BinaryLSTM(**self.layer_arguments())
+
+
+@dataclass(frozen=True)
+class TernaryLSTMNetwork(NormalisedLSTM):
+    kind = "ternary_lstm"
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        return 2, 2
+
+    def recurrent_layer(self) -> RecurrentLayer:
+        from hadamrnn_paper.baselines.quantized_lstm import TernaryLSTM
+
+        return TernaryLSTM(**self.layer_arguments())
+
+
+@dataclass(frozen=True)
+class QuantizedLSTMNetwork(Baseline):
+    """An LSTM whose weights may also be binary."""
+
+    kind = "quantized_lstm"
+    recipe: ClassVar[Mapping[str, Any]] = FewBits.recipe
+    gates = 4
+    biases = 4
+
+    weight_bits: WeightBits = option(4, "bits of the weights, 1 included")
+    activation_bits: Annotated[int, Range(2, 16)] | None = option(None, "bits of the states")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weight_bits != 1:
+            check_weight_bits(self.weight_bits)
+
+    @property
+    def bits(self) -> WeightBits:
+        return self.weight_bits
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        width = 1 if self.weight_bits == 1 else stored_bits(self.weight_bits)
+        return width, width
+
+    def recurrent_layer(self) -> RecurrentLayer:
+        from hadamrnn_paper.baselines.quantized_lstm import QuantizedLSTM
+
+        return QuantizedLSTM(**self.layer_arguments())
+
+
+@dataclass(frozen=True)
+class NaiveBinaryRNNNetwork(FewBits):
+    kind = "naive_binary_rnn"
+    left_out = ()
+
+    recurrence: Recurrence = option("linear", "linear or relu")
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        return 1, stored_bits(self.weight_bits)
+
+    @property
+    def readout_bits(self) -> WeightBits:
+        return self.weight_bits
+
+    def recurrent_layer(self) -> RecurrentLayer:
+        from hadamrnn_paper.baselines.orthogonal import NaiveBinaryRNN
+
+        return NaiveBinaryRNN(**self.layer_arguments())
+
+
+KINDS: dict[str, type[Baseline]] = {
+    each.kind: each
+    for each in (
+        *(LSTMNetwork, GRUNetwork, RNNNetwork, ORNNNetwork, QORNNNetwork, FastGRNNNetwork),
+        *(BinaryLSTMNetwork, TernaryLSTMNetwork, QuantizedLSTMNetwork, NaiveBinaryRNNNetwork),
+    )
 }

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import orthogonal
 
 from hadamrnn.bits import WeightBits
-from hadamrnn.errors import InputError, check_choice
+from hadamrnn.errors import InputError
 from hadamrnn.nn.interface import Constrained
 from hadamrnn.nn.straight_through import quantize, sign
 from hadamrnn_paper.baselines.dense import DenseRecurrentLayer
@@ -55,9 +55,6 @@ def spectral_bound(matrix: Tensor) -> Tensor:
     return torch.minimum(gram.abs().sum(1).amax(), gram.trace()).sqrt()
 
 
-MAPS = ("cayley", "matrix_exp", "projection")
-
-
 class ORNN(DenseRecurrentLayer, Constrained):
     """h_t = sigma(W h_(t-1) + U x_t + b_i), W' W = I.
 
@@ -76,7 +73,6 @@ class ORNN(DenseRecurrentLayer, Constrained):
         self, input_size: int, hidden_size: int, *, recurrence: str = "linear", orthogonal_map: str = "cayley"
     ) -> None:
         super().__init__(input_size, hidden_size, recurrence)
-        check_choice("orthogonal_map", orthogonal_map, MAPS)
         self.orthogonal_map = orthogonal_map
         self.recurrent = nn.Linear(hidden_size, hidden_size, bias=False)
         nn.init.orthogonal_(self.recurrent.weight)

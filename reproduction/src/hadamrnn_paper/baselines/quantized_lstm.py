@@ -23,8 +23,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor, nn
 
-from hadamrnn.bits import WeightBits, check_weight_bits
-from hadamrnn.errors import InputError, check_int
+from hadamrnn.bits import WeightBits
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.interface import Constrained
 from hadamrnn.nn.straight_through import quantize, sign
@@ -75,10 +74,6 @@ class QuantizedLSTM(FewBitLSTM):
         activation_bits: int | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size)
-        if weight_bits != 1:
-            check_weight_bits(weight_bits)
-        if activation_bits is not None and not 2 <= activation_bits <= 16:
-            raise InputError(f"activation_bits must be None or lie in 2..16, got {activation_bits}.")
         self.weight_bits = weight_bits
         self.activation_bits = activation_bits
         for weight in (self.input_weight, self.recurrent_weight):
@@ -177,7 +172,6 @@ class BinaryLSTM(FewBitLSTM, Constrained):
         self, input_size: int, hidden_size: int, *, stochastic: bool = True, norm_steps: int = 128
     ) -> None:
         super().__init__(input_size, hidden_size)
-        check_int("norm_steps", norm_steps, 1, 2**20)
         self.stochastic = stochastic
         self.input_norm = StepNorm(4 * hidden_size, 1)
         self.recurrent_norm = StepNorm(4 * hidden_size, norm_steps)

@@ -18,7 +18,7 @@ from hadamrnn.cli.arguments import (
     split_options,
 )
 from hadamrnn.errors import InputError, check_name
-from hadamrnn.settings import Seed, option, read_text
+from hadamrnn.settings import Seed, option, read_scalar, read_text
 
 if TYPE_CHECKING:
     from hadamrnn_paper.results import Result
@@ -98,14 +98,15 @@ def run(args: ReproduceOptions) -> int:
 
 
 def _jobs(args: ReproduceOptions) -> list[Job]:
-    from hadamrnn.training.config import SETTING_TYPES, check_names
+    from hadamrnn.training.config import SETTING_TYPES
     from hadamrnn_paper.runner import Job, select
 
     if args.table is None:
         raise InputError("A TABLE is needed, such as results. --list shows the rows of all.")
-    settings = split_options("--set", args.set)
-    check_names(settings)
-    overrides = {name: read_text(name, text, SETTING_TYPES[name]) for name, text in settings.items()}
+    overrides = {  # settings of one kind of network only are checked with their network
+        name: read_text(name, text, SETTING_TYPES[name]) if name in SETTING_TYPES else read_scalar(text)
+        for name, text in split_options("--set", args.set).items()
+    }
     if "seed" in overrides:
         raise InputError("A seed is given by --seed, not by --set.")
     if args.threads is not None:

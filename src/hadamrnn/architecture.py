@@ -1,0 +1,78 @@
+"""`Architecture`: what the descriptions of all kinds of network share. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, ClassVar
+
+from hadamrnn.bits import WeightBits
+from hadamrnn.errors import InputError, short
+from hadamrnn.settings import OneOf, Range, option, validate_fields
+
+MAX_SIZE = 1 << 15  # of hidden, input and output
+MAX_VOCABULARY = 1 << 20
+Size = Annotated[int, Range(1, MAX_SIZE)]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What every kind of network has: its width, and the inputs and outputs that a task gives it.
+
+    `input_size` is the number of channels, of one-hot symbols, or the width of the embedding; id `padding_id`
+    embeds to zero. Fields without a line of help are not a user's choice: the task sets them.
+
+    A package offers another kind of network as a subclass, a frozen dataclass whose fields are its settings,
+    under the entry point group `hadamrnn.networks`. It implements `recurrent_layer`, and `cost`
+    if there is a rule for it.
+
+    Attributes:
+        kind: the name of its entry point, and of `--model`.
+        recipe: the settings that it changes in every preset; presets are made for Hadamard networks.
+    """
+
+    kind: ClassVar[str]
+    recipe: ClassVar[Mapping[str, Any]] = {
+        "negative_signs": None,
+        "sign_freeze_epoch": None,
+        "weight_clip": None,
+    }
+
+    input_size: Size = 1
+    hidden_size: Size = option(128, "hidden units, d_h")
+    output_size: Size = 1
+    _: KW_ONLY
+    input_kind: Annotated[str, OneOf(("dense", "one_hot", "embedded"))] = "dense"
+    vocabulary_size: Annotated[int, Range(1, MAX_VOCABULARY)] | None = None
+    padding_id: Annotated[int, Range(0, MAX_VOCABULARY - 1)] | None = None
+    every_output: bool = False
+
+    def __post_init__(self) -> None:
+        validate_fields(self)
+        if (self.vocabulary_size is not None) != (self.input_kind == "embedded"):
+            raise InputError(
+                f'A vocabulary_size belongs to input_kind "embedded", and only there, got '
+                f"{short(self.vocabulary_size)} for {self.input_kind!r}."
+            )
+        if self.padding_id is not None and self.padding_id >= (self.vocabulary_size or MAX_VOCABULARY):
+            raise InputError(
+                f"padding_id must be below vocabulary_size {self.vocabulary_size}, got {self.padding_id}."
+            )
+
+    @property
+    def takes_ids(self) -> bool:
+        """Whether the input is integer ids rather than dense vectors."""
+        return self.input_kind != "dense"
+
+    @property
+    def readout_bits(self) -> WeightBits:
+        """The bits of V; None is full precision."""
+        return None
+
+    def recurrent_layer(self) -> Any:
+        """Return a freshly initialised `hadamrnn.nn.interface.RecurrentLayer` of this shape."""
+        raise NotImplementedError
+
+    def cost(self) -> tuple[Any, Any]:
+        """Return the storage of a network and the `StepCost` of one step, if there are rules for them."""
+        raise InputError(f"There is no rule for the cost of a {self.kind}. Leave --model out.")
