@@ -13,6 +13,12 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
+BROKEN = 'raise RuntimeError("no\\nluck")'
+BROKEN_ENTRIES = {
+    "hadamrnn.tasks": {"gone": "bad:TASK"},
+    "hadamrnn.networks": {"lost": "bad:NETWORK"},
+    "hadamrnn.commands": {"broken": "bad:run"},
+}
 
 
 def install(folder: Path, name: str, code: str, groups: dict[str, dict[str, str]]) -> None:
@@ -67,18 +73,19 @@ def test_the_documented_package_adds_a_task_a_network_and_a_command(tmp_path: Pa
     ],
 )
 def test_a_package_that_cannot_be_imported_takes_one_line(words: str, message: str, tmp_path: Path) -> None:
-    groups = {
-        "hadamrnn.tasks": {"gone": "bad:TASK"},
-        "hadamrnn.networks": {"lost": "bad:NETWORK"},
-        "hadamrnn.commands": {"broken": "bad:run"},
-    }
-    install(tmp_path, "bad", 'raise RuntimeError("no\\nluck")', groups)
+    install(tmp_path, "bad", BROKEN, BROKEN_ENTRIES)
 
     answer = hadamrnn(tmp_path, *words.split())
 
     assert answer.returncode == 2 and message in answer.stderr and answer.stderr.count("\n") == 1
-    assert hadamrnn(tmp_path, "--help").returncode == 0
-    works = hadamrnn(tmp_path, "cost", *"--hidden-size 8 --input-size 1 --output-size 1".split())
+
+
+@pytest.mark.parametrize("words", ["--help", "cost --hidden-size 8 --input-size 1 --output-size 1"])
+def test_a_package_that_cannot_be_imported_does_not_hurt_the_rest(words: str, tmp_path: Path) -> None:
+    install(tmp_path, "bad", BROKEN, BROKEN_ENTRIES)
+
+    works = hadamrnn(tmp_path, *words.split())
+
     assert works.returncode == 0 and works.stderr == ""
 
 

@@ -123,7 +123,9 @@ def test_an_order_that_cannot_be_built_names_the_nearest_ones(order: int) -> Non
     with pytest.raises(InputError, match=rf"got {order}\. Nearest valid orders: .*\d") as caught:
         hadamard_matrix(order)
 
-    below, above = nearest_orders(order)
+    below = max((n for n in hadamard_orders(200) if n < order), default=None)
+    above = min(n for n in hadamard_orders(200) if n > order)
+    assert nearest_orders(order) == (below, above)
     assert str(above) in str(caught.value)
     assert below is None or str(below) in str(caught.value)
 
