@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 const { Network } = await import(process.argv[2]);
 const cases = JSON.parse(readFileSync(process.argv[3], "utf8"));
 
-const answers = cases.map(({ model, rows, raw, window }) => {
+const answers = cases.map(({ model, rows, raw, window, zero, gain }) => {
   const network = new Network(model);
   const streams = rows.map((row) => {
     const state = network.init();
@@ -19,6 +19,8 @@ const answers = cases.map(({ model, rows, raw, window }) => {
     streams,
     run: rows.map((row) => [network.run(row)].flat().map((logits) => [...logits])),
     encoded: raw.map((reading) => [...network.encode(reading)]),
+    calibrated: raw.map((reading) => [...network.calibrate(reading, zero, gain)]),
+    values: rows.map((row) => network.values && [...network.fixedValues([network.run(row)].flat().at(-1))]),
     windows: rows[0].map((input) => sliding.push(input)).map((logits) => logits && [...logits]),
   };
 });

@@ -2,24 +2,22 @@
  *     size of the blob, the blob, sequences, steps, window (0: none), hop, then raw codes or ids of every step.
  * Prints for every case its status; for one that opens the number of logits, the logits of every step, the saturations of
  * every sequence, and the logits of the windows over the first sequence. Memory is of the size that the model asks for,
- * so that a sanitizer sees every access beyond it. */
+ * so that a sanitizer sees every access beyond it.
+ *
+ * With FUZZ it is a target of libFuzzer: whatever bytes it is given get the header of a blob, and run if they open. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "hadamrnn_shared.h"
 
-static uint32_t get(void)
-{
-    uint32_t number = 0;
-    if (fread(&number, sizeof number, 1, stdin) != 1) {
-        exit(0); /* no more cases */
-    }
-    return number;
-}
-
 static void put(const void *numbers, size_t count)
 {
+#ifdef FUZZ
+    (void)numbers;
+    (void)count;
+#else
     (void)fwrite(numbers, 4, count, stdout);
+#endif
 }
 
 static void *room(size_t bytes)
@@ -97,6 +95,54 @@ static void run_window(const hadamrnn_model *model, const int32_t *inputs, uint3
     release(&own);
 }
 
+#ifdef FUZZ
+static uint32_t crc32(const uint8_t *p, size_t size)
+{
+    uint32_t crc = 0xFFFFFFFFu;
+    for (size_t i = 0; i < size; i++) {
+        crc ^= p[i];
+        for (int bit = 0; bit < 8; bit++) {
+            crc = (crc >> 1) ^ (((crc & 1u) != 0u) ? 0xEDB88320u : 0u);
+        }
+    }
+    return ~crc;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    enum { HEADER = 16, STEPS = 7, MOST = 1 << 16 };
+    static int32_t inputs[STEPS << 15], logits[1 << 15];
+    static hadamrnn_network network;
+    uint8_t *const blob = room(size + HEADER);
+    const uint32_t header[4] = {0x4E4E5248u, HADAMRNN_BLOB_VERSION, (uint32_t)(size + HEADER), crc32(data, size)};
+    memcpy(blob, header, HEADER);
+    memcpy(blob + HEADER, data, size);
+    for (size_t i = sizeof inputs / sizeof *inputs; (inputs[0] == 0) && (i > 0u); i--) { /* the first time */
+        const uint32_t drawn = (uint32_t)i * 2654435761u;
+        inputs[i - 1u] = ((i & 3u) == 0u) ? (int32_t)(drawn & 3u) : (int32_t)drawn;
+    }
+    if (hadamrnn_open(blob, (uint32_t)(size + HEADER), &network) == HADAMRNN_OK) {
+        const hadamrnn_model *const model = &network.model;
+        if (hadamrnn_fits(model, MOST, MOST, MOST, MOST)) { /* larger ones take the fuzzer's time */
+            (void)run_sequence(model, inputs, STEPS, logits);
+            run_window(model, inputs, STEPS, 4u, 2u, logits);
+        }
+    }
+    free(blob);
+    return 0;
+}
+#else
+static uint32_t get(void)
+{
+    uint32_t number = 0;
+    if (fread(&number, sizeof number, 1, stdin) != 1) {
+        exit(0); /* no more cases */
+    }
+    return number;
+}
+
 static void run_case(const uint8_t *blob, uint32_t size)
 {
     hadamrnn_network network;
@@ -139,3 +185,4 @@ int main(void)
         put(&end, 1);
     }
 }
+#endif

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from hadamrnn.errors import InputError
+from hadamrnn.export.c import SHARED_RUNTIME, runtime_file
 from hadamrnn.export.plan import make_plan
 from hadamrnn.export.targets import TARGETS, compile_object, link, measure, run, section_sizes
 from hadamrnn.fixedpoint.drawn import draw_model
@@ -50,6 +51,7 @@ def paper_model(hidden_size: int, **fixed: object) -> IntegerModel:
     return random_model(np.random.default_rng(hidden_size), **{**shape, **fixed})
 
 
+SHARED = "-DHADAMRNN_USE_SHARED"
 BATCHES, BATCH = 4, 25  # a hundred networks on every target
 
 
@@ -59,6 +61,7 @@ BATCHES, BATCH = 4, 25  # a hundred networks on every target
         *((t.name, ("-O2",), batch) for t in TARGETS if t.name != "atmega328p" for batch in range(BATCHES)),
         ("cortex-m4", ("-O2", "-DHADAMRNN_PLAIN_C"), 0),
         ("cortex-m0", ("-Os",), 0),
+        *((t.name, ("-O2", SHARED), batch) for t in TARGETS if t.name != "atmega328p" for batch in (0, 1)),
     ],
 )
 def test_c_is_the_engine_on_the_target(name: str, flags: tuple[str, ...], batch: int, tmp_path: Path) -> None:
@@ -68,7 +71,14 @@ def test_c_is_the_engine_on_the_target(name: str, flags: tuple[str, ...], batch:
     models += [family_model(rng, extreme=i % 4 == 0) for i in range(BATCH - 5)]
     main = write_program(tmp_path, models, packed=[i % 3 > 0 for i in range(BATCH)], sequences=1, time=6)
 
-    program = link(target, [compile_object(target, main, (*flags, *STRICT))], tmp_path / "all.elf")
+    sources = [main]
+    if SHARED in flags:
+        for file in SHARED_RUNTIME:
+            (tmp_path / file).write_text(runtime_file(file))
+        sources.append(tmp_path / "hadamrnn_shared.c")
+
+    objects = [compile_object(target, source, (*flags, *STRICT)) for source in sources]
+    program = link(target, objects, tmp_path / "all.elf")
 
     assert f"{BATCH} models, 0 bad" in run(target, program)
 
@@ -125,6 +135,16 @@ def test_a_step_of_permuted_mnist_takes_sixteen_thousand_instructions_on_the_cor
     model = draw_model(NETWORKS["pMNIST 512"], "pMNIST 512")
 
     assert measure(model, installed("cortex-m4")).step <= 16_000
+
+
+@pytest.mark.parametrize(("name", "specialised"), [("pMNIST 512", 16_400), ("Google-12, 3 x 128", 77_000)])
+def test_the_shared_build_takes_at_most_a_quarter_more_on_the_cortex_m4(name: str, specialised: int) -> None:
+    target, model = installed("cortex-m4"), draw_model(NETWORKS[name], name)
+    shared = measure(model, target, shared=True)
+
+    assert shared.differences == 0
+    assert measure(model, target).step <= specialised
+    assert shared.step <= 1.25 * specialised
 
 
 def test_simd_pays_on_the_cortex_m4() -> None:

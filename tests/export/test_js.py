@@ -16,7 +16,8 @@ import pytest
 from hadamrnn.export.golden import draw_golden
 from hadamrnn.export.js import RUNTIME, export_js, js_model
 from hadamrnn.fixedpoint import FILE_NAME, Engine, IntegerModel, save
-from hadamrnn.fixedpoint.encoding import encode_raw
+from hadamrnn.fixedpoint.encoding import calibrated_codes, encode_raw
+from hadamrnn.fixedpoint.values import target_metadata, value_format
 from hadamrnn.fixedpoint.windows import SlidingWindow
 from tests.conftest import Command
 from tests.export.random_models import random_model
@@ -40,7 +41,7 @@ def drawn_inputs(model: IntegerModel, rng: np.random.Generator) -> np.ndarray[An
     return rng.integers(-beyond, beyond + 1, (ROWS, STEPS, model.input_size))
 
 
-def expected(model: IntegerModel, rows: Any, raw: Any) -> dict[str, Any]:
+def expected(model: IntegerModel, rows: Any, raw: Any, zero: Any, gain: Any) -> dict[str, Any]:
     """What the engine makes of the same inputs, in the form of replay.mjs."""
     engine, streams = Engine(model), []
     for row in rows:
@@ -52,11 +53,14 @@ def expected(model: IntegerModel, rows: Any, raw: Any) -> dict[str, Any]:
         streams.append({"logits": logits, "states": states, "saturations": state.saturations})
     sliding = SlidingWindow(engine, WINDOW, HOP)
     windows = [sliding.push(codes) for codes in rows[0]]
+    values = value_format(model)
     run = engine.run(rows).logits.reshape(ROWS, -1, model.output_size)
     return {
         "streams": streams,
         "run": run.tolist(),
         "encoded": encode_raw(model, raw)[0].tolist() if len(raw) else [],
+        "calibrated": calibrated_codes(raw, zero, gain).tolist() if len(raw) else [],
+        "values": [None if values is None else values.values(logits[-1]).tolist() for logits in run],
         "windows": [None if logits is None else logits.tolist() for logits in windows],
     }
 
@@ -68,13 +72,18 @@ def test_javascript_is_the_engine_bit_for_bit(draw: Callable[..., IntegerModel],
     cases, answers = [], []
     for _ in range(MODELS):
         model = draw(rng)
+        if rng.random() < 0.5:  # a regressor
+            scale, offset = 10.0 ** rng.uniform(-6, 2, (2, model.output_size))
+            model = replace(model, metadata=target_metadata(scale, offset))
         rows = drawn_inputs(model, rng)
         size = (4, model.input_size) if model.input_kind == "dense" else (0,)
         raw = rng.integers(-(1 << 31), 1 << 31, size) >> rng.integers(0, 24, size)
-        cases.append(
-            {"model": js_model(model), "rows": rows.tolist(), "raw": raw.tolist(), "window": [WINDOW, HOP]}
-        )
-        answers.append(expected(model, rows, raw))
+        zero = rng.integers(-(1 << 20), 1 << 20, model.input_size)
+        gain = rng.integers(0, 1 << 16, model.input_size)
+        inputs = {"rows": rows, "raw": raw, "zero": zero, "gain": gain}
+        lists = {name: array.tolist() for name, array in inputs.items()}
+        cases.append({"model": js_model(model), "window": [WINDOW, HOP], **lists})
+        answers.append(expected(model, rows, raw, zero, gain))
     file = tmp_path / "cases.json"
     file.write_text(json.dumps(cases))
 

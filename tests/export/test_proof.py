@@ -82,7 +82,7 @@ def prove_by_eva(folder: Path) -> str:
     """Return what Eva could not prove, an alarm a line."""
     libc = subprocess.run(["frama-c", "-print-share-path"], capture_output=True, text=True, check=True).stdout
     command = [
-        *("frama-c", "-machdep", "gcc_x86_32", f"-cpp-extra-args=-D__FRAMAC__ -I{libc.strip()}/libc"),
+        *("frama-c", "-machdep", "gcc_x86_32", f"-cpp-extra-args=-std=c99 -D__FRAMAC__ -I{libc.strip()}/libc"),
         *(
             "-eva",
             "-eva-precision",

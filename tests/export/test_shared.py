@@ -197,3 +197,20 @@ def test_a_network_whose_sums_could_overflow_is_refused_with_a_right_checksum(gc
     ((status, _),) = answers(gcc_driver, [case(data.blob, golden, 0)])
 
     assert status == 19
+
+
+@pytest.mark.edge
+def test_a_fuzzer_finds_no_blob_that_opens_and_misbehaves(tmp_path: Path) -> None:
+    """libFuzzer seals every input, so that it meets the checks behind the checksum."""
+    seconds, corpus = 30, tmp_path / "corpus"
+    corpus.mkdir()
+    rng = np.random.default_rng(5)
+    for index in range(60):
+        model, _, _ = drawn(rng, index)
+        (corpus / str(index)).write_bytes(ModelData(model).blob[16:])
+    program = build(tmp_path, "clang", (*SANITIZED, "-fsanitize=fuzzer", "-DFUZZ"))
+    command = [str(program), f"-max_total_time={seconds}", "-max_len=8192", "-rss_limit_mb=1024", "-seed=1"]
+
+    result = subprocess.run([*command, str(corpus)], cwd=tmp_path, capture_output=True, text=True)
+
+    assert result.returncode == 0, result.stderr[-3000:]

@@ -7,12 +7,14 @@ The comparison cells are `devices/binary.c`, the dense binary product of the pap
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from hadamrnn.errors import InputError
+from hadamrnn.export.data import ModelData
 from hadamrnn.export.targets import (
     AVR_TICK,
     CALIBRATION,
@@ -24,6 +26,7 @@ from hadamrnn.export.targets import (
     numbers,
     run,
     section_sizes,
+    target_named,
 )
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
@@ -63,6 +66,15 @@ The two stacks forget (leak 1 to 6 in eight blocks) and read out mean and maximu
 step half as often as the one below, and its step is the mean over eight. The dense binary product holds
 hidden size squared bits and makes as many additions; it and the GRU cell leave out the read-out, the former
 its input as well.
+"""
+TWO_MODELS = ("pMNIST 512", "Google-12, 3 x 128")  # in one firmware
+TWO_MODELS_TEXT = """\
+## Two networks in one firmware
+
+A specialised build (`NAME.c`) compiles the program for its network. The shared build compiles it once,
+`shared/hadamrnn_shared.c`; every further network adds its data alone. `hadamrnn_open` with its checks is 8 kB
+of the runtime, which a linker drops (`--gc-sections`) if no blob is opened. Cortex-M4, `gcc -O2`; a step is
+counted in instructions.
 """
 ORIGIN = "Written by `hadamrnn bench edge --out docs/edge.md`; do not edit."
 
@@ -108,6 +120,23 @@ def run_edge() -> tuple[list[EdgeRow], list[str]]:
     return rows, left_out
 
 
+def run_two_models() -> list[tuple[str, ...]]:
+    """Return the rows of two networks on a Cortex-M4, specialised and shared; none without its tools."""
+    target = target_named("cortex-m4")
+    if target.missing_tools:
+        return []
+    rows, totals = [], {"specialised": 0, "shared": 0}
+    for number, name in enumerate(TWO_MODELS):
+        model = draw_model(NETWORKS[name], name)
+        alone, shared = measure(model, target), measure(model, target, shared=True)
+        blob = len(ModelData(model).blob)
+        totals["specialised"] += alone.flash
+        totals["shared"] += blob + (shared.code if number == 0 else 0)
+        rows.append((name, f"{alone.flash:,}", f"{alone.step:,}", f"{blob:,}", f"{shared.step:,}"))
+    rows.append(("runtime", "-", "-", f"{shared.code:,}", "-"))
+    return [*rows, ("together", f"{totals['specialised']:,}", "-", f"{totals['shared']:,}", "-")]
+
+
 def measure_rival(rival: str, hidden_size: int, target: Target) -> EdgeRow:
     """Build a comparison cell and count one of its steps."""
     flags = ("-O2", f"-DHIDDEN={hidden_size}")
@@ -128,7 +157,7 @@ def measure_rival(rival: str, hidden_size: int, target: Target) -> EdgeRow:
     return EdgeRow(name, target.name, target.unit, flash, buffers, None, code, round(step * tick), None)
 
 
-def edge_page(rows: list[EdgeRow], left_out: list[str]) -> str:
+def edge_page(rows: list[EdgeRow], left_out: list[str], two_models: Sequence[tuple[str, ...]] = ()) -> str:
     """Return the Markdown of the page."""
     lines = [INTRODUCTION]
     for target in TARGETS:
@@ -140,6 +169,9 @@ def edge_page(rows: list[EdgeRow], left_out: list[str]) -> str:
         header = ("network", *sizes, f"step, {unit}", f"read-out, {unit}", "step, ms")
         table = markdown_table(header, map(_cells, mine), numbers=7)
         lines += [f"## {target.name}", "", table, ""]
+    if two_models:
+        columns = ("network", "specialised flash", "step", "shared flash", "step")
+        lines += [TWO_MODELS_TEXT, markdown_table(columns, two_models, numbers=4), ""]
     if left_out:
         lines += ["## Left out", "", *(f"- {line}" for line in left_out), ""]
     return "\n".join([*lines, ORIGIN, ""])

@@ -16,8 +16,7 @@ from hadamrnn.estimators.reading import align, check_size, read_series
 from hadamrnn.estimators.ridge import ValueTarget
 from hadamrnn.estimators.series import Floats, Samples, Series
 from hadamrnn.fixedpoint.model import Metadata
-
-METADATA_TARGETS = 50  # outputs whose units an integer model's metadata holds
+from hadamrnn.fixedpoint.values import target_metadata
 
 
 class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
@@ -89,8 +88,4 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
         return self.target_offset_, self.target_scale_
 
     def _output_metadata(self, logit_scale: float) -> Metadata:
-        units = list(zip(self.target_offset_, self.target_scale_, strict=True))[:METADATA_TARGETS]
-        return {
-            f"target_{k}": f"logit * {logit_scale * scale:.9g} + {offset:.9g}"
-            for k, (offset, scale) in enumerate(units)
-        }
+        return target_metadata(logit_scale * self.target_scale_, self.target_offset_)

@@ -49,6 +49,7 @@ from hadamrnn.fixedpoint.encoding import input_meaning
 from hadamrnn.fixedpoint.file import VERSION, to_bytes
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.values import value_format
 from hadamrnn.version import package_version
 
 RUNTIME = "hadamrnn.h"
@@ -120,6 +121,7 @@ def source_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict
         "checksum": hashlib.sha256(to_bytes(model)).hexdigest()[:8],
         "calibrated_length": model.calibrated_length,
         "forgets": model.network.forgets,
+        "values": value_format(model),
     }
     return {
         RUNTIME: runtime_file(RUNTIME),

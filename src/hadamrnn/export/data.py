@@ -21,6 +21,7 @@ from hadamrnn.export.plan import GROUP, MAX_FACTORS, LayerPlan, Plan, make_plan,
 from hadamrnn.fixedpoint.integers import pack
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.overflow import LIMIT, recurrence_bound
+from hadamrnn.fixedpoint.values import value_format
 from hadamrnn.hadamard.orders import factor_matrix
 
 INPUT_KINDS = ("dense", "one_hot", "embedded")  # as HADAMRNN_DENSE, ... count them
@@ -47,8 +48,9 @@ LAYER_FORMAT = "<3H3BbBH7Bb" + "HI" * MAX_FACTORS + "6I"
 ARRAY_FIELDS = (
     *("output_weight", "output_bias", "theta", "feature_shift", "embedding"),
     *("raw_offset", "raw_multiplier", "raw_shift", "raw_knee"),
+    *("value_multiplier", "value_shift", "value_offset"),
 )
-ARRAY_FORMAT = "<9I"
+ARRAY_FORMAT = "<12I"
 
 
 class Place(int):
@@ -196,6 +198,10 @@ class ModelData:
             fields["theta"] = self._add("thresholds", by_groups(model.thresholds_int), self._value_bytes)
         if model.feature_shift is not None:
             fields["feature_shift"] = self._add("shifts of features", by_groups(model.feature_shift, 1), 1)
+        if (values := value_format(model)) is not None:
+            fields["value_multiplier"] = self._add("multipliers of values", values.multiplier, 4)
+            fields["value_shift"] = self._add("shifts of values", values.shift, 1)
+            fields["value_offset"] = self._add("offsets of values", values.offset, 4)
         return fields
 
     def _input(self, model: IntegerModel) -> Fields:

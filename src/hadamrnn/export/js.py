@@ -25,6 +25,7 @@ from hadamrnn.fixedpoint.encoding import value_scaling
 from hadamrnn.fixedpoint.integers import pack
 from hadamrnn.fixedpoint.layer import IntegerLayer
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.values import value_format
 from hadamrnn.hadamard.orders import factor_matrix, order_factors
 from hadamrnn.version import package_version
 
@@ -111,6 +112,20 @@ def js_model(model: IntegerModel) -> dict[str, Any]:
         "outputBiasShift": model.output_bias_shift,
         "embedding": packed(model.embedding_int, model.input_bits),
         "raw": _raw(model),
+        "values": _values(model),
+    }
+
+
+def _values(model: IntegerModel) -> dict[str, Any] | None:
+    """Return how a regressor's logits become values; None for other models."""
+    values = value_format(model)
+    if values is None:
+        return None
+    return {
+        "fracBits": values.frac_bits,
+        "multiplier": values.multiplier.tolist(),
+        "shift": values.shift.tolist(),
+        "offset": values.offset.tolist(),
     }
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.export.c import render, selftest_files, source_files
+from hadamrnn.export.c import SHARED_RUNTIME, render, runtime_file, selftest_files, source_files
 from hadamrnn.export.golden import draw_golden
 from hadamrnn.export.plan import make_plan
 from hadamrnn.fixedpoint.integers import signed_range
@@ -185,8 +185,12 @@ def measure(
     *,
     packed: bool = True,
     flags: tuple[str, ...] = ("-O2",),
+    shared: bool = False,
 ) -> Measurement:
-    """Build `model` for `target`, run its self-test there, count; needs the target's tools."""
+    """Build `model` for `target`, run its self-test there, count; needs the target's tools.
+
+    With `shared` the code is that of the shared runtime, the flash both.
+    """
     golden = draw_golden(model, sequences=2, time=STEPS)
     plan = make_plan(model)
     with tempfile.TemporaryDirectory(prefix="hadamrnn-") as scratch:
@@ -196,11 +200,16 @@ def measure(
             (folder / file).write_text(text)
         device = folder / "device.c"
         device.write_text(render("device.c.j2", name=NAME, model=model))
-        network = compile_object(target, folder / f"{NAME}.c", flags)
+        if shared:
+            for file in SHARED_RUNTIME:
+                (folder / file).write_text(runtime_file(file))
+            flags = (*flags, "-DHADAMRNN_USE_SHARED")
+        units = [f"{NAME}.c", *(SHARED_RUNTIME[1:] if shared else ())]
+        objects = [compile_object(target, folder / unit, flags) for unit in units]
         harness = compile_object(target, device, flags)
-        program = link(target, [harness, network], folder / "device.elf")
-        code, flash, mutable = section_sizes(target, network)
-        stack = _step_stack(network)
+        program = link(target, [harness, *objects], folder / "device.elf")
+        code, flash, mutable = map(sum, zip(*(section_sizes(target, each) for each in objects), strict=True))
+        stack = _step_stack(objects)
         needed = plan.state_bytes + stack + sum(_frames(harness).values())
         if needed > target.ram:  # no linker knows of the stack
             raise InputError(
@@ -235,11 +244,12 @@ def try_measure(model: IntegerModel, target: Target, *, packed: bool = True) -> 
         return str(error)
 
 
-def _step_stack(compiled: Path) -> int:
-    """Return the deepest stack of a step: its own frame and that of the pass that takes most."""
-    usage = _frames(compiled)
-    passes = [size for function, size in usage.items() if function.startswith("hadamrnn_")]
-    return usage[f"{NAME}_step"] + max(passes, default=0)
+def _step_stack(compiled: list[Path]) -> int:
+    """Return the deepest stack of a step: the frames on the way to its passes, and the largest of these."""
+    usage = {function: size for each in compiled for function, size in _frames(each).items()}
+    way = (f"{NAME}_step", "hadamrnn_step", "hadamrnn_step_id", "hadamrnn_advance_all", "hadamrnn_layer_step")
+    passes = [size for function, size in usage.items() if re.search("_(pass|widen|drives)", function)]
+    return sum(usage.get(function, 0) for function in way) + max(passes, default=0)
 
 
 def _frames(compiled: Path) -> dict[str, int]:

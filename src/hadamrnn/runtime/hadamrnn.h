@@ -60,6 +60,20 @@
 extern "C" {
 #endif
 
+#ifndef HADAMRNN_FLASH
+#ifdef __AVR__
+#define HADAMRNN_FLASH PROGMEM
+#else
+#define HADAMRNN_FLASH
+#endif
+#endif
+
+#ifdef __GNUC__
+#define HADAMRNN_ALIGNED __attribute__((aligned(4)))
+#else
+#define HADAMRNN_ALIGNED
+#endif
+
 /* What a step or a window returns. */
 #define HADAMRNN_OK 0u
 #define HADAMRNN_UNKNOWN_ID 1u /* no such id: the state is as it was */
@@ -163,7 +177,18 @@ typedef struct {
     const uint8_t *raw_multiplier; /* 4 bytes for each channel */
     const uint8_t *raw_shift; /* a byte for each channel */
     const uint8_t *raw_knee; /* a byte for each channel */
+    const uint8_t *value_multiplier; /* 4 bytes for each target of a regressor */
+    const uint8_t *value_shift; /* a byte for each target */
+    const uint8_t *value_offset; /* 4 bytes for each target */
 } hadamrnn_model;
+
+/* Of a channel, set by the application: its reading at rest, and a gain in units of 2^-14. */
+typedef struct {
+    int32_t zero;
+    uint16_t gain; /* HADAMRNN_UNIT_GAIN: 1 */
+} hadamrnn_calibration;
+
+#define HADAMRNN_UNIT_GAIN 16384u
 
 typedef struct {
     uint32_t saturations; /* entries of h clipped since init */
@@ -207,14 +232,6 @@ typedef struct {
 #if (defined(HADAMRNN_SPECIALISED) || defined(HADAMRNN_SHARED)) && !defined(HADAMRNN_CODE)
 #define HADAMRNN_CODE
 
-#ifndef HADAMRNN_FLASH
-#ifdef __AVR__
-#define HADAMRNN_FLASH PROGMEM
-#else
-#define HADAMRNN_FLASH
-#endif
-#endif
-
 /* Functions that fold a model's constants, and small ones, are inlined; of passes over the state there is one copy. */
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define HADAMRNN_INLINE static inline __attribute__((always_inline))
@@ -223,10 +240,8 @@ typedef struct {
 #endif
 #ifdef __GNUC__
 #define HADAMRNN_ONE_COPY __attribute__((noinline, unused)) static
-#define HADAMRNN_ALIGNED __attribute__((aligned(4)))
 #else
 #define HADAMRNN_ONE_COPY static
-#define HADAMRNN_ALIGNED
 #endif
 
 #ifdef HADAMRNN_SHARED
@@ -264,7 +279,7 @@ HADAMRNN_INLINE int16_t hadamrnn_word(const uint8_t *p)
 {
 #if defined(__AVR__)
     return (int16_t)pgm_read_word(p);
-#elif defined(__GNUC__) && (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+#elif defined(__GNUC__) && (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) && !defined(__FRAMAC__)
     int16_t value;
     (void)memcpy(&value, __builtin_assume_aligned(p, 2), sizeof value);
     return value;
@@ -277,7 +292,7 @@ HADAMRNN_INLINE int32_t hadamrnn_long(const uint8_t *p)
 {
 #if defined(__AVR__)
     return (int32_t)pgm_read_dword(p);
-#elif defined(__GNUC__) && (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+#elif defined(__GNUC__) && (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) && !defined(__FRAMAC__)
     int32_t value;
     (void)memcpy(&value, __builtin_assume_aligned(p, 4), sizeof value);
     return value;
@@ -1212,6 +1227,21 @@ HADAMRNN_API uint16_t hadamrnn_best(const hadamrnn_model *model, const int32_t *
     return best;
 }
 
+/* The answers of a regressor: value = saturate(round(logit multiplier / 2^shift) + offset) of every target, to 32 bits. */
+HADAMRNN_API void hadamrnn_values(const hadamrnn_model *model, const int32_t *logits, int32_t *values)
+{
+    for (uint_fast16_t k = 0; k < model->output_size; k++) {
+        values[k] = logits[k];
+        if (model->value_multiplier != NULL) {
+            const uint_fast8_t shift = hadamrnn_byte(model->value_shift + k);
+            const int64_t product = (int64_t)logits[k] * hadamrnn_long(model->value_multiplier + (4u * k));
+            const int64_t rounded = (product + (INT64_C(1) << (shift - 1u))) >> shift;
+            const int64_t value = rounded + hadamrnn_long(model->value_offset + (4u * k));
+            values[k] = (value > INT32_MAX) ? INT32_MAX : ((value < INT32_MIN) ? INT32_MIN : (int32_t)value);
+        }
+    }
+}
+
 /* ---- Streams. */
 
 /* Start a stream: h = 0. */
@@ -1240,6 +1270,18 @@ HADAMRNN_INLINE int32_t hadamrnn_compress(int32_t raw, uint_fast8_t knee)
         octaves = (raw < 0) ? -(int32_t)spanned : (int32_t)spanned;
     }
     return octaves;
+}
+
+/* Correct the readings of this device's sensor: saturate(round((raw - zero) gain / 2^14)) of every channel, to 32 bits. `raw`
+ * and `corrected` may be the same array. */
+HADAMRNN_API void hadamrnn_calibrate(const hadamrnn_model *model, const hadamrnn_calibration *channels, const int32_t *raw,
+                                     int32_t *corrected)
+{
+    for (uint_fast16_t j = 0; j < model->input_size; j++) {
+        const int64_t product = ((int64_t)raw[j] - channels[j].zero) * (int64_t)channels[j].gain;
+        const int64_t value = (product + 8192) >> 14;
+        corrected[j] = (value > INT32_MAX) ? INT32_MAX : ((value < INT32_MIN) ? INT32_MIN : (int32_t)value);
+    }
 }
 
 /* Turn raw sensor codes into input codes: x = saturate(round((raw - offset) * multiplier / 2^shift)). Return how many had

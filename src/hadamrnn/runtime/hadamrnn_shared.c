@@ -253,6 +253,11 @@ static void hadamrnn_read_arrays(hadamrnn_reader *reader, hadamrnn_model *model)
     model->raw_multiplier = hadamrnn_take_array(reader, 4u * (uint64_t)channels);
     model->raw_shift = hadamrnn_take_array(reader, channels);
     model->raw_knee = hadamrnn_take_array(reader, channels);
+    model->value_multiplier = hadamrnn_take_array(reader, 4u * (uint64_t)model->output_size);
+    model->value_shift = hadamrnn_take_array(reader, model->output_size);
+    model->value_offset = hadamrnn_take_array(reader, 4u * (uint64_t)model->output_size);
+    hadamrnn_require(reader, (model->value_multiplier == NULL) == (model->value_shift == NULL));
+    hadamrnn_require(reader, (model->value_multiplier == NULL) == (model->value_offset == NULL));
     hadamrnn_require(reader, (features <= UINT16_MAX) && (pitch <= UINT16_MAX) && (model->output_weight != NULL));
     hadamrnn_require(reader, (model->raw_offset == NULL) == (model->raw_multiplier == NULL));
     hadamrnn_require(reader, (model->raw_offset == NULL) == (model->raw_shift == NULL));
@@ -395,7 +400,8 @@ static bool hadamrnn_check_readout(const hadamrnn_model *model)
         fits = fits && (model->feature_bits >= 2u) && (model->feature_bits <= 16u);
     }
     for (uint16_t k = 0; fits && (k < model->output_size); k++) {
-        fits = hadamrnn_check_logit(model, k);
+        const uint8_t shift = (model->value_shift == NULL) ? 1u : hadamrnn_byte(model->value_shift + k);
+        fits = hadamrnn_check_logit(model, k) && (shift >= 1u) && (shift <= 62u);
     }
     return fits;
 }

@@ -62,6 +62,9 @@ uint8_t hadamrnn_step(const hadamrnn_model *model, const hadamrnn_memory *memory
 uint8_t hadamrnn_step_id(const hadamrnn_model *model, const hadamrnn_memory *memory, uint32_t id); /* the others */
 void hadamrnn_logits(const hadamrnn_model *model, const hadamrnn_view *memory, int32_t *logits);
 uint16_t hadamrnn_best(const hadamrnn_model *model, const int32_t *logits);
+void hadamrnn_values(const hadamrnn_model *model, const int32_t *logits, int32_t *values); /* of a regressor */
+void hadamrnn_calibrate(const hadamrnn_model *model, const hadamrnn_calibration *channels, const int32_t *raw,
+                        int32_t *corrected);
 
 /* Sliding windows, as in NAME_window.h. `slots` is the first of (size / hop) - 1 memories `pitch` bytes apart, an array of
  * structs that hold what `own` points to; work and codes are those of `own`. A dense network reads `raw`, another one `id`.

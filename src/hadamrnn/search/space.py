@@ -41,8 +41,8 @@ BOARD = "cortex-m4"
 PER_STEP, PER_UNIT, PER_STAGE, NARROW_SAVING, PER_PRODUCT_ROUNDING = 25.2, 16.96, 1.8, 0.64, 0.13
 PER_DENSE_UNIT, PER_OUTPUT = 13.28, 20.6
 PER_SINGLE_LEAK, PER_LEAK, PER_GAIN, PER_POOLED = 3.08, 13.6, 31.3, 6.84
-PER_CHANNEL: dict[WeightBits, float] = {"ternary": 2.23, 2: 2.23, 3: 3.14, 4: 3.23, 6: 4.58, 8: 2.01}  # c_p
-PER_PRODUCT: dict[WeightBits, float] = {"ternary": 3.86, 2: 3.86, 3: 4.5, 4: 4.02, 6: 4.5, 8: 3.33}  # r_p
+PER_CHANNEL: dict[WeightBits, float] = {"ternary": 2.23, 2: 2.23, 3: 3.14, 4: 2.15, 6: 4.58, 8: 2.01}  # c_p
+PER_PRODUCT: dict[WeightBits, float] = {"ternary": 3.86, 2: 3.86, 3: 4.5, 4: 3.5, 6: 4.5, 8: 3.33}  # r_p
 
 
 def payload_bytes(network: Network) -> int:

@@ -302,6 +302,26 @@ export class Network {
     return logits.length === 1 ? Number(logits[0] > 0) : logits.indexOf(Math.max(...logits));
   }
 
+  /** Return a regressor's answers of logits, integers in units of 2^-values.fracBits. */
+  fixedValues(logits) {
+    const { multiplier, shift, offset } = this.values;
+    return Int32Array.from(logits, (logit, k) => {
+      const product = BigInt(logit) * BigInt(multiplier[k]);
+      const rounded = (product + (1n << BigInt(shift[k] - 1))) >> BigInt(shift[k]);
+      return saturated(Number(rounded) + offset[k], 32);
+    });
+  }
+
+  /** Return readings corrected by a device's zero and gain of each channel, the gain an integer in units of 2^-14. */
+  calibrate(readings, zero, gain) {
+    return Int32Array.from(readings, (reading, j) => {
+      if (!(Number.isInteger(gain[j]) && gain[j] >= 0 && gain[j] <= 65535)) {
+        throw new RangeError(`A gain must be an integer in 0..65535, got ${gain[j]}.`);
+      }
+      return saturated(Math.floor(((reading - zero[j]) * gain[j] + 8192) / 16384), 32);
+    });
+  }
+
   /** Return the codes of a sensor's raw readings, an int32 for each channel: the encoding that the network was trained with. */
   encode(readings) {
     const { offset, multiplier, shift, knee } = this.raw ?? {};
