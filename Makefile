@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.c' -o -name '*.h' 2>/dev/null) $(wildcard CMakeLists.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-edge test-pages test-database test-aeon check results docs sanitize fuzz clean
+.PHONY: help setup demo test test-edge test-pages test-database test-aeon prove check results docs sanitize fuzz clean
 
 help:
 	@echo "make demo        handwritten digits from data to C"
 	@echo "make test        run every test that a host compiler can run"
-	@echo "make test-edge   run exported C in emulators of Cortex-M, RV32 and AVR, and prove it"
+	@echo "make test-edge   run exported C in emulators of Cortex-M, RV32 and AVR, and fuzz its blobs"
+	@echo "make prove       prove with Frama-C that the C runtime overflows no sum and leaves no array"
 	@echo "make test-pages  open the pages in a headless browser"
 	@echo "make test-database share a search through a PostgreSQL server"
 	@echo "make test-aeon   run aeon's own checks in an environment of its own"
@@ -38,11 +39,10 @@ demo: setup
 test: setup
 	command -v node >/dev/null || test "$$(id -u)" != 0 || \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs; }
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not edge and not pages and not database"
-	@echo "Left out: exported C in emulators (make test-edge), pages in a browser (make test-pages), a search over PostgreSQL (make test-database), aeon (make test-aeon)."
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not edge and not pages and not database and not prove"
+	@echo "Left out: exported C in emulators (make test-edge), proofs (make prove), pages in a browser (make test-pages), a search over PostgreSQL (make test-database), aeon (make test-aeon)."
 
-# The cross-compilers and emulators are Debian packages; installing them needs root. Where cbmc or frama-c is
-# installed as well (Debian: frama-c-base, 862 MB), it proves the generated C of small networks of each kind.
+# The cross-compilers and emulators are Debian packages; installing them needs root.
 EDGE_PACKAGES := clang libclang-rt-14-dev cppcheck gcc-arm-none-eabi picolibc-arm-none-eabi qemu-system-arm \
   gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc gcc-avr avr-libc simavr
 
@@ -50,6 +50,12 @@ test-edge: setup
 	dpkg -s $(EDGE_PACKAGES) >/dev/null 2>&1 || test "$$(id -u)" != 0 || \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(EDGE_PACKAGES); }
 	HADAMRNN_EDGE=1 $(BIN)/python -m pytest -m edge
+
+# Eva, a plugin of Frama-C, on the runtime with any weights, states and inputs of small networks of each kind.
+prove: setup
+	command -v frama-c >/dev/null || test "$$(id -u)" != 0 || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends frama-c-base; }
+	HADAMRNN_PROVE=1 $(BIN)/python -m pytest -m prove
 
 PAGES_PACKAGES := chromium chromium-driver
 AXE := build/axe/node_modules/axe-core/axe.min.js

@@ -1,36 +1,30 @@
-"""A program for model checkers: a step and a window of an exported network, from any state with any input.
+"""A program for Frama-C's Eva: a step and a window of an exported network, from any state with any input.
 
 It states what a proof by induction needs. A state within its bits, sums within the longest sequence: from any
 such state, with any input at all, no signed sum overflows, no access leaves its array, and the next state is
-such a state again. `CHECK` divides by what must hold, an error that every checker reports. CBMC and Frama-C's
-Eva read it.
+such a state again. `CHECK` divides by what must hold, an error that Eva reports. Signs, weights, biases,
+thresholds, gains and offsets are any that their bits hold, so the proof is of the program for every network
+of these sizes and shifts; `symbolic_weights` makes them so.
 """
 
 from __future__ import annotations
 
+from hadamrnn.export.data import ModelData, stored_bytes
 from hadamrnn.export.plan import LayerPlan, Plan, make_plan
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
 
 PRELUDE = """
+#include "__fc_builtin.h"
+#define __builtin_assume_aligned(p, n) (p)
+
 #include "net.c"
 #include "net_window.c"
 
-#ifdef __FRAMAC__
-#include "__fc_builtin.h"
 static int32_t any(int32_t low, int32_t high)
 {
     return (int32_t)Frama_C_long_interval(low, high);
 }
-#else
-int32_t nondet_int32(void);
-static int32_t any(int32_t low, int32_t high)
-{
-    const int32_t value = nondet_int32();
-    __CPROVER_assume((low <= value) && (value <= high));
-    return value;
-}
-#endif
 
 static volatile int checked; /* a division whose result nobody reads would be left out */
 #define CHECK(holds) (checked = 1 / ((holds) ? 1 : 0))
@@ -45,7 +39,8 @@ static void prove_window(void)
 {push}
         CHECK(status <= HADAMRNN_BAD_WINDOW);
     }}
-    CHECK(net_window_class(&window) < {classes}u);
+    const uint16_t label = net_window_class(&window);
+    CHECK((label < {classes}u) || (label == HADAMRNN_NO_CLASS));
 }}
 """
 
@@ -56,6 +51,7 @@ def proof_program(model: IntegerModel) -> str:
     parameters = ", ".join(f"uint16_t phase{i}" for i in range(_strided_layers(model))) or "void"
     body = [
         "    static net_state state;",
+        "    any_data();",
         *_state(model),
         *_input(model, "    "),
         "    (void)net_step(&state, input);",
@@ -66,10 +62,33 @@ def proof_program(model: IntegerModel) -> str:
         *_full(model),
     ]
     return (
-        f"{PRELUDE}\nstatic void prove_step({parameters})\n{{\n"
+        f"{PRELUDE}\n{_data(model)}\nstatic void prove_step({parameters})\n{{\n"
         + "\n".join(body)
         + f"\n}}\n{_window(model)}\nint main(void)\n{{\n{steps}    prove_window();\n    return 0;\n}}\n"
     )
+
+
+def symbolic_weights(header: str) -> str:
+    """Return the text of NAME_weights.h with data that a program may change."""
+    return header.replace("static const uint8_t", "static uint8_t", 1)
+
+
+def _data(model: IntegerModel) -> str:
+    """Return the function that makes the data of the network any that its bits hold."""
+    low, high = signed_range(model.activation_bits)
+    each = stored_bytes(model.activation_bits)
+    lines = []
+    for section in ModelData(model).sections:
+        kind = section.comment.split(": ")[-1].split(",")[0]
+        if kind in ("u", "U", "V"):
+            lines.append(
+                _each(len(section.content), f"net_data[{section.offset} + i] = (uint8_t)any(0, 255);")
+            )
+        elif kind in ("b_i", "b_o", "thresholds", "gains", "offsets"):
+            count = len(section.content) // each
+            cell = f"((int{8 * each}_t *)(void *)&net_data[{section.offset}])[i]"
+            lines.append(_each(count, f"{cell} = (int{8 * each}_t)any({low}, {high});"))
+    return "static void any_data(void)\n{\n" + "\n".join(lines) + "\n}\n"
 
 
 def _phases(model: IntegerModel) -> list[tuple[int, ...]]:

@@ -279,7 +279,7 @@ HADAMRNN_INLINE int16_t hadamrnn_word(const uint8_t *p)
 {
 #if defined(__AVR__)
     return (int16_t)pgm_read_word(p);
-#elif defined(__GNUC__) && (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) && !defined(__FRAMAC__)
+#elif defined(__GNUC__) && (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
     int16_t value;
     (void)memcpy(&value, __builtin_assume_aligned(p, 2), sizeof value);
     return value;
@@ -292,7 +292,7 @@ HADAMRNN_INLINE int32_t hadamrnn_long(const uint8_t *p)
 {
 #if defined(__AVR__)
     return (int32_t)pgm_read_dword(p);
-#elif defined(__GNUC__) && (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) && !defined(__FRAMAC__)
+#elif defined(__GNUC__) && (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
     int32_t value;
     (void)memcpy(&value, __builtin_assume_aligned(p, 4), sizeof value);
     return value;
@@ -844,7 +844,6 @@ HADAMRNN_INLINE int32_t hadamrnn_drive_of(const hadamrnn_input *in, const int32_
 HADAMRNN_INLINE int32_t hadamrnn_next(hadamrnn_rows *at, int32_t y, int32_t drive, uint_fast8_t k)
 {
     const int32_t high = (INT32_C(1) << (at->activation_bits - 1u)) - 1;
-    const uint32_t beyond = (uint32_t)high + 1u;
     int32_t kept = y * (INT32_C(1) << at->state_shift);
     if (k != 0u) {
         kept -= (kept + (INT32_C(1) << (k - 1u))) >> k;
@@ -852,7 +851,11 @@ HADAMRNN_INLINE int32_t hadamrnn_next(hadamrnn_rows *at, int32_t y, int32_t driv
     int32_t next = (at->multiplier == 1u)
                        ? hadamrnn_round_half(kept + drive, at->round_shift, at->half_fits)
                        : hadamrnn_product(kept + drive, at->multiplier, at->factor, at->round_shift, at->half_fits);
-    if (((uint32_t)next + beyond) >= (2u * beyond)) { /* next < -high - 1 or next > high */
+#ifdef HADAMRNN_SHARED
+    if (((uint32_t)next + (uint32_t)high + 1u) > ((2u * (uint32_t)high) + 1u)) { /* one comparison, if high is no constant */
+#else
+    if ((next < (-high - 1)) || (next > high)) {
+#endif
         next = (next < 0) ? (-high - 1) : high; /* written so, one instruction on a Cortex-M */
         at->clipped++;
     }
