@@ -1095,7 +1095,8 @@ HADAMRNN_INLINE void hadamrnn_pool_step(const hadamrnn_model *model, const hadam
     const bool sums = model->counts != 0u; /* the counters begin behind the sums, if there are any */
     const bool counts = model->pool_wide > model->counts;
     const bool is_pooled = (model->pool_wide != 0u) || (model->pool_narrow != 0u);
-    for (uint_fast16_t i = 0; is_pooled && (i < top->units); i++) {
+    const uint_fast16_t units = is_pooled ? top->units : 0u;
+    for (uint_fast16_t i = 0; i < units; i++) {
         const int32_t h = (top->wide != 0u) ? memory->wide[top->cells + i] : memory->narrow[top->cells + i];
         if (model->pool_wide != 0u) {
             uint_fast16_t at = i;
