@@ -99,13 +99,14 @@ static void NAME(replay)(const ScanArgs *args, const NAME(Scratch) *scratch, int
     for (int64_t t0 = start; t0 < end; t0 += scratch->steps) {
         int64_t count = end - t0 < scratch->steps ? end - t0 : scratch->steps;
         NAME(input_block)(args, scratch, row, t0, count, inputs);
-        NAME(run_block)(args, scratch, count, state, inputs, state + hidden);
+        NAME(run_block)(args, scratch, t0, count, state, inputs, state + hidden);
         state += count * hidden;
     }
 }
 
 /* h_{t-1} = W^-1 (h_t - z_t), from the end of a block (scratch->state) down to its start. */
-static void NAME(rebuild)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t count, const REAL **inputs)
+static void NAME(rebuild)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t t0, int64_t count,
+                          const REAL **inputs)
 {
     int64_t hidden = args->hidden;
     size_t bytes = (size_t)hidden * sizeof(REAL);
@@ -116,7 +117,8 @@ static void NAME(rebuild)(const ScanArgs *args, const NAME(Scratch) *scratch, in
         out[i] = scratch->states + t * hidden;
     }
     memcpy(scratch->states + count * hidden, scratch->state, bytes);
-    NAME(Chain) chain = {.pre = scratch->inverse, .minus = minus};
+    const REAL *inverse = scratch->inverse[NAME(rounding)(scratch->share, t0, scratch->steps)];
+    NAME(Chain) chain = {.pre = inverse, .minus = minus};
     NAME(run_chain)(&scratch->plan, scratch->rows, &chain, count, scratch->state, out);
     memcpy(scratch->state, scratch->states, bytes);
 }
@@ -140,7 +142,7 @@ static void NAME(find_states)(const ScanArgs *args, const NAME(Scratch) *scratch
             memcpy(scratch->state, (REAL *)args->last + row * hidden, (size_t)hidden * sizeof(REAL));
         else if (end % args->segment == 0)
             memcpy(scratch->state, NAME(checkpoint)(args, row, end / args->segment - 1), (size_t)hidden * sizeof(REAL));
-        NAME(rebuild)(args, scratch, count, inputs);
+        NAME(rebuild)(args, scratch, t0, count, inputs);
     }
     for (int64_t i = 0; i <= count; i++) states[i] = first + i * hidden;
 }
@@ -158,10 +160,11 @@ static void NAME(readout_gradients)(const ScanArgs *args, const NAME(Scratch) *s
 }
 
 /* From the adjoint of the block's last state to that of the state before it; every a_t is kept. */
-static void NAME(block_adjoints)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t count,
+static void NAME(block_adjoints)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t t0, int64_t count,
                                  const REAL *incoming, int64_t stride, const REAL **states)
 {
     int64_t hidden = args->hidden;
+    const REAL *post = scratch->post[NAME(rounding)(scratch->share, t0, scratch->steps)];
     REAL *first = scratch->adjoints + (count - 1) * hidden;
     memcpy(first, scratch->adjoint, (size_t)hidden * sizeof(REAL));
     if (incoming) NAME(add_to)(hidden, incoming + (count - 1) * stride, first);
@@ -172,14 +175,14 @@ static void NAME(block_adjoints)(const ScanArgs *args, const NAME(Scratch) *scra
         before[i] = t > 0 ? scratch->adjoints + (t - 1) * hidden : scratch->adjoint;
     }
     if (!args->relu) {
-        NAME(Chain) chain = {.pre = scratch->post, .add = add};
+        NAME(Chain) chain = {.pre = post, .add = add};
         NAME(run_chain)(&scratch->plan, scratch->rows, &chain, count, first, before);
         return;
     }
     for (int64_t i = 0, t = count - 1; i < count; i++, t--) {
         REAL *a = scratch->adjoints + t * hidden;
         NAME(mask)(hidden, states[t + 1], a);
-        NAME(transform)(&scratch->plan, scratch->rows, a, NULL, scratch->post, before[i], NULL, add[i]);
+        NAME(transform)(&scratch->plan, scratch->rows, a, NULL, post, before[i], NULL, add[i]);
     }
 }
 
@@ -237,7 +240,7 @@ static void NAME(backward_row)(const ScanArgs *args, const NAME(Scratch) *scratc
             NAME(readout_gradients)(args, scratch, sums, grad_logits + at * outputs, count, states);
             incoming = scratch->readout_adjoints;
         }
-        NAME(block_adjoints)(args, scratch, count, incoming, grad_logits ? scratch->width : hidden, states);
+        NAME(block_adjoints)(args, scratch, t0, count, incoming, grad_logits ? scratch->width : hidden, states);
         if (sums->signs) NAME(sign_gradients)(args, scratch, sums->signs, count, inputs, states);
         NAME(input_gradients)(args, scratch, sums, row, t0, count);
     }

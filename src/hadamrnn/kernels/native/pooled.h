@@ -20,7 +20,7 @@ static int64_t NAME(pool_lay_out)(const ScanArgs *args, NAME(TileScratch) *scrat
     int64_t sums = args->num_thresholds * tile, has_mean = args->mean || args->grad_mean;
     int64_t marks = args->segment * args->num_thresholds * NAME(word_count)(args) * LANES;
     int64_t has_positive = args->positive || args->grad_positive;
-    scratch->post = NAME(take)(base, &used, hidden);
+    for (int up = 0; up < 2; up++) scratch->post[up] = NAME(take)(base, &used, hidden);
     scratch->plan.work = NAME(take)(base, &used, 2 * tile);
     scratch->x = NAME(take)(base, &used, steps * size * LANES);
     scratch->state = NAME(take)(base, &used, tile);
@@ -40,7 +40,6 @@ static int64_t NAME(pool_lay_out)(const ScanArgs *args, NAME(TileScratch) *scrat
 
 static int NAME(pool_prepare)(const ScanArgs *args, int backward, NAME(TileScratch) *scratch)
 {
-    const REAL *signs = args->signs;
     memset(scratch, 0, sizeof *scratch);
     scratch->steps = NAME(block_steps)(args->hidden);
     scratch->input_size = args->input_kind == INPUT_ROWS ? -1 : args->input_size;
@@ -51,7 +50,7 @@ static int NAME(pool_prepare)(const ScanArgs *args, int backward, NAME(TileScrat
     NAME(make_plan)(&scratch->plan, args, LANES);
     scratch->columns = args->factors_transposed;
     scratch->rows = args->factors;
-    for (int64_t i = 0; i < args->hidden; i++) scratch->post[i] = (REAL)(signs[i] * args->scale);
+    scratch->share = NAME(scale_signs)(args, scratch->post[0], scratch->post[1]);
     return STATUS_OK;
 }
 

@@ -54,8 +54,9 @@ static void NAME(adjoint_step)(const ScanArgs *args, const NAME(TileScratch) *sc
     bits alive = (bits)(tile->lengths > (INTEGER)t);
     int all = NAME(all_set)(alive);
     REAL *scaled = all ? scratch->state : scratch->work;
+    const REAL *post = scratch->post[NAME(rounding)(scratch->share, t, scratch->steps)];
     NAME(add_pool_gradients)(args, scratch, tile->index, t);
-    NAME(scale_adjoint)(args, alive, scratch->state, after, scratch->post, adjoint, scaled);
+    NAME(scale_adjoint)(args, alive, scratch->state, after, post, adjoint, scaled);
     NAME(transform)(&scratch->plan, scratch->rows, scaled, NULL, NULL, scaled, NULL, NULL);
     if (all) return;
     for (int64_t i = 0; i < args->hidden * LANES; i += LANES)

@@ -10,7 +10,8 @@
 typedef struct {
     NAME(Plan) plan;
     const REAL *columns, *rows;    /* factors of H' and H, as `transform` wants them for H and H' */
-    const REAL *post, *inverse;    /* u / sqrt(b) and 1 / (u sqrt(b)) */
+    REAL *post[2], *inverse[2];    /* u / sqrt(b) and 1 / (u sqrt(b)), see `rounding` */
+    double share;
     int64_t steps;                 /* the length of a block */
     int64_t width;                 /* hidden, padded for the read-out */
     REAL *z, *states, *adjoints;   /* (steps, hidden), (steps + 1, hidden), (steps, hidden) */
@@ -41,8 +42,10 @@ static int64_t NAME(lay_out)(const ScanArgs *args, NAME(Scratch) *scratch, REAL 
 {
     int64_t used = 0, hidden = args->hidden, steps = scratch->steps, width = scratch->width;
     int64_t outputs = args->output_weight ? args->output_size : 0;
-    scratch->post = NAME(take)(base, &used, hidden);
-    scratch->inverse = NAME(take)(base, &used, hidden);
+    for (int up = 0; up < 2; up++) {
+        scratch->post[up] = NAME(take)(base, &used, hidden);
+        scratch->inverse[up] = NAME(take)(base, &used, hidden);
+    }
     scratch->zeros = NAME(take)(base, &used, hidden);
     scratch->plan.work = NAME(take)(base, &used, 2 * hidden);
     scratch->z = NAME(take)(base, &used, steps * hidden);
@@ -58,10 +61,34 @@ static int64_t NAME(lay_out)(const ScanArgs *args, NAME(Scratch) *scratch, REAL 
     return used;
 }
 
+/* u / sqrt(b) rounded towards zero and away from it; returns the share of steps that must take the latter.
+ *
+ * Rounded to the nearest alone, 1 / sqrt(512) would let the norm of the state fall by 2 % in a million float32 steps.
+ * Blocks of steps that alternate between the two (`rounding`) keep W orthogonal on average. */
+static double NAME(scale_signs)(const ScanArgs *args, REAL *down, REAL *up)
+{
+    const REAL *signs = args->signs;
+    REAL near = (REAL)args->scale, step = near * (REAL_IS_DOUBLE ? (REAL)0x1p-53 : (REAL)0x1p-24);
+    double low = near > args->scale ? near - 2 * step : near, high = near < args->scale ? near + 2 * step : near;
+    low = (REAL)low, high = (REAL)high;
+    for (int64_t i = 0; i < args->hidden; i++) {
+        down[i] = (REAL)(signs[i] * low);
+        up[i] = (REAL)(signs[i] * high);
+    }
+    return high > low ? (args->scale - low) / (high - low) : 0;
+}
+
+/* 1 if the block of `steps` steps that holds step t rounds up, evenly spread over time. */
+INLINE int64_t NAME(rounding)(double share, int64_t t, int64_t steps)
+{
+    double block = (double)(t / steps);
+    return (int64_t)((block + 1) * share) - (int64_t)(block * share);
+}
+
 static int NAME(prepare)(const ScanArgs *args, NAME(Scratch) *scratch)
 {
     int64_t hidden = args->hidden, tile = 4 * LANES;
-    const REAL *signs = args->signs, *weight = args->output_weight;
+    const REAL *weight = args->output_weight;
     memset(scratch, 0, sizeof *scratch);
     scratch->steps = NAME(block_steps)(hidden);
     scratch->width = (hidden + tile - 1) / tile * tile;
@@ -73,11 +100,10 @@ static int NAME(prepare)(const ScanArgs *args, NAME(Scratch) *scratch)
     NAME(make_plan)(&scratch->plan, args, 1);
     scratch->columns = args->factors_transposed;
     scratch->rows = args->factors;
-    REAL *post = (REAL *)scratch->post, *inverse = (REAL *)scratch->inverse;
-    for (int64_t i = 0; i < hidden; i++) {
-        post[i] = (REAL)(signs[i] * args->scale);
-        inverse[i] = (REAL)(args->scale / signs[i]);
-    }
+    scratch->share = NAME(scale_signs)(args, scratch->post[0], scratch->post[1]);
+    for (int up = 0; up < 2; up++)
+        for (int64_t i = 0; i < hidden; i++)
+            scratch->inverse[up][i] = (REAL)(args->scale * args->scale / scratch->post[up][i]);
     for (int64_t o = 0; weight && o < args->output_size; o++)
         memcpy(scratch->output_weight + o * scratch->width, weight + o * hidden, (size_t)hidden * sizeof(REAL));
     return STATUS_OK;
@@ -120,13 +146,14 @@ static void NAME(input_block)(const ScanArgs *args, const NAME(Scratch) *scratch
 #define FETCH(from, size, write) \
     for (int64_t number = 0; number < (size); number += 64 / (int64_t)sizeof(REAL)) __builtin_prefetch((from) + number, write)
 
-/* h_t = f(u / sqrt(b) * H h_{t-1} + z_t) for the steps of a block, states one after the other. */
-static void NAME(run_block)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t count, const REAL *before,
-                            const REAL **inputs, REAL *states)
+/* h_t = f(u / sqrt(b) * H h_{t-1} + z_t) for the `count` steps from t0 on, states one after the other. */
+static void NAME(run_block)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t t0, int64_t count,
+                            const REAL *before, const REAL **inputs, REAL *states)
 {
+    const REAL *post = scratch->post[NAME(rounding)(scratch->share, t0, scratch->steps)];
     REAL *out[MAX_STEPS];
     for (int64_t t = 0; t < count; t++) out[t] = states + t * args->hidden;
-    NAME(Chain) chain = {.post = scratch->post, .add = inputs, .relu = (int)args->relu};
+    NAME(Chain) chain = {.post = post, .add = inputs, .relu = (int)args->relu};
     NAME(run_chain)(&scratch->plan, scratch->columns, &chain, count, before, out);
 }
 
@@ -175,7 +202,7 @@ static void NAME(forward_row)(const ScanArgs *args, const NAME(Scratch) *scratch
         REAL *states = output ? output + (row * time + t0) * hidden : scratch->states;
         memcpy(scratch->state, before, bytes); /* before the block's states are overwritten */
         before = scratch->state;
-        NAME(run_block)(args, scratch, end - t0, before, inputs, states);
+        NAME(run_block)(args, scratch, t0, end - t0, before, inputs, states);
         before = states + (end - t0 - 1) * hidden;
         if (logits) {
             FETCH(logits + (row * time + end) * outputs, NAME(least)(length - end, scratch->steps, length) * outputs, 1);

@@ -16,7 +16,8 @@ typedef struct {
 typedef struct {
     NAME(Plan) plan;
     const REAL *columns, *rows;  /* factors of H' and H, as `transform` wants them for H and H' */
-    REAL *post;                  /* (hidden,): u / sqrt(b) */
+    REAL *post[2];               /* (hidden,): u / sqrt(b), see `rounding` */
+    double share;
     int64_t steps;               /* the length of a block */
     int64_t input_size;          /* numbers of an input: channels, or -1 where it is z_t itself */
     REAL *x;                     /* (steps, channels or hidden, LANES) */
@@ -144,10 +145,11 @@ static void NAME(tile_step)(const ScanArgs *args, const NAME(TileScratch) *scrat
 {
     bits alive = (bits)(tile->lengths > (INTEGER)t);
     int all = NAME(all_set)(alive);
+    const REAL *post = scratch->post[NAME(rounding)(scratch->share, t, scratch->steps)];
     REAL *product = all ? after : scratch->work; /* rows that have ended still need `before` */
     NAME(transform)(&scratch->plan, scratch->columns, before, NULL, NULL, product, NULL, NULL);
     if (scratch->input_size == 1) /* the same with a constant */
-        NAME(finish_step)(args, 1, scratch->post, x, alive, all, product, before, after);
+        NAME(finish_step)(args, 1, post, x, alive, all, product, before, after);
     else
-        NAME(finish_step)(args, scratch->input_size, scratch->post, x, alive, all, product, before, after);
+        NAME(finish_step)(args, scratch->input_size, post, x, alive, all, product, before, after);
 }
