@@ -85,6 +85,8 @@ def tile_rows(dtype: torch.dtype) -> int:
 
 
 def num_checkpoints(recurrence: Recurrence) -> int:
+    if recurrence.segment is recurrence.time:  # a symbol while a program with open lengths is exported
+        return 0
     return max(-(-recurrence.time // recurrence.segment) - 1, 0)
 
 

@@ -42,7 +42,7 @@ DENSE_HIDDEN_SIZE = 256
 MAX_KEPT_STATES = 64
 # The projected rows of a wide input are made in chunks of about this size.
 CHUNK_BYTES = 16 << 20
-# The fewest steps of such a chunk; exactly as many in an exported program, whose batch size is open.
+# The fewest steps of such a chunk.
 MIN_CHUNK_STEPS = 16
 # Of the bits that pools keep for a tile of rows: 16,384 steps of 128 units.
 BITS_BYTES = 4 << 20
@@ -66,8 +66,10 @@ def run(recurrence: Recurrence) -> tuple[Tensor | None, Tensor]:
         return None, kernel_form(recurrence)
     if not native:
         return loop(recurrence) if method == "loop" else plain_scan(recurrence)
-    if recurrence.is_wide and recurrence.every_output and recurrence.output_weight is None:
+    keeps_states = recurrence.every_output and recurrence.output_weight is None
+    if recurrence.is_wide and (keeps_states or torch.compiler.is_exporting()):
         # The states of all steps are kept anyway, so their inputs may be too: no chunk is projected twice.
+        # An exported program, whose length is open, knows no chunks.
         recurrence = recurrence.with_rows()
     described = replace(recurrence, segment=_segment(recurrence))
     output, last, *_ = native_scan(recurrence.signs)(*described.arguments())
@@ -207,9 +209,9 @@ def _step_cost(recurrence: Recurrence) -> float:
 def _segment(recurrence: Recurrence) -> int:
     """Return the number of steps between two kept states: a function of the shape only."""
     time = recurrence.time
+    if torch.compiler.is_exporting():  # the length may be open: one segment, nothing to compare
+        return time
     if recurrence.is_wide:
-        if torch.compiler.is_exporting():
-            return MIN_CHUNK_STEPS
         row_bytes = recurrence.hidden_size * recurrence.signs.element_size()
         return max(MIN_CHUNK_STEPS, CHUNK_BYTES // max(recurrence.batch * row_bytes, 1))
     if recurrence.is_irreversible:
@@ -219,10 +221,12 @@ def _segment(recurrence: Recurrence) -> int:
 
 def _as_tiles(recurrence: Recurrence) -> Recurrence:
     """Return a pooled recurrence as the native code takes it: tokens and wide inputs projected."""
-    # While exporting the length may be open: it cannot be compared.
-    keep = torch.compiler.is_exporting() or _bits_bytes(recurrence) <= BITS_BYTES
+    exporting = torch.compiler.is_exporting()  # the length may be open: it cannot be compared
+    keep = exporting or _bits_bytes(recurrence) <= BITS_BYTES
     wants_states = not keep or recurrence.relu or recurrence.signs.requires_grad
-    segment = _about_root(recurrence.time) if wants_states else max(recurrence.time, 1)
+    segment = recurrence.time
+    if not exporting:
+        segment = _about_root(recurrence.time) if wants_states else max(recurrence.time, 1)
     if recurrence.ids is not None or recurrence.is_wide:
         recurrence = recurrence.with_rows()
     return replace(recurrence, segment=segment, keep_bits=keep)

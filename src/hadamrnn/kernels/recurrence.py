@@ -137,5 +137,8 @@ _SCHEMA_TYPES = {
 }
 # The operator's arguments, in the language of torch.library.
 SCHEMA = ", ".join(
-    f"{_SCHEMA_TYPES[str(field.type)]} {field.name}" for field in fields(Recurrence) if field.name in FIELDS
+    # A program that is exported with an open length takes it as its segment.
+    f"{'SymInt' if field.name == 'segment' else _SCHEMA_TYPES[str(field.type)]} {field.name}"
+    for field in fields(Recurrence)
+    if field.name in FIELDS
 )

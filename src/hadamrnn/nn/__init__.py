@@ -1,1 +1,13 @@
-"""Modules: HadamRNN, QuantizedLinear, SequenceModel."""
+"""Layers for models of your own; `hadamrnn` itself offers whole networks.
+
+`sign` and `quantize` are the quantizers with straight-through gradients, `HadamardWeight` makes W(u) a
+parametrization of any square weight.
+"""
+
+from hadamrnn.nn.linear import HadamardLinear as HadamardLinear
+from hadamrnn.nn.linear import QuantizedLinear as QuantizedLinear
+from hadamrnn.nn.rnn import HadamRNN as HadamRNN
+from hadamrnn.nn.straight_through import quantize as quantize
+from hadamrnn.nn.straight_through import sign as sign
+from hadamrnn.nn.weight import HadamardWeight as HadamardWeight
+from hadamrnn.nn.weight import recurrent_weight as recurrent_weight

@@ -17,6 +17,9 @@ from hadamrnn.network import Network
 from hadamrnn.nn.inputs import Tokens, project_tokens, widen
 from hadamrnn.nn.linear import initialize_projection
 from hadamrnn.nn.straight_through import quantize, sign
+from hadamrnn.nn.weight import recurrent_weight
+
+MAX_START = 1 - 2.0**-10  # of a lambda that learns: the sigmoid of a number that can still move
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class HadamCell(nn.Module):
         input_size, hidden_size: of this cell; the layers of a network may differ.
         network: everything else: blocks, bits, recurrence, switches, leak, bias.
         train_signs: whether the latent signs require a gradient.
+        decay: lambda of each block in turn, in place of the network's leak.
+        train_decay: learn the lambda of every block: the sigmoid of a parameter.
     """
 
     def __init__(
@@ -53,6 +58,8 @@ class HadamCell(nn.Module):
         network: Network,
         *,
         train_signs: bool,
+        decay: tuple[float, ...] = (),
+        train_decay: bool = False,
         device: torch.device | str | None,
         dtype: torch.dtype | None,
     ) -> None:
@@ -68,18 +75,25 @@ class HadamCell(nn.Module):
         self.input_bias = parameter(hidden_size) if network.input_bias else None
         self.latent_signs = parameter(hidden_size)
         self.latent_column_signs = parameter(hidden_size) if network.column_switches else None
+        repeated = tuple(decay[block % len(decay)] for block in range(network.num_blocks)) if decay else ()
+        self.decays = repeated or network.decays
+        self.latent_decay = parameter(network.num_blocks) if train_decay else None
         for latent in self._latents():
             latent.requires_grad_(train_signs)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw U and the latent signs by Glorot's rule, b_i within +-1/sqrt(hidden_size)."""
+        """Draw U and the latent signs by Glorot's rule, b_i within +-1/sqrt(hidden_size); reset lambda."""
         initialize_projection(self.input_weight)
         for latent in self._latents():
             nn.init.xavier_uniform_(latent.detach()[None])
         if self.input_bias is not None:
             bound = self.hidden_size**-0.5
             nn.init.uniform_(self.input_bias, -bound, bound)
+        if self.latent_decay is not None:
+            with torch.no_grad():
+                start = self.latent_decay.new_tensor(self.decays or (MAX_START,))
+                self.latent_decay.copy_(torch.logit(start.clamp(max=MAX_START)))
 
     @torch.no_grad()
     def draw_signs(self, negative: float) -> None:
@@ -112,10 +126,17 @@ class HadamCell(nn.Module):
 
         In float16 or bfloat16, which the weights may have, 1 - 2^-k would be 1.
         """
-        if not self.network.decays:
+        if self.latent_decay is not None:
+            return torch.sigmoid(widen(self.latent_decay)).repeat_interleave(self.block_size)
+        if not self.decays:
             return None
         dtype = torch.promote_types(self.input_weight.dtype, torch.float32)
-        return _decay_tensor(self.network.decays, self.block_size, dtype, self.input_weight.device)
+        return _decay_tensor(self.decays, self.block_size, dtype, self.input_weight.device)
+
+    def recurrent_weight(self) -> Tensor:
+        """Return the matrix lambda W(u) that multiplies h_(t-1), `(hidden_size, hidden_size)`."""
+        weight, decay = recurrent_weight(self.signs(), self.block_size, self.column_signs()), self.decay
+        return weight if decay is None else decay[:, None].to(weight.dtype) * weight
 
     def quantized_weight(self) -> Tensor:
         """Return q(U), `(hidden_size, input_size)`."""
@@ -157,10 +178,14 @@ class HadamCell(nn.Module):
             inputs = dict(zip(("ids", "weight"), project_tokens(x, weight, bias), strict=True))
         else:
             inputs["x"] = x
+        signs, decay = widen(self.signs()), self.decay
+        if self.latent_decay is not None and decay is not None:
+            # lambda W(u) = W(lambda u): the gradient reaches lambda through the signs.
+            signs, decay = signs * decay, torch.ones_like(decay.detach())
         return Recurrence(
-            signs=widen(self.signs()),
+            signs=signs,
             block_size=self.block_size,
-            decay=self.decay,
+            decay=decay,
             relu=self.network.recurrence == "relu",
             column_signs=None if column_signs is None else widen(column_signs),
             **inputs,  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The quantized projections U and V."""
+"""Linear layers: the quantized projections U and V, and an orthogonal one of one bit per unit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from torch import Tensor, nn
 
 from hadamrnn.bits import WeightBits, check_weight_bits
 from hadamrnn.kernels.backend import autocast_is_on, full_precision
-from hadamrnn.nn.straight_through import quantize
+from hadamrnn.kernels.transform import hadamard_transform
+from hadamrnn.network import Network
+from hadamrnn.nn.straight_through import quantize, sign
 
 
 class QuantizedLinear(nn.Module):
@@ -59,6 +61,47 @@ class QuantizedLinear(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, weight_bits={self.weight_bits!r}"
+
+
+class HadamardLinear(nn.Module):
+    """y = W(u) x + bias with the orthogonal W(u) of a `HadamRNN`, by the fast transform: `features` bits.
+
+    >>> layer = HadamardLinear(8, bias=False)
+    >>> x = torch.randn(5, 8)
+    >>> torch.allclose(layer(x).norm(dim=1), x.norm(dim=1))
+    True
+    """
+
+    def __init__(
+        self,
+        features: int,
+        bias: bool = True,
+        *,
+        num_blocks: int = 1,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.features = features
+        self.num_blocks = num_blocks
+        self.block_size = Network(hidden_size=features, num_blocks=num_blocks).block_size  # checks them
+        self.latent_signs = nn.Parameter(torch.empty(features, device=device, dtype=dtype))
+        self.bias = nn.Parameter(torch.empty(features, device=device, dtype=dtype)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the latent signs by Glorot's rule, the bias within +-1/sqrt(features)."""
+        nn.init.xavier_uniform_(self.latent_signs.detach()[None])
+        if self.bias is not None:
+            nn.init.uniform_(self.bias, -(self.features**-0.5), self.features**-0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        signs: Tensor = sign(self.latent_signs) / self.block_size**0.5
+        y = hadamard_transform(x, self.block_size) * signs
+        return y if self.bias is None else y + self.bias
+
+    def extra_repr(self) -> str:
+        return f"{self.features}, bias={self.bias is not None}, num_blocks={self.num_blocks}"
 
 
 def initialize_projection(weight: Tensor) -> None:

@@ -6,17 +6,20 @@ interface of torch.nn.RNN.
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from hadamrnn.bits import WeightBits
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, short
 from hadamrnn.kernels.backend import full_precision
 from hadamrnn.network import Network
 from hadamrnn.nn.cell import Wanted
 from hadamrnn.nn.inputs import Tokens, pack_rows, unpack_rows, widen
 from hadamrnn.nn.stack import HadamStack, check_state
+from hadamrnn.settings import Range
 
 
 class HadamRNN(HadamStack):
@@ -36,6 +39,8 @@ class HadamRNN(HadamStack):
         switches: "rows" (the paper's) or "rows+columns": W(u, v) = W(u) diag(v).
         leak: k of lambda = 1 - 2^-k for each block in turn; a k of 0 never forgets, as no block of the
             paper's does. At most `num_blocks` values.
+        decay: lambda itself for each block in turn, in (0, 1], in place of `leak`.
+        train_decay: learn one lambda for each block, from `leak` or `decay`, or else from 0.999.
         layer_sizes: widths of the stacked layers, in place of `hidden_size` and `num_layers`. States are as
             wide as the widest layer, zero beyond the units of a narrower one.
         normalize: y_t = sigma(a norm(h_t) + c), normalised over batch and time in training, by running
@@ -45,6 +50,12 @@ class HadamRNN(HadamStack):
         stride: a layer reads means of this many steps of the one below; fewer at the end are dropped.
         train_signs: let the signs learn, as in the paper. By default they stay as drawn, because a flip
             changes every power of W at once; U and the layers that follow learn.
+        negative_signs: share of the signs that are negative at the start; by default all are drawn. Without
+            negative signs W^2 = 1, and half of the states only add up their inputs.
+        nonlinearity: None, or "relu" for `recurrence="relu"`, which is what it means in `torch.nn.RNN`.
+
+    A constant input, such as b_i, excites the eigenvalue 1 of W: without a leak the state grows with the
+    length of the sequence. Over long sequences use `bias=False`, a `leak` or `normalize`.
 
     >>> rnn = HadamRNN(3, 8, batch_first=True)
     >>> output, h_n = rnn(torch.randn(5, 20, 3))
@@ -67,11 +78,15 @@ class HadamRNN(HadamStack):
         recurrence: str = "linear",
         switches: str = "rows",
         leak: tuple[int, ...] = (),
+        decay: tuple[float, ...] = (),
+        train_decay: bool = False,
         layer_sizes: tuple[int, ...] = (),
         normalize: bool = False,
         skip: bool = False,
         stride: int = 1,
         train_signs: bool = False,
+        negative_signs: float | None = None,
+        nonlinearity: str | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -83,7 +98,7 @@ class HadamRNN(HadamStack):
             dropout=dropout,
             num_blocks=num_blocks,
             weight_bits=weight_bits,
-            recurrence=recurrence,
+            recurrence="relu" if nonlinearity == "relu" else recurrence,
             switches=switches,
             input_bias=bias,
             leak=leak,
@@ -92,8 +107,20 @@ class HadamRNN(HadamStack):
             skip=skip,
             stride=stride,
         )
-        super().__init__(network, train_signs=train_signs, normalized_output=True, device=device, dtype=dtype)
+        _check_options(network, decay, negative_signs, nonlinearity, dtype)
+        super().__init__(
+            network,
+            train_signs=train_signs,
+            normalized_output=True,
+            decay=tuple(decay),
+            train_decay=train_decay,
+            device=device,
+            dtype=dtype,
+        )
         self.batch_first = batch_first
+        if negative_signs is not None:
+            for index in range(network.cells):
+                self.cell(index).draw_signs(negative_signs)
 
     @property
     def hidden_size(self) -> int:
@@ -156,7 +183,8 @@ class HadamRNN(HadamStack):
     ) -> Tensor:
         """Return h_n alone, shape `(num_layers * num_directions, batch, hidden_size)`.
 
-        Cheaper than `forward`: the states in between are never kept. `lengths` is int64 `(batch,)`.
+        Many times cheaper than `forward(x)[0][:, -1]`, which is sigma of it: the states in between are never
+        kept. `lengths` is int64 `(batch,)`.
         """
         if isinstance(x, PackedSequence):
             raise InputError("last_state takes rows and lengths, got a PackedSequence. Unpack it first.")
@@ -186,9 +214,38 @@ class HadamRNN(HadamStack):
             )
 
     def extra_repr(self) -> str:
-        network = self.network
-        return (
-            f"{network.input_size}, {network.hidden_size}, num_layers={network.num_layers}, "
-            f"num_blocks={network.num_blocks}, weight_bits={network.weight_bits!r}, "
-            f"recurrence={network.recurrence!r}, switches={network.switches!r}"
-        )
+        network, defaults = self.network, Network()
+        parts = [f"{network.input_size}, {network.hidden_size}"]
+        for field in fields(Network):
+            value = getattr(network, field.name)
+            if field.name not in ("input_size", "hidden_size") and value != getattr(defaults, field.name):
+                parts.append(f"{'bias' if field.name == 'input_bias' else field.name}={value!r}")
+        cell = self.cell(0)
+        parts += [f"decay={cell.decays}"] if cell.decays and not network.leak else []
+        parts += ["train_decay=True"] if cell.latent_decay is not None else []
+        parts += ["train_signs=True"] if cell.latent_signs.requires_grad else []
+        return ", ".join(parts + (["batch_first=True"] if self.batch_first else []))
+
+
+def _check_options(
+    network: Network,
+    decay: tuple[float, ...],
+    negative_signs: float | None,
+    nonlinearity: str | None,
+    dtype: torch.dtype | None,
+) -> None:
+    """Refuse options that a `Network` does not know and so did not check."""
+    blocks, floats = network.num_blocks, (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+    fits = len(decay) <= blocks and all(value in Range(0, 1, "(]") for value in decay)
+    share_fits = negative_signs is None or negative_signs in Range(0, 1)
+    rules = {
+        f"decay must list at most {blocks} numbers in (0, 1], one for each block, got {short(decay)}": fits,
+        f"decay takes the place of leak, got both, {short(decay)} and {network.leak}": not decay
+        or not network.leak,
+        f"negative_signs must lie in 0..1, got {short(negative_signs)}": share_fits,
+        f'nonlinearity must be "relu" or left out, got {short(nonlinearity)}': nonlinearity in (None, "relu"),
+        f"dtype must be one of {', '.join(map(str, floats))}, got {dtype}": dtype in (None, *floats),
+    }
+    for rule, is_kept in rules.items():
+        if not is_kept:
+            raise InputError(f"{rule}.")

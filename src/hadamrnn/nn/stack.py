@@ -42,6 +42,7 @@ class HadamStack(RecurrentLayer):
         network: sizes, blocks, leak and the rest; embedding and read-out are left to the caller.
         train_signs: whether the latent signs require a gradient.
         normalized_output: whether `network.normalize` includes the last layer.
+        decay, train_decay: of every cell, see `HadamCell`.
     """
 
     def __init__(
@@ -50,6 +51,8 @@ class HadamStack(RecurrentLayer):
         *,
         train_signs: bool = True,
         normalized_output: bool = False,
+        decay: tuple[float, ...] = (),
+        train_decay: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -59,7 +62,16 @@ class HadamStack(RecurrentLayer):
         self.output_size = network.state_size
         self.needs_activation = network.recurrence == "linear"
         self.cells = nn.ModuleList(
-            HadamCell(size_read, units, network, train_signs=train_signs, device=device, dtype=dtype)
+            HadamCell(
+                size_read,
+                units,
+                network,
+                train_signs=train_signs,
+                decay=decay,
+                train_decay=train_decay,
+                device=device,
+                dtype=dtype,
+            )
             for size_read, units in zip(network.cell_input_sizes, network.cell_sizes, strict=True)
         )
         normalized = network.widths[: None if normalized_output else -1] if network.normalize else ()
@@ -244,6 +256,10 @@ class HadamStack(RecurrentLayer):
         cell = self.cells[index]
         assert isinstance(cell, HadamCell)
         return cell
+
+    def recurrent_weight(self, layer: int = 0, direction: int = 0) -> Tensor:
+        """Return the matrix lambda W(u) that multiplies h_(t-1) in a layer, `(units, units)`."""
+        return self.cell(layer * self.network.directions + direction).recurrent_weight()
 
     def norm(self, layer: int) -> UnitNorm:
         """Return what lies above a layer of a normalised stack."""

@@ -1,16 +1,17 @@
 """Orthogonal recurrent weights built from Hadamard matrices.
 
-Pure functions of tensors: no modules, no parameters, no state. They follow
-Section 3.2 (Propositions 3.2, 3.3) and equations (3) and (4) of the paper.
-Start reading at `recurrent_weight`; the rest of the file serves it.
+They follow Section 3.2 (Propositions 3.2, 3.3) and equations (3) and (4) of the paper. Start reading at
+`recurrent_weight`, a pure function of tensors.
 """
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from hadamrnn.errors import InputError
 from hadamrnn.kernels.transform import count_blocks, hadamard_tensor
+from hadamrnn.nn.straight_through import sign
 
 
 def recurrent_weight(signs: Tensor, block_size: int, column_signs: Tensor | None = None) -> Tensor:
@@ -38,3 +39,35 @@ def recurrent_weight(signs: Tensor, block_size: int, column_signs: Tensor | None
     blocks = torch.kron(torch.eye(num_blocks, dtype=signs.dtype, device=signs.device), block)
     weight = signs[:, None] * blocks
     return weight if column_signs is None else weight * column_signs
+
+
+class HadamardWeight(nn.Module):
+    """W(u) as a parametrization of a square weight: the optimizer moves the latent signs, a vector.
+
+    Assigning a matrix to the weight picks the signs of the nearest W(u).
+
+    >>> from torch.nn.utils.parametrize import register_parametrization
+    >>> layer = register_parametrization(nn.Linear(8, 8, bias=False), "weight", HadamardWeight(num_blocks=2))
+    >>> layer.parametrizations.weight.original.shape
+    torch.Size([8])
+    >>> torch.allclose(layer.weight @ layer.weight.T, torch.eye(8))
+    True
+    """
+
+    def __init__(self, num_blocks: int = 1) -> None:
+        super().__init__()
+        self.num_blocks = num_blocks
+
+    def forward(self, latent_signs: Tensor) -> Tensor:
+        """Return W(sign(latent_signs))."""
+        return recurrent_weight(sign(latent_signs), len(latent_signs) // self.num_blocks)
+
+    def right_inverse(self, weight: Tensor) -> Tensor:
+        """Return latent signs whose W(u) is the nearest to a square `weight`."""
+        size = weight.shape[-1]
+        if weight.shape != (size, size) or size % self.num_blocks:
+            raise InputError(
+                f"HadamardWeight needs a square matrix whose side {self.num_blocks} blocks divide, "
+                f"got shape {tuple(weight.shape)}."
+            )
+        return (weight * recurrent_weight(weight.new_ones(size), size // self.num_blocks)).sum(1)
