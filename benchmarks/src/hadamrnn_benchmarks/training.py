@@ -70,7 +70,6 @@ SHAPES = {
         Workload("copy", 128, 1020, COPY, 18),
         Workload("imdb", 100, 500, IMDB, 10),
         Workload("relu", 64, 784, Network(1, 512, 10, recurrence="relu"), 20),
-        Workload("paley", 64, 784, Network(1, 496, 10, recurrence="relu"), 1),  # 496 = 124 * 4
         Workload("block", 64, 784, Network(1, 512, 10, num_blocks=32), 150),
         Workload("pooled", 64, 784, Network(1, 512, 10, readouts=("mean",)), 20),
         Workload("leaky", 64, 784, Network(1, 512, 10, num_blocks=8, leak=SPECTRUM), 20),
