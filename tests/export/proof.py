@@ -10,9 +10,9 @@ of these sizes and shifts; `symbolic_weights` makes them so.
 from __future__ import annotations
 
 from hadamrnn.export.data import ModelData, stored_bytes
-from hadamrnn.export.plan import LayerPlan, Plan, make_plan
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.plan import LayerPlan, Plan, make_plan
 
 PRELUDE = """
 #include "__fc_builtin.h"

@@ -16,12 +16,12 @@ from hadamrnn.errors import InputError
 from hadamrnn.export import draw_golden, export_c, make_golden
 from hadamrnn.export.c import selftest_files, source_files
 from hadamrnn.export.metadata import class_symbols
-from hadamrnn.export.plan import make_plan
 from hadamrnn.fixedpoint.drawn import draw_integers
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.file import VERSION
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.plan import make_plan
 from hadamrnn.hadamard.orders import hadamard_matrix
 from hadamrnn.models import shipped
 from hadamrnn.network import Network

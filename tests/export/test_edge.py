@@ -14,10 +14,10 @@ import pytest
 
 from hadamrnn.errors import InputError
 from hadamrnn.export.c import SHARED_RUNTIME, runtime_file
-from hadamrnn.export.plan import make_plan
 from hadamrnn.export.targets import TARGETS, compile_object, link, measure, run, section_sizes
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.plan import make_plan
 from hadamrnn.network import Network
 from hadamrnn_benchmarks.edge import NETWORKS
 from tests.edge_targets import installed

@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 import pytest
 
-from hadamrnn.export.plan import make_plan
 from hadamrnn.fixedpoint.drawn import draw_model
+from hadamrnn.fixedpoint.plan import make_plan
 from hadamrnn.network import Network
 from tests.export.random_models import random_model
 

@@ -9,7 +9,6 @@ import pytest
 
 from hadamrnn.fixedpoint import Engine, IntegerModel
 from hadamrnn.fixedpoint import engine as engine_module
-from hadamrnn.fixedpoint import native as native_module
 from hadamrnn.fixedpoint.drawn import draw_integers
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.kernels.library import Library, load_library
@@ -59,18 +58,13 @@ WIDE = [
 ]
 
 
-@pytest.mark.parametrize("floats", [True, False])
 @pytest.mark.parametrize("network", WIDE, ids=str)
-def test_wide_networks_have_the_same_bits_in_floats_and_in_words(
-    isa: str, network: Network, floats: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not floats:
-        monkeypatch.setattr(native_module, "fits_floats", lambda model: False)
+def test_wide_networks_have_the_same_bits(isa: str, network: Network) -> None:
     rng = np.random.default_rng(3)
     check_bits(draw_integers(network, rng), rng, batch=35, time=20)
 
 
-# Orders of every kind that `fits_narrow_step` lets through, with inputs that soon fill the states' range.
+# Orders of every kind, with inputs that soon fill the states' range.
 LOUD = [
     Network(100, 512, 10, activation_bits=12),
     Network(100, 256, 2, activation_bits=12),
@@ -79,14 +73,14 @@ LOUD = [
     Network(40, 96, 2, activation_bits=12, num_blocks=2),
     Network(20, 64, 2, activation_bits=14, num_blocks=32),
     Network(9, 48, 2, activation_bits=12, num_blocks=12),
+    Network(20, 144, 2, activation_bits=10),
 ]
 
 
 @pytest.mark.parametrize("network", LOUD, ids=str)
-def test_sums_that_leave_16_bits_are_noticed(isa: str, network: Network) -> None:
+def test_loud_inputs_are_clipped_and_counted_alike(isa: str, network: Network) -> None:
     rng = np.random.default_rng(4)
     model = draw_integers(network, rng)
-    assert native_module.fits_narrow_step(model.layers[0])
     codes = family_codes(rng, model, 40, 40)
     for loudness in (4, 1):  # from sums that fit to states that are clipped
         expected = Engine(model, native=False).run(codes // loudness, threads=1)
@@ -125,14 +119,17 @@ def test_every_sum_rounds_alike(isa: str, block_size: int, activation_bits: int)
     assert result.saturations == expected.saturations
 
 
-def test_the_papers_networks_run_in_floats_and_those_that_do_not_fit_do_not() -> None:
-    rng = np.random.default_rng(0)
-    for network in (WIDE[0], WIDE[6], Network(1, 5120, 10, activation_bits=12, weight_bits=2)):
-        assert native_module.fits_floats(draw_integers(network, rng))
-        assert native_module.fits_narrow_step(draw_integers(network, rng).layers[0])
-    for bits, hidden in ((16, 512), (12, 1 << 15)):
-        network = Network(1, hidden, 10, activation_bits=bits)
-        assert not native_module.fits_floats(draw_integers(network, rng))
+def test_a_thousand_networks_have_the_same_bits() -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(1000):
+        model = family_model(rng, extreme=bool(rng.random() < 0.3))
+        codes = family_codes(rng, model, int(rng.choice(BATCHES)), int(rng.integers(0, 12)))
+        lengths = rng.integers(0, codes.shape[1] + 1, len(codes))
+        result, expected = (
+            Engine(model, native=native).run(codes, lengths, threads=1) for native in (True, False)
+        )
+        assert np.array_equal(result.logits, expected.logits)
+        assert result.saturations == expected.saturations
 
 
 @pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
@@ -161,19 +158,6 @@ def test_without_the_native_library_the_engine_gives_the_same_bits(monkeypatch: 
     monkeypatch.setattr(engine_module, "load_library", lambda: None)
 
     result = Engine(model).run(codes)
-
-    assert np.array_equal(result.logits, expected.logits)
-    assert result.saturations == expected.saturations
-
-
-def test_rows_at_a_time_do_not_change_the_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(2)
-    model = family_model(rng, readouts=("mean", "max"), every_output=False)
-    codes, lengths = family_codes(rng, model, 200, 5), rng.integers(0, 6, 200)
-    expected = Engine(model).run(codes, lengths)
-    monkeypatch.setattr(native_module, "CHUNK_ENTRIES", 1)
-
-    result = Engine(model).run(codes, lengths, threads=1)
 
     assert np.array_equal(result.logits, expected.logits)
     assert result.saturations == expected.saturations

@@ -1,10 +1,9 @@
 """A lower bound of an integer step: the vector additions of its transform, at the rate that the core adds.
 
-    additions of a row's step = d_h (narrow stages + 2 wide stages) / rows of a tile
+    additions of a row's step = d_h (narrow stages / 2 + wide stages) / rows of a tile
 
-A 16-bit stage adds all rows of a tile in one vector, a wider one takes two. Where `fits_narrow_step` says so,
-only the last stage is wide. Loads and stores, the input, rounding and saturation are left out, so nothing
-reaches the bound.
+A 32-bit stage adds all rows of a tile in one vector, a 16-bit one in half a vector. Loads and stores, the
+input, rounding and saturation are left out, so nothing reaches the bound.
 """
 
 from __future__ import annotations
@@ -16,21 +15,20 @@ from pathlib import Path
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.native import NativeNetwork, fits_narrow_step, narrow_stages
+from hadamrnn.fixedpoint.native import NativeNetwork
+from hadamrnn.fixedpoint.plan import make_plan
 
 _TURNS = 2_000_000
 
 
 def least_seconds(network: NativeNetwork, model: IntegerModel, folder: Path) -> float:
     """Return the bound of a row's step on this core; needs a C compiler."""
-    rate = _addition_rate(2 * network.tile_rows, folder)
-    vectors = 0
-    for layer in model.layers:
-        stages = layer.block_size.bit_length() - 1
-        narrow = narrow_stages(layer, layer.block_size & -layer.block_size)
-        if network.lanes == "float" and fits_narrow_step(layer):
-            narrow = stages - 1
-        vectors += layer.hidden_size * (narrow + 2 * (stages - narrow))
+    rate = _addition_rate(4 * network.tile_rows, folder)
+    vectors = 0.0
+    for planned in make_plan(model).layers:
+        stages = planned.layer.block_size.bit_length() - 1
+        narrow = 0 if planned.wide else planned.in_place
+        vectors += planned.layer.hidden_size * (stages - narrow / 2)
     return vectors / network.tile_rows / rate
 
 

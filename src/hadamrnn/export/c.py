@@ -44,11 +44,11 @@ from hadamrnn.export.metadata import (
     summarise,
     version_numbers,
 )
-from hadamrnn.export.plan import make_plan
 from hadamrnn.fixedpoint.encoding import input_meaning
 from hadamrnn.fixedpoint.file import VERSION, to_bytes
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.plan import make_plan
 from hadamrnn.fixedpoint.values import value_format
 from hadamrnn.version import package_version
 

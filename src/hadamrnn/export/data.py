@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.export.plan import GROUP, MAX_FACTORS, LayerPlan, Plan, make_plan, whole_groups
 from hadamrnn.fixedpoint.integers import pack
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.overflow import LIMIT, recurrence_bound
+from hadamrnn.fixedpoint.plan import GROUP, MAX_FACTORS, LayerPlan, Plan, make_plan, whole_groups
 from hadamrnn.fixedpoint.values import value_format
 from hadamrnn.hadamard.orders import factor_matrix
 

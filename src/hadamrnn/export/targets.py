@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 from hadamrnn.errors import InputError
 from hadamrnn.export.c import SHARED_RUNTIME, render, runtime_file, selftest_files, source_files
 from hadamrnn.export.golden import draw_golden
-from hadamrnn.export.plan import make_plan
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.plan import make_plan
 
 COMPILER = "cc"
 NAME = "net"

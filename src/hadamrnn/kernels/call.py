@@ -35,7 +35,7 @@ REAL = {torch.float32: np.float32, torch.float64: np.float64}
 class Results(NamedTuple):
     """What a forward pass leaves: five results, and what its backward pass needs; `(0,)` where not wanted.
 
-    `ScanArgs` in native/hadamrnn.h has the shapes; of pools the kept ones lie in tiles and are flat here.
+    `ScanArgs` in native/arguments.h has the shapes; of pools the kept ones lie in tiles and are flat here.
     """
 
     output: Tensor  # h_t or y_t

@@ -22,7 +22,7 @@ from typing import Any
 from hadamrnn.errors import InputError
 
 LIBRARY_NAME = "hadamrnn_kernels.so"
-ABI_VERSION = 10
+ABI_VERSION = 11
 
 INPUT_DENSE, INPUT_TOKENS, INPUT_ROWS = range(3)
 STATUS_NO_MEMORY = 1
@@ -35,7 +35,7 @@ def _fields(kind: Any, names: str) -> tuple[tuple[str, Any], ...]:
 
 
 class ScanArgs(ctypes.Structure):
-    """`ScanArgs` of native/hadamrnn.h, which explains every field."""
+    """`ScanArgs` of native/arguments.h, which explains every field."""
 
     _fields_ = (
         *_fields(ctypes.c_int64, "batch time hidden input_size num_ids output_size num_thresholds"),
@@ -52,7 +52,7 @@ class ScanArgs(ctypes.Structure):
 
 
 class LossArgs(ctypes.Structure):
-    """`LossArgs` of native/hadamrnn.h."""
+    """`LossArgs` of native/arguments.h."""
 
     _fields_ = (
         *_fields(ctypes.c_int64, "positions classes ignore_index num_slices"),
@@ -62,7 +62,7 @@ class LossArgs(ctypes.Structure):
 
 
 class NormArgs(ctypes.Structure):
-    """`NormArgs` of native/hadamrnn.h."""
+    """`NormArgs` of native/arguments.h."""
 
     _fields_ = (
         *_fields(ctypes.c_int64, "batch time size num_slices"),
@@ -71,27 +71,29 @@ class NormArgs(ctypes.Structure):
 
 
 class IntegerLayerArgs(ctypes.Structure):
-    """`IntegerLayerArgs` of native/hadamrnn.h."""
+    """`IntegerLayerArgs` of native/arguments.h."""
 
     _fields_ = (
-        *_fields(ctypes.c_int64, "hidden seen block sylvester num_factors narrow_stages state_shift"),
-        *_fields(
-            ctypes.c_int64, "input_shift round_multiplier round_shift activation_bits relu fits_narrow_step"
-        ),
+        *_fields(ctypes.c_int64, "units inputs block cells sums wide stages in_place"),
+        *_fields(ctypes.c_int64, "input_shift multiplier round_shift half_fits"),
         *_fields(ctypes.c_int64, "output_bits gain_shift has_skip skip_shift"),
-        *_fields(ctypes.c_void_p, "factor_orders factors leaks signs column_signs weight bias gain offset"),
+        *_fields(ctypes.c_int64 * 4, "factor_orders factor_strides"),
+        *_fields(ctypes.c_void_p * 4, "factors"),
+        *_fields(ctypes.c_void_p, "signs weight bias leaks gain offset"),
     )
 
 
 class IntegerArgs(ctypes.Structure):
-    """`IntegerArgs` of native/hadamrnn.h."""
+    """`IntegerArgs` of native/arguments.h."""
 
     _fields_ = (
-        *_fields(ctypes.c_int64, "batch time num_layers stride num_thresholds output_size input_bits"),
-        *_fields(ctypes.c_void_p, "layers x ids table lengths thresholds last mean positive max"),
-        *_fields(ctypes.c_void_p, "logits output_weight output_bias feature_shift"),
-        *_fields(ctypes.c_int64, "feature_rate feature_bits"),
-        *_fields(ctypes.c_void_p, "saturations"),
+        *_fields(ctypes.c_int64, "batch time every_output input_bits activation_bits is_relu num_layers"),
+        *_fields(ctypes.c_int64, "num_readouts thresholds feature_bits stride input_size output_size"),
+        *_fields(ctypes.c_int64, "phases counts pool_wide pool_narrow wide_cells narrow_cells"),
+        *_fields(ctypes.c_int64, "work_cells code_cells"),
+        *_fields(ctypes.c_int64 * 4, "readouts multipliers"),
+        *_fields(ctypes.c_void_p, "layers output_weight output_bias theta feature_shift"),
+        *_fields(ctypes.c_void_p, "x ids table lengths logits saturations"),
     )
 
 
@@ -145,26 +147,18 @@ class Library:
         self.isa = isa or self.isas[0]
         self._kernels: dict[str, Kernel] = {}
 
-    def kernel(self, name: str, real: str) -> Kernel:
-        """Return the kernel `name` for `real` ("float" or "double"); it returns a status, 0 for success.
+    def kernel(self, name: str, real: str = "") -> Kernel:
+        """Return the kernel `name` for `real` ("float" or "double", or none for the integer network).
 
-        Kernels of integers compute in "int32_t" or in "float".
+        It returns a status, 0 for success.
         """
-        full_name = f"{name}_{real}"
+        full_name = f"{name}_{real}" if real else name
         if full_name not in self._kernels:
-            address = self._address(name, real)
+            address = self._handle.hadamrnn_kernel(self.isa.encode(), full_name.encode())
             assert address is not None, f"{self.isa} has no {full_name}"
             takes = _SIGNATURES.get(name, (ctypes.c_void_p, ctypes.c_int64))
             self._kernels[full_name] = ctypes.CFUNCTYPE(ctypes.c_int, *takes)(address)
         return self._kernels[full_name]
-
-    def has_kernel(self, name: str, real: str) -> bool:
-        """Whether the instruction set has the kernel: integers in floats need a fused multiply-add."""
-        return self._address(name, real) is not None
-
-    def _address(self, name: str, real: str) -> int | None:
-        address: int | None = self._handle.hadamrnn_kernel(self.isa.encode(), f"{name}_{real}".encode())
-        return address
 
     def _supported_isas(self) -> list[str]:
         names: list[str] = []

@@ -190,8 +190,16 @@ typedef struct {
 
 #define HADAMRNN_UNIT_GAIN 16384u
 
+/* A lane is what one sequence adds: a number on a device. On a host it is a vector, a number of each of several
+ * sequences that run side by side: lanes.h of the native library then defines these types, and the functions of a lane. */
+#ifndef HADAMRNN_LANES_H
+typedef int16_t hadamrnn_narrow;
+typedef int32_t hadamrnn_wide;
+typedef uint32_t hadamrnn_count;
+#endif
+
 typedef struct {
-    uint32_t saturations; /* entries of h clipped since init */
+    hadamrnn_count saturations; /* entries of h clipped since init */
     uint16_t inputs; /* steps since init, if the model has a longest */
     uint16_t pooled; /* steps of the last layer that the pools hold */
 } hadamrnn_counters;
@@ -199,17 +207,20 @@ typedef struct {
 /* The memory of one stream, the caller's. What it holds is undefined before hadamrnn_init. */
 typedef struct {
     hadamrnn_counters *counters;
-    int32_t *wide; /* wide_cells: pools, then states of 32 bits */
-    int16_t *narrow; /* narrow_cells: maxima, states of 16 bits, sums between layers, phases */
-    int32_t *work; /* used within a step only */
-    int16_t *codes; /* used within a step only */
+    hadamrnn_wide *wide; /* wide_cells: pools, then states of 32 bits */
+    hadamrnn_narrow *narrow; /* narrow_cells: maxima, states of 16 bits, sums between layers, phases */
+    hadamrnn_wide *work; /* used within a step only */
+    hadamrnn_narrow *codes; /* used within a step only */
+#ifdef HADAMRNN_LANES_H
+    const hadamrnn_wide *drive; /* what ids add to the sums of the lowest layer, which differs between lanes; or NULL */
+#endif
 } hadamrnn_memory;
 
 /* The same for reading out. */
 typedef struct {
     const hadamrnn_counters *counters;
-    const int32_t *wide;
-    const int16_t *narrow;
+    const hadamrnn_wide *wide;
+    const hadamrnn_narrow *narrow;
 } hadamrnn_view;
 
 /* A sliding window: size / hop hops of `hop` steps. */
@@ -244,7 +255,10 @@ typedef struct {
 #define HADAMRNN_ONE_COPY static
 #endif
 
-#ifdef HADAMRNN_SHARED
+#if defined(HADAMRNN_LANES_H)
+#define HADAMRNN_API HADAMRNN_INLINE
+#define HADAMRNN_FOLDED HADAMRNN_ONE_COPY
+#elif defined(HADAMRNN_SHARED)
 #define HADAMRNN_API /* declared in hadamrnn_shared.h */
 #define HADAMRNN_FOLDED HADAMRNN_ONE_COPY
 #else
@@ -254,6 +268,9 @@ typedef struct {
 
 #if defined(__ARM_ARCH_6M__) && !defined(HADAMRNN_SMALL)
 #define HADAMRNN_SMALL
+#endif
+#ifndef HADAMRNN_LANES_H
+#define HADAMRNN_TOGETHER 4u /* entries that read the signs of a factor together */
 #endif
 #ifdef HADAMRNN_SMALL
 #define HADAMRNN_UNROLL false
@@ -302,6 +319,8 @@ HADAMRNN_INLINE int32_t hadamrnn_long(const uint8_t *p)
 #endif
 }
 
+/* A lane of a host reads constants that are already unpacked. */
+#ifndef HADAMRNN_LANES_H
 /* Number i of numbers of one or two bytes. */
 HADAMRNN_INLINE int32_t hadamrnn_value(const uint8_t *p, uint_fast8_t bytes, uint_fast16_t i)
 {
@@ -329,16 +348,32 @@ HADAMRNN_INLINE int32_t hadamrnn_code(const uint8_t *group, uint_fast8_t bits, u
     return code;
 }
 
+/* Number i times 2^shift. */
+HADAMRNN_INLINE int32_t hadamrnn_shifted_value(const uint8_t *p, uint_fast8_t bytes, uint_fast16_t i, uint_fast8_t shift)
+{
+    return hadamrnn_value(p, bytes, i) * (INT32_C(1) << shift);
+}
+
+/* The signs of a group of eight rows. */
+#define HADAMRNN_SIGN_BYTES 1u
+typedef uint32_t hadamrnn_signs;
+
+HADAMRNN_INLINE hadamrnn_signs hadamrnn_read_signs(const uint8_t *p)
+{
+    return hadamrnn_byte(p);
+}
+#endif
+
 /* ---- Arithmetic. */
 
 /* value / 2^shift, ties towards +infinity; it cannot overflow. */
-HADAMRNN_INLINE int32_t hadamrnn_round_shift(int32_t value, uint_fast8_t shift)
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_round_shift(hadamrnn_wide value, uint_fast8_t shift)
 {
     return (shift == 0u) ? value : (((value >> (shift - 1u)) + 1) >> 1);
 }
 
 /* The same in fewer instructions if |value| + 2^(shift - 1) fits 32 bits. */
-HADAMRNN_INLINE int32_t hadamrnn_round_half(int32_t value, uint_fast8_t shift, uint_fast8_t half_fits)
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_round_half(hadamrnn_wide value, uint_fast8_t shift, uint_fast8_t half_fits)
 {
     return ((half_fits != 0u) && (shift != 0u)) ? ((value + (INT32_C(1) << (shift - 1u))) >> shift)
                                                 : hadamrnn_round_shift(value, shift);
@@ -346,21 +381,71 @@ HADAMRNN_INLINE int32_t hadamrnn_round_half(int32_t value, uint_fast8_t shift, u
 
 /* value 2^shift, rounded if shift is negative; |value| + 2^(-shift - 1) fits then. A product, since C leaves left shifts
  * of negative numbers undefined. */
-HADAMRNN_INLINE int32_t hadamrnn_shift(int32_t value, int_fast8_t shift)
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_shift(hadamrnn_wide value, int_fast8_t shift)
 {
     return (shift < 0) ? hadamrnn_round_half(value, (uint_fast8_t)-shift, 1u) : (value * (INT32_C(1) << shift));
 }
 
-HADAMRNN_INLINE int32_t hadamrnn_saturate(int32_t value, uint_fast8_t bits)
+#ifndef HADAMRNN_LANES_H
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_widened(hadamrnn_narrow value)
+{
+    return value;
+}
+
+/* A number that fits 16 bits. */
+HADAMRNN_INLINE hadamrnn_narrow hadamrnn_narrowed(hadamrnn_wide value)
+{
+    return (hadamrnn_narrow)value;
+}
+
+/* max(value, 0) */
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_positive(hadamrnn_wide value)
+{
+    return (value < 0) ? 0 : value;
+}
+
+/* 1 if value > bound, else 0. */
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_exceeds(hadamrnn_wide value, int32_t bound)
+{
+    return (value > bound) ? 1 : 0;
+}
+
+HADAMRNN_INLINE hadamrnn_narrow hadamrnn_larger(hadamrnn_narrow a, hadamrnn_narrow b)
+{
+    return (a > b) ? a : b;
+}
+
+/* A number that all sequences share. */
+HADAMRNN_INLINE int16_t hadamrnn_shared(hadamrnn_narrow value)
+{
+    return value;
+}
+
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_saturate(hadamrnn_wide value, uint_fast8_t bits)
 {
     const int32_t high = (INT32_C(1) << (bits - 1u)) - 1;
     const int32_t low = -high - 1;
     return (value > high) ? high : ((value < low) ? low : value);
 }
 
+/* saturate(value), and count it if that changes it. */
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_clip(hadamrnn_wide value, uint_fast8_t bits, hadamrnn_count *clipped)
+{
+    const int32_t high = (INT32_C(1) << (bits - 1u)) - 1;
+#ifdef HADAMRNN_SHARED
+    if (((uint32_t)value + (uint32_t)high + 1u) > ((2u * (uint32_t)high) + 1u)) { /* one comparison, if high is no constant */
+#else
+    if ((value < (-high - 1)) || (value > high)) {
+#endif
+        value = (value < 0) ? (-high - 1) : high; /* written so, one instruction on a Cortex-M */
+        (*clipped)++;
+    }
+    return value;
+}
+
 /* round(acc * multiplier / 2^shift), ties towards +infinity, multiplier above 1. `factor` is multiplier 2^(32 - shift), for
  * shifts of 17 to 32. If half_fits, |acc| + 2^(shift - 1) is below 2^31. */
-HADAMRNN_INLINE int32_t hadamrnn_product(int32_t acc, uint_fast16_t multiplier, int32_t factor, uint_fast8_t shift,
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_product(hadamrnn_wide acc, uint_fast16_t multiplier, int32_t factor, uint_fast8_t shift,
                                          uint_fast8_t half_fits)
 {
 #ifdef HADAMRNN_NARROW_PRODUCT
@@ -383,16 +468,26 @@ HADAMRNN_INLINE int32_t hadamrnn_product(int32_t acc, uint_fast16_t multiplier, 
 #endif
 }
 
-/* y, or -y if the lowest bit of `negative` is set. */
-HADAMRNN_INLINE int32_t hadamrnn_switched(int32_t y, uint32_t negative)
+/* saturate(round(value rate / 2^shift)) */
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_feature(hadamrnn_wide value, int32_t rate, uint_fast8_t shift, uint_fast8_t bits)
+{
+    const int64_t code = (((int64_t)value * rate) + (INT64_C(1) << (shift - 1u))) >> shift;
+    const int32_t high = (INT32_C(1) << (bits - 1u)) - 1;
+    const int32_t low = -high - 1;
+    return (code > high) ? high : ((code < low) ? low : (int32_t)code);
+}
+
+/* y 2^shift with the sign of row i of a group. */
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_switched(hadamrnn_wide y, hadamrnn_signs signs, uint_fast8_t i, uint_fast8_t shift)
 {
 #ifdef __thumb2__
-    const int32_t mask = (int32_t)(negative << 31) >> 31; /* one instruction, and no branch */
-    return (y ^ mask) - mask;
+    const int32_t mask = (int32_t)(signs << (31u - i)) >> 31; /* no branch */
+    return ((y ^ mask) - mask) * (INT32_C(1) << shift);
 #else
-    return ((negative & 1u) != 0u) ? -y : y;
+    return ((((signs >> i) & 1u) != 0u) ? -y : y) * (INT32_C(1) << shift);
 #endif
 }
+#endif
 
 /* ---- The Hadamard transform. */
 
@@ -422,7 +517,7 @@ HADAMRNN_INLINE hadamrnn_lane hadamrnn_subtract(hadamrnn_lane a, hadamrnn_lane b
 {
     return __ssub16(a, b);
 }
-#else
+#elif !defined(HADAMRNN_LANES_H)
 #define HADAMRNN_LANES 1u
 typedef int_fast16_t hadamrnn_lane;
 
@@ -448,11 +543,11 @@ HADAMRNN_INLINE hadamrnn_lane hadamrnn_subtract(hadamrnn_lane a, hadamrnn_lane b
 #endif
 
 /* S_2 over the entries 0 and stride of every run of 2 stride, in place, in 16 bits; stride is even. */
-HADAMRNN_ONE_COPY void hadamrnn_pass2(int16_t *h, uint_fast16_t size, uint_fast16_t stride)
+HADAMRNN_ONE_COPY void hadamrnn_pass2(hadamrnn_narrow *h, uint_fast16_t size, uint_fast16_t stride)
 {
-    const int16_t *const end = h + size;
+    const hadamrnn_narrow *const end = h + size;
     while (h < end) {
-        const int16_t *const next = h + stride;
+        const hadamrnn_narrow *const next = h + stride;
         while (h < next) {
             const hadamrnn_lane a0 = hadamrnn_load(h);
             const hadamrnn_lane a1 = hadamrnn_load(h + stride);
@@ -465,11 +560,11 @@ HADAMRNN_ONE_COPY void hadamrnn_pass2(int16_t *h, uint_fast16_t size, uint_fast1
 }
 
 /* S_4 over the entries 0, stride, 2 stride, 3 stride of every run of 4 stride, in place, in 16 bits; stride is even. */
-HADAMRNN_ONE_COPY void hadamrnn_pass4(int16_t *h, uint_fast16_t size, uint_fast16_t stride)
+HADAMRNN_ONE_COPY void hadamrnn_pass4(hadamrnn_narrow *h, uint_fast16_t size, uint_fast16_t stride)
 {
-    const int16_t *const end = h + size;
+    const hadamrnn_narrow *const end = h + size;
     while (h < end) {
-        const int16_t *const next = h + stride;
+        const hadamrnn_narrow *const next = h + stride;
         while (h < next) {
             const hadamrnn_lane a0 = hadamrnn_load(h);
             const hadamrnn_lane a1 = hadamrnn_load(h + stride);
@@ -489,15 +584,15 @@ HADAMRNN_ONE_COPY void hadamrnn_pass4(int16_t *h, uint_fast16_t size, uint_fast1
     }
 }
 
-HADAMRNN_INLINE void hadamrnn_butterfly(int32_t *a, int32_t *b)
+HADAMRNN_INLINE void hadamrnn_butterfly(hadamrnn_wide *a, hadamrnn_wide *b)
 {
-    const int32_t sum = *a + *b;
+    const hadamrnn_wide sum = *a + *b;
     *b = *a - *b;
     *a = sum;
 }
 
 /* S_radix v, radix 2, 4 or 8. */
-HADAMRNN_INLINE void hadamrnn_butterflies(int32_t *v, uint_fast8_t radix)
+HADAMRNN_INLINE void hadamrnn_butterflies(hadamrnn_wide *v, uint_fast8_t radix)
 {
     if (radix > 4u) {
         hadamrnn_butterfly(&v[0], &v[4]);
@@ -518,13 +613,13 @@ HADAMRNN_INLINE void hadamrnn_butterflies(int32_t *v, uint_fast8_t radix)
 }
 
 /* S_radix over the entries 0, stride, 2 stride, ... of every run of radix stride, in place, in 32 bits. */
-HADAMRNN_INLINE void hadamrnn_wide_pass(uint_fast8_t radix, int32_t *h, uint_fast16_t size, uint_fast16_t stride)
+HADAMRNN_INLINE void hadamrnn_wide_pass(uint_fast8_t radix, hadamrnn_wide *h, uint_fast16_t size, uint_fast16_t stride)
 {
-    const int32_t *const end = h + size;
+    const hadamrnn_wide *const end = h + size;
     while (h < end) {
-        const int32_t *const next = h + stride;
+        const hadamrnn_wide *const next = h + stride;
         while (h < next) {
-            int32_t v[4] = {h[0], h[stride], 0, 0};
+            hadamrnn_wide v[4] = {h[0], h[stride]};
             if (radix > 2u) {
                 v[2] = h[2u * stride];
                 v[3] = h[3u * stride];
@@ -542,31 +637,31 @@ HADAMRNN_INLINE void hadamrnn_wide_pass(uint_fast8_t radix, int32_t *h, uint_fas
     }
 }
 
-HADAMRNN_ONE_COPY void hadamrnn_wide_pass2(int32_t *h, uint_fast16_t size, uint_fast16_t stride)
+HADAMRNN_ONE_COPY void hadamrnn_wide_pass2(hadamrnn_wide *h, uint_fast16_t size, uint_fast16_t stride)
 {
     hadamrnn_wide_pass(2u, h, size, stride);
 }
 
-HADAMRNN_ONE_COPY void hadamrnn_wide_pass4(int32_t *h, uint_fast16_t size, uint_fast16_t stride)
+HADAMRNN_ONE_COPY void hadamrnn_wide_pass4(hadamrnn_wide *h, uint_fast16_t size, uint_fast16_t stride)
 {
     hadamrnn_wide_pass(4u, h, size, stride);
 }
 
 /* S_radix over the entries 0, stride, 2 stride, ... of a chunk, from 16 bits to a buffer of 32. */
-HADAMRNN_INLINE void hadamrnn_widen(uint_fast8_t radix, const int16_t *h, int32_t *work, uint_fast16_t stride)
+HADAMRNN_INLINE void hadamrnn_widen(uint_fast8_t radix, const hadamrnn_narrow *h, hadamrnn_wide *work, uint_fast16_t stride)
 {
-    const int16_t *const end = h + stride;
+    const hadamrnn_narrow *const end = h + stride;
     while (h < end) {
-        int32_t v[8] = {h[0], h[stride], 0, 0, 0, 0, 0, 0};
+        hadamrnn_wide v[8] = {hadamrnn_widened(h[0]), hadamrnn_widened(h[stride])};
         if (radix > 2u) {
-            v[2] = h[2u * stride];
-            v[3] = h[3u * stride];
+            v[2] = hadamrnn_widened(h[2u * stride]);
+            v[3] = hadamrnn_widened(h[3u * stride]);
         }
         if (radix > 4u) {
-            v[4] = h[4u * stride];
-            v[5] = h[5u * stride];
-            v[6] = h[6u * stride];
-            v[7] = h[7u * stride];
+            v[4] = hadamrnn_widened(h[4u * stride]);
+            v[5] = hadamrnn_widened(h[5u * stride]);
+            v[6] = hadamrnn_widened(h[6u * stride]);
+            v[7] = hadamrnn_widened(h[7u * stride]);
         }
         hadamrnn_butterflies(v, radix);
         work[0] = v[0];
@@ -586,17 +681,17 @@ HADAMRNN_INLINE void hadamrnn_widen(uint_fast8_t radix, const int16_t *h, int32_
     }
 }
 
-HADAMRNN_ONE_COPY void hadamrnn_widen2(const int16_t *h, int32_t *work, uint_fast16_t stride)
+HADAMRNN_ONE_COPY void hadamrnn_widen2(const hadamrnn_narrow *h, hadamrnn_wide *work, uint_fast16_t stride)
 {
     hadamrnn_widen(2u, h, work, stride);
 }
 
-HADAMRNN_ONE_COPY void hadamrnn_widen4(const int16_t *h, int32_t *work, uint_fast16_t stride)
+HADAMRNN_ONE_COPY void hadamrnn_widen4(const hadamrnn_narrow *h, hadamrnn_wide *work, uint_fast16_t stride)
 {
     hadamrnn_widen(4u, h, work, stride);
 }
 
-HADAMRNN_ONE_COPY void hadamrnn_widen8(const int16_t *h, int32_t *work, uint_fast16_t stride)
+HADAMRNN_ONE_COPY void hadamrnn_widen8(const hadamrnn_narrow *h, hadamrnn_wide *work, uint_fast16_t stride)
 {
     if (stride == 4u) { /* the usual one, with its constant */
         hadamrnn_widen(8u, h, work, 4u);
@@ -605,45 +700,66 @@ HADAMRNN_ONE_COPY void hadamrnn_widen8(const int16_t *h, int32_t *work, uint_fas
     }
 }
 
-/* F over the entries 0, stride, 2 stride, ... of every run of order stride, in place; columns of F side by side share
- * the reading of its signs. `work` holds 4 order numbers. */
-HADAMRNN_ONE_COPY void hadamrnn_factor_pass(int32_t *h, uint_fast16_t size, uint_fast16_t stride, uint_fast16_t order,
-                                            const uint8_t *signs, int32_t *work)
+/* The rows of F, from the sums of four columns each. */
+HADAMRNN_INLINE void hadamrnn_factor_rows(hadamrnn_wide *h, uint_fast16_t stride, uint_fast16_t order,
+                                          uint_fast16_t together, const uint8_t *signs, const hadamrnn_wide *work)
 {
-    uint_fast16_t together = 1;
-    if ((stride & 3u) == 0u) {
-        together = 4;
+    for (uint_fast16_t k = 0; k < order; k++) {
+        const hadamrnn_wide *sums = work;
+        hadamrnn_wide sum[HADAMRNN_TOGETHER];
+        (void)memset(sum, 0, sizeof sum);
+        uint32_t bits = 0;
+        for (uint_fast16_t j = 0; j < order; j += 4u) {
+            if ((j & 4u) == 0u) {
+                bits = hadamrnn_byte(signs);
+                signs++;
+            }
+            const uint32_t place = (bits >> 1) & 7u;
+            if ((bits & 1u) == 0u) {
+                for (uint_fast8_t n = 0; n < HADAMRNN_TOGETHER; n++) {
+                    sum[n] += sums[(HADAMRNN_TOGETHER * place) + n];
+                }
+            } else { /* x_0 is subtracted: the other signs are turned round, and the sum is subtracted */
+                for (uint_fast8_t n = 0; n < HADAMRNN_TOGETHER; n++) {
+                    sum[n] -= sums[(HADAMRNN_TOGETHER * (7u - place)) + n];
+                }
+            }
+            bits >>= 4;
+            sums += 8u * HADAMRNN_TOGETHER;
+        }
+        for (uint_fast16_t n = 0; n < together; n++) {
+            h[(k * stride) + n] = sum[n];
+        }
     }
+}
+
+/* F over the entries 0, stride, 2 stride, ... of every run of order stride, in place. Of four columns x_0, ..., x_3 of F,
+ * which has a multiple of four, there are eight sums x_0 +- x_1 +- x_2 +- x_3 up to the sign. They are made once, and a
+ * row of F takes one of them for each four of its signs. Entries side by side share the reading of the signs; `work`
+ * holds 2 order numbers for each of them. */
+HADAMRNN_ONE_COPY void hadamrnn_factor_pass(hadamrnn_wide *h, uint_fast16_t size, uint_fast16_t stride,
+                                            uint_fast16_t order, const uint8_t *signs, hadamrnn_wide *work)
+{
+    const uint_fast16_t together = ((stride % HADAMRNN_TOGETHER) == 0u) ? HADAMRNN_TOGETHER : 1u;
     for (uint_fast16_t start = 0; start < size; start += order * stride) {
         for (uint_fast16_t i = start; i < (start + stride); i += together) {
-            const uint8_t *row = signs;
-            for (uint_fast16_t k = 0; k < order; k++) {
-                for (uint_fast16_t n = 0; n < 4u; n++) {
-                    work[(4u * k) + n] = (n < together) ? h[i + (k * stride) + n] : 0;
-                }
-            }
-            for (uint_fast16_t k = 0; k < order; k++) {
-                const int32_t *x = work;
-                int32_t sum[4] = {0, 0, 0, 0};
-                uint32_t bits = 0;
-                for (uint_fast16_t j = 0; j < order; j++) {
-                    if ((j & 7u) == 0u) {
-                        bits = hadamrnn_byte(row);
-                        row++;
+            hadamrnn_wide *sums = work;
+            for (uint_fast16_t k = 0; k < order; k += 4u) {
+                for (uint_fast16_t n = 0; n < HADAMRNN_TOGETHER; n++) {
+                    const hadamrnn_wide *const x = &h[i + (k * stride) + ((n < together) ? n : 0u)];
+                    hadamrnn_wide v[4] = {x[0], x[stride], x[2u * stride], x[3u * stride]};
+                    hadamrnn_butterfly(&v[0], &v[1]);
+                    hadamrnn_butterfly(&v[2], &v[3]);
+                    for (uint_fast8_t j = 0; j < 2u; j++) { /* bit j - 1 of a place is 1 if x_j is subtracted */
+                        sums[(HADAMRNN_TOGETHER * j) + n] = v[j] + v[2];
+                        sums[(HADAMRNN_TOGETHER * (j + 2u)) + n] = v[j] - v[3];
+                        sums[(HADAMRNN_TOGETHER * (j + 4u)) + n] = v[j] + v[3];
+                        sums[(HADAMRNN_TOGETHER * (j + 6u)) + n] = v[j] - v[2];
                     }
-                    const uint32_t sign = bits & 1u;
-                    const int32_t mask = -(int32_t)sign;
-                    sum[0] += (x[0] ^ mask) - mask;
-                    sum[1] += (x[1] ^ mask) - mask;
-                    sum[2] += (x[2] ^ mask) - mask;
-                    sum[3] += (x[3] ^ mask) - mask;
-                    bits >>= 1;
-                    x += 4;
                 }
-                for (uint_fast16_t n = 0; n < together; n++) {
-                    h[i + (k * stride) + n] = sum[n];
-                }
+                sums += 8u * HADAMRNN_TOGETHER;
             }
+            hadamrnn_factor_rows(&h[i], stride, order, together, signs, work);
         }
     }
 }
@@ -651,8 +767,8 @@ HADAMRNN_ONE_COPY void hadamrnn_factor_pass(int32_t *h, uint_fast16_t size, uint
 /* What of H h is made in place: the factors, and the stages of the widest strides. */
 HADAMRNN_INLINE void hadamrnn_transform(const hadamrnn_layer *layer, const hadamrnn_memory *memory)
 {
-    int32_t *const wide = memory->wide + layer->cells;
-    int16_t *const narrow = memory->narrow + layer->cells;
+    hadamrnn_wide *const wide = memory->wide + layer->cells;
+    hadamrnn_narrow *const narrow = memory->narrow + layer->cells;
     if (layer->factors[0].order != 0u) { /* known early: without factors their function is left out */
         for (uint_fast8_t f = 0; (f < HADAMRNN_FACTORS) && (layer->factors[f].order != 0u); f++) {
             const hadamrnn_factor *const factor = &layer->factors[f];
@@ -682,7 +798,7 @@ HADAMRNN_INLINE void hadamrnn_transform(const hadamrnn_layer *layer, const hadam
 }
 
 /* The stages that 16 bits do not hold but for the last two, of one chunk of 2^stages runs of 4 entries. */
-HADAMRNN_INLINE void hadamrnn_transform_chunk(const int16_t *h, int32_t *work, uint_fast8_t stages)
+HADAMRNN_INLINE void hadamrnn_transform_chunk(const hadamrnn_narrow *h, hadamrnn_wide *work, uint_fast8_t stages)
 {
     const uint_fast16_t chunk = (uint_fast16_t)((uint_fast16_t)4u << stages);
     uint_fast16_t stride = chunk;
@@ -712,10 +828,13 @@ HADAMRNN_INLINE void hadamrnn_transform_chunk(const int16_t *h, int32_t *work, u
 /* A layer goes along its rows in groups of 8. What it reads and what it writes are copies of the model's numbers, which no
  * store through a pointer can change, so that a compiler keeps them in registers. */
 typedef struct {
-    const int16_t *x; /* the codes of `columns` columns of U */
+    const hadamrnn_narrow *x; /* the codes of `columns` columns of U */
     const uint8_t *weight;
     const uint8_t *bias;
-    int32_t only; /* the code of a single column */
+#ifdef HADAMRNN_LANES_H
+    const hadamrnn_wide *drive; /* of a group, or NULL */
+#endif
+    hadamrnn_wide only; /* the code of a single column */
     uint_fast16_t columns;
     uint_fast8_t code_bits;
     uint_fast8_t value_bytes;
@@ -725,10 +844,10 @@ typedef struct {
 } hadamrnn_input;
 
 typedef struct {
-    const int32_t *wide_source; /* H h but for the last two stages, in 32 bits */
-    const int16_t *source; /* the same in 16 bits */
-    int32_t *wide_h;
-    int16_t *h;
+    const hadamrnn_wide *wide_source; /* H h but for the last two stages, in 32 bits */
+    const hadamrnn_narrow *source; /* the same in 16 bits */
+    hadamrnn_wide *wide_h;
+    hadamrnn_narrow *h;
     const uint8_t *signs;
     const uint8_t *leaks;
     int32_t factor; /* multiplier 2^(32 - round_shift), if that is below 2^31 */
@@ -744,41 +863,41 @@ typedef struct {
     bool is_wide; /* whether h has cells of 32 bits */
     bool reads_wide; /* whether the source is the one of 32 bits */
     bool is_relu;
-    uint32_t clipped;
+    hadamrnn_count clipped;
 } hadamrnn_rows;
 
 /* Add a column of U times its code x to the eight rows of a group. */
-HADAMRNN_INLINE void hadamrnn_add_column(const uint8_t *weight, uint_fast8_t bits, int16_t x, int32_t product[8])
+HADAMRNN_INLINE void hadamrnn_add_column(const uint8_t *weight, uint_fast8_t bits, hadamrnn_wide x, hadamrnn_wide product[8])
 {
-    const int32_t factor = x;
-    product[0] += hadamrnn_code(weight, bits, 0u) * factor;
-    product[1] += hadamrnn_code(weight, bits, 1u) * factor;
-    product[2] += hadamrnn_code(weight, bits, 2u) * factor;
-    product[3] += hadamrnn_code(weight, bits, 3u) * factor;
-    product[4] += hadamrnn_code(weight, bits, 4u) * factor;
-    product[5] += hadamrnn_code(weight, bits, 5u) * factor;
-    product[6] += hadamrnn_code(weight, bits, 6u) * factor;
-    product[7] += hadamrnn_code(weight, bits, 7u) * factor;
+    product[0] += hadamrnn_code(weight, bits, 0u) * x;
+    product[1] += hadamrnn_code(weight, bits, 1u) * x;
+    product[2] += hadamrnn_code(weight, bits, 2u) * x;
+    product[3] += hadamrnn_code(weight, bits, 3u) * x;
+    product[4] += hadamrnn_code(weight, bits, 4u) * x;
+    product[5] += hadamrnn_code(weight, bits, 5u) * x;
+    product[6] += hadamrnn_code(weight, bits, 6u) * x;
+    product[7] += hadamrnn_code(weight, bits, 7u) * x;
 }
 
 /* U x of the eight rows of a group; `bits` is code_bits. */
-HADAMRNN_INLINE void hadamrnn_products(const hadamrnn_input *in, uint_fast8_t bits, int32_t product[8])
+HADAMRNN_INLINE void hadamrnn_products(const hadamrnn_input *in, uint_fast8_t bits, hadamrnn_wide product[8])
 {
     const uint8_t *weight = in->weight;
-    int32_t sums[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    hadamrnn_wide sums[8];
+    (void)memset(sums, 0, sizeof sums);
     for (uint_fast16_t j = 0; j < in->columns; j++) {
-        hadamrnn_add_column(weight, bits, in->x[j], sums);
+        hadamrnn_add_column(weight, bits, hadamrnn_widened(in->x[j]), sums);
         weight += bits;
     }
     (void)memcpy(product, sums, sizeof sums);
 }
 
 /* shift(U x, input_shift) + b_i 2^bias_shift of row i of a group, from (U x)_i. */
-HADAMRNN_INLINE int32_t hadamrnn_drive(const hadamrnn_input *in, uint_fast8_t i, int32_t product)
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_drive(const hadamrnn_input *in, uint_fast8_t i, hadamrnn_wide product)
 {
-    int32_t drive = hadamrnn_shift(product, in->input_shift);
+    hadamrnn_wide drive = hadamrnn_shift(product, in->input_shift);
     if (in->has_bias) {
-        drive += hadamrnn_value(in->bias, in->value_bytes, i) * (INT32_C(1) << in->bias_shift);
+        drive += hadamrnn_shifted_value(in->bias, in->value_bytes, i, in->bias_shift);
     }
     return drive;
 }
@@ -824,11 +943,17 @@ HADAMRNN_ONE_COPY void hadamrnn_drives(const hadamrnn_input *in, int32_t drive[8
 #endif
 
 /* The drive of row i of a group from its values, those of hadamrnn_values, or without from the only column of U. */
-HADAMRNN_INLINE int32_t hadamrnn_drive_of(const hadamrnn_input *in, const int32_t *values, uint_fast8_t i)
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_drive_of(const hadamrnn_input *in, const hadamrnn_wide *values, uint_fast8_t i)
 {
-    int32_t drive;
+    hadamrnn_wide drive;
+#ifdef HADAMRNN_LANES_H
+    if (in->drive != NULL) {
+        return in->drive[i];
+    }
+#endif
     if (values == NULL) {
-        const int32_t product = (in->columns == 0u) ? 0 : (hadamrnn_code(in->weight, in->code_bits, i) * in->only);
+        const hadamrnn_wide product =
+            (in->columns == 0u) ? (hadamrnn_wide){0} : (hadamrnn_code(in->weight, in->code_bits, i) * in->only);
         drive = hadamrnn_drive(in, i, product);
     } else {
 #ifdef HADAMRNN_SHARED
@@ -840,30 +965,21 @@ HADAMRNN_INLINE int32_t hadamrnn_drive_of(const hadamrnn_input *in, const int32_
     return drive;
 }
 
-/* The next state of a row: y is (u * H h)_i, k its leak. */
-HADAMRNN_INLINE int32_t hadamrnn_next(hadamrnn_rows *at, int32_t y, int32_t drive, uint_fast8_t k)
+/* The next state of a row: kept is (u * H h)_i 2^state_shift, k its leak. */
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_next(hadamrnn_rows *at, hadamrnn_wide kept, hadamrnn_wide drive, uint_fast8_t k)
 {
-    const int32_t high = (INT32_C(1) << (at->activation_bits - 1u)) - 1;
-    int32_t kept = y * (INT32_C(1) << at->state_shift);
     if (k != 0u) {
         kept -= (kept + (INT32_C(1) << (k - 1u))) >> k;
     }
-    int32_t next = (at->multiplier == 1u)
+    hadamrnn_wide next = (at->multiplier == 1u)
                        ? hadamrnn_round_half(kept + drive, at->round_shift, at->half_fits)
                        : hadamrnn_product(kept + drive, at->multiplier, at->factor, at->round_shift, at->half_fits);
-#ifdef HADAMRNN_SHARED
-    if (((uint32_t)next + (uint32_t)high + 1u) > ((2u * (uint32_t)high) + 1u)) { /* one comparison, if high is no constant */
-#else
-    if ((next < (-high - 1)) || (next > high)) {
-#endif
-        next = (next < 0) ? (-high - 1) : high; /* written so, one instruction on a Cortex-M */
-        at->clipped++;
-    }
-    return (at->is_relu && (next < 0)) ? 0 : next;
+    next = hadamrnn_clip(next, at->activation_bits, &at->clipped);
+    return at->is_relu ? hadamrnn_positive(next) : next;
 }
 
 /* The last stages of the transform of four rows. */
-HADAMRNN_INLINE void hadamrnn_last_stages(const hadamrnn_rows *at, uint_fast8_t first, int32_t v[4])
+HADAMRNN_INLINE void hadamrnn_last_stages(const hadamrnn_rows *at, uint_fast8_t first, hadamrnn_wide v[4])
 {
     if (at->reads_wide) {
         v[0] = at->wide_source[first];
@@ -871,10 +987,10 @@ HADAMRNN_INLINE void hadamrnn_last_stages(const hadamrnn_rows *at, uint_fast8_t 
         v[2] = at->wide_source[first + 2u];
         v[3] = at->wide_source[first + 3u];
     } else {
-        v[0] = at->source[first];
-        v[1] = at->source[first + 1u];
-        v[2] = at->source[first + 2u];
-        v[3] = at->source[first + 3u];
+        v[0] = hadamrnn_widened(at->source[first]);
+        v[1] = hadamrnn_widened(at->source[first + 1u]);
+        v[2] = hadamrnn_widened(at->source[first + 2u]);
+        v[3] = hadamrnn_widened(at->source[first + 3u]);
     }
     if (at->stages > 1u) {
         hadamrnn_butterflies(v, 4u);
@@ -887,50 +1003,50 @@ HADAMRNN_INLINE void hadamrnn_last_stages(const hadamrnn_rows *at, uint_fast8_t 
 }
 
 /* Row i of a group: its next state from (H h)_i and its drive. */
-HADAMRNN_INLINE void hadamrnn_row(hadamrnn_rows *at, uint_fast8_t i, int32_t sum, uint32_t negative, int32_t drive)
+HADAMRNN_INLINE void hadamrnn_row(hadamrnn_rows *at, uint_fast8_t i, hadamrnn_wide sum, hadamrnn_signs signs,
+                                  hadamrnn_wide drive)
 {
     uint_fast8_t k = at->leak;
     if (at->has_leaks) {
         k = hadamrnn_byte((at->leak_bytes == 1u) ? at->leaks : (at->leaks + i));
     }
-    const int32_t next = hadamrnn_next(at, hadamrnn_switched(sum, negative), drive, k);
+    const hadamrnn_wide next = hadamrnn_next(at, hadamrnn_switched(sum, signs, i, at->state_shift), drive, k);
     if (at->is_wide) {
         at->wide_h[i] = next;
     } else {
-        at->h[i] = (int16_t)next;
+        at->h[i] = hadamrnn_narrowed(next);
     }
 }
 
 /* The rows first, ..., first + 3 of a group, one by one: less time. */
-HADAMRNN_INLINE void hadamrnn_four_rows(hadamrnn_rows *at, const hadamrnn_input *in, uint_fast8_t first, uint32_t signs,
-                                        const int32_t *values)
+HADAMRNN_INLINE void hadamrnn_four_rows(hadamrnn_rows *at, const hadamrnn_input *in, uint_fast8_t first,
+                                        hadamrnn_signs signs, const hadamrnn_wide *values)
 {
-    int32_t v[4];
+    hadamrnn_wide v[4];
     hadamrnn_last_stages(at, first, v);
-    hadamrnn_row(at, first, v[0], signs >> first, hadamrnn_drive_of(in, values, first));
-    hadamrnn_row(at, first + 1u, v[1], signs >> (first + 1u), hadamrnn_drive_of(in, values, first + 1u));
-    hadamrnn_row(at, first + 2u, v[2], signs >> (first + 2u), hadamrnn_drive_of(in, values, first + 2u));
-    hadamrnn_row(at, first + 3u, v[3], signs >> (first + 3u), hadamrnn_drive_of(in, values, first + 3u));
+    hadamrnn_row(at, first, v[0], signs, hadamrnn_drive_of(in, values, first));
+    hadamrnn_row(at, first + 1u, v[1], signs, hadamrnn_drive_of(in, values, first + 1u));
+    hadamrnn_row(at, first + 2u, v[2], signs, hadamrnn_drive_of(in, values, first + 2u));
+    hadamrnn_row(at, first + 3u, v[3], signs, hadamrnn_drive_of(in, values, first + 3u));
 }
 
 /* The eight rows of a group in a loop: less code. */
-HADAMRNN_INLINE void hadamrnn_eight_rows(hadamrnn_rows *at, const hadamrnn_input *in, uint32_t signs,
-                                         const int32_t values[8])
+HADAMRNN_INLINE void hadamrnn_eight_rows(hadamrnn_rows *at, const hadamrnn_input *in, hadamrnn_signs signs,
+                                         const hadamrnn_wide values[8])
 {
-    int32_t sums[8];
+    hadamrnn_wide sums[8];
     hadamrnn_last_stages(at, 0u, &sums[0]);
     hadamrnn_last_stages(at, 4u, &sums[4]);
     for (uint_fast8_t i = 0; i < HADAMRNN_GROUP; i++) {
         hadamrnn_row(at, i, sums[i], signs, hadamrnn_drive_of(in, values, i));
-        signs >>= 1;
     }
 }
 
 /* One group of rows. */
 HADAMRNN_INLINE void hadamrnn_group(hadamrnn_rows *at, hadamrnn_input *in, bool is_direct, bool is_unrolled)
 {
-    const uint32_t signs = hadamrnn_byte(at->signs);
-    int32_t values[8];
+    const hadamrnn_signs signs = hadamrnn_read_signs(at->signs);
+    hadamrnn_wide values[8];
     if (!is_direct) {
 #ifdef HADAMRNN_SHARED
         hadamrnn_drives(in, values);
@@ -944,7 +1060,12 @@ HADAMRNN_INLINE void hadamrnn_group(hadamrnn_rows *at, hadamrnn_input *in, bool 
     } else {
         hadamrnn_eight_rows(at, in, signs, values);
     }
-    at->signs++;
+    at->signs += HADAMRNN_SIGN_BYTES;
+#ifdef HADAMRNN_LANES_H
+    if (in->drive != NULL) {
+        in->drive += HADAMRNN_GROUP;
+    }
+#endif
     if (in->columns != 0u) {
         in->weight += in->columns * in->code_bits;
     }
@@ -968,7 +1089,7 @@ HADAMRNN_INLINE void hadamrnn_group(hadamrnn_rows *at, hadamrnn_input *in, bool 
 
 /* All rows: `groups` groups, the stages that 16 bits do not hold of a chunk of them at a time in the buffer. */
 HADAMRNN_INLINE void hadamrnn_all_groups(hadamrnn_rows *at, hadamrnn_input *in, uint_fast16_t groups,
-                                         uint_fast8_t buffered, int32_t *work, bool is_direct, bool is_unrolled)
+                                         uint_fast8_t buffered, hadamrnn_wide *work, bool is_direct, bool is_unrolled)
 {
     const uint_fast16_t chunk = (buffered == 0u) ? groups : (uint_fast16_t)((uint_fast16_t)1u << (buffered - 1u));
     for (uint_fast16_t start = 0; start < groups; start += chunk) {
@@ -984,9 +1105,11 @@ HADAMRNN_INLINE void hadamrnn_all_groups(hadamrnn_rows *at, hadamrnn_input *in, 
 
 /* The same, where a compiler sees no constants by a loop for each of the usual kinds of a layer and one for all others. */
 HADAMRNN_INLINE void hadamrnn_groups_by_kind(hadamrnn_rows *at, hadamrnn_input *in, uint_fast16_t groups,
-                                             uint_fast8_t buffered, int32_t *work)
+                                             uint_fast8_t buffered, hadamrnn_wide *work)
 {
-#ifdef HADAMRNN_SHARED
+#if defined(HADAMRNN_LANES_H)
+    HADAMRNN_LANE_GROUPS(at, in, groups, buffered, work);
+#elif defined(HADAMRNN_SHARED)
     const bool is_usual = !at->is_wide && !at->is_relu && (at->stages > 1u) && (at->half_fits != 0u);
     const bool is_scaled = (at->multiplier != 1u) && (at->round_shift > 16u) && (at->round_shift <= 32u);
     const bool is_paper = is_usual && is_scaled && (buffered != 0u) && !at->has_leaks && (at->leak == 0u);
@@ -1015,10 +1138,10 @@ HADAMRNN_INLINE void hadamrnn_groups_by_kind(hadamrnn_rows *at, hadamrnn_input *
 
 /* h becomes the next state. The layer reads the codes x, or of a one-hot input the channel `id`. */
 HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrnn_layer *layer,
-                                      const hadamrnn_memory *memory, const int16_t *x, uint32_t id)
+                                      const hadamrnn_memory *memory, const hadamrnn_narrow *x, uint32_t id)
 {
     const bool is_one_hot = (layer == model->layers) && (model->input_kind == HADAMRNN_ONE_HOT);
-    const int16_t one = 1;
+    const hadamrnn_narrow one = {1};
     const uint_fast16_t groups = (layer->units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP;
     const uint_fast8_t buffered = (uint_fast8_t)((layer->stages > 2u) ? (layer->stages - 2u - layer->in_place) : 0u);
     const bool is_scaled = (layer->multiplier != 1u) && (layer->round_shift > 16u) && (layer->round_shift <= 32u);
@@ -1055,33 +1178,37 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
         .is_relu = model->is_relu != 0u,
         .clipped = memory->counters->saturations};
     if (in.columns == 1u) {
-        in.only = in.x[0];
+        in.only = hadamrnn_widened(in.x[0]);
     }
     if (is_one_hot && (in.columns != 0u)) {
         in.weight += id * (uint32_t)(groups * in.code_bits);
     }
     hadamrnn_transform(layer, memory);
+#ifdef HADAMRNN_LANES_H
+    in.drive = (layer == model->layers) ? memory->drive : NULL;
+#endif
     hadamrnn_groups_by_kind(&at, &in, groups, buffered, memory->work);
     memory->counters->saturations = at.clipped;
 }
 
 /* The codes for the layer above: added to `sums` if the stride is above 1, else in their place. */
 HADAMRNN_INLINE void hadamrnn_output(const hadamrnn_model *model, const hadamrnn_layer *layer,
-                                     const hadamrnn_memory *memory, const int16_t *x, int16_t *sums)
+                                     const hadamrnn_memory *memory, const hadamrnn_narrow *x, hadamrnn_narrow *sums)
 {
     for (uint_fast16_t i = 0; i < layer->units; i++) {
-        const int32_t h = (layer->wide != 0u) ? memory->wide[layer->cells + i] : memory->narrow[layer->cells + i];
-        int32_t code = h;
+        const hadamrnn_wide h = (layer->wide != 0u) ? memory->wide[layer->cells + i]
+                                                    : hadamrnn_widened(memory->narrow[layer->cells + i]);
+        hadamrnn_wide code = h;
         if (layer->gain != NULL) {
             code = (h * hadamrnn_value(layer->gain, model->value_bytes, i)) +
-                   (hadamrnn_value(layer->offset, model->value_bytes, i) * (INT32_C(1) << layer->offset_shift));
+                   hadamrnn_shifted_value(layer->offset, model->value_bytes, i, layer->offset_shift);
             code = hadamrnn_round_shift(code, layer->gain_shift);
         }
-        code = (code < 0) ? 0 : hadamrnn_saturate(code, layer->output_bits);
+        code = hadamrnn_saturate(hadamrnn_positive(code), layer->output_bits);
         if (layer->has_skip != 0u) {
-            code = hadamrnn_saturate(code + hadamrnn_shift(x[i], layer->skip_shift), layer->output_bits);
+            code = hadamrnn_saturate(code + hadamrnn_shift(hadamrnn_widened(x[i]), layer->skip_shift), layer->output_bits);
         }
-        sums[i] = (int16_t)((model->stride > 1u) ? (sums[i] + code) : code);
+        sums[i] = hadamrnn_narrowed((model->stride > 1u) ? (hadamrnn_widened(sums[i]) + code) : code);
     }
 }
 
@@ -1097,24 +1224,24 @@ HADAMRNN_INLINE void hadamrnn_pool_step(const hadamrnn_model *model, const hadam
     const bool is_pooled = (model->pool_wide != 0u) || (model->pool_narrow != 0u);
     const uint_fast16_t units = is_pooled ? top->units : 0u;
     for (uint_fast16_t i = 0; i < units; i++) {
-        const int32_t h = (top->wide != 0u) ? memory->wide[top->cells + i] : memory->narrow[top->cells + i];
+        const hadamrnn_wide h =
+            (top->wide != 0u) ? memory->wide[top->cells + i] : hadamrnn_widened(memory->narrow[top->cells + i]);
         if (model->pool_wide != 0u) {
             uint_fast16_t at = i;
             for (uint_fast8_t r = 0; r < model->thresholds; r++) {
                 const int32_t theta = (model->theta == NULL) ? 0 : hadamrnn_value(model->theta, model->value_bytes, at);
-                if (h > theta) {
-                    if (sums) {
-                        memory->wide[at] += h - theta;
-                    }
-                    if (counts) {
-                        memory->wide[model->counts + at]++;
-                    }
+                if (sums) {
+                    memory->wide[at] += hadamrnn_positive(h - theta);
+                }
+                if (counts) {
+                    memory->wide[model->counts + at] += hadamrnn_exceeds(h, theta);
                 }
                 at += rows;
             }
         }
-        if ((model->pool_narrow != 0u) && ((memory->counters->pooled == 0u) || (h > memory->narrow[i]))) {
-            memory->narrow[i] = (int16_t)h;
+        if (model->pool_narrow != 0u) {
+            const hadamrnn_narrow value = hadamrnn_narrowed(h);
+            memory->narrow[i] = (memory->counters->pooled == 0u) ? value : hadamrnn_larger(value, memory->narrow[i]);
         }
     }
     if (is_pooled && (memory->counters->pooled < UINT16_MAX)) {
@@ -1123,38 +1250,29 @@ HADAMRNN_INLINE void hadamrnn_pool_step(const hadamrnn_model *model, const hadam
 }
 
 /* The value of entry `at` of a read-out, counted over rows of thresholds and units. */
-HADAMRNN_INLINE int32_t hadamrnn_pooled(const hadamrnn_model *model, const hadamrnn_view *memory, uint_fast8_t readout,
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_pooled(const hadamrnn_model *model, const hadamrnn_view *memory, uint_fast8_t readout,
                                         uint_fast16_t at)
 {
     const hadamrnn_layer *const top = &model->layers[model->num_layers - 1u];
-    int32_t value;
+    hadamrnn_wide value;
     if (readout == HADAMRNN_LAST) {
-        value = (top->wide != 0u) ? memory->wide[top->cells + at] : memory->narrow[top->cells + at];
-        value = (value < 0) ? 0 : value;
+        value = (top->wide != 0u) ? memory->wide[top->cells + at] : hadamrnn_widened(memory->narrow[top->cells + at]);
+        value = hadamrnn_positive(value);
     } else if (readout == HADAMRNN_MAX) {
-        value = memory->narrow[at];
+        value = hadamrnn_widened(memory->narrow[at]);
     } else {
         value = memory->wide[((readout == HADAMRNN_POSITIVE) ? model->counts : 0u) + at];
     }
     return value;
 }
 
-/* saturate(round(value rate / 2^shift)) */
-HADAMRNN_INLINE int32_t hadamrnn_feature(int32_t value, int32_t rate, uint_fast8_t shift, uint_fast8_t bits)
-{
-    const int64_t code = (((int64_t)value * rate) + (INT64_C(1) << (shift - 1u))) >> shift;
-    const int32_t high = (INT32_C(1) << (bits - 1u)) - 1;
-    const int32_t low = -high - 1;
-    return (code > high) ? high : ((code < low) ? low : (int32_t)code);
-}
-
 /* Add V times eight codes to every logit, V of `bits` bits; v is where the first logit's weights of these codes begin, `pitch` bytes
  * before those of the next. */
-HADAMRNN_INLINE void hadamrnn_project(const hadamrnn_model *model, const int32_t codes[8], uint_fast8_t bits,
-                                      const uint8_t *v, uint_fast16_t pitch, int32_t *logits)
+HADAMRNN_INLINE void hadamrnn_project(const hadamrnn_model *model, const hadamrnn_wide codes[8], uint_fast8_t bits,
+                                      const uint8_t *v, size_t pitch, hadamrnn_wide *logits)
 {
     for (uint_fast16_t k = 0; k < model->output_size; k++) {
-        int32_t sum = logits[k];
+        hadamrnn_wide sum = logits[k];
         sum += hadamrnn_code(v, bits, 0u) * codes[0];
         sum += hadamrnn_code(v, bits, 1u) * codes[1];
         sum += hadamrnn_code(v, bits, 2u) * codes[2];
@@ -1178,19 +1296,20 @@ HADAMRNN_INLINE uint_fast16_t hadamrnn_feature_groups(const hadamrnn_model *mode
 }
 
 /* The logits of the steps so far. */
-HADAMRNN_API void hadamrnn_logits(const hadamrnn_model *model, const hadamrnn_view *memory, int32_t *logits)
+HADAMRNN_API void hadamrnn_logits(const hadamrnn_model *model, const hadamrnn_view *memory, hadamrnn_wide *logits)
 {
     const uint8_t *v = model->output_weight;
     const uint8_t *shift = model->feature_shift;
     const uint32_t steps = (memory->counters->pooled == 0u) ? 1u : memory->counters->pooled;
-    uint_fast16_t pitch = 0;
+    size_t pitch = 0;
     for (uint_fast8_t r = 0; r < model->num_readouts; r++) {
         pitch += hadamrnn_feature_groups(model, model->readouts[r]) * model->code_bits;
     }
     for (uint_fast16_t k = 0; k < model->output_size; k++) {
-        logits[k] = (model->output_bias == NULL) ? 0
-                                                 : (hadamrnn_value(model->output_bias, model->value_bytes, k) *
-                                                    (INT32_C(1) << model->output_bias_shift));
+        logits[k] = (hadamrnn_wide){0};
+        if (model->output_bias != NULL) {
+            logits[k] += hadamrnn_shifted_value(model->output_bias, model->value_bytes, k, model->output_bias_shift);
+        }
     }
     for (uint_fast8_t r = 0; r < model->num_readouts; r++) {
         const uint_fast8_t readout = model->readouts[r];
@@ -1198,7 +1317,7 @@ HADAMRNN_API void hadamrnn_logits(const hadamrnn_model *model, const hadamrnn_vi
         const bool counted = (readout == HADAMRNN_MEAN) || (readout == HADAMRNN_POSITIVE);
         const uint32_t rate = ((uint32_t)model->multipliers[r] << 15) / (counted ? steps : 1u);
         for (uint_fast16_t g = 0; g < groups; g++) {
-            int32_t codes[8];
+            hadamrnn_wide codes[8];
             for (uint_fast8_t i = 0; i < HADAMRNN_GROUP; i++) {
                 codes[i] = hadamrnn_pooled(model, memory, readout, (HADAMRNN_GROUP * g) + i);
                 if (shift != NULL) {
@@ -1323,8 +1442,8 @@ HADAMRNN_FOLDED bool hadamrnn_layer_step(const hadamrnn_model *model, uint_fast8
     const hadamrnn_layer *const layer = &model->layers[l];
     const bool is_last = (l + 1u) == model->num_layers;
     const bool strided = model->stride > 1u;
-    int16_t *const x = (strided && (l > 0u)) ? (memory->narrow + model->layers[l - 1u].sums) : memory->codes;
-    int16_t *const sums = strided ? (memory->narrow + layer->sums) : memory->codes;
+    hadamrnn_narrow *const x = (strided && (l > 0u)) ? (memory->narrow + model->layers[l - 1u].sums) : memory->codes;
+    hadamrnn_narrow *const sums = strided ? (memory->narrow + layer->sums) : memory->codes;
     bool is_due = !is_last;
     hadamrnn_advance(model, layer, memory, x, id);
     if (is_last) {
@@ -1336,11 +1455,11 @@ HADAMRNN_FOLDED bool hadamrnn_layer_step(const hadamrnn_model *model, uint_fast8
         (void)memset(x, 0, layer->inputs * sizeof *x);
     }
     if (strided && !is_last) {
-        int16_t *const phase = memory->narrow + model->phases + l;
-        (*phase)++;
-        is_due = *phase == (int16_t)model->stride;
+        hadamrnn_narrow *const phase = memory->narrow + model->phases + l;
+        *phase = hadamrnn_narrowed(hadamrnn_widened(*phase) + 1);
+        is_due = hadamrnn_shared(*phase) == (int16_t)model->stride;
         if (is_due) {
-            *phase = 0;
+            *phase = (hadamrnn_narrow){0};
         }
     }
     return is_due;
@@ -1373,6 +1492,7 @@ HADAMRNN_FOLDED uint8_t hadamrnn_advance_all(const hadamrnn_model *model, const 
     return HADAMRNN_OK;
 }
 
+#ifndef HADAMRNN_LANES_H
 /* Advance by one time step of a dense input; a code of x outside input_bits counts as the nearest one within. */
 HADAMRNN_API uint8_t hadamrnn_step(const hadamrnn_model *model, const hadamrnn_memory *memory, const int16_t *x)
 {
@@ -1398,6 +1518,8 @@ HADAMRNN_API uint8_t hadamrnn_step_id(const hadamrnn_model *model, const hadamrn
     }
     return hadamrnn_advance_all(model, memory, id);
 }
+
+#endif
 
 /* ---- Sliding windows: a read-out every `hop` steps, of the last `size` ones.
  *
@@ -1456,8 +1578,8 @@ HADAMRNN_INLINE hadamrnn_memory hadamrnn_slot(const hadamrnn_memory *slots, size
 {
     hadamrnn_memory memory = *slots;
     memory.counters = (hadamrnn_counters *)(void *)((char *)(void *)slots->counters + (i * pitch));
-    memory.wide = (int32_t *)(void *)((char *)(void *)slots->wide + (i * pitch));
-    memory.narrow = (int16_t *)(void *)((char *)(void *)slots->narrow + (i * pitch));
+    memory.wide = (hadamrnn_wide *)(void *)((char *)(void *)slots->wide + (i * pitch));
+    memory.narrow = (hadamrnn_narrow *)(void *)((char *)(void *)slots->narrow + (i * pitch));
     return memory;
 }
 
@@ -1467,14 +1589,14 @@ HADAMRNN_INLINE void hadamrnn_pool_merge(const hadamrnn_model *model, const hada
 {
     const uint16_t steps = own->counters->pooled;
     for (uint_fast16_t i = 0; i < model->pool_wide; i++) {
-        const int32_t value = own->wide[i];
+        const hadamrnn_wide value = own->wide[i];
         own->wide[i] = value + slot->wide[i];
         slot->wide[i] = keep ? value : slot->wide[i];
     }
     for (uint_fast16_t i = 0; i < model->pool_narrow; i++) {
-        const int16_t value = own->narrow[i];
-        if ((slot->counters->pooled != 0u) && ((steps == 0u) || (slot->narrow[i] > value))) {
-            own->narrow[i] = slot->narrow[i];
+        const hadamrnn_narrow value = own->narrow[i];
+        if (slot->counters->pooled != 0u) {
+            own->narrow[i] = (steps == 0u) ? slot->narrow[i] : hadamrnn_larger(slot->narrow[i], value);
         }
         slot->narrow[i] = keep ? value : slot->narrow[i];
     }

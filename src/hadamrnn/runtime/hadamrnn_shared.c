@@ -457,7 +457,7 @@ static void hadamrnn_lay_out(hadamrnn_model *model, hadamrnn_layer *layers)
         layer->sums = model->narrow_cells;
         model->narrow_cells += (is_strided && !is_last) ? rows : 0u;
         for (uint8_t f = 0; f < HADAMRNN_FACTORS; f++) {
-            const uint32_t taken = 4u * (uint32_t)layer->factors[f].order;
+            const uint32_t taken = 2u * HADAMRNN_TOGETHER * (uint32_t)layer->factors[f].order;
             needed = (taken > needed) ? taken : needed;
         }
         work = (needed > work) ? needed : work;

@@ -6,11 +6,11 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "hadamrnn.h"
+#include "arguments.h"
 
 #define EXPORT __attribute__((visibility("default")))
 /* Bumped whenever a structure or a signature changes: the loader refuses a library that is not its own. */
-#define ABI_VERSION 10
+#define ABI_VERSION 11
 
 typedef void (*Kernel)(void);
 typedef struct {
@@ -42,34 +42,19 @@ typedef struct {
     {"norm_backward_" #real, (Kernel)norm_backward_##real##_##isa},                                      \
     {"loss_" #real, (Kernel)loss_##real##_##isa},                                                        \
     {"reduce_" #real, (Kernel)reduce_##real##_##isa},
-#define DECLARE_INTEGERS(wide, isa)                                                                      \
-    int integers_##wide##_##isa(const IntegerArgs *, int64_t);                                           \
-    int integer_rows_##wide##_##isa(void);
-#define INTEGERS(wide, isa)                                                                              \
-    {"integers_" #wide, (Kernel)integers_##wide##_##isa},                                                \
-    {"integer_rows_" #wide, (Kernel)integer_rows_##wide##_##isa},
 #define INSTANCE(isa)                                                                                    \
     DECLARE(float, isa)                                                                                  \
     DECLARE(double, isa)                                                                                 \
-    DECLARE_INTEGERS(int32_t, isa)                                                                       \
-    static const Entry isa##_kernels[] = {ENTRIES(float, isa) ENTRIES(double, isa) INTEGERS(int32_t, isa) \
-                                          FUSED(isa){NULL, NULL}};
+    int integers_##isa(const IntegerArgs *, int64_t);                                                    \
+    int integer_rows_##isa(void);                                                                        \
+    static const Entry isa##_kernels[] = {ENTRIES(float, isa) ENTRIES(double, isa)                       \
+                                          {"integers", (Kernel)integers_##isa},                          \
+                                          {"integer_rows", (Kernel)integer_rows_##isa},                  \
+                                          {NULL, NULL}};
 
-/* Integers in floats need a fused multiply-add, which x86's baseline lacks. */
-#if defined(HADAMRNN_X86) || defined(__aarch64__)
-#define FUSED(isa) INTEGERS(float, isa)
 #ifdef HADAMRNN_X86
-DECLARE_INTEGERS(float, avx2)
-DECLARE_INTEGERS(float, avx512)
 INSTANCE(avx2)
 INSTANCE(avx512)
-#undef FUSED
-#define FUSED(isa)
-#else
-DECLARE_INTEGERS(float, baseline)
-#endif
-#else
-#define FUSED(isa)
 #endif
 INSTANCE(baseline)
 

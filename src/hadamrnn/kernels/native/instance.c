@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hadamrnn.h"
+#include "arguments.h"
 #include "template.h"
 
 #define MAX_STEPS 16 /* of a block of the scan */

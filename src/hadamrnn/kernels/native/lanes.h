@@ -1,89 +1,189 @@
-/* Vectors of integers: ROWS rows of the batch side by side, a row in each lane. A template in WIDE.
+/* The lanes of runtime/hadamrnn.h on a host: a number of each of ROWS sequences in one vector.
  *
- *     narrow   int16, ROWS lanes in one vector
- *     pair     WIDE (float or int32_t), ROWS lanes in two vectors
- *
- * Which of the two vectors of a pair a row falls into is the machine's choice: the lane of row r is WIDE_LANE(r).
- * `widened` gives x * WIDEN_SCALE. Floats hold integers up to 2^24 exactly, and a fused multiply-add rounds
- * once: `rounded` of floats is the exact rounding, where the caller has proven those bounds.
+ * States have 16 bits, sums 32, as on a device: the proof of a model holds for both. Constants are arrays of int32_t, unpacked
+ * and shifted beforehand, so that a vector instruction reads them from memory by itself. What C's vectors do not
+ * spell is written for AVX-512 and AVX2, and once for any other machine.
  */
+#ifndef HADAMRNN_LANES_H
+#define HADAMRNN_LANES_H
 
-#define wide NAME(wide_vector)
-#define Pair NAME(vector_pair)
-typedef WIDE wide __attribute__((vector_size(VECTOR_BYTES)));
-typedef WIDE NAME(wide_memory) __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
+#include <stdint.h>
 
-typedef struct {
-    wide v[2];
-} Pair;
+#include "template.h"
 
-INLINE Pair NAME(load_pair)(const WIDE *p)
-{
-    return (Pair){{((const NAME(wide_memory) *)p)[0], ((const NAME(wide_memory) *)p)[1]}};
-}
-
-INLINE void NAME(store_pair)(WIDE *p, Pair a)
-{
-    ((NAME(wide_memory) *)p)[0] = a.v[0];
-    ((NAME(wide_memory) *)p)[1] = a.v[1];
-}
-
-/* Numbers as words, and back. */
-INLINE word NAME(to_words)(wide v) { return __builtin_convertvector(v, word); }
-INLINE wide NAME(from_words)(word v) { return __builtin_convertvector(v, wide); }
-
-INLINE Pair NAME(widened)(narrow x)
-{
-    Words words = widened_words(x);
-#if WIDE_IS_FLOAT
-    return (Pair){{NAME(from_words)(words.v[0]), NAME(from_words)(words.v[1])}};
-#else
-    return (Pair){{words.v[0] >> WIDEN_SHIFT, words.v[1] >> WIDEN_SHIFT}};
-#endif
-}
-
-#undef WIDEN_SCALE
-#if WIDE_IS_FLOAT
-#define WIDEN_SCALE ((float)(1 << WIDEN_SHIFT))
-#else
-#define WIDEN_SCALE 1
+#if defined(__AVX2__)
+#include <immintrin.h>
 #endif
 
-/* How a sum becomes a state: round(acc * multiplier / 2^shift). */
-typedef struct {
-    float scale; /* multiplier / 2^shift, exact */
-    int64_t multiplier, half;
-    int shift;
-} NAME(Rounding);
+#define ROWS (VECTOR_BYTES / 4)
 
-INLINE word NAME(rounded)(wide acc, const NAME(Rounding) *rounding)
+typedef int16_t hadamrnn_narrow __attribute__((vector_size(VECTOR_BYTES / 2)));
+typedef int32_t hadamrnn_wide __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint32_t hadamrnn_count __attribute__((vector_size(VECTOR_BYTES)));
+typedef int64_t long_lane __attribute__((vector_size(2 * VECTOR_BYTES)));
+typedef hadamrnn_narrow hadamrnn_lane;
+typedef const int32_t *hadamrnn_signs;
+
+#define HADAMRNN_LANES 1u
+#define HADAMRNN_TOGETHER 1u
+#define HADAMRNN_SIGN_BYTES 32u /* of a group of eight rows */
+
+/* ---- Constants. */
+
+INLINE int32_t hadamrnn_code(const uint8_t *group, uint_fast8_t bits, uint_fast8_t i)
 {
-#if WIDE_IS_FLOAT
-    wide scale = rounding->scale - (wide){0}, magic = MAGIC - (wide){0};
-    return (word)fused_multiply_add(acc, scale, magic) - MAGIC_BITS;
-#else
-    if (rounding->multiplier == 1) return rounded_shift(acc, rounding->shift);
-    long_word product = __builtin_convertvector(acc, long_word) * rounding->multiplier + rounding->half;
-    return __builtin_convertvector(product >> rounding->shift, word);
-#endif
+    (void)bits;
+    return ((const int32_t *)(const void *)group)[i];
 }
 
-/* The butterflies of the fast transform between `radix` (1, 2, 4 or 8, a constant) pairs in registers. */
-INLINE void NAME(butterfly)(Pair *a, Pair *b)
+INLINE int32_t hadamrnn_value(const uint8_t *p, uint_fast8_t bytes, uint_fast16_t i)
 {
-    UNROLL for (int half = 0; half < 2; half++) {
-        wide difference = a->v[half] - b->v[half];
-        a->v[half] += b->v[half];
-        b->v[half] = difference;
+    (void)bytes;
+    return ((const int32_t *)(const void *)p)[i];
+}
+
+INLINE int32_t hadamrnn_shifted_value(const uint8_t *p, uint_fast8_t bytes, uint_fast16_t i, uint_fast8_t shift)
+{
+    (void)shift;
+    return hadamrnn_value(p, bytes, i);
+}
+
+INLINE hadamrnn_signs hadamrnn_read_signs(const uint8_t *p) { return (const int32_t *)(const void *)p; }
+
+INLINE hadamrnn_wide hadamrnn_switched(hadamrnn_wide y, hadamrnn_signs signs, uint_fast8_t i, uint_fast8_t shift)
+{
+    (void)shift;
+    return y * signs[i];
+}
+
+/* ---- The first stages of the transform. */
+
+INLINE hadamrnn_lane hadamrnn_load(const hadamrnn_narrow *h) { return *h; }
+INLINE void hadamrnn_store(hadamrnn_narrow *h, hadamrnn_lane lane) { *h = lane; }
+INLINE hadamrnn_lane hadamrnn_add(hadamrnn_lane a, hadamrnn_lane b) { return a + b; }
+INLINE hadamrnn_lane hadamrnn_subtract(hadamrnn_lane a, hadamrnn_lane b) { return a - b; }
+
+/* ---- Arithmetic. */
+
+#if defined(__AVX512BW__) && VECTOR_BYTES == 64
+#define WIDE(name, ...) (hadamrnn_wide)_mm512_##name(__VA_ARGS__)
+typedef __m512i register_bits;
+INLINE hadamrnn_wide hadamrnn_widened(hadamrnn_narrow v) { return WIDE(cvtepi16_epi32, (__m256i)v); }
+INLINE hadamrnn_narrow hadamrnn_narrowed(hadamrnn_wide v) { return (hadamrnn_narrow)_mm512_cvtepi32_epi16((__m512i)v); }
+INLINE hadamrnn_count with_differences(hadamrnn_count count, hadamrnn_wide a, hadamrnn_wide b)
+{
+    const __mmask16 differ = _mm512_cmpneq_epi32_mask((__m512i)a, (__m512i)b);
+    return (hadamrnn_count)_mm512_mask_add_epi32((__m512i)count, differ, (__m512i)count, _mm512_set1_epi32(1));
+}
+#elif defined(__AVX2__) && VECTOR_BYTES == 32
+#define WIDE(name, ...) (hadamrnn_wide)_mm256_##name(__VA_ARGS__)
+typedef __m256i register_bits;
+INLINE hadamrnn_wide hadamrnn_widened(hadamrnn_narrow v) { return WIDE(cvtepi16_epi32, (__m128i)v); }
+INLINE hadamrnn_narrow hadamrnn_narrowed(hadamrnn_wide v)
+{
+    return (hadamrnn_narrow)_mm_packs_epi32(_mm256_castsi256_si128((__m256i)v), _mm256_extracti128_si256((__m256i)v, 1));
+}
+#else
+INLINE hadamrnn_wide hadamrnn_widened(hadamrnn_narrow v) { return __builtin_convertvector(v, hadamrnn_wide); }
+INLINE hadamrnn_narrow hadamrnn_narrowed(hadamrnn_wide v) { return __builtin_convertvector(v, hadamrnn_narrow); }
+#endif
+
+#ifdef WIDE
+INLINE hadamrnn_wide least(hadamrnn_wide a, hadamrnn_wide b) { return WIDE(min_epi32, (register_bits)a, (register_bits)b); }
+INLINE hadamrnn_wide most(hadamrnn_wide a, hadamrnn_wide b) { return WIDE(max_epi32, (register_bits)a, (register_bits)b); }
+
+/* The lower halves times a multiplier of 16 bits, shifted right by 16. */
+INLINE hadamrnn_wide low_product(hadamrnn_wide acc, hadamrnn_count multiplier)
+{
+    return WIDE(mulhi_epu16, (register_bits)acc, (register_bits)multiplier);
+}
+#else
+INLINE hadamrnn_wide least(hadamrnn_wide a, hadamrnn_wide b) { return (a & (a < b)) | (b & ~(a < b)); }
+INLINE hadamrnn_wide most(hadamrnn_wide a, hadamrnn_wide b) { return (a & (a > b)) | (b & ~(a > b)); }
+
+INLINE hadamrnn_wide low_product(hadamrnn_wide acc, hadamrnn_count multiplier)
+{
+    return (hadamrnn_wide)((((hadamrnn_count)acc & 0xFFFFu) * multiplier) >> 16);
+}
+#endif
+#if !defined(__AVX512BW__) || VECTOR_BYTES != 64
+INLINE hadamrnn_count with_differences(hadamrnn_count count, hadamrnn_wide a, hadamrnn_wide b)
+{
+    return count - (hadamrnn_count)(a != b);
+}
+#endif
+
+INLINE int16_t hadamrnn_shared(hadamrnn_narrow value) { return value[0]; }
+INLINE hadamrnn_wide hadamrnn_positive(hadamrnn_wide value) { return most(value, (hadamrnn_wide){0}); }
+INLINE hadamrnn_wide hadamrnn_exceeds(hadamrnn_wide value, int32_t bound) { return (value > bound) & 1; }
+
+INLINE hadamrnn_narrow hadamrnn_larger(hadamrnn_narrow a, hadamrnn_narrow b)
+{
+    const hadamrnn_narrow is_larger = a > b;
+    return (a & is_larger) | (b & ~is_larger);
+}
+
+INLINE hadamrnn_wide hadamrnn_saturate(hadamrnn_wide value, uint_fast8_t bits)
+{
+    const hadamrnn_wide high = (hadamrnn_wide){0} + ((INT32_C(1) << (bits - 1)) - 1);
+    return most(least(value, high), ~high);
+}
+
+INLINE hadamrnn_wide hadamrnn_clip(hadamrnn_wide value, uint_fast8_t bits, hadamrnn_count *clipped)
+{
+    const hadamrnn_wide saturated = hadamrnn_saturate(value, bits);
+    *clipped = with_differences(*clipped, saturated, value);
+    return saturated;
+}
+
+/* By halves, acc = high 2^16 + low: high multiplier + floor(low multiplier / 2^16) is floor(acc multiplier / 2^16). */
+INLINE hadamrnn_wide hadamrnn_product(hadamrnn_wide acc, uint_fast16_t multiplier, int32_t shifted_multiplier,
+                                      uint_fast8_t shift, uint_fast8_t half_fits)
+{
+    (void)shifted_multiplier;
+    const hadamrnn_count factor = (hadamrnn_count){0} + (uint32_t)multiplier;
+    const hadamrnn_wide high = (acc >> 16) * (hadamrnn_wide)factor;
+    if (shift <= 16) {
+        const hadamrnn_count low = ((hadamrnn_count)acc & 0xFFFFu) * factor;
+        return high + (hadamrnn_wide)((low + 0x8000u) >> 16);
     }
+    const hadamrnn_wide value = high + low_product(acc, factor);
+    return half_fits ? (value + (INT32_C(1) << (shift - 17))) >> (shift - 16) : ((value >> (shift - 17)) + 1) >> 1;
 }
 
-INLINE void NAME(pair_butterflies)(Pair *v, int radix)
+INLINE hadamrnn_wide hadamrnn_feature(hadamrnn_wide value, int32_t rate, uint_fast8_t shift, uint_fast8_t bits)
 {
-    if (radix >= 2) UNROLL for (int i = 0; i < radix; i += 2) NAME(butterfly)(v + i, v + i + 1);
-    if (radix >= 4) UNROLL for (int i = 0; i < radix; i += 4) {
-        NAME(butterfly)(v + i, v + i + 2);
-        NAME(butterfly)(v + i + 1, v + i + 3);
-    }
-    if (radix >= 8) UNROLL for (int i = 0; i < 4; i++) NAME(butterfly)(v + i, v + i + 4);
+    const long_lane high = (long_lane){0} + ((INT64_C(1) << (bits - 1)) - 1);
+    long_lane code = __builtin_convertvector(value, long_lane) * (int64_t)rate;
+    code = (code + (INT64_C(1) << (shift - 1))) >> (int64_t)shift;
+    const long_lane over = code > high, under = code < ~high;
+    code = (code & ~(over | under)) | (high & over) | (~high & under);
+    return __builtin_convertvector(code, hadamrnn_wide);
 }
+
+/* The common cases, no leak and a state of 16 bits whose last stages are buffered, have loops of their own without
+ * conditions: what is assigned here is constant in the loop that follows. */
+#define HADAMRNN_LANE_GROUPS(at, in, groups, buffered, work)                                                         \
+    do {                                                                                                             \
+        if ((at)->has_leaks || (at)->leak || (at)->is_relu || (at)->is_wide || !(at)->reads_wide || (at)->stages < 2 || \
+            (in)->input_shift || !(at)->half_fits) {                                                                 \
+            hadamrnn_all_groups(at, in, groups, buffered, work, false, true);                                        \
+            break;                                                                                                   \
+        }                                                                                                            \
+        (at)->has_leaks = (at)->is_relu = (at)->is_wide = false;                                                     \
+        (at)->reads_wide = true;                                                                                     \
+        (at)->leak = 0;                                                                                              \
+        (at)->stages = 2;                                                                                            \
+        (at)->half_fits = 1;                                                                                         \
+        (in)->input_shift = 0;                                                                                       \
+        if ((in)->columns == 1 && !(in)->drive && (in)->has_bias && (at)->multiplier != 1 && (at)->round_shift > 16) { \
+            (in)->columns = 1;                                                                                       \
+            (in)->drive = NULL;                                                                                      \
+            (in)->has_bias = true;                                                                                   \
+            hadamrnn_all_groups(at, in, groups, buffered, work, true, true);                                         \
+        } else {                                                                                                     \
+            hadamrnn_all_groups(at, in, groups, buffered, work, false, true);                                        \
+        }                                                                                                            \
+    } while (0)
+
+#endif

@@ -7,8 +7,8 @@
  *
  * Arrays are dense, row-major and hold float or double; `kernels/library.py` mirrors the structures.
  */
-#ifndef HADAMRNN_H
-#define HADAMRNN_H
+#ifndef HADAMRNN_ARGUMENTS_H
+#define HADAMRNN_ARGUMENTS_H
 
 #include <stdint.h>
 
@@ -95,50 +95,38 @@ typedef struct {
     double scale;
 } LossArgs;
 
-/* One layer of an integer network; integers.h has the equations. WIDE is float or int32_t: see lanes.h. */
+/* One layer of an integer network: the fields of `hadamrnn_layer` in runtime/hadamrnn.h, which explains them. Constants are
+ * unpacked: int32_t, rows in groups of eight; `signs` are +-2^state_shift, biases and offsets are shifted. */
 typedef struct {
-    int64_t hidden, seen;     /* units, and codes that a step reads */
-    int64_t block, sylvester; /* order of H = F_1 kron ... kron F_r kron S, and of S */
-    int64_t num_factors;      /* r */
-    int64_t narrow_stages;    /* stages of S whose sums fit 16 bits, at most 4; 0 with column signs */
-    int64_t state_shift, input_shift; /* s1, and s2 if that is below 0: a positive one is part of `weight` */
-    int64_t round_multiplier, round_shift, activation_bits;
-    int64_t relu;
-    int64_t fits_narrow_step; /* narrow_step.h may be tried; floats only */
-    int64_t output_bits, gain_shift, has_skip, skip_shift; /* of what the layer above reads */
-
-    const int64_t *factor_orders; /* (r,) */
-    const int8_t *factors;        /* F_r ... F_1 one after the other */
-    const int64_t *leaks;         /* k of each block, 0: never forgets; NULL: none does */
-    const int8_t *signs;          /* u (hidden,) */
-    const int8_t *column_signs;   /* v (hidden,), NULL: ones */
-    const void *weight;           /* U << max(s2, 0) (hidden, seen), WIDE */
-    const void *bias;             /* b_i << s3 (hidden,), WIDE; floats: plus 1/2 where the multiplier is 1 */
-    const int16_t *gain;          /* (hidden,), NULL: y = max(h, 0) */
-    const int32_t *offset;        /* (hidden,), shifted */
+    int64_t units, inputs, block, cells, sums, wide, stages, in_place;
+    int64_t input_shift, multiplier, round_shift, half_fits;
+    int64_t output_bits, gain_shift, has_skip, skip_shift;
+    int64_t factor_orders[4], factor_strides[4];
+    const uint8_t *factors[4];
+    const int32_t *signs, *weight, *bias;
+    const uint8_t *leaks; /* k of every row */
+    const int32_t *gain, *offset;
 } IntegerLayerArgs;
 
-/* A batch of an integer network, from zero states, by tiles of `integer_rows` rows. */
+/* A batch of an integer network, from zero states, by tiles of `integer_rows` rows: the fields of `hadamrnn_model`, and
+ * arrays. */
 typedef struct {
-    int64_t batch, time, num_layers, stride;
-    int64_t num_thresholds, output_size;
-    int64_t input_bits;          /* of codes, which saturate to them: at most 16 */
+    int64_t batch, time, every_output;
+    int64_t input_bits, activation_bits, is_relu, num_layers, num_readouts, thresholds, feature_bits;
+    int64_t stride, input_size, output_size, phases, counts, pool_wide, pool_narrow, wide_cells, narrow_cells;
+    int64_t work_cells, code_cells;
+    int64_t readouts[4], multipliers[4];
     const IntegerLayerArgs *layers;
-    const int32_t *x;            /* codes (batch, time, seen), NULL: ids */
-    const int32_t *ids;          /* (batch, time), rows of `table` */
-    const void *table;           /* what an id adds to the accumulators (ids, hidden), WIDE, bias included */
-    const int64_t *lengths;      /* (batch,), each 0..time */
-    const int16_t *thresholds;   /* (num_thresholds, hidden) */
+    const int32_t *output_weight, *output_bias, *theta;
+    const uint8_t *feature_shift;
 
-    int16_t *last;               /* the last layer's state at the length (batch, hidden) */
-    int32_t *mean, *positive;    /* (batch, num_thresholds, hidden); NULL: not wanted */
-    int16_t *max;                /* (batch, hidden), the least number without a step; NULL: not wanted */
-    int32_t *logits;             /* (batch, time, output_size), written up to the length; NULL: not wanted */
-    const void *output_weight;   /* V (output_size, hidden), WIDE; with logits only, like all below */
-    const int32_t *output_bias;  /* (output_size,), shifted */
-    const int64_t *feature_shift; /* (hidden,), NULL: V sees max(h, 0) */
-    int64_t feature_rate, feature_bits;
-    int64_t *saturations;        /* (tiles,): entries of states that were clipped */
+    const int32_t *x;       /* codes (batch, time, input_size), which saturate to input_bits; NULL: ids */
+    const int32_t *ids;     /* (batch, time), rows of `table` */
+    const int32_t *table;   /* what an id adds to the sums of the lowest layer (ids, units) */
+    const int64_t *lengths; /* (batch,), each 0..time */
+    int32_t *logits;        /* (batch, output_size) after the last step of each row; or (batch, time, output_size) of
+                             * every step up to the length */
+    int64_t *saturations;   /* (tiles,): entries of states that were clipped */
 } IntegerArgs;
 
 #endif

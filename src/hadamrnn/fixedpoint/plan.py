@@ -45,7 +45,7 @@ class LayerPlan:
         """Numbers of 32 bits that a step of the layer buffers."""
         buffered = max(self.stages - IN_REGISTERS, 0) - self.in_place
         chunk = 1 << IN_REGISTERS + buffered if buffered else 0
-        return max([chunk, *(TOGETHER * order for order, _ in self.factors)])
+        return max([chunk, *(2 * TOGETHER * order for order, _ in self.factors)])
 
 
 @dataclass(frozen=True)
