@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "hadamrnn"
 
 # Each room with the rooms it may look into; the common ones are everybody's.
 COMMON = {
-    *("architecture", "bits", "errors", "files", "interrupts", "locks", "network", "plugins"),
+    *("architecture", "bits", "errors", "files", "front_end", "interrupts", "locks", "network", "plugins"),
     *("settings", "version"),
 }
 TRAINING = {"data", "hadamard", "nn", "training"}
@@ -47,6 +47,7 @@ ALLOWED: dict[str, set[str]] = {
     "__init__": {*ALL_BELOW, "estimators"},
 }
 TORCH_FREE = (
+    "front_end",
     "hadamard",
     "runtime",
     "fixedpoint",

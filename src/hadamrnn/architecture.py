@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError, short
-from hadamrnn.settings import OneOf, Range, option, validate_fields
+from hadamrnn.front_end.description import FrontEnd
+from hadamrnn.settings import OneOf, Range, from_json, option, validate_fields
 
 MAX_SIZE = 1 << 15  # of hidden, input and output
 MAX_VOCABULARY = 1 << 20
@@ -46,9 +47,17 @@ class Architecture:
     vocabulary_size: Annotated[int, Range(1, MAX_VOCABULARY)] | None = None
     padding_id: Annotated[int, Range(0, MAX_VOCABULARY - 1)] | None = None
     every_output: bool = False
+    front_end: FrontEnd | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.front_end, Mapping):  # out of a file
+            object.__setattr__(self, "front_end", from_json(FrontEnd, dict(self.front_end), "The front end"))
         validate_fields(self)
+        if self.front_end is not None and (self.takes_ids or self.front_end.bands != self.input_size):
+            raise InputError(
+                f"A front end of {self.front_end.bands} bands gives as many dense channels, got "
+                f"{self.input_size} of input_kind {self.input_kind!r}."
+            )
         if (self.vocabulary_size is not None) != (self.input_kind == "embedded"):
             raise InputError(
                 f'A vocabulary_size belongs to input_kind "embedded", and only there, got '

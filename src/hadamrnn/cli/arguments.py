@@ -43,7 +43,7 @@ def task_argument(**default: Any) -> Any:
     public = [name for name in task_names() if name not in ("npz", "recordings")]
     help = (
         f"{', '.join(public)}, or data of your own: FILE.npz with arrays; recordings in FILE.csv, FILE.tsv, "
-        "FILE.parquet or a folder of them"
+        "FILE.parquet, FILE.wav or a folder of them"
     )
     return positional("TASK", help, **default)
 

@@ -61,7 +61,7 @@ class TrainOptions(RecordingOptions, DataFolder, JsonOption):
     settings=[name for name in OPTIONS if name != "preset"],
     group="settings",
     common=(
-        *("out", "resume", "preset", "config", "label", "group", "window"),
+        *("out", "resume", "preset", "config", "label", "group", "window", "features"),
         *("hidden_size", "weight_bits", "epochs", "learning_rate", "seed", "threads"),
     ),
 )

@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hadamrnn.data.options import RecordingOptions
+from hadamrnn.data.signals import decide_features
 from hadamrnn.data.tables import SAMPLE_ROWS, Recording, listed
 from hadamrnn.errors import InputError
 
@@ -31,6 +32,9 @@ def decide(
 ) -> tuple[RecordingOptions, dict[str, str]]:
     """Decide what `given` leaves open; return it with the columns that are not used, each with a reason."""
     first = tables[0]
+    is_sound = first.rate is not None
+    if is_sound:
+        given = replace(given, columns=(first.names[0],), features=given.features or "mel")
     label = (given.label or _assumed_label(tables)) if labelled else given.label
     group = given.group or _named(GROUPS, first)
     taken = {name for name in (label, group) if name in first.names and name != "time"}
@@ -51,8 +55,12 @@ def decide(
             f"A recording needs a column of numbers, {first.path} has {listed(first.names)}. "
             "Name it with --columns."
         )
-    window, hop = given.window_and_hop
-    options = RecordingOptions(label=label, group=group, window=window, hop=hop, columns=columns)
+    options = replace(given, label=label, group=group, columns=columns)
+    if given.features in (None, "none"):
+        window, hop = given.window_and_hop
+        options = replace(options, window=window, hop=hop)
+    else:
+        options = decide_features(options, tables)
     return options if group else replace(options, group=_assumed_group(tables, options)), reasons
 
 
@@ -113,11 +121,12 @@ def row_labels(table: Recording, source: str | None) -> NDArray[np.object_]:
     of_file = {None: "", "file": path.stem.partition("_")[0], "folder": path.parent.name}
     if source in table.names or source not in of_file:
         return table.texts(str(source))
-    return np.full(len(table), of_file[source], object)
+    return np.broadcast_to(np.array(of_file[source], object), len(table))
 
 
 def row_groups(table: Recording, source: str | None) -> NDArray[np.object_]:
     """Return the group of every row: a column, the folder, or the file, which also stands for time."""
     if source != "time" and (source in table.names or source not in OF_FILE):
         return table.texts(str(source))
-    return np.full(len(table), str(table.path.parent if source == "folder" else table.path), object)
+    name = str(table.path.parent if source == "folder" else table.path)
+    return np.broadcast_to(np.array(name, object), len(table))

@@ -6,7 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from hadamrnn.settings import Range, option, validate_fields
+from hadamrnn.front_end import FrontEnd
+from hadamrnn.front_end.description import KINDS, MAX_FRAME, MAX_RATE, MIN_FRAME, MIN_HOP, MIN_RATE
+from hadamrnn.settings import OneOf, Range, option, validate_fields
 
 STEPS = 128  # of a window, by default
 Steps = Annotated[int, Range(1, 1 << 20)]
@@ -34,6 +36,25 @@ class RecordingOptions:
         (), "recordings: columns to read (default: all that hold numbers, except clocks)"
     )
 
+    features: Annotated[str, OneOf(("none", *KINDS))] | None = option(
+        None,
+        "recordings: none, mel (sound) or bands (vibration): the network reads log energies of bands, "
+        "computed in integers (default: mel for WAV files, else none)",
+    )
+    rate: Annotated[int, Range(MIN_RATE, MAX_RATE)] | None = option(
+        None, "recordings: samples per second (default: that of the WAV files)"
+    )
+    frame: Annotated[int, Range(MIN_FRAME, MAX_FRAME)] | None = option(
+        None, "features: samples in a frame (default: follows from the rate)"
+    )
+    frame_hop: Annotated[int, Range(MIN_HOP, MAX_FRAME)] | None = option(
+        None, "features: samples from the start of one frame to the next (default: follows from the rate)"
+    )
+    bands: Annotated[int, Range(8, 64)] | None = option(None, "features: frequency bands (default 32)")
+    unit: float | None = option(
+        None, "features: the value of a sample code 1 (default: 1 for whole numbers of 16 bits)"
+    )
+
     def __post_init__(self) -> None:
         validate_fields(self)
 
@@ -46,6 +67,14 @@ class RecordingOptions:
         """
         window = self.window or STEPS
         return window, self.hop or max(window // 2, 1)
+
+    @property
+    def front_end(self) -> FrontEnd | None:
+        """The front end of options that `decide` has completed."""
+        if self.features in (None, "none"):
+            return None
+        sizes: dict[str, Any] = {"frame": self.frame, "hop": self.frame_hop, "bands": self.bands}
+        return FrontEnd(kind=str(self.features), rate=self.rate or 0, unit=self.unit or 1.0, **sizes)
 
     def given(self) -> dict[str, Any]:
         """Return the options that were given, as options of the task."""

@@ -27,6 +27,7 @@ from hadamrnn.data.options import RecordingOptions
 from hadamrnn.data.recipes import PAPER_SENSORS, SMALL_STACK
 from hadamrnn.data.samples import HELD_OUT, cut_windows, group_parts
 from hadamrnn.data.scaling import standardised
+from hadamrnn.data.signals import pad_clip, segment_codes
 from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint
 from hadamrnn.data.tables import listed, read_tables
 from hadamrnn.data.tasks import Task
@@ -150,6 +151,7 @@ def load_recordings(
         options=recorded.options.given(),
         fingerprint=fingerprint,
         members=tuple(map(row_ranges, parts)),
+        front_end=recorded.options.front_end,
     )
     return replace(splits, assumptions=tuple(_assumptions(recorded, reading, splits)))
 
@@ -166,6 +168,8 @@ def read_segments(
     if group_is_optional and given.group not in (*tables[0].names, "time", *OF_FILE):
         given = replace(given, group="file")
     options, left_out = decide(given, tables, labelled)
+    window, _ = options.window_and_hop
+    tables = [pad_clip(table, window) for table in tables]
     segments = []
     for number, table in enumerate(tables):
         values = table.channels(options.columns)
@@ -173,7 +177,6 @@ def read_segments(
         changes = np.flatnonzero((labels[1:] != labels[:-1]) | (groups[1:] != groups[:-1])) + 1
         for start, end in zip([0, *changes.tolist()], [*changes.tolist(), len(table)], strict=True):
             segments.append(Segment(values[start:end], labels[start], groups[start], number, start))
-    window, _ = options.window_and_hop
     longest = max(len(segment.values) for segment in segments)
     if longest < window:
         raise InputError(
@@ -237,13 +240,21 @@ def select_rows(segments: list[Segment], ranges: tuple[int, ...]) -> list[Segmen
 def cut(segments: list[Segment], recorded: Recorded) -> RecordedWindows:
     """Return every window that lies in one segment, `hop` rows apart."""
     window, hop = recorded.options.window_and_hop
+    front_end = recorded.options.front_end
     whole = [segment for segment in segments if len(segment.values) >= window]
     counts = [(len(segment.values) - window) // hop + 1 for segment in whole]
-    kind = np.result_type(np.float32, *(segment.values for segment in recorded.segments))
-    x = np.empty((sum(counts), window, len(recorded.options.columns)), kind)
+    if front_end is None:
+        kind = np.result_type(np.float32, *(segment.values for segment in recorded.segments))
+        x = np.empty((sum(counts), window, len(recorded.options.columns)), kind)
+    else:
+        x = np.empty((sum(counts), front_end.num_frames(window), front_end.bands), np.float32)
     ends = np.cumsum(counts, dtype=np.int64)
     for segment, count, end in zip(whole, counts, ends, strict=True):
-        x[end - count : end] = cut_windows(segment.values, window, hop)
+        if front_end is None:
+            x[end - count : end] = cut_windows(segment.values, window, hop)
+        else:
+            codes = segment_codes(front_end, segment.values)
+            x[end - count : end] = cut_windows(codes, x.shape[1], hop // front_end.hop)[:count]
     starts = [segment.start + hop * np.arange(count) for segment, count in zip(whole, counts, strict=True)]
     return RecordedWindows(
         x=x,
@@ -284,6 +295,7 @@ def _assumptions(recorded: Recorded, given: RecordingOptions, splits: Splits) ->
         f"label       {said('label', label)}: {len(names)} classes, {listed(names)}",
         f"parts       {said('group', group)}: {sizes} windows for training, validation and test",
         f"window      {said('window', f'{options.window} rows')}, hop {said('hop', f'{options.hop}')}",
+        *([f"features    {said('features', str(options.front_end))}"] if options.front_end else []),
     ]
 
 

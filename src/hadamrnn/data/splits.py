@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.errors import InputError, short
+from hadamrnn.front_end import FrontEnd
 
 Batch = tuple[Tensor, Tensor | None, Tensor | None]
 Metric = Literal["accuracy", "cross_entropy", "mse"]
@@ -168,6 +169,7 @@ class Splits:
         assumptions: lines on what was read and decided, for people.
         image: the image behind a sequence of pixels; None if there is none.
         fingerprint, members: see `Preparation`; `load_task` sets the fingerprint.
+        front_end: what made the inputs out of a signal; None if they are what was recorded.
     """
 
     task: str
@@ -192,6 +194,7 @@ class Splits:
     image: Image | None = None
     fingerprint: str = ""
     members: tuple[tuple[int, ...], ...] = ()
+    front_end: FrontEnd | None = None
 
     @property
     def preparation(self) -> Preparation:

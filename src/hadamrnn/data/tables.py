@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hadamrnn.data.audio import read_wav
 from hadamrnn.data.labels import canonical_label, check_label
 from hadamrnn.data.npz import FLOAT32_MAX, GROUP_NAMES, read_npz
 from hadamrnn.errors import InputError, short
@@ -26,7 +27,8 @@ from hadamrnn.files import check_regular, one_line
 
 MAX_BYTES = 1 << 32
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}
-SUFFIXES = (*DELIMITERS, ".parquet")
+SOUND = ".wav"
+SUFFIXES = (*DELIMITERS, ".parquet", SOUND)
 EXACT = 1 << 24  # float32 holds all whole numbers up to here
 SAMPLE_ROWS = 1000  # to recognise decimal commas, columns of text and a missing header
 MISSING = ("", "nan", "none", "null", "na", "n/a", "<na>", "nat")  # cells without a value, in any case
@@ -36,12 +38,13 @@ MISSING = ("", "nan", "none", "null", "na", "n/a", "<na>", "nat")  # cells witho
 class Recording:
     """One recording: `path`, whose name and folder can be labels, and `frame`, a row for each time step.
 
-    `form` says how a text file was read if that is not plain CSV.
+    `form` says how a file was read if it is not plain CSV; `rate` is that of a sound, in samples per second.
     """
 
     path: Path
     frame: pd.DataFrame
     form: str = ""
+    rate: int | None = None
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -141,6 +144,10 @@ def _read_file(path: Path, labels: Collection[str]) -> Recording:
     if kind not in SUFFIXES:
         raise InputError(f"A recording is a file {', '.join(SUFFIXES)} or .npz, or a folder, got {path}.")
     check_regular(path, MAX_BYTES)
+    if kind == SOUND:
+        sound = read_wav(path)
+        remarks = "; ".join(f"{path.name}: {remark}" for remark in sound.remarks)
+        return Recording(path, pd.DataFrame({"sound": sound.samples}), remarks, sound.rate)
     table = _read_parquet(path) if kind == ".parquet" else _read_csv(path, DELIMITERS[kind], labels)
     if not table.names or not len(table):
         raise InputError(f"{path} must hold rows below its header, got none.")

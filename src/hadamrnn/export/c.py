@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from hadamrnn.errors import InputError
 from hadamrnn.export.data import ModelData, c_value
 from hadamrnn.export.folder import check_name, fresh_folder, macro_prefix
+from hadamrnn.export.front_end import front_end_bytes, front_end_struct
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.metadata import (
     class_symbols,
@@ -54,6 +55,7 @@ from hadamrnn.version import package_version
 
 RUNTIME = "hadamrnn.h"
 SHARED_RUNTIME = ("hadamrnn_shared.h", "hadamrnn_shared.c")
+FRONT_END = "hadamrnn_front_end.h"
 _LINE = 100  # characters of a line of weights
 
 
@@ -130,6 +132,21 @@ def source_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict
         f"{name}_weights.h": render("weights.h.j2", **shared),
         f"{name}_window.h": render("window.h.j2", **shared),
         f"{name}_window.c": render("window.c.j2", **shared),
+        **_signal_files(model, shared),
+    }
+
+
+def _signal_files(model: IntegerModel, shared: dict[str, Any]) -> dict[str, str]:
+    """Return what reads samples: the front end and its tables; nothing where the network has none."""
+    front_end, name = model.network.front_end, shared["name"]
+    if front_end is None:
+        return {}
+    tables, _ = front_end_bytes(front_end)
+    given = {**shared, "front_end": front_end, "tables": tables, "fields": front_end_struct(front_end)}
+    return {
+        FRONT_END: runtime_file(FRONT_END),
+        f"{name}_signal.h": render("signal.h.j2", **given),
+        f"{name}_signal.c": render("signal.c.j2", **given),
     }
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hadamrnn.bits import stored_bits
 from hadamrnn.export.c import render
 from hadamrnn.export.folder import MARKER, check_name, fresh_folder
+from hadamrnn.export.front_end import front_end_js
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.metadata import Summary, summarise
 from hadamrnn.fixedpoint.encoding import value_scaling
@@ -69,7 +70,15 @@ def js_module(model: IntegerModel, summary: Summary) -> str:
     head = f"/* {MARKER} {package_version()}:\n{lines}\n */\n".replace("</", "< /")  # a page may hold it
     data = json.dumps(js_model(model), separators=(",", ":")).replace("<", "\\u003c")
     tail = f"\nexport const network = new Network({data});\nexport default network;\n"
-    return head + runtime_text("network.js") + tail
+    return head + runtime_text("network.js") + tail + _js_front_end(model)
+
+
+def _js_front_end(model: IntegerModel) -> str:
+    """Return the front end as JavaScript; nothing where the network has none."""
+    if model.network.front_end is None:
+        return ""
+    fields = json.dumps(front_end_js(model.network.front_end), separators=(",", ":"))
+    return f"\n{runtime_text('front_end.js')}\nexport const frontEnd = new FrontEnd({fields});\n"
 
 
 def runtime_text(file: str) -> str:

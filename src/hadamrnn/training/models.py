@@ -32,6 +32,7 @@ def task_network(config: TrainingConfig, splits: Splits) -> Architecture:
         vocabulary_size=splits.vocabulary_size if embedded else None,
         padding_id=0 if embedded else None,
         every_output=splits.every_output,
+        front_end=splits.front_end,
     )
 
 

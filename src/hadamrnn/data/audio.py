@@ -1,0 +1,119 @@
+"""Sound files, and signals as the samples of a front end.
+
+A WAV file of 8, 16, 24 or 32 bits becomes int16 samples: its first channel, at the rate of the file. Start at
+`read_wav`; `choose_front_end` derives a front end from a rate.
+"""
+
+from __future__ import annotations
+
+import struct
+import warnings
+from dataclasses import dataclass
+from math import log2
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.io import wavfile
+
+from hadamrnn.errors import InputError
+from hadamrnn.front_end import FrontEnd
+from hadamrnn.front_end.description import MAX_FRAME, MAX_RATE, MIN_FRAME, MIN_HOP, MIN_RATE
+
+SAMPLE_BITS = 16
+FULL_SCALE = (1 << (SAMPLE_BITS - 1)) - 1
+CLIPPED_SHARE = 1e-3  # of samples at full scale, above which a file is reported
+FRAME_SECONDS, HOP_SECONDS = 0.025, 0.010  # of speech
+FRAMES_PER_SECOND = 32  # of vibration: a frame is the power of two below, at most 512 samples
+LARGEST_BANDS_FRAME = 512
+
+Samples = NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False)
+class Sound:
+    """Samples `(time,)` of one file at `rate` per second; `remarks` are what a user should know of it."""
+
+    samples: Samples
+    rate: int
+    remarks: tuple[str, ...] = ()
+
+
+def read_wav(path: Path) -> Sound:
+    """Return the first channel of a WAV file as int16; 24 and 32 bits are rounded."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", wavfile.WavFileWarning)  # chunks of other programs
+            rate, values = wavfile.read(path)
+    except (ValueError, EOFError, OSError, struct.error) as error:
+        raise InputError(f"{path} must be a WAV file of 8 to 32 bits, got: {error}") from None
+    if not MIN_RATE <= rate <= MAX_RATE:
+        raise InputError(f"{path}: a rate must be {MIN_RATE} to {MAX_RATE} Hz, got {rate}.")
+    channels = 1 if values.ndim == 1 else values.shape[1]
+    first = values if values.ndim == 1 else values[:, 0]
+    if not len(first):
+        raise InputError(f"{path} must hold samples, got none.")
+    samples = _as_int16(first, path)
+    remarks = [f"the first of {channels} channels"] if channels > 1 else []
+    if not samples.any():
+        remarks.append("silent: every sample is 0")
+    elif (clipped := float(np.mean(abs(samples.astype(np.int32)) >= FULL_SCALE))) > CLIPPED_SHARE:
+        remarks.append(f"clipped: {clipped:.1%} of the samples are at full scale")
+    return Sound(samples, int(rate), tuple(remarks))
+
+
+def _as_int16(values: NDArray[Any], path: Path) -> Samples:
+    kind = values.dtype
+    if kind == np.int16:
+        return values
+    if kind == np.uint8:
+        return (values.astype(np.int16) - 128) << 8
+    if kind == np.int32:  # 24 bits lie in the upper three bytes
+        rounded = (values.astype(np.int64) + (1 << 15)) >> 16
+    elif kind.kind == "f" and np.isfinite(values).all():
+        rounded = np.floor(values.astype(np.float64) * (FULL_SCALE + 1) + 0.5)
+    else:
+        raise InputError(f"{path} must hold samples of 8, 16, 24 or 32 bits, got {kind}.")
+    samples: Samples = np.clip(rounded, -FULL_SCALE - 1, FULL_SCALE).astype(np.int16)
+    return samples
+
+
+def choose_front_end(kind: str, rate: int, **given: Any) -> FrontEnd:
+    """Return a front end for a rate; what is not `given` follows from it.
+
+    Speech has frames of 25 ms every 10 ms; vibration has frames side by side, 1/32 s or shorter.
+
+    >>> str(choose_front_end("mel", 16000))
+    '32 mel bands of 400 samples, every 160, at 16000 Hz'
+    >>> str(choose_front_end("bands", 12000))
+    '32 bands of 256 samples, every 256, at 12000 Hz'
+    """
+    if kind == "mel":
+        frame = min(max(round(FRAME_SECONDS * rate), MIN_FRAME), MAX_FRAME)
+        hop = max(round(HOP_SECONDS * rate), MIN_HOP)
+    else:
+        frame = min(max(1 << int(log2(rate / FRAMES_PER_SECOND)), MIN_FRAME), LARGEST_BANDS_FRAME)
+        hop = frame
+    chosen = {"frame": frame, **{name: value for name, value in given.items() if value is not None}}
+    return FrontEnd(kind=kind, rate=rate, **{"hop": min(hop, chosen["frame"]), **chosen})
+
+
+def to_samples(values: NDArray[Any], unit: float) -> Samples:
+    """Return values of a recording as int16 samples round(value / unit), clipped, ties towards +infinity."""
+    rounded = np.floor(values.astype(np.float64) / unit + 0.5)
+    samples: Samples = np.clip(rounded, -FULL_SCALE - 1, FULL_SCALE).astype(np.int16)
+    return samples
+
+
+def sample_unit(largest: float, whole: bool) -> float:
+    """Return the value of one sample code: 1 for whole numbers of 16 bits, else a power of two.
+
+    Half of the range stays free above the largest value.
+
+    >>> sample_unit(20000.0, whole=True), sample_unit(7.5, whole=False)
+    (1.0, 0.00048828125)
+    """
+    if whole and largest <= FULL_SCALE + 1:
+        return 1.0
+    return float(2.0 ** (np.frexp(largest or 1.0)[1] - (SAMPLE_BITS - 2)))

@@ -1,0 +1,103 @@
+"""Recordings of sound and vibration: which front end reads them, and the windows of its codes.
+
+Options that the caller leaves open follow from the rate and the values; `decide_features` completes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hadamrnn.data.audio import choose_front_end, sample_unit, to_samples
+from hadamrnn.data.options import RecordingOptions
+from hadamrnn.data.tables import Recording, listed
+from hadamrnn.errors import InputError
+from hadamrnn.front_end import FrontEnd, compute_bands
+
+LONGEST_CLIP = 2  # seconds: files up to here are clips, each a window of its own
+
+
+def decide_features(given: RecordingOptions, tables: list[Recording]) -> RecordingOptions:
+    """Complete the options of a front end: its rate, frames, the unit of a sample, and windows in samples."""
+    rate = common_rate(given, tables)
+    front_end = choose_front_end(
+        str(given.features), rate, frame=given.frame, hop=given.frame_hop, bands=given.bands
+    )
+    if len(given.columns) != 1:
+        raise InputError(
+            f"A front end reads one channel, got {listed(given.columns)}. Name one with --columns."
+        )
+    unit = given.unit or _unit(tables, given.columns[0])
+    window = given.window or _default_window(front_end, tables)
+    hop = given.hop or max(window // 2 // front_end.hop, 1) * front_end.hop
+    if window < front_end.frame:
+        raise InputError(
+            f"A window must hold a frame of {front_end.frame} samples, got --window {window}. Choose a "
+            "longer window or a shorter --frame."
+        )
+    if hop % front_end.hop:
+        raise InputError(
+            f"Windows begin with a frame: --hop must be a multiple of the {front_end.hop} samples from frame "
+            f"to frame, got {hop}. Nearest: {max(round(hop / front_end.hop), 1) * front_end.hop}."
+        )
+    return replace(
+        given,
+        rate=rate,
+        frame=front_end.frame,
+        frame_hop=front_end.hop,
+        bands=front_end.bands,
+        unit=unit,
+        window=window,
+        hop=hop,
+    )
+
+
+def pad_clip(table: Recording, window: int) -> Recording:
+    """Return a sound that is shorter than a window with silence before it, other recordings as they are."""
+    missing = window - len(table)
+    if not table.rate or missing <= 0:
+        return table
+    return replace(
+        table, frame=pd.DataFrame(np.pad(table.frame.to_numpy(), ((missing, 0), (0, 0))), columns=table.names)
+    )
+
+
+def segment_codes(front_end: FrontEnd, values: NDArray[Any]) -> NDArray[np.int16]:
+    """Return the codes `(frames, bands)` of the samples `(time, 1)` of one segment."""
+    return compute_bands(front_end, to_samples(values[:, 0], front_end.unit))
+
+
+def common_rate(given: RecordingOptions, tables: list[Recording]) -> int:
+    """Return the rate of all recordings: that of their files, else the one given."""
+    found = {table.rate: table.path for table in tables if table.rate}
+    if len(found) > 1:
+        shown = ", ".join(f"{rate} Hz ({path.name})" for rate, path in sorted(found.items()))
+        raise InputError(f"All sound files must have one rate, got {shown}. Resample them to one.")
+    if given.rate and found and given.rate not in found:
+        raise InputError(
+            f"--rate must be that of the files, {next(iter(found))} Hz, got {given.rate}. Resample them, or "
+            "leave --rate out."
+        )
+    rate = given.rate or next(iter(found), None)
+    if rate is None:
+        raise InputError("A front end needs the rate of the samples: give --rate, in samples per second.")
+    return rate
+
+
+def _unit(tables: list[Recording], column: str) -> float:
+    """Return the value of one sample code of a column."""
+    values = [table.numbers(column) for table in tables]
+    largest = max(float(np.abs(each).max()) for each in values)
+    return sample_unit(largest, all(bool((each == np.floor(each)).all()) for each in values))
+
+
+def _default_window(front_end: FrontEnd, tables: list[Recording]) -> int:
+    """Return the samples of a window: the longest file where all are clips, else a second."""
+    longest = max(map(len, tables))
+    is_clip = all(table.rate for table in tables) and longest <= LONGEST_CLIP * front_end.rate
+    samples = max(longest if is_clip else front_end.rate, front_end.frame)
+    return (front_end.num_frames(samples) - 1) * front_end.hop + front_end.frame

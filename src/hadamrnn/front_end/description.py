@@ -1,0 +1,148 @@
+"""`FrontEnd`: the frozen description of a signal front end, and the tables that its arithmetic reads.
+
+The tables are computed in float64 once and rounded to integers; everything after them is integer arithmetic
+(`reference.py`, `runtime/front_end.h`, `export/runtime/front_end.js`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hadamrnn.errors import InputError
+from hadamrnn.settings import OneOf, Range, option, validate_fields
+
+KINDS = ("mel", "bands")
+MIN_FRAME, MAX_FRAME = 64, 1024
+MIN_HOP = 16
+MIN_RATE, MAX_RATE = 100, 192_000
+WINDOW_BITS = 15  # fraction of the window
+COSINE_BITS = 14  # fraction of the cosines: 1 is exact
+WEIGHT_BITS = 8  # fraction of a band's weights
+CODES_PER_OCTAVE = 64  # resolution of a band: 1/64 of a doubling of its energy, 0.047 dB
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FrontEnd:
+    """Frames of a signal become the log energies of frequency bands.
+
+    `mel` is for sound: pre-emphasis, a Hamming window, overlapping triangles on the mel scale. `bands` is for
+    vibration: the mean of a frame is removed, a Hann window, equally wide bands side by side.
+
+    >>> FrontEnd("mel", rate=16000, frame=400, hop=160, bands=32).fft_size
+    512
+    """
+
+    kind: Annotated[str, OneOf(KINDS)] = option("mel", "mel or bands")
+    rate: Annotated[int, Range(MIN_RATE, MAX_RATE)] = option(16_000, "samples per second")
+    frame: Annotated[int, Range(MIN_FRAME, MAX_FRAME)] = option(400, "samples of a frame")
+    hop: Annotated[int, Range(MIN_HOP, MAX_FRAME)] = option(160, "samples from one frame to the next")
+    bands: Annotated[int, Range(8, 64)] = option(32, "frequency bands")
+    noise_shift: Annotated[int, Range(0, 12)] = option(
+        0, "k of the noise floor that follows a band by 2^-k per frame and is subtracted; 0: none"
+    )
+    unit: float = option(1.0, "the value of a sample code 1, in the unit of the training data")
+
+    def __post_init__(self) -> None:
+        validate_fields(self)
+        if not 0 < self.unit < inf:
+            raise InputError(f"unit must be a positive number, got {self.unit}.")
+        if self.hop > self.frame:
+            raise InputError(
+                f"hop must be at most the frame of {self.frame} samples, got {self.hop}. "
+                "Samples between two frames would be lost."
+            )
+
+    @property
+    def fft_size(self) -> int:
+        """The points of the Fourier transform: a power of two that holds a frame and separates the bands."""
+        return 1 << (max(self.frame, 4 * self.bands) - 1).bit_length()
+
+    @property
+    def is_mel(self) -> bool:
+        return self.kind == "mel"
+
+    def num_frames(self, num_samples: int) -> int:
+        """Return the number of whole frames.
+
+        >>> FrontEnd(frame=400, hop=160).num_frames(16000)
+        98
+        """
+        return max((num_samples - self.frame) // self.hop + 1, 0)
+
+    @cached_property
+    def window(self) -> Integers:
+        """Return the first half of the symmetric window, Q15."""
+        place = np.arange((self.frame + 1) // 2)
+        edge = 0.54 if self.is_mel else 0.5
+        values = edge - (1 - edge) * np.cos(2 * np.pi * place / (self.frame - 1))
+        one = (1 << WINDOW_BITS) - 1
+        return np.minimum(_rounded(values * (1 << WINDOW_BITS)), one)
+
+    @cached_property
+    def cosines(self) -> Integers:
+        """Return cos(2 pi t / fft_size) for t = 0 .. fft_size / 4, Q14."""
+        angles = 2 * np.pi * np.arange(self.fft_size // 4 + 1) / self.fft_size
+        return _rounded(np.cos(angles) * (1 << COSINE_BITS))
+
+    @cached_property
+    def edges(self) -> Integers:
+        """Return the bins where bands begin, strictly increasing.
+
+        Triangle j of `mel` rises from edge j to edge j + 1 and falls to edge j + 2; band j of `bands` has the
+        bins from edge j up to edge j + 1. Bins 0 and fft_size / 2 are in no band.
+        """
+        if not self.is_mel:
+            return 1 + np.arange(self.bands + 1) * (self.fft_size // 2 - 1) // self.bands
+        mels = np.linspace(0, 2595 * np.log10(1 + self.rate / 2 / 700), self.bands + 2)
+        frequencies = 700 * (10 ** (mels / 2595) - 1)
+        bins = np.floor((self.fft_size + 1) * frequencies / self.rate).astype(np.int64)
+        for place in range(1, len(bins)):  # narrow triangles at low frequencies keep a bin each
+            bins[place] = max(bins[place], bins[place - 1] + 1)
+        return bins
+
+    @cached_property
+    def weights(self) -> Integers:
+        """Return for each bin from edge 0 to the last edge how far the triangle has risen, in 1/256.
+
+        The rest of 256 belongs to the triangle that falls there. `bands` need no weights.
+        """
+        if not self.is_mel:
+            return np.zeros(0, np.int64)
+        rises = [
+            _rounded((1 << WEIGHT_BITS) * np.arange(end - start) / (end - start))
+            for start, end in zip(self.edges[:-1], self.edges[1:], strict=True)
+        ]
+        return np.concatenate(rises)
+
+    def __str__(self) -> str:
+        """Say what it computes, as `32 mel bands of 400 samples, every 160, at 16000 Hz`."""
+        name = "mel bands" if self.is_mel else "bands"
+        return f"{self.bands} {name} of {self.frame} samples, every {self.hop}, at {self.rate} Hz"
+
+
+def _rounded(values: NDArray[np.float64]) -> Integers:
+    return np.asarray(np.rint(values), np.int64)
+
+
+def log_table() -> Integers:
+    """Return 1024 log2(1 + i / 32) for i = 0 .. 32."""
+    return _rounded(1024 * np.log2(1 + np.arange(33) / 32))
+
+
+def table_fields(front_end: FrontEnd) -> dict[str, Integers]:
+    """Return the tables by the names that C and JavaScript share."""
+    return {
+        "window": front_end.window,
+        "cosines": front_end.cosines,
+        "edges": front_end.edges,
+        "weights": front_end.weights,
+        "log2": log_table(),
+    }

@@ -1,0 +1,162 @@
+"""Sound files: every width becomes the same int16, and files that do not belong together are refused."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.io import wavfile
+
+from hadamrnn.data.audio import read_wav
+from hadamrnn.data.tasks import load_task
+from hadamrnn.errors import InputError
+
+RATE = 8000
+VALUES = np.array([0, 1, -1, 1000, -32768, 32767, 12345], np.int16)
+
+
+def write_pcm(path: Path, content: bytes, bits: int, channels: int = 1, rate: int = RATE) -> Path:
+    """Write a plain PCM file of any width."""
+    block = channels * bits // 8
+    form = struct.pack("<HHIIHH", 1, channels, rate, rate * block, block, bits)
+    chunks = (
+        b"WAVE" + b"fmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", len(content))
+    )
+    path.write_bytes(b"RIFF" + struct.pack("<I", len(chunks) + len(content)) + chunks + content)
+    return path
+
+
+def test_sixteen_bits_are_read_as_they_are(tmp_path: Path) -> None:
+    sound = read_wav(write_pcm(tmp_path / "a.wav", VALUES.tobytes(), 16))
+    assert sound.samples.dtype == np.int16
+    assert sound.samples.tolist() == VALUES.tolist()
+    assert sound.rate == RATE
+
+
+@pytest.mark.parametrize("bits", [24, 32])
+def test_wider_samples_are_rounded(bits: int, tmp_path: Path) -> None:
+    unit = 1 << (bits - 16)
+    wide = VALUES.astype(np.int64) * unit + np.array([0, unit // 2, -1, unit // 2 - 1, 0, unit - 1, 0])
+    content = b"".join(int(value).to_bytes(bits // 8, "little", signed=True) for value in wide)
+    samples = read_wav(write_pcm(tmp_path / "a.wav", content, bits)).samples
+    assert samples.tolist() == [0, 2, -1, 1000, -32768, 32767, 12345]
+
+
+def test_eight_bits_span_the_same_range(tmp_path: Path) -> None:
+    samples = read_wav(write_pcm(tmp_path / "a.wav", bytes([0, 128, 255]), 8)).samples
+    assert samples.tolist() == [-32768, 0, 127 * 256]
+
+
+def test_the_first_of_several_channels_is_read_and_said_so(tmp_path: Path) -> None:
+    both = np.stack((VALUES, VALUES[::-1]), 1)
+    sound = read_wav(write_pcm(tmp_path / "a.wav", both.tobytes(), 16, channels=2))
+    assert sound.samples.tolist() == VALUES.tolist()
+    assert "first of 2 channels" in sound.remarks[0]
+
+
+def test_silence_and_clipping_are_reported(tmp_path: Path) -> None:
+    silent = read_wav(write_pcm(tmp_path / "a.wav", bytes(200), 16))
+    assert any("silent" in remark for remark in silent.remarks)
+    clipped = np.where(np.arange(400) % 100 < 2, 32767, 50).astype(np.int16)
+    loud = read_wav(write_pcm(tmp_path / "b.wav", clipped.tobytes(), 16))
+    assert any("2.0%" in remark for remark in loud.remarks)
+
+
+@pytest.mark.parametrize("content", [b"", b"RIFF", b"hello, world" * 9])
+def test_a_damaged_file_is_refused_by_its_name(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"a\.wav"):
+        read_wav(path)
+
+
+def test_a_file_without_samples_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a\.wav"):
+        read_wav(write_pcm(tmp_path / "a.wav", b"", 16))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two classes of four short recordings."""
+    rng = np.random.default_rng(0)
+    for name in ("fan", "pump"):
+        for part in range(4):
+            (tmp_path / name).mkdir(exist_ok=True)
+            samples = rng.normal(0, 1000, 3 * RATE).astype(np.int16)
+            wavfile.write(tmp_path / name / f"{part}.wav", RATE, samples)
+    return tmp_path
+
+
+def test_a_folder_of_sounds_becomes_frames_of_mel_bands(folder: Path) -> None:
+    splits = load_task("recordings", path=str(folder))
+    assert splits.class_names == ("fan", "pump")
+    assert splits.front_end is not None
+    assert (splits.front_end.kind, splits.front_end.rate) == ("mel", RATE)
+    assert splits.train.x.shape[1:] == (98, 32)
+    assert any("features" in line and "8000 Hz" in line for line in splits.assumptions)
+
+
+def test_features_none_reads_raw_samples(folder: Path) -> None:
+    splits = load_task("recordings", path=str(folder), features="none", window=100)
+    assert splits.front_end is None
+    assert splits.train.x.shape[1:] == (100, 1)
+
+
+def test_a_table_with_a_rate_has_the_codes_of_the_sound(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    tables = tmp_path_factory.mktemp("tables")
+    for path in folder.glob("*/*.wav"):
+        target = tables / path.parent.name / f"{path.stem}.csv"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _, samples = wavfile.read(path)
+        target.write_text("\n".join(["x", *map(str, samples.tolist())]) + "\n")
+    shared = {"features": "bands", "window": 4096}
+    sound = load_task("recordings", path=str(folder), **shared)
+    table = load_task("recordings", path=str(tables), rate=RATE, **shared)
+    assert table.front_end == sound.front_end
+    assert np.array_equal(table.train.x, sound.train.x)
+
+
+def test_short_clips_begin_with_silence(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    for name in ("yes", "no"):
+        for part in range(4):
+            (tmp_path / name).mkdir(exist_ok=True)
+            samples = rng.normal(0, 900, RATE - 1000 * (part % 2)).astype(np.int16)
+            wavfile.write(tmp_path / name / f"{part}.wav", RATE, samples)
+    splits = load_task("recordings", path=str(tmp_path))
+    parts = (splits.train, splits.validation, splits.test)
+    assert sum(map(len, parts)) == 8  # one window for each clip
+
+
+def test_mixed_rates_are_refused_with_both(folder: Path) -> None:
+    wavfile.write(folder / "fan" / "9.wav", 16000, np.ones(48000, np.int16))
+    with pytest.raises(InputError, match=r"8000 Hz .*16000 Hz"):
+        load_task("recordings", path=str(folder))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"rate": 16000}, "16000"),
+        ({"window": 100}, "--window 100"),
+        ({"hop": 33}, "33"),
+        ({"frame": 100, "frame_hop": 200}, "200"),
+        ({"bands": 7}, "7"),
+        ({"features": "mfcc"}, "mfcc"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_with_their_value(
+    options: dict[str, object], said: str, folder: Path
+) -> None:
+    with pytest.raises(InputError, match=said):
+        load_task("recordings", path=str(folder), **options)
+
+
+def test_a_table_without_a_rate_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,label\n" + "1,a\n2,a\n" * 500)
+    with pytest.raises(InputError, match="--rate"):
+        load_task("recordings", path=str(tmp_path / "a.csv"), features="bands")

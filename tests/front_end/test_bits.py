@@ -1,0 +1,111 @@
+"""Two hundred random front ends: numpy, C and JavaScript give the same codes, and float64 nearly the same."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hadamrnn.export.front_end import front_end_js
+from hadamrnn.export.js import RUNTIME
+from hadamrnn.front_end import FrontEnd, compute_bands
+from tests.export.programs import SANITIZED, STRICT
+from tests.front_end.signals import KINDS, Samples, c_cases, drawn_signal, random_front_end
+
+COUNT = 200
+DECIBELS = 10 * np.log10(2)  # of a doubled energy
+Case = tuple[FrontEnd, Samples]
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Case]:
+    rng = np.random.default_rng(32)
+    front_ends = [random_front_end(rng) for _ in range(COUNT)]
+    return [
+        (front_end, drawn_signal(KINDS[place % len(KINDS)], front_end.frame + 3 * front_end.hop, rng))
+        for place, front_end in enumerate(front_ends)
+    ]
+
+
+@pytest.fixture(scope="module")
+def expected(cases: list[Case]) -> list[list[int]]:
+    return [compute_bands(*case).reshape(-1).tolist() for case in cases]
+
+
+@pytest.mark.parametrize(
+    ("compiler", "flags"), [("gcc", ("-O2",)), ("gcc", SANITIZED), ("clang", SANITIZED)], ids=str
+)
+def test_c_computes_the_codes_of_numpy(
+    compiler: str, flags: tuple[str, ...], cases: list[Case], expected: list[list[int]], tmp_path: Path
+) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler} installed")
+    program = tmp_path / "program"
+    source = Path(__file__).with_name("replay.c")
+    include = f"-I{resources.files('hadamrnn.runtime')}"
+    built = subprocess.run(
+        [compiler, *STRICT, include, *flags, str(source), "-o", str(program)], capture_output=True, text=True
+    )
+    assert built.returncode == 0, built.stderr[:3000]
+    result = subprocess.run([str(program)], input=c_cases(cases), capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-3000:]
+    printed = [[int(code) for code in line.split()] for line in result.stdout.splitlines()]
+    assert printed == expected
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no node installed (Debian: nodejs)")
+def test_javascript_computes_the_codes_of_numpy(
+    cases: list[Case], expected: list[list[int]], tmp_path: Path
+) -> None:
+    file = tmp_path / "cases.json"
+    file.write_text(
+        json.dumps([{"fields": front_end_js(fe), "samples": samples.tolist()} for fe, samples in cases])
+    )
+    replay = Path(__file__).with_name("replay.mjs")
+    result = subprocess.run(
+        ["node", str(replay), str(RUNTIME / "front_end.js"), str(file)], capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert json.loads(result.stdout) == expected
+
+
+def float_bands(front_end: FrontEnd, samples: Samples) -> NDArray[np.float64]:
+    """Return log2 of the band energies in float64, by the definition: at least 0."""
+    frames = np.lib.stride_tricks.sliding_window_view(samples.astype(float), front_end.frame)[
+        :: front_end.hop
+    ]
+    if front_end.is_mel:
+        before = np.concatenate((frames[:, :1], frames[:, :-1]), 1)
+        windowed = (frames - before * 31 / 32) * np.hamming(front_end.frame)
+    else:
+        windowed = (frames - frames.mean(1, keepdims=True)) * np.hanning(front_end.frame)
+    power = abs(np.fft.rfft(windowed, front_end.fft_size)) ** 2 / front_end.fft_size
+    bins, edges = np.arange(front_end.fft_size // 2 + 1), front_end.edges
+    if front_end.is_mel:
+        shapes = [np.interp(bins, edges[j : j + 3], (0, 1, 0)) for j in range(front_end.bands)]
+    else:
+        shapes = [(bins >= edges[j]) & (bins < edges[j + 1]) for j in range(front_end.bands)]
+    return np.log2(np.maximum(power @ np.stack(shapes, 1), 1))
+
+
+@pytest.mark.parametrize("kind", ["mel", "bands"])
+@pytest.mark.parametrize("signal", ["noise", "tone", "square", "full scale"])
+def test_bands_are_those_of_float64_within_015_decibels(kind: str, signal: str) -> None:
+    """Above the noise floor: what rounding the samples to int16 leaves, and 60 dB below the loudest band."""
+    rng = np.random.default_rng(7)
+    errors = []
+    for _ in range(12):
+        front_end = replace(random_front_end(rng), kind=kind, noise_shift=0)
+        samples = drawn_signal(signal, 4 * front_end.frame, rng)
+        exact = float_bands(front_end, samples)
+        difference = compute_bands(front_end, samples) / 64 - exact
+        floor = np.maximum(exact.max(1, keepdims=True) - 60 / DECIBELS, 2)
+        errors.append(abs(difference[exact > floor]) * DECIBELS)
+    assert np.concatenate(errors).mean() < 0.15
