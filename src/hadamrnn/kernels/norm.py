@@ -79,7 +79,7 @@ def _call(h: Tensor, lengths: Tensor | None) -> Call:
 
 def _sums(call: Call, kernel: str) -> Floats:
     """Return what a kernel sums, slice by slice, `(num_slices, 2, size)`."""
-    sums = torch.empty(call.args.num_slices, 2, call.args.size, dtype=call.dtype)
+    sums = call.tensors["h"].new_empty(call.args.num_slices, 2, call.args.size)
     call.keep("sums", sums)
     call.run(kernel)
     return sums.numpy().astype(np.float64)
@@ -125,7 +125,7 @@ def _gradients(
     offset = -scale * gradients / steps - slope * mean
     call.keep("slope", torch.from_numpy(slope).to(h.dtype))
     call.keep("offset", torch.from_numpy(offset).to(h.dtype))
-    grad_h = torch.empty(h.shape, dtype=h.dtype)
+    grad_h = h.new_empty(h.shape)
     call.keep("grad_h", grad_h)
     call.run("norm_backward")
     grad_weight, grad_bias = (torch.from_numpy(v).to(h.dtype) for v in (products * inverse, gradients))
@@ -151,7 +151,7 @@ class Norm(Function):
             check_array(name, vector, h.dtype, (h.shape[2],))
         mean, var = (torch.from_numpy(moment).to(h.dtype) for moment in _moments(call, lengths))
         affine = _affine(weight, bias, mean, var, epsilon)
-        y = torch.empty(h.shape, dtype=h.dtype)
+        y = h.new_empty(h.shape)
         call.keep("y", y)
         for name in ("scale", "shift"):
             call.keep(name, torch.from_numpy(affine[name]).to(h.dtype))
