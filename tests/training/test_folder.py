@@ -238,7 +238,7 @@ def test_a_run_of_another_version_is_refused_and_left_as_it_was(tmp_path: Path) 
     [
         ("run.json", "{", "damaged"),
         ("run.json", "[]", "damaged"),
-        ("config.yaml", "hidden: 3\n", "There is no setting .*Did you mean"),
+        ("config.yaml", "task: copy\nhidden: 3\n", "There is no setting .*Did you mean"),
         ("config.yaml", "epochs: 3\n", "must name its task"),
         ("resume.safetensors", "no tensors", "no safetensors file"),
         ("metrics.jsonl", "", "shorter than"),
