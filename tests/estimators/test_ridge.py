@@ -10,7 +10,8 @@ import torch
 from sklearn.linear_model import Ridge
 from torch import Tensor
 
-from hadamrnn.estimators.ridge import Moments, ValueTarget, solve
+from hadamrnn.estimators.ridge import Moments, solve
+from hadamrnn.estimators.target import ValueTarget
 
 
 def draw_rows(count: int, width: int, seed: int = 0) -> tuple[Tensor, ValueTarget]:

@@ -275,7 +275,7 @@ def test_later_data_must_have_the_channels_and_labels_of_the_first(waves: Waves)
     ("parameters", "message"),
     [
         ({"hidden_size": 13}, "13"),
-        ({"max_steps": "many"}, "max_steps must be a number or 'auto'"),
+        ({"max_steps": "many"}, "max_steps must be int or one of auto, got 'many'"),
         ({"early_stopping": "never"}, "early_stopping must be"),
         ({"learning_rate": -1.0}, r"learning_rate must lie in \(0"),
         ({"input_noise": -1.0}, r"input_noise must lie in \[0"),

@@ -10,7 +10,7 @@ import torch
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.selection import (
-    SearchSpace,
+    ParameterSpace,
     draw_network,
     features_of,
     network_cost,
@@ -24,36 +24,36 @@ from hadamrnn.network import Network
 def test_networks_fill_the_bytes_and_never_more(outputs: int, channels: int) -> None:
     base = Network(channels, 1, outputs)
     for max_bytes in (700, 4096):
-        sizes = [network_cost(each).bytes for each in SearchSpace(base, max_bytes).candidates()]
+        sizes = [network_cost(each).bytes for each in ParameterSpace(base, max_bytes).candidates()]
         assert max(sizes) <= max_bytes and min(sizes) > 0
     with pytest.raises(InputError, match=r"max_bytes must hold a network of 8 units, \d+ bytes here, got 10"):
-        SearchSpace(base, 10).candidates()
+        ParameterSpace(base, 10).candidates()
 
 
 @pytest.mark.parametrize("given", [{}, {"readouts": ("last",)}, {"thresholds": 5}, {"leak": (0,)}])
 def test_the_least_bytes_that_an_error_names_are_enough(given: dict[str, Any]) -> None:
     base = Network(1, 1, 2)
     with pytest.raises(InputError) as error:
-        SearchSpace(base, 0, **given).candidates()
+        ParameterSpace(base, 0, **given).candidates()
     least = int(str(error.value).split(" bytes here")[0].split()[-1])
 
-    assert network_cost(SearchSpace(base, least, **given).candidates()[0]).bytes == least
+    assert network_cost(ParameterSpace(base, least, **given).candidates()[0]).bytes == least
     with pytest.raises(InputError, match="max_bytes must hold"):
-        SearchSpace(base, least - 1, **given).candidates()
+        ParameterSpace(base, least - 1, **given).candidates()
 
 
 def test_readouts_that_count_nothing_have_no_thresholds() -> None:
-    found = SearchSpace(Network(1, 1, 2), 4096, readouts=("last", "max")).candidates()
+    found = ParameterSpace(Network(1, 1, 2), 4096, readouts=("last", "max")).candidates()
 
     assert {network.thresholds for network in found} == {0}
 
 
 def test_blocks_are_as_many_as_asked_for() -> None:
-    found = SearchSpace(Network(1, 1, 2), 4096, hidden_size=16, num_blocks=4).candidates()
+    found = ParameterSpace(Network(1, 1, 2), 4096, hidden_size=16, num_blocks=4).candidates()
 
     assert {network.num_blocks for network in found} == {4}
     with pytest.raises(InputError, match=r"num_blocks must lie in 1\.\."):
-        SearchSpace(Network(1, 1, 2), 4096, hidden_size=16, num_blocks=0).candidates()
+        ParameterSpace(Network(1, 1, 2), 4096, hidden_size=16, num_blocks=0).candidates()
 
 
 def test_thresholds_divide_the_states_of_every_unit_evenly_and_a_weight_of_two_is_two_series() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import one_hot
 
-from hadamrnn.estimators.ridge import LabelTarget, ValueTarget
+from hadamrnn.estimators.target import LabelTarget, ValueTarget
 
 
 def test_folds_are_stretches_of_every_class() -> None:

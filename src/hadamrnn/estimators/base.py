@@ -8,68 +8,66 @@ from __future__ import annotations
 import copy
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from types import SimpleNamespace
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from hadamrnn.errors import InputError, check_choice
+from hadamrnn.architecture import Size
+from hadamrnn.bits import WeightBits
+from hadamrnn.errors import InputError
 from hadamrnn.estimators.closed_form import ClosedForm, Stream, fit_closed_form, ranges_of, refit
 from hadamrnn.estimators.gradient import recipe, threads, train
 from hadamrnn.estimators.integers import IntegerForm
-from hadamrnn.estimators.reading import align, listed, plain, read_samples, read_series, whole
-from hadamrnn.estimators.ridge import Target
-from hadamrnn.estimators.selection import Cost, SearchSpace, network_cost, state_bits
+from hadamrnn.estimators.reading import align, read_samples, read_series
+from hadamrnn.estimators.selection import Cost, ParameterSpace, network_cost, state_bits
 from hadamrnn.estimators.series import Floats, Samples, Scaling, Series
+from hadamrnn.estimators.target import Target
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata
-from hadamrnn.network import Network
+from hadamrnn.network import MAX_LEAK, MAX_THRESHOLDS, READOUTS, RECURRENCES, Network
 from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
-from hadamrnn.training.config import TrainingConfig
+from hadamrnn.settings import Count, NotNegative, OneOf, Positive, Range
+from hadamrnn.training.config import Between0And1
 from hadamrnn.training.draws import Draws
 from hadamrnn.training.evaluate import predict_logits
 
-SOLVERS = ("auto", "ridge", "gradient")
 DEFAULT_BYTES, DEFAULT_OUTPUTS = 4096, 10  # max_bytes for up to so many outputs; more in proportion
 GRADIENT_UNITS = 256  # hidden_size of a network that gradients train
-SHAPE: dict[str, Callable[[str, Any], Any]] = {
-    "hidden_size": whole,
-    "num_blocks": whole,
-    "leak": listed,
-    "readouts": listed,
-    "thresholds": whole,
-}
+SHAPE = ("hidden_size", "num_blocks", "leak", "readouts", "thresholds")  # parameters; None says nothing
+Leak = tuple[Annotated[int, Range(0, MAX_LEAK)], ...]
+Readouts = tuple[Annotated[str, OneOf(READOUTS)], ...]
 
 
 @dataclass(eq=False, repr=False)
 class SeriesEstimator(IntegerForm):
     """Everything but the meaning of y; the parameters are documented with `HadamRNNClassifier`."""
 
-    hidden_size: int | None = None
+    hidden_size: Size | None = None
     _: KW_ONLY
-    solver: str = "auto"
-    max_bytes: int | None = None
-    num_blocks: int | None = None
-    leak: Sequence[int] | None = None
-    readouts: Sequence[str] | None = None
-    thresholds: int | None = None
-    weight_bits: int | str | None = 4
-    recurrence: str = "linear"
-    max_steps: int | str = "auto"
-    batch_size: int = 32
-    learning_rate: float = 1e-2
-    input_noise: float = 0.2
+    solver: Literal["auto", "ridge", "gradient"] = "auto"
+    max_bytes: Count | None = None
+    num_blocks: Size | None = None
+    leak: Leak | None = None
+    readouts: Readouts | None = None
+    thresholds: Annotated[int, Range(0, MAX_THRESHOLDS)] | None = None
+    weight_bits: WeightBits = 4
+    recurrence: Annotated[str, OneOf(RECURRENCES)] = "linear"
+    max_steps: Count | Literal["auto"] = "auto"
+    batch_size: Annotated[int, Range(1, 2**20)] = 32
+    learning_rate: Positive = 1e-2
+    input_noise: NotNegative = 0.2
     early_stopping: bool = False
-    validation_fraction: float = 0.1
-    n_iter_no_change: int = 5
-    tol: float = 1e-3
+    validation_fraction: Between0And1 = 0.1
+    n_iter_no_change: Count = 5
+    tol: NotNegative = 1e-3
     warm_start: bool = False
     n_jobs: int | None = None
     verbose: bool | int = False
@@ -107,18 +105,18 @@ class SeriesEstimator(IntegerForm):
         A sample of weight 2 is the sample twice, and a common factor of all weights changes nothing; the
         weights enter the standardisation too. A warm start continues with the present network.
         """
-        warm = self._is_warm()
+        parameters = self._parameters()
+        warm = self.warm_start and hasattr(self, "network_") and self._solver() == "gradient"
         samples = read_samples(*self._read(X, y, reset=not warm), align(X, sample_weight))
         samples = replace(samples, weights=samples.weights / samples.weights.max())
         target = self._target(samples, reset=not warm)
         for name in ("_stream", "penalty_", "n_iter_", "loss_curve_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         seed = int(check_random_state(self.random_state).randint(2**31))
-        config = recipe(self, len(samples), seed)
         if self._solver() == "ridge":
-            self._fit_ridge(samples, target, self._search_space(samples, target).candidates(), seed)
+            self._fit_ridge(samples, target, self._space(samples, target).candidates(), seed)
         else:
-            self._fit_gradient(samples, target, config)
+            self._fit_gradient(samples, target, parameters, seed, warm=warm)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -227,7 +225,7 @@ class SeriesEstimator(IntegerForm):
         assert kept is not None
         if not was_full:
             target = self._target(kept, reset=True)
-            self._fit_ridge(kept, target, self._search_space(kept, target).candidates()[:1], stream.seed)
+            self._fit_ridge(kept, target, self._space(kept, target).candidates()[:1], stream.seed)
         if was_full or len(others):
             kept_target, target = self._target(kept, reset=False), self._target(others, reset=False)
             fitted = ClosedForm(self.network_, self.calibration_, self.penalty_)
@@ -237,13 +235,8 @@ class SeriesEstimator(IntegerForm):
             self.penalty_ = fitted.penalty
         self._stream = stream
 
-    def _is_warm(self) -> bool:
-        """Whether `fit` continues with the present network; a fit in closed form has no use for it."""
-        return self.warm_start and hasattr(self, "network_") and self._solver() == "gradient"
-
     def _solver(self) -> str:
         """Return "ridge" or "gradient"."""
-        check_choice("solver", self.solver, SOLVERS)
         if self.solver == "auto":
             asks_for_steps = self.max_steps != "auto" or self.early_stopping or self.warm_start
             return "gradient" if asks_for_steps else "ridge"
@@ -257,9 +250,16 @@ class SeriesEstimator(IntegerForm):
         self._keep(fitted.model, scaling, fitted.calibration)
         self.penalty_ = fitted.penalty
 
-    def _fit_gradient(self, samples: Samples, target: Target, config: TrainingConfig) -> None:
-        warm = self._is_warm()
-        network = self._gradient_network(samples.series.channels, target.values.shape[1])
+    def _fit_gradient(
+        self, samples: Samples, target: Target, parameters: SimpleNamespace, seed: int, *, warm: bool
+    ) -> None:
+        network = Network(
+            samples.series.channels,
+            output_size=target.values.shape[1],
+            weight_bits=parameters.weight_bits,
+            recurrence=parameters.recurrence,
+            **{"hidden_size": GRADIENT_UNITS, **_shape(parameters)},
+        )
         if warm and self.config_ != network:
             raise InputError(
                 "A warm start needs a network of the same shape, got "
@@ -267,10 +267,11 @@ class SeriesEstimator(IntegerForm):
             )
         scaling = self.scaling_ if warm else Scaling.of(samples.series, samples.weights)
         inputs = scaling.split(samples.series, np.float32)
-        with Draws(config.seed):
+        with Draws(seed):
             model = copy.deepcopy(self.network_).float() if warm else build_model(network)
+        config = recipe(parameters, type(self).__name__, len(samples), seed)
         with threads(self.n_jobs):
-            outcome, losses = train(self, model, inputs, target, config)
+            outcome, losses = train(parameters, model, inputs, target, config)
             # Outputs in float64 do not depend on how samples are batched.
             model = outcome.model.double()
             self._keep(model, scaling, ranges_of(model, inputs))
@@ -287,30 +288,20 @@ class SeriesEstimator(IntegerForm):
         if self.verbose:
             print(f"{type(self).__name__}: {line}", file=sys.stderr)
 
-    def _given(self) -> dict[str, Any]:
-        """Return what the parameters say of the network's shape; None says nothing."""
-        return {
-            name: read(name, getattr(self, name))
-            for name, read in SHAPE.items()
-            if getattr(self, name) is not None
-        }
-
-    def _search_space(self, samples: Samples, target: Target) -> SearchSpace:
+    def _space(self, samples: Samples, target: Target) -> ParameterSpace:
         """Return the networks to select from in a closed-form fit."""
-        outputs = target.values.shape[1]
+        parameters, outputs = self._parameters(), target.values.shape[1]
         default = DEFAULT_BYTES * max(DEFAULT_OUTPUTS, outputs) // DEFAULT_OUTPUTS
-        max_bytes = default if self.max_bytes is None else whole("max_bytes", self.max_bytes)
-        bits = plain(self.weight_bits)
-        base = Network(samples.series.channels, 1, outputs, weight_bits=bits, recurrence=self.recurrence)
-        return SearchSpace(base, max_bytes, **self._given())
-
-    def _gradient_network(self, channels: int, outputs: int) -> Network:
-        """Return the network that gradients train."""
-        shape = {"hidden_size": GRADIENT_UNITS, **self._given()}
-        return Network(
-            channels,
-            output_size=outputs,
-            weight_bits=plain(self.weight_bits),
-            recurrence=self.recurrence,
-            **shape,
+        base = Network(
+            samples.series.channels,
+            1,
+            outputs,
+            weight_bits=parameters.weight_bits,
+            recurrence=parameters.recurrence,
         )
+        return ParameterSpace(base, parameters.max_bytes or default, **_shape(parameters))
+
+
+def _shape(parameters: SimpleNamespace) -> dict[str, Any]:
+    """Return what the parameters say of the network's shape."""
+    return {name: value for name in SHAPE if (value := getattr(parameters, name)) is not None}

@@ -18,8 +18,8 @@ from torch.nn.functional import one_hot, softmax
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
 from hadamrnn.estimators.reading import align, read_series
-from hadamrnn.estimators.ridge import LabelTarget
 from hadamrnn.estimators.series import Floats, Samples, Series
+from hadamrnn.estimators.target import LabelTarget
 from hadamrnn.fixedpoint.model import Metadata, class_metadata
 
 
@@ -99,7 +99,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     (True, True)
     """
 
-    class_weight: dict[Any, float] | str | None = field(default=None, kw_only=True)
+    class_weight: Any = field(default=None, kw_only=True)
     classes_: NDArray[Any] = field(init=False)
 
     def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Series, NDArray[Any]]:

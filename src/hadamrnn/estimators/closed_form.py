@@ -27,9 +27,10 @@ from torch import Tensor
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.data.splits import Split
-from hadamrnn.estimators.ridge import Moments, Solution, Target, row_parts, solve
+from hadamrnn.estimators.ridge import Moments, Solution, row_parts, solve
 from hadamrnn.estimators.selection import features_of, select, some_of, state_bits
 from hadamrnn.estimators.series import Samples, Scaling
+from hadamrnn.estimators.target import Target
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel

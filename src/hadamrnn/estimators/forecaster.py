@@ -8,10 +8,8 @@ comes from ridge regression. Start reading at `HadamRNNForecaster.fit`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from numbers import Real
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -19,16 +17,19 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from hadamrnn.architecture import Size
+from hadamrnn.bits import WeightBits
 from hadamrnn.data.samples import cut_windows
 from hadamrnn.data.splits import Split
-from hadamrnn.errors import InputError, check_int, short
+from hadamrnn.errors import InputError
 from hadamrnn.estimators.closed_form import set_readout
 from hadamrnn.estimators.gradient import threads
 from hadamrnn.estimators.integers import IntegerForm
-from hadamrnn.estimators.reading import check_size, listed, plain, whole
-from hadamrnn.estimators.ridge import PENALTIES, Moments, ValueTarget, solve
+from hadamrnn.estimators.reading import check_size
+from hadamrnn.estimators.ridge import PENALTIES, Moments, solve
 from hadamrnn.estimators.selection import Cost, draw_network, features_of, network_cost
 from hadamrnn.estimators.series import Floats
+from hadamrnn.estimators.target import ValueTarget
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import MAX_LEAK, Network
 from hadamrnn.nn.model import SequenceModel
@@ -36,6 +37,7 @@ from hadamrnn.nn.weight import recurrent_weight
 from hadamrnn.quantization.calibration import Calibration, calibrate, forward_layers
 from hadamrnn.quantization.inputs import RawInputs
 from hadamrnn.quantization.lowering import lower
+from hadamrnn.settings import Positive, Range
 from hadamrnn.training.evaluate import predict_logits
 
 MOST_WINDOWS = 1 << 16  # that V is fitted to, evenly spread
@@ -44,6 +46,7 @@ CALIBRATION_WINDOWS = 10_000
 HELD_OUT = 0.2  # of the series, its end, by which network and penalty are chosen
 ACTIVATION_BITS = 14  # half of a state's range is left to the offset that keeps it positive
 RAW_UNIT = 2.0**-10  # of a raw code, in deviations of its channel
+Steps = Annotated[int, Range(1, 1 << 14)]
 
 
 class Windows(NamedTuple):
@@ -116,15 +119,15 @@ class HadamRNNForecaster(IntegerForm):
     True
     """
 
-    horizon: int = 24
+    horizon: Steps = 24
     _: KW_ONLY
-    lookback: int = 96
-    hidden_size: int = 64
-    num_blocks: int = 1
-    leak: Sequence[int] = (5,)
-    weight_bits: int | str = 6
-    draws: int = 8
-    penalty: float | str = "auto"
+    lookback: Steps = 96
+    hidden_size: Size = 64
+    num_blocks: Size = 1
+    leak: tuple[Annotated[int, Range(1, MAX_LEAK)], ...] = (5,)
+    weight_bits: WeightBits = 6
+    draws: Steps = 8
+    penalty: Positive | Literal["auto"] = "auto"
     n_jobs: int | None = None
     random_state: Any = None
 
@@ -135,7 +138,18 @@ class HadamRNNForecaster(IntegerForm):
     def fit(self, X: Any, y: Any = None) -> HadamRNNForecaster:
         """Fit the network to a series X `(time, channels)`, or `(time,)` for one channel."""
         series = _columns(self._values(X, reset=True))
-        network = self._network()
+        parameters = self._parameters()
+        if not parameters.leak:
+            raise InputError("leak must list one k or more, got none.")
+        network = Network(
+            1,
+            parameters.hidden_size,
+            parameters.horizon,
+            num_blocks=parameters.num_blocks,
+            leak=parameters.leak,
+            weight_bits=parameters.weight_bits,
+            normalize=True,
+        )
         least = self.lookback + self.horizon + 1
         if len(series) < least:
             raise InputError(
@@ -215,35 +229,9 @@ class HadamRNNForecaster(IntegerForm):
         check_is_fitted(self)
         return network_cost(self.config_, ACTIVATION_BITS)
 
-    def _network(self) -> Network:
-        for name in ("horizon", "lookback", "draws"):
-            check_int(name, whole(name, getattr(self, name)), 1, 1 << 14)
-        leak = listed("leak", self.leak)
-        if not leak:
-            raise InputError("leak must list one k or more, got none.")
-        for k in leak:
-            check_int("Every k of leak", k, 1, MAX_LEAK)
-        return Network(
-            1,
-            whole("hidden_size", self.hidden_size),
-            whole("horizon", self.horizon),
-            num_blocks=whole("num_blocks", self.num_blocks),
-            leak=leak,
-            weight_bits=plain(self.weight_bits),
-            normalize=True,
-        )
-
-    def _penalties(self) -> tuple[float, ...]:
-        """Return the penalties to choose from."""
-        if isinstance(self.penalty, str) and self.penalty == "auto":
-            return PENALTIES
-        if not isinstance(self.penalty, Real) or not 0 < self.penalty < math.inf:
-            raise InputError(f'penalty must be "auto" or a positive number, got {short(self.penalty)}.')
-        return (float(self.penalty),)
-
     def _try(self, model: SequenceModel, windows: Windows, steps: int) -> Trial:
         """Return a network's error, and its best penalty, on steps that it was not fitted to."""
-        penalties = self._penalties()
+        penalties = PENALTIES if isinstance(self.penalty, str) else (float(self.penalty),)
         keep_linear(model.double(), windows.past)
         features, target = features_of(model, Split(windows.past, None)), windows.target()
         cut = steps - int(HELD_OUT * steps)

@@ -15,9 +15,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from hadamrnn.data.splits import Metric, Split, Splits
-from hadamrnn.errors import InputError
-from hadamrnn.estimators.reading import whole
-from hadamrnn.estimators.ridge import LabelTarget, Target
+from hadamrnn.estimators.target import LabelTarget, Target
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import Objective, predict_logits
@@ -59,9 +57,9 @@ def threads(n_jobs: int | None) -> Iterator[None]:
 
 
 def train(
-    estimator: Any, network: SequenceModel, samples: Split, target: Target, config: TrainingConfig
+    parameters: Any, network: SequenceModel, samples: Split, target: Target, config: TrainingConfig
 ) -> tuple[Outcome, list[float]]:
-    """Train a network by the parameters of `estimator`; return the outcome and the loss of each step.
+    """Train a network by an estimator's validated parameters; return the outcome and the loss of each step.
 
     Args:
         network: with the weights to start from; it is changed.
@@ -70,55 +68,44 @@ def train(
         config: from `recipe`.
     """
     indexed = Split(samples.x, torch.arange(len(samples)), samples.lengths)
-    splits = _splits(estimator, indexed, target, config.seed)
-    watcher = choose_watcher(quiet=not estimator.verbose)
+    held_out = parameters.validation_fraction if parameters.early_stopping else 0.0
+    splits = _splits(indexed, target, held_out, config)
+    watcher = choose_watcher(quiet=not parameters.verbose)
     objective = SeriesObjective(network, target.loss)
     outcome = fit(network, splits, config, objective=objective, watcher=watcher)
     return outcome, objective.losses
 
 
-def recipe(estimator: Any, samples: int, seed: int) -> TrainingConfig:
-    """Return the recipe for this number of samples."""
-    batch_size = whole("batch_size", estimator.batch_size)
-    if isinstance(estimator.max_steps, str):
-        if estimator.max_steps != "auto":
-            raise InputError(f"max_steps must be a number or 'auto', got {estimator.max_steps!r}.")
-        steps = min(max(FEWEST_STEPS, PASSES * samples // max(1, batch_size)), MOST_STEPS)
-    else:
-        steps = whole("max_steps", estimator.max_steps, 1)
-    patience = whole("n_iter_no_change", estimator.n_iter_no_change, 1) if estimator.early_stopping else None
+def recipe(parameters: Any, name: str, samples: int, seed: int) -> TrainingConfig:
+    """Return the recipe of an estimator's validated parameters for this number of samples."""
+    each_pass = samples // parameters.batch_size
+    automatic = min(max(FEWEST_STEPS, PASSES * samples // parameters.batch_size), MOST_STEPS)
     return TrainingConfig(
-        task=type(estimator).__name__,
-        steps=steps,
-        evaluate_every=max(EVALUATE_EVERY, samples // max(1, batch_size)),
-        batch_size=batch_size,
-        learning_rate=float(estimator.learning_rate),
+        task=name,
+        steps=automatic if parameters.max_steps == "auto" else parameters.max_steps,
+        evaluate_every=max(EVALUATE_EVERY, each_pass),
+        batch_size=parameters.batch_size,
+        learning_rate=parameters.learning_rate,
         sign_freeze_epoch=0,
-        input_noise=float(estimator.input_noise),
-        patience=patience,
-        tolerance=float(estimator.tol),
+        input_noise=parameters.input_noise,
+        patience=parameters.n_iter_no_change if parameters.early_stopping else None,
+        tolerance=parameters.tol,
         seed=seed,
     )
 
 
-def _splits(estimator: Any, samples: Split, target: Target, seed: int) -> Splits:
-    """Return the samples as a task, with the held-out ones as validation data."""
-    if estimator.early_stopping not in (True, False):
-        raise InputError(f"early_stopping must be True or False, got {estimator.early_stopping!r}.")
+def _splits(samples: Split, target: Target, held_out: float, config: TrainingConfig) -> Splits:
+    """Return the samples as a task; the share `held_out` of them is its validation data."""
     kept, held = np.arange(len(samples)), np.arange(0)
     is_labelled = isinstance(target, LabelTarget)
-    if estimator.early_stopping:
-        if not 0 < estimator.validation_fraction < 1:
-            raise InputError(f"validation_fraction must lie in (0, 1), got {estimator.validation_fraction}.")
+    if held_out:
         strata = target.values.argmax(1).numpy() if is_labelled else None
         if strata is not None and np.unique(strata, return_counts=True)[1].min() < 2:
             strata = None  # a class with one sample cannot be split
-        kept, held = train_test_split(
-            kept, test_size=estimator.validation_fraction, stratify=strata, random_state=seed
-        )
+        kept, held = train_test_split(kept, test_size=held_out, stratify=strata, random_state=config.seed)
     train_part, validation = _rows(samples, np.sort(kept)), _rows(samples, np.sort(held))
     return Splits(
-        type(estimator).__name__,
+        config.task,
         train_part,
         validation,
         validation,

@@ -1,10 +1,12 @@
-"""The integer form of an estimator: quantized once, run with a report on saturation, written as C."""
+"""The base of every estimator: its declared parameters, and its integer form, quantized once, and C."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +19,13 @@ from hadamrnn.fixedpoint.encoding import count_outliers, encode_values
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
+from hadamrnn.settings import coerce, field_types
 
 RARE = 1e-4  # share of states or inputs that new series may clip without a warning
 
 
 class IntegerForm(BaseEstimator):
-    """An estimator whose network becomes integers, and C."""
+    """An estimator with declared parameters, whose network becomes integers, quantized once, and C."""
 
     config_: Network
     _quantized: IntegerModel | None = None  # of `quantize()`, once it was needed; every fit clears it
@@ -30,6 +33,12 @@ class IntegerForm(BaseEstimator):
     @abstractmethod
     def quantize(self) -> IntegerModel:
         """Return the integer network."""
+
+    def _parameters(self) -> SimpleNamespace:
+        """Return the parameters as their declarations have them; numpy's values become Python's."""
+        types = field_types(type(self))
+        given = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
+        return SimpleNamespace(**{name: coerce(name, value, types[name]) for name, value in given.items()})
 
     def to_c(
         self,
@@ -77,3 +86,14 @@ class IntegerForm(BaseEstimator):
             )
         outputs: Floats = result.logits.astype(np.float64) * integer.logit_scale
         return outputs
+
+
+def _plain(value: Any) -> Any:
+    """Return numpy's scalars and arrays, as grid searches pass them, as Python's; others as they are.
+
+    >>> _plain(np.int64(64)), _plain(np.array([2, 3]))
+    (64, [2, 3])
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""From the user's X, y, weights and parameters to series, samples and plain values. Start at `read_series`.
+"""From the user's X, y and weights to series and samples. Start at `read_series`.
 
 Frames of pandas, polars and sktime's users become `(time, channels)` tables; a wide frame, `(n, features)` of
 numbers, is a table as scikit-learn reads it.
@@ -6,15 +6,13 @@ numbers, is a table as scikit-learn reads it.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from hadamrnn.errors import InputError, short
+from hadamrnn.errors import InputError
 from hadamrnn.estimators.series import Floats, Samples, Series
 
 LARGEST = 1e100  # of X and y: squares, and sums of them, stay within float64
@@ -242,35 +240,3 @@ def _rows_of_cells(samples: NDArray[Any]) -> list[Any]:
             )
         rows.append(np.stack([np.asarray(cell) for cell in cells], axis=-1))
     return rows
-
-
-def plain(value: Any) -> Any:
-    """Return a numpy scalar, as grid searches pass them, as Python's; anything else as it is."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def whole(name: str, value: Any, least: int | None = None) -> int:
-    """Return a parameter that is a whole number, of at least `least`.
-
-    >>> whole("hidden_size", np.int64(64))
-    64
-    """
-    rule = "a whole number" if least is None else f"a whole number from {least} on"
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise InputError(f"{name} must be {rule}, got {short(value)}.") from None
-    if least is not None and number < least:
-        raise InputError(f"{name} must be {rule}, got {number}.")
-    return number
-
-
-def listed(name: str, value: Any) -> tuple[Any, ...]:
-    """Return a parameter that lists values.
-
-    >>> listed("leak", np.array([2, 3]))
-    (2, 3)
-    """
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InputError(f"{name} must be a list of values, got {short(value)}.")
-    return tuple(map(plain, value))

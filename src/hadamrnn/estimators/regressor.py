@@ -13,8 +13,8 @@ from hadamrnn.data.scaling import channel_statistics
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
 from hadamrnn.estimators.reading import align, check_size, read_series
-from hadamrnn.estimators.ridge import ValueTarget
 from hadamrnn.estimators.series import Floats, Samples, Series
+from hadamrnn.estimators.target import ValueTarget
 from hadamrnn.fixedpoint.model import Metadata
 from hadamrnn.fixedpoint.values import target_metadata
 

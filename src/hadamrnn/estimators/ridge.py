@@ -21,161 +21,19 @@ Start reading at `solve`.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Self
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+
+from hadamrnn.estimators.target import Target
 
 PENALTIES = tuple(10.0 ** (k / 2) for k in range(-6, 5))
 CONSTANT = 1e-9  # a spread below this share of the largest mean is rounding
 LEAST_EIGENVALUE = 1e-13  # of the largest: smaller ones are rounding, which a small 1 - h w would amplify
 LEAST_SHARE = 1e-12  # of 1 - h w: a group that is all there is says nothing when it is left out
-SCALES = 1e-2, 1e3  # of the predictions: the range of temperatures
-NEWTON_STEPS = 20
 PART_VALUES = 1 << 20  # of the features that are worked on at once
-LEAST_ERROR = 1e-6  # of labels: below it everything is right, and a larger penalty is as good
-
-
-@dataclass(frozen=True, eq=False)
-class Target(ABC):
-    """The values `(n, outputs)` that a fit aims at, with weights and groups of the samples, `(n,)`.
-
-    Samples with the same input form a group; cross-validation leaves out a whole group, with all its weight.
-    """
-
-    values: Tensor
-    weights: Tensor
-    groups: Tensor
-
-    @abstractmethod
-    def losses(self, outputs: Tensor, index: Tensor) -> Tensor:
-        """Return the loss of a network's outputs for each of the samples `index`."""
-
-    @abstractmethod
-    def error(self, predictions: Tensor) -> float:
-        """Return the error of held-out predictions."""
-
-    @abstractmethod
-    def scale(self, predictions: Tensor) -> float:
-        """Return the factor of the predictions with the least loss, from held-out ones."""
-
-    @abstractmethod
-    def describe(self, predictions: Tensor) -> str:
-        """Describe the quality of held-out predictions in words."""
-
-    @abstractmethod
-    def _stretches(self, count: int) -> Tensor:
-        """Return the fold of each sample; neighbours fall into the same one."""
-
-    def folds(self, count: int) -> Tensor:
-        """Return the fold of each sample: stretches of neighbours, and no group in two folds.
-
-        Neighbours are often windows of one recording, or of one person, and predict each other.
-        """
-        _, group = self.groups.unique(return_inverse=True)
-        folds = self._stretches(count)
-        return folds.scatter_reduce(0, group, folds, "amin", include_self=False)[group]
-
-    def at(self, index: Tensor) -> Self:
-        """Return the target of some samples."""
-        return replace(
-            self, values=self.values[index], weights=self.weights[index], groups=self.groups[index]
-        )
-
-    @cached_property
-    def weight(self) -> float:
-        return float(self.weights.sum())
-
-    def mean(self, values: Tensor) -> Tensor:
-        """Return the mean over samples, each with its weight."""
-        return self.weights @ values / self.weight
-
-    def loss(self, outputs: Tensor, index: Tensor) -> Tensor:
-        """Return the mean loss of a network's outputs for the samples `index`, each with its weight."""
-        losses = self.losses(outputs, index)
-        return ((self.weights[index] / self.weights.mean()).to(losses.dtype) * losses).mean()
-
-
-class ValueTarget(Target):
-    """Standardised values: the mean squared error."""
-
-    def losses(self, outputs: Tensor, index: Tensor) -> Tensor:
-        return (outputs - self.values[index].to(outputs.dtype)).square().mean(1)
-
-    def error(self, predictions: Tensor) -> float:
-        return float(self.mean((self.values - predictions).square().mean(1)))
-
-    def scale(self, predictions: Tensor) -> float:
-        return 1.0
-
-    def _stretches(self, count: int) -> Tensor:
-        return _stretches(self.weights, count)
-
-    def describe(self, predictions: Tensor) -> str:
-        spread = max(self.error(self.mean(self.values)), 1e-300)
-        return f"leave-one-out R2 {1 - self.error(predictions) / spread:.3f}"
-
-
-class LabelTarget(Target):
-    """One class each, targets 1 for it and -1 for the others.
-
-    The error is cross-entropy at the best temperature times the squared error: the first says which
-    predictions are right, the second still ranks networks if all are. As in Platt's calibration a label
-    counts as slightly uncertain, so a separable set has a finite temperature.
-    """
-
-    def losses(self, outputs: Tensor, index: Tensor) -> Tensor:
-        return cross_entropy(outputs, self.values[index].argmax(1), reduction="none")
-
-    def error(self, predictions: Tensor) -> float:
-        squared = float(self.mean((self.values - predictions).square().mean(1)))
-        logs = torch.log_softmax(self.scale(predictions) * predictions, dim=1)
-        return max(float(self.mean(-(self._smoothed() * logs).sum(1))) * squared, LEAST_ERROR)
-
-    def scale(self, predictions: Tensor) -> float:
-        """Return the scale with the least cross-entropy, which is convex in it: Newton's steps, bounded."""
-        smoothed, scale = self._smoothed(), 1.0
-        for _ in range(NEWTON_STEPS):
-            probabilities = torch.softmax(scale * predictions, dim=1)
-            expected = (probabilities * predictions).sum(1)
-            slope = float(self.mean(expected - (smoothed * predictions).sum(1)))
-            curvature = float(self.mean((probabilities * predictions.square()).sum(1) - expected.square()))
-            before, scale = scale, min(max(scale - slope / max(curvature, 1e-12), scale / 4), scale * 4)
-            scale = min(max(scale, SCALES[0]), SCALES[1])
-            if abs(scale / before - 1) < 1e-3:
-                break
-        return scale
-
-    def _stretches(self, count: int) -> Tensor:
-        """Return stretches of each class: samples may be sorted by class."""
-        folds, labels = torch.zeros(len(self.values), dtype=torch.int64), self.values.argmax(1)
-        for label in labels.unique():
-            folds[labels == label] = _stretches(self.weights[labels == label], count)
-        return folds
-
-    def describe(self, predictions: Tensor) -> str:
-        right = predictions.argmax(1) == self.values.argmax(1)
-        return f"leave-one-out accuracy {self.mean(right.to(predictions.dtype)):.1%}"
-
-    def _smoothed(self) -> Tensor:
-        """Return label probabilities, slightly below 1 for the label itself."""
-        doubt = 1 / (len(self.values) + 2)
-        return torch.where(self.values > 0, 1 - doubt, doubt / (self.values.shape[1] - 1))
-
-
-def _stretches(weights: Tensor, count: int) -> Tensor:
-    """Return which of `count` stretches of about the same weight each sample is in.
-
-    >>> _stretches(torch.ones(7), 3).tolist()
-    [0, 0, 1, 1, 1, 2, 2]
-    """
-    middles = weights.cumsum(0) - weights / 2
-    return (count * middles / weights.sum()).long()
 
 
 def row_parts(values: Tensor) -> Iterator[slice]:
@@ -261,7 +119,7 @@ def solve(
         folds: a number for each row: all rows of the same number are left out together.
         moments: of all samples, if these are only some of them.
 
-    >>> from hadamrnn.estimators.ridge import ValueTarget
+    >>> from hadamrnn.estimators.target import ValueTarget
     >>> x = torch.linspace(0.0, 1.0, 20, dtype=torch.float64)[:, None]
     >>> target = ValueTarget(3 * x + 1, torch.ones_like(x[:, 0]), torch.arange(20))
     >>> solve(torch.hstack([x, x**2]), target).error < 1e-3

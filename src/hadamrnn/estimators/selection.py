@@ -19,7 +19,8 @@ from torch import Tensor
 
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
-from hadamrnn.estimators.ridge import Target, solve
+from hadamrnn.estimators.ridge import solve
+from hadamrnn.estimators.target import Target, spread_out
 from hadamrnn.fixedpoint.cost import fast_step_cost, network_size
 from hadamrnn.fixedpoint.overflow import bits_of_sums
 from hadamrnn.network import COUNTED, READOUTS, Network
@@ -95,7 +96,7 @@ def network_cost(network: Network, activation_bits: int | None = None) -> Cost:
 
 
 @dataclass(frozen=True)
-class SearchSpace:
+class ParameterSpace:
     """The networks that the parameters of an estimator allow; None is left to the selection.
 
     Args:
@@ -310,20 +311,6 @@ def place_thresholds(model: SequenceModel, samples: Split, weights: Tensor) -> N
         level = (row + 1) / (len(model.thresholds) + 1) * shares[-1]
         place = (shares >= level).to(torch.uint8).argmax(0)
         model.thresholds[row] = states[order[place, units], units] + margin
-
-
-def spread_out(weights: Tensor, most: int) -> Tensor:
-    """Return at most so many indices, evenly spread over the total weight.
-
-    >>> spread_out(torch.tensor([1.0, 1.0, 4.0, 1.0, 1.0]), 4).tolist()
-    [0, 2, 3]
-    """
-    if len(weights) <= most:
-        return torch.arange(len(weights))
-    ends = weights.cumsum(0)
-    places = (torch.arange(most, dtype=ends.dtype) + 0.5) / most * ends[-1]
-    index: Tensor = torch.unique(torch.searchsorted(ends, places))
-    return index
 
 
 def some_of(samples: Split, index: Tensor) -> Split:
