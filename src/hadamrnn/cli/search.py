@@ -67,8 +67,7 @@ class SearchOptions(RecordingOptions, DataOptions, JsonOption):
 )
 def run(args: SearchOptions) -> None:
     from hadamrnn.interrupts import stopped_by_signals
-    from hadamrnn.search.storage import storage_errors_in_one_line
-    from hadamrnn.search.study import open_study
+    from hadamrnn.search.study import open_study, storage_errors_in_one_line
     from hadamrnn.search.trials import run_trials
     from hadamrnn.training.progress import choose_watcher
 

@@ -138,18 +138,7 @@ class HadamRNNForecaster(IntegerForm):
     def fit(self, X: Any, y: Any = None) -> HadamRNNForecaster:
         """Fit the network to a series X `(time, channels)`, or `(time,)` for one channel."""
         series = _columns(self._values(X, reset=True))
-        parameters = self._parameters()
-        if not parameters.leak:
-            raise InputError("leak must list one k or more, got none.")
-        network = Network(
-            1,
-            parameters.hidden_size,
-            parameters.horizon,
-            num_blocks=parameters.num_blocks,
-            leak=parameters.leak,
-            weight_bits=parameters.weight_bits,
-            normalize=True,
-        )
+        network = self._network()
         least = self.lookback + self.horizon + 1
         if len(series) < least:
             raise InputError(
@@ -228,6 +217,20 @@ class HadamRNNForecaster(IntegerForm):
         """Bytes of weights and operations of one step of one channel."""
         check_is_fitted(self)
         return network_cost(self.config_, ACTIVATION_BITS)
+
+    def _network(self) -> Network:
+        parameters = self._parameters()
+        if not parameters.leak:
+            raise InputError("leak must list one k or more, got none.")
+        return Network(
+            1,
+            parameters.hidden_size,
+            parameters.horizon,
+            num_blocks=parameters.num_blocks,
+            leak=parameters.leak,
+            weight_bits=parameters.weight_bits,
+            normalize=True,
+        )
 
     def _try(self, model: SequenceModel, windows: Windows, steps: int) -> Trial:
         """Return a network's error, and its best penalty, on steps that it was not fitted to."""
