@@ -1223,12 +1223,12 @@ HADAMRNN_INLINE void hadamrnn_pool_step(const hadamrnn_model *model, const hadam
     const bool counts = model->pool_wide > model->counts;
     const bool is_pooled = (model->pool_wide != 0u) || (model->pool_narrow != 0u);
     const uint_fast16_t units = is_pooled ? top->units : 0u;
+    const uint_fast16_t entries = rows * model->thresholds;
     for (uint_fast16_t i = 0; i < units; i++) {
         const hadamrnn_wide h =
             (top->wide != 0u) ? memory->wide[top->cells + i] : hadamrnn_widened(memory->narrow[top->cells + i]);
         if (model->pool_wide != 0u) {
-            uint_fast16_t at = i;
-            for (uint_fast8_t r = 0; r < model->thresholds; r++) {
+            for (uint_fast16_t at = i; at < entries; at += rows) {
                 const int32_t theta = (model->theta == NULL) ? 0 : hadamrnn_value(model->theta, model->value_bytes, at);
                 if (sums) {
                     memory->wide[at] += hadamrnn_positive(h - theta);
@@ -1236,7 +1236,6 @@ HADAMRNN_INLINE void hadamrnn_pool_step(const hadamrnn_model *model, const hadam
                 if (counts) {
                     memory->wide[model->counts + at] += hadamrnn_exceeds(h, theta);
                 }
-                at += rows;
             }
         }
         if (model->pool_narrow != 0u) {
