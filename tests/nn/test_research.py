@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from hadamrnn.errors import InputError
+from hadamrnn.kernels.backend import native_is_loaded
 from hadamrnn.network import Network
 from hadamrnn.nn import HadamardLinear, HadamardWeight, HadamRNN, quantize, recurrent_weight, sign
 from hadamrnn.nn.model import SequenceModel
@@ -147,6 +148,7 @@ EXPORTED: list[nn.Module] = [
 ]
 
 
+@pytest.mark.skipif(not native_is_loaded(), reason="plain torch unrolls the steps of a fixed length")
 @pytest.mark.filterwarnings("ignore")  # torch's exporter warns about itself
 @pytest.mark.parametrize("model", EXPORTED, ids=["layer", "wide stack", "leaky", "pooled"])
 def test_a_program_exported_with_an_open_length_runs_every_length(model: Any) -> None:
