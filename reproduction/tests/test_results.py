@@ -44,7 +44,7 @@ def test_a_result_says_what_was_run_and_what_came_out(job: Job, places: Places) 
     assert result.config["epochs"] == 2 and result.epochs == 2 and result.threads == 1
     splits = load_task("digits")
     run = Run.open(places.runs / job.name)
-    folder, model = run.folder, run.model
+    folder, model = run, run.model
     assert result.test == evaluate(model, splits.test, "accuracy")
     assert result.validation == evaluate(model, splits.validation, "accuracy")
     integer = fixedpoint.load(folder.path / fixedpoint.FILE_NAME)

@@ -4,8 +4,7 @@
     run.evaluate().value, run.quantize().integer_value, run.export("digits_c")
 
 A run refuses data, a model, a checkpoint or a configuration that are not its own. An integer model names the
-model that it was made from by the SHA-256 of `model.safetensors`. torch is imported only where it is needed:
-reading an integer model needs none.
+model that it was made from by the SHA-256 of `model.safetensors`.
 """
 
 from __future__ import annotations
@@ -15,12 +14,24 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import torch
+
+from hadamrnn.architecture import Architecture
+from hadamrnn.data import load_task
+from hadamrnn.data.files import offline
+from hadamrnn.data.splits import Preparation, Split, Splits
+from hadamrnn.deployment import Export, Target, write, write_onnx
 from hadamrnn.errors import InputError
-from hadamrnn.files import INTEGER_FILE, MODEL_FILE
+from hadamrnn.files import INTEGER_FILE
+from hadamrnn.fixedpoint import IntegerModel
 from hadamrnn.locks import held
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.storage import check_run, load_model
+from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
+from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.quantization.results import (
     Evaluation,
     Predictions,
@@ -29,22 +40,15 @@ from hadamrnn.quantization.results import (
     saturation,
     save_integer,
 )
-
-if TYPE_CHECKING:
-    from hadamrnn.architecture import Architecture
-    from hadamrnn.data.splits import Preparation, Split, Splits
-    from hadamrnn.deployment import Export, Target
-    from hadamrnn.fixedpoint import IntegerModel
-    from hadamrnn.nn.model import SequenceModel
-    from hadamrnn.quantization.network import IntegerNetwork
-    from hadamrnn.training.config import TrainingConfig
-    from hadamrnn.training.folder import RunFolder, TaskFacts
-    from hadamrnn.training.inference import Arrays
-    from hadamrnn.training.loop import Outcome
-    from hadamrnn.training.processes import Processes
-    from hadamrnn.training.progress import Watcher
-    from hadamrnn.training.trainer import Trainer
-
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.evaluate import accuracy_of, confusion, evaluate, predict_logits
+from hadamrnn.training.folder import RunFolder, check_free
+from hadamrnn.training.inference import Arrays, read_split, readable
+from hadamrnn.training.loop import CHECKPOINT_SECONDS, Outcome, run_trainer
+from hadamrnn.training.models import build
+from hadamrnn.training.processes import Processes, join_processes
+from hadamrnn.training.progress import Watcher
+from hadamrnn.training.trainer import Trainer
 
 Part = Literal["train", "validation", "test"]
 
@@ -63,30 +67,15 @@ class RunOptions:
 
     data_dir: str | Path | None = None
     watcher: Watcher | None = None
-    checkpoint_seconds: float = 30.0
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
     stop: Callable[[], bool] = lambda: False
     splits: Splits | None = None
 
 
-class Run:
+class Run(RunFolder):
     """A run on disk, from `train`, `resume` or `Run.open`."""
 
-    def __init__(
-        self, folder: RunFolder, data_dir: str | Path | None = None, outcome: Outcome | None = None
-    ) -> None:
-        self.folder = folder
-        self.path: Path = folder.path
-        self.config: TrainingConfig = folder.config
-        self.facts: TaskFacts = folder.facts
-        self.data_dir = data_dir or folder.record.data_dir
-        self.outcome = outcome  # of the training that returned this run; None for an opened one
-
-    @classmethod
-    def open(cls, path: str | Path, data_dir: str | Path | None = None) -> Run:
-        """Return the run at `path`; `data_dir` is where its public data set is now, if it has moved."""
-        from hadamrnn.training.folder import RunFolder
-
-        return cls(RunFolder.open(path), data_dir)
+    outcome: Outcome | None = None  # of the training that returned this run; None for an opened one
 
     @property
     def finished(self) -> bool:
@@ -102,8 +91,6 @@ class Run:
         """The best model by validation so far."""
         if self.outcome is not None:
             return self.outcome.model
-        from hadamrnn.nn.build import load_model
-
         return load_model(self._own_model_file()).eval()
 
     @property
@@ -114,36 +101,30 @@ class Run:
 
     def _own_model_file(self) -> Path:
         """Return the path of the float model, which must be of this run."""
-        from hadamrnn.nn.storage import check_run
-
-        path = self.path / MODEL_FILE
-        if not path.is_file():
+        if not self.model_path.is_file():
             raise InputError(
                 f"{self.path} holds no model yet. Continue with: hadamrnn train --resume {self.path}."
             )
-        check_run(path, self.folder.record.identity)
-        return path
+        check_run(self.model_path, self.record.identity)
+        return self.model_path
 
     @cached_property
     def splits(self) -> Splits:
         """The data that the run was trained with, prepared as it was then; changed data are refused."""
-        return _load(self.config, self.data_dir, self.facts.preparation)
+        config, preparation = self.config, self.facts.preparation
+        return load_task(config.task, self.data_dir, preparation, **config.task_options)
 
     def predictor(self, integer: bool = False, threads: int | None = None) -> SequenceModel | IntegerNetwork:
         """Return the float model, or the integer model with its saturation counters at zero."""
         if not integer:
             return self.model
-        from hadamrnn.quantization.network import IntegerNetwork
-
         return IntegerNetwork(self.integer, threads)
 
     def read(
         self, file: str | Path, layout: str | None = None, labelled: bool = True
     ) -> tuple[Split, Arrays]:
         """Return a user's arrays or recordings, scaled as in training, and the arrays they were made of."""
-        from hadamrnn.training.inference import read_split
-
-        return read_split(Path(file), self.folder, self.model, layout, labelled)
+        return read_split(Path(file), self, self.model, layout, labelled)
 
     def evaluate(
         self,
@@ -155,8 +136,6 @@ class Run:
         threads: int | None = None,
     ) -> Evaluation:
         """Return the metric over a part of the run's own data, or over the data in `file`."""
-        from hadamrnn.training.evaluate import accuracy_of, confusion, evaluate
-
         samples: Split = getattr(self.splits, split) if file is None else self.read(file, layout)[0]
         by_group = "" if samples.groups is None else "the right group of classes counts"
         own = self.splits.note if file is None else ""
@@ -186,9 +165,6 @@ class Run:
         threads: int | None = None,
     ) -> Predictions:
         """Return the predictions for a user's arrays or recordings."""
-        from hadamrnn.training.evaluate import predict_logits
-        from hadamrnn.training.inference import readable
-
         network = self.predictor(integer, threads)
         split, arrays = self.read(file, layout, labelled=False)
         logits = predict_logits(network, split)
@@ -201,10 +177,6 @@ class Run:
         self, config: QuantizeConfig | None = None, *, split: Part = "test", threads: int | None = None
     ) -> Quantization:
         """Write the integer model into the run, and return it with the metric of both models over `split`."""
-        from hadamrnn.quantization.chain import quantize
-        from hadamrnn.quantization.network import IntegerNetwork
-        from hadamrnn.training.evaluate import evaluate
-
         with held(self.path):
             integer, _ = quantize(self.model, self.splits, config or QuantizeConfig())
             samples, metric = getattr(self.splits, split), self.facts.metric
@@ -231,8 +203,6 @@ class Run:
 
         A run that has no integer model yet is quantized first. ONNX takes the models that the run has.
         """
-        from hadamrnn.deployment import write, write_onnx
-
         quantized = (self.path / INTEGER_FILE).exists()
         if to == "onnx":
             integer = self.integer if quantized else None
@@ -245,17 +215,12 @@ class Run:
 
     def local_splits(self) -> Splits:
         """Return `splits` if its files are here: nothing is downloaded."""
-        from hadamrnn.data.files import offline
-
         with offline():
             return self.splits
 
 
 def train(config: TrainingConfig, out: str | Path, options: RunOptions | None = None) -> Run:
     """Train a new model; `out` becomes its run directory. Bad input leaves no directory behind."""
-    from hadamrnn.training.folder import RunFolder, check_free
-    from hadamrnn.training.processes import join_processes
-
     options = options or RunOptions()
     processes = join_processes(config.dtype)
     first = processes.rank == 0
@@ -269,32 +234,26 @@ def train(config: TrainingConfig, out: str | Path, options: RunOptions | None = 
         for line in splits.assumptions:
             options.watcher.remark(line)
     with held(Path(out)) if first else nullcontext():
-        folder = RunFolder.create(out, config, splits, options.data_dir, write=first)
-        return _carry_out(folder, trainer, options)
+        run = Run.create(out, config, splits, options.data_dir, write=first)
+        return _carry_out(run, trainer, options)
 
 
 def resume(path: str | Path, options: RunOptions | None = None) -> Run:
     """Continue the run at `path`; the end is bit for bit that of the uninterrupted run."""
-    from hadamrnn.training.folder import RunFolder
-    from hadamrnn.training.processes import join_processes
-
-    folder = RunFolder.open(path)
     options = options or RunOptions()
-    options = replace(options, data_dir=options.data_dir or folder.record.data_dir)
-    changes = folder.version_changes()
+    run = Run.open(path, options.data_dir)
+    changes = run.version_changes()
     if changes and options.watcher is not None:
         options.watcher.remark(f"note: {', '.join(changes)}: results may differ in their last bits")
-    processes = join_processes(folder.config.dtype)
-    with held(folder.path) if processes.rank == 0 else nullcontext():
-        trainer = _prepare(folder.config, options, processes, folder.facts.preparation)
-        return _carry_out(folder, trainer, options)
+    processes = join_processes(run.config.dtype)
+    with held(run.path) if processes.rank == 0 else nullcontext():
+        options = replace(options, data_dir=run.data_dir)
+        return _carry_out(run, _prepare(run.config, options, processes, run.facts.preparation), options)
 
 
-def _carry_out(folder: RunFolder, trainer: Trainer, options: RunOptions) -> Run:
-    from hadamrnn.training.loop import Session
-
-    session = Session(trainer, folder, options.watcher)
-    run = Run(folder, options.data_dir, session.run(options.checkpoint_seconds, options.stop))
+def _carry_out(run: Run, trainer: Trainer, options: RunOptions) -> Run:
+    how: dict[str, Any] = {"watcher": options.watcher, "stop": options.stop}
+    run.outcome = run_trainer(trainer, run, checkpoint_seconds=options.checkpoint_seconds, **how)
     run.splits = trainer.splits
     return run
 
@@ -306,24 +265,11 @@ def _prepare(
     preparation: Preparation | None = None,
 ) -> Trainer:
     """Return a trainer with the task's data, prepared as before if asked to, and a freshly drawn model."""
-    import torch
-
-    from hadamrnn.training.models import build
-    from hadamrnn.training.trainer import Trainer
-
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     splits = options.splits
     if splits is None:
-        splits = _load(config, options.data_dir, preparation)
+        splits = load_task(config.task, options.data_dir, preparation, **config.task_options)
     elif preparation is not None:
         preparation.check(splits.fingerprint, f"the task {config.task}")
     return Trainer(build(config, splits), splits, config, processes)
-
-
-def _load(
-    config: TrainingConfig, data_dir: str | Path | None, preparation: Preparation | None = None
-) -> Splits:
-    from hadamrnn.data import load_task
-
-    return load_task(config.task, data_dir, preparation, **config.task_options)

@@ -81,7 +81,7 @@ def make_subjects(folder: Path) -> list[Subject]:
     def read_metrics(path: Path) -> str:
         opened = RunFolder.open(path.parent)
         rows = opened.rows()
-        opened.cut_metrics(counters.metrics_bytes, counters.metrics_sha256)
+        opened._cut_metrics(counters.metrics_bytes, counters.metrics_sha256)
         return digest(rows)
 
     def read_run(path: Path) -> str:

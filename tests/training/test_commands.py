@@ -158,7 +158,7 @@ def test_predictions_for_ones_own_arrays_are_those_of_the_evaluation(
     trained = command("train", arrays, *OWN, "--out", run)
     assert trained.status == 0
     opened = Run.open(run)
-    folder, model = opened.folder, opened.model
+    folder, model = opened, opened.model
     assert command("predict", run, arrays, "--out", out).status == 0
     printed = command("predict", run, arrays).out.split()
 

@@ -19,8 +19,7 @@ from hadamrnn.nn.build import load_model
 from hadamrnn.run import Run, RunOptions, resume, train
 from hadamrnn.training.checkpoint import read_checkpoint
 from hadamrnn.training.config import config_values, make_config
-from hadamrnn.training.folder import RunFolder, check_free
-from hadamrnn.training.loop import open_events
+from hadamrnn.training.folder import RunFolder, check_free, open_events
 
 OPTIONS = {"delay": 5, "sentence_length": 2, "train_size": 64, "validation_size": 16, "test_size": 16}
 CONFIG = make_config(task="copy", task_options=OPTIONS, hidden_size=8, steps=12, evaluate_every=4)
@@ -56,7 +55,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_folder_tells_the_whole_run(whole: Path) -> None:
     run = Run.open(whole)
-    folder, model = run.folder, run.model
+    folder, model = run, run.model
 
     assert config_values(folder.config) == config_values(CONFIG)
     assert folder.config.network == model.network  # the task has completed it

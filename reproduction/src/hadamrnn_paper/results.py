@@ -236,8 +236,8 @@ def cpu_model() -> str:
 def measure_run(setup: Setup, path: Path, splits: Splits, ended: str = "finished") -> Result:
     """Return the figures of the run at `path`, and write its integer network into the folder."""
     run = Run.open(path)
-    folder, model, config = run.folder, run.model, run.config
-    rows = [asdict(row) for row in folder.rows()]
+    model, config = run.model, run.config
+    rows = [asdict(row) for row in run.rows()]
     # A run that diverged has no `Outcome` to ask.
     choose = max if splits.metric == "accuracy" else min
     best = rows[-1] if config.keep == "last" else choose(rows, key=lambda row: row["validation_metric"])
@@ -249,16 +249,16 @@ def measure_run(setup: Setup, path: Path, splits: Splits, ended: str = "finished
         metric=splits.metric,
         test=evaluate(model, splits.test, splits.metric) if splits.test.labelled else None,
         validation=best["validation_metric"],
-        integer=integer_figures(setup, model, splits, folder),
+        integer=integer_figures(setup, model, splits, run),
         kilobytes=float_kilobytes(setup, splits, config),
         steps=rows[-1]["step"],
         epochs=round(rows[-1]["epoch"], 4),
         best_step=best["step"],
         seconds=round(rows[-1]["seconds"], 1),
         ended=ended,
-        threads=folder.record.threads,
+        threads=run.record.threads,
         cpu=cpu_model(),
-        versions=folder.record.versions,
+        versions=run.record.versions,
         note=splits.note,
         curve=curve_columns(rows),
     )

@@ -113,7 +113,7 @@ def run_demo(
     run = train(config, out / "run", RunOptions(watcher=watcher))
     say("2/4  quantizing: integer weights, states and biases")
     quantized, splits = run.quantize(), run.splits
-    integer, curve = quantized.model, tuple(run.folder.rows())
+    integer, curve = quantized.model, tuple(run.rows())
     content = PageContent(integer, stored_sequences(integer, splits), drawing_pad(integer, splits), curve)
     say("3/4  exporting C, compiling it and reading the test digits with it")
     x, labels, _ = splits.test.batch(slice(None))

@@ -17,10 +17,10 @@ import math
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import torch
 
@@ -39,9 +39,12 @@ from hadamrnn.files import (
     write_atomically,
 )
 from hadamrnn.network import network_values, read_architecture
+from hadamrnn.nn.storage import save_model
 from hadamrnn.settings import Range, from_json
+from hadamrnn.training.checkpoint import Counters, check_fits, read_checkpoint, write_checkpoint
 from hadamrnn.training.config import TrainingConfig, config_yaml, read_config
 from hadamrnn.training.progress import MetricsRow
+from hadamrnn.training.trainer import Trainer
 from hadamrnn.version import installed_version, package_version
 
 FORMAT = "hadamrnn run"
@@ -109,27 +112,30 @@ class Record:
 
 
 class RunFolder:
-    """A run on disk, from `create` or `open`."""
+    """A run on disk, from `create` or `open`; `data_dir` is where its public data set is now."""
 
-    def __init__(self, path: Path, config: TrainingConfig, record: Record) -> None:
+    def __init__(
+        self, path: Path, config: TrainingConfig, record: Record, data_dir: str | Path | None = None
+    ) -> None:
         self.path = path
         self.config = config
         self.record, self.facts = record, record.facts
+        self.data_dir = data_dir or record.data_dir
         self.metrics_path = path / METRICS_FILE
         self.model_path = path / MODEL_FILE
-        self.resume_path = path / CHECKPOINT_FILE
-        self.events_path = path / "tensorboard"
-        self.saved_step: int | None = None
+        self._saved_step: int | None = None
         self._metrics_digest = hashlib.sha256()
+        self._events: Any | None = None
 
-    @staticmethod
+    @classmethod
     def create(
+        cls,
         path: str | Path,
         config: TrainingConfig,
         splits: Splits,
         data_dir: str | Path | None = None,
         write: bool = True,
-    ) -> RunFolder:
+    ) -> Self:
         """Return a new run; all processes but one leave the directory to that one, without `write`."""
         path = Path(path)
         record = Record(
@@ -142,17 +148,18 @@ class RunFolder:
             config_sha256=_config_sha256(config),
         )
         if not write:
-            return RunFolder(path, config, record)
+            return cls(path, config, record)
         check_free(path)
         values = {"format": FORMAT, "version": FORMAT_VERSION, **asdict(record)}
         path.mkdir(parents=True, exist_ok=True)
         # The configuration comes last: a folder that has one is a run.
         write_atomically(path / RECORD_FILE, (json.dumps(values) + "\n").encode())
         write_atomically(path / CONFIG_FILE, config_yaml(config))
-        return RunFolder(path, config, record)
+        return cls(path, config, record)
 
-    @staticmethod
-    def open(path: str | Path) -> RunFolder:
+    @classmethod
+    def open(cls, path: str | Path, data_dir: str | Path | None = None) -> Self:
+        """Return the run at `path`; `data_dir` is where its public data set is now, if it has moved."""
         path = Path(path)
         if not (path / CONFIG_FILE).is_file() or not (path / RECORD_FILE).is_file():
             raise InputError(
@@ -167,7 +174,7 @@ class RunFolder:
                 f"{path / CONFIG_FILE} must hold the settings that the run began with, but was changed. "
                 f"Undo that, or start another run with: hadamrnn train --config {path / CONFIG_FILE}"
             )
-        return RunFolder(path, replace(config, network=read_architecture(record.network)), record)
+        return cls(path, replace(config, network=read_architecture(record.network)), record, data_dir)
 
     def version_changes(self) -> list[str]:
         """Return the versions that changed since the run began, which may change its bits."""
@@ -178,16 +185,68 @@ class RunFolder:
             if now != began.get(name)
         ]
 
-    def sweep(self) -> None:
-        """Remove half-written files that a killed process left behind."""
+    def restore(self, trainer: Trainer) -> None:
+        """Bring a trainer to the state of the checkpoint, if there is one."""
+        path = self.path / CHECKPOINT_FILE
+        if path.is_file():
+            groups, counters = read_checkpoint(path, self.record.identity)
+            check_fits(groups, trainer.model, path, trainer.average)
+            trainer.restore(groups, counters)
+            self._saved_step = counters.step
+
+    def begin(self, trainer: Trainer) -> None:
+        """Prepare to write: remove what a killed process left behind, and rows after the checkpoint."""
         for name in (RECORD_FILE, CONFIG_FILE, CHECKPOINT_FILE, MODEL_FILE):
             for leftover in self.path.glob(f".{name}.*"):
                 leftover.unlink(missing_ok=True)
+        self._cut_metrics(trainer.counters.metrics_bytes, trainer.counters.metrics_sha256)
+        if trainer.finished:
+            self.save(trainer)  # it may have been killed between writing the checkpoint and the model
+        else:
+            with self._guarded():
+                self._events = open_events(self.path / "tensorboard", trainer.counters.step)
 
-    def cut_metrics(self, size: int, sha256: str | None) -> None:
+    def append(self, row: MetricsRow, counters: Counters) -> None:
+        """Append a row to metrics.jsonl, and count its bytes."""
+        values = asdict(row)
+        line = (json.dumps(values) + "\n").encode()
+        with self._guarded():
+            with self.metrics_path.open("ab") as file:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+                counters.metrics_bytes = file.tell()
+            self._metrics_digest.update(line)
+            counters.metrics_sha256 = self._metrics_digest.hexdigest()
+            if self._events is not None:
+                for name, value in values.items():
+                    if name != "step" and value is not None:
+                        self._events.add_scalar(name, value, row.step)
+                self._events.flush()
+
+    def save(self, trainer: Trainer) -> None:
+        """Write the checkpoint, then the best model so far; at the end the last one if none was validated."""
+        with self._guarded():
+            path, identity = self.path / CHECKPOINT_FILE, self.record.identity
+            write_checkpoint(path, trainer.state(), trainer.counters, identity)
+            self._saved_step = trainer.counters.step
+        if trainer.best or trainer.finished:
+            self.save_model(trainer)
+
+    def save_model(self, trainer: Trainer) -> None:
+        """Write the best model so far."""
+        with self._guarded():
+            save_model(trainer.best_model(), self.model_path, self.record.identity)
+
+    def close(self) -> None:
+        if self._events is not None:
+            with suppress(OSError):  # every row was flushed, so nothing is lost
+                self._events.close()
+
+    def _cut_metrics(self, size: int, sha256: str | None) -> None:
         """Drop the rows that were written after the checkpoint; they will be written again.
 
-        The rows before must match its checksum (None: the checkpoint has none).
+        The rows before must match its checksum (None: no row was written yet).
         """
         self.metrics_path.touch()
         content = read_regular(self.metrics_path)[:size]
@@ -199,16 +258,6 @@ class RunFolder:
             )
         os.truncate(self.metrics_path, size)
 
-    def append_row(self, row: dict[str, Any]) -> tuple[int, str]:
-        """Append a row to metrics.jsonl and return the file's new size and checksum."""
-        line = (json.dumps(row) + "\n").encode()
-        with self.guarded(), self.metrics_path.open("ab") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-            self._metrics_digest.update(line)
-            return file.tell(), self._metrics_digest.hexdigest()
-
     def rows(self) -> list[MetricsRow]:
         lines = read_regular(self.metrics_path).splitlines()
         return [
@@ -216,15 +265,15 @@ class RunFolder:
         ]
 
     @contextmanager
-    def guarded(self) -> Iterator[None]:
+    def _guarded(self) -> Iterator[None]:
         """Turn a disk error, such as a full disk, into one line that says which checkpoint is intact."""
         try:
             yield
         except OSError as error:
-            if self.saved_step is None:
+            if self._saved_step is None:
                 kept = "no checkpoint had been written yet"
             else:
-                kept = f"the checkpoint of step {self.saved_step} is intact"
+                kept = f"the checkpoint of step {self._saved_step} is intact"
             raise OSError(
                 f"{self.path} cannot be written ({error.strerror}): the run has stopped, {kept}. "
                 f"Make room, then continue with: hadamrnn train --resume {self.path}"
@@ -259,3 +308,15 @@ def versions() -> dict[str, str | None]:
         "hadamrnn": package_version(),
         **{package: installed_version(package) for package in PACKAGES},
     }
+
+
+def open_events(folder: Path, start_step: int) -> Any | None:
+    """Return a `SummaryWriter` on a new TensorBoard file in `folder`, or None without tensorboardX.
+
+    TensorBoard drops what earlier files have after `start_step`.
+    """
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder), purge_step=start_step + 1 if start_step else None)
