@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from hadamrnn.export.targets import Target, target_named
+from hadamrnn.export.targets import Board, target_named
 
 
-def installed(name: str) -> Target:
+def installed(name: str) -> Board:
     """Return the target; skip where its tools are missing, but under HADAMRNN_EDGE=1 go on, and so fail."""
     target = target_named(name)
     if target.missing_tools and not os.environ.get("HADAMRNN_EDGE"):

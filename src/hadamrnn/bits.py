@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from hadamrnn.errors import InputError, short
+from typing import Annotated
 
-WeightBits = int | str | None  # 2..16, "ternary", or None for full precision
+from hadamrnn.settings import OneOf, Range, check
+
+Ternary = Annotated[str, OneOf(("ternary",))]
+WeightBits = Annotated[int, Range(2, 16)] | Ternary | None  # None is full precision
+IntegerWeightBits = Annotated[int, Range(2, 8)] | Ternary  # of weights that become integers
 EXPONENT_BITS = 4  # of a shift that differs from unit to unit
 FLOAT_BITS = 32
 ACTIVATION_BITS = (2, 16)  # the fewest and the most of states and biases in integers
-
-
-def check_weight_bits(weight_bits: WeightBits) -> None:
-    """Refuse anything but None, "ternary" and 2..16."""
-    if weight_bits is None or weight_bits == "ternary":
-        return
-    if isinstance(weight_bits, bool) or not isinstance(weight_bits, int) or not 2 <= weight_bits <= 16:
-        raise InputError(
-            f'weight_bits must be None, "ternary" or an integer from 2 to 16, got {short(weight_bits)}. '
-            "The smallest grids are ternary and 2."
-        )
 
 
 def stored_bits(weight_bits: WeightBits) -> int:
@@ -27,7 +20,7 @@ def stored_bits(weight_bits: WeightBits) -> int:
     >>> [stored_bits(bits) for bits in ("ternary", 4, None)]
     [2, 4, 32]
     """
-    check_weight_bits(weight_bits)
+    check("weight_bits", weight_bits, WeightBits)
     if weight_bits is None:
         return FLOAT_BITS
     return 2 if weight_bits == "ternary" else int(weight_bits)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hadamrnn.nn.model import SequenceModel
     from hadamrnn.training.folder import TaskFacts
 
-Target = Literal["c", "arduino", "js", "page", "onnx"]
+ExportFormat = Literal["c", "arduino", "js", "page", "onnx"]
 GOLDEN_SEQUENCES = 3
 BOARD_VALUES = 2_000  # golden numbers in an Arduino sketch: up to four bytes each, beside the network
 
@@ -40,7 +40,7 @@ def no_splits() -> Splits:
 def write(
     integer: IntegerModel,
     out: str | Path,
-    to: Target = "c",
+    to: ExportFormat = "c",
     name: str = "net",
     *,
     splits: Callable[[], Splits] = no_splits,

@@ -1,4 +1,4 @@
-"""The one exception that means "the caller's input breaks a rule", and the checks that every room uses."""
+"""The one exception that means "the caller's input breaks a rule", and how its messages show values."""
 
 from __future__ import annotations
 
@@ -19,26 +19,6 @@ class InputError(ValueError):
 
 class SaturationWarning(UserWarning):
     """Numbers of an integer network left their range and were clipped: its outputs may be wrong."""
-
-
-def check_int(name: str, value: object, low: int, high: int, alternative: str = "") -> None:
-    """Raise unless `value` is an int in low..high; `alternative` names what else the caller accepts."""
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        rule = f"{low}..{high}{' ' if alternative else ''}{alternative}"
-        raise InputError(f"{name} must be an int in {rule}, got {short(value)}.")
-
-
-def check_unset(owner: str, name: str, value: object, neutral: object) -> None:
-    """Refuse a setting that `owner` does not have, unless it has the value that means "not set"."""
-    if value != neutral:
-        shown = "none" if neutral is None else neutral
-        raise InputError(f"{owner} have no {name}: it must be {shown}, got {short(value)}.")
-
-
-def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
-    """Raise unless `value` is one of `choices`, type included (1 is not True)."""
-    if not any(type(value) is type(choice) and value == choice for choice in choices):
-        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}.")
 
 
 def check_name(kind: str, name: str, known: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 
 from hadamrnn import plugins
 from hadamrnn.architecture import Architecture, Size
-from hadamrnn.bits import ACTIVATION_BITS, WeightBits, check_weight_bits
+from hadamrnn.bits import ACTIVATION_BITS, WeightBits
 from hadamrnn.errors import InputError, check_name, short
 from hadamrnn.hadamard.orders import order_factors
 from hadamrnn.settings import OneOf, Range, Share, option
@@ -81,7 +81,6 @@ class Network(Architecture):
                 f"leak must list at most one k for each of the {self.num_blocks} blocks, "
                 f"got {len(self.leak)}. Leave out the rest, or raise num_blocks."
             )
-        check_weight_bits(self.weight_bits)
         for width in set(self.widths):
             self._check_blocks(width)
         self._check_readouts()

@@ -22,7 +22,7 @@ from hadamrnn.architecture import Architecture
 from hadamrnn.data import load_task
 from hadamrnn.data.files import offline
 from hadamrnn.data.splits import Preparation, Split, Splits
-from hadamrnn.deployment import Export, Target, write, write_onnx
+from hadamrnn.deployment import Export, ExportFormat, write, write_onnx
 from hadamrnn.errors import InputError
 from hadamrnn.files import INTEGER_FILE
 from hadamrnn.fixedpoint import IntegerModel
@@ -198,7 +198,7 @@ class Run(RunFolder):
                 size=save_integer(integer, self.path, figures),
             )
 
-    def export(self, out: str | Path, to: Target = "c", name: str = "net", **options: Any) -> Export:
+    def export(self, out: str | Path, to: ExportFormat = "c", name: str = "net", **options: Any) -> Export:
         """Write the run as a self-contained directory; `options` are those of `hadamrnn.deployment.write`.
 
         A run that has no integer model yet is quantized first. ONNX takes the models that the run has.

@@ -3,8 +3,8 @@
     epochs: Annotated[int, Range(1, 10**6)] | None = option(None, "passes through the training set")
 
 `coerce` checks a value against such a declaration, whether it comes from a YAML file, a caller or the command
-line; `read_text` first turns the text of a command line into a value. `from_json` reads a dataclass that this
-package wrote, and accepts no value of another type. Every error is one line.
+line, and `check` does so without converting it; `read_text` first turns the text of a command line into a
+value. `from_json` reads a dataclass that this package wrote. Every error is one line.
 """
 
 from __future__ import annotations
@@ -45,6 +45,10 @@ class Range:
         above = value > self.low if self.ends[0] == "(" else value >= self.low
         return bool(above and (value < self.high if self.ends[1] == ")" else value <= self.high))
 
+    @property
+    def rule(self) -> str:
+        return f"lie in {self}"
+
     def __str__(self) -> str:
         if self.ends == "[]" and isinstance(self.low, int) and isinstance(self.high, int):
             return f"{self.low}..{self.high}"
@@ -63,6 +67,10 @@ class OneOf:
 
     def __contains__(self, value: object) -> bool:
         return value in self.values
+
+    @property
+    def rule(self) -> str:
+        return f"be {'one of ' if len(self.values) > 1 else ''}{self}"
 
     def __str__(self) -> str:
         return ", ".join(self.values)
@@ -120,6 +128,21 @@ def coerce(name: str, value: object, hint: Any) -> Any:
                 number = float(value)
             return _validated(name, number, hint, given=value)
     return _validated(name, value, hint)
+
+
+def check(name: str, value: object, hint: Any) -> None:
+    """Refuse a value that is not as `hint` declares it; nothing is converted.
+
+    >>> check("bits", 9, Annotated[int, Range(2, 8)] | Annotated[str, OneOf(("ternary",))])
+    Traceback (most recent call last):
+    hadamrnn.errors.InputError: bits must lie in 2..8 or be ternary, got 9.
+    """
+    _validated(name, value, hint)
+
+
+def check_int(name: str, value: object, low: int, high: int) -> None:
+    """Refuse anything but an int in low..high, for ranges that are known only when they are checked."""
+    _validated(name, value, Annotated[int, Range(low, high)])
 
 
 def from_json(kind: type[T], values: object, source: str | Path) -> T:
@@ -195,18 +218,17 @@ _UNFIT = object()
 
 def _validated(name: str, value: object, hint: Any, given: object = None) -> Any:
     """Return `value` as `hint` declares it, or refuse it; the error shows `given` if the value was text."""
-    bounds = []
+    bounds: list[str] = []
     for kind, bound in _choices(hint):
         fitting = _fitting(name, value, kind)
         if fitting is _UNFIT:
             continue
         if bound is None or fitting in bound:
             return fitting
-        bounds.append(str(bound))
+        bounds = [bound.rule for _, bound in _choices(hint) if bound is not None]
     given = short(value if given is None else given)
     if bounds:
-        rule = "be one of" if isinstance(bound, OneOf) else "lie in"
-        raise InputError(f"{name} must {rule} {' or '.join(bounds)}, got {given}.")
+        raise InputError(f"{name} must {' or '.join(bounds)}, got {given}.")
     wanted = " or ".join(_called(kind) for kind, _ in _choices(hint))
     raise InputError(f"{name} must be {wanted}, got {given}.")
 

@@ -52,7 +52,7 @@ def model(**changes: Any) -> IntegerModel:
     [
         ({"hidden_size": 10, "block_size": 8}, "must divide"),
         ({"block_size": 6, "hidden_size": 6}, "Nearest valid orders: 4 and 8"),
-        ({"weight_bits": 9}, 'weight_bits must be an int in 2..8 or "ternary", got 9'),
+        ({"weight_bits": 9}, "weight_bits must lie in 2..8 or be ternary, got 9"),
         ({"activation_bits": 17}, "2..16"),
         ({"recurrence": "tanh"}, "must be one of .* got 'tanh'"),
         ({"signs": np.zeros(8, np.int8)}, "got a 0"),
@@ -61,7 +61,7 @@ def model(**changes: Any) -> IntegerModel:
         ({"weight_bits": "ternary", "input_weight_int": np.full((8, 2), 2)}, r"-1..1"),
         ({"input_bias_int": np.full(8, 2048)}, "-2048..2047"),
         ({"output_bias_int": np.zeros(2, np.int16)}, r"shape \(1,\)"),
-        ({"accumulator_frac_bits": 10}, "state_shift must be an int in 0..31, got -1"),
+        ({"accumulator_frac_bits": 10}, "state_shift must lie in 0..31, got -1"),
         ({"logit_scale": float("nan")}, "finite positive"),
         ({"input_kind": "one_hot"}, "exact in 2 bits"),
         ({"input_kind": "embedded"}, "vocabulary_size belongs"),

@@ -132,7 +132,7 @@ def test_a_sum_over_the_longest_sequence_fits_and_one_step_more_is_not_promised(
         ({"skip_shift": None}, "skip_shift belongs to layers that skip"),
         ({"output_bits": None}, "output_bits belongs to the layers below the last"),
         ({"output_bits": 5}, "input_bits of layer 1 must be 6"),
-        ({"gain_shift": 31}, "gain_shift must be an int in 0..30, got 31"),
+        ({"gain_shift": 31}, "gain_shift must lie in 0..30, got 31"),
     ],
 )
 def test_what_lies_between_layers_is_checked(change: dict[str, Any], message: str) -> None:
@@ -146,13 +146,13 @@ def test_what_lies_between_layers_is_checked(change: dict[str, Any], message: st
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"longest": 0}, "longest must be an int in 1..65535, got 0"),
-        ({"longest": 65536}, "longest must be an int in 1..65535"),
+        ({"longest": 0}, "longest must lie in 1..65535, got 0"),
+        ({"longest": 65536}, "longest must lie in 1..65535"),
         ({"thresholds_int": None}, "thresholds_int belongs to a network with thresholds"),
-        ({"feature_bits": 17}, "feature_bits must be an int in 2..16"),
+        ({"feature_bits": 17}, "feature_bits must lie in 2..16"),
         ({"feature_bits": None}, "feature_bits belongs to normalize or pooled read-outs"),
         ({"feature_multiplier": (1,)}, "one number for each of mean, max, got 1"),
-        ({"feature_multiplier": (1, 65536)}, "Every one of feature_multiplier must be an int in 1..65535"),
+        ({"feature_multiplier": (1, 65536)}, "Every one of feature_multiplier must lie in 1..65535"),
         ({"feature_shift": np.full(16, 0)}, "feature_shift must lie in 1..62, got 0..0"),
         (
             {"feature_shift": np.arange(16) * 2 + 1},

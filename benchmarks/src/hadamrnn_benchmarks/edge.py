@@ -19,7 +19,7 @@ from hadamrnn.export.targets import (
     AVR_TICK,
     CALIBRATION,
     TARGETS,
-    Target,
+    Board,
     compile_object,
     link,
     measure,
@@ -137,7 +137,7 @@ def run_two_models() -> list[tuple[str, ...]]:
     return [*rows, ("together", f"{totals['specialised']:,}", "-", f"{totals['shared']:,}", "-")]
 
 
-def measure_rival(rival: str, hidden_size: int, target: Target) -> EdgeRow:
+def measure_rival(rival: str, hidden_size: int, target: Board) -> EdgeRow:
     """Build a comparison cell and count one of its steps."""
     flags = ("-O2", f"-DHIDDEN={hidden_size}")
     with tempfile.TemporaryDirectory(prefix="hadamrnn-") as scratch:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from hadamrnn.data.splits import Splits
-from hadamrnn.errors import InputError, check_choice
+from hadamrnn.errors import InputError
 from hadamrnn.files import check_format, parse_json, read_regular, write_atomically
 from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.locks import claim
@@ -30,7 +30,7 @@ from hadamrnn.quantization.lowering import can_lower
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.quantization.results import save_integer
 from hadamrnn.run import Run
-from hadamrnn.settings import Count, Range, Seed, from_json
+from hadamrnn.settings import Count, OneOf, Range, Seed, check, from_json
 from hadamrnn.training.config import TrainingConfig, config_values, make_config
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.folder import RunFolder
@@ -101,7 +101,7 @@ class Result:
     curve: dict[str, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_choice("preset", self.preset, PRESETS)
+        check("preset", self.preset, Annotated[str, OneOf(PRESETS)])
         if "task" not in self.config:
             raise InputError("config must name its task.")
         _ = self.settings  # refuses a bad one

@@ -58,7 +58,7 @@ class Place(int):
 
 
 @dataclass(frozen=True)
-class Section:
+class ConstantArray:
     """One array of constants."""
 
     comment: str
@@ -71,7 +71,7 @@ class ModelData:
 
     def __init__(self, model: IntegerModel, *, packed: bool = True) -> None:
         self.plan = make_plan(model)
-        self.sections: list[Section] = []
+        self.sections: list[ConstantArray] = []
         self._code_bits = model.weight_storage_bits if packed else 8
         self._value_bytes = stored_bytes(model.activation_bits)
         self._factors: dict[int, Place] = {}  # order -> its signs
@@ -112,7 +112,7 @@ class ModelData:
     def _append(self, comment: str, content: bytes) -> Place:
         offset = self.size
         padding = bytes(-len(content) % ALIGNMENT)
-        self.sections.append(Section(comment, offset, content + padding))
+        self.sections.append(ConstantArray(comment, offset, content + padding))
         return Place(offset)
 
     def _add_codes(self, comment: str, codes: NDArray[Any]) -> Place:

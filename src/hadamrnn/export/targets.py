@@ -43,7 +43,7 @@ _SEMIHOST = ("--oslib=semihost", "--crt0=semihost")
 
 
 @dataclass(frozen=True)
-class Target:
+class Board:
     """One processor: how to compile for it and how to run the result."""
 
     name: str
@@ -77,9 +77,9 @@ class Measurement:
     differences: int  # from the golden vectors
 
 
-def _arm(name: str, machine: str, flash: int, ram: int) -> Target:
+def _arm(name: str, machine: str, flash: int, ram: int) -> Board:
     layout = (("__flash", 0), ("__flash_size", flash), ("__ram", 0x20000000), ("__ram_size", ram))
-    return Target(
+    return Board(
         name,
         "arm-none-eabi-",
         (f"-mcpu={name}", "-mthumb", _PICOLIBC),
@@ -95,7 +95,7 @@ TARGETS = (
     _arm("cortex-m0", "microbit", 0x40000, 0x4000),
     _arm("cortex-m3", "mps2-an385", 0x400000, 0x400000),
     _arm("cortex-m4", "mps2-an386", 0x400000, 0x400000),
-    Target(
+    Board(
         "rv32imac",
         "riscv64-unknown-elf-",
         ("-march=rv32imac", "-mabi=ilp32", "-mcmodel=medany", _PICOLIBC),
@@ -109,7 +109,7 @@ TARGETS = (
         ("gcc-riscv64-unknown-elf", "picolibc-riscv64-unknown-elf", "qemu-system-misc"),
         0x400000,
     ),
-    Target(
+    Board(
         "atmega328p",
         "avr-",
         ("-mmcu=atmega328p",),
@@ -122,7 +122,7 @@ TARGETS = (
 )
 
 
-def target_named(name: str) -> Target:
+def target_named(name: str) -> Board:
     """Return the target of that name."""
     for target in TARGETS:
         if target.name == name:
@@ -130,7 +130,7 @@ def target_named(name: str) -> Target:
     raise InputError(f"A target is one of {', '.join(t.name for t in TARGETS)}, got {name!r}.")
 
 
-def compile_object(target: Target, source: Path, flags: tuple[str, ...] = ("-O2",)) -> Path:
+def compile_object(target: Board, source: Path, flags: tuple[str, ...] = ("-O2",)) -> Path:
     """Compile one C file beside itself, with its stack usage; return the object file."""
     output = source.with_suffix(f".{target.name}.o")
     command = [f"{target.prefix}gcc", "-std=c99", *flags, *target.flags, "-fstack-usage", "-c", str(source)]
@@ -138,13 +138,13 @@ def compile_object(target: Target, source: Path, flags: tuple[str, ...] = ("-O2"
     return output
 
 
-def link(target: Target, objects: list[Path], output: Path) -> Path:
+def link(target: Board, objects: list[Path], output: Path) -> Path:
     """Link objects to a program for the emulator."""
     _checked([f"{target.prefix}gcc", *target.flags, *target.link, *map(str, objects), "-o", str(output)])
     return output
 
 
-def run(target: Target, program: Path) -> str:
+def run(target: Board, program: Path) -> str:
     """Run a program in the emulator; return what it prints."""
     try:
         result = subprocess.run(
@@ -168,7 +168,7 @@ def numbers(output: str) -> list[int]:
     raise InputError(f"The emulator printed no figures: {output[-200:]!r}.")
 
 
-def section_sizes(target: Target, compiled: Path) -> tuple[int, int, int]:
+def section_sizes(target: Board, compiled: Path) -> tuple[int, int, int]:
     """Return the bytes of code, of code and constants, and of mutable data of an object file."""
     text = _checked([f"{target.prefix}size", "-A", str(compiled)])
     rows = re.findall(r"^\.(\S+)\s+(\d+)\s+\d+$", text, re.MULTILINE)
@@ -181,7 +181,7 @@ def section_sizes(target: Target, compiled: Path) -> tuple[int, int, int]:
 
 def measure(
     model: IntegerModel,
-    target: Target,
+    target: Board,
     *,
     packed: bool = True,
     flags: tuple[str, ...] = ("-O2",),
@@ -234,7 +234,7 @@ def measure(
     )
 
 
-def try_measure(model: IntegerModel, target: Target, *, packed: bool = True) -> Measurement | str:
+def try_measure(model: IntegerModel, target: Board, *, packed: bool = True) -> Measurement | str:
     """Return what `measure` finds, or why it cannot: tools are missing, or there but unable."""
     if target.missing_tools:
         return f"no {', '.join(target.missing_tools)} (Debian: {' '.join(target.packages)})"

@@ -28,12 +28,13 @@ from safetensors import SafetensorError
 from safetensors import numpy as safetensors_numpy
 
 from hadamrnn.bits import EXPONENT_BITS, stored_bits
-from hadamrnn.errors import InputError, check_int
+from hadamrnn.errors import InputError
 from hadamrnn.files import INTEGER_FILE, check_format, one_line, read_regular, write_atomically
 from hadamrnn.fixedpoint.integers import Bytes, pack, unpack
 from hadamrnn.fixedpoint.layer import IntegerLayer, activation_bits, check_integer_network
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network, network_values, read_network
+from hadamrnn.settings import check_int
 
 FILE_NAME = INTEGER_FILE
 FORMAT = "hadamrnn-integer-model"

@@ -23,17 +23,18 @@ needs 64 bits, all else fits 32: `__post_init__` proves it (see `overflow`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.bits import ACTIVATION_BITS, WeightBits
-from hadamrnn.errors import InputError, check_choice, check_int
+from hadamrnn.bits import ACTIVATION_BITS, IntegerWeightBits, WeightBits
+from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.integers import rounding_factor, signed_range
 from hadamrnn.fixedpoint.overflow import prove_input, prove_output, prove_recurrence
 from hadamrnn.fixedpoint.validation import ArrayFields, check_presence, freeze_array
-from hadamrnn.network import MAX_LEAK, RECURRENCES, Network
+from hadamrnn.network import MAX_LEAK, Network, Recurrence
+from hadamrnn.settings import OneOf, check, check_int
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +124,7 @@ class IntegerLayer(ArrayFields):
         return np.repeat(np.array(leaks, np.int64), self.block_size)
 
     def _check_numbers(self) -> None:
-        _check_weight_bits(self.weight_bits)
+        check("weight_bits", self.weight_bits, IntegerWeightBits)
         check_int("activation_bits", self.activation_bits, *ACTIVATION_BITS)
         check_int("input_bits", self.input_bits, 2, 16)
         check_int("hidden_shift", self.hidden_shift, 0, 31)
@@ -131,8 +132,8 @@ class IntegerLayer(ArrayFields):
         check_int("state_shift", self.state_shift, 0, 31)
         check_int("input_shift", self.input_shift, -30, 31)
         check_int("input_bias_shift", self.input_bias_shift, 0, 31)
-        check_choice("recurrence", self.recurrence, RECURRENCES)
-        check_choice("input_kind", self.input_kind, ("dense", "one_hot"))
+        check("recurrence", self.recurrence, Recurrence)
+        check("input_kind", self.input_kind, Annotated[str, OneOf(("dense", "one_hot"))])
         if self.input_kind == "one_hot" and self.input_bits != 2:
             raise InputError(f"A one-hot input is exact in 2 bits, got input_bits {self.input_bits}. Use 2.")
 
@@ -197,15 +198,9 @@ def check_integer_network(network: Network) -> None:
             'An integer network has signs of rows only, got switches "rows+columns". '
             'Train with switches="rows".'
         )
-    _check_weight_bits(network.weight_bits)
+    check("weight_bits", network.weight_bits, IntegerWeightBits)
     if network.activation_bits is None:
         raise InputError("An integer network needs activation_bits, got none. Quantize with 12, for example.")
-
-
-def _check_weight_bits(bits: object) -> None:
-    """Refuse weights that have no integer form."""
-    if bits != "ternary":
-        check_int("weight_bits", bits, 2, 8, 'or "ternary"')
 
 
 def activation_bits(network: Network) -> int:

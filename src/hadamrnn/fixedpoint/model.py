@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.bits import EXPONENT_BITS, stored_bits
-from hadamrnn.errors import InputError, check_int
+from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.layer import (
     IntegerLayer,
@@ -48,6 +48,7 @@ from hadamrnn.fixedpoint.validation import (
     freeze_array,
 )
 from hadamrnn.network import Network
+from hadamrnn.settings import check_int
 
 if TYPE_CHECKING:
     from hadamrnn.fixedpoint.file import FileSize

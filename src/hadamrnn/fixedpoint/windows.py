@@ -14,9 +14,10 @@ from collections import deque
 
 from numpy.typing import ArrayLike
 
-from hadamrnn.errors import InputError, check_int
+from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.engine import Engine, Pooled
 from hadamrnn.fixedpoint.integers import Int32
+from hadamrnn.settings import check_int
 
 MAX_WINDOW = (1 << 31) - 1
 

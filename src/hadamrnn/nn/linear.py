@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from hadamrnn.bits import WeightBits, check_weight_bits
+from hadamrnn.bits import WeightBits
 from hadamrnn.kernels.backend import autocast_is_on, full_precision
 from hadamrnn.kernels.transform import hadamard_transform
 from hadamrnn.network import Network
 from hadamrnn.nn.straight_through import quantize, sign
+from hadamrnn.settings import check
 
 
 class QuantizedLinear(nn.Module):
@@ -34,7 +35,7 @@ class QuantizedLinear(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        check_weight_bits(weight_bits)
+        check("weight_bits", weight_bits, WeightBits)
         self.in_features = in_features
         self.out_features = out_features
         self.weight_bits = weight_bits

@@ -10,7 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hadamrnn.bits import WeightBits, check_weight_bits
+from hadamrnn.bits import WeightBits
+from hadamrnn.settings import check
 
 
 def sign(latent: Tensor) -> Tensor:
@@ -33,7 +34,7 @@ def quantize(weight: Tensor, weight_bits: WeightBits) -> Tensor:
     >>> quantize(torch.tensor([1.0, -0.9, 0.2, 0.0]), 2)
     tensor([ 0.5000, -1.0000,  0.0000,  0.0000])
     """
-    check_weight_bits(weight_bits)
+    check("weight_bits", weight_bits, WeightBits)
     if weight_bits is None or weight.numel() == 0:
         return weight
     codes, scale = quantization_codes(weight.detach(), weight_bits)

@@ -10,15 +10,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from typing import get_args
 
 import torch
 from torch import Tensor, nn
 
 from hadamrnn.data.splits import Metric, Split
-from hadamrnn.errors import InputError, check_choice
+from hadamrnn.errors import InputError
 from hadamrnn.nn.interface import evaluating
 from hadamrnn.nn.model import SequenceModel
+from hadamrnn.settings import check
 
 ROWS_AT_ONCE = 256
 
@@ -28,7 +28,7 @@ Predictor = Callable[[Tensor, Tensor | None], Tensor]
 
 def evaluate(model: Predictor, split: Split, metric: Metric) -> float:
     """Return the metric of `model` over all samples of `split`."""
-    check_choice("metric", metric, get_args(Metric))
+    check("metric", metric, Metric)
     if metric == "cross_entropy" and isinstance(model, nn.Module):
         model = copy.deepcopy(model).double()
     total, count = 0.0, 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from hadamrnn.architecture import Architecture
-from hadamrnn.bits import FLOAT_BITS, WeightBits, check_weight_bits, stored_bits
+from hadamrnn.bits import FLOAT_BITS, Ternary, WeightBits, stored_bits
 from hadamrnn.fixedpoint.cost import StepCost
 from hadamrnn.network import Depth, Recurrence
 from hadamrnn.settings import OneOf, Range, Share, option
@@ -161,10 +161,6 @@ class FewBits(Baseline):
 
     weight_bits: WeightBits = option(4, "bits of the weights")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_weight_bits(self.weight_bits)
-
     @property
     def bits(self) -> WeightBits:
         return self.weight_bits
@@ -264,13 +260,8 @@ class QuantizedLSTMNetwork(Baseline):
     gates = 4
     biases = 4
 
-    weight_bits: WeightBits = option(4, "bits of the weights, 1 included")
+    weight_bits: Annotated[int, Range(1, 16)] | Ternary | None = option(4, "bits of the weights, 1 included")
     activation_bits: Annotated[int, Range(2, 16)] | None = option(None, "bits of the states")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.weight_bits != 1:
-            check_weight_bits(self.weight_bits)
 
     @property
     def bits(self) -> WeightBits:
