@@ -205,8 +205,8 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     ("task", "setting", "complaint"),
     [
         ("digits", {"embedding_size": 4}, "has no embedding"),
-        ("digits", {"rotation": 5.0}, "rotation turns sensors"),
-        ("copy", {"input_noise": 0.1}, "input_noise changes numbers"),
+        ("digits", {"rotation": 5.0}, "rotation has no effect here: it turns sensors"),
+        ("copy", {"input_noise": 0.1}, "input_noise has no effect here: it changes numbers"),
         ("copy", {"balanced": True}, "one class label per sample"),
     ],
 )

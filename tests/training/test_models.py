@@ -19,8 +19,8 @@ def test_a_task_without_an_embedding_takes_no_embedding_size(digits: Splits) -> 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"embedding_scale": 0.1}, "no embedding: leave embedding_scale"),
-        ({"negative_signs": 0.5, "model": "gru"}, "A gru has no signs"),
+        ({"embedding_scale": 0.1}, "embedding_scale has no effect here: the task digits has no embedding"),
+        ({"negative_signs": 0.5, "model": "gru"}, "a gru has no signs"),
         ({"input_bias": False, "model": "gru"}, "no setting 'input_bias' of gru networks"),
     ],
 )

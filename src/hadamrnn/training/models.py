@@ -12,7 +12,7 @@ from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.nn.stack import HadamStack
+from hadamrnn.training.augmentation import check_suited
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.draws import Draws
 
@@ -21,9 +21,8 @@ THRESHOLD_SAMPLES = 64  # of the training part; thresholds are quantiles of thei
 
 def task_network(config: TrainingConfig, splits: Splits) -> Architecture:
     """Return the configuration's network with the inputs and outputs of the task."""
+    check_suited(config, splits)
     embedded = splits.vocabulary_size is not None and not splits.one_hot
-    if config.embedding_size is not None and not embedded:
-        raise InputError(f"The task {splits.task} has no embedding: leave embedding_size out.")
     return replace(
         config.network,
         input_size=config.embedding_size or splits.input_size,
@@ -44,15 +43,11 @@ def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
     with Draws(config.seed):
         model = SequenceModel(network)
         if config.negative_signs is not None:
-            if not isinstance(model.recurrent, HadamStack):
-                raise InputError(f"A {network.kind} has no signs: leave negative_signs out.")
-            for index in range(len(model.recurrent.cells)):
-                model.recurrent.cell(index).draw_signs(config.negative_signs)
+            for index in range(len(model.hadamard_layers.cells)):
+                model.hadamard_layers.cell(index).draw_signs(config.negative_signs)
     if model.embedding is not None:
         with torch.no_grad():
             model.embedding.weight.mul_(config.embedding_scale)
-    elif config.embedding_scale != 1.0:
-        raise InputError(f"The task {config.task} has no embedding: leave embedding_scale out.")
     if model.thresholds is not None:
         x, _, lengths = splits.train.batch(slice(0, THRESHOLD_SAMPLES))
         model.set_thresholds(x, lengths)

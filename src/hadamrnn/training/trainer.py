@@ -20,9 +20,9 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import fresh_statistics
 from hadamrnn.nn.storage import check_finite
 from hadamrnn.training.adam import Adam
+from hadamrnn.training.augmentation import augment, check_suited
 from hadamrnn.training.checkpoint import Counters, adam_tensors, restore_adam
 from hadamrnn.training.config import TrainingConfig
-from hadamrnn.training.disturbance import check_disturbance, disturb
 from hadamrnn.training.draws import Draws
 from hadamrnn.training.evaluate import Objective, is_better
 from hadamrnn.training.processes import Processes
@@ -60,7 +60,7 @@ class Trainer:
     ) -> None:
         if not splits.train.labelled:
             raise InputError("Training needs labels, and this training split has none.")
-        check_disturbance(config, splits)
+        check_suited(config, splits)
         self.config = config
         self.splits = splits
         self.processes = processes or Processes()
@@ -110,8 +110,8 @@ class Trainer:
         self._draws.generator.manual_seed(self.schedule.dropout_seed(step, self.processes.rank))
         x, target, lengths = self.splits.train.batch(self._samples(step))
         assert target is not None
-        disturbed = disturb(self._cast(x), self.config, self.splits, self._draws.generator, lengths)
-        loss = self._batch_loss(disturbed, self._cast(target), lengths)
+        augmented = augment(self._cast(x), self.config, self.splits, self._draws.generator, lengths)
+        loss = self._batch_loss(augmented, self._cast(target), lengths)
         value = loss.item()
         if not math.isfinite(value):
             raise Diverged(f"the loss is {value} at step {step}")

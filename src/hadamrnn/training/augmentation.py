@@ -1,4 +1,4 @@
-"""Random changes of the training inputs, so that a network cannot learn them by heart. Start at `disturb`.
+"""Augmentation: random changes of the training inputs. Start at `augment`.
 
 Every draw comes from the generator of the step, so a resumed run sees the same inputs. Validation and test
 inputs are never changed.
@@ -13,6 +13,7 @@ from torch import Generator, Tensor, nn
 
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
+from hadamrnn.network import Network
 from hadamrnn.training.config import TrainingConfig
 
 # Settings that change numbers and mean nothing for ids.
@@ -27,24 +28,26 @@ OF_NUMBERS = (
 )
 
 
-def check_disturbance(config: TrainingConfig, splits: Splits) -> None:
-    """Refuse settings that do not suit the task's inputs."""
-    if config.input_dropout and splits.one_hot:
-        raise InputError(
-            f"input_dropout hides numbers or embedded words, and the ids of {splits.task} are one-hot. "
-            "Leave it out."
-        )
-    for name in OF_NUMBERS:
-        if getattr(config, name) and splits.vocabulary_size is not None:
-            raise InputError(f"{name} changes numbers, and the task {splits.task} has ids. Leave it out.")
-    if config.rotation and not splits.device_channels:
-        raise InputError(
-            f"rotation turns sensors, and the task {splits.task} does not say which channels are the axes of "
-            "one. Leave it out."
-        )
+def check_suited(config: TrainingConfig, splits: Splits) -> None:
+    """Refuse settings that the task, or the kind of network, has no use for."""
+    task, has_ids = f"the task {splits.task}", splits.vocabulary_size is not None
+    reasons = {}
+    if not has_ids or splits.one_hot:
+        reasons = dict.fromkeys(("embedding_size", "embedding_scale"), f"{task} has no embedding")
+    if has_ids:
+        reasons |= dict.fromkeys(OF_NUMBERS, f"it changes numbers, and {task} has ids")
+    if splits.one_hot:
+        reasons["input_dropout"] = f"it hides numbers or embedded words, and the ids of {task} are one-hot"
+    if not splits.device_channels:
+        reasons["rotation"] = f"it turns sensors, and {task} does not say which channels are the axes of one"
+    if not isinstance(config.network, Network):
+        reasons["negative_signs"] = f"a {config.network.kind} has no signs"
+    for name, reason in reasons.items():
+        if getattr(config, name) != getattr(TrainingConfig, name):
+            raise InputError(f"{name} has no effect here: {reason}. Leave it out.")
 
 
-def disturb(
+def augment(
     x: Tensor, config: TrainingConfig, splits: Splits, generator: Generator, lengths: Tensor | None = None
 ) -> Tensor:
     """Return a batch `(batch, time, channels)` of numbers, or ids `(batch, time)`, as a step sees it.

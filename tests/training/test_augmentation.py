@@ -10,8 +10,8 @@ from torch import Tensor
 
 from hadamrnn.data.splits import Split, Splits
 from hadamrnn.errors import InputError
+from hadamrnn.training.augmentation import OF_NUMBERS, augment, check_suited
 from hadamrnn.training.config import make_config
-from hadamrnn.training.disturbance import OF_NUMBERS, check_disturbance, disturb
 
 RAMP = torch.arange(1.0, 21.0)[None, :, None].repeat(300, 1, 6)  # (batch, time, channels), never zero
 OFFSET, SCALE = torch.linspace(-1.0, 1.0, 6), torch.linspace(0.5, 2.0, 6)
@@ -25,25 +25,25 @@ def sensors(device_channels: int = 3) -> Splits:
     )
 
 
-def disturbed(x: Tensor, seed: int = 0, **settings: Any) -> Tensor:
+def augmented(x: Tensor, seed: int = 0, **settings: Any) -> Tensor:
     config = make_config(task="digits", epochs=1, **settings)
-    return disturb(x, config, sensors(), torch.Generator().manual_seed(seed))
+    return augment(x, config, sensors(), torch.Generator().manual_seed(seed))
 
 
 def test_without_settings_inputs_stay_as_they_are() -> None:
-    assert disturbed(RAMP) is RAMP
+    assert augmented(RAMP) is RAMP
 
 
 @pytest.mark.parametrize("name", OF_NUMBERS)
 def test_a_draw_is_a_function_of_the_generator_alone(name: str) -> None:
-    first, again, other = (disturbed(RAMP, seed, **{name: 2}) for seed in (1, 1, 2))
+    first, again, other = (augmented(RAMP, seed, **{name: 2}) for seed in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert first.shape == RAMP.shape and first.dtype == RAMP.dtype
 
 
 def test_a_shifted_row_is_the_row_earlier_or_later_with_its_edge_repeated() -> None:
-    shifted = disturbed(RAMP, time_shift=3)[:, :, 0]
+    shifted = augmented(RAMP, time_shift=3)[:, :, 0]
     shifts = 10.0 - shifted[:, 9]  # the tenth step holds 10 - s
     assert set(shifts.tolist()) == {-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0}
     expected = (torch.arange(1.0, 21.0) - shifts[:, None]).clamp(1, 20)
@@ -54,16 +54,16 @@ def test_no_padding_moves_into_a_shifted_row() -> None:
     lengths = torch.arange(300) % 21
     config = make_config(task="digits", epochs=1, time_shift=3)
     padded = RAMP * (torch.arange(20) < lengths[:, None])[:, :, None]
-    shifted = disturb(padded, config, sensors(), torch.Generator().manual_seed(0), lengths)
+    shifted = augment(padded, config, sensors(), torch.Generator().manual_seed(0), lengths)
 
-    whole = disturbed(RAMP, time_shift=3)
+    whole = augmented(RAMP, time_shift=3)
     for row, length in zip(range(300), lengths.tolist(), strict=True):
         assert torch.equal(shifted[row, :length], whole[row, :length].clamp(max=length))
 
 
 @pytest.mark.parametrize(("name", "dim"), [("time_mask", 1), ("channel_mask", 2)])
 def test_a_mask_hides_one_band_of_at_most_its_width(name: str, dim: int) -> None:
-    hidden = disturbed(RAMP, **{name: 3}) == 0
+    hidden = augmented(RAMP, **{name: 3}) == 0
     bands = hidden.all(3 - dim)  # a band spans the other dimension
     assert torch.equal(bands.sum() * hidden.shape[3 - dim], hidden.sum())
     assert set(bands.sum(1).tolist()) == {0, 1, 2, 3}
@@ -72,8 +72,8 @@ def test_a_mask_hides_one_band_of_at_most_its_width(name: str, dim: int) -> None
 
 
 def test_gain_and_offset_are_one_number_for_each_row_and_channel() -> None:
-    gain = disturbed(RAMP, channel_gain=0.2) / RAMP
-    offset = disturbed(RAMP, channel_offset=0.5) - RAMP
+    gain = augmented(RAMP, channel_gain=0.2) / RAMP
+    offset = augmented(RAMP, channel_offset=0.5) - RAMP
     for drawn in (gain, offset):
         torch.testing.assert_close(drawn, drawn[:, :1].expand_as(drawn), rtol=0, atol=1e-5)
     assert float(gain[:, 0].log().std()) == pytest.approx(0.2, rel=0.1)
@@ -81,8 +81,8 @@ def test_gain_and_offset_are_one_number_for_each_row_and_channel() -> None:
 
 
 def test_hidden_input_is_dropout_for_numbers_and_padding_for_words() -> None:
-    hidden = disturbed(torch.ones(200, 50, 1), input_dropout=0.25)
-    words = disturbed(torch.full((200, 50), 7), input_dropout=0.25)
+    hidden = augmented(torch.ones(200, 50, 1), input_dropout=0.25)
+    words = augmented(torch.full((200, 50), 7), input_dropout=0.25)
 
     assert hidden.unique().tolist() == pytest.approx([0.0, 4 / 3])
     assert float((hidden == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
@@ -91,10 +91,10 @@ def test_hidden_input_is_dropout_for_numbers_and_padding_for_words() -> None:
 
 
 @pytest.mark.parametrize("name", ("input_dropout", *OF_NUMBERS))
-def test_one_hot_ids_cannot_be_disturbed(name: str, copy_task: Splits) -> None:
+def test_one_hot_ids_cannot_be_augmented(name: str, copy_task: Splits) -> None:
     config = make_config(task="copy", epochs=1, **{name: 0.1 if name == "input_dropout" else 1})
     with pytest.raises(InputError, match=name):
-        check_disturbance(config, copy_task)
+        check_suited(config, copy_task)
 
 
 def test_a_rotation_turns_all_vectors_of_a_device_alike_and_keeps_their_lengths() -> None:
@@ -103,7 +103,7 @@ def test_a_rotation_turns_all_vectors_of_a_device_alike_and_keeps_their_lengths(
     x = (raw - OFFSET.double()) / SCALE.double()
 
     def turned(device_channels: int) -> Tensor:
-        y = disturb(x, config, sensors(device_channels), torch.Generator().manual_seed(1))
+        y = augment(x, config, sensors(device_channels), torch.Generator().manual_seed(1))
         return (y * SCALE.double() + OFFSET.double()).reshape(2000, 5, 2, 3)
 
     vectors = raw.reshape(2000, 5, 2, 3)
@@ -123,7 +123,7 @@ def test_a_rotation_turns_all_vectors_of_a_device_alike_and_keeps_their_lengths(
 def test_the_angle_of_a_rotation_has_its_standard_deviation() -> None:
     config = make_config(task="digits", epochs=1, rotation=10)
     raw = torch.eye(3)[None, :, :].repeat(4000, 1, 2)
-    y = disturb((raw - OFFSET) / SCALE, config, sensors(6), torch.Generator().manual_seed(1))
+    y = augment((raw - OFFSET) / SCALE, config, sensors(6), torch.Generator().manual_seed(1))
     turns = (y * SCALE + OFFSET)[:, :, :3]
     cosine = (turns.diagonal(dim1=1, dim2=2).sum(-1) - 1) / 2
 
@@ -133,4 +133,4 @@ def test_the_angle_of_a_rotation_has_its_standard_deviation() -> None:
 def test_a_rotation_is_refused_where_channels_are_no_axes() -> None:
     config = make_config(task="digits", epochs=1, rotation=10)
     with pytest.raises(InputError, match="does not say which channels are the axes of one"):
-        check_disturbance(config, sensors(0))
+        check_suited(config, sensors(0))
