@@ -211,7 +211,7 @@ def test_data_without_labels_has_no_metric(
     monkeypatch.setattr("hadamrnn.data.load_task", lambda *arguments, **options: unlabelled)
 
     assert "needs labels" in refused(command("eval", run))
-    assert "--page needs labels" in refused(command("eval", run, "--page", tmp_path / "page.html"))
+    assert "A metric needs labels" in refused(command("eval", run, "--page", tmp_path / "page.html"))
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:

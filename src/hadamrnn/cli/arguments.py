@@ -185,12 +185,14 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def check_unused(options: Any, where: str, *names: str) -> None:
-    """Refuse options that were given and would be ignored; `where` says in which case, as "with --list"."""
+def check_unused(options: Any, where: str, *names: str, settings: Iterable[str] = ()) -> None:
+    """Refuse options that were given and would be ignored; `where` says in which case, as "with --list".
+
+    `settings` are the names of given ones, none of which counts.
+    """
     defaults = {each.name: each.default for each in dataclasses.fields(options)}
-    for name in names:
-        if getattr(options, name) != defaults[name]:
-            raise InputError(f"{flag(name)} has no effect {where}. Leave it out.")
+    for name in (*(name for name in names if getattr(options, name) != defaults[name]), *settings):
+        raise InputError(f"{flag(name)} has no effect {where}. Leave it out.")
 
 
 def check_output(name: str, path: Path | None, beginning: str | None = None) -> None:

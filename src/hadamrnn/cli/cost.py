@@ -61,7 +61,8 @@ def run(options: CostOptions, settings: dict[str, Any]) -> None:
     from hadamrnn.fixedpoint.cost import fast_step_cost, network_size, paper_step_cost
 
     if options.run_folder is not None:
-        _check_run_alone(options, settings)
+        where = "with a RUN, which has a network of its own"
+        check_unused(options, where, *TASK_FIELDS, "one_hot", "model", "model_option", settings=settings)
         network, file = _network_of_run(options.run_folder)
     else:
         network, file = _network_of(options, settings), None
@@ -83,14 +84,6 @@ def run(options: CostOptions, settings: dict[str, Any]) -> None:
             f"{file.header} bytes of header"
         ]
     options.show(figures, *lines)
-
-
-def _check_run_alone(options: CostOptions, settings: dict[str, Any]) -> None:
-    """Refuse the description of a second network beside a run."""
-    where = "with a RUN, which has a network of its own"
-    check_unused(options, where, *TASK_FIELDS, "one_hot", "model", "model_option")
-    if settings:
-        raise InputError(f"{flag(next(iter(settings)))} has no effect {where}. Leave it out.")
 
 
 def _network_of(options: CostOptions, settings: dict[str, Any]) -> Architecture:

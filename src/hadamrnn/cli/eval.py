@@ -58,8 +58,6 @@ def run(args: EvalOptions) -> None:
     _check(args, opened)
     how: dict[str, Any] = {"file": args.file, "layout": args.layout, "threads": args.threads}
     found = opened.evaluate(args.split, integer=args.integer, **how)
-    if found.value is None and args.page is not None:
-        raise InputError("--page needs labels, and this data has none. Leave it out.")
     if found.value is None:
         raise InputError("A metric needs labels, and this split has none.")
     figures = {"task": opened.config.task, "split": str(args.file or args.split), **_figures(found)}
@@ -84,11 +82,8 @@ def _check(args: EvalOptions, opened: Run) -> None:
             f"--data-dir names the folder of a task's public files, got {args.data_dir} for the task {task}. "
             f"For data of your own: hadamrnn eval {opened.path} FILE"
         )
-    if args.page is not None and opened.facts.metric != "accuracy":
-        raise InputError(
-            "--page shows which classes are mistaken for which; this run is not measured by its accuracy. "
-            "Leave it out."
-        )
+    if opened.facts.metric != "accuracy":
+        check_unused(args, "on a run that is not measured by its accuracy", "page")
     check_output("--page", args.page, "<!DOCTYPE html>")
 
 

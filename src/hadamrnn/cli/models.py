@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hadamrnn.cli.arguments import JsonOption, command, positional
-from hadamrnn.errors import InputError
+from hadamrnn.cli.arguments import JsonOption, check_unused, command, positional
 from hadamrnn.settings import option
 
 
@@ -31,9 +30,8 @@ def run(args: ModelsOptions) -> None:
 
     if args.name is not None:
         _written(args, models.copy(models.find(args.name), args.out or Path()))
-    elif args.out is not None:
-        raise InputError("--out says where to copy to: name a model, as in hadamrnn models NAME --out DIR.")
     else:
+        check_unused(args, "without a NAME", "out")
         found = models.shipped()
         none = "no models ship with this installation; make one: hadamrnn train, then hadamrnn quantize"
         args.show([asdict(model) for model in found], *(map(_line, found) if found else [none]))
