@@ -37,7 +37,7 @@ def test_predictions_are_an_index_and_a_label_a_line(
     labelled: bool, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     splits = text_splits(labelled)
-    monkeypatch.setattr("hadamrnn.data.load_task", lambda *arguments, **options: splits)
+    monkeypatch.setattr("hadamrnn.run.load_task", lambda *arguments, **options: splits)
     run, file = tmp_path / "run", tmp_path / "SST-2.tsv"
     assert command("train", "sst2", *SMALL, "--out", run).status == 0
     assert command("glue", run, "--out", file).status == 0

@@ -48,8 +48,8 @@ def test_help_fits_the_screen_and_ends_with_examples_that_the_command_takes(
         ([*COST, "--model", "lstm", "--num-blocks", "2"], "no setting 'num_blocks' of lstm networks"),
         ([*COST, "--model", "gru", "--skip"], "no setting 'skip' of gru networks"),
         ([*COST, "--num-blocks", "3"], "num_blocks must divide hidden_size, got 3 for hidden_size 512"),
-        ([*COST, "--weight-bits", "four"], "weight_bits must "),
-        ([*COST, "--weight-bits", "1"], "weight_bits must be"),
+        ([*COST, "--weight-bits", "four"], "--weight-bits must lie in 2..16 or be ternary"),
+        ([*COST, "--weight-bits", "1"], "--weight-bits must lie in 2..16 or be ternary"),
         (["cost", "--hidden-size", "6", "--input-size", "1", "--output-size", "1"], "got 6. Nearest"),
     ],
 )

@@ -69,7 +69,7 @@ def model(**changes: Any) -> IntegerModel:
         ({"metadata": {"a": [1]}}, "metadata maps"),
         ({"metadata": {"a": 10**5000}}, "metadata maps"),
         ({"metadata": {"a": float("inf")}}, "metadata maps"),
-        ({"hidden_shift": True}, "hidden_shift must be an int"),
+        ({"hidden_shift": True}, "hidden_shift must be int, got True"),
     ],
 )
 def test_broken_rules_are_named(change: dict[str, Any], message: str) -> None:

@@ -98,7 +98,7 @@ def test_only_entries_of_windows_count_as_saturated() -> None:
         (0, 1, "window must lie in 1"),
         (4, 0, "hop must lie in 1"),
         (4.0, 2.0, r"hop must be int, got 2.0"),
-        ("4", 2, "window must be an int"),
+        ("4", 2, "window must be int, got"),
         (1001, 1001, "The sums of this network hold 1000 steps, got a window of 1001"),
     ],
 )

@@ -208,7 +208,7 @@ def test_data_without_labels_has_no_metric(
 ) -> None:
     splits = load_task("digits")
     unlabelled = replace(splits, test=replace(splits.test, y=None))
-    monkeypatch.setattr("hadamrnn.data.load_task", lambda *arguments, **options: unlabelled)
+    monkeypatch.setattr("hadamrnn.run.load_task", lambda *arguments, **options: unlabelled)
 
     assert "needs labels" in refused(command("eval", run))
     assert "A metric needs labels" in refused(command("eval", run, "--page", tmp_path / "page.html"))

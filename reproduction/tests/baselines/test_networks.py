@@ -158,7 +158,7 @@ def test_names_are_the_same_everywhere() -> None:
         ({"model": "ornn", "recurrence": "tanh"}, "recurrence must be one of"),
         ({"model": "ornn", "hidden_size": 0}, "hidden_size must lie in 1"),
         ({"model": "binary_lstm", "norm_steps": 0}, "norm_steps must lie in 1"),
-        ({"model": "quantized_lstm", "weight_bits": 0}, "weight_bits must be"),
+        ({"model": "quantized_lstm", "weight_bits": 0}, "weight_bits must lie in 1"),
         ({"model": "quantized_lstm", "activation_bits": 1}, "activation_bits must lie in 2"),
     ],
 )

@@ -134,10 +134,11 @@ def make_config(**values: Any) -> TrainingConfig:
     >>> make_config(task="copy", steps=10, weight_bits="ternary").network.weight_bits
     'ternary'
     """
-    if "task" not in values:
-        raise InputError("A configuration must name its task.")
     recipe = {name: values.pop(name) for name in SETTINGS if name in values}
-    return TrainingConfig(network=network_of(str(values.pop("model", HADAMRNN)), values), **recipe)
+    network = network_of(str(values.pop("model", HADAMRNN)), values)
+    if "task" not in recipe:
+        raise InputError("A configuration must name its task.")
+    return TrainingConfig(network=network, **recipe)
 
 
 def network_of(model: str, values: Mapping[str, Any]) -> Architecture:
