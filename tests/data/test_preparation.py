@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from hadamrnn import InputError, Splits, load_task
+from hadamrnn import InputError, Split, Splits, load_task
+from hadamrnn.data import Preparation, Task, tasks
+from hadamrnn.data.scaling import standardised
+from hadamrnn.data.splits import in_parts
 
 PARTS = ("train", "validation", "test")
 
@@ -27,8 +30,8 @@ def write_arrays(path: Path, scale: float = 1.0) -> Path:
     return path
 
 
-def write_log(path: Path, label: str = "walk", rows: int = 400) -> Path:
-    lines = [f"{(-1) ** row * row},{label if row // 50 % 2 else 'sit'}" for row in range(rows)]
+def write_log(path: Path, label: str = "walk", rows: int = 400, first: int = 0) -> Path:
+    lines = [f"{(-1) ** row * (first + row)},{label if row // 50 % 2 else 'sit'}" for row in range(rows)]
     path.write_text("\n".join(["value,label", *lines]) + "\n")
     return path
 
@@ -51,7 +54,7 @@ def test_recordings_are_prepared_again_by_their_members_and_not_by_their_seed(
     files: int, tmp_path: Path
 ) -> None:
     for number in range(files):
-        write_log(tmp_path / f"{number}.csv", rows=400 + 30 * number)
+        write_log(tmp_path / f"{number}.csv", rows=400 + 30 * number, first=1000 * number)
     first = load_task("recordings", path=tmp_path, window=10, seed=1)
     assert first.options["group"] == ("time" if files == 1 else "file")
 
@@ -96,3 +99,27 @@ def test_a_generated_task_has_the_fingerprint_of_its_samples() -> None:
     assert again.preparation == first.preparation and len(first.fingerprint) == 64
     with pytest.raises(InputError, match="task copy has changed since"):
         load_task("copy", None, first.preparation, delay=5, train_size=3, seed=2)
+
+
+@pytest.mark.parametrize("is_standardised", [False, True])
+@pytest.mark.parametrize("change", ["one value", "all values"])
+def test_float_inputs_count_by_their_values(
+    is_standardised: bool, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = torch.randn(12, 5, 2, generator=torch.Generator().manual_seed(0))
+
+    def load(values: torch.Tensor, preparation: Preparation | None = None) -> Splits:
+        parts = [Split(values[rows], torch.arange(4) % 2) for rows in torch.arange(12).split(4)]
+        make = standardised if is_standardised else in_parts
+        task = Task(lambda: make("mine", parts, class_names=("a", "b")))
+        monkeypatch.setattr(tasks, "find_task", lambda name: task)
+        return load_task("mine", None, preparation)
+
+    first = load(x)
+    assert load(x, first.preparation).fingerprint == first.fingerprint
+    changed = 2 * x
+    if change == "one value":
+        changed = x.clone()
+        changed[7, 3, 1] += 0.5
+    with pytest.raises(InputError, match="task mine has changed since"):
+        load(changed, first.preparation)

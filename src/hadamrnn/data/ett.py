@@ -7,6 +7,7 @@ mean squared error is that of the standardised values.
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Annotated
 
@@ -84,6 +85,7 @@ def _load(name: str, data_dir: str | Path | None, look_back: int, horizon: int) 
         offset=offset,
         scale=scale,
         raw_unit=unit,
+        fingerprint=hashlib.sha256(raw.numpy().data).hexdigest(),
     )
 
 
