@@ -165,7 +165,11 @@ def test_a_step_is_defined_for_every_state_and_every_input(kind: str, tmp_path: 
     [
         ("stack", r"i < layer->units; i\+\+", "i <= layer->units; i++"),  # writes a row too many
         ("stack", r"kept -= \(kept \+", "kept -= 16384 * (kept +"),  # a sum beyond 32 bits
-        ("relu", r"next = hadamrnn_clip\(next, at->activation_bits, &at->clipped\);", "next++;"),  # beyond its bits
+        (
+            "relu",
+            r"next = hadamrnn_clip\(next, at->activation_bits, &at->clipped\);",
+            "next++;",
+        ),  # beyond its bits
     ],
 )
 def test_the_proof_fails_where_the_code_is_wrong(kind: str, sound: str, broken: str, tmp_path: Path) -> None:

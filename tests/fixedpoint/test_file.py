@@ -274,7 +274,7 @@ def test_what_is_no_model_says_so(tmp_path: Path) -> None:
     other = safetensors_numpy.save({"weight": np.zeros(3, np.float32)})
     (tmp_path / "other").write_bytes(other)
 
-    with pytest.raises(InputError, match=r"other: .* must be a hadamrnn-integer-model of version 2"):
+    with pytest.raises(InputError, match=r"other: .* must be a hadamrnn-integer-model of version 3"):
         load(tmp_path / "other")
     with pytest.raises(InputError, match="shorter than its header"):
         from_bytes(b"")
@@ -283,8 +283,8 @@ def test_what_is_no_model_says_so(tmp_path: Path) -> None:
 def test_a_newer_version_is_refused() -> None:
     data = to_bytes(paper_model(16, 3, 2, 4, "dense"))
 
-    with pytest.raises(InputError, match=r"of version 2, got .* version 3"):
-        from_bytes(data.replace(b'version\\": 2', b'version\\": 3'))
+    with pytest.raises(InputError, match=r"of version 3, got .* version 4"):
+        from_bytes(data.replace(b'version\\": 3', b'version\\": 4'))
 
 
 def test_an_embedding_is_counted_apart() -> None:

@@ -189,4 +189,4 @@ def test_a_place_without_a_model_is_refused_in_one_line(
 ) -> None:
     assert main(["models", "--out", str(tmp_path / "out")]) == 2
     errors = capsys.readouterr().err
-    assert "name a model" in errors and errors.count("\n") == 1 and not (tmp_path / "out").exists()
+    assert "without a NAME" in errors and errors.count("\n") == 1 and not (tmp_path / "out").exists()

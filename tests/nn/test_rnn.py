@@ -168,7 +168,7 @@ BAD_LAYERS = [
     ({"hidden_size": 92 * 3 + 2}, "most multiples of 4, got 278. Nearest valid orders: 276|most multiples"),
     ({"hidden_size": 12, "num_blocks": 5}, "num_blocks must divide hidden_size, got 5 for hidden_size 12"),
     ({"num_blocks": 0}, "num_blocks must lie in 1..32768, got 0"),
-    ({"weight_bits": 1}, "weight_bits must be None"),
+    ({"weight_bits": 1}, "weight_bits must lie in 2..16"),
     ({"hidden_size": 0}, "hidden_size must lie in 1..32768, got 0"),
     ({"dropout": 1.5}, "dropout must lie in 0..1, got 1.5"),
     ({"recurrence": "tanh"}, "recurrence must be one of linear, relu, got 'tanh'"),

@@ -68,6 +68,7 @@ def run_models(
 def kind_network(name: str, shaped: Architecture, hidden_size: int) -> Architecture:
     """Return the network of this kind for the task of `shaped`, with its kind's default bits.
 
+    >>> from hadamrnn.network import Network
     >>> kind_network("qornn", Network(1, 512, 10, num_blocks=32), 128).weight_bits
     8
     """

@@ -16,6 +16,7 @@ from hadamrnn_paper.baselines.fastgrnn import (
     largest,
     states_loop,
 )
+from hadamrnn_paper.baselines.networks import FastGRNNNetwork
 
 
 def parameters(hidden_size: int) -> Parameters:
@@ -90,14 +91,14 @@ def test_quantized_factors_hold_at_most_256_values() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"rank": 9, "density": 1.0, "weight_bits": 8}, "must lie in 1..4, got 9"),
-        ({"rank": None, "density": 0.0, "weight_bits": 8}, "density must lie in"),
-        ({"rank": None, "density": 1.0, "weight_bits": 1}, "weight_bits must be"),
+        ({"recurrent_rank": 9}, "must lie in 1..8, got 9"),
+        ({"input_density": 0.0}, "input_density must lie in"),
+        ({"weight_bits": 1}, "weight_bits must lie in"),
     ],
 )
 def test_impossible_factors_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        FactoredWeight(8, 4, **settings)  # type: ignore[arg-type]
+        FastGRNNNetwork(4, 8, 2, **settings).recurrent_layer()  # type: ignore[arg-type]
 
 
 def test_the_largest_entries_are_kept_whatever_their_sign() -> None:

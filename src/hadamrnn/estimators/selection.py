@@ -60,7 +60,7 @@ THRESHOLD_STEPS = 8  # of each of them, evenly spread
 # A threshold lies above its quantile by this share of the unit's spread: states at rest keep one value for
 # long, and rounding alone must not decide on which side of the threshold it is.
 MARGIN = 0.002
-ROW_BYTES = 1 << 23  # of inputs or states that are held at once
+ROW_BYTES = 1 << 22  # of inputs or states that are held at once
 LANES = 16  # rows that the kernels run together
 
 

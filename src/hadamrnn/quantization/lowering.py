@@ -68,6 +68,7 @@ def lower(
         metadata: what else to keep with the model.
     """
     Precision(activation_bits=activation_bits, input_bits=input_bits)  # checks them
+    forward_layers(model)  # refuses what has no integer form
     _check_weight_bits(model)
     coding, layers = _lowered(model, calibration, activation_bits, input_bits, raw)
     network = replace(model.hadamard_layers.network, activation_bits=activation_bits)
