@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.fixedpoint.integers import Int32, pack
-from hadamrnn.fixedpoint.layer import IntegerLayer
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.overflow import LIMIT, recurrence_bound
 from hadamrnn.fixedpoint.plan import GROUP, LayerPlan, make_plan, whole_groups
@@ -108,7 +107,7 @@ class NativeNetwork:
         return args
 
     def _layer_args(self, planned: LayerPlan) -> IntegerLayerArgs:
-        layer, rows, folded = planned.layer, planned.rows, self._folded_shift(planned.layer)
+        layer, rows = planned.layer, planned.rows
         args = IntegerLayerArgs(
             units=layer.hidden_size,
             inputs=layer.input_size if layer.input_kind == "dense" else 0,
@@ -118,7 +117,7 @@ class NativeNetwork:
             wide=planned.wide,
             stages=planned.stages,
             in_place=planned.in_place,
-            input_shift=layer.input_shift - folded,
+            input_shift=min(layer.input_shift, 0),
             multiplier=layer.round_multiplier,
             round_shift=layer.round_shift,
             half_fits=sum(recurrence_bound(layer)) + (1 << layer.round_shift >> 1) < LIMIT,
@@ -130,7 +129,7 @@ class NativeNetwork:
             bias=self._keep(_padded(layer.input_bias, rows)),
         )
         if layer is not self._model.layers[0] or self._model.input_kind == "dense":
-            weight = _padded(layer.input_weight_int.T.astype(np.int32) << folded, rows)
+            weight = _padded(layer.input_weight_int.T.astype(np.int32) << max(layer.input_shift, 0), rows)
             args.weight = self._keep(weight.reshape(layer.input_size, -1, GROUP).swapaxes(0, 1))
         for place, (order, stride) in enumerate(planned.factors):
             args.factor_orders[place], args.factor_strides[place] = order, stride
@@ -142,13 +141,6 @@ class NativeNetwork:
             args.gain = self._keep(layer.gain_int)
             args.offset = self._keep(layer.offset_int.astype(np.int32) << layer.offset_shift)
         return args
-
-    def _folded_shift(self, layer: IntegerLayer) -> int:
-        """Return input_shift if U can hold it, which is faster: no partial sum of U x may then overflow."""
-        bits = self._model.input_bits if layer is self._model.layers[0] else 16
-        row_sums = np.abs(layer.input_weight_int.astype(np.int64)).sum(1)
-        fits = int(row_sums.max(initial=0)) << (bits - 1 + max(layer.input_shift, 0)) < LIMIT
-        return max(layer.input_shift, 0) if fits else 0
 
     def _by_groups(self, array: NDArray[Any]) -> NDArray[Any]:
         """Fill up the units of every read-out, which lie along the last axis, to whole groups."""

@@ -139,6 +139,8 @@ static void read_input(const Tile *tile, int64_t t)
 {
     const IntegerArgs *args = tile->args;
     const int32_t high = (1 << (args->input_bits - 1)) - 1, low = ~high;
+    /* Lanes without a row read zeros, not what the layers left in the buffer: their sums would overflow. */
+    if (tile->rows < ROWS) memset(tile->memory.codes, 0, (size_t)args->input_size * sizeof(hadamrnn_narrow));
     for (int64_t row = 0; row < tile->rows; row++) {
         const int64_t step = (tile->first + row) * args->time + t;
         if (args->ids) {
