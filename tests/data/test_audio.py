@@ -142,6 +142,9 @@ def test_mixed_rates_are_refused_with_both(folder: Path) -> None:
     ("options", "said"),
     [
         ({"rate": 16000}, "16000"),
+        ({"unit": 0.0}, "unit"),
+        ({"unit": 0.01}, "16 bits"),
+        ({"columns": ("left",)}, "left"),
         ({"window": 100}, "--window 100"),
         ({"hop": 33}, "33"),
         ({"frame": 100, "frame_hop": 200}, "200"),

@@ -100,9 +100,14 @@ def choose_front_end(kind: str, rate: int, **given: Any) -> FrontEnd:
 
 
 def to_samples(values: NDArray[Any], unit: float) -> Samples:
-    """Return values of a recording as int16 samples round(value / unit), clipped, ties towards +infinity."""
+    """Return values of a recording as int16 samples round(value / unit), ties towards +infinity."""
     rounded = np.floor(values.astype(np.float64) / unit + 0.5)
-    samples: Samples = np.clip(rounded, -FULL_SCALE - 1, FULL_SCALE).astype(np.int16)
+    if len(rounded) and (rounded.max() > FULL_SCALE or rounded.min() < -FULL_SCALE - 1):
+        raise InputError(
+            f"Samples must fit 16 bits at a unit of {unit:g}, the largest is {np.abs(values).max():g}. Scale "
+            "the recording as the training data was, or train with a larger --unit."
+        )
+    samples: Samples = rounded.astype(np.int16)
     return samples
 
 

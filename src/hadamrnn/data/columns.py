@@ -34,7 +34,7 @@ def decide(
     first = tables[0]
     is_sound = first.rate is not None
     if is_sound:
-        given = replace(given, columns=(first.names[0],), features=given.features or "mel")
+        given = replace(given, columns=given.columns or (first.names[0],), features=given.features or "mel")
     label = (given.label or _assumed_label(tables)) if labelled else given.label
     group = given.group or _named(GROUPS, first)
     taken = {name for name in (label, group) if name in first.names and name != "time"}

@@ -51,7 +51,7 @@ class RecordingOptions:
         None, "features: samples from the start of one frame to the next (default: follows from the rate)"
     )
     bands: Annotated[int, Range(8, 64)] | None = option(None, "features: frequency bands (default 32)")
-    unit: float | None = option(
+    unit: Annotated[float, Range(0.0, 1e30, "(]")] | None = option(
         None, "features: the value of a sample code 1 (default: 1 for whole numbers of 16 bits)"
     )
 

@@ -57,7 +57,7 @@ def decide_features(given: RecordingOptions, tables: list[Recording]) -> Recordi
 
 
 def pad_clip(table: Recording, window: int) -> Recording:
-    """Return a sound that is shorter than a window with silence before it, other recordings as they are."""
+    """Put silence in front of a sound that is shorter than a window; leave other recordings alone."""
     missing = window - len(table)
     if not table.rate or missing <= 0:
         return table
