@@ -20,7 +20,10 @@ COMMON = {
     *("settings", "version"),
 }
 TRAINING = {"data", "hadamard", "nn", "training"}
-ALL_BELOW = {*TRAINING, "hadamard", "kernels", "fixedpoint", "quantization", "export", "deployment", "run"}
+ALL_BELOW = {
+    *(*TRAINING, "hadamard", "kernels", "fixedpoint", "reservoir", "quantization", "export", "deployment"),
+    "run",
+}
 ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in COMMON},
     "network": {"hadamard"},
@@ -30,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "data": set(),
     "training": TRAINING,
     "fixedpoint": {"hadamard", "kernels"},
+    "reservoir": {"fixedpoint", "kernels", "hadamard"},
     "quantization": {*TRAINING, "fixedpoint", "hadamard"},
     "runtime": set(),
     "export": {"fixedpoint", "hadamard", "pages", "runtime"},
@@ -51,6 +55,7 @@ TORCH_FREE = (
     "hadamard",
     "runtime",
     "fixedpoint",
+    "reservoir",
     "export",
     "models",
     "pages",

@@ -1,0 +1,97 @@
+"""`Units` and `Features`: the arrays of a reservoir below its read-out, checked when made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.validation import ArrayFields, freeze_array
+from hadamrnn.reservoir.description import BLOCK, THIRDS, Reservoir
+
+INPUT_WEIGHT_BITS = 4  # of U
+DECAY_SHIFTS = (2, 3)  # s: a state fades by 8^0.5 / 2^s in a step
+MAX_FEATURES = 15  # of a unit
+MAX_CHANNELS = 1 << 15
+
+
+@dataclass(frozen=True, eq=False)
+class Units(ArrayFields):
+    """The weights of the recurrence, block after block, group after group.
+
+    Args:
+        network: what they belong to.
+        channel: the input channel of each block, `(blocks,)`.
+        decay_shift: s of each block, 2 or 3, `(blocks,)`.
+        signs: the diagonal of D, +1 or -1, `(units,)`.
+        input_weight_int: U, -8..7, `(units,)`.
+    """
+
+    network: Reservoir
+    channel: NDArray[np.int16]
+    decay_shift: NDArray[np.int8]
+    signs: NDArray[np.int8]
+    input_weight_int: NDArray[np.int8]
+
+    def __post_init__(self) -> None:
+        units, blocks = (self.network.hidden_size,), (self.network.num_blocks,)
+        freeze_array(self, "channel", np.int16, blocks, (0, self.network.input_size - 1))
+        freeze_array(self, "decay_shift", np.int8, blocks, DECAY_SHIFTS)
+        freeze_array(self, "signs", np.int8, units, (-1, 1), zero=False)
+        low = -(1 << INPUT_WEIGHT_BITS - 1)
+        freeze_array(self, "input_weight_int", np.int8, units, (low, -low - 1))
+
+    @property
+    def unit_channel(self) -> NDArray[np.int16]:
+        return np.repeat(self.channel, BLOCK)
+
+    @property
+    def unit_decay_shift(self) -> NDArray[np.int8]:
+        return np.repeat(self.decay_shift, BLOCK)
+
+
+@dataclass(frozen=True, eq=False)
+class Features(ArrayFields):
+    """What is counted: a step in which state `unit` lies above `threshold`.
+
+    Args:
+        network: what they belong to.
+        unit: ascending, `(features,)`; at most 15 times the same one.
+        threshold: 16 bits, `(features,)`.
+        segment: the third of the window in groups of three segments, else 0, `(features,)`.
+    """
+
+    network: Reservoir
+    unit: NDArray[np.int32]
+    threshold: NDArray[np.int16]
+    segment: NDArray[np.int8]
+
+    def __post_init__(self) -> None:
+        count = np.shape(self.unit)[:1] or (0,)
+        freeze_array(self, "unit", np.int32, count, (0, self.network.hidden_size - 1))
+        freeze_array(self, "threshold", np.int16, count, (-(1 << 15), (1 << 15) - 1))
+        freeze_array(self, "segment", np.int8, count, (0, THIRDS - 1))
+        if np.any(np.diff(self.unit) < 0):
+            raise InputError("Features come in the order of their units, ascending. Sort them.")
+        most = int(self.per_unit.max(initial=0))
+        if most > MAX_FEATURES:
+            raise InputError(f"A unit may have {MAX_FEATURES} features, got {most}. Drop some.")
+        segments = np.repeat([group.segments for group in self.network.groups], self.per_group)
+        if np.any(self.segment >= segments):
+            raise InputError("A feature of a third belongs to a group of three segments.")
+
+    def __len__(self) -> int:
+        return len(self.unit)
+
+    @property
+    def per_unit(self) -> NDArray[np.int64]:
+        """How many features each unit has."""
+        return np.bincount(self.unit, minlength=self.network.hidden_size)
+
+    @property
+    def per_group(self) -> NDArray[np.int64]:
+        """How many features each group has."""
+        counts = self.per_unit
+        return np.array([counts[part].sum() for part in self.network.unit_slices], np.int64)

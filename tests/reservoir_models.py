@@ -1,0 +1,106 @@
+"""Reservoirs drawn at random, and their arithmetic once more, spelled out number by number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hadamrnn.reservoir import Features, Group, Reservoir, Units
+
+
+def draw_network(rng: np.random.Generator, **given: Any) -> Reservoir:
+    """Return a description with several groups of all sorts."""
+    groups = tuple(
+        Group(
+            width=1 << int(rng.integers(0, 5)),
+            dilation=int(rng.integers(1, 5)),
+            is_difference=bool(rng.integers(2)),
+            segments=int(rng.choice([1, 3])),
+            input_shift=int(rng.integers(0, 9)),
+            blocks=int(rng.integers(1, 4)),
+        )
+        for _ in range(rng.integers(1, 5))
+    )
+    values = {
+        "input_size": int(rng.integers(1, 4)),
+        "output_size": int(rng.integers(1, 5)),
+        "weight_bits": int(rng.integers(2, 9)),
+        "input_bits": int(rng.integers(2, 17)),
+        "seq_length": int(rng.integers(1, 80)),
+    }
+    return Reservoir(**{**values, "groups": groups, **given})
+
+
+def draw_units(rng: np.random.Generator, network: Reservoir) -> Units:
+    blocks, units = network.num_blocks, network.hidden_size
+    return Units(
+        network,
+        rng.integers(0, network.input_size, blocks),
+        rng.integers(2, 4, blocks),
+        rng.choice([-1, 1], units),
+        rng.integers(-8, 8, units),
+    )
+
+
+def draw_features(rng: np.random.Generator, network: Reservoir, most: int = 3) -> Features:
+    unit = np.repeat(np.arange(network.hidden_size), rng.integers(0, most + 1, network.hidden_size))
+    segments = np.repeat([group.segments for group in network.groups], [g.units for g in network.groups])
+    spread = rng.choice([30, 1000, 30000], len(unit))
+    return Features(
+        network,
+        unit,
+        (rng.normal(size=len(unit)) * spread).clip(-(1 << 15), (1 << 15) - 1).astype(int),
+        rng.integers(0, segments[unit]),
+    )
+
+
+def draw_codes(rng: np.random.Generator, network: Reservoir, n: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return codes of small, large and extreme series, and their lengths."""
+    high = 1 << network.input_bits - 1
+    time = network.seq_length
+    scale = rng.choice([high / 8, high / 2, 4 * high], (n, 1, 1))
+    x = (rng.normal(size=(n, time, network.input_size)) * scale).astype(int)
+    x[:: max(n // 2, 1)] = np.where(rng.integers(0, 2, (1, time, network.input_size)), high - 1, -high)
+    return x, rng.integers(0, time + 1, n)
+
+
+def plain_counts(units: Units, features: Features, x: NDArray[Any], length: int) -> list[int]:
+    """Return the counts of one series `(time, channels)` of codes within input_bits."""
+    network = units.network
+    counts = [0] * len(features)
+    unit = 0
+    for group in network.groups:
+        m, d = group.width, group.dilation
+        v = [
+            [
+                (2 * sum(x[j * m + i, c].item() for i in range(m)) + m) // (2 * m)
+                for c in range(network.input_size)
+            ]
+            for j in range(length // m)
+        ]
+        whole = network.seq_length // m - group.start
+        states: dict[int, list[int]] = {}
+        for j in range(group.start, len(v)):
+            u = [a - b for a, b in zip(v[j], v[j - d], strict=True)] if group.is_difference else v[j]
+            before, states[j] = states.get(j - d, [0] * group.units), []
+            third = 3 * (j - group.start) // whole if group.segments == 3 else 0
+            for i in range(group.units):
+                total = sum(
+                    (-1) ** bin(i % 8 & k).count("1")
+                    * int(units.signs[unit + i - i % 8 + k])
+                    * before[i - i % 8 + k]
+                    for k in range(8)
+                )
+                block = (unit + i) // 8
+                s = int(units.decay_shift[block])
+                weight = int(units.input_weight_int[unit + i]) << group.input_shift
+                a = (total + (1 << s >> 1)) // (1 << s) + weight * u[units.channel[block]]
+                states[j].append(min(max(a, -(1 << 15)), (1 << 15) - 1))
+            for f in range(len(features)):
+                own = features.unit[f] - unit
+                if 0 <= own < group.units and features.segment[f] == third:
+                    counts[f] += states[j][own] > features.threshold[f]
+        unit += group.units
+    return counts
