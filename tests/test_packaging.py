@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+SMOKE = Path(__file__).with_name("smoke.py")
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
@@ -73,18 +74,9 @@ def test_a_clean_environment_trains_quantizes_and_exports(wheel: Path, tmp_path:
     lend_dependencies(tmp_path / "lent")
     (site / "lent.pth").write_text(f"{tmp_path / 'lent'}\n")
 
-    def hadamrnn(*words: str) -> str:
-        return run(python, "-I", "-m", "hadamrnn", *words, cwd=tmp_path)
-
-    facts = json.loads(hadamrnn("doctor", "--json"))
-    assert facts["torch"]
+    facts = json.loads(run(python, SMOKE, cwd=tmp_path))
     assert facts["backend"] == ("native" if shutil.which("cc") else "torch")
-    where = run(python, "-I", "-c", "import hadamrnn; print(hadamrnn.__file__)")
+    assert facts["instruction_sets"] or facts["backend"] == "torch"
+    assert facts["c"] == bool(shutil.which("cc") and shutil.which("make"))
+    where = run(python, "-I", "-c", "import hadamrnn; print(hadamrnn.__file__)", cwd=tmp_path)
     assert Path(where.strip()).is_relative_to(site)
-    commands = hadamrnn("--help")
-    assert "train" in commands and not any(name in commands for name in ("reproduce", "report", "bench"))
-    hadamrnn("train", "digits", "--epochs", "2", "--hidden-size", "16", "--quiet", "--out", "run")
-    assert json.loads(hadamrnn("quantize", "run", "--json"))
-    hadamrnn("export", "run", "--to", "c", "--name", "digits", "--out", "c")
-    if shutil.which("cc") and shutil.which("make"):
-        run("make", "-C", tmp_path / "c", "test")
