@@ -11,7 +11,7 @@ of r. Start reading at `encode_values`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +26,30 @@ OCTAVE_BITS = 16  # of compressed codes below the point
 GAIN_BITS = 14  # of a calibration's gain below the point
 
 
-def encode_values(model: IntegerModel, values: ArrayLike) -> tuple[Codes, int]:
+class Inputs(Protocol):
+    """What an integer network says of its inputs; the fields are those of `IntegerModel`."""
+
+    @property
+    def input_kind(self) -> str: ...
+    @property
+    def input_size(self) -> int: ...
+    @property
+    def input_bits(self) -> int: ...
+    @property
+    def input_scale(self) -> float: ...
+    @property
+    def raw_unit(self) -> float: ...
+    @property
+    def raw_offset(self) -> NDArray[np.int32] | None: ...
+    @property
+    def raw_multiplier(self) -> NDArray[np.int32] | None: ...
+    @property
+    def raw_shift(self) -> NDArray[np.int32] | None: ...
+    @property
+    def raw_knee(self) -> NDArray[np.int32] | None: ...
+
+
+def encode_values(model: Inputs, values: ArrayLike) -> tuple[Codes, int]:
     """Return the codes of values `(..., input_size)` of the training file, and how many saturated."""
     array = np.asarray(values, np.float64)
     _check_values(model, array)
@@ -44,7 +67,7 @@ def raw_codes(values: ArrayLike, unit: float) -> NDArray[np.int64]:
     return np.clip(codes, *signed_range(32)).astype(np.int64)
 
 
-def encode_raw(model: IntegerModel, raw: ArrayLike) -> tuple[Codes, int]:
+def encode_raw(model: Inputs, raw: ArrayLike) -> tuple[Codes, int]:
     """Return the codes of raw int32 sensor codes `(..., input_size)`, and how many saturated."""
     array = np.asarray(raw)
     low, high = signed_range(32)
@@ -78,7 +101,7 @@ def calibrated_codes(raw: ArrayLike, zero: ArrayLike, gain: ArrayLike) -> Codes:
     return np.asarray(codes.astype(np.int32))
 
 
-def count_outliers(model: IntegerModel, values: ArrayLike) -> int:
+def count_outliers(model: Inputs, values: ArrayLike) -> int:
     """Return how many values of the training file lie outside the range of the codes by more than one code.
 
     The largest value of the calibration data may round to the first code outside, which loses nothing.
@@ -88,7 +111,7 @@ def count_outliers(model: IntegerModel, values: ArrayLike) -> int:
     return int(((codes < low - 1) | (codes > high + 1)).sum())
 
 
-def _wide_codes(model: IntegerModel, raw: NDArray[Any]) -> NDArray[np.int64]:
+def _wide_codes(model: Inputs, raw: NDArray[Any]) -> NDArray[np.int64]:
     """Return the codes of raw int32 sensor codes before they are clipped to `input_bits`."""
     values: NDArray[np.int64] = raw.astype(np.int64)
     if model.raw_offset is not None and model.raw_multiplier is not None and model.raw_shift is not None:
@@ -138,7 +161,7 @@ def expand(octaves: ArrayLike, knee: ArrayLike) -> NDArray[np.float64]:
         return np.asarray(np.sign(octaves) * (np.exp2(whole) * (1 + rest) - 1) * knee)
 
 
-def encode_inputs(model: IntegerModel, inputs: ArrayLike) -> tuple[Codes, int]:
+def encode_inputs(model: Inputs, inputs: ArrayLike) -> tuple[Codes, int]:
     """Return the codes of the float network's inputs `(..., input_size)`, and how many saturated.
 
     They are standardised values where training standardised. A model that encodes raw codes gets those, as on
@@ -154,13 +177,13 @@ def encode_inputs(model: IntegerModel, inputs: ArrayLike) -> tuple[Codes, int]:
     return clipped.astype(np.int32), count
 
 
-def _check_values(model: IntegerModel, array: NDArray[np.floating[Any]]) -> None:
+def _check_values(model: Inputs, array: NDArray[np.floating[Any]]) -> None:
     _check_channels("Real inputs", model, array)
     if not np.isfinite(array).all():
         raise InputError("Real inputs must be finite, got nan or inf. Clean the data first.")
 
 
-def _check_channels(what: str, model: IntegerModel, array: NDArray[Any]) -> None:
+def _check_channels(what: str, model: Inputs, array: NDArray[Any]) -> None:
     if model.input_kind != "dense" or array.shape[-1:] != (model.input_size,):
         raise InputError(
             f"{what} belong to dense models, {model.input_size} channels last; this model is "
@@ -177,7 +200,7 @@ def input_meaning(model: IntegerModel) -> str:
     return f"raw codes are the training data's values divided by {model.raw_unit!r}, rounded"
 
 
-def value_scaling(model: IntegerModel) -> tuple[list[float], list[float]]:
+def value_scaling(model: Inputs) -> tuple[list[float], list[float]]:
     """Return offset and scale of each channel: the network's input is (value - offset) / scale.
 
     A compressed channel has those of its octaves. A channel that the network ignores has scale 1.
@@ -192,7 +215,7 @@ def value_scaling(model: IntegerModel) -> tuple[list[float], list[float]]:
     return (model.raw_offset * units).tolist(), scales.tolist()
 
 
-def raw_from_inputs(model: IntegerModel, inputs: ArrayLike) -> Codes:
+def raw_from_inputs(model: Inputs, inputs: ArrayLike) -> Codes:
     """Return the raw codes `(..., input_size)` of the float network's inputs: the inverse of `encode_raw`.
 
     r = raw_offset + v * 2^(input_bits - 1) / input_scale * 2^raw_shift / raw_multiplier
