@@ -115,7 +115,7 @@ def test_what_is_assumed_is_said_and_kept(tmp_path: Path) -> None:
     assert "value (assumed; --columns changes it)" in said
     assert "time (a clock)" in said and "note (text)" in said
     assert "column label (assumed; --label changes it): 2 classes, sit, walk" in said
-    assert "in time, within every class: " in said and "128 rows (assumed" in said
+    assert "in time, within every class" in said and "sit 8, walk 8" in said and "128 rows (assumed" in said
     again = load_task("recordings", None, path=path, **splits.options)
     assert torch.equal(again.train.x, splits.train.x) and "assumed" not in "".join(again.assumptions)
 

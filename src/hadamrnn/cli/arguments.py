@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from hadamrnn.data.options import RecordingOptions as RecordingOptions
+from hadamrnn.data.options import HeldOutFiles, RecordingOptions
 from hadamrnn.data.tasks import find_task, option_type, task_names
 from hadamrnn.errors import InputError, short
 from hadamrnn.settings import Range, Threads, field_types, option, read_scalar, read_text
@@ -76,6 +76,11 @@ class DataFolder:
     data_dir: Path | None = option(
         None, "folder of the public data sets (default: HADAMRNN_DATA, else the user's cache)"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnData(RecordingOptions, HeldOutFiles):
+    """How data of one's own are read, and which files are held out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,14 +274,13 @@ def _given(
     return given
 
 
-def parse_task(
-    task: str | None, texts: Iterable[str], recordings: dict[str, Any]
-) -> tuple[str | None, dict[str, object]]:
+def parse_task(task: str | None, texts: Iterable[str], own: OwnData) -> tuple[str | None, dict[str, object]]:
     """Return the name of a task and its options.
 
-    FILE.npz is the task npz with that path; a table, a folder, or an npz file with options of `recordings`
+    FILE.npz is the task npz with that path; a table, a folder, or an npz file with options of recordings
     is the task recordings.
     """
+    recordings, files = own.given(), own.given_files()
     named = split_options("--task-option", texts)
     kind = _kind_of_file(task, bool(recordings))
     if kind is not None:
@@ -288,6 +292,10 @@ def parse_task(
             f"{flag(next(iter(recordings)))} says how to read recordings: TASK must be a .csv, .tsv, "
             f".parquet or .npz file, or a folder, got {'none' if task is None else short(task)}."
         )
+    if files and task not in ("npz", "recordings"):
+        raise InputError(
+            f"{flag(next(iter(files)))} is for data of your own: {short(task)} has its own parts."
+        )
     if not named:
         return task, {}
     if task is None:  # a configuration file names it; the loader checks the values
@@ -295,7 +303,7 @@ def parse_task(
     options = {name: read_text(name, text, option_type(task, name)) for name, text in named.items()}
     if "path" in options:  # a run is also read from other folders; its file holds plain text
         options["path"] = str(options["path"].resolve())
-    return task, {**options, **recordings}
+    return task, {**options, **recordings, **files}
 
 
 def _kind_of_file(task: str | None, recorded: bool) -> str | None:

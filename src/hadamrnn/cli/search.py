@@ -12,7 +12,7 @@ from hadamrnn.cli.arguments import (
     DataOptions,
     JsonOption,
     Minutes,
-    RecordingOptions,
+    OwnData,
     command,
     parse_task,
     repeated,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchOptions(RecordingOptions, DataOptions, JsonOption):
+class SearchOptions(OwnData, DataOptions, JsonOption):
     task: str = task_argument()
     max_bytes: Count = required("budget: bytes of weights")
     max_instructions: Count | None = option(None, "budget: instructions of a step on a Cortex-M4")
@@ -93,7 +93,7 @@ def _search(args: SearchOptions) -> Search:
     from hadamrnn.search.trials import Search
     from hadamrnn.training.config import resolve_config
 
-    task, options = parse_task(args.task, args.task_option, args.given())
+    task, options = parse_task(args.task, args.task_option, args)
     given = {"epochs": args.epochs, "steps": args.steps, "threads": args.threads}
     overrides = {name: value for name, value in given.items() if value is not None}
     preset = resolve_config(

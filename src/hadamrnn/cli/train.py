@@ -14,7 +14,7 @@ from hadamrnn.cli.arguments import (
     TASK_OPTION_HELP,
     DataFolder,
     JsonOption,
-    RecordingOptions,
+    OwnData,
     command,
     parse_options,
     parse_task,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(RecordingOptions, DataFolder, JsonOption):
+class TrainOptions(OwnData, DataFolder, JsonOption):
     task: str | None = task_argument(default=None)
     out: Path | None = option(None, "new or empty folder for the run")
     resume: Path | None = option(None, "continue this run; takes no other settings")
@@ -70,7 +70,14 @@ def run(options: TrainOptions, settings: dict[str, Any]) -> None:
     if path is None:
         raise InputError("A run needs a folder: --out RUN for a new one, --resume RUN for an old one.")
     if options.resume is not None:
-        others = (options.task, options.out, options.preset, options.config, options.given())
+        others = (
+            options.task,
+            options.out,
+            options.preset,
+            options.config,
+            options.given(),
+            options.given_files(),
+        )
         if any((*others, options.task_option, options.model, options.model_option, settings)):
             raise InputError("--resume takes all settings from the run folder. Leave the others out.")
     from hadamrnn.files import CONFIG_FILE
@@ -92,7 +99,7 @@ def run(options: TrainOptions, settings: dict[str, Any]) -> None:
 
 
 def config_of(options: TrainOptions, settings: dict[str, Any]) -> TrainingConfig:
-    task, task_options = parse_task(options.task, options.task_option, options.given())
+    task, task_options = parse_task(options.task, options.task_option, options)
     overrides = {**settings, **parse_options("--model-option", options.model_option)}
     overrides |= {"task_options": task_options, **({"model": options.model} if options.model else {})}
     return resolve_config(task, preset=options.preset, file=options.config, overrides=overrides)

@@ -5,6 +5,7 @@ Options that the caller leaves open are decided here, by rules that are reported
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from hadamrnn.data.options import RecordingOptions
 from hadamrnn.data.signals import decide_features
 from hadamrnn.data.tables import SAMPLE_ROWS, Recording, listed
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, short
 
 LABELS = ("label", "labels", "activity", "class")
 GROUPS = ("group", "groups", "person", "subject", "user", "participant")
@@ -125,8 +126,33 @@ def row_labels(table: Recording, source: str | None) -> NDArray[np.object_]:
 
 
 def row_groups(table: Recording, source: str | None) -> NDArray[np.object_]:
-    """Return the group of every row: a column, the folder, or the file, which also stands for time."""
+    """Return the group of every row: a column, a pattern of the file's name, the folder, or the file.
+
+    The file also stands for time.
+    """
     if source != "time" and (source in table.names or source not in OF_FILE):
-        return table.texts(str(source))
-    name = str(table.path.parent if source == "folder" else table.path)
+        if source in table.names or "(" not in str(source):
+            return table.texts(str(source))
+        name = _matched(str(source), table.path)
+    else:
+        name = str(table.path.parent if source == "folder" else table.path)
     return np.broadcast_to(np.array(name, object), len(table))
+
+
+def _matched(pattern: str, path: Path) -> str:
+    r"""Return what the brackets of a pattern hold in the name of a file.
+
+    >>> _matched(r"load(\d)", Path("inner_load3.csv"))
+    '3'
+    """
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise InputError(f"--group is no column, and no pattern: {error}, got {short(pattern)}.") from error
+    found = compiled.search(path.name)
+    if found is None or not compiled.groups:
+        raise InputError(
+            f"--group {short(pattern)} is no column, and as a pattern it must match the name of every file "
+            f"with brackets around the group, but {path.name} does not match."
+        )
+    return " ".join(each or "" for each in found.groups())

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import math
 import zipfile
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -26,11 +28,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hadamrnn.data.array_parts import array_table, check_training, divide_arrays
 from hadamrnn.data.labels import canonical_label, class_names, class_numbers
+from hadamrnn.data.options import NO_FILES, HeldOutFiles
 from hadamrnn.data.recipes import SMALL_STACK
-from hadamrnn.data.samples import group_parts, stratified_parts
+from hadamrnn.data.samples import digests, merge_copies
 from hadamrnn.data.scaling import standardised
-from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint
+from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint, joint_fingerprint
 from hadamrnn.data.tasks import Task
 from hadamrnn.errors import InputError, short
 from hadamrnn.files import check_regular, one_line
@@ -51,6 +55,7 @@ MAX_UNPACKED, MAX_RATIO = 1 << 28, 20  # bytes that any archive may unpack to; b
 def load_npz(
     *,
     path: Path,
+    held_out: HeldOutFiles = NO_FILES,
     standardize: bool = True,
     layout: Layout | None = None,
     seed: Seed = 0,
@@ -59,13 +64,15 @@ def load_npz(
     """Return the arrays of `path`, 15 % for validation and 15 % for test, classes in proportion.
 
     Args:
+        held_out: files that are the validation or the test part; the rest is divided.
         standardize: give each channel zero mean and unit variance over the training part.
         layout: the axes of `x`: "time-first" (n, time, channels) or "channels-first" (n, channels, time).
-        seed: of the cut into parts. With `groups`, whole groups are drawn.
+        seed: of the cut into parts. With `groups`, whole groups are drawn; copies of a sample stay together.
         preparation: of an earlier load of the same file, whose parts and scaling are used.
     """
-    arrays = time_first(read_npz(path), layout, path)
-    fingerprint = file_fingerprint([path])
+    sources = (path, *held_out.paths)
+    arrays, origin = join_arrays([time_first(read_npz(each), layout, each) for each in sources], sources)
+    fingerprint = joint_fingerprint([file_fingerprint([each]) for each in sources])
     if preparation is not None:
         preparation.check(fingerprint, path)
     x, lengths = check_inputs(arrays, path)
@@ -77,10 +84,13 @@ def load_npz(
     strata = y.numpy() if names else np.zeros(len(x), np.int64)
     grouped = check_groups(arrays, path)
     if preparation is not None:
-        parts = [torch.tensor(rows) for rows in preparation.members]
+        parts = [torch.tensor(rows, dtype=torch.int64) for rows in preparation.members]
     else:
-        parts = group_parts(arrays[grouped], strata, seed) if grouped else stratified_parts(strata, seed)
-    return standardised(
+        copies = digests(x.numpy())
+        groups = merge_copies(arrays[grouped], copies) if grouped else copies
+        parts = divide_arrays(strata, groups, origin, held_out, seed, bool(grouped))
+        check_training(parts, strata, names)
+    splits = standardised(
         "npz",
         [Split(x[rows], y[rows], None if lengths is None else lengths[rows]) for rows in parts],
         keep_values=not standardize,
@@ -92,6 +102,29 @@ def load_npz(
         fingerprint=fingerprint,
         members=tuple(tuple(rows.tolist()) for rows in parts),
     )
+    return replace(splits, assumptions=tuple(array_table(splits, arrays.get(grouped))))
+
+
+def join_arrays(
+    each: Sequence[dict[str, NDArray[np.generic]]], sources: Sequence[Path]
+) -> tuple[dict[str, NDArray[np.generic]], NDArray[np.int64]]:
+    """Return the arrays of several files one after the other, and the number of the file of each sample."""
+    first = each[0]
+    for arrays, path in zip(each[1:], sources[1:], strict=True):
+        same = arrays.keys() == first.keys() and all(
+            arrays[name].shape[1:] == first[name].shape[1:]
+            and (arrays[name].dtype.kind in "US") == (first[name].dtype.kind in "US")
+            for name in first
+        )
+        if not same:
+            raise InputError(
+                f"{path} must hold arrays of the names, shapes and types of {sources[0]}: "
+                f"{_names(first)}, got {_names(arrays)}."
+            )
+    if len(each) == 1:
+        return first, np.zeros(len(first.get("x", ())), np.int64)
+    joined = {name: np.concatenate([arrays[name] for arrays in each]) for name in first}
+    return joined, np.repeat(np.arange(len(each)), [len(arrays["x"]) for arrays in each])
 
 
 def time_first(

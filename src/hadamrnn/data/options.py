@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from hadamrnn.front_end import FrontEnd
 from hadamrnn.front_end.description import KINDS, MAX_FRAME, MAX_RATE, MIN_FRAME, MIN_HOP, MIN_RATE
 from hadamrnn.settings import OneOf, Range, option, validate_fields
 
+HELD_OUT = 0.15  # of each class, for validation and for test alike
 STEPS = 128  # of a window, by default
 Steps = Annotated[int, Range(1, 1 << 20)]
 
@@ -26,7 +28,8 @@ class RecordingOptions:
     group: str | None = option(
         None,
         "recordings: what training and test data must not share: the name of a column (such as person), file "
-        "or folder; or time, to split in time (default: decided by the recordings, and reported)",
+        "or folder; a pattern of the file's name with brackets, as 'load(\\d)': what they hold; or time, to "
+        "split in time (default: decided by the recordings, and reported)",
     )
     window: Steps | None = option(None, f"recordings: rows in a window (default {STEPS})")
     hop: Steps | None = option(
@@ -80,3 +83,37 @@ class RecordingOptions:
         """Return the options that were given, as options of the task."""
         values = {each.name: getattr(self, each.name) for each in dataclasses.fields(RecordingOptions)}
         return {name: list(value) if name == "columns" else value for name, value in values.items() if value}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutFiles:
+    """Files or folders that are the validation or the test part by themselves."""
+
+    validation: Path | None = option(None, "own data: a file or folder that is the validation part")
+    test: Path | None = option(None, "own data: a file or folder that is the test part")
+
+    def __post_init__(self) -> None:
+        validate_fields(self)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return tuple(path for path in (self.validation, self.test) if path is not None)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The numbers of the parts with files of their own: 1 is validation, 2 test."""
+        return tuple(part for part, path in ((1, self.validation), (2, self.test)) if path is not None)
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """The shares of validation and test that must be drawn from the other files."""
+        validation, test = (HELD_OUT if path is None else 0.0 for path in (self.validation, self.test))
+        return validation, test
+
+    def given_files(self) -> dict[str, Any]:
+        """Return the files that were given, as options of the task."""
+        values = {"validation": self.validation, "test": self.test}
+        return {name: str(path.resolve()) for name, path in values.items() if path is not None}
+
+
+NO_FILES = HeldOutFiles()

@@ -1,9 +1,7 @@
 """Recordings with labels: long tables of sensor values, cut into windows that training can take.
 
-Consecutive rows with one label and one group are a segment, and a window lies inside one segment. Parts are
-either groups (nobody is in two parts) or blocks of time (the first 70 % of the rows of each class are for
-training, the next 15 % for validation, the last for test); windows are cut after that, so no two parts share
-a row.
+Consecutive rows with one label and one group are a segment, and a window lies inside one segment. How they
+become training, validation and test is in `segments`.
 
 Options that the caller leaves open are decided by `decide`, reported in `Splits.assumptions` and kept in
 `Splits.options`. Start at `load_recordings`; `read_recordings` gives the windows alone.
@@ -11,11 +9,12 @@ Options that the caller leaves open are decided by `decide`, reported in `Splits
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,28 +22,27 @@ from numpy.typing import NDArray
 
 from hadamrnn.data.columns import GROUPS, LABELS, OF_FILE, decide, row_groups, row_labels
 from hadamrnn.data.labels import class_names
-from hadamrnn.data.options import RecordingOptions
+from hadamrnn.data.options import NO_FILES, HeldOutFiles, RecordingOptions
 from hadamrnn.data.recipes import PAPER_SENSORS, SMALL_STACK
-from hadamrnn.data.samples import HELD_OUT, cut_windows, group_parts
+from hadamrnn.data.samples import PARTS, cut_windows
 from hadamrnn.data.scaling import standardised
+from hadamrnn.data.segments import (
+    Lacking,
+    Segment,
+    divide,
+    lacking,
+    row_ranges,
+    select_rows,
+    without_copies,
+)
 from hadamrnn.data.signals import pad_clip, segment_codes
-from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint
+from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint, joint_fingerprint
 from hadamrnn.data.tables import listed, read_tables
 from hadamrnn.data.tasks import Task
-from hadamrnn.errors import InputError, short
+from hadamrnn.errors import InputError
 from hadamrnn.settings import Seed
 
 UNDECIDED = RecordingOptions()
-
-
-class Segment(NamedTuple):
-    """Rows of one recording with one label and one group: values `(time, channels)`, and where they begin."""
-
-    values: NDArray[Any]
-    label: str
-    group: str
-    file: int
-    start: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +68,23 @@ class RecordedWindows:
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """Recordings as segments, every option decided; `left_out` are the other columns, each with a reason."""
+    """Recordings as segments, every option decided; `left_out` are the other columns, each with a reason.
+
+    `origins` has the number of the source of each path: 0, and those of `more` from 1 on.
+    """
 
     paths: list[Path]
+    origins: list[int]
     options: RecordingOptions
     segments: list[Segment]
     left_out: dict[str, str]
     forms: list[str]
+
+    def place(self, segment: Segment) -> str:
+        """Return where a segment lies, for people."""
+        return (
+            f"{self.paths[segment.file].name}, rows {segment.start} to {segment.start + len(segment.values)},"
+        )
 
 
 def read_recordings(source: str | Path | Any, *, labelled: bool = True, **options: Any) -> RecordedWindows:
@@ -116,6 +124,7 @@ def load_recordings(
     *,
     path: Path,
     reading: RecordingOptions = UNDECIDED,
+    held_out: HeldOutFiles = NO_FILES,
     seed: Seed = 0,
     preparation: Preparation | None = None,
 ) -> Splits:
@@ -124,36 +133,53 @@ def load_recordings(
     Args:
         path: a CSV or parquet file, a folder of them, or an npz file with one long array.
         reading: what to read; `group` may also be `time`, for parts in time.
+        held_out: files or folders that are the validation or the test part; the rest is divided.
         seed: of the draw of groups; parts in time draw nothing.
         preparation: of an earlier load of the same files, whose classes, parts and scaling are used.
     """
-    recorded = read_segments(path, reading)
-    fingerprint = file_fingerprint(recorded.paths)
+    more = held_out.paths
+    recorded = read_segments(path, reading, more=more)
+    fingerprint = sources_fingerprint(recorded)
     if preparation is not None:
         preparation.check(fingerprint, path)
         names = preparation.class_names
+        remarks: list[str] = []
         parts = [select_rows(recorded.segments, ranges) for ranges in preparation.members]
     else:
         names = class_names({segment.label for segment in recorded.segments}, path)
-        parts = part_segments(recorded, names, seed)
+        recorded, parts, remarks = part_segments(recorded, path, reading, held_out, seed)
     numbers = {name: number for number, name in enumerate(names)}
 
     def split(part: list[Segment]) -> Split:
         found = cut(part, recorded)
         return Split(torch.from_numpy(found.x), torch.tensor([numbers[name] for name in found.y.tolist()]))
 
+    grouped = "in time" if recorded.options.group == "time" else f"by {recorded.options.group}"
     splits = standardised(
         "recordings",
         map(split, parts),
         preparation=preparation,
         class_names=names,
-        note="split in time" if recorded.options.group == "time" else f"split by {recorded.options.group}",
+        note="; ".join([f"split {grouped}", *remarks]) if len(more) < 2 else "",
         options=recorded.options.given(),
         fingerprint=fingerprint,
         members=tuple(map(row_ranges, parts)),
         front_end=recorded.options.front_end,
     )
-    return replace(splits, assumptions=tuple(_assumptions(recorded, reading, splits)))
+    lines = [
+        *_assumptions(recorded, reading, names),
+        *part_table(recorded, parts),
+        *map("note: {}".format, remarks),
+    ]
+    return replace(splits, assumptions=tuple(lines))
+
+
+def sources_fingerprint(recorded: Recorded) -> str:
+    """Return the fingerprint of the files; those of a held-out part have their names below its own folder."""
+    sources: dict[int, list[Path]] = {}
+    for path, origin in zip(recorded.paths, recorded.origins, strict=True):
+        sources.setdefault(origin, []).append(path)
+    return joint_fingerprint([file_fingerprint(paths) for paths in sources.values()])
 
 
 def read_segments(
@@ -161,10 +187,13 @@ def read_segments(
     given: RecordingOptions,
     labelled: bool = True,
     group_is_optional: bool = False,
+    more: Sequence[Path] = (),
 ) -> Recorded:
-    """Read recordings, decide what `given` leaves open and divide the rows into segments."""
+    """Read recordings, and `more` of them; decide what `given` leaves open and divide rows into segments."""
     texts = {name for name in (given.label, given.group) if name is not None}
-    tables = read_tables(source, texts.union(LABELS, GROUPS))
+    read = [read_tables(each, texts.union(LABELS, GROUPS)) for each in (source, *more)]
+    tables = list(chain.from_iterable(read))
+    origins = [origin for origin, found in enumerate(read) for _ in found]
     if group_is_optional and given.group not in (*tables[0].names, "time", *OF_FILE):
         given = replace(given, group="file")
     options, left_out = decide(given, tables, labelled)
@@ -184,57 +213,53 @@ def read_segments(
             f"--window {window}. Choose a shorter one."
         )
     forms = sorted({table.form for table in tables if table.form})
-    return Recorded([table.path for table in tables], options, segments, left_out, forms)
+    return Recorded([table.path for table in tables], origins, options, segments, left_out, forms)
 
 
-def part_segments(recorded: Recorded, names: tuple[str, ...], seed: int) -> list[list[Segment]]:
-    """Return the segments of training, validation and test, by group or in time."""
-    window, _ = recorded.options.window_and_hop
-    if recorded.options.group == "time":
-        parts = time_blocks(recorded.segments)
-        for part, called in zip(parts, ("training", "validation", "test"), strict=True):
-            _check_classes(part, called, names, window)
-        return parts
-    whole = [segment for segment in recorded.segments if len(segment.values) >= window]
-    _check_classes(whole, "the whole", names, window)
-    labels = np.array([names.index(segment.label) for segment in whole])
-    rows = group_parts(np.array([segment.group for segment in whole]), labels, seed)
-    return [[whole[row] for row in part.tolist()] for part in rows]
+def part_segments(
+    recorded: Recorded, path: Path, reading: RecordingOptions, held_out: HeldOutFiles, seed: int
+) -> tuple[Recorded, list[list[Segment]], list[str]]:
+    """Return the recordings, the segments of training, validation and test, and what to say about them.
+
+    If nobody asked for the groups, and they leave a part without a class, recordings are divided in time
+    instead, and read again: a segment then ends with its label alone.
+    """
+    try:
+        return recorded, *_parts(recorded, held_out, seed, strict=reading.group in (None, "time"))
+    except Lacking as reason:
+        if reading.group is not None or recorded.options.group == "time":
+            raise
+        remark = (
+            f"divided in time, within every recording, as {recorded.options.group} would not do: {reason} "
+            f"--group {recorded.options.group} insists on it"
+        )
+    recorded = read_segments(path, replace(reading, group="time"), more=held_out.paths)
+    parts, remarks = _parts(recorded, held_out, seed, strict=True)
+    return recorded, parts, [remark, *remarks]
 
 
-def time_blocks(segments: list[Segment]) -> list[list[Segment]]:
-    """Return the segments of three parts: the first rows of each class, the next 15 % and the last 15 %."""
-    parts: list[list[Segment]] = [[], [], []]
-    for label in sorted({segment.label for segment in segments}):
-        mine = [segment for segment in segments if segment.label == label]
-        total = sum(len(segment.values) for segment in mine)
-        ends = (total - 2 * round(HELD_OUT * total), total - round(HELD_OUT * total), total)
-        begun = 0
-        for segment in mine:
-            for part, low, high in zip(parts, (0, *ends[:2]), ends, strict=True):
-                first, last = max(low - begun, 0), min(high - begun, len(segment.values))
-                if first < last:
-                    part.append(
-                        segment._replace(values=segment.values[first:last], start=segment.start + first)
-                    )
-            begun += len(segment.values)
-    return parts
-
-
-def row_ranges(segments: list[Segment]) -> tuple[int, ...]:
-    """Return where segments lie: of each the number of its file, its first row and the row after its last."""
-    return tuple(chain.from_iterable((file, at, at + len(values)) for values, _, _, file, at in segments))
-
-
-def select_rows(segments: list[Segment], ranges: tuple[int, ...]) -> list[Segment]:
-    """Return the pieces of segments that lie at `ranges`, as `row_ranges` gives them."""
-    begins = [(segment.file, segment.start) for segment in segments]
-    chosen = []
-    for file, start, stop in zip(*[iter(ranges)] * 3, strict=True):
-        segment = segments[bisect_right(begins, (file, start)) - 1]
-        values = segment.values[start - segment.start : stop - segment.start]
-        chosen.append(segment._replace(values=values, start=start))
-    return chosen
+def _parts(
+    recorded: Recorded, held_out: HeldOutFiles, seed: int, strict: bool
+) -> tuple[list[list[Segment]], list[str]]:
+    """Return the segments of the three parts; `strict` refuses a drawn part that lacks a class."""
+    (window, hop), names = recorded.options.window_and_hop, {each.label for each in recorded.segments}
+    segments, copies = without_copies(recorded.segments, window)
+    remarks = [f"{recorded.place(copy)} left out: a copy of earlier rows" for copy in copies[:3]]
+    remarks += [f"and {len(copies) - 3} more copies"] if len(copies) > 3 else []
+    origin = recorded.origins
+    own = [[each for each in segments if origin[each.file] == number] for number in range(max(origin) + 1)]
+    parts = divide(own[0], str(recorded.options.group), seed, window, hop, held_out.shares)
+    for number, part in enumerate(held_out.parts, 1):
+        parts[part] = own[number]
+    lacking(parts[0], "training", names, window)
+    for part in (1, 2):
+        try:
+            lacking(parts[part], PARTS[part], names, window)
+        except Lacking as reason:
+            if strict and part not in held_out.parts:
+                raise
+            remarks.append(str(reason))
+    return parts, remarks
 
 
 def cut(segments: list[Segment], recorded: Recorded) -> RecordedWindows:
@@ -242,7 +267,7 @@ def cut(segments: list[Segment], recorded: Recorded) -> RecordedWindows:
     window, hop = recorded.options.window_and_hop
     front_end = recorded.options.front_end
     whole = [segment for segment in segments if len(segment.values) >= window]
-    counts = [(len(segment.values) - window) // hop + 1 for segment in whole]
+    counts = [segment.windows(window, hop) for segment in whole]
     if front_end is None:
         kind = np.result_type(np.float32, *(segment.values for segment in recorded.segments))
         x = np.empty((sum(counts), window, len(recorded.options.columns)), kind)
@@ -266,25 +291,16 @@ def cut(segments: list[Segment], recorded: Recorded) -> RecordedWindows:
     )
 
 
-def _check_classes(segments: list[Segment], called: str, names: tuple[str, ...], window: int) -> None:
-    for unseen in sorted(set(names) - {each.label for each in segments if len(each.values) >= window}):
-        raise InputError(
-            f"Every part needs a window of every class, {called} has none of {short(unseen)} with "
-            f"--window {window}. Choose a shorter window, or record more."
-        )
-
-
-def _assumptions(recorded: Recorded, given: RecordingOptions, splits: Splits) -> list[str]:
+def _assumptions(recorded: Recorded, given: RecordingOptions, names: Sequence[str]) -> list[str]:
     """Return in lines what was read, and which of it was assumed."""
 
     def said(name: str, text: str) -> str:
         return text if getattr(given, name) else f"{text} (assumed; --{name} changes it)"
 
-    options, names = recorded.options, splits.class_names
+    options = recorded.options
     rows = sum(len(segment.values) for segment in recorded.segments)
     reasons = [f"{name or 'a column without a name'} ({why})" for name, why in recorded.left_out.items()]
     group = "in time, within every class" if options.group == "time" else f"by {options.group}"
-    sizes = " / ".join(f"{len(part):,}" for part in (splits.train, splits.validation, splits.test))
     count = "1 file" if len(recorded.paths) == 1 else f"{len(recorded.paths)} files"
     sources = {"folder": "the folder's name", "file": "the file's name up to its first _"}
     label = sources.get(str(options.label), f"column {options.label}")
@@ -293,10 +309,24 @@ def _assumptions(recorded: Recorded, given: RecordingOptions, splits: Splits) ->
         f"channels    {said('columns', listed(options.columns))}",
         *([f"left out    {listed(reasons)}"] if reasons else []),
         f"label       {said('label', label)}: {len(names)} classes, {listed(names)}",
-        f"parts       {said('group', group)}: {sizes} windows for training, validation and test",
         f"window      {said('window', f'{options.window} rows')}, hop {said('hop', f'{options.hop}')}",
         *([f"features    {said('features', str(options.front_end))}"] if options.front_end else []),
+        f"parts       {said('group', group)}",
     ]
+
+
+def part_table(recorded: Recorded, parts: Sequence[Sequence[Segment]]) -> list[str]:
+    """Return a small table of what went where: files, windows and classes of each part."""
+    window, hop = recorded.options.window_and_hop
+    lines = [f"  {'':<12}{'files':>6} {'windows':>8}  of each class"]
+    for called, part in zip(PARTS, parts, strict=True):
+        classes: Counter[str] = Counter()
+        for segment in part:
+            classes[segment.label] += segment.windows(window, hop)
+        files = {segment.file for segment in part if segment.windows(window, hop)}
+        counts = listed(f"{name} {count:,}" for name, count in sorted(classes.items()))
+        lines.append(f"  {called:<12}{len(files):>6} {classes.total():>8,}  {counts}")
+    return lines
 
 
 RECORDINGS = Task(

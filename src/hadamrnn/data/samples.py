@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
+from hadamrnn.data.options import HELD_OUT
 from hadamrnn.errors import InputError
 
-HELD_OUT = 0.15  # of each class, for validation and for test alike
-DRAWS = 200  # of groups, in search of parts that all have every class
+PARTS = ("training", "validation", "test")
+DRAWS, GROUPS_DRAWN = 50, 5000  # orders of groups that are tried; groups in all of them
 
 
 def read_numbers(path: Path, delimiter: str | None = None, **layout: Any) -> NDArray[np.float32]:
@@ -59,56 +63,163 @@ def cut_windows(values: NDArray[Any], length: int, hop: int = 1) -> NDArray[Any]
     return np.moveaxis(found, -1, 1)
 
 
-def stratified_parts(labels: NDArray[np.int64], seed: int) -> list[Tensor]:
+def stratified_parts(
+    labels: NDArray[np.int64],
+    seed: int,
+    copies: NDArray[np.generic] | None = None,
+    shares: tuple[float, float] = (HELD_OUT, HELD_OUT),
+) -> list[Tensor]:
     """Return the rows of training, validation and test: a partition, each ascending, fixed by `seed`.
 
     Of the m samples of a class, max(1, round(0.15 m)) go to validation, as many to test. One label
     for all gives a plain random cut.
+
+    Args:
+        copies: a value that is the same for samples that are copies of each other, which stay together.
+        shares: of validation and test; 0 leaves a part empty.
 
     >>> parts = stratified_parts(np.array([0, 1] * 10), seed=0)
     >>> [len(part) for part in parts]
     [12, 4, 4]
     """
     rng = np.random.RandomState(seed)  # its stream is frozen by numpy's policy
-    parts: list[list[int]] = [[], [], []]
+    _, first, content = np.unique(
+        np.arange(len(labels)) if copies is None else copies, return_index=True, return_inverse=True
+    )
+    originals = first[content]  # of each sample, the first that is equal to it
+    part = np.zeros(len(labels), np.int64)
     for label in np.unique(labels):
-        rows = np.flatnonzero(labels == label)
-        if len(rows) < 3:
+        rows = np.flatnonzero((labels == label) & (originals == np.arange(len(labels))))
+        if len(rows) < 1 + sum(share > 0 for share in shares):
             raise InputError(
                 f"Training, validation and test need a sample of every class each, "
                 f"got {len(rows)} of class {label}. Add samples or drop the class."
             )
         rng.shuffle(rows)
-        held = max(1, round(HELD_OUT * len(rows)))
-        for part, chosen in zip(parts, (rows[2 * held :], rows[:held], rows[held : 2 * held]), strict=True):
-            part.extend(chosen)
-    return [torch.tensor(sorted(part)) for part in parts]
+        validation, test = (max(1, round(share * len(rows))) if share else 0 for share in shares)
+        part[rows[:validation]], part[rows[validation : validation + test]] = 1, 2
+    return [torch.from_numpy(np.flatnonzero(part[originals] == number)) for number in range(3)]
 
 
-def group_parts(groups: NDArray[np.generic], labels: NDArray[np.int64], seed: int) -> list[Tensor]:
+def group_parts(
+    groups: NDArray[np.generic],
+    labels: NDArray[np.int64],
+    seed: int,
+    *,
+    weights: NDArray[np.int64] | None = None,
+    shares: tuple[float, float] = (HELD_OUT, HELD_OUT),
+) -> list[Tensor]:
     """Return the rows of training, validation and test with no group in two of them, fixed by `seed`.
 
-    Of m groups, max(1, round(0.15 m)) go to validation, as many to test; training must see every class.
-    The first draw whose three parts all have every class is taken, else the first whose training has.
+    Classes are stratified: of several random orders of the groups the one is taken whose parts lack the
+    fewest classes, training first, and then come closest to the shares of every class.
+
+    Args:
+        weights: how much each row counts, such as its windows; by default 1.
+        shares: of validation and test; 0 leaves a part empty.
 
     >>> parts = group_parts(np.array([1, 1, 2, 2, 3, 3]), np.array([0, 1, 0, 1, 0, 1]), seed=0)
     >>> [len(part) for part in parts]
     [2, 2, 2]
     """
     names, group = np.unique(groups, return_inverse=True)
-    if len(names) < 3:
-        raise InputError(f"Training, validation and test need a group each, got {len(names)} in all.")
-    present = np.zeros((len(names), int(labels.max()) + 1), np.bool_)  # who has which class
-    present[group, labels] = True
-    held = max(1, round(HELD_OUT * len(names)))
-    random = np.random.RandomState(seed)
-    orders = [random.permutation(len(names)) for _ in range(DRAWS)]
-    cuts = [(order[2 * held :], order[:held], order[held : 2 * held]) for order in orders]
-    lacking = [[not present[part].any(0).all() for part in parts] for parts in cuts]  # a class
-    best = min(range(DRAWS), key=lambda draw: (lacking[draw][0], any(lacking[draw])))
-    if lacking[best][0]:
-        unseen = int(np.flatnonzero(~present[cuts[best][0]].any(0))[0])
+    held = [part for part in (1, 2) if shares[part - 1]]
+    if len(names) <= len(held):
         raise InputError(
-            f"Training must see every class, and no group there has class {unseen}. Record it in more groups."
+            f"Training, validation and test need a group each, got {len(names)} in all. Record more groups."
         )
-    return [torch.from_numpy(np.flatnonzero(np.isin(group, part))) for part in cuts[best]]
+    counts = np.zeros((len(names), int(labels.max()) + 1))
+    np.add.at(counts, (group, labels), 1 if weights is None else weights)
+    random = np.random.RandomState(seed)
+    best: tuple[tuple[float, ...], NDArray[np.int64]] | None = None
+    for _ in range(max(1, min(DRAWS, GROUPS_DRAWN // len(names)))):
+        order = random.permutation(len(names))
+        part = np.zeros(len(names), np.int64)
+        part[order] = _deal(counts[order], shares, held)
+        cost = _cost(counts, part, shares, held)
+        if best is None or cost < best[0]:
+            best = cost, part
+    assert best is not None
+    if not set(held) <= set(best[1]):
+        raise InputError(
+            "Training must see every class, and has no group left to give away: too few groups have each "
+            "class. Record them in more groups."
+        )
+    return [torch.from_numpy(np.flatnonzero(best[1][group] == part)) for part in range(3)]
+
+
+def _deal(counts: NDArray[np.float64], shares: tuple[float, float], held: list[int]) -> NDArray[np.int64]:
+    """Return the part of each group, dealt in the order of `counts`, `(groups, classes)`.
+
+    A part first gets a group of each class, rare classes first, if training keeps one; then groups that
+    bring it closer to its share of every class.
+    """
+    total = np.maximum(counts.sum(0), 1)
+    has, part = counts > 0, np.zeros(len(counts), np.int64)
+    left = has.sum(0)  # groups of each class that training still has
+    sums = np.zeros((3, counts.shape[1]))
+
+    def give(chosen: int, to: int) -> None:
+        nonlocal left
+        part[chosen], left = to, left - has[chosen]
+        sums[to] += counts[chosen]
+
+    for label in np.argsort(left, kind="stable"):
+        for place, to in enumerate(held):
+            reserve = np.ones_like(left)
+            reserve[label] += sum(not sums[later, label] for later in held[place + 1 :])
+            able = np.flatnonzero((part == 0) & has[:, label] & (~has | (left > reserve)).all(1))
+            if sums[to, label] == 0 and len(able):
+                new = (has[able] & (sums[to] == 0)).sum(1)
+                give(int(able[np.argmax(new)]), to)
+    target = np.array(shares)
+    for chosen in np.flatnonzero(part == 0):
+        if (~has[chosen] | (left > 1)).all():
+            before = np.square(sums[1:] / total - target[:, None]).sum(1)
+            after = np.square((sums[1:] + counts[chosen]) / total - target[:, None]).sum(1)
+            gain = [(before - after)[to - 1] for to in held]
+            if held and max(gain) > -1e-9:  # of two choices that are as close, hold out more
+                give(int(chosen), held[int(np.argmax(gain))])
+    return part
+
+
+def _cost(
+    counts: NDArray[np.float64], part: NDArray[np.int64], shares: tuple[float, float], held: list[int]
+) -> tuple[float, ...]:
+    """Return what is wrong with parts: classes that training lacks, that others lack, how far from shares."""
+    sums = np.stack([counts[part == number].sum(0) for number in range(3)])
+    present = counts.sum(0) > 0
+    lacking = (present & (sums == 0)).sum(1)
+    goal = np.array([1 - sum(shares), *shares])[:, None]
+    distance = np.square(sums / np.maximum(counts.sum(0), 1) - goal).sum()
+    return float(lacking[0]), float(lacking[held].sum()), float(distance)
+
+
+def merge_copies(groups: NDArray[np.generic], copies: NDArray[np.generic]) -> NDArray[np.int64]:
+    """Return the number of the group of each row; groups that share a copy of one row become one.
+
+    Args:
+        copies: a value that is the same for rows that are copies of each other.
+
+    >>> merge_copies(np.array(["a", "b", "c", "d"]), np.array([7, 8, 7, 9])).tolist()
+    [0, 1, 0, 2]
+    """
+    names, group = np.unique(groups, return_inverse=True)
+    contents, content = np.unique(copies, return_inverse=True)
+    nodes = len(names) + len(contents)
+    links = coo_matrix((np.ones(len(group)), (group, len(names) + content)), (nodes, nodes))
+    _, component = connected_components(links, directed=False)
+    merged: NDArray[np.int64] = np.unique(component[group], return_inverse=True)[1]
+    return merged
+
+
+def digests(rows: Iterable[NDArray[Any]]) -> NDArray[np.str_]:
+    """Return a digest of the bytes of each array; arrays that hold one value alone get one of their own."""
+
+    def digest(number: int, row: NDArray[Any]) -> str:
+        constant = bool((row == row.flat[0]).all())
+        return (
+            f"constant {number}" if constant else hashlib.sha256(np.ascontiguousarray(row).data).hexdigest()
+        )
+
+    return np.array([digest(number, row) for number, row in enumerate(rows)])

@@ -219,6 +219,11 @@ def file_fingerprint(paths: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
+def joint_fingerprint(each: Sequence[str]) -> str:
+    """Return the fingerprint of several sources of data, that of the source if there is one alone."""
+    return each[0] if len(each) == 1 else hashlib.sha256(" ".join(each).encode()).hexdigest()
+
+
 def content_fingerprint(splits: Splits) -> str:
     """Return the SHA-256 of a task's labels, names and inputs.
 

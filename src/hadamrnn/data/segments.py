@@ -1,0 +1,157 @@
+"""Segments of recordings, and how they are divided into training, validation and test.
+
+A segment is consecutive rows of one label and one group. Parts are groups (nobody is in two parts) or blocks
+of time: of every recording the first 70 % of the rows of each class are for training, the next 15 % for
+validation, the last for test. Windows are cut after that, so no two parts share a row. Start at `divide`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hadamrnn.data.samples import digests, group_parts, merge_copies
+from hadamrnn.errors import InputError, short
+
+Shares = tuple[float, float]  # of validation and test; 0 for a part that has files of its own
+
+
+class Segment(NamedTuple):
+    """Rows of one recording with one label and one group: values `(time, channels)`, and where they begin.
+
+    `targets` are the values of a regression, `(time,)`; the label is then empty.
+    """
+
+    values: NDArray[Any]
+    label: str
+    group: str
+    file: int
+    start: int
+    targets: NDArray[np.float64] | None = None
+
+    def rows(self, first: int, last: int) -> Segment:
+        """Return the rows `first` to `last` of the segment."""
+        targets = None if self.targets is None else self.targets[first:last]
+        return self._replace(values=self.values[first:last], start=self.start + first, targets=targets)
+
+    def windows(self, window: int, hop: int) -> int:
+        """Return how many windows lie in the segment."""
+        return max(len(self.values) - window + hop, 0) // hop
+
+
+class Lacking(InputError):
+    """Groups cannot give every part every class."""
+
+
+def divide(
+    segments: Sequence[Segment], group: str, seed: int, window: int, hop: int, shares: Shares
+) -> list[list[Segment]]:
+    """Return the segments of training, validation and test; a part whose share is 0 is empty.
+
+    Args:
+        group: `time` for blocks of time; else what `Segment.group` holds, for messages.
+        seed: of the draw of groups.
+
+    Raises:
+        Lacking: there are fewer groups than parts, or a part has no window of some class.
+    """
+    long = [segment for segment in segments if len(segment.values) >= window]
+    lacking(long, "the whole", {segment.label for segment in segments}, window)
+    if group == "time":
+        return time_blocks(segments, window, shares)
+    label = np.unique([segment.label for segment in long], return_inverse=True)[1]
+    windows = np.array([segment.windows(window, hop) for segment in long])
+    groups = np.array([segment.group for segment in long])
+    copies = digests(segment.values for segment in long)
+    try:
+        rows = group_parts(merge_copies(groups, copies), label, seed, weights=windows, shares=shares)
+    except InputError as error:
+        raise Lacking(str(error)) from error
+    return [[long[row] for row in part.tolist()] for part in rows]
+
+
+def lacking(segments: Iterable[Segment], called: str, names: Iterable[str], window: int) -> None:
+    """Refuse a part without a window of some class."""
+    found = {each.label for each in segments if len(each.values) >= window}
+    for unseen in sorted(set(names) - found):
+        raise Lacking(
+            f"Every part needs a window of every class, {called} has none of {short(unseen)} with "
+            f"--window {window}. Choose a shorter window, or record more."
+        )
+
+
+def without_copies(segments: Sequence[Segment], window: int) -> tuple[list[Segment], list[Segment]]:
+    """Return segments, and those left out because they repeat one of their label in an earlier file.
+
+    >>> one = Segment(np.arange(4.0)[:, None], "up", "a", 0, 0)
+    >>> kept, left_out = without_copies([one, one._replace(file=1)], window=2)
+    >>> len(kept), [each.file for each in left_out]
+    (1, [1])
+    """
+    kept: list[Segment] = []
+    left_out: list[Segment] = []
+    first: dict[tuple[str, str], int] = {}
+    for segment, digest in zip(segments, digests(each.values for each in segments), strict=True):
+        file = first.setdefault((segment.label, digest), segment.file)
+        is_copy = len(segment.values) >= window and file != segment.file
+        (left_out if is_copy else kept).append(segment)
+    return kept, left_out
+
+
+def time_blocks(segments: Iterable[Segment], window: int, shares: Shares) -> list[list[Segment]]:
+    """Return the segments of three parts: of each class and recording the first rows, the next and the last.
+
+    The recordings of a class that are too short to hold out a window each are taken one after the other.
+    """
+    series: dict[tuple[str, int], list[Segment]] = {}
+    for segment in segments:
+        series.setdefault((segment.label, segment.file), []).append(segment)
+    joined: dict[tuple[str, int], list[Segment]] = {}
+    for (label, file), pieces in series.items():
+        blocks = _three_blocks(pieces, shares)
+        held = [block for block, share in zip(blocks[1:], shares, strict=True) if share]
+        alone = all(any(len(each.values) >= window for each in block) for block in held)
+        joined.setdefault((label, file if alone else -1), []).extend(pieces)
+    parts: list[list[Segment]] = [[], [], []]
+    for pieces in joined.values():
+        for part, block in zip(parts, _three_blocks(pieces, shares), strict=True):
+            part.extend(block)
+    return [sorted(part, key=lambda segment: (segment.file, segment.start)) for part in parts]
+
+
+def _three_blocks(pieces: Sequence[Segment], shares: Shares) -> list[list[Segment]]:
+    """Return the first rows of segments that follow each other, the next and the last, by their shares."""
+    total = sum(len(segment.values) for segment in pieces)
+    held = [round(share * total) for share in shares]
+    ends = (total - sum(held), total - held[1], total)
+    blocks: list[list[Segment]] = [[], [], []]
+    begun = 0
+    for segment in pieces:
+        for block, low, high in zip(blocks, (0, *ends[:2]), ends, strict=True):
+            first, last = max(low - begun, 0), min(high - begun, len(segment.values))
+            if first < last:
+                block.append(segment.rows(first, last))
+        begun += len(segment.values)
+    return blocks
+
+
+def row_ranges(segments: Sequence[Segment]) -> tuple[int, ...]:
+    """Return where segments lie: of each the number of its file, its first row and the row after its last."""
+    return tuple(
+        chain.from_iterable((each.file, each.start, each.start + len(each.values)) for each in segments)
+    )
+
+
+def select_rows(segments: Sequence[Segment], ranges: tuple[int, ...]) -> list[Segment]:
+    """Return the pieces of segments that lie at `ranges`, as `row_ranges` gives them."""
+    begins = [(segment.file, segment.start) for segment in segments]
+    chosen = []
+    for file, start, stop in zip(*[iter(ranges)] * 3, strict=True):
+        segment = segments[bisect_right(begins, (file, start)) - 1]
+        chosen.append(segment.rows(start - segment.start, stop - segment.start))
+    return chosen
