@@ -27,6 +27,7 @@ ALL_BELOW = {
 ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in COMMON},
     "network": {"hadamard"},
+    "front_end": {"kernels"},
     "hadamard": set(),
     "kernels": {"hadamard"},
     "nn": {"kernels", "hadamard"},

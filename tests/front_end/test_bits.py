@@ -1,4 +1,4 @@
-"""Two hundred random front ends: numpy, C and JavaScript give the same codes, and float64 nearly the same."""
+"""Two hundred random front ends: numpy, host, C and JavaScript give the same codes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from hadamrnn.errors import InputError
 from hadamrnn.export.front_end import front_end_js
 from hadamrnn.export.js import RUNTIME
 from hadamrnn.front_end import FrontEnd, compute_bands
+from hadamrnn.front_end.reference import reference_bands
 from tests.export.programs import SANITIZED, STRICT
 from tests.front_end.signals import KINDS, Samples, c_cases, drawn_signal, random_front_end
 
@@ -36,7 +38,21 @@ def cases() -> list[Case]:
 
 @pytest.fixture(scope="module")
 def expected(cases: list[Case]) -> list[list[int]]:
-    return [compute_bands(*case).reshape(-1).tolist() for case in cases]
+    return [reference_bands(*case).reshape(-1).tolist() for case in cases]
+
+
+def test_the_host_computes_the_codes_of_numpy(cases: list[Case], expected: list[list[int]]) -> None:
+    assert [compute_bands(*case).reshape(-1).tolist() for case in cases] == expected
+
+
+@pytest.mark.parametrize("samples", [np.zeros(400), np.zeros((400, 1), np.int16)], ids=["floats", "channels"])
+def test_what_is_not_one_channel_of_int16_is_refused(samples: NDArray[np.float64]) -> None:
+    with pytest.raises(InputError, match="one channel of int16"):
+        compute_bands(FrontEnd(), samples)  # type: ignore[arg-type]
+
+
+def test_less_than_a_frame_gives_no_codes() -> None:
+    assert compute_bands(FrontEnd(), np.zeros(399, np.int16)).shape == (0, 32)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ LIBRARY = {
     "har2": "har",
     "har6": "har",
     "google12": "speech",
+    "keywords": "keywords",
     "etth1": "ett",
     "etth2": "ett",
     "npz": "npz",

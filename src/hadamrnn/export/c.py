@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from hadamrnn.errors import InputError
 from hadamrnn.export.data import ModelData, c_value
 from hadamrnn.export.folder import check_name, fresh_folder, macro_prefix
-from hadamrnn.export.front_end import front_end_bytes, front_end_struct
+from hadamrnn.export.front_end import front_end_struct
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.metadata import (
     class_symbols,
@@ -51,6 +51,7 @@ from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.plan import make_plan
 from hadamrnn.fixedpoint.values import value_format
+from hadamrnn.front_end.layout import front_end_bytes
 from hadamrnn.version import package_version
 
 RUNTIME = "hadamrnn.h"

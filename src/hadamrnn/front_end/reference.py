@@ -22,7 +22,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.errors import InputError
 from hadamrnn.front_end.description import (
     CODES_PER_OCTAVE,
     COSINE_BITS,
@@ -40,15 +39,9 @@ FALL_SHIFT = 3  # of the noise floor
 CHUNK = 1 << 12  # frames at once
 
 
-def compute_bands(front_end: FrontEnd, samples: NDArray[np.integer]) -> NDArray[np.int16]:
-    """Return the codes `(frames, bands)` of one recording; samples after its last frame are left out."""
-    if samples.ndim != 1 or samples.dtype != np.int16:
-        raise InputError(
-            f"A front end reads one channel of int16 samples, got {samples.dtype} of shape {samples.shape}."
-        )
+def reference_bands(front_end: FrontEnd, samples: NDArray[np.int16]) -> NDArray[np.int16]:
+    """Return the codes `(frames, bands)` of samples that hold a frame at least."""
     count = front_end.num_frames(len(samples))
-    if not count:
-        return np.zeros((0, front_end.bands), np.int16)
     frames = np.lib.stride_tricks.sliding_window_view(samples, front_end.frame)[:: front_end.hop]
     codes = np.concatenate(
         [frame_codes(front_end, frames[start : start + CHUNK]) for start in range(0, count, CHUNK)]

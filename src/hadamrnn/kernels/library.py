@@ -22,7 +22,7 @@ from typing import Any
 from hadamrnn.errors import InputError
 
 LIBRARY_NAME = "hadamrnn_kernels.so"
-ABI_VERSION = 11
+ABI_VERSION = 12
 
 INPUT_DENSE, INPUT_TOKENS, INPUT_ROWS = range(3)
 STATUS_NO_MEMORY = 1
@@ -97,12 +97,22 @@ class IntegerArgs(ctypes.Structure):
     )
 
 
+class FrontEndArgs(ctypes.Structure):
+    """`FrontEndArgs` of native/arguments.h."""
+
+    _fields_ = (
+        *_fields(ctypes.c_int64, "count frame hop log2_size bands is_mel noise_shift"),
+        *_fields(ctypes.c_void_p, "window cosines edges weights log2 samples codes"),
+    )
+
+
 MIRRORS: dict[str, type[ctypes.Structure]] = {
     "scan_args": ScanArgs,
     "norm_args": NormArgs,
     "loss_args": LossArgs,
     "integer_layer_args": IntegerLayerArgs,
     "integer_args": IntegerArgs,
+    "front_end_args": FrontEndArgs,
 }
 # What kernels take, unless it is a structure and the number of a slice.
 _SIGNATURES: dict[str, tuple[Any, ...]] = {

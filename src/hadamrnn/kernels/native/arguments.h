@@ -129,4 +129,13 @@ typedef struct {
     int64_t *saturations;   /* (tiles,): entries of states that were clipped */
 } IntegerArgs;
 
+/* A recording through the front end of runtime/hadamrnn_front_end.h, whose fields have the same names. */
+typedef struct {
+    int64_t count; /* of samples, at least a frame */
+    int64_t frame, hop, log2_size, bands, is_mel, noise_shift;
+    const uint8_t *window, *cosines, *edges, *weights, *log2;
+    const int16_t *samples; /* (count,) */
+    int16_t *codes;         /* (frames, bands) */
+} FrontEndArgs;
+
 #endif
