@@ -14,8 +14,8 @@ from safetensors.torch import save, save_file
 from hadamrnn.errors import InputError
 from hadamrnn.files import parse_json, parse_yaml, read_regular, seal, write_atomically
 from hadamrnn.network import Network, network_values
-from hadamrnn.nn.build import build_model, load_model
-from hadamrnn.nn.storage import FORMAT, VERSION, save_model
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.storage import FORMAT, VERSION, load_model, save_model
 
 
 def test_a_file_gets_the_permissions_of_open_without_touching_the_umask(
@@ -84,7 +84,7 @@ def test_only_regular_files_within_the_limit_are_read(tmp_path: Path) -> None:
 
 def test_no_flipped_bit_of_a_model_loads_other_weights(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    save_model(build_model(Network(3, 8, 2)), path)
+    save_model(SequenceModel(Network(3, 8, 2)), path)
     content = path.read_bytes()
     kept = {name: tensor.clone() for name, tensor in load_model(path).state_dict().items()}
     draw = random.Random(0)
@@ -108,7 +108,7 @@ def test_the_tensors_of_a_sealed_file_start_at_a_multiple_of_eight(length: int) 
 
 
 def test_a_model_without_a_checksum_is_refused(tmp_path: Path) -> None:
-    model = build_model(Network(3, 8, 2))
+    model = SequenceModel(Network(3, 8, 2))
     description = json.dumps(network_values(Network(3, 8, 2)))
     metadata = {"format": FORMAT, "version": VERSION, "network": description}
     save_file(model.state_dict(), tmp_path / "plain", metadata)
@@ -137,7 +137,7 @@ def test_a_configuration_that_lies_is_refused_before_anything_is_built(
 ) -> None:
     config = {**network_values(Network(3, 8, 2)), **setting}
     metadata = {"format": FORMAT, "version": VERSION, "network": json.dumps(config)}
-    content = seal(save(build_model(Network(3, 8, 2)).state_dict(), metadata))
+    content = seal(save(SequenceModel(Network(3, 8, 2)).state_dict(), metadata))
     (tmp_path / "model").write_bytes(content)
     with pytest.raises(InputError, match=complaint):
         load_model(tmp_path / "model")

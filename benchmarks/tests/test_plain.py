@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hadamrnn.network import Network
-from hadamrnn.nn.build import build_model
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn_benchmarks import inference
 from hadamrnn_benchmarks.plain import plain_logits, plain_loss
 from hadamrnn_benchmarks.training import SHAPES, make_batch
@@ -29,7 +29,7 @@ def test_the_plain_loop_computes_the_models_loss(name: str) -> None:
     network = replace(SHAPES[name].network, hidden_size=64)
     shape = replace(SHAPES[name], batch=3, time=9, network=network)
     x, target = make_batch(shape, data_dir=None)
-    model = build_model(network).double()
+    model = SequenceModel(network).double()
     values = x.double() if x.is_floating_point() else x
     loss, expected = model.loss(values, target), plain_loss(model, values, target)
     torch.testing.assert_close(loss, expected)

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hadamrnn.data import load_task
 from hadamrnn.data.har import SLOW, STILL
 from hadamrnn.data.speech import WORDS
+from hadamrnn.data.tasks import load_task
 from hadamrnn.export.page import DrawingPad, Stored, live_network, live_part
 from hadamrnn.fixedpoint.encoding import raw_from_inputs
 from hadamrnn.models import find

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hadamrnn.data import load_task
+from hadamrnn.data.tasks import load_task
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.network import IntegerNetwork

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from hadamrnn.data import Split, Splits
+from hadamrnn.data.splits import Split, Splits
 from hadamrnn.run import Run
 from tests.conftest import Command
 

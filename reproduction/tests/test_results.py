@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hadamrnn import fixedpoint
-from hadamrnn.data import load_task
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.run import Run

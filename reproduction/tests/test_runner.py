@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hadamrnn.data import Splits, load_task
+from hadamrnn.data.splits import Splits
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.locks import claim
 from hadamrnn.run import RunOptions

@@ -10,7 +10,7 @@ import pytest
 from hadamrnn import fixedpoint, models
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network
-from hadamrnn.nn.build import build_model
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.training.config import config_yaml, make_config
@@ -24,7 +24,7 @@ INPUTS = models.Inputs("1: a pixel", "0 to 255", "any", 784, "none")
 @pytest.fixture
 def folder(tmp_path: Path, result: Result) -> Path:
     """A folder of models with one in it, made from a result and its run folder."""
-    network = build_model(Network(input_size=1, hidden_size=16, output_size=10))
+    network = SequenceModel(Network(input_size=1, hidden_size=16, output_size=10))
     integer = lower(network, Calibration(8.0, 1.0, 784, 10), activation_bits=12)
     config = make_config(**result.config)
     earlier, run = (tmp_path / "runs" / f"{result.name}{suffix}" for suffix in ("", "-2"))

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from hadamrnn.data import load_task
+from hadamrnn.data.tasks import load_task
 from hadamrnn.export.golden import make_golden
 from hadamrnn.export.targets import measure, target_named
 from hadamrnn.fixedpoint.encoding import raw_from_inputs
 from hadamrnn.network import Network
-from hadamrnn.nn.build import build_model
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from tests.export.programs import SANITIZED, compile_and_run, write_program
@@ -33,7 +33,7 @@ def test_c_is_the_engine_on_trained_networks_and_real_sequences(
 ) -> None:
     splits = load_task(task, None)
     config = Network(splits.input_size, hidden_size, splits.output_size)
-    model = build_model(config)
+    model = SequenceModel(config)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for step in range(steps):
         x, y, _ = splits.train.batch(torch.arange(16 * step, 16 * (step + 1)))

@@ -35,13 +35,12 @@ if TYPE_CHECKING:
     from hadamrnn.hadamard.orders import hadamard_orders as hadamard_orders
     from hadamrnn.kernels.transform import hadamard_transform as hadamard_transform
     from hadamrnn.network import Network as Network
-    from hadamrnn.nn.build import build_model as build_model
-    from hadamrnn.nn.build import load_model as load_model
     from hadamrnn.nn.inputs import Tokens as Tokens
     from hadamrnn.nn.linear import QuantizedLinear as QuantizedLinear
     from hadamrnn.nn.model import SequenceModel as SequenceModel
     from hadamrnn.nn.normalization import refresh_statistics as refresh_statistics
     from hadamrnn.nn.rnn import HadamRNN as HadamRNN
+    from hadamrnn.nn.storage import load_model as load_model
     from hadamrnn.nn.storage import save_model as save_model
     from hadamrnn.nn.weight import recurrent_weight as recurrent_weight
     from hadamrnn.quantization.calibration import calibrate as calibrate
@@ -82,10 +81,9 @@ _HOME = {
     "QuantizedLinear": "nn.linear",
     "Network": "network",
     "SequenceModel": "nn.model",
-    "build_model": "nn.build",
     "HadamRNN": "nn.rnn",
     "refresh_statistics": "nn.normalization",
-    "load_model": "nn.build",
+    "load_model": "nn.storage",
     "save_model": "nn.storage",
     "recurrent_weight": "nn.weight",
     "hadamard_transform": "kernels.transform",

@@ -14,7 +14,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import IntegerModel
 
 if TYPE_CHECKING:
-    from hadamrnn.data import Splits
+    from hadamrnn.data.splits import Splits
     from hadamrnn.export.golden import Golden
     from hadamrnn.export.page import DrawingPad, Stored
     from hadamrnn.nn.model import SequenceModel

@@ -19,9 +19,9 @@ from typing import Any, Literal
 import torch
 
 from hadamrnn.architecture import Architecture
-from hadamrnn.data import load_task
 from hadamrnn.data.files import offline
 from hadamrnn.data.splits import Preparation, Split, Splits
+from hadamrnn.data.tasks import load_task
 from hadamrnn.deployment import Export, ExportFormat, write, write_onnx
 from hadamrnn.errors import InputError
 from hadamrnn.files import INTEGER_FILE

@@ -12,7 +12,7 @@ from hadamrnn import fixedpoint
 from hadamrnn.cli import main
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network, architecture
-from hadamrnn.nn.build import build_model
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.storage import save_model
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
@@ -35,7 +35,7 @@ def test_cost_prints_the_papers_size_and_both_counts(capsys: pytest.CaptureFixtu
 def test_cost_of_a_quantized_run_is_measured_on_its_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = build_model(Network(1, 512, 10))
+    model = SequenceModel(Network(1, 512, 10))
     integer = lower(model, Calibration(max_state=4.0, max_input=1.0, seq_length=784, samples=1))
     fixedpoint.save(integer, tmp_path / fixedpoint.FILE_NAME)
 
@@ -70,7 +70,7 @@ def test_cost_of_a_quantized_stack_is_its_file(tmp_path: Path, command: Command)
 def test_cost_of_a_trained_run_counts_biases_in_floating_point(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    save_model(build_model(Network(1, 512, 10)), tmp_path / "model.safetensors")
+    save_model(SequenceModel(Network(1, 512, 10)), tmp_path / "model.safetensors")
 
     assert main(["cost", str(tmp_path), "--json"]) == 0
 
@@ -80,7 +80,7 @@ def test_cost_of_a_trained_run_counts_biases_in_floating_point(
 
 
 def test_cost_counts_no_input_bias_where_there_is_none(tmp_path: Path, command: Command) -> None:
-    save_model(build_model(Network(1, 512, 10, input_bias=False)), tmp_path / "model.safetensors")
+    save_model(SequenceModel(Network(1, 512, 10, input_bias=False)), tmp_path / "model.safetensors")
     shape = ("--hidden-size", "512", "--input-size", "1", "--output-size", "10", "--no-input-bias")
 
     of_run = json.loads(command("cost", tmp_path, "--json").out)
@@ -96,7 +96,7 @@ def test_cost_of_a_stacked_run_counts_every_parameter(
     num_layers: int, bidirectional: bool, switches: str, tmp_path: Path, command: Command
 ) -> None:
     config = Network(3, 16, 5, num_layers, bidirectional, switches=switches)
-    model = build_model(config)
+    model = SequenceModel(config)
     save_model(model, tmp_path / "model.safetensors")
 
     figures = json.loads(command("cost", tmp_path, "--json").out)
@@ -121,7 +121,7 @@ def test_cost_of_a_stacked_baseline_counts_every_weight(
     kind: str, num_layers: int, bidirectional: bool, tmp_path: Path, command: Command
 ) -> None:
     stack: dict[str, Any] = {"num_layers": num_layers, "bidirectional": bidirectional}
-    model = build_model(architecture(kind)(3, 16, 5, **stack))
+    model = SequenceModel(architecture(kind)(3, 16, 5, **stack))
     save_model(model, tmp_path / "model.safetensors")
 
     figures = json.loads(command("cost", tmp_path, "--json").out)

@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from hadamrnn.data import Split, Splits, files, load_task
+from hadamrnn.data import files
+from hadamrnn.data.splits import Split, Splits
+from hadamrnn.data.tasks import load_task
 
 REAL_DATA = os.environ.get("HADAMRNN_DATA")
 

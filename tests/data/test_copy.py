@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hadamrnn.data import Split, load_task
+from hadamrnn.data.splits import Split
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 
 

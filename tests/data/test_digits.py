@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import torch
 
-from hadamrnn.data import Split, load_task
+from hadamrnn.data.splits import Split
+from hadamrnn.data.tasks import load_task
 
 
 def test_digits_are_scikit_learns_cut_in_proportion(fingerprint: Callable[[Split], str]) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from hadamrnn.data import Splits, load_task
 from hadamrnn.data.ett import read_ett, read_hours
+from hadamrnn.data.splits import Splits
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from hadamrnn.data import Splits, load_task
 from hadamrnn.data.har import CHANNELS, PEOPLE, SLOW, STILL, read_compact, read_original
+from hadamrnn.data.splits import Splits
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.training.evaluate import accuracy_of, confusion, evaluate
 

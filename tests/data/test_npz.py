@@ -11,8 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hadamrnn.data import Splits, load_task
 from hadamrnn.data.npz import GROUP_NAMES, check_groups, check_inputs, check_targets, read_npz
+from hadamrnn.data.splits import Splits
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 
 X = np.random.default_rng(0).normal(3.0, 2.0, size=(30, 6, 2))

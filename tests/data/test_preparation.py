@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from hadamrnn import InputError, Split, Splits, load_task
-from hadamrnn.data import Preparation, Task, tasks
+from hadamrnn.data import tasks
 from hadamrnn.data.scaling import standardised
-from hadamrnn.data.splits import in_parts
+from hadamrnn.data.splits import Preparation, in_parts
+from hadamrnn.data.tasks import Task
 
 PARTS = ("train", "validation", "test")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from hadamrnn.data import Splits
+from hadamrnn.data.splits import Splits
 
 
 def test_google12_has_the_published_sizes(real_splits: Callable[[str], Splits]) -> None:

@@ -9,8 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hadamrnn.data import Split, load_task
 from hadamrnn.data.scaling import standardise
+from hadamrnn.data.splits import Split
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from hadamrnn.data import Splits, load_task
-from hadamrnn.data.tasks import LIBRARY, find_task
+from hadamrnn.data.splits import Splits
+from hadamrnn.data.tasks import LIBRARY, find_task, load_task
 from hadamrnn.errors import InputError
 
 

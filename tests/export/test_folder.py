@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadamrnn.cli import main
-from hadamrnn.data import load_task
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.export import export_arduino, export_c, fit_golden
 from hadamrnn.export.folder import check_name

@@ -16,7 +16,6 @@ from hadamrnn.export.golden import draw_golden
 from hadamrnn.fixedpoint import Engine, IntegerModel, State, encode_raw, encode_values
 from hadamrnn.fixedpoint.drawn import draw_integers
 from hadamrnn.network import Network
-from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.run import train
 from hadamrnn.training.config import make_config
@@ -124,7 +123,7 @@ def graph_input(x: torch.Tensor) -> Any:
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize(("batch", "time"), [(1, 1), (4, 13)])
 def test_float_onnx_is_torch_within_rounding(config: Network, batch: int, time: int, tmp_path: Path) -> None:
-    model = build_model(config).eval()
+    model = SequenceModel(config).eval()
     x = inputs_of(model, batch, time)
     folder = export_onnx(tmp_path / "onnx", float_model=model)
     with torch.no_grad():
@@ -153,7 +152,7 @@ FAMILY = [
 
 @pytest.mark.parametrize("config", FAMILY)
 def test_float_onnx_of_the_family_is_torch_within_rounding(config: Network, tmp_path: Path) -> None:
-    model = build_model(config)
+    model = SequenceModel(config)
     with torch.no_grad():
         model(inputs_of(model, 16, 20))  # statistics of the normalisation
         x = inputs_of(model.eval(), 4, 19)
@@ -214,14 +213,14 @@ def test_past_the_longest_sequence_the_state_stands_still(tmp_path: Path) -> Non
 
 
 def test_a_network_that_reads_backwards_too_is_refused_in_one_line(tmp_path: Path) -> None:
-    model = build_model(Network(input_size=1, hidden_size=8, output_size=2, bidirectional=True))
+    model = SequenceModel(Network(input_size=1, hidden_size=8, output_size=2, bidirectional=True))
 
     with pytest.raises(InputError, match=r"reads backwards too\. Train with bidirectional=False"):
         export_onnx(tmp_path / "onnx", float_model=model)
 
 
 def test_column_signs_are_refused_in_one_line(tmp_path: Path) -> None:
-    model = build_model(Network(input_size=1, hidden_size=8, output_size=2, switches="rows+columns"))
+    model = SequenceModel(Network(input_size=1, hidden_size=8, output_size=2, switches="rows+columns"))
 
     with pytest.raises(InputError, match=r'signs of rows only, got switches "rows\+columns"'):
         export_onnx(tmp_path / "onnx", float_model=model)
@@ -264,7 +263,7 @@ def test_the_command_exports_what_the_run_holds(tmp_path: Path) -> None:
 
 
 def test_the_readme_tells_floats_from_integers_whatever_the_name(tmp_path: Path) -> None:
-    network = build_model(Network(1, 4, 2))
+    network = SequenceModel(Network(1, 4, 2))
     integer = random_model(np.random.default_rng(0))
     folder = export_onnx(tmp_path / "o", "an_integer_net", float_model=network, integer_model=integer)
 

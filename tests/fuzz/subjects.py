@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from hadamrnn import fixedpoint
-from hadamrnn.data import load_task
 from hadamrnn.data.npz import load_npz
+from hadamrnn.data.tasks import load_task
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
-from hadamrnn.nn.build import load_model
+from hadamrnn.nn.storage import load_model
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.run import train

@@ -16,9 +16,9 @@ STEP = """
 import sys, torch
 torch.set_num_threads(1)
 from hadamrnn_benchmarks.training import extra_megabytes
-from hadamrnn.nn.build import build_model
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.network import Network
-model = build_model(Network(input_size=1, hidden_size=128, output_size=10, readouts=(sys.argv[2],)))
+model = SequenceModel(Network(input_size=1, hidden_size=128, output_size=10, readouts=(sys.argv[2],)))
 optimizer = torch.optim.Adam(model.parameters())
 def step(x):
     optimizer.zero_grad()

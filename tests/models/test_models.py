@@ -15,12 +15,12 @@ from safetensors.numpy import load_file as load_safetensors
 
 from hadamrnn import fixedpoint, models
 from hadamrnn.cli import main
-from hadamrnn.data import load_task
 from hadamrnn.data.har import ACTIVITIES
 from hadamrnn.data.speech import WORDS
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network
-from hadamrnn.nn.build import build_model
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.quantization.network import IntegerNetwork
@@ -30,7 +30,7 @@ from hadamrnn.training.evaluate import evaluate
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder of models with one in it."""
-    network = build_model(Network(input_size=1, hidden_size=16, output_size=10))
+    network = SequenceModel(Network(input_size=1, hidden_size=16, output_size=10))
     integer = lower(network, Calibration(8.0, 1.0, 784, 10), activation_bits=12)
     fixedpoint.save(integer, tmp_path / "some.int.safetensors")
     content = (tmp_path / "some.int.safetensors").read_bytes()

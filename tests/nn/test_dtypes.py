@@ -20,7 +20,6 @@ from hadamrnn.kernels.loss import loss_and_gradient
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE
 from hadamrnn.kernels.scan import forward
 from hadamrnn.network import Network
-from hadamrnn.nn.build import build_model
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.linear import QuantizedLinear
@@ -369,7 +368,7 @@ FAMILY = Network(
 def family_model(dtype: torch.dtype) -> SequenceModel:
     """Return a network that forgets, counts and stacks, in evaluation."""
     torch.manual_seed(0)
-    model = build_model(FAMILY).to(dtype)
+    model = SequenceModel(FAMILY).to(dtype)
     assert isinstance(model, SequenceModel)
     model(torch.randn(8, TIME, NARROW, dtype=dtype))
     return model.eval()

@@ -17,13 +17,12 @@ from hadamrnn.errors import InputError
 from hadamrnn.kernels.methods import run, run_pooled
 from hadamrnn.kernels.recurrence import Recurrence
 from hadamrnn.network import COUNTED, READOUTS, Network
-from hadamrnn.nn.build import build_model, load_model
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import UnitNorm
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.nn.stack import HadamStack
-from hadamrnn.nn.storage import save_model
+from hadamrnn.nn.storage import load_model, save_model
 from hadamrnn.nn.weight import recurrent_weight
 
 BATCH, TIME, INPUT_SIZE, CLASSES = 4, 13, 3, 5
@@ -54,7 +53,7 @@ def networks(draw: st.DrawFn) -> Network:
 
 def drawn_model(network: Network) -> SequenceModel:
     """Return the model in float64, with statistics and thresholds of some data."""
-    model = build_model(network).double()
+    model = SequenceModel(network).double()
     x = torch.randn(8, TIME, INPUT_SIZE, dtype=torch.float64)
     if network.thresholds:
         model.set_thresholds(x)
@@ -151,7 +150,7 @@ def test_a_leak_of_none_and_the_read_out_last_are_the_papers_network_to_the_bit(
     found = []
     for network in (plain, replace(plain, leak=(0,), readouts=("last",), stride=2 if not options else 1)):
         torch.manual_seed(0)
-        model = build_model(network)
+        model = SequenceModel(network)
         loss = model.loss(x, target)
         found.append((loss, *torch.autograd.grad(loss, list(model.parameters()))))
     assert all(torch.equal(first, second) for first, second in zip(*found, strict=True))
@@ -217,7 +216,7 @@ def test_the_first_loss_of_a_normalised_stack_is_within_twice_that_of_guessing(
 ) -> None:
     for leak, readouts in (((), ("last",)), ((1, 2, 3, 0), ("mean", "max"))):
         torch.manual_seed(0)
-        model = build_model(
+        model = SequenceModel(
             Network(
                 9, 64, 6, num_layers=num_layers, num_blocks=4, normalize=True, leak=leak, readouts=readouts
             )
@@ -256,7 +255,7 @@ def test_streaming_ids_is_forward_where_the_layers_above_skip() -> None:
     shape = Network(
         8, 8, 2, num_layers=3, skip=True, input_kind="embedded", vocabulary_size=20, every_output=True
     )
-    model = build_model(shape)
+    model = SequenceModel(shape)
     ids = torch.randint(20, (BATCH, TIME))
     h: Tensor | None = None
     for t, expected in enumerate(model(ids).unbind(1)):
@@ -271,7 +270,7 @@ def test_padding_moves_neither_statistics_nor_answers() -> None:
     padded = x.clone()
     for row, length in enumerate(lengths.tolist()):
         padded[row, length:] = 1e3
-    models = [build_model(network) for _ in range(2)]
+    models = [SequenceModel(network) for _ in range(2)]
     models[1].load_state_dict(models[0].state_dict())
     assert torch.equal(models[0](x, lengths), models[1](padded, lengths))
     for first, second in zip(models[0].buffers(), models[1].buffers(), strict=True):
@@ -305,7 +304,7 @@ def test_signs_are_held_unless_asked_for() -> None:
 
 def test_thresholds_are_quantiles_of_the_states() -> None:
     torch.manual_seed(0)
-    model = build_model(Network(INPUT_SIZE, 8, CLASSES, readouts=("positive",), thresholds=3, leak=(2,)))
+    model = SequenceModel(Network(INPUT_SIZE, 8, CLASSES, readouts=("positive",), thresholds=3, leak=(2,)))
     x = torch.randn(32, 50, INPUT_SIZE)
     model.set_thresholds(x)
     shares = (
@@ -318,16 +317,16 @@ def test_thresholds_are_quantiles_of_the_states() -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_thresholds_work_in_half_precision(dtype: torch.dtype) -> None:
     network = Network(INPUT_SIZE, 8, CLASSES, readouts=("mean", "positive"), thresholds=2, leak=(2,))
-    model, x = build_model(network).to(dtype), torch.randn(BATCH, TIME, INPUT_SIZE).to(dtype)
+    model, x = SequenceModel(network).to(dtype), torch.randn(BATCH, TIME, INPUT_SIZE).to(dtype)
     model.set_thresholds(x)
-    exact = build_model(network)
+    exact = SequenceModel(network)
     exact.load_state_dict(model.state_dict())
 
     torch.testing.assert_close(model(x).float(), exact(x.float()), rtol=0.05, atol=0.05)
 
 
 def test_thresholds_of_no_steps_are_refused() -> None:
-    model = build_model(Network(INPUT_SIZE, 8, CLASSES, readouts=("mean",), thresholds=1))
+    model = SequenceModel(Network(INPUT_SIZE, 8, CLASSES, readouts=("mean",), thresholds=1))
     with pytest.raises(InputError, match="x must have at least one step, got none"):
         model.set_thresholds(torch.zeros(2, 5, INPUT_SIZE), torch.tensor([0, 0]))
 
@@ -361,4 +360,4 @@ def test_what_a_layer_cannot_do_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="or has a stride"):
         strided.step(torch.zeros(1, 3))
     with pytest.raises(InputError, match="this model reads out mean"):
-        build_model(Network(3, 8, 2, readouts=("mean",))).step(torch.zeros(1, 3))
+        SequenceModel(Network(3, 8, 2, readouts=("mean",))).step(torch.zeros(1, 3))

@@ -13,7 +13,6 @@ from torch import nn
 from hadamrnn.architecture import Architecture
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network
-from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
 
@@ -48,7 +47,7 @@ def example_input(config: Network) -> torch.Tensor:
 @given(configs)
 @settings(max_examples=40)
 def test_a_model_reads_out_v_sigma_h(config: Network) -> None:
-    model = build_model(config)
+    model = SequenceModel(config)
     x = example_input(config)
     rows = x if model.embedding is None else model.embedding(x)
     wanted = model.recurrent.every_state(rows) if config.every_output else model.recurrent.end_state(rows)
@@ -70,7 +69,7 @@ def test_one_hot_ids_are_one_hot_vectors() -> None:
 @given(configs)
 @settings(max_examples=20)
 def test_streaming_gives_the_logits_of_every_step(config: Network) -> None:
-    model = build_model(config)
+    model = SequenceModel(config)
     if config.bidirectional:
         return
     x = example_input(config)
@@ -87,16 +86,16 @@ def test_streaming_gives_the_logits_of_every_step(config: Network) -> None:
 
 def test_the_loss_follows_the_targets() -> None:
     x = torch.randn(BATCH, TIME, 3)
-    many = build_model(Network(3, 8, 4))
+    many = SequenceModel(Network(3, 8, 4))
     classes = torch.randint(4, (BATCH,))
     torch.testing.assert_close(many.loss(x, classes), nn.functional.cross_entropy(many(x), classes))
-    binary = build_model(Network(3, 8, 1))
+    binary = SequenceModel(Network(3, 8, 1))
     labels = torch.randint(2, (BATCH,))
     expected = nn.functional.binary_cross_entropy_with_logits(binary(x)[:, 0], labels.float())
     torch.testing.assert_close(binary.loss(x, labels), expected)
     values = torch.randn(BATCH)
     torch.testing.assert_close(binary.loss(x, values), (binary(x)[:, 0] - values).square().mean())
-    every = build_model(Network(3, 8, 4, every_output=True))
+    every = SequenceModel(Network(3, 8, 4, every_output=True))
     targets = torch.randint(4, (BATCH, TIME))
     expected = nn.functional.cross_entropy(every(x).transpose(1, 2), targets)
     torch.testing.assert_close(every.loss(x, targets), expected)
@@ -112,13 +111,13 @@ class BareGRU(Architecture):
 
 def test_bad_models_and_inputs_are_refused() -> None:
     with pytest.raises(InputError, match="belongs to input_kind"):
-        build_model(Network(3, 8, 2, input_kind="one_hot", vocabulary_size=5))
+        SequenceModel(Network(3, 8, 2, input_kind="one_hot", vocabulary_size=5))
     with pytest.raises(InputError, match="built from a Network, got HadamRNN"):
         SequenceModel(HadamRNN(3, 8))  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"layers of a bare must be a RecurrentLayer that reads 3.*got GRU"):
         SequenceModel(BareGRU(3, 8, 2))
-    model = build_model(Network(3, 8, 2))
+    model = SequenceModel(Network(3, 8, 2))
     with pytest.raises(InputError, match=r"Input must have shape \(batch, time, 3\), got \(4, 9\)"):
         model(torch.zeros(4, 9))
     with pytest.raises(InputError, match=r"Ids must have shape \(batch, time\), got \(4, 9, 3\)"):
-        build_model(Network(3, 8, 2, input_kind="one_hot"))(torch.zeros(4, 9, 3))
+        SequenceModel(Network(3, 8, 2, input_kind="one_hot"))(torch.zeros(4, 9, 3))

@@ -13,16 +13,16 @@ from safetensors import safe_open
 from hadamrnn.errors import InputError
 from hadamrnn.files import seal
 from hadamrnn.network import Network
-from hadamrnn.nn.build import build_model, load_model
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.stack import HadamStack
-from hadamrnn.nn.storage import check_finite, save_model
+from hadamrnn.nn.storage import check_finite, load_model, save_model
 from tests.nn.test_model import BATCH, TIME, configs, example_input
 
 
 @given(configs)
 @settings(max_examples=25)
 def test_a_saved_model_answers_with_the_same_bits(config: Network) -> None:
-    model = build_model(config)
+    model = SequenceModel(config)
     x = example_input(config)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
@@ -41,7 +41,7 @@ def test_a_saved_model_answers_with_the_same_bits(config: Network) -> None:
 
 
 def test_nan_weights_are_refused_when_saving_and_loading_but_not_in_forward(tmp_path: Path) -> None:
-    model = build_model(Network(3, 8, 2))
+    model = SequenceModel(Network(3, 8, 2))
     path = tmp_path / "model.safetensors"
     save_model(model, path)
     before = path.read_bytes()
@@ -101,8 +101,8 @@ def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
 def test_what_a_file_cannot_hold_is_refused_when_saving(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     with pytest.raises(InputError, match=r"float32 or float64, got torch\.bfloat16. Save model\.float\(\)"):
-        save_model(build_model(Network(3, 8, 2)).bfloat16(), path)
-    model = build_model(Network(3, 8, 2, normalize=True))
+        save_model(SequenceModel(Network(3, 8, 2)).bfloat16(), path)
+    model = SequenceModel(Network(3, 8, 2, normalize=True))
     assert model.feature_scale is not None
     model.feature_scale.running_mean[0] = torch.nan
     with pytest.raises(InputError, match=r"feature_scale\.running_mean holds NaN"):
@@ -112,7 +112,7 @@ def test_what_a_file_cannot_hold_is_refused_when_saving(tmp_path: Path) -> None:
 
 
 def test_a_compiled_model_is_saved_as_the_model_it_is(tmp_path: Path) -> None:
-    model, path = build_model(Network(3, 8, 2)), tmp_path / "model.safetensors"
+    model, path = SequenceModel(Network(3, 8, 2)), tmp_path / "model.safetensors"
     save_model(torch.compile(model, backend="eager"), path)  # type: ignore[arg-type]
     x = torch.randn(BATCH, TIME, 3)
 
@@ -120,7 +120,7 @@ def test_a_compiled_model_is_saved_as_the_model_it_is(tmp_path: Path) -> None:
 
 
 def test_a_weight_that_two_layers_share_is_saved_for_each(tmp_path: Path) -> None:
-    model, path = build_model(Network(8, 8, 2, num_layers=2)), tmp_path / "model.safetensors"
+    model, path = SequenceModel(Network(8, 8, 2, num_layers=2)), tmp_path / "model.safetensors"
     assert isinstance(model.recurrent, HadamStack)
     model.recurrent.cell(1).input_weight = model.recurrent.cell(0).input_weight
     save_model(model, path)

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from hadamrnn.network import Network
-from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import UnitNorm
 
@@ -19,7 +18,7 @@ TIME = 12  # three layers of stride 3 make a step at least
 def random_model(seed: int, **options: Any) -> SequenceModel:
     torch.manual_seed(seed)
     config = {"input_size": 3, "hidden_size": 16, "output_size": 2, **options}
-    return build_model(Network(**config)).double()
+    return SequenceModel(Network(**config)).double()
 
 
 def random_inputs(model: SequenceModel, batch: int, time: int) -> Tensor:
@@ -34,7 +33,7 @@ def random_inputs(model: SequenceModel, batch: int, time: int) -> Tensor:
 def drawn_model(network: Network, seed: int) -> tuple[SequenceModel, Tensor]:
     """Return a float64 network as training leaves it, statistics and all, and inputs without rounding."""
     torch.manual_seed(seed)
-    model = build_model(network).double()
+    model = SequenceModel(network).double()
     x = random_inputs(model, 6, TIME)
     with_statistics(model, x)
     if model.thresholds is not None:

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import torch
 
-from hadamrnn.data import load_task
 from hadamrnn.data.splits import Split
+from hadamrnn.data.tasks import load_task
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
-from hadamrnn.nn.build import build_model
 from hadamrnn.nn.loss import target_loss
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import calibrate
@@ -25,7 +24,7 @@ from hadamrnn.training.models import build
 
 def test_forward_is_the_integers_and_backward_the_float_network() -> None:
     torch.manual_seed(0)
-    model = build_model(Network(2, 16, 3)).double()
+    model = SequenceModel(Network(2, 16, 3)).double()
     x = torch.rand(5, 9, 2, dtype=torch.float64)
     target = torch.randint(0, 3, (5,))
     integer = lower(model, calibrate(model, [(x, None)]), activation_bits=8)
@@ -51,7 +50,7 @@ def trained_digits() -> SequenceModel:
     """A network of 32 units after a few epochs of scikit-learn's digits, signs held."""
     torch.manual_seed(0)
     splits = load_task("digits")
-    model = build_model(Network(1, 32, 10))
+    model = SequenceModel(Network(1, 32, 10))
     moving = [parameter for name, parameter in model.named_parameters() if "latent" not in name]
     optimizer = torch.optim.Adam(moving, lr=5e-3)
     for _ in range(6):

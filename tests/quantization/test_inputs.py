@@ -9,14 +9,14 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from hadamrnn.data import load_task
 from hadamrnn.data.scaling import standardise
 from hadamrnn.data.splits import Splits
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.encoding import encode_inputs, encode_raw, input_meaning, raw_from_inputs
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
-from hadamrnn.nn.build import build_model
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.quantization.config import QuantizeConfig
@@ -40,7 +40,7 @@ def values() -> NDArray[np.float64]:
 
 def integer_of(splits: Splits, unit: float | None = None) -> IntegerModel:
     torch.manual_seed(0)
-    model = build_model(Network(splits.input_size, 16, splits.output_size)).eval()
+    model = SequenceModel(Network(splits.input_size, 16, splits.output_size)).eval()
     return quantize(model, splits, QuantizeConfig(raw_unit=unit))[0]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from optuna.study import Study
 
-from hadamrnn.data import load_task
+from hadamrnn.data.tasks import load_task
 from hadamrnn.search.space import Budget
 from hadamrnn.search.study import open_study
 from hadamrnn.search.trials import Search

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hadamrnn.data import load_task
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.run import RunOptions
 from hadamrnn.search.finish import finish

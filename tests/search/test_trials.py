@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from optuna.trial import TrialState
 
-from hadamrnn.data import load_task
+from hadamrnn.data.tasks import load_task
 from hadamrnn.search import trials as trials_module
 from hadamrnn.search.space import Budget
 from hadamrnn.search.trials import Search, run_trials

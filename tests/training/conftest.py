@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hadamrnn.data import Splits, load_task
+from hadamrnn.data.splits import Splits
+from hadamrnn.data.tasks import load_task
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.models import build

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from hadamrnn import run as runs
-from hadamrnn.data import load_task
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.locks import held
 from hadamrnn.network import hadamard

@@ -3,17 +3,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hadamrnn.data import Split
+from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network
-from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.evaluate import decide, evaluate, is_better, predict_logits
 
 
 def model_of(output_size: int, every_output: bool = False) -> SequenceModel:
     torch.manual_seed(0)
-    return build_model(Network(2, 8, output_size, every_output=every_output))
+    return SequenceModel(Network(2, 8, output_size, every_output=every_output))
 
 
 @pytest.mark.parametrize("samples", [1, 256, 300])

@@ -13,9 +13,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hadamrnn.data import Splits
+from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
-from hadamrnn.nn.build import load_model
+from hadamrnn.nn.storage import load_model
 from hadamrnn.run import Run, RunOptions, resume, train
 from hadamrnn.training.checkpoint import read_checkpoint
 from hadamrnn.training.config import config_values, make_config

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hadamrnn.data import Splits
+from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
 from hadamrnn.training.config import make_config
 from hadamrnn.training.folder import RunFolder

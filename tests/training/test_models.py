@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 import torch
 
-from hadamrnn.data import Splits, load_task
+from hadamrnn.data.splits import Splits
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.training.config import make_config
 from hadamrnn.training.models import build

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hadamrnn.data import Split
+from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
 from hadamrnn.training.config import make_config
 from hadamrnn.training.processes import Processes

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hadamrnn.data import load_task
+from hadamrnn.data.tasks import load_task
 from hadamrnn.network import hadamard
 from hadamrnn.nn.stack import HadamStack
 from hadamrnn.training.config import TrainingConfig, config_values, make_config

@@ -32,7 +32,7 @@ from hadamrnn.errors import InputError, check_name, short
 from hadamrnn.estimators import HadamRNNClassifier
 from hadamrnn.files import parse_json, read_regular, write_atomically
 from hadamrnn.network import architecture
-from hadamrnn.nn.build import build_model
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.settings import from_json
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.draws import Draws
@@ -237,7 +237,7 @@ class GRUClassifier(ClassifierMixin, BaseEstimator):
             seed=self.seed,
         )
         with Draws(self.seed):
-            model = build_model(network)
+            model = SequenceModel(network)
         self.network = fit(model, splits, config).model
         return self
 

@@ -42,7 +42,6 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.native import NativeNetwork
 from hadamrnn.kernels.library import load_library
 from hadamrnn.network import Network
-from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn_benchmarks.inference_limit import compiled, least_seconds
 from hadamrnn_benchmarks.plain import plain_logits
@@ -245,7 +244,7 @@ def _float_network(case: InferenceWork) -> tuple[SequenceModel, torch.Tensor]:
     size = (case.rows, case.time)
     inputs = network.input_size
     x = torch.randint(inputs, size) if network.takes_ids else torch.rand(*size, inputs)
-    return build_model(network).eval(), x
+    return SequenceModel(network).eval(), x
 
 
 def _onnx_work(graph: Path | bytes, inputs: NDArray[np.generic]) -> Work:

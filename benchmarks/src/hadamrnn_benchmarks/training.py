@@ -29,7 +29,6 @@ from hadamrnn.architecture import Architecture
 from hadamrnn.data.splits import Metric, Split, Splits
 from hadamrnn.errors import InputError, check_name
 from hadamrnn.network import Network
-from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.adam import Adam
 from hadamrnn.training.config import TrainingConfig
@@ -163,7 +162,7 @@ def measure_loop(shape: Workload, steps: int, data_dir: Path | None) -> tuple[fl
     recipe = TrainingConfig(
         task="bench", steps=total, evaluate_every=total, batch_size=len(x), gradient_clip=1.0
     )
-    fit(build_model(shape.network), _splits(shape.network, x, target), recipe, watcher=turns)
+    fit(SequenceModel(shape.network), _splits(shape.network, x, target), recipe, watcher=turns)
     # Sums, not medians: a coarse clock gives 0 for many short steps. The sum is at least a microsecond.
     loop_times, engine_times = zip(*turns.pairs[WARM_UP:], strict=True)
     loop = max(sum(loop_times), 1e-3)
@@ -223,7 +222,7 @@ def milliseconds(
 def make_step(shape: Workload, side: str, x: Tensor, target: Tensor) -> Step:
     """Return a training step: forward, backward, Adam."""
     torch.manual_seed(0)
-    model = build_model(shape.network)
+    model = SequenceModel(shape.network)
     loss: Callable[[SequenceModel, Tensor, Tensor], Tensor]
     optimizer: torch.optim.Optimizer
     if side == "plain":
@@ -260,8 +259,8 @@ def _reviews(shape: Workload, data_dir: Path | None, generator: torch.Generator)
     Of the 100 x 500 ids of a real batch 47 % are words, 3,500 to 3,800 of them distinct; the rest is padding
     on the left. Words drawn by p(rank) ~ rank^-1.1 give as many distinct ones.
     """
-    from hadamrnn.data import load_task
     from hadamrnn.data.files import offline
+    from hadamrnn.data.tasks import load_task
 
     target = torch.randint(2, (shape.batch,), generator=generator)
     with offline(), suppress(InputError):

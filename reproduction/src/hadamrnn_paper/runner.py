@@ -20,7 +20,8 @@ from typing import Any
 import torch
 from filelock import SoftFileLease
 
-from hadamrnn.data import Splits, load_task
+from hadamrnn.data.splits import Splits
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError, check_name, did_you_mean
 from hadamrnn.files import CONFIG_FILE, MODEL_FILE
 from hadamrnn.locks import claim

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from hadamrnn.data import Splits, load_task
-from hadamrnn.data.splits import Split
+from hadamrnn.data.splits import Split, Splits
+from hadamrnn.data.tasks import load_task
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.config import TrainingConfig, resolve_config
 from hadamrnn.training.evaluate import evaluate

@@ -12,10 +12,10 @@ from torch import nn
 from hadamrnn import plugins
 from hadamrnn.architecture import Architecture
 from hadamrnn.errors import InputError
-from hadamrnn.nn.build import build_model, load_model
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.interface import RecurrentLayer
-from hadamrnn.nn.storage import save_model
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.storage import load_model, save_model
 from hadamrnn.training.config import make_config
 from hadamrnn_paper.baselines.networks import KINDS
 
@@ -38,7 +38,7 @@ def config(name: str, settings: dict[str, Any], options: dict[str, Any], **other
 
 
 def layer(name: str, settings: dict[str, Any], options: dict[str, Any]) -> RecurrentLayer:
-    recurrent = build_model(config(name, settings, options)).double().eval().recurrent
+    recurrent = SequenceModel(config(name, settings, options)).double().eval().recurrent
     assert isinstance(recurrent, RecurrentLayer)
     return recurrent
 
@@ -93,7 +93,7 @@ def test_tokens_are_one_hot_or_embedded_vectors(
 def test_a_saved_baseline_answers_with_the_same_bits(
     name: str, settings: dict[str, Any], options: dict[str, Any], tmp_path: Path
 ) -> None:
-    model = build_model(
+    model = SequenceModel(
         config(name, settings, options, input_kind="embedded", vocabulary_size=11, padding_id=0)
     )
     words = torch.randint(11, (4, 9))
@@ -109,7 +109,7 @@ def test_a_saved_baseline_answers_with_the_same_bits(
 
 @variants
 def test_every_parameter_has_a_gradient(name: str, settings: dict[str, Any], options: dict[str, Any]) -> None:
-    model = build_model(config(name, settings, options, every_output=True)).train()
+    model = SequenceModel(config(name, settings, options, every_output=True)).train()
     model.loss(torch.randn(4, 9, 3), torch.randint(2, (4, 9))).backward()
 
     missing = [name for name, p in model.named_parameters() if p.requires_grad and p.grad is None]
@@ -171,7 +171,7 @@ def test_what_a_kind_does_not_know_is_refused(changes: dict[str, Any], message: 
 def test_what_stands_past_a_rows_end_reaches_no_gradient(
     name: str, settings: dict[str, Any], options: dict[str, Any]
 ) -> None:
-    model = build_model(config(name, settings, options)).train()
+    model = SequenceModel(config(name, settings, options)).train()
     x = torch.randn(2, 5, 3)
     x[0, 3:] = float("nan")
     model.loss(x, torch.tensor([0, 1]), torch.tensor([3, 5])).backward()
@@ -181,7 +181,7 @@ def test_what_stands_past_a_rows_end_reaches_no_gradient(
 
 @pytest.mark.parametrize("name", [name for name in KINDS if name not in ("lstm", "gru", "rnn")])
 def test_no_steps_leave_the_state_at_its_start(name: str) -> None:
-    model = build_model(config(name, {}, {}, every_output=True)).train()
+    model = SequenceModel(config(name, {}, {}, every_output=True)).train()
     empty = torch.zeros(2, 0, 3)
     model(empty).sum().backward()
 
@@ -193,7 +193,7 @@ def test_no_steps_leave_the_state_at_its_start(name: str) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_numbers_of_another_type_are_refused(name: str) -> None:
-    model = build_model(config(name, {}, {}))
+    model = SequenceModel(config(name, {}, {}))
     for dtype in (torch.float64, torch.int64):
         with pytest.raises(InputError, match=r"must be torch\.float32 like the layer's weights"):
             model(torch.zeros(2, 5, 3, dtype=dtype))

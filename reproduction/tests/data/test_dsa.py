@@ -10,7 +10,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from hadamrnn.data import Splits, load_task
+from hadamrnn.data.splits import Splits
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn_paper.data.dsa import read_segment
 

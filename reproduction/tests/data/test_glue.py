@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hadamrnn.data import Split, Splits, load_task
+from hadamrnn.data.splits import Split, Splits
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn_paper.data import glue
 from hadamrnn_paper.data.glue import Encoder, read_columns

@@ -12,8 +12,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hadamrnn.data import Split, Splits, load_task
 from hadamrnn.data.samples import pad_left
+from hadamrnn.data.splits import Split, Splits
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn_paper.data import imdb
 from hadamrnn_paper.data.imdb import keras_ids, read_compact, read_keras

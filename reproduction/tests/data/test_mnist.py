@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from hadamrnn.data import Split, Splits, load_task
+from hadamrnn.data.splits import Split, Splits
+from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn_paper.data.mnist import pixel_permutation, read_idx
 

@@ -88,7 +88,7 @@ def run(args: SearchOptions) -> None:
 
 
 def _search(args: SearchOptions) -> Search:
-    from hadamrnn.data import load_task
+    from hadamrnn.data.tasks import load_task
     from hadamrnn.search.space import Budget
     from hadamrnn.search.trials import Search
     from hadamrnn.training.config import resolve_config

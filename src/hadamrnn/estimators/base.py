@@ -30,7 +30,6 @@ from hadamrnn.estimators.series import Floats, Samples, Scaling, Series
 from hadamrnn.estimators.target import Target
 from hadamrnn.fixedpoint.model import IntegerModel, Metadata
 from hadamrnn.network import MAX_LEAK, MAX_THRESHOLDS, READOUTS, RECURRENCES, Network
-from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
@@ -268,7 +267,7 @@ class SeriesEstimator(IntegerForm):
         scaling = self.scaling_ if warm else Scaling.of(samples.series, samples.weights)
         inputs = scaling.split(samples.series, np.float32)
         with Draws(seed):
-            model = copy.deepcopy(self.network_).float() if warm else build_model(network)
+            model = copy.deepcopy(self.network_).float() if warm else SequenceModel(network)
         config = recipe(parameters, type(self).__name__, len(samples), seed)
         with threads(self.n_jobs):
             outcome, losses = train(parameters, model, inputs, target, config)

@@ -24,7 +24,6 @@ from hadamrnn.estimators.target import Target, spread_out
 from hadamrnn.fixedpoint.cost import fast_step_cost, network_size
 from hadamrnn.fixedpoint.overflow import bits_of_sums
 from hadamrnn.network import COUNTED, READOUTS, Network
-from hadamrnn.nn.build import build_model
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import forward_layers
 from hadamrnn.training.draws import Draws
@@ -275,7 +274,7 @@ def _pools(candidates: list[Network]) -> Iterator[_Pool]:
 def draw_network(network: Network, seed: int) -> SequenceModel:
     """Return the network with random weights, in evaluation mode."""
     with Draws(seed):
-        return build_model(network).eval()
+        return SequenceModel(network).eval()
 
 
 @torch.no_grad()
