@@ -11,8 +11,7 @@ import pytest
 from selenium.webdriver import Chrome
 
 from hadamrnn.cli import main
-from hadamrnn.demo.chain import run_demo
-from hadamrnn.demo.page import write_page
+from hadamrnn.demo import run_demo
 from hadamrnn.training.progress import Watcher
 from hadamrnn_paper.memorization import run_memorization, write_memorization
 from hadamrnn_paper.report import write_report
@@ -33,7 +32,7 @@ def browser() -> Iterator[Chrome]:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Pages of the demo (two epochs), its network, a search, the report on made-up and on real results."""
     folder = tmp_path_factory.mktemp("pages")
-    result, reading = run_demo(folder / "demo", Watcher(), epochs=2)
+    demo = run_demo(folder / "demo", Watcher(), epochs=2)
     page = ("export", str(folder / "demo" / "run"), "--to", "page", "--name", "digits")
     assert main([*page, "--out", str(folder / "page")]) == 0
     (folder / "results").mkdir()
@@ -47,7 +46,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     (folder / "live.html").write_text(playground["page"](), encoding="utf-8")
     return {
         "playground": folder / "live.html",
-        "demo": write_page(result, reading, folder / "demo"),
+        "demo": Path(demo.page),
         "page": folder / "page" / "digits.html",
         "report": folder / "RESULTS.html",
         "results": ROOT / "reproduction" / "RESULTS.html",

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from hadamrnn.cli.arguments import JsonOption, command
-from hadamrnn.errors import InputError
 from hadamrnn.settings import Range, Seed, option
-
-if TYPE_CHECKING:
-    from hadamrnn.demo.chain import DemoResult, PageContent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,23 +28,11 @@ class DemoOptions(JsonOption):
     examples=("hadamrnn demo --epochs 10 --out demo",),
 )
 def run(args: DemoOptions) -> int:
-    from hadamrnn.demo.chain import headline, run_demo, table
+    from hadamrnn.demo import headline, run_demo, table
     from hadamrnn.training.progress import choose_watcher
 
     watcher = choose_watcher(args.quiet or args.json)
-    result, content = run_demo(args.out, watcher, epochs=args.epochs, seed=args.seed, say=watcher.remark)
-    page = _write_page(result, content, args.out)
-    rows = [*table(result), ("the C", result.c_folder), ("the page", page)]
-    lines = (f"  {label:<24}{value}" for label, value in rows)
-    args.show({**asdict(result), "page": page}, headline(result), *lines)
+    result = run_demo(args.out, watcher, epochs=args.epochs, seed=args.seed)
+    rows = [*table(result), ("the C", result.c_folder), ("the page", result.page)]
+    args.show(asdict(result), headline(result), *(f"  {label:<24}{value}" for label, value in rows))
     return 1 if result.c_test is False else 0
-
-
-def _write_page(result: DemoResult, content: PageContent, out: Path) -> str:
-    """Return where the page is, or why there is none."""
-    try:
-        from hadamrnn.demo.page import write_page
-
-        return str(write_page(result, content, out))
-    except InputError as error:  # no matplotlib
-        return f"not written. {error}"
