@@ -22,7 +22,7 @@ from hadamrnn.fixedpoint.encoding import raw_from_inputs
 from hadamrnn.models import find
 from hadamrnn.pages.document import Document, Section, to_html
 from hadamrnn.pages.live import Live
-from hadamrnn.quantization.network import input_codes
+from hadamrnn.quantization.chain import input_codes
 from hadamrnn_paper.data.mnist import pixel_permutation
 
 STORED = Path(__file__).with_name("playground.npz")

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from hadamrnn.data.tasks import load_task
-from hadamrnn.quantization.chain import quantize
+from hadamrnn.quantization.chain import IntegerNetwork, quantize
 from hadamrnn.quantization.config import QuantizeConfig
-from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.run import Run, train
 from hadamrnn.training.config import make_config
 from hadamrnn.training.evaluate import evaluate

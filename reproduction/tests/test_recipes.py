@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hadamrnn.data.tasks import task_names
-from hadamrnn.training.config import resolve_config
-from hadamrnn.training.presets import PRESETS
+from hadamrnn.training.config import PRESETS, resolve_config
 from hadamrnn_paper.baselines.networks import KINDS
 
 

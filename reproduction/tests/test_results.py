@@ -16,7 +16,7 @@ import pytest
 from hadamrnn import fixedpoint
 from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
-from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.quantization.chain import IntegerNetwork
 from hadamrnn.run import Run
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn_paper.report import build_document

@@ -26,7 +26,7 @@ from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.pages.document import BLUE, ORANGE, Cell, Document, Grid, Link, Part, Picture, Section, to_html
 from hadamrnn.pages.live import LivePart
-from hadamrnn.quantization.network import input_codes
+from hadamrnn.quantization.chain import input_codes
 from hadamrnn.run import RunOptions, train
 from hadamrnn.training.config import resolve_config
 from hadamrnn.training.progress import MetricsRow, Watcher

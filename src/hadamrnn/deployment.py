@@ -131,7 +131,7 @@ def stored_sequences(model: IntegerModel, splits: Splits) -> Stored:
     import torch
 
     from hadamrnn.export.page import Stored, stored_rows
-    from hadamrnn.quantization.network import input_codes
+    from hadamrnn.quantization.chain import input_codes
 
     rows = torch.from_numpy(stored_rows(model, len(splits.test), splits.seq_length))
     x, y, lengths = splits.test.batch(rows)
@@ -145,7 +145,7 @@ def drawing_pad(model: IntegerModel, splits: Splits) -> DrawingPad | None:
     import torch
 
     from hadamrnn.export.page import DrawingPad
-    from hadamrnn.quantization.network import input_codes
+    from hadamrnn.quantization.chain import input_codes
 
     image, levels = splits.image, splits.levels
     if image is None or levels is None:

@@ -11,12 +11,12 @@ from typing import TextIO
 
 import pytest
 
-from hadamrnn.cli.process import let_waiting_threads_sleep
+from hadamrnn.cli import let_waiting_threads_sleep
 
 PROGRAM = """
 import resource, sys
 import numpy as np
-from hadamrnn.cli.process import keep_freed_memory
+from hadamrnn.cli import keep_freed_memory
 
 if sys.argv[1] == "keep":
     keep_freed_memory()

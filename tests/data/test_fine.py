@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hadamrnn.data.fine import with_fine
+from hadamrnn.data.har import with_fine
 from hadamrnn.errors import InputError
 
 

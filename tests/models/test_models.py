@@ -22,8 +22,8 @@ from hadamrnn.errors import InputError
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration
+from hadamrnn.quantization.chain import IntegerNetwork
 from hadamrnn.quantization.lowering import lower
-from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.training.evaluate import evaluate
 
 

@@ -17,8 +17,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from hadamrnn.data.fine import with_fine
-from hadamrnn.data.har import SLOW, STILL
+from hadamrnn.data.har import SLOW, STILL, with_fine
 from hadamrnn.data.speech import WORDS
 from hadamrnn.export.page import Stored, export_page
 from hadamrnn.fixedpoint import Engine, IntegerModel, encode_raw, encode_values, load

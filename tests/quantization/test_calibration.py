@@ -14,8 +14,8 @@ from hadamrnn.fixedpoint import encode_inputs
 from hadamrnn.network import Network
 from hadamrnn.nn.stack import HadamStack
 from hadamrnn.quantization.calibration import Calibration, NotFinite, calibrate
+from hadamrnn.quantization.chain import IntegerNetwork
 from hadamrnn.quantization.lowering import lower
-from hadamrnn.quantization.network import IntegerNetwork
 from tests.quantization.models import drawn_model, random_inputs, random_model
 
 

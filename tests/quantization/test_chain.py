@@ -13,11 +13,10 @@ from hadamrnn.network import Network
 from hadamrnn.nn.loss import target_loss
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import calibrate
-from hadamrnn.quantization.chain import RECIPE, finetune, integer_logits, quantize
+from hadamrnn.quantization.chain import RECIPE, IntegerNetwork, finetune, integer_logits, quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.inputs import RawInputs
 from hadamrnn.quantization.lowering import lower
-from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.training.config import make_config
 from hadamrnn.training.models import build
 

@@ -19,10 +19,10 @@ from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration, calibrate
+from hadamrnn.quantization.chain import IntegerNetwork
 from hadamrnn.quantization.inputs import Coding, RawInputs
 from hadamrnn.quantization.layers import FloatLayer, LoweredLayer
 from hadamrnn.quantization.lowering import float_layers, lower, lower_layers
-from hadamrnn.quantization.network import IntegerNetwork
 from tests.family_models import family_network
 from tests.quantization.models import LEVELS, TIME, drawn_model, with_statistics
 

@@ -18,11 +18,10 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration
-from hadamrnn.quantization.chain import quantize
+from hadamrnn.quantization.chain import input_codes, quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.inputs import RawInputs
 from hadamrnn.quantization.lowering import lower
-from hadamrnn.quantization.network import input_codes
 from tests.quantization.models import LEVELS, random_model
 
 SIZES = np.array([900.0, 7.0, 30_000.0])

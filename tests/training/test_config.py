@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 from hadamrnn.data.tasks import LIBRARY, find_task
 from hadamrnn.errors import InputError
 from hadamrnn.network import hadamard
-from hadamrnn.training.config import OPTIONS, SETTINGS, config_yaml, make_config, read_config, resolve_config
-from hadamrnn.training.presets import PRESETS
+from hadamrnn.training.config import (
+    OPTIONS,
+    PRESETS,
+    SETTINGS,
+    config_yaml,
+    make_config,
+    read_config,
+    resolve_config,
+)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from hadamrnn.errors import InputError
 from hadamrnn.pages.document import Cell
-from hadamrnn.training.config import OPTIONS, config_values, resolve_config
-from hadamrnn.training.presets import PRESETS
+from hadamrnn.training.config import OPTIONS, PRESETS, config_values, resolve_config
 from hadamrnn_paper.results import Result
 from hadamrnn_paper.rows import Row, Setup, Task
 from hadamrnn_paper.runner import Job

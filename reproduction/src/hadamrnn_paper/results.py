@@ -24,17 +24,15 @@ from hadamrnn.locks import claim
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import NotFinite
-from hadamrnn.quantization.chain import quantize
+from hadamrnn.quantization.chain import IntegerNetwork, quantize
 from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.lowering import can_lower
-from hadamrnn.quantization.network import IntegerNetwork
 from hadamrnn.quantization.results import save_integer
 from hadamrnn.run import Run
 from hadamrnn.settings import Count, OneOf, Range, Seed, check, from_json
-from hadamrnn.training.config import TrainingConfig, config_values, make_config
+from hadamrnn.training.config import PRESETS, TrainingConfig, config_values, make_config
 from hadamrnn.training.evaluate import evaluate
 from hadamrnn.training.folder import RunFolder
-from hadamrnn.training.presets import PRESETS
 from hadamrnn_paper.rows import Setup, Task
 from hadamrnn_paper.tables import TASKS
 

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
-from hadamrnn.data.recipes import PAPER_SENSORS, Values
 from hadamrnn.data.samples import cut_windows, read_numbers
 from hadamrnn.data.scaling import standardise
 from hadamrnn.data.splits import Split, Splits, in_parts
-from hadamrnn.data.tasks import Task
+from hadamrnn.data.tasks import PAPER_SENSORS, Task, Values
 from hadamrnn.errors import InputError, check_name
 from hadamrnn.settings import Range
 

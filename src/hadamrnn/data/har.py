@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -9,14 +10,13 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
-from hadamrnn.data.fine import with_fine
-from hadamrnn.data.recipes import PAPER_SENSORS, SMALL_STACK, Values
 from hadamrnn.data.samples import read_numbers
 from hadamrnn.data.scaling import standardised
 from hadamrnn.data.splits import Split, Splits
-from hadamrnn.data.tasks import Task
+from hadamrnn.data.tasks import PAPER_SENSORS, SMALL_STACK, Task, Values
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range
 
@@ -179,6 +179,39 @@ def _checked(source: Path, x: NDArray[np.float32], *codes: NDArray[np.generic]) 
     if not np.isin(activity, range(1, 7)).all():
         raise InputError(f"{source}: activities are 1 to 6, got {activity.min()} to {activity.max()}.")
     return HarPart(x, activity, subject)
+
+
+def with_fine(x: Tensor, values: Sequence[float], changes: Sequence[float]) -> Tensor:
+    """Return series with two more copies of their first channels: their values and their changes, clipped.
+
+    A channel's scale is that of its largest movements. Who sits still moves a hundredth as much as who walks,
+    which few bits cannot resolve. The clipped copy has a scale of its own.
+
+        v_t,c = clip(x_t,c, +-values_c)        d_t,c = clip(x_t,c - x_(t-1),c, +-changes_c),   d_0 = 0
+
+    Args:
+        x: `(n, time, channels)`, in the sensor's units.
+        values, changes: the limits of the first channels, as many of one as of the other.
+
+    Returns:
+        `(n, time, channels + 2 len(values))`: x, v, d.
+
+    >>> with_fine(torch.tensor([[[0.1, 7.0], [0.4, 7.0]]]), values=[0.2], changes=[0.5])[0]
+    tensor([[0.1000, 7.0000, 0.1000, 0.0000],
+            [0.4000, 7.0000, 0.2000, 0.3000]])
+    """
+    if len(values) != len(changes) or len(values) > x.shape[-1]:
+        raise InputError(
+            "values and changes must have a limit for each of the first channels, as many of one as of the "
+            f"other, got {len(values)} and {len(changes)} for {x.shape[-1]} channels."
+        )
+    for limit in (*values, *changes):
+        if not 0 < limit < math.inf:
+            raise InputError(f"A limit must be a positive number, in the sensor's units, got {limit}.")
+    still, slow = (torch.tensor(limits, dtype=x.dtype, device=x.device) for limits in (values, changes))
+    copied = x[..., : len(still)]
+    change = torch.diff(copied, dim=1, prepend=copied[:, :1])
+    return torch.cat([x, copied.clamp(-still, still), change.clamp(-slow, slow)], -1)
 
 
 # Sitting and standing differ by tremor. With UCI HAR's people left out by fifths, two layers of 64 units

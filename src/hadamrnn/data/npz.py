@@ -31,11 +31,10 @@ from torch import Tensor
 from hadamrnn.data.array_parts import array_table, check_training, divide_arrays
 from hadamrnn.data.labels import canonical_label, class_names, class_numbers
 from hadamrnn.data.options import NO_FILES, HeldOutFiles
-from hadamrnn.data.recipes import SMALL_STACK
 from hadamrnn.data.samples import digests, merge_copies
 from hadamrnn.data.scaling import standardised
 from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint, joint_fingerprint
-from hadamrnn.data.tasks import Task
+from hadamrnn.data.tasks import SMALL_STACK, Task
 from hadamrnn.errors import InputError, short
 from hadamrnn.files import check_regular, one_line
 from hadamrnn.settings import Seed

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from hadamrnn.data.columns import GROUPS, LABELS, OF_FILE, decide, row_groups, row_labels
 from hadamrnn.data.labels import class_names
 from hadamrnn.data.options import NO_FILES, HeldOutFiles, RecordingOptions
-from hadamrnn.data.recipes import PAPER_SENSORS, SMALL_STACK
 from hadamrnn.data.samples import PARTS, cut_windows
 from hadamrnn.data.scaling import standardised
 from hadamrnn.data.segments import (
@@ -38,7 +37,7 @@ from hadamrnn.data.segments import (
 from hadamrnn.data.signals import pad_clip, segment_codes
 from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint, joint_fingerprint
 from hadamrnn.data.tables import listed, read_tables
-from hadamrnn.data.tasks import Task
+from hadamrnn.data.tasks import PAPER_SENSORS, SMALL_STACK, Task
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Seed
 

@@ -11,10 +11,9 @@ import numpy as np
 import torch
 
 from hadamrnn.data.files import DataFile, fetch
-from hadamrnn.data.recipes import PAPER_SENSORS, STACK, Values
 from hadamrnn.data.scaling import standardised
 from hadamrnn.data.splits import Split, Splits
-from hadamrnn.data.tasks import Task
+from hadamrnn.data.tasks import PAPER_SENSORS, STACK, Task, Values
 
 STEP, OFFSET = 0.5, 8.0  # a code k means k / 2 - 8, in nats
 WORDS = ("silence", "unknown", "yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")

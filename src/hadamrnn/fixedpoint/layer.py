@@ -22,6 +22,7 @@ needs 64 bits, all else fits 32: `__post_init__` proves it (see `overflow`).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -29,12 +30,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.bits import ACTIVATION_BITS, IntegerWeightBits, WeightBits
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, short
 from hadamrnn.fixedpoint.integers import rounding_factor, signed_range
 from hadamrnn.fixedpoint.overflow import prove_input, prove_output, prove_recurrence
-from hadamrnn.fixedpoint.validation import ArrayFields, check_presence, freeze_array
 from hadamrnn.network import MAX_LEAK, Network, Recurrence
 from hadamrnn.settings import OneOf, check, check_int
+
+
+class ArrayFields:
+    """A dataclass that equals another one of its class when every field does, arrays included."""
+
+    def __eq__(self, other: object) -> bool:
+        same_class = type(self) is type(other)
+        return same_class and all(_same(value, vars(other)[name]) for name, value in vars(self).items())
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+        return left is not None and right is not None and np.array_equal(left, right)
+    return bool(left == right)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,3 +233,42 @@ def weight_frac_bits(bits: WeightBits) -> int:
 def weight_range(bits: WeightBits) -> tuple[int, int]:
     """Return the least and the greatest code of U and V."""
     return (-1, 1) if bits == "ternary" else signed_range(int(bits or 0))
+
+
+def check_scale(name: str, value: object) -> None:
+    """Raise unless `value` is a finite positive float."""
+    if not isinstance(value, float) or not math.isfinite(value) or value <= 0:
+        raise InputError(f"{name} must be a finite positive float, got {short(value)}.")
+
+
+def freeze_array(
+    owner: object,
+    name: str,
+    dtype: type,
+    shape: tuple[int, ...],
+    bounds: tuple[int, int],
+    *,
+    zero: bool = True,
+) -> None:
+    """Replace an array of a frozen dataclass by a read-only copy; refuse all but integers within bounds.
+
+    With `zero=False` the entry 0 is refused as well: with bounds -1..1 that leaves signs.
+    """
+    array = np.asarray(getattr(owner, name))
+    if array.dtype.kind not in "iu" or array.shape != shape:
+        raise InputError(f"{name} must hold integers of shape {shape}, got {array.dtype} of {array.shape}.")
+    low, high = bounds
+    if array.size and (array.min() < low or array.max() > high):
+        raise InputError(f"{name} must lie in {low}..{high}, got {array.min()}..{array.max()}.")
+    if not zero and not array.all():
+        raise InputError(f"{name} must hold +1 and -1 only, got a 0.")
+    array = array.astype(dtype, copy=True, order="C")
+    array.setflags(write=False)
+    object.__setattr__(owner, name, array)
+
+
+def check_presence(owner: object, name: str, wanted: bool, where: str) -> bool:
+    """Raise unless a field is there exactly when it is wanted; return whether it is."""
+    if (getattr(owner, name) is not None) != wanted:
+        raise InputError(f"{name} belongs to {where}, and only there.")
+    return wanted

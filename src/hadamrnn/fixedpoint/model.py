@@ -21,6 +21,7 @@ holds the proof that all but the products said to take 64 bits fit 32.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,23 +31,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.bits import EXPONENT_BITS, stored_bits
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, short
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.layer import (
+    ArrayFields,
     IntegerLayer,
     check_integer_network,
+    check_presence,
+    check_scale,
+    freeze_array,
     layer_fields,
     weight_frac_bits,
     weight_range,
 )
 from hadamrnn.fixedpoint.overflow import prove_readout
-from hadamrnn.fixedpoint.validation import (
-    ArrayFields,
-    check_metadata,
-    check_presence,
-    check_scale,
-    freeze_array,
-)
 from hadamrnn.network import Network
 from hadamrnn.settings import check_int
 
@@ -58,6 +56,7 @@ Steps = TypeVar("Steps", int, NDArray[np.int64])
 Metadata = Mapping[str, str | int | float | bool]
 
 MAX_LONGEST = 0xFFFF
+MAX_ENTRIES, MAX_ENTRY_LENGTH = 100, 4000  # of the metadata
 MAX_CLASS_NAMES = 3000  # characters of all class names that the metadata keeps
 
 
@@ -322,3 +321,23 @@ def class_metadata(names: Sequence[str]) -> Metadata:
     """Return the metadata of the names of the classes; none if they are longer than metadata may be."""
     text = json.dumps(list(names))
     return {"class_names": text} if names and len(text) <= MAX_CLASS_NAMES else {}
+
+
+def check_metadata(metadata: Mapping[str, object]) -> dict[str, str | int | float | bool]:
+    """Return a copy of `metadata`; raise unless it maps strings to short strings and finite numbers."""
+    if not isinstance(metadata, Mapping) or len(metadata) > MAX_ENTRIES:
+        raise InputError(f"metadata must be a mapping of at most {MAX_ENTRIES} entries.")
+    copy: dict[str, str | int | float | bool] = {}
+    for name, value in metadata.items():
+        # Neither inf nor nan lies below the largest float, nor does an int of too many digits to print.
+        finite = not isinstance(value, int | float) or abs(value) <= sys.float_info.max
+        if not isinstance(name, str) or not isinstance(value, str | int | float) or not finite:
+            raise InputError(
+                f"metadata maps names to strings and finite numbers, got {name!r}: {short(value)}."
+            )
+        if len(name) + len(str(value)) > MAX_ENTRY_LENGTH:
+            raise InputError(
+                f"A metadata entry takes at most {MAX_ENTRY_LENGTH} characters, {name[:40]!r} more."
+            )
+        copy[name] = value
+    return copy

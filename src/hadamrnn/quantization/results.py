@@ -96,7 +96,7 @@ class Quantization:
 
 def saturation(network: object) -> Saturation | None:
     """Return how often an integer network was clipped; None for a float one."""
-    from hadamrnn.quantization.network import IntegerNetwork
+    from hadamrnn.quantization.chain import IntegerNetwork
 
     if not isinstance(network, IntegerNetwork):
         return None

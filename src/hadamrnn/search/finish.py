@@ -23,7 +23,7 @@ from hadamrnn.files import CONFIG_FILE, INTEGER_FILE, write_atomically
 from hadamrnn.network import read_network
 from hadamrnn.pages.document import BLUE, GREY, ORANGE, Cell, Document, Grid, Picture, grid_section, to_html
 from hadamrnn.pages.drawing import Canvas, Point, draw_front, front, scatter, styled, svg
-from hadamrnn.quantization.network import IntegerNetwork
+from hadamrnn.quantization.chain import IntegerNetwork
 from hadamrnn.run import Run, RunOptions, resume, train
 from hadamrnn.search.space import BOARD, SEARCHED_FIELDS, count
 from hadamrnn.search.study import completed

@@ -122,7 +122,7 @@ def _jobs(args: ReproduceOptions) -> list[Job]:
 
 
 def _list(args: ReproduceOptions, places: Places) -> None:
-    from hadamrnn.training.presets import PRESETS
+    from hadamrnn.training.config import PRESETS
     from hadamrnn_paper.runner import Job, select
 
     if args.preset is not None:

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
-from hadamrnn.data.recipes import SMALL_STACK
 from hadamrnn.data.samples import read_numbers
 from hadamrnn.data.scaling import standardised
 from hadamrnn.data.splits import Split, Splits
-from hadamrnn.data.tasks import Task
+from hadamrnn.data.tasks import SMALL_STACK, Task
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range
 
