@@ -7,7 +7,7 @@ any number so far that is said to fit 32 bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hadamrnn.fixedpoint.layer import IntegerLayer
@@ -189,3 +189,9 @@ def run_plainly(model: IntegerModel, codes: Any, length: int | None = None) -> t
         else:
             every.append(nothing)
     return (every if model.every_output else plain.logits()), plain
+
+
+def calibrated_codes(raw: Iterable[int], zero: Iterable[int], gain: Iterable[int]) -> list[int]:
+    """Return what a device makes of the raw codes of one step: (raw - zero) * gain / 2^14."""
+    channels = zip(raw, zero, gain, strict=True)
+    return [saturated(round_shift((int(r) - int(z)) * int(g), 14), 32) for r, z, g in channels]

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from hadamrnn.fixedpoint.cost import paper_step_cost as paper_step_cost
     from hadamrnn.fixedpoint.encoding import encode_raw as encode_raw
     from hadamrnn.fixedpoint.engine import Engine as Engine
+    from hadamrnn.fixedpoint.engine import SlidingWindow as SlidingWindow
     from hadamrnn.fixedpoint.model import IntegerModel as IntegerModel
-    from hadamrnn.fixedpoint.windows import SlidingWindow as SlidingWindow
     from hadamrnn.hadamard.orders import hadamard_matrix as hadamard_matrix
     from hadamrnn.hadamard.orders import hadamard_orders as hadamard_orders
     from hadamrnn.kernels.transform import hadamard_transform as hadamard_transform
@@ -106,7 +106,7 @@ _HOME = {
     "Engine": "fixedpoint.engine",
     "encode_raw": "fixedpoint.encoding",
     "IntegerModel": "fixedpoint.model",
-    "SlidingWindow": "fixedpoint.windows",
+    "SlidingWindow": "fixedpoint.engine",
     "network_size": "fixedpoint.cost",
     "paper_step_cost": "fixedpoint.cost",
     "fast_step_cost": "fixedpoint.cost",

@@ -11,9 +11,9 @@ import pytest
 
 from hadamrnn import fixedpoint
 from hadamrnn.cli import main
-from hadamrnn.cli.integer_report import quantize_lines
 from hadamrnn.data.tasks import load_task
 from hadamrnn.quantization.chain import calibration_batches, raw_inputs
+from hadamrnn.quantization.results import quantize_lines
 from hadamrnn.run import train
 from hadamrnn.training.config import make_config
 from tests.conftest import Command

@@ -9,13 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hadamrnn.data.samples import group_parts, pad_left, stratified_parts
+from hadamrnn.data.samples import group_parts, stratified_parts
 from hadamrnn.errors import InputError
-
-
-@pytest.mark.parametrize("size", [10_000, 2**15, 2**15 + 1])
-def test_padded_ids_hold_the_largest_of_the_vocabulary(size: int) -> None:
-    assert pad_left([[size - 1]], length=2, vocabulary_size=size).tolist() == [[0, size - 1]]
 
 
 @given(st.lists(st.integers(3, 40), min_size=1, max_size=6), st.integers(0, 2**32 - 1))

@@ -16,12 +16,13 @@ import pytest
 from hadamrnn.export.golden import draw_golden
 from hadamrnn.export.js import RUNTIME, export_js, js_model
 from hadamrnn.fixedpoint import FILE_NAME, Engine, IntegerModel, save
-from hadamrnn.fixedpoint.encoding import calibrated_codes, encode_raw
+from hadamrnn.fixedpoint.encoding import encode_raw
+from hadamrnn.fixedpoint.engine import SlidingWindow
 from hadamrnn.fixedpoint.values import target_metadata, value_format
-from hadamrnn.fixedpoint.windows import SlidingWindow
 from tests.conftest import Command
 from tests.export.random_models import random_model
 from tests.family_models import family_model
+from tests.plain_integers import calibrated_codes
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="no node installed (Debian: nodejs)")
@@ -59,7 +60,7 @@ def expected(model: IntegerModel, rows: Any, raw: Any, zero: Any, gain: Any) -> 
         "streams": streams,
         "run": run.tolist(),
         "encoded": encode_raw(model, raw)[0].tolist() if len(raw) else [],
-        "calibrated": calibrated_codes(raw, zero, gain).tolist() if len(raw) else [],
+        "calibrated": [calibrated_codes(step, zero, gain) for step in raw],
         "values": [None if values is None else values.values(logits[-1]).tolist() for logits in run],
         "windows": [None if logits is None else logits.tolist() for logits in windows],
     }

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from hadamrnn.export import draw_golden
 from hadamrnn.export.data import ModelData
 from hadamrnn.export.golden import Golden
-from hadamrnn.fixedpoint.engine import Engine
+from hadamrnn.fixedpoint.engine import Engine, SlidingWindow
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.windows import SlidingWindow
 from tests.export.programs import STRICT
 from tests.export.random_models import random_model
 from tests.family_models import family_model

@@ -12,12 +12,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hadamrnn.data.samples import pad_left
 from hadamrnn.data.splits import Split, Splits
 from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn_paper.data import imdb
-from hadamrnn_paper.data.imdb import keras_ids, read_compact, read_keras
+from hadamrnn_paper.data.imdb import keras_ids, pad_left, read_compact, read_keras
 
 
 def plain_encoding(review: list[int], vocabulary_size: int, length: int) -> list[int]:
@@ -37,6 +36,11 @@ def test_encoding_is_kerass(reviews: list[list[int]], vocabulary_size: int, leng
     padded = pad_left(ids, length, vocabulary_size)
 
     assert padded.tolist() == [plain_encoding(review, vocabulary_size, length) for review in reviews]
+
+
+@pytest.mark.parametrize("size", [10_000, 2**15, 2**15 + 1])
+def test_padded_ids_hold_the_largest_of_the_vocabulary(size: int) -> None:
+    assert pad_left([[size - 1]], length=2, vocabulary_size=size).tolist() == [[0, size - 1]]
 
 
 TRAIN, TEST = [[5, 6], [7], [8, 9, 10], [11]], [[1], [2, 2], [3], [4, 4, 4]]

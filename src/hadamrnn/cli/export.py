@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hadamrnn.cli.arguments import DataFolder, JsonOption, check_unused, command, positional
-from hadamrnn.cli.integer_report import quantize_figures, quantize_lines
 from hadamrnn.errors import InputError
+from hadamrnn.quantization.results import quantize_figures, quantize_lines
 from hadamrnn.settings import option
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from hadamrnn.cli.arguments import DataOptions, JsonOption, check_unused, command, positional, set_threads
-from hadamrnn.cli.integer_report import quantize_figures, quantize_lines
 from hadamrnn.quantization.config import Precision, QuantizeConfig
+from hadamrnn.quantization.results import quantize_figures, quantize_lines
 from hadamrnn.settings import Count, option
 
 

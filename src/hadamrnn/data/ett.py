@@ -28,35 +28,31 @@ CHANNELS = ("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT")
 MONTH = 30 * 24
 ENDS = (12 * MONTH, 16 * MONTH, 20 * MONTH)
 ROWS = 17_420
+HOME = "https://github.com/zhouhaoyi/ETDataset"
+RAW = "https://raw.githubusercontent.com/zhouhaoyi/ETDataset/main/ETT-small"
+SHA256 = {  # of the original, and of its compressed copy
+    "ETTh1": (
+        "f18de3ad269cef59bb07b5438d79bb3042d3be49bdeecf01c1cd6d29695ee066",
+        "f1141f82f9d46968f05afa77ba16abfc4f790fe07583f9de06bb685b29a5411f",
+    ),
+    "ETTh2": (
+        "a3dc2c597b9218c7ce1cd55eb77b283fd459a1d09d753063f944967dd6b9218b",
+        "a549927e8cd45bd1c20a8ec51529cd037bf6da38fe37c2ba3dc0e9c8446d6cb5",
+    ),
+}
 FILES = {
-    "etth1": {
+    name.lower(): {
         "original": DataFile(
-            paths=("ett/ETTh1.csv", "ETT-small/ETTh1.csv"),
-            home="https://github.com/zhouhaoyi/ETDataset",
-            url="https://raw.githubusercontent.com/zhouhaoyi/ETDataset/main/ETT-small/ETTh1.csv",
-            sha256="f18de3ad269cef59bb07b5438d79bb3042d3be49bdeecf01c1cd6d29695ee066",
+            (f"ett/{name}.csv", f"ETT-small/{name}.csv"), HOME, f"{RAW}/{name}.csv", original
         ),
         "compact": DataFile(
-            paths=("ett/ETTh1.csv.gz",),
-            home="https://github.com/zhouhaoyi/ETDataset",
-            sha256="f1141f82f9d46968f05afa77ba16abfc4f790fe07583f9de06bb685b29a5411f",
+            paths=(f"ett/{name}.csv.gz",),
+            home=HOME,
+            sha256=compressed,
             obtain="a compressed copy of the original, which is read if this file is missing",
         ),
-    },
-    "etth2": {
-        "original": DataFile(
-            paths=("ett/ETTh2.csv", "ETT-small/ETTh2.csv"),
-            home="https://github.com/zhouhaoyi/ETDataset",
-            url="https://raw.githubusercontent.com/zhouhaoyi/ETDataset/main/ETT-small/ETTh2.csv",
-            sha256="a3dc2c597b9218c7ce1cd55eb77b283fd459a1d09d753063f944967dd6b9218b",
-        ),
-        "compact": DataFile(
-            paths=("ett/ETTh2.csv.gz",),
-            home="https://github.com/zhouhaoyi/ETDataset",
-            sha256="a549927e8cd45bd1c20a8ec51529cd037bf6da38fe37c2ba3dc0e9c8446d6cb5",
-            obtain="a compressed copy of the original, which is read if this file is missing",
-        ),
-    },
+    }
+    for name, (original, compressed) in SHA256.items()
 }
 Hours = Annotated[int, Range(1, 1440)]
 

@@ -1,10 +1,10 @@
-"""Samples on their way into splits: read from text tables, brought to one length, cut into parts."""
+"""Samples on their way into splits: read from text tables, cut into windows, cut into parts."""
 
 from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +36,6 @@ def read_numbers(path: Path, delimiter: str | None = None, **layout: Any) -> NDA
     except ValueError as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise InputError(f"{path} must be a table of numbers: {reason}.") from error
-
-
-def pad_left(rows: Sequence[Sequence[int] | NDArray[np.int64]], length: int, vocabulary_size: int) -> Tensor:
-    """Return the last `length` ids of each row, zeros before them: `(n, length)`, int16 if ids fit.
-
-    >>> pad_left([[7, 8], [1, 2, 3, 4]], length=3, vocabulary_size=10)
-    tensor([[0, 7, 8],
-            [2, 3, 4]], dtype=torch.int16)
-    """
-    padded = np.zeros((len(rows), length), np.int16 if vocabulary_size <= 2**15 else np.int32)
-    for target, row in zip(padded, rows, strict=True):
-        kept = row[-length:]
-        target[length - len(kept) :] = kept
-    return torch.from_numpy(padded)
 
 
 def cut_windows(values: NDArray[Any], length: int, hop: int = 1) -> NDArray[Any]:

@@ -23,7 +23,6 @@ from hadamrnn.fixedpoint.model import IntegerModel
 Codes = NDArray[np.int32]
 
 OCTAVE_BITS = 16  # of compressed codes below the point
-GAIN_BITS = 14  # of a calibration's gain below the point
 
 
 class Inputs(Protocol):
@@ -78,27 +77,6 @@ def encode_raw(model: Inputs, raw: ArrayLike) -> tuple[Codes, int]:
         raise InputError(f"Raw codes must fit int32, got {array.min()}..{array.max()}.")
     clipped, count = saturate(_wide_codes(model, array), model.input_bits)
     return clipped.astype(np.int32), count
-
-
-def calibrated_codes(raw: ArrayLike, zero: ArrayLike, gain: ArrayLike) -> Codes:
-    """Return what a device makes of raw codes `(..., input_size)` with its zero and gain of every channel.
-
-        saturate(round((raw - zero) * gain / 2^14))        to int32, ties towards +infinity
-
-    Args:
-        zero: int32, (input_size,).
-        gain: 0..65535 in units of 2^-14, (input_size,).
-
-    >>> calibrated_codes([110, -2], zero=[100, 0], gain=[16384, 24576]).tolist()
-    [10, -3]
-    """
-    for name, values, low, high in (("zero", zero, *signed_range(32)), ("gain", gain, 0, 0xFFFF)):
-        array = np.asarray(values)
-        if array.dtype.kind not in "iu" or (array.size and (array.min() < low or array.max() > high)):
-            raise InputError(f"{name} of a calibration must be integers in {low}..{high}, got {array}.")
-    wide = (np.asarray(raw, np.int64) - np.asarray(zero, np.int64)) * np.asarray(gain, np.int64)
-    codes, _ = saturate((wide + 8192) >> GAIN_BITS, 32)
-    return np.asarray(codes.astype(np.int32))
 
 
 def count_outliers(model: Inputs, values: ArrayLike) -> int:

@@ -10,7 +10,7 @@ Inputs are codes: `(streams, input_size)` integers for dense models, which satur
 `(streams,)` for one-hot and embedded ones; `encoding.py` makes codes of raw sensor values or real numbers.
 Where every block leaks, a stream may run for ever. A linear orthogonal state never forgets, so past the
 calibrated length it may outgrow its bits: it then saturates, and the state counts how often; and a sum over
-the steps ends at `longest`. Start a new state then, or use `windows.SlidingWindow`.
+the steps ends at `longest`. Start a new state then, or use `SlidingWindow`.
 
 `Engine` checks what it is given. It runs batches in the native library (`native.py`), or without one, and on
 request, by the arrays of `step.py`, which say what is computed: the same bits, more slowly.
@@ -19,8 +19,8 @@ request, by the arrays of `step.py`, which say what is computed: the same bits, 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,10 +33,9 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.native import NativeNetwork
 from hadamrnn.fixedpoint.step import LayerStep, Pools, Readout
 from hadamrnn.kernels.library import load_library
+from hadamrnn.settings import check_int
 
-# Entries of the states that advance together: as int32 they about fill a core's second-level cache.
-CHUNK_ENTRIES = 512 * 256
-SMALLEST_CHUNK = 64  # below, numpy's overhead outweighs another core
+MAX_WINDOW = (1 << 31) - 1
 
 
 @dataclass
@@ -141,7 +140,7 @@ class Engine:
         Args:
             codes: `(batch, time, input_size)` for dense models, `(batch, time)` ids for the others.
             lengths: how many steps of each row count, `(batch,)`; all by default.
-            threads: worker threads over the batch; as many as there are cores by default.
+            threads: of the native library; as many as there are cores by default.
 
         Returns:
             Logits after each row's last step; with `every_output` those of every step, where past a row's
@@ -153,37 +152,19 @@ class Engine:
             raise InputError(f"A batch has shape ({axes}), got {array.shape}.")
         inputs = self._checked(array)
         ends = self._checked_lengths(lengths, *inputs.shape[:2])
-        workers = threads or os.cpu_count() or 1
         if self._native is not None:
-            return BatchResult(*self._native.run(inputs, ends, workers))
-        return self._run(self._saturated(inputs), ends, workers)
+            return BatchResult(*self._native.run(inputs, ends, threads or os.cpu_count() or 1))
+        return self._run(self._saturated(inputs), ends)
 
-    def _run(self, inputs: NDArray[Any], ends: NDArray[np.int64], workers: int) -> BatchResult:
+    def _run(self, inputs: NDArray[Any], ends: NDArray[np.int64]) -> BatchResult:
         """Run checked rows `(batch, time, ...)` from zero states, each to its end."""
-        rows_in_cache = CHUNK_ENTRIES // self.model.hidden_size
-        rows_at_once = max(SMALLEST_CHUNK, min(rows_in_cache, -(-len(inputs) // workers)))
-        longest_first = np.argsort(-ends, kind="stable")
-        starts = range(0, len(inputs), rows_at_once)
-        chunks = [longest_first[start : start + rows_at_once] for start in starts]
-        logits = np.zeros((len(inputs), *self._logit_shape(inputs.shape[1])), np.int32)
-
-        def run_rows(rows: NDArray[np.int64]) -> int:
-            logits[rows], saturations = self._run_chunk(inputs[rows], ends[rows])
-            return saturations
-
-        if min(workers, len(chunks)) <= 1:  # in the caller's own thread, as it asked for
-            return BatchResult(logits, sum(map(run_rows, chunks)))
-        with ThreadPoolExecutor(workers) as pool:
-            return BatchResult(logits, sum(pool.map(run_rows, chunks)))
-
-    def _run_chunk(self, inputs: NDArray[Any], lengths: NDArray[np.int64]) -> tuple[Int32, int]:
-        """Return logits and clipped entries of rows given longest first: those still running are a prefix."""
-        state, saturations = self.init(len(inputs)), 0
-        every = self.model.every_output
-        logits = np.empty((len(inputs), *self._logit_shape(inputs.shape[1])), np.int32)
+        longest_first = np.argsort(-ends, kind="stable")  # rows that still run are a prefix
+        inputs, ends = inputs[longest_first], ends[longest_first]
+        state, saturations, every = self.init(len(inputs)), 0, self.model.every_output
+        logits = np.empty((*inputs.shape[: 2 if every else 1], self.model.output_size), np.int32)
         logits[...] = self.read(state)[:, None] if every else 0
         for t, (codes, drive) in enumerate(self._drives(inputs)):
-            going, streams = int(np.count_nonzero(lengths > t)), state.h.shape[1]
+            going, streams = int(np.count_nonzero(ends > t)), state.h.shape[1]
             if going < streams:
                 if not every:
                     logits[going:streams] = self.read(state.part(slice(going, streams)))
@@ -196,7 +177,9 @@ class Engine:
                 logits[:going, t] = self.read(state)
         if not every:
             logits[: state.h.shape[1]] = self.read(state)
-        return logits, saturations + state.saturations
+        found = np.empty_like(logits)
+        found[longest_first] = logits
+        return BatchResult(found, saturations + state.saturations)
 
     def _advance(self, state: State, codes: NDArray[Any], drive: Int32) -> None:
         """One step of the lowest layer, which reads `codes`, and of every layer that now has its `stride`.
@@ -242,9 +225,6 @@ class Engine:
             inputs = self.model.embedding_int[inputs]
         return inputs.T
 
-    def _logit_shape(self, time: int) -> tuple[int, ...]:
-        return (time, self.model.output_size) if self.model.every_output else (self.model.output_size,)
-
     @property
     def _input_shape(self) -> tuple[int, ...]:
         return (self.model.input_size,) if self.model.input_kind == "dense" else ()
@@ -285,3 +265,59 @@ class Engine:
             raise InputError(f"lengths must lie in 0..{time}, got {array.min()}..{array.max()}.")
         self._check_longest(int(array.max(initial=0)))
         return array.astype(np.int64)
+
+
+class SlidingWindow:
+    """Push inputs one by one; every `hop` inputs, `push` returns the logits of the last `window` ones.
+
+    Where every block leaks, old inputs fade by themselves: one state reads the stream, once, and never
+    restarts; sums, counters and maxima are kept for each hop, and those of the last window / hop hops count.
+    States then remember a little from before the window, as they do in a stream.
+
+    A linear orthogonal state keeps all it ever saw, and would outgrow its bits. So window / hop staggered
+    states read the stream, and the oldest restarts after its read-out: it has seen exactly the window.
+    """
+
+    def __init__(self, engine: Engine, window: int, hop: int) -> None:
+        check_int("hop", hop, 1, MAX_WINDOW)
+        check_int("window", window, 1, MAX_WINDOW)
+        if window % hop:
+            raise InputError(f"window must be a multiple of hop, got {window} and {hop}.")
+        longest = engine.model.longest
+        if longest and window > longest:
+            raise InputError(f"The sums of this network hold {longest} steps, got a window of {window}.")
+        self._engine = engine
+        self._window = window
+        self._hop = hop
+        self._forgets = engine.model.network.forgets
+        # Up to window / hop of them, a hop apart, each with its own place in its strides; one if it forgets.
+        self._states = [engine.init()]
+        self._kept: deque[Pooled] = deque(maxlen=window // hop)  # of each hop, where the state never restarts
+        self._finished = 0  # clipped entries of states that were restarted
+        self._pushed = 0
+
+    @property
+    def saturations(self) -> int:
+        """Clipped state entries so far, over all staggered streams."""
+        return self._finished + sum(state.saturations for state in self._states)
+
+    def push(self, codes: ArrayLike) -> Int32 | None:
+        """Take one input, `(input_size,)` codes or an id; return `(output_size,)` logits or None."""
+        for state in self._states:
+            self._engine.step(state, codes)
+        self._pushed += 1
+        if self._pushed % self._hop:
+            return None
+        is_whole = self._pushed >= self._window
+        if self._forgets:
+            (state,) = self._states
+            self._kept.append(self._engine.take_pools(state))
+            logits = self._engine.read_pools(state, self._kept)
+        elif is_whole:
+            oldest = self._pushed // self._hop % len(self._states)
+            logits = self._engine.read(self._states[oldest])
+            self._finished += self._states[oldest].saturations
+            self._states[oldest] = self._engine.init()
+        else:
+            self._states.append(self._engine.init())
+        return logits[0] if is_whole else None

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.validation import ArrayFields, freeze_array
+from hadamrnn.fixedpoint.layer import ArrayFields, freeze_array
 from hadamrnn.reservoir.description import BLOCK, THIRDS, Reservoir
 
 INPUT_WEIGHT_BITS = 4  # of U

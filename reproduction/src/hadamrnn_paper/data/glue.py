@@ -17,12 +17,11 @@ import torch
 from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
-from hadamrnn.data.samples import pad_left
 from hadamrnn.data.splits import Split, Splits, in_parts
 from hadamrnn.data.tasks import Task
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Range
-from hadamrnn_paper.data.imdb import PAPER_TEXT, WORDS
+from hadamrnn_paper.data.imdb import PAPER_TEXT, WORDS, pad_left
 
 EMBEDDING_SIZE = 256
 SeqLength = Annotated[int, Range(6, 10_000)]  # in pieces, of which up to 4 are marks

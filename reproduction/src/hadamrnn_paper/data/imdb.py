@@ -12,9 +12,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from hadamrnn.data.files import DataFile, fetch, present
-from hadamrnn.data.samples import pad_left
 from hadamrnn.data.splits import Split, Splits, in_parts
 from hadamrnn.data.tasks import Task
 from hadamrnn.settings import Range
@@ -74,6 +74,20 @@ def load_imdb(
         vocabulary_size=vocabulary_size,
         class_names=("negative", "positive"),
     )
+
+
+def pad_left(rows: Sequence[Sequence[int] | NDArray[np.int64]], length: int, vocabulary_size: int) -> Tensor:
+    """Return the last `length` ids of each row, zeros before them: `(n, length)`, int16 if ids fit.
+
+    >>> pad_left([[7, 8], [1, 2, 3, 4]], length=3, vocabulary_size=10)
+    tensor([[0, 7, 8],
+            [2, 3, 4]], dtype=torch.int16)
+    """
+    padded = np.zeros((len(rows), length), np.int16 if vocabulary_size <= 2**15 else np.int32)
+    for target, row in zip(padded, rows, strict=True):
+        kept = row[-length:]
+        target[length - len(kept) :] = kept
+    return torch.from_numpy(padded)
 
 
 def keras_ids(words: NDArray[np.int64], vocabulary_size: int) -> NDArray[np.int64]:
