@@ -15,7 +15,7 @@ def draw_network(rng: np.random.Generator, **given: Any) -> Reservoir:
     groups = tuple(
         Group(
             width=1 << int(rng.integers(0, 5)),
-            dilation=int(rng.integers(1, 5)),
+            dilation=1 << int(rng.integers(0, 4)),
             is_difference=bool(rng.integers(2)),
             segments=int(rng.choice([1, 3])),
             input_shift=int(rng.integers(0, 9)),
@@ -38,7 +38,6 @@ def draw_units(rng: np.random.Generator, network: Reservoir) -> Units:
     return Units(
         network,
         rng.integers(0, network.input_size, blocks),
-        rng.integers(2, 4, blocks),
         rng.choice([-1, 1], units),
         rng.integers(-8, 8, units),
     )
@@ -94,9 +93,8 @@ def plain_counts(units: Units, features: Features, x: NDArray[Any], length: int)
                     for k in range(8)
                 )
                 block = (unit + i) // 8
-                s = int(units.decay_shift[block])
                 weight = int(units.input_weight_int[unit + i]) << group.input_shift
-                a = (total + (1 << s >> 1)) // (1 << s) + weight * u[units.channel[block]]
+                a = (total + 2) // 4 + weight * u[units.channel[block]]
                 states[j].append(min(max(a, -(1 << 15)), (1 << 15) - 1))
             for f in range(len(features)):
                 own = features.unit[f] - unit

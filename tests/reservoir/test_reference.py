@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -63,18 +65,20 @@ def test_sampled_states_are_every_kth_state_of_all() -> None:
 def test_bad_descriptions_arrays_and_series_are_refused_in_one_line() -> None:
     network = Reservoir(groups=(Group(segments=3), Group()), seq_length=9)
     rng = np.random.default_rng(0)
-    units, features = draw_units(rng, network), Features(network, [3, 9], [0, 1], [2, 0])
+    features = draw_features(rng, network)
+    units: Any = draw_units(rng, network)
+    make_units: Any = Units  # of lists
+    make_features: Any = Features
 
     for make, rule in (
         (lambda: Group(width=3), "power of two"),
         (lambda: Group(segments=2), "1 or 3"),
         (lambda: Reservoir(groups=()), "number of groups"),
-        (lambda: Units(network, [0, 1], [2, 2], [1] * 16, [0] * 16), "channel"),
-        (lambda: Units(network, [0, 0], [2, 4], [1] * 16, [0] * 16), "decay_shift"),
-        (lambda: Units(network, [0, 0], [2, 2], [0] * 16, [0] * 16), "signs"),
-        (lambda: Features(network, [9, 3], [0, 0], [0, 0]), "ascending"),
-        (lambda: Features(network, [3] * 16, [0] * 16, [0] * 16), "15 features"),
-        (lambda: Features(network, [9], [0], [1]), "three segments"),
+        (lambda: make_units(network, [0, 1], [1] * 16, [0] * 16), "channel"),
+        (lambda: make_units(network, [0, 0], [0] * 16, [0] * 16), "signs"),
+        (lambda: make_features(network, [9, 3], [0, 0], [0, 0]), "ascending"),
+        (lambda: make_features(network, [3] * 16, [0] * 16, [0] * 16), "15 features"),
+        (lambda: make_features(network, [9], [0], [1]), "three segments"),
         (lambda: feature_counts(units, features, np.zeros((2, 9, 2), int)), "n, time, 1"),
         (lambda: feature_counts(units, features, np.zeros((2, 9, 1))), "integer codes"),
         (lambda: feature_counts(units, features, np.zeros((2, 9, 1), int), [10, 0]), r"0\.\.9"),

@@ -22,7 +22,7 @@ from typing import Any
 from hadamrnn.errors import InputError
 
 LIBRARY_NAME = "hadamrnn_kernels.so"
-ABI_VERSION = 12
+ABI_VERSION = 13
 
 INPUT_DENSE, INPUT_TOKENS, INPUT_ROWS = range(3)
 STATUS_NO_MEMORY = 1
@@ -106,6 +106,28 @@ class FrontEndArgs(ctypes.Structure):
     )
 
 
+class ReservoirGroupArgs(ctypes.Structure):
+    """`ReservoirGroupArgs` of native/arguments.h."""
+
+    _fields_ = (
+        *_fields(
+            ctypes.c_int64, "log2_width dilation is_difference input_shift is_segmented blocks features"
+        ),
+        ("ends", ctypes.c_int64 * 3),
+        *_fields(ctypes.c_int64, "first_block first_feature first_segment sampled"),
+        ("states", ctypes.c_void_p),
+    )
+
+
+class ReservoirArgs(ctypes.Structure):
+    """`ReservoirArgs` of native/arguments.h."""
+
+    _fields_ = (
+        *_fields(ctypes.c_int64, "batch time channels num_groups channel_bytes features every"),
+        *_fields(ctypes.c_void_p, "groups block unit threshold segment x lengths counts saturations"),
+    )
+
+
 MIRRORS: dict[str, type[ctypes.Structure]] = {
     "scan_args": ScanArgs,
     "norm_args": NormArgs,
@@ -113,6 +135,8 @@ MIRRORS: dict[str, type[ctypes.Structure]] = {
     "integer_layer_args": IntegerLayerArgs,
     "integer_args": IntegerArgs,
     "front_end_args": FrontEndArgs,
+    "reservoir_args": ReservoirArgs,
+    "reservoir_group_args": ReservoirGroupArgs,
 }
 # What kernels take, unless it is a structure and the number of a slice.
 _SIGNATURES: dict[str, tuple[Any, ...]] = {

@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.integers import Int32, signed_range
+from hadamrnn.kernels.library import load_library
 from hadamrnn.reservoir.description import Reservoir
+from hadamrnn.reservoir.native import count_native
 from hadamrnn.reservoir.reference import count_features, group_states
 from hadamrnn.reservoir.units import Features, Units
 
@@ -36,18 +38,31 @@ def run_counts(
     units: Units, features: Features, x: Int32, lengths: NDArray[np.int64], threads: int | None = None
 ) -> tuple[NDArray[np.uint16], int]:
     """Return the counts of checked codes and how many states were clipped."""
-    _ = threads or os.cpu_count()
-    return count_features(units, features, x, lengths)
+    library = load_library()
+    if library is None:
+        return count_features(units, features, x, lengths)
+    return count_native(library, units, features, x, lengths, threads or os.cpu_count() or 1)
 
 
-def sampled_states(units: Units, x: ArrayLike, every: int = 1) -> list[NDArray[np.int16]]:
+def sampled_states(
+    units: Units, x: ArrayLike, every: int = 1, threads: int | None = None
+) -> list[NDArray[np.int16]]:
     """Return the states of each group after each `every`-th counted step, `(n, steps, units)`."""
-    codes, _ = checked_codes(units.network, x, None)
-    found = []
-    for group, part in zip(units.network.groups, units.network.unit_slices, strict=True):
-        steps = [h.T for n, (h, _) in enumerate(group_states(group, units, part, codes)) if n % every == 0]
-        empty = np.zeros((len(codes), 0, group.units), np.int16)
-        found.append(np.stack(steps, 1).astype(np.int16) if steps else empty)
+    network = units.network
+    codes, lengths = checked_codes(network, x, None)
+    found = [
+        np.zeros((len(codes), -(-int(group.counted_steps(codes.shape[1])) // every), group.units), np.int16)
+        for group in network.groups
+    ]
+    library = load_library()
+    if library is not None:
+        none = Features(network, *np.zeros((3, 0), np.int64))
+        count_native(library, units, none, codes, lengths, threads or os.cpu_count() or 1, found, every)
+        return found
+    for group, part, states in zip(network.groups, network.unit_slices, found, strict=True):
+        for n, (h, _) in enumerate(group_states(group, units, part, codes)):
+            if n % every == 0:
+                states[:, n // every] = h.T
     return found
 
 

@@ -29,7 +29,9 @@ class Group:
     """
 
     width: Annotated[int, Range(1, MAX_WIDTH)] = option(1, "samples that are averaged, m, a power of two")
-    dilation: Annotated[int, Range(1, MAX_DILATION)] = option(1, "steps between a state and its last one, d")
+    dilation: Annotated[int, Range(1, MAX_DILATION)] = option(
+        1, "steps between two states, d, a power of two"
+    )
     is_difference: bool = option(False, "read v_j - v_(j-d) in place of v_j")
     segments: Annotated[int, Range(1, THIRDS)] = option(1, "1: count in the whole window, 3: in its thirds")
     input_shift: Annotated[int, Range(0, 8)] = option(0, "q: the input of a unit is U u 2^q")
@@ -37,8 +39,10 @@ class Group:
 
     def __post_init__(self) -> None:
         validate_fields(self)
-        if self.width & (self.width - 1):
-            raise InputError(f"The width of a group must be a power of two, got {self.width}.")
+        for name in ("width", "dilation"):
+            value = getattr(self, name)
+            if value & (value - 1):
+                raise InputError(f"The {name} of a group must be a power of two, got {value}.")
         if self.segments not in (1, THIRDS):
             raise InputError(f"segments of a group must be 1 or {THIRDS}, got {self.segments}.")
 

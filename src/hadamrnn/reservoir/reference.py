@@ -4,7 +4,7 @@ All integers, `round` with ties towards +infinity. A group averages m samples of
 
     v_j = round((x_(mj) + ... + x_(mj + m - 1)) / m)
     u_j = v_j - v_(j-d) where the group reads differences, else v_j
-    h_j = saturate16(round(H D h_(j-d) / 2^s) + 2^q U u_j)       h = 0 before; H Sylvester's, of blocks of 8
+    h_j = saturate16(round(H D h_(j-d) / 4) + 2^q U u_j)         h = 0 before; H Sylvester's, of blocks of 8
 
 Differences begin at j = d: before it nothing happens at all. With J counted steps so far, or in the third of
 the window that a feature belongs to, where
@@ -31,6 +31,7 @@ from hadamrnn.reservoir.description import BLOCK, Group, Reservoir
 from hadamrnn.reservoir.units import Features, Units
 
 STATE_BITS = 16
+DECAY_SHIFT = 2  # H / 4 is orthogonal times 8^0.5 / 4: states fade by 0.71 in a step
 RATE_BITS = 30
 CODE_BITS = 15
 
@@ -48,13 +49,12 @@ def group_states(group: Group, units: Units, part: slice, x: Int32) -> Iterator[
     v = round_shift(sums, group.width.bit_length() - 1)
     signs = units.signs[part, None].astype(np.int32)
     weight = units.input_weight_int[part, None].astype(np.int32)
-    shift = units.unit_decay_shift[part, None].astype(np.int32)
     channel = units.unit_channel[part]
     states = np.zeros((group.dilation, group.units, n), np.int32)
     for j in range(group.start, steps):
         u = v[:, j] - v[:, j - group.dilation] if group.is_difference else v[:, j]
         mixed = hadamard_transform(signs * states[j % group.dilation], BLOCK)
-        a = (mixed + (1 << shift - 1) >> shift) + weight * (u.T[channel] << group.input_shift)
+        a = round_shift(mixed, DECAY_SHIFT) + weight * (u.T[channel] << group.input_shift)
         h, _ = saturate(a.copy(), STATE_BITS)
         states[j % group.dilation] = h
         yield h, np.not_equal(h, a).astype(np.int32)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.layer import ArrayFields, freeze_array
-from hadamrnn.reservoir.description import BLOCK, THIRDS, Reservoir
+from hadamrnn.reservoir.description import BLOCK, MAX_LENGTH, THIRDS, Reservoir
+
+Integers = NDArray[np.signedinteger[Any]]  # any in, the narrowest that holds them out
 
 INPUT_WEIGHT_BITS = 4  # of U
-DECAY_SHIFTS = (2, 3)  # s: a state fades by 8^0.5 / 2^s in a step
 MAX_FEATURES = 15  # of a unit
-MAX_CHANNELS = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,32 +25,25 @@ class Units(ArrayFields):
     Args:
         network: what they belong to.
         channel: the input channel of each block, `(blocks,)`.
-        decay_shift: s of each block, 2 or 3, `(blocks,)`.
         signs: the diagonal of D, +1 or -1, `(units,)`.
         input_weight_int: U, -8..7, `(units,)`.
     """
 
     network: Reservoir
-    channel: NDArray[np.int16]
-    decay_shift: NDArray[np.int8]
-    signs: NDArray[np.int8]
-    input_weight_int: NDArray[np.int8]
+    channel: Integers
+    signs: Integers
+    input_weight_int: Integers
 
     def __post_init__(self) -> None:
         units, blocks = (self.network.hidden_size,), (self.network.num_blocks,)
         freeze_array(self, "channel", np.int16, blocks, (0, self.network.input_size - 1))
-        freeze_array(self, "decay_shift", np.int8, blocks, DECAY_SHIFTS)
         freeze_array(self, "signs", np.int8, units, (-1, 1), zero=False)
         low = -(1 << INPUT_WEIGHT_BITS - 1)
         freeze_array(self, "input_weight_int", np.int8, units, (low, -low - 1))
 
     @property
-    def unit_channel(self) -> NDArray[np.int16]:
+    def unit_channel(self) -> Integers:
         return np.repeat(self.channel, BLOCK)
-
-    @property
-    def unit_decay_shift(self) -> NDArray[np.int8]:
-        return np.repeat(self.decay_shift, BLOCK)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +58,9 @@ class Features(ArrayFields):
     """
 
     network: Reservoir
-    unit: NDArray[np.int32]
-    threshold: NDArray[np.int16]
-    segment: NDArray[np.int8]
+    unit: Integers
+    threshold: Integers
+    segment: Integers
 
     def __post_init__(self) -> None:
         count = np.shape(self.unit)[:1] or (0,)
@@ -78,6 +72,10 @@ class Features(ArrayFields):
         most = int(self.per_unit.max(initial=0))
         if most > MAX_FEATURES:
             raise InputError(f"A unit may have {MAX_FEATURES} features, got {most}. Drop some.")
+        if self.per_group.max() > MAX_LENGTH:
+            raise InputError(
+                f"A group may have {MAX_LENGTH} features, got {self.per_group.max()}. Drop some."
+            )
         segments = np.repeat([group.segments for group in self.network.groups], self.per_group)
         if np.any(self.segment >= segments):
             raise InputError("A feature of a third belongs to a group of three segments.")

@@ -138,4 +138,24 @@ typedef struct {
     int16_t *codes;         /* (frames, bands) */
 } FrontEndArgs;
 
+/* One group of a reservoir: the fields of `hadamrnn_reservoir_group` in runtime/hadamrnn_reservoir.h, which explains them. */
+typedef struct {
+    int64_t log2_width, dilation, is_difference, input_shift, is_segmented, blocks, features, ends[3];
+    int64_t first_block, first_feature, first_segment;
+    int64_t sampled; /* states of each row in `states` */
+    int16_t *states; /* (batch, sampled, units): after every args->every-th counted step; NULL: not wanted */
+} ReservoirGroupArgs;
+
+/* What a reservoir counts of a batch, by slices: num_groups of them for each tile of `integer_rows` rows. The constants are
+ * the bytes of a device. */
+typedef struct {
+    int64_t batch, time, channels, num_groups, channel_bytes, features, every;
+    const ReservoirGroupArgs *groups;
+    const uint8_t *block, *unit, *threshold, *segment;
+    const int16_t *x;       /* codes (batch, time, channels) */
+    const int64_t *lengths; /* (batch,), each 0..time */
+    uint16_t *counts;       /* (batch, features); zeros by the caller */
+    int64_t *saturations;   /* (slices,): entries of states that were clipped; zeros by the caller */
+} ReservoirArgs;
+
 #endif

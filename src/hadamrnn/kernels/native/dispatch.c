@@ -10,7 +10,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 /* Bumped whenever a structure or a signature changes: the loader refuses a library that is not its own. */
-#define ABI_VERSION 12
+#define ABI_VERSION 13
 
 typedef void (*Kernel)(void);
 typedef struct {
@@ -48,10 +48,12 @@ typedef struct {
     int integers_##isa(const IntegerArgs *, int64_t);                                                    \
     int integer_rows_##isa(void);                                                                        \
     int front_end_##isa(const FrontEndArgs *, int64_t);                                                  \
+    int reservoir_##isa(const ReservoirArgs *, int64_t);                                                 \
     static const Entry isa##_kernels[] = {ENTRIES(float, isa) ENTRIES(double, isa)                       \
                                           {"integers", (Kernel)integers_##isa},                          \
                                           {"integer_rows", (Kernel)integer_rows_##isa},                  \
                                           {"front_end", (Kernel)front_end_##isa},                        \
+                                          {"reservoir", (Kernel)reservoir_##isa},                        \
                                           {NULL, NULL}};
 
 #ifdef HADAMRNN_X86
@@ -81,6 +83,8 @@ EXPORT int64_t hadamrnn_loss_args_size(void) { return (int64_t)sizeof(LossArgs);
 EXPORT int64_t hadamrnn_integer_args_size(void) { return (int64_t)sizeof(IntegerArgs); }
 EXPORT int64_t hadamrnn_front_end_args_size(void) { return (int64_t)sizeof(FrontEndArgs); }
 EXPORT int64_t hadamrnn_integer_layer_args_size(void) { return (int64_t)sizeof(IntegerLayerArgs); }
+EXPORT int64_t hadamrnn_reservoir_args_size(void) { return (int64_t)sizeof(ReservoirArgs); }
+EXPORT int64_t hadamrnn_reservoir_group_args_size(void) { return (int64_t)sizeof(ReservoirGroupArgs); }
 
 /* The index-th best instruction set of this library on this machine, or NULL past the last. */
 EXPORT const char *hadamrnn_isa(int index)
