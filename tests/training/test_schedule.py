@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
-from hadamrnn.training.config import make_config
+from hadamrnn.training.config import make_config, resolve_config
 from hadamrnn.training.processes import Processes
 from hadamrnn.training.schedule import Schedule, epoch_order
 from hadamrnn.training.trainer import Trainer
@@ -25,6 +25,27 @@ def test_cosine_decay_starts_at_one_and_ends_near_zero() -> None:
     assert factors[0] == 1.0 and 0 < factors[-1] < 1e-5
     assert factors == sorted(factors, reverse=True)
     assert factors[schedule.total_steps // 2] == pytest.approx(0.5)
+
+
+@given(st.integers(1, 5000), st.integers(1, 64), st.integers(1, 30), st.integers(1, 2000))
+@settings(deadline=None)
+def test_min_steps_adds_epochs_to_a_short_run_and_keeps_its_validations(
+    samples: int, batch_size: int, epochs: int, least: int
+) -> None:
+    values = {"task": "digits", "epochs": epochs, "batch_size": batch_size}
+    short, run = (Schedule(make_config(**values, min_steps=n), samples) for n in (None, least))
+
+    assert run.total_steps >= max(least, short.total_steps)
+    assert run.total_steps % short.total_steps == 0
+    if short.total_steps >= least:
+        assert run.total_steps == short.total_steps
+    assert run.total_steps // run.row_steps == short.total_steps // short.row_steps
+
+
+def test_own_epochs_are_not_stretched() -> None:
+    assert resolve_config("npz").min_steps
+    assert resolve_config("npz", overrides={"epochs": 3}).min_steps is None
+    assert resolve_config("npz", overrides={"epochs": 3, "min_steps": 50}).min_steps == 50
 
 
 def test_exponential_decay_multiplies_once_an_epoch() -> None:

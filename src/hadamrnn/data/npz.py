@@ -329,7 +329,7 @@ NPZ = Task(
     help="your own arrays; `FILE.npz` is short for it",
     recipes={
         "paper": {"hidden_size": 128, "epochs": 60},
-        "quick": {**SMALL_STACK, "batch_size": 32, "epochs": 20},
-        "best": {**SMALL_STACK, "batch_size": 32, "epochs": 40},
+        "quick": {**SMALL_STACK, "batch_size": 32, "epochs": 20, "min_steps": 600},
+        "best": {**SMALL_STACK, "batch_size": 32, "epochs": 40, "min_steps": 1500},
     },
 )

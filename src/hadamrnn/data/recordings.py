@@ -333,7 +333,7 @@ RECORDINGS = Task(
     help="your own recordings; a file or a folder is short for it",
     recipes={
         "paper": PAPER_SENSORS,
-        "quick": {**SMALL_STACK, "batch_size": 32, "stride": 2},
-        "best": {**SMALL_STACK, "batch_size": 32, "epochs": 20},
+        "quick": {**SMALL_STACK, "batch_size": 32, "stride": 2, "min_steps": 600},
+        "best": {**SMALL_STACK, "batch_size": 32, "epochs": 20, "min_steps": 1500},
     },
 )

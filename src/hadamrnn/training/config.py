@@ -72,6 +72,7 @@ class TrainingConfig:
     )
     epochs: Annotated[int, Range(1, 10**6)] | None = option(None, "passes through the training set")
     steps: Count | None = option(None, "optimizer steps, in place of epochs")
+    min_steps: Count | None = option(None, "train for more epochs if these make fewer steps")
     evaluate_every: Count | None = option(None, "steps between validations; none is once an epoch")
     batch_size: Annotated[int, Range(1, 2**20)] = option(64, "samples per step and process")
     balanced: bool = option(False, "draw every class equally often")
@@ -258,13 +259,14 @@ def _check_widths(settings: Mapping[str, Any]) -> None:
 
 
 def _join(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both, `above` winning. Setting epochs unsets steps, and vice versa."""
+    """Return both, `above` winning. Setting epochs unsets steps, and vice versa; both unset min_steps."""
     joined = {**below, **above}
     if "layer_sizes" in below and above.keys() & ONE_WIDTH:
         joined["layer_sizes"] = above.get("layer_sizes", ())
     for name, other in (("epochs", "steps"), ("steps", "epochs")):
         if above.get(name) is not None and above.get(other) is None:
             joined[other] = None
+            joined["min_steps"] = above.get("min_steps")
     options = [layer.get("task_options") or {} for layer in (below, above)]
     if not all(isinstance(layer, Mapping) for layer in options):
         raise InputError(f"task_options must be names and values, got {short(above['task_options'])}.")

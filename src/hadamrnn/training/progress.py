@@ -66,8 +66,8 @@ class Lines(Watcher):
         pace = (time.monotonic() - self._began) / max(row.step - self._first, 1)
         print(
             f"epoch {row.epoch:g}/{self._epochs:g}  step {row.step}  loss {row.loss:.4g}  "
-            f"{show_validation(self._metric, row, best)}flips {row.flips}  "
-            f"rate {row.learning_rate:.2g}  {row.seconds:.1f} s  "
+            f"{show_validation(self._metric, row, best)}{show_flips(row)}"
+            f"learning rate {row.learning_rate:.2g}  {row.seconds:.1f} s  "
             f"left {timedelta(seconds=round(pace * (self._total - row.step)))}",
             file=self._stream,
             flush=True,
@@ -110,7 +110,7 @@ class Bar(Watcher):
         )
 
     def row(self, row: MetricsRow, best: bool) -> None:
-        self._validated = f"{show_validation(self._metric, row, best)}flips {row.flips}"
+        self._validated = f"{show_validation(self._metric, row, best)}{show_flips(row)}"
         self._shown = 0.0
         self.advance(row.step, row.loss)
 
@@ -132,6 +132,11 @@ def show_validation(metric: Metric, row: MetricsRow, best: bool) -> str:
     if row.validation_metric is None:
         return ""
     return f"validation {show_metric(metric, row.validation_metric)}{' *' if best else ''}  "
+
+
+def show_flips(row: MetricsRow) -> str:
+    """Return how many signs of W flipped and two spaces, or nothing if none did."""
+    return f"flips {row.flips}  " if row.flips else ""
 
 
 def choose_watcher(quiet: bool) -> Watcher:

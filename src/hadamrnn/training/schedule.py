@@ -48,12 +48,19 @@ class Schedule:
         if self.config.steps is not None:
             return self.config.steps
         assert self.config.epochs is not None
-        return self.config.epochs * self.steps_per_epoch
+        return self.stretch * self.config.epochs * self.steps_per_epoch
+
+    @property
+    def stretch(self) -> int:
+        """By how much `min_steps` multiplies the epochs, and so the steps between validations."""
+        if self.config.min_steps is None or self.config.epochs is None:
+            return 1
+        return math.ceil(self.config.min_steps / (self.config.epochs * self.steps_per_epoch))
 
     @property
     def row_steps(self) -> int:
         """Steps between validations."""
-        return self.config.evaluate_every or self.steps_per_epoch
+        return self.config.evaluate_every or self.stretch * self.steps_per_epoch
 
     def ends_row(self, step: int) -> bool:
         """Whether there is a validation after `step` steps."""
