@@ -16,14 +16,13 @@ from torch.autograd import forward_ad
 from hadamrnn.errors import InputError
 from hadamrnn.kernels import backend, methods
 from hadamrnn.kernels.backend import native_is_loaded
-from hadamrnn.kernels.loss import loss_and_gradient
+from hadamrnn.kernels.loss import cross_entropy, loss_and_gradient
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE
 from hadamrnn.kernels.scan import forward
 from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.linear import QuantizedLinear
-from hadamrnn.nn.loss import cross_entropy
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.nn.stack import HadamStack

@@ -10,8 +10,7 @@ from hadamrnn.data.splits import Split
 from hadamrnn.data.tasks import load_task
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
-from hadamrnn.nn.loss import target_loss
-from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.model import SequenceModel, target_loss
 from hadamrnn.quantization.calibration import calibrate
 from hadamrnn.quantization.chain import RECIPE, IntegerNetwork, finetune, integer_logits, quantize
 from hadamrnn.quantization.config import QuantizeConfig

@@ -93,6 +93,11 @@ def autocast_is_on(tensor: Tensor) -> bool:
     return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
 
+def widen(tensor: Tensor) -> Tensor:
+    """Return the tensor in float32; float64 stays."""
+    return tensor if tensor.dtype == torch.float64 else tensor.to(torch.float32)
+
+
 def check_array(name: str, tensor: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
     """Refuse a tensor that is not the array that C will read: the last check before a pointer is taken."""
     if tensor.dtype != dtype or tuple(tensor.shape) != shape:

@@ -1,4 +1,4 @@
-"""Mean cross-entropy that stays exact when it is tiny.
+"""Mean cross-entropy that stays exact when it is tiny: the copy task is learnt to losses around 1e-8.
 
 With d_c = l_c - l_target the loss of a position is log(1 + sum_{c != target} exp(d_c)), by log1p: a
 logit gap of 30 gives 1e-13 where torch's own gives 0 in float32. The gradients are as exact: that of
@@ -16,7 +16,7 @@ from torch.autograd import Function
 from torch.nn.functional import softplus
 
 from hadamrnn.errors import InputError
-from hadamrnn.kernels.backend import is_traced, runs_natively
+from hadamrnn.kernels.backend import is_traced, runs_natively, widen
 from hadamrnn.kernels.call import Call
 from hadamrnn.kernels.library import LossArgs
 
@@ -25,10 +25,20 @@ _SLICE = 4096
 
 
 def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
-    """Return the mean loss of `(positions, classes)` logits, natively if possible."""
-    if is_traced(logits) or not runs_natively(logits):  # a compiler fuses plain torch itself
-        return cross_entropy_reference(logits, targets, ignore_index)
-    loss: Tensor = CrossEntropy.apply(logits, targets, ignore_index)  # type: ignore[no-untyped-call]
+    """Return the mean cross-entropy, natively if possible; a target of `ignore_index` does not count.
+
+    Args:
+        logits: `(..., classes)`; the loss is computed in float32 at least.
+        targets: int64 `(...)`.
+
+    >>> cross_entropy(torch.tensor([[40.0, 0.0]]), torch.tensor([0])) > 0
+    tensor(True)
+    """
+    check_targets(logits, targets)
+    rows, targets = widen(logits).reshape(targets.numel(), logits.shape[-1]), targets.reshape(-1)
+    if is_traced(rows) or not runs_natively(rows):  # a compiler fuses plain torch itself
+        return cross_entropy_reference(rows, targets, ignore_index)
+    loss: Tensor = CrossEntropy.apply(rows, targets, ignore_index)  # type: ignore[no-untyped-call]
     return loss
 
 
@@ -123,3 +133,11 @@ def _count_targets(targets: Tensor, classes: int, ignore_index: int) -> int:
     if wrong.numel():
         raise InputError(f"targets must lie in 0..{classes - 1} or be {ignore_index}, got {int(wrong[0])}.")
     return int((targets != ignore_index).sum())
+
+
+def check_targets(logits: Tensor, targets: Tensor) -> None:
+    if targets.shape != logits.shape[:-1] or targets.device != logits.device:
+        raise InputError(
+            f"The targets must have shape {tuple(logits.shape[:-1])} on {logits.device} to fit the logits, "
+            f"got {tuple(targets.shape)} on {targets.device}."
+        )

@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hadamrnn.kernels.backend import constant_tensor, constant_when_traced
+from hadamrnn.kernels.backend import constant_tensor, constant_when_traced, widen
 from hadamrnn.kernels.methods import run, run_pooled
 from hadamrnn.kernels.plain import fast_product
 from hadamrnn.kernels.recurrence import Recurrence
 from hadamrnn.network import Network
-from hadamrnn.nn.inputs import Tokens, project_tokens, widen
+from hadamrnn.nn.inputs import Tokens, project_tokens
 from hadamrnn.nn.linear import initialize_projection
 from hadamrnn.nn.straight_through import quantize, sign
 from hadamrnn.nn.weight import recurrent_weight
 
 MAX_START = 1 - 2.0**-10  # of a lambda that learns: the sigmoid of a number that can still move
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is asked of a layer beside its last state.
-
-    Args:
-        every_state: h_t of all steps.
-        output_weight, output_bias: V and b_o: V sigma(h_t) + b_o of all steps, and the states are never kept.
-        readouts: some of last, mean, positive and max of all steps; see `kernels.methods.run_pooled`.
-        thresholds: `(count, units)` of mean and positive; None for one row of zeros.
-    """
-
-    every_state: bool = False
-    output_weight: Tensor | None = None
-    output_bias: Tensor | None = None
-    readouts: tuple[str, ...] = ()
-    thresholds: Tensor | None = None
 
 
 class HadamCell(nn.Module):
@@ -143,22 +124,18 @@ class HadamCell(nn.Module):
         return quantize(self.input_weight, self.network.weight_bits)
 
     def run(
-        self, x: Tensor | Tokens, h_0: Tensor | None, lengths: Tensor | None, wanted: Wanted
+        self, x: Tensor | Tokens, readouts: tuple[str, ...] = (), **asked: Any
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Return what is wanted of all steps, and the state at each row's end, None beside read-outs."""
-        if wanted.readouts:
-            recurrence = self._describe(x, lengths=lengths, thresholds=wanted.thresholds)
-            return run_pooled(recurrence, wanted.readouts), None
-        recurrence = self._describe(
-            x,
-            h_0=h_0,
-            lengths=lengths,
-            every_output=wanted.every_state,
-            output_weight=wanted.output_weight,
-            output_bias=wanted.output_bias,
-            sigma=self.network.recurrence == "linear",
-        )
-        return run(recurrence)
+        """Return what is asked of all steps, and the state at each row's end, None beside read-outs.
+
+        Args:
+            readouts: some of last, mean, positive and max; see `kernels.methods.run_pooled`.
+            asked: fields of `Recurrence`: h_0 and lengths; every_output, or output_weight and output_bias, or
+                the thresholds of read-outs.
+        """
+        if readouts:
+            return run_pooled(self._describe(x, **asked), readouts), None
+        return run(self._describe(x, sigma=self.network.recurrence == "linear", **asked))
 
     def step(self, x_t: Tensor | Tokens, h: Tensor) -> Tensor:
         """Return h_t from x_t `(batch, input_size)`, or ids `(batch,)`, and h_(t-1) `(batch, units)`."""

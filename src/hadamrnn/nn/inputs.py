@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from hadamrnn.errors import InputError
-from hadamrnn.kernels.backend import autocast_is_on, check_ids, check_range, values_are_hidden
+from hadamrnn.kernels.backend import autocast_is_on, check_ids, check_range, values_are_hidden, widen
 from hadamrnn.kernels.methods import reverse_rows as reverse_rows
 
 AUTOCAST_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
@@ -35,11 +35,6 @@ def admit(name: str, tensor: Tensor, weight: Tensor) -> Tensor:
             f"{tensor.device}. Convert it with .to_dense() or .to(device)."
         )
     return widen(tensor)
-
-
-def widen(tensor: Tensor) -> Tensor:
-    """Return the tensor in float32; float64 stays."""
-    return tensor if tensor.dtype == torch.float64 else tensor.to(torch.float32)
 
 
 @dataclass(frozen=True)

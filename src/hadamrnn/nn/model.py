@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
 from hadamrnn.architecture import Architecture
 from hadamrnn.errors import InputError
+from hadamrnn.kernels.backend import check_range, values_are_hidden, widen
+from hadamrnn.kernels.loss import check_targets, cross_entropy
 from hadamrnn.network import Network
-from hadamrnn.nn.inputs import Tokens, widen
+from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.linear import QuantizedLinear
-from hadamrnn.nn.loss import target_loss
 from hadamrnn.nn.normalization import FeatureScale, valid_rows
 from hadamrnn.nn.stack import HadamStack
 
@@ -186,3 +188,26 @@ def _recurrent_layers(network: Architecture, train_signs: bool) -> RecurrentLaye
             f"numbers, got {type(layers).__name__}."
         )
     return layers
+
+
+def target_loss(logits: Tensor, target: Tensor) -> Tensor:
+    """Return the mean loss that the targets ask for.
+
+    Real targets: squared error. Integer ones: cross-entropy, binary where there is a single logit.
+
+    Args:
+        logits: `(..., output_size)`.
+        target: integers `(...)`, or reals of the shape of the logits, whose last dimension may be left out
+            if it is 1.
+    """
+    is_single = logits.shape[-1] == 1
+    if target.is_floating_point():
+        if target.shape != logits.shape:
+            check_targets(logits if is_single else logits[..., None], target)
+        return mse_loss(logits.reshape(target.shape), target)
+    if not is_single:
+        return cross_entropy(logits, target)
+    check_targets(logits, target)
+    if target.device.type == "cpu" and not values_are_hidden():
+        check_range("Binary targets", target, 2)
+    return binary_cross_entropy_with_logits(logits.squeeze(-1), target.to(logits.dtype))

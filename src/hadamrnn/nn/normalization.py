@@ -16,10 +16,10 @@ from torch.nn.utils.rnn import PackedSequence
 
 from hadamrnn.bits import EXPONENT_BITS
 from hadamrnn.errors import InputError
+from hadamrnn.kernels.backend import widen
 from hadamrnn.kernels.norm import counted as counted
 from hadamrnn.kernels.norm import normalized
 from hadamrnn.kernels.norm import valid_rows as valid_rows
-from hadamrnn.nn.inputs import widen
 
 EPSILON = 1e-5
 MOMENTUM = 0.1

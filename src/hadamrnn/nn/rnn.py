@@ -14,10 +14,9 @@ from torch.nn.utils.rnn import PackedSequence
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError, short
-from hadamrnn.kernels.backend import full_precision
+from hadamrnn.kernels.backend import full_precision, widen
 from hadamrnn.network import Network
-from hadamrnn.nn.cell import Wanted
-from hadamrnn.nn.inputs import Tokens, pack_rows, unpack_rows, widen
+from hadamrnn.nn.inputs import Tokens, pack_rows, unpack_rows
 from hadamrnn.nn.stack import HadamStack, check_state
 from hadamrnn.settings import Range
 
@@ -165,12 +164,12 @@ class HadamRNN(HadamStack):
                 raise InputError(
                     "A stride changes the lengths of packed rows. Use stride=1, or pad the rows."
                 )
-            states, h_n = self._run(rows, start, lengths, Wanted(every_state=True))
+            states, h_n = self._run(rows, start, lengths, every_output=True)
             output = self._output(states, lengths)
             h_n = h_n if x.unsorted_indices is None else h_n[:, x.unsorted_indices]
             return pack_rows(output, lengths, x), h_n
         tokens_or_rows, start = (x, h_0) if isinstance(x, Tokens) else self._batched(x, h_0)
-        states, h_n = self._run(tokens_or_rows, start, None, Wanted(every_state=True))
+        states, h_n = self._run(tokens_or_rows, start, every_output=True)
         output = self._output(states, None)
         if isinstance(x, Tokens):
             return output, h_n
@@ -189,7 +188,7 @@ class HadamRNN(HadamStack):
         if isinstance(x, PackedSequence):
             raise InputError("last_state takes rows and lengths, got a PackedSequence. Unpack it first.")
         rows, start = (x, h_0) if isinstance(x, Tokens) else self._batched(x, h_0)
-        _, h_n = self._run(rows, start, lengths, Wanted())
+        _, h_n = self._run(rows, start, lengths)
         return h_n[:, 0] if isinstance(x, Tensor) and x.dim() == 2 else h_n
 
     def _output(self, states: Tensor | None, lengths: Tensor | None) -> Tensor:

@@ -10,14 +10,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from hadamrnn.errors import InputError
-from hadamrnn.kernels.backend import full_precision
+from hadamrnn.kernels.backend import full_precision, widen
 from hadamrnn.network import Network
-from hadamrnn.nn.cell import HadamCell, Wanted
+from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.inputs import (
     Tokens,
     admit,
@@ -27,7 +28,6 @@ from hadamrnn.nn.inputs import (
     mean_steps,
     reverse_input,
     reverse_rows,
-    widen,
 )
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.normalization import UnitNorm
@@ -80,7 +80,7 @@ class HadamStack(RecurrentLayer):
         )
 
     def every_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
-        states, _ = self._run(x, None, lengths, Wanted(every_state=True))
+        states, _ = self._run(x, None, lengths, every_output=True)
         assert states is not None
         return states
 
@@ -96,12 +96,12 @@ class HadamStack(RecurrentLayer):
             part = inputs[:, start : start + steps]
             ends = None if lengths is None else (lengths - start).clamp(0, part.shape[1])
             with full_precision(self._weight):
-                states, last = self.cell(0).run(part, last, ends, Wanted(every_state=True))
+                states, last = self.cell(0).run(part, h_0=last, lengths=ends, every_output=True)
             assert states is not None
             yield states
 
     def end_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
-        _, h_n = self._run(x, None, lengths, Wanted())
+        _, h_n = self._run(x, None, lengths)
         top = h_n[-self.network.directions :, :, : self.network.hidden_size]
         return top.transpose(0, 1).flatten(1)
 
@@ -112,7 +112,7 @@ class HadamStack(RecurrentLayer):
             return super().every_readout(x, weight, bias, lengths)
         weight = admit("The read-out's weight", weight, self._weight)
         bias = None if bias is None else admit("The read-out's bias", bias, self._weight)
-        logits, _ = self._run(x, None, lengths, Wanted(output_weight=weight, output_bias=bias))
+        logits, _ = self._run(x, None, lengths, output_weight=weight, output_bias=bias)
         assert logits is not None
         return logits
 
@@ -130,14 +130,14 @@ class HadamStack(RecurrentLayer):
             thresholds: `(count, output_size)` for mean and positive; None for one row of zeros.
         """
         thresholds = None if thresholds is None else widen(thresholds)
-        features, _ = self._run(x, None, lengths, Wanted(readouts=readouts, thresholds=thresholds))
+        features, _ = self._run(x, None, lengths, readouts=readouts, thresholds=thresholds)
         assert features is not None
         return features
 
     def layer_states(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> LayerTrace:
         """Return the states of every layer, the lowest first, with its y_t (of the last layer: None)."""
         trace: LayerTrace = []
-        states, _ = self._run(x, None, lengths, Wanted(every_state=True), trace)
+        states, _ = self._run(x, None, lengths, trace, every_output=True)
         assert states is not None
         return [*trace, (states, None)]
 
@@ -171,12 +171,12 @@ class HadamStack(RecurrentLayer):
     def _run(
         self,
         x: Tensor | Tokens,
-        h_0: Tensor | None,
-        lengths: Tensor | None,
-        wanted: Wanted,
+        h_0: Tensor | None = None,
+        lengths: Tensor | None = None,
         trace: LayerTrace | None = None,
+        **asked: Any,
     ) -> tuple[Tensor | None, Tensor]:
-        """Return what is wanted of the last layer, and the last states of all layers.
+        """Return what is asked of the last layer (see `HadamCell.run`), and the last states of all layers.
 
         States are as wide as the widest layer's. `trace` is given the states and y_t of the layers below.
         """
@@ -194,12 +194,12 @@ class HadamStack(RecurrentLayer):
                     cell = self.cell(index)
                     output, end = cell.run(
                         reverse_input(x, lengths) if direction else x,
-                        None if h_0 is None else h_0[index, :, : cell.hidden_size],
-                        lengths,
-                        self._share(wanted, direction) if is_last else Wanted(every_state=True),
+                        h_0=None if h_0 is None else h_0[index, :, : cell.hidden_size],
+                        lengths=lengths,
+                        **(self._share(asked, direction) if is_last else {"every_output": True}),
                     )
                     if output is not None:
-                        of_steps = direction and not (is_last and wanted.readouts)
+                        of_steps = direction and not (is_last and "readouts" in asked)
                         outputs.append(reverse_rows(output, lengths) if of_steps else output)
                     if end is not None:
                         ends.append(self._padded(end))
@@ -214,13 +214,12 @@ class HadamStack(RecurrentLayer):
         h_n = torch.stack(ends) if ends else self._weight.new_zeros(0)
         return (None if output is None else output.to(dtype)), h_n.to(dtype)
 
-    def _share(self, wanted: Wanted, direction: int) -> Wanted:
-        """Return what is wanted of one direction: each has thresholds of its own."""
-        if wanted.thresholds is None or self.network.directions == 1:
-            return wanted
-        units = self.network.hidden_size
-        thresholds = wanted.thresholds[:, direction * units : (direction + 1) * units]
-        return Wanted(readouts=wanted.readouts, thresholds=thresholds)
+    def _share(self, asked: dict[str, Any], direction: int) -> dict[str, Any]:
+        """Return what is asked of one direction: each has thresholds of its own."""
+        if asked.get("thresholds") is None:
+            return asked
+        shares = asked["thresholds"].chunk(self.network.directions, dim=1)
+        return {**asked, "thresholds": shares[direction]}
 
     def _activated(
         self, layer: int, states: Tensor, lengths: Tensor | None, x: Tensor | Tokens | None = None

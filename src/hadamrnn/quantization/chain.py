@@ -31,8 +31,7 @@ from hadamrnn.fixedpoint.encoding import encode_inputs
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, class_metadata
 from hadamrnn.nn.interface import evaluating
-from hadamrnn.nn.loss import target_loss
-from hadamrnn.nn.model import SequenceModel
+from hadamrnn.nn.model import SequenceModel, target_loss
 from hadamrnn.nn.normalization import counted
 from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.config import QuantizeConfig

@@ -10,8 +10,8 @@ from torch.nn.functional import cross_entropy as torch_cross_entropy
 
 from hadamrnn.errors import InputError
 from hadamrnn.kernels import backend
-from hadamrnn.kernels.loss import cross_entropy_reference
-from hadamrnn.nn.loss import cross_entropy, target_loss
+from hadamrnn.kernels.loss import cross_entropy, cross_entropy_reference
+from hadamrnn.nn.model import target_loss
 
 
 @given(
