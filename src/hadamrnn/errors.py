@@ -21,6 +21,11 @@ class SaturationWarning(UserWarning):
     """Numbers of an integer network left their range and were clipped: its outputs may be wrong."""
 
 
+def damaged(source: object, reason: object) -> InputError:
+    """Return the error of a file that does not hold what this package wrote into it."""
+    return InputError(f"{source} is damaged: {reason}")
+
+
 def check_name(kind: str, name: str, known: Iterable[str]) -> None:
     """Raise unless `name` is known; the error names the nearest one.
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hadamrnn.errors import InputError, printable
+from hadamrnn.errors import InputError, damaged, printable
 
 # The files of a run directory.
 CONFIG_FILE = "config.yaml"
@@ -72,7 +72,7 @@ def read_json(
     """Return the fields of a JSON file that this package wrote, less its format, which is checked."""
     values = parse_json(read_regular(path, limit), path)
     if not isinstance(values, dict):
-        raise InputError(f"{path} is damaged: it must hold names and values. {advice}")
+        raise damaged(path, f"it must hold names and values. {advice}")
     check_format(values, path, kind, version, advice)
     return {name: value for name, value in values.items() if name not in ("format", "version")}
 
@@ -82,7 +82,7 @@ def parse_json(text: str | bytes, source: str | Path) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{source} is damaged: it holds no readable JSON ({one_line(error)}).") from error
+        raise damaged(source, f"it holds no readable JSON ({one_line(error)}).") from error
 
 
 def parse_yaml(text: str, source: str | Path) -> Any:
@@ -142,7 +142,7 @@ def read_sealed(path: str | Path, kind: str, version: str, advice: str) -> tuple
     metadata: dict[str, str] = header["__metadata__"]
     check_format(metadata, path, kind, version, advice)
     if metadata.pop(SEAL, None) != _checksum(header, tensors):
-        raise InputError(f"{path} is damaged: its checksum does not match. Restore it from a copy.")
+        raise damaged(path, "its checksum does not match. Restore it from a copy.")
     return metadata, content
 
 
@@ -155,11 +155,11 @@ def _split(content: bytes, source: str | Path) -> tuple[dict[str, Any], bytes]:
     """Return the header and the tensors' bytes of a safetensors file."""
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(MAX_HEADER_BYTES, len(content) - 8):
-        raise InputError(f"{source} is damaged: it is shorter than its header says, or no safetensors file.")
+        raise damaged(source, "it is shorter than its header says, or no safetensors file.")
     header = parse_json(content[8 : 8 + length], source)
     metadata = header.setdefault("__metadata__", {}) if isinstance(header, dict) else None
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise InputError(f"{source} is damaged: its header is not that of a safetensors file.")
+        raise damaged(source, "its header is not that of a safetensors file.")
     return header, content[8 + length :]
 
 

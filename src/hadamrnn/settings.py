@@ -22,7 +22,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from hadamrnn.errors import InputError, short
+from hadamrnn.errors import InputError, damaged, short
 
 T = TypeVar("T")
 
@@ -154,17 +154,17 @@ def from_json(kind: type[T], values: object, source: str | Path) -> T:
     Range(low=1.0, high=2.5, ends='[]')
     """
     if not isinstance(values, dict):
-        raise InputError(f"{source} is damaged: it must hold names and values, got {short(values)}.")
+        raise damaged(source, f"it must hold names and values, got {short(values)}.")
     known = {each.name: each for each in dataclasses.fields(typing.cast(Any, kind))}
     for name in values.keys() - known.keys():
-        raise InputError(f"{source} is damaged: it holds {short(name)}, which is not one of its fields.")
+        raise damaged(source, f"it holds {short(name)}, which is not one of its fields.")
     hints = field_types(kind)
     fields: dict[str, Any] = {}
     for name, each in known.items():
         if name in values:
             fields[name] = _validated(f"{source} is damaged: {name}", values[name], hints[name])
         elif each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
-            raise InputError(f"{source} is damaged: it has no {name}.")
+            raise damaged(source, f"it has no {name}.")
     try:
         return kind(**fields)
     except InputError as error:

@@ -16,8 +16,7 @@ from torch import Tensor
 from hadamrnn.kernels import backend as kernels_backend
 from hadamrnn.kernels import methods
 from hadamrnn.kernels.methods import choose_method, kernel_form, run
-from hadamrnn.kernels.plain import loop, plain_scan
-from hadamrnn.kernels.recurrence import Recurrence
+from hadamrnn.kernels.recurrence import Recurrence, loop, plain_scan
 from hadamrnn.nn.rnn import HadamRNN
 from tests.kernels.problems import cases, leaves, make_case
 

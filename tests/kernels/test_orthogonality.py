@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from hadamrnn.kernels.methods import run
-from hadamrnn.kernels.plain import fast_product
-from hadamrnn.kernels.recurrence import Recurrence
+from hadamrnn.kernels.recurrence import Recurrence, fast_product
 
 MILLION = 1_000_000
 

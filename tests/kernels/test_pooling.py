@@ -15,8 +15,7 @@ from torch import Tensor
 from hadamrnn.errors import InputError
 from hadamrnn.kernels import backend, methods
 from hadamrnn.kernels.methods import run_pooled
-from hadamrnn.kernels.plain import plain_scan
-from hadamrnn.kernels.recurrence import Recurrence
+from hadamrnn.kernels.recurrence import Recurrence, plain_scan
 from hadamrnn.network import READOUTS
 from tests.kernels.problems import cases, leaves, make_case
 

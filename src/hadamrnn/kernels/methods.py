@@ -22,8 +22,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import order_factors
 from hadamrnn.kernels.backend import runs_natively
 from hadamrnn.kernels.call import POOLS, Results, tile_rows
-from hadamrnn.kernels.plain import loop, plain_pools, plain_scan
-from hadamrnn.kernels.recurrence import DIFFERENTIABLE, Recurrence
+from hadamrnn.kernels.recurrence import DIFFERENTIABLE, Recurrence, loop, plain_pools, plain_scan
 from hadamrnn.kernels.scan import native_scan
 
 # The kernel form keeps the powers W^j U and their gradient; above this size the scan takes over.

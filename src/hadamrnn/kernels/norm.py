@@ -18,7 +18,7 @@ from torch.autograd import Function
 from hadamrnn.kernels.backend import check_array, full_precision, is_traced, runs_natively
 from hadamrnn.kernels.call import Call
 from hadamrnn.kernels.library import NormArgs
-from hadamrnn.kernels.plain import as_leaves, gradients_again
+from hadamrnn.kernels.recurrence import as_leaves, gradients_again
 
 MAX_SLICES = 32
 Floats = NDArray[np.float64]

@@ -2,7 +2,7 @@
 
 torch.compile and torch.export keep both as they are: their fake kernels tell the shapes. Outside a trace
 `native_scan` skips the dispatcher and calls the same functions through `Scan`. Derivatives of the gradient go
-through `hadamrnn.kernels.plain`.
+through `hadamrnn.kernels.recurrence`.
 
 Inputs wider than `NARROW_INPUT` are projected by torch's GEMM, a chunk of time at a time, and the native code
 gets the projected rows; everything else is projected inside the native loop.
@@ -23,8 +23,7 @@ from torch.autograd import Function
 from hadamrnn.kernels.backend import full_precision, is_traced
 from hadamrnn.kernels.call import POOLS, REAL, Results, ScanCall, check, empty_results
 from hadamrnn.kernels.library import native_kernel
-from hadamrnn.kernels.plain import plain_gradients
-from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurrence
+from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurrence, plain_gradients
 from hadamrnn.kernels.slices import run_slices_on
 
 NUM_DIFFERENTIABLE_RESULTS = 5  # output, last, mean, positive and max

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from hadamrnn.kernels.backend import constant_tensor, constant_when_traced, widen
 from hadamrnn.kernels.methods import run, run_pooled
-from hadamrnn.kernels.plain import fast_product
-from hadamrnn.kernels.recurrence import Recurrence
+from hadamrnn.kernels.recurrence import Recurrence, fast_product
 from hadamrnn.network import Network
 from hadamrnn.nn.inputs import Tokens, project_tokens
 from hadamrnn.nn.linear import initialize_projection

@@ -15,7 +15,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from hadamrnn.architecture import Architecture
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, damaged
 from hadamrnn.files import one_line, parse_json, read_sealed, seal, write_atomically
 from hadamrnn.network import Network, network_values, read_architecture
 from hadamrnn.nn.model import SequenceModel
@@ -58,7 +58,7 @@ def load_model(path: str | Path) -> SequenceModel:
     try:
         network = read_architecture(parse_json(metadata.get("network", "null"), path))
     except InputError as error:
-        raise InputError(f"{path} is damaged: {error}") from error
+        raise damaged(path, error) from error
     dtype = _check_network(network, tensors, path)
     model = SequenceModel(network).to(dtype)
     model.load_state_dict(tensors)
@@ -78,7 +78,7 @@ def parse_tensors(content: bytes, source: str | Path) -> dict[str, Tensor]:
     try:
         tensors: dict[str, Tensor] = load(content)
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{source} is damaged: its tensors cannot be read ({one_line(error)}).") from error
+        raise damaged(source, f"its tensors cannot be read ({one_line(error)}).") from error
     return tensors
 
 
@@ -90,14 +90,13 @@ def check_tensors(
 ) -> None:
     """Refuse tensors whose names, shapes or types are not the expected ones; floats may have `dtype`."""
     for name in sorted(found.keys() ^ expected.keys()):
-        raise InputError(f"{source} is damaged: the tensor {name!r:.60} is missing or unexpected.")
+        raise damaged(source, f"the tensor {name!r:.60} is missing or unexpected.")
     for name, tensor in expected.items():
         wanted = (dtype if dtype and tensor.is_floating_point() else tensor.dtype, tuple(tensor.shape))
         got = (found[name].dtype, tuple(found[name].shape))
         if got != wanted:
-            raise InputError(
-                f"{source} is damaged: {name} must be {wanted[0]} of shape {wanted[1]}, "
-                f"got {got[0]} of {got[1]}."
+            raise damaged(
+                source, f"{name} must be {wanted[0]} of shape {wanted[1]}, got {got[0]} of {got[1]}."
             )
 
 
@@ -119,10 +118,10 @@ def _check_network(network: Architecture, tensors: Mapping[str, Tensor], path: s
         sizes |= {"num_blocks": network.num_blocks, "num_layers": network.num_layers}
     for name, size in sizes.items():
         if size is not None and size > max(1, len(tensors) if name == "num_layers" else count):
-            raise InputError(f"{path} is damaged: {name} is {size!r:.30}, its tensors hold {count} numbers.")
+            raise damaged(path, f"{name} is {size!r:.30}, its tensors hold {count} numbers.")
     dtypes = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
     if len(dtypes) != 1 or not dtypes <= DTYPES:
-        raise InputError(f"{path} is damaged: its tensors must be all float32 or all float64.")
+        raise damaged(path, "its tensors must be all float32 or all float64.")
     dtype = dtypes.pop()
     check_tensors(tensors, _expected(network, count, path), path, dtype)
     return dtype
@@ -135,5 +134,5 @@ def _expected(network: Architecture, count: int, path: str | Path) -> dict[str, 
             return SequenceModel(network).state_dict()
     except RuntimeError as error:  # torch's orthogonal map looks at values
         if network.hidden_size**2 > count:  # it is of a dense matrix
-            raise InputError(f"{path} is damaged: it is too short for its hidden_size.") from error
+            raise damaged(path, "it is too short for its hidden_size.") from error
         return SequenceModel(network).state_dict()
