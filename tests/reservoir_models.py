@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.reservoir import Features, Group, Reservoir, Units
+from hadamrnn.reservoir import Features, Group, IntegerReservoir, Reservoir, Units
 
 
 def draw_network(rng: np.random.Generator, **given: Any) -> Reservoir:
@@ -63,6 +63,53 @@ def draw_codes(rng: np.random.Generator, network: Reservoir, n: int) -> tuple[ND
     x = (rng.normal(size=(n, time, network.input_size)) * scale).astype(int)
     x[:: max(n // 2, 1)] = np.where(rng.integers(0, 2, (1, time, network.input_size)), high - 1, -high)
     return x, rng.integers(0, time + 1, n)
+
+
+def draw_reservoir(rng: np.random.Generator, *, raw: bool = True, **given: Any) -> IntegerReservoir:
+    """Return a whole network; with `raw` it encodes raw codes, compressed ones among them."""
+    network = draw_network(rng, **given)
+    features = draw_features(rng, network)
+    half = 1 << network.weight_bits - 1
+    inputs = network.input_size
+    encoding: Any = {
+        "raw_offset": rng.integers(-100, 100, inputs),
+        "raw_multiplier": rng.integers(1, 0xFFFF, inputs),
+        "raw_shift": rng.integers(8, 20, inputs),
+    }
+    if raw and rng.integers(2):
+        encoding["raw_knee"] = rng.integers(0, 5, inputs)
+    return IntegerReservoir(
+        network,
+        draw_units(rng, network),
+        features,
+        rng.integers(0, 16, len(features)),
+        rng.integers(-half, half, (network.output_size, len(features))),
+        rng.integers(-(1 << 15), 1 << 15, network.output_size),
+        int(rng.integers(0, 12)),
+        input_scale=2.0,
+        logit_scale=0.001,
+        **(encoding if raw else {}),
+        metadata={"class_names": '["no", "yes"]'} if network.output_size <= 2 else {},
+    )
+
+
+def plain_logits(model: IntegerReservoir, x: NDArray[Any], length: int) -> list[int]:
+    """Return the logits of one series of codes within input_bits."""
+    network, features = model.network, model.features
+    counts = plain_counts(model.units, features, x, length)
+    logits = [int(bias) << model.output_bias_shift for bias in model.output_bias_int]
+    group_of = np.repeat(np.arange(len(network.groups)), [group.units for group in network.groups])
+    for f, count in enumerate(counts):
+        group = network.groups[group_of[features.unit[f]]]
+        whole = network.seq_length // group.width - group.start
+        numbers = range(max(length // group.width - group.start, 0))
+        thirds = [3 * n // whole if group.segments == 3 else 0 for n in numbers]
+        rate = 2**30 // max(thirds.count(int(features.segment[f])), 1)
+        shift = 15 + int(model.exponents[f])
+        code = (2 * count * rate + 2**shift) // 2 ** (shift + 1)
+        for k in range(network.output_size):
+            logits[k] += code * int(model.output_weight_int[k, f])
+    return logits
 
 
 def plain_counts(units: Units, features: Features, x: NDArray[Any], length: int) -> list[int]:

@@ -99,7 +99,7 @@ def file_size(model: IntegerModel, total: int) -> FileSize:
 
 def to_bytes(model: IntegerModel) -> bytes:
     """Return the bytes of the model's file; equal models give equal bytes."""
-    tensors, values = _tensors(model), _values(model)
+    values = _values(model)
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -107,23 +107,38 @@ def to_bytes(model: IntegerModel) -> bytes:
         "model": {name: values[name] for name in _scalar_names(model.network)},
         "metadata": dict(model.metadata),
     }
+    return seal_arrays(header, _tensors(model))
+
+
+def from_bytes(data: bytes) -> IntegerModel:
+    """Return the model that `to_bytes` turned into `data`; anything else raises `InputError`."""
+    return _assemble(*open_arrays(data, FORMAT, VERSION))
+
+
+def seal_arrays(header: dict[str, Any], tensors: dict[str, Bytes]) -> bytes:
+    """Return a file of a header and packed arrays, with a checksum."""
     sealed = {**header, "sha256": _checksum(header, tensors)}
     # One entry: safetensors writes several in an arbitrary order.
     data: bytes = safetensors_numpy.save(tensors, metadata={ENTRY: _canonical(sealed)})
     return data
 
 
-def from_bytes(data: bytes) -> IntegerModel:
-    """Return the model that `to_bytes` turned into `data`; anything else raises `InputError`."""
+def open_arrays(data: bytes, kind: str, version: int) -> tuple[dict[str, Any], dict[str, Bytes]]:
+    """Return the header and the packed arrays of a file of this kind; anything else raises `InputError`."""
     header = _header(data)
-    check_format(header, "The file", FORMAT, VERSION, "`hadamrnn quantize` writes one.")
+    check_format(header, "The file", kind, version, "`hadamrnn quantize` writes one.")
     try:
         tensors: dict[str, Bytes] = safetensors_numpy.load(data)
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"The file is damaged: {one_line(error)}.") from error
     if header.pop("sha256", None) != _checksum(header, tensors):
         raise InputError("The file is damaged: its checksum does not match. Quantize or copy it again.")
-    return _assemble(header, tensors)
+    return header, tensors
+
+
+def file_format(data: bytes) -> object:
+    """Return what kind of file it says it is."""
+    return _header(data).get("format")
 
 
 def _header(data: bytes) -> dict[str, Any]:

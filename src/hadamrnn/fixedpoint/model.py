@@ -25,7 +25,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +60,64 @@ MAX_ENTRIES, MAX_ENTRY_LENGTH = 100, 4000  # of the metadata
 MAX_CLASS_NAMES = 3000  # characters of all class names that the metadata keeps
 
 
+class IntegerBase(ArrayFields):
+    """What integer networks of every kind say of their raw inputs, and their metadata of their classes.
+
+    A subclass is a frozen dataclass with these fields or properties.
+    """
+
+    input_kind: Any
+    input_bits: Any
+    input_size: Any
+    input_scale: float
+    output_size: Any
+    raw_offset: NDArray[np.int32] | None
+    raw_multiplier: NDArray[np.int32] | None
+    raw_shift: NDArray[np.int32] | None
+    raw_knee: NDArray[np.int32] | None
+    metadata: Metadata
+
+    @property
+    def raw_unit(self) -> float:
+        """The value of one raw code in units of the training data: raw = round(value / raw_unit)."""
+        if self.raw_offset is None:
+            return float(self.input_scale * 2.0 ** (1 - self.input_bits))
+        return float(self.metadata.get("raw_unit", 1.0))
+
+    @property
+    def class_names(self) -> list[str]:
+        """The names of the classes, as many as there are classes; none if the metadata lacks them."""
+        try:
+            names = json.loads(str(self.metadata.get("class_names", "[]")))
+        except (ValueError, RecursionError):
+            return []
+        if not isinstance(names, list) or len(names) != max(self.output_size, 2):
+            return []
+        return [str(name) for name in names]
+
+    @property
+    def calibrated_length(self) -> int | None:
+        """The steps of the longest sequence that the states were scaled for, if the metadata has it."""
+        length = self.metadata.get("calibrated_length")
+        return length if isinstance(length, int) and not isinstance(length, bool) and length > 0 else None
+
+    def _check_raw(self) -> None:
+        raw = ("raw_offset", "raw_multiplier", "raw_shift")
+        given = [name for name in raw if getattr(self, name) is not None]
+        if given and (self.input_kind != "dense" or len(given) < len(raw)):
+            raise InputError(f"Dense inputs take all of {', '.join(raw)} or none, others none; got {given}.")
+        if given:
+            freeze_array(self, "raw_offset", np.int32, (self.input_size,), signed_range(32))
+            freeze_array(self, "raw_multiplier", np.int32, (self.input_size,), (-0xFFFF, 0xFFFF))
+            freeze_array(self, "raw_shift", np.int32, (self.input_size,), (0, 46))
+            check_scale("raw_unit", self.raw_unit)
+        if self.raw_knee is not None:
+            check_presence(self, "raw_knee", bool(given), "raw_offset")
+            freeze_array(self, "raw_knee", np.int32, (self.input_size,), (0, 30))
+
+
 @dataclass(frozen=True, eq=False)
-class IntegerModel(ArrayFields):
+class IntegerModel(IntegerBase):
     """A network of integers and shifts. Arrays are read-only; the floats are for the reader only.
 
     Input of one step, by `input_kind`:
@@ -206,30 +262,6 @@ class IntegerModel(ArrayFields):
             return self.network.vocabulary_size
         return self.input_size if self.input_kind == "one_hot" else 0
 
-    @property
-    def raw_unit(self) -> float:
-        """The value of one raw code in units of the training data: raw = round(value / raw_unit)."""
-        if self.raw_offset is None:
-            return self.input_scale * 2.0 ** (1 - self.input_bits)
-        return float(self.metadata.get("raw_unit", 1.0))
-
-    @property
-    def class_names(self) -> list[str]:
-        """The names of the classes, as many as there are classes; none if the metadata lacks them."""
-        try:
-            names = json.loads(str(self.metadata.get("class_names", "[]")))
-        except (ValueError, RecursionError):
-            return []
-        if not isinstance(names, list) or len(names) != max(self.output_size, 2):
-            return []
-        return [str(name) for name in names]
-
-    @property
-    def calibrated_length(self) -> int | None:
-        """The steps of the longest sequence that the states were scaled for, if the metadata has it."""
-        length = self.metadata.get("calibrated_length")
-        return length if isinstance(length, int) and not isinstance(length, bool) and length > 0 else None
-
     def _check_layers(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
         network = self.network
@@ -300,18 +332,7 @@ class IntegerModel(ArrayFields):
             )
 
     def _check_inputs(self) -> None:
-        raw = ("raw_offset", "raw_multiplier", "raw_shift")
-        given = [name for name in raw if getattr(self, name) is not None]
-        if given and (self.input_kind != "dense" or len(given) < len(raw)):
-            raise InputError(f"Dense inputs take all of {', '.join(raw)} or none, others none; got {given}.")
-        if given:
-            freeze_array(self, "raw_offset", np.int32, (self.input_size,), signed_range(32))
-            freeze_array(self, "raw_multiplier", np.int32, (self.input_size,), (-0xFFFF, 0xFFFF))
-            freeze_array(self, "raw_shift", np.int32, (self.input_size,), (0, 46))
-            check_scale("raw_unit", self.raw_unit)
-        if self.raw_knee is not None:
-            check_presence(self, "raw_knee", bool(given), "raw_offset")
-            freeze_array(self, "raw_knee", np.int32, (self.input_size,), (0, 30))
+        self._check_raw()
         if check_presence(self, "embedding_int", self.input_kind == "embedded", 'input_kind "embedded"'):
             shape = (self.vocabulary_size, self.input_size)
             freeze_array(self, "embedding_int", np.int16, shape, signed_range(self.input_bits))

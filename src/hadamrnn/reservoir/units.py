@@ -15,7 +15,8 @@ from hadamrnn.reservoir.description import BLOCK, MAX_LENGTH, THIRDS, Reservoir
 Integers = NDArray[np.signedinteger[Any]]  # any in, the narrowest that holds them out
 
 INPUT_WEIGHT_BITS = 4  # of U
-MAX_FEATURES = 15  # of a unit
+FEATURE_COUNT_BITS = 4
+MAX_FEATURES = (1 << FEATURE_COUNT_BITS) - 1  # of a unit
 
 
 @dataclass(frozen=True, eq=False)

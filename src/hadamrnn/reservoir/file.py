@@ -1,0 +1,155 @@
+"""The file of an `IntegerReservoir`: packed arrays with a version and a checksum.
+
+The container is that of `fixedpoint.file`. The payload is what `cost.reservoir_size` counts, each array rounded
+up to whole bytes. The encoding of raw codes is counted as `extra`, the header with the groups as `header`.
+The loader trusts nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hadamrnn.bits import EXPONENT_BITS
+from hadamrnn.errors import InputError
+from hadamrnn.files import read_regular, write_atomically
+from hadamrnn.fixedpoint import file as integer_file
+from hadamrnn.fixedpoint.file import FileSize, Slot, file_format, open_arrays, seal_arrays
+from hadamrnn.fixedpoint.integers import Bytes, pack, unpack
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.reservoir.constants import SEGMENT_BITS, channel_bytes, is_segmented
+from hadamrnn.reservoir.cost import BIAS_BITS
+from hadamrnn.reservoir.description import Reservoir
+from hadamrnn.reservoir.model import IntegerReservoir
+from hadamrnn.reservoir.reference import STATE_BITS
+from hadamrnn.reservoir.units import FEATURE_COUNT_BITS, INPUT_WEIGHT_BITS, Features, Units
+from hadamrnn.settings import from_json
+
+FORMAT = "hadamrnn-integer-reservoir"
+VERSION = 1
+_SCALARS = ("output_bias_shift", "input_scale", "logit_scale")
+_RAW = ("raw_offset", "raw_multiplier", "raw_shift", "raw_knee")
+_UNSIGNED = ("channel", "features_per_unit", "segment", "exponents")
+
+
+def save(model: IntegerReservoir, path: Path | str) -> FileSize:
+    """Write `model` to `path`, whole or not at all; return what it takes."""
+    data = to_bytes(model)
+    write_atomically(path, data)
+    return file_size(model, len(data))
+
+
+def load(path: Path | str) -> IntegerReservoir:
+    """Read a model; a file that is not one raises `InputError`."""
+    model = load_any(path)
+    if not isinstance(model, IntegerReservoir):
+        raise InputError(f"{path} must hold a reservoir, it holds {model!r}. Load it as an IntegerModel.")
+    return model
+
+
+def load_any(path: Path | str) -> IntegerModel | IntegerReservoir:
+    """Read an integer network of either kind; a file that is not one raises `InputError`."""
+    data = read_regular(path, integer_file.MAX_FILE_BYTES)
+    try:
+        is_reservoir = file_format(data) == FORMAT
+        return from_bytes(data) if is_reservoir else integer_file.from_bytes(data)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def file_size(model: IntegerReservoir, total: int) -> FileSize:
+    """Return how the `total` bytes of a model's file are spent."""
+    sizes = {name: len(data) for name, data in _tensors(model).items()}
+    extra = sum(sizes.get(name, 0) for name in _RAW)
+    payload = sum(sizes.values()) - extra
+    return FileSize(payload, extra, total - payload - extra)
+
+
+def to_bytes(model: IntegerReservoir) -> bytes:
+    """Return the bytes of the model's file; equal models give equal bytes."""
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "network": dataclasses.asdict(model.network),
+        "model": {name: getattr(model, name) for name in _SCALARS},
+        "metadata": dict(model.metadata),
+    }
+    return seal_arrays(header, _tensors(model))
+
+
+def from_bytes(data: bytes) -> IntegerReservoir:
+    """Return the model that `to_bytes` turned into `data`; anything else raises `InputError`."""
+    header, tensors = open_arrays(data, FORMAT, VERSION)
+    network = from_json(Reservoir, header.get("network"), "The network")
+    scalars, metadata = header.get("model"), header.get("metadata")
+    if not isinstance(scalars, dict) or scalars.keys() != set(_SCALARS) or not isinstance(metadata, dict):
+        raise InputError("The file is damaged: its list of fields is not this version's.")
+    counts = _unpack(tensors, "features_per_unit", Slot((network.hidden_size,), FEATURE_COUNT_BITS))
+    unit = np.repeat(np.arange(network.hidden_size), counts)
+    zeros = np.zeros(len(unit), np.int64)
+    features = Features(network, unit, zeros, zeros)
+    layout = _layout(features)
+    if not layout.keys() - set(_RAW) <= tensors.keys() <= layout.keys():
+        raise InputError(f"The file is damaged: it holds the tensors {', '.join(tensors)!r:.120}.")
+    arrays = {name: _unpack(tensors, name, slot) for name, slot in layout.items() if name in tensors}
+    segment = zeros.copy()
+    segment[is_segmented(features)] = arrays.pop("segment", 0)
+    del arrays["features_per_unit"]
+    channel = arrays.pop("channel", np.zeros(network.num_blocks, np.int64))
+    units = Units(network, channel, arrays.pop("signs"), arrays.pop("input_weight_int"))
+    features = Features(network, unit, arrays.pop("threshold"), segment)
+    fields: dict[str, Any] = {**arrays, **scalars}
+    fields["output_weight_int"] = arrays["output_weight_int"].T
+    return IntegerReservoir(network, units, features, **fields, metadata=metadata)
+
+
+def _layout(features: Features) -> dict[str, Slot]:
+    """Return the shape and the bits of every tensor that the file of these features may hold."""
+    network, count = features.network, len(features)
+    units, inputs = network.hidden_size, network.input_size
+    layout = {
+        "signs": Slot((units,), 1),
+        "input_weight_int": Slot((units,), INPUT_WEIGHT_BITS),
+        "features_per_unit": Slot((units,), FEATURE_COUNT_BITS),
+        "threshold": Slot((count,), STATE_BITS),
+        "exponents": Slot((count,), EXPONENT_BITS),
+        "output_weight_int": Slot((count, network.output_size), network.weight_bits),
+        "output_bias_int": Slot((network.output_size,), BIAS_BITS),
+        "raw_offset": Slot((inputs,), 32),
+        "raw_multiplier": Slot((inputs,), 17),
+        "raw_shift": Slot((inputs,), 7),
+        "raw_knee": Slot((inputs,), 6),
+    }
+    if channel_bytes(network):
+        layout["channel"] = Slot((network.num_blocks,), 8 * channel_bytes(network))
+    if is_segmented(features).any():
+        layout["segment"] = Slot((int(is_segmented(features).sum()),), SEGMENT_BITS)
+    return layout
+
+
+def _tensors(model: IntegerReservoir) -> dict[str, Bytes]:
+    features = model.features
+    values = {
+        **vars(model),
+        **vars(model.units),
+        **vars(features),
+        "features_per_unit": features.per_unit,
+        "segment": features.segment[is_segmented(features)],
+        "output_weight_int": model.output_weight_int.T,
+    }
+    slots = _layout(features).items()
+    return {name: pack(values[name], slot.bits) for name, slot in slots if values[name] is not None}
+
+
+def _unpack(tensors: dict[str, Bytes], name: str, slot: Slot) -> NDArray[np.int64]:
+    """Return one array. Its bytes are in memory already, so a length that fits bounds what it takes."""
+    data = tensors.get(name)
+    if data is None or data.dtype != np.uint8 or data.ndim != 1:
+        raise InputError(f"The file is damaged: {name} is no string of bytes.")
+    codes = unpack(data, math.prod(slot.shape), slot.bits).reshape(slot.shape)
+    return codes & (1 << slot.bits) - 1 if name in _UNSIGNED else codes

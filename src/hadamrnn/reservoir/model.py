@@ -1,0 +1,154 @@
+"""`IntegerReservoir`: everything that a device needs of a reservoir, in integers. It is what ships.
+
+The estimators fit one, the exporters print it, and `run` computes what they print, bit for bit.
+`reference.py` has the equations. Start reading at the fields.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hadamrnn.bits import EXPONENT_BITS
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.engine import BatchResult
+from hadamrnn.fixedpoint.integers import Int32, signed_range
+from hadamrnn.fixedpoint.layer import check_scale, freeze_array
+from hadamrnn.fixedpoint.model import IntegerBase, Metadata, check_metadata
+from hadamrnn.fixedpoint.overflow import LIMIT
+from hadamrnn.reservoir.counting import checked_codes, run_counts
+from hadamrnn.reservoir.description import Reservoir
+from hadamrnn.reservoir.reference import CODE_BITS, feature_codes, feature_steps
+from hadamrnn.reservoir.units import Features, Integers, Units
+from hadamrnn.settings import check_int
+
+if TYPE_CHECKING:
+    from hadamrnn.fixedpoint.file import FileSize
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerReservoir(IntegerBase):
+    """Units, features and a read-out of integers. Arrays are read-only; the floats are for the reader only.
+
+    A real logit is `logit * logit_scale`; the inputs are those of a dense `IntegerModel`.
+    """
+
+    network: Reservoir
+    units: Units
+    features: Features
+    exponents: Integers  # e of each feature, 0..15
+    output_weight_int: Integers  # V, (output_size, features), weight_bits
+    output_bias_int: Integers  # b_o, (output_size,), 16 bits
+    output_bias_shift: int
+
+    input_scale: float
+    logit_scale: float
+
+    raw_offset: NDArray[np.int32] | None = None  # (input_size,); these four as of an IntegerModel
+    raw_multiplier: NDArray[np.int32] | None = None
+    raw_shift: NDArray[np.int32] | None = None
+    raw_knee: NDArray[np.int32] | None = None
+    metadata: Metadata = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metadata", check_metadata(self.metadata))
+        if not self.network == self.units.network == self.features.network:
+            raise InputError("The units and the features must be those of the network.")
+        shape = (self.network.output_size, len(self.features))
+        freeze_array(self, "exponents", np.int8, shape[1:], (0, (1 << EXPONENT_BITS) - 1))
+        freeze_array(self, "output_weight_int", np.int8, shape, signed_range(self.network.weight_bits))
+        freeze_array(self, "output_bias_int", np.int16, shape[:1], signed_range(16))
+        check_int("output_bias_shift", self.output_bias_shift, 0, 16)
+        for name in ("input_scale", "logit_scale"):
+            check_scale(name, getattr(self, name))
+        self._check_raw()
+        self._prove()
+
+    @staticmethod
+    def load(path: Path | str) -> IntegerReservoir:
+        """Read a model that `save` wrote; anything else raises `InputError`."""
+        from hadamrnn.reservoir.file import load
+
+        return load(path)
+
+    def save(self, path: Path | str) -> FileSize:
+        """Write the model to `path`, whole or not at all; return what it takes."""
+        from hadamrnn.reservoir.file import save
+
+        return save(self, path)
+
+    def run(
+        self, codes: ArrayLike, lengths: ArrayLike | None = None, threads: int | None = None
+    ) -> BatchResult:
+        """Return the logits of input codes `(batch, time, input_size)`, each row run to its length."""
+        x, ends = checked_codes(self.network, codes, lengths)
+        counts, clipped = run_counts(self.units, self.features, x, ends, threads or os.cpu_count())
+        return BatchResult(self.logits(counts, ends), clipped)
+
+    def logits(self, counts: NDArray[np.uint16], lengths: NDArray[np.int64]) -> Int32:
+        """Return the logits of counts `(n, features)` after so many samples."""
+        steps = feature_steps(self.network, self.features, lengths)
+        values = feature_codes(counts, steps, self.exponents.astype(np.int8))
+        # Every partial sum is below 2^31: float64's fast product is exact.
+        product = values.astype(np.float64) @ self.output_weight_int.T.astype(np.float64)
+        return np.asarray(product + self.output_bias).astype(np.int32)
+
+    def __repr__(self) -> str:
+        """Return one line: arrays are left out."""
+        network = self.network
+        sizes = f"{network.input_size} -> {network.hidden_size} units, {len(self.features)} features"
+        return f"IntegerReservoir({sizes} -> {network.output_size}, weight_bits={network.weight_bits})"
+
+    @property
+    def output_bias(self) -> NDArray[np.int64]:
+        """b_o << output_bias_shift, (output_size,)."""
+        return self.output_bias_int.astype(np.int64) << self.output_bias_shift
+
+    @property
+    def logit_bound(self) -> int:
+        """The largest magnitude that a logit, or a part of its sum, can have."""
+        codes = np.int64(1) << CODE_BITS - self.exponents.astype(np.int64)
+        products = np.abs(self.output_weight_int.astype(np.int64)) @ codes
+        return int((products + np.abs(self.output_bias)).max())
+
+    @property
+    def input_bits(self) -> int:
+        return self.network.input_bits
+
+    @property
+    def input_size(self) -> int:
+        return self.network.input_size
+
+    @property
+    def output_size(self) -> int:
+        return self.network.output_size
+
+    @property
+    def hidden_size(self) -> int:
+        return self.network.hidden_size
+
+    @property
+    def input_kind(self) -> str:
+        return self.network.input_kind
+
+    @property
+    def every_output(self) -> bool:
+        """Read out after the last sample."""
+        return False
+
+    @property
+    def longest(self) -> int:
+        return self.network.longest
+
+    def _prove(self) -> None:
+        """Refuse a read-out whose sums could leave int32; hadamrnn_reservoir.h bounds the others."""
+        if self.logit_bound >= LIMIT:
+            raise InputError(
+                f"A logit must stay below 2^31, it could reach {self.logit_bound}. "
+                "Lower weight_bits or output_bias_shift."
+            )
