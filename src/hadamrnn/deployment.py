@@ -7,8 +7,11 @@ integer model that comes without data.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import IntegerModel
@@ -92,6 +95,10 @@ def write_onnx(
     from hadamrnn.export.onnx import Units, export_onnx
 
     units = Units.of(facts.offset, facts.scale, facts.levels)
+    targets = facts.preparation.targets
+    if targets is not None:
+        offset, scale = np.array(targets.offset), np.array(targets.scale)
+        units = replace(units, target_offset=offset, target_scale=scale)
     models: dict[str, Any] = {"float_model": model, "integer_model": integer}
     folder = export_onnx(out, name, **models, units=units, class_names=facts.class_names, force=force)
     return Export(folder)

@@ -40,7 +40,14 @@ from hadamrnn.quantization.results import (
     save_integer,
 )
 from hadamrnn.training.config import TrainingConfig
-from hadamrnn.training.evaluate import accuracy_of, confusion, evaluate, predict_logits
+from hadamrnn.training.evaluate import (
+    Predictor,
+    accuracy_of,
+    confusion,
+    evaluate,
+    predict_logits,
+    value_errors,
+)
 from hadamrnn.training.folder import RunFolder, check_free
 from hadamrnn.training.inference import Arrays, read_split, readable
 from hadamrnn.training.loop import CHECKPOINT_SECONDS, Outcome, run_trainer
@@ -147,13 +154,23 @@ class Run(RunFolder):
         network = self.predictor(integer, threads)
         if not samples.labelled:
             return Evaluation(**facts, value=None)
-        counts = None
-        if self.facts.metric == "accuracy":
+        counts, errors = None, {}
+        if self.facts.metric == "mse":
+            errors = value_errors(network, samples, self.facts.preparation.targets)
+            value = errors["model"].mse
+        elif self.facts.metric == "accuracy":
             table = confusion(network, samples, len(self.facts.class_names))
             counts, value = table.tolist(), accuracy_of(table, samples)
         else:
             value = evaluate(network, samples, self.facts.metric)
-        return Evaluation(**facts, value=value, confusion=counts, saturation=saturation(network))
+        results: dict[str, Any] = {"value": value, "confusion": counts, "errors": errors}
+        return Evaluation(**facts, **results, saturation=saturation(network))
+
+    def _measure(self, network: Predictor, samples: Split) -> float:
+        """Return the metric of a network, in the units of the data."""
+        if self.facts.metric == "mse":
+            return value_errors(network, samples, self.facts.preparation.targets)["model"].mse
+        return evaluate(network, samples, self.facts.metric)
 
     def predict(
         self,
@@ -180,7 +197,7 @@ class Run(RunFolder):
             integer, _ = quantize(self.model, self.splits, config or QuantizeConfig())
             samples, metric = getattr(self.splits, split), self.facts.metric
             network = IntegerNetwork(integer, threads)
-            scores = [evaluate(each, samples, metric) for each in (self.model, network) if samples.labelled]
+            scores = [self._measure(each, samples) for each in (self.model, network) if samples.labelled]
             exact, rounded = scores or (None, None)
             clipped = saturation(network) if scores else None
             figures: dict[str, Any] = {"task": self.facts.task, "metric": metric, "split": split}

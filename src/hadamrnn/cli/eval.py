@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -93,6 +93,8 @@ def _figures(found: Evaluation) -> dict[str, Any]:
     if found.confusion is not None:
         classes = {"recall": found.recall, "absent_classes": found.absent_classes}
         figures |= {**classes, "confusion": found.confusion}
+    if found.errors:
+        figures["errors"] = {name: asdict(each) for name, each in found.errors.items()}
     if found.saturation is not None:
         figures |= found.saturation.figures()
     return figures | ({"note": found.note} if found.note else {})
@@ -116,7 +118,30 @@ def _lines(figures: dict[str, Any]) -> list[str]:
         for (name, recall), row in zip(figures["recall"].items(), figures["confusion"], strict=True):
             share = "      -" if recall is None else f"{100 * recall:6.1f}%"
             lines.append(f"{share}  {name:24.24}" + "".join(f"{count:{width}}" for count in row))
-    return [*lines, *([f"page: {figures['page']}"] if "page" in figures else [])]
+    return [
+        *lines,
+        *_error_lines(figures.get("errors", {})),
+        *([f"page: {figures['page']}"] if "page" in figures else []),
+    ]
+
+
+def _error_lines(errors: dict[str, dict[str, Any]]) -> list[str]:
+    """Return the table of a regression's errors, and whether a simple predictor does as well."""
+    if not errors:
+        return []
+    called = {
+        "model": "the network",
+        "constant": "the mean of the training targets",
+        "last_value": "the target one hop earlier",
+    }
+    lines = [f"{'RMSE':>11}{'MAE':>11}{'R2':>9}"]
+    for name, each in errors.items():
+        r2 = "-" if each["r2"] is None else f"{each['r2']:.3f}"
+        lines.append(f"{each['rmse']:11.5g}{each['mae']:11.5g}{r2:>9}  {called[name]}")
+    for name, each in errors.items():
+        if name != "model" and errors["model"]["rmse"] >= each["rmse"]:
+            lines.append(f"note: the network is no better than {called[name]}")
+    return lines
 
 
 def _write_page(path: Path, figures: dict[str, Any]) -> None:

@@ -124,7 +124,8 @@ def _report(done: Run, options: TrainOptions) -> None:
     }
     best = "none yet"
     if outcome.best_metric is not None:
-        best = f"{show_metric(metric, outcome.best_metric)} at step {outcome.best_step}"
+        of = " of standardised targets" if done.facts.preparation.targets else ""
+        best = f"{show_metric(metric, outcome.best_metric)}{of} at step {outcome.best_step}"
     state = "trained" if outcome.finished else "stopped"
     line = f"{state} after {outcome.step} steps, {outcome.seconds:.1f} s; best validation: {best}"
     options.show(figures, line)

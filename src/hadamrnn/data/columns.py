@@ -25,6 +25,7 @@ MARKS = (*LABELS, *GROUPS, "target", "anomaly", "changepoint")  # a channel woul
 CLOCKS = ("time", "timestamp", "datetime", "date", "index", "")
 CLOCK_STAMPS = 16  # a column that never falls and has at least this many values is a clock
 LEAST_GROUPS = 3  # files are the groups if every class is in this many of them
+MOST_NUMBERED = 30  # classes that may be called by numbers
 OF_FILE = ("file", "folder")  # what a label or a group can be, other than a column
 
 
@@ -36,9 +37,16 @@ def decide(
     is_sound = first.rate is not None
     if is_sound:
         given = replace(given, columns=given.columns or (first.names[0],), features=given.features or "mel")
-    label = (given.label or _assumed_label(tables)) if labelled else given.label
+    if given.target is not None and given.label is not None:
+        raise InputError(
+            f"--target predicts values and --label classes, got {short(given.target)} and "
+            f"{short(given.label)}. Leave one of them out."
+        )
+    is_classified = labelled and given.target is None
+    label = (given.label or _assumed_label(tables)) if is_classified else given.label
     group = given.group or _named(GROUPS, first)
     taken = {name for name in (label, group) if name in first.names and name != "time"}
+    taken |= {given.target} if given.target is not None else set()
     both = taken.intersection(given.columns)
     if both:
         raise InputError(
@@ -49,6 +57,8 @@ def decide(
         reasons = dict.fromkeys(others, "not asked for")
     else:
         labels = np.concatenate([row_labels(table, label) for table in tables])
+        if label in first.names:
+            _check_few_numbers(labels, str(label))
         reasons = {name: reason for name in others if (reason := why_not(tables, name, labels))}
     columns = given.columns or tuple(name for name in others if name not in reasons)
     if not columns:
@@ -123,6 +133,16 @@ def row_labels(table: Recording, source: str | None) -> NDArray[np.object_]:
     if source in table.names or source not in of_file:
         return table.texts(str(source))
     return np.broadcast_to(np.array(of_file[source], object), len(table))
+
+
+def _check_few_numbers(labels: NDArray[np.object_], name: str) -> None:
+    """Refuse a column of many different whole numbers: values, hardly classes."""
+    found = pd.unique(labels)
+    if len(found) > MOST_NUMBERED and all(re.fullmatch(r"[+-]?\d+", text) for text in found):
+        raise InputError(
+            f"Labels are classes, and column {short(name)} has {len(found)} different numbers. To predict "
+            f"values: --target {name}. If they are classes, write them as text, as in c12."
+        )
 
 
 def row_groups(table: Recording, source: str | None) -> NDArray[np.object_]:

@@ -35,7 +35,7 @@ def class_names(labels: Collection[str], source: str | Path) -> tuple[str, ...]:
         if re.fullmatch(r"[+-]?\d*\.\d+([eE][+-]?\d+)?", label):
             raise InputError(
                 f"Labels are classes, got the number {label} in {source}. To predict values, use "
-                "HadamRNNRegressor, or an npz file with float y."
+                "--target COLUMN, HadamRNNRegressor, or an npz file with float y."
             )
     if len(labels) < 2:
         raise InputError(f"Classification needs two classes or more, got {min(labels)!r} alone in {source}.")

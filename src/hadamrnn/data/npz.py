@@ -32,7 +32,7 @@ from hadamrnn.data.array_parts import array_table, check_training, divide_arrays
 from hadamrnn.data.labels import canonical_label, class_names, class_numbers
 from hadamrnn.data.options import NO_FILES, HeldOutFiles
 from hadamrnn.data.samples import digests, merge_copies
-from hadamrnn.data.scaling import standardised
+from hadamrnn.data.scaling import standardised, with_standard_targets
 from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint, joint_fingerprint
 from hadamrnn.data.tasks import SMALL_STACK, Task
 from hadamrnn.errors import InputError, short
@@ -101,6 +101,8 @@ def load_npz(
         fingerprint=fingerprint,
         members=tuple(tuple(rows.tolist()) for rows in parts),
     )
+    if not names:
+        splits = with_standard_targets(splits, preparation)
     return replace(splits, assumptions=tuple(array_table(splits, arrays.get(grouped))))
 
 
@@ -278,7 +280,7 @@ def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tu
 
 
 def check_targets(y: NDArray[np.generic], count: int, path: str | Path) -> tuple[Tensor, tuple[str, ...]]:
-    """Return y and the class names: labels `(n,)`, or float32 targets `(n, targets)` and no names."""
+    """Return y and the class names: labels `(n,)`, or float64 targets `(n, targets)` and no names."""
     if y.ndim == 0 or len(y) != count:
         cut = " Save one recording as x[0], and add --window N to cut it." if count == 1 else ""
         raise InputError(
@@ -312,10 +314,10 @@ def _check_labels(labels: NDArray[np.int64], path: str | Path) -> int:
 def check_regression(y: NDArray[np.generic], path: str | Path) -> Tensor:
     if y.ndim > 2 or 0 in y.shape:
         raise InputError(f"Float targets y must have shape (n,) or (n, targets), got {y.shape} in {path}.")
-    with np.errstate(over="ignore"):  # what overflows float32 is reported just below
-        targets = torch.from_numpy(y.astype(np.float32).reshape(len(y), -1))
-    if not targets.isfinite().all():
-        row = int((~targets.isfinite()).nonzero()[0, 0])
+    targets = torch.from_numpy(y.astype(np.float64).reshape(len(y), -1))
+    unfit = ~(targets.abs() <= FLOAT32_MAX)
+    if unfit.any():
+        row = int(unfit.nonzero()[0, 0])
         raise InputError(f"y must be finite in float32, got {y[row]} at sample {row} in {path}.")
     return targets
 

@@ -25,6 +25,9 @@ class RecordingOptions:
         "recordings: where labels are: the name of a column, file (its name up to the first _) or folder "
         "(default: a column of a usual name, such as label)",
     )
+    target: str | None = option(
+        None, "recordings: a column of values to predict, at the last row of each window, in place of labels"
+    )
     group: str | None = option(
         None,
         "recordings: what training and test data must not share: the name of a column (such as person), file "

@@ -9,7 +9,6 @@ Options that the caller leaves open are decided by `decide`, reported in `Splits
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -24,14 +23,16 @@ from hadamrnn.data.columns import GROUPS, LABELS, OF_FILE, decide, row_groups, r
 from hadamrnn.data.labels import class_names
 from hadamrnn.data.options import NO_FILES, HeldOutFiles, RecordingOptions
 from hadamrnn.data.samples import PARTS, cut_windows
-from hadamrnn.data.scaling import standardised
+from hadamrnn.data.scaling import standardised, with_standard_targets
 from hadamrnn.data.segments import (
     Lacking,
     Segment,
     divide,
     lacking,
+    part_table,
     row_ranges,
     select_rows,
+    window_targets,
     without_copies,
 )
 from hadamrnn.data.signals import pad_clip, segment_codes
@@ -50,19 +51,21 @@ class RecordedWindows:
 
     Args:
         x: raw values `(n, window, channels)`: float32 if that holds them all, else float64.
-        y: the label of each, `(n,)`; empty texts where none was asked for.
+        y: the label of each, `(n,)`, or the target at its last row; empty texts where none was asked for.
         groups: who or what was recorded, `(n,)`, as scikit-learn's group splitters take it.
         files: the file of each, `(n,)`.
         starts: the row at which each begins in its file, `(n,)`.
         columns: names of the channels.
+        last: the target one hop before that of each window, `(n,)`; None for classes.
     """
 
     x: NDArray[Any]
-    y: NDArray[np.str_]
+    y: NDArray[Any]
     groups: NDArray[np.object_]
     files: NDArray[np.object_]
     starts: NDArray[np.int64]
     columns: tuple[str, ...]
+    last: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +97,7 @@ def read_recordings(source: str | Path | Any, *, labelled: bool = True, **option
         labelled: False for recordings without labels.
         options: the fields of `RecordingOptions`:
             label: a column, `file` (the file's name up to its first "_") or `folder` (its folder's name).
+            target: a column of values, in place of a label.
             group: a column, `file` or `folder`; by default a column of a usual name, else the file.
             window: steps of a window, by default 128.
             hop: steps from one window to the next, by default half a window.
@@ -114,7 +118,7 @@ def read_like(source: str | Path, options: dict[str, Any], labelled: bool) -> Re
     A file without the run's group column is one group.
     """
     given = RecordingOptions(**options)
-    given = given if labelled else replace(given, label=None)
+    given = given if labelled else replace(given, label=None, target=None)
     recorded = read_segments(source, given, labelled, group_is_optional=True)
     return cut(recorded.segments, recorded)
 
@@ -139,35 +143,42 @@ def load_recordings(
     more = held_out.paths
     recorded = read_segments(path, reading, more=more)
     fingerprint = sources_fingerprint(recorded)
+    is_regression = recorded.options.target is not None
     if preparation is not None:
         preparation.check(fingerprint, path)
         names = preparation.class_names
         remarks: list[str] = []
         parts = [select_rows(recorded.segments, ranges) for ranges in preparation.members]
     else:
-        names = class_names({segment.label for segment in recorded.segments}, path)
+        names = () if is_regression else class_names({each.label for each in recorded.segments}, path)
         recorded, parts, remarks = part_segments(recorded, path, reading, held_out, seed)
     numbers = {name: number for number, name in enumerate(names)}
 
     def split(part: list[Segment]) -> Split:
         found = cut(part, recorded)
-        return Split(torch.from_numpy(found.x), torch.tensor([numbers[name] for name in found.y.tolist()]))
+        x = torch.from_numpy(found.x)
+        if found.last is None:
+            return Split(x, torch.tensor([numbers[name] for name in found.y.tolist()]))
+        y, last = (torch.from_numpy(each)[:, None] for each in (found.y, found.last))
+        return Split(x, y, last=last)
 
     grouped = "in time" if recorded.options.group == "time" else f"by {recorded.options.group}"
     splits = standardised(
         "recordings",
         map(split, parts),
         preparation=preparation,
-        class_names=names,
+        **({"output_size": 1, "metric": "mse"} if is_regression else {"class_names": names}),
         note="; ".join([f"split {grouped}", *remarks]) if len(more) < 2 else "",
         options=recorded.options.given(),
         fingerprint=fingerprint,
         members=tuple(map(row_ranges, parts)),
         front_end=recorded.options.front_end,
     )
+    if is_regression:
+        splits = with_standard_targets(splits, preparation)
     lines = [
         *_assumptions(recorded, reading, names),
-        *part_table(recorded, parts),
+        *part_table(parts, *recorded.options.window_and_hop),
         *map("note: {}".format, remarks),
     ]
     return replace(splits, assumptions=tuple(lines))
@@ -202,9 +213,11 @@ def read_segments(
     for number, table in enumerate(tables):
         values = table.channels(options.columns)
         labels, groups = row_labels(table, options.label), row_groups(table, options.group)
+        target = None if options.target is None or not labelled else table.numbers(options.target)
         changes = np.flatnonzero((labels[1:] != labels[:-1]) | (groups[1:] != groups[:-1])) + 1
         for start, end in zip([0, *changes.tolist()], [*changes.tolist(), len(table)], strict=True):
-            segments.append(Segment(values[start:end], labels[start], groups[start], number, start))
+            own = None if target is None else target[start:end]
+            segments.append(Segment(values[start:end], labels[start], groups[start], number, start, own))
     longest = max(len(segment.values) for segment in segments)
     if longest < window:
         raise InputError(
@@ -279,14 +292,16 @@ def cut(segments: list[Segment], recorded: Recorded) -> RecordedWindows:
         else:
             codes = segment_codes(front_end, segment.values)
             x[end - count : end] = cut_windows(codes, x.shape[1], hop // front_end.hop)[:count]
+    y, last = window_targets(whole, window, hop)
     starts = [segment.start + hop * np.arange(count) for segment, count in zip(whole, counts, strict=True)]
     return RecordedWindows(
         x=x,
-        y=np.repeat(np.array([segment.label for segment in whole]), counts),
+        y=np.repeat(np.array([segment.label for segment in whole]), counts) if y is None else y,
         groups=np.repeat(np.array([segment.group for segment in whole], object), counts),
         files=np.repeat(np.array([str(recorded.paths[segment.file]) for segment in whole], object), counts),
         starts=np.concatenate([np.empty(0, np.int64), *starts]),
         columns=recorded.options.columns,
+        last=last,
     )
 
 
@@ -303,29 +318,17 @@ def _assumptions(recorded: Recorded, given: RecordingOptions, names: Sequence[st
     count = "1 file" if len(recorded.paths) == 1 else f"{len(recorded.paths)} files"
     sources = {"folder": "the folder's name", "file": "the file's name up to its first _"}
     label = sources.get(str(options.label), f"column {options.label}")
+    label = f"label       {said('label', label)}: {len(names)} classes, {listed(names)}"
+    target = f"target      column {options.target}, at the last row of a window"
     return [
         f"recordings  {'; '.join([f'{count}, {rows:,} rows', *recorded.forms])}",
         f"channels    {said('columns', listed(options.columns))}",
         *([f"left out    {listed(reasons)}"] if reasons else []),
-        f"label       {said('label', label)}: {len(names)} classes, {listed(names)}",
+        label if options.target is None else target,
         f"window      {said('window', f'{options.window} rows')}, hop {said('hop', f'{options.hop}')}",
         *([f"features    {said('features', str(options.front_end))}"] if options.front_end else []),
         f"parts       {said('group', group)}",
     ]
-
-
-def part_table(recorded: Recorded, parts: Sequence[Sequence[Segment]]) -> list[str]:
-    """Return a small table of what went where: files, windows and classes of each part."""
-    window, hop = recorded.options.window_and_hop
-    lines = [f"  {'':<12}{'files':>6} {'windows':>8}  of each class"]
-    for called, part in zip(PARTS, parts, strict=True):
-        classes: Counter[str] = Counter()
-        for segment in part:
-            classes[segment.label] += segment.windows(window, hop)
-        files = {segment.file for segment in part if segment.windows(window, hop)}
-        counts = listed(f"{name} {count:,}" for name, count in sorted(classes.items()))
-        lines.append(f"  {called:<12}{len(files):>6} {classes.total():>8,}  {counts}")
-    return lines
 
 
 RECORDINGS = Task(

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hadamrnn.data.splits import Preparation, Split, Splits, in_parts
+from hadamrnn.data.splits import Preparation, Split, Splits, TargetScale, in_parts
 
 Floats = NDArray[np.float64]
 CONSTANT = 1e-12  # a deviation below this share of the mean is rounding
@@ -76,6 +76,28 @@ def standardise(x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tenso
     offset = torch.from_numpy(np.rint(mean) if _is_whole(values) else mean)
     scale = torch.where(scale > 0, scale, 1.0)
     return offset.to(x.dtype), scale.to(x.dtype), raw_unit(values, deviation)
+
+
+def with_standard_targets(splits: Splits, preparation: Preparation | None) -> Splits:
+    """Return a regression whose targets, `(n, targets)`, are standardised over the training part.
+
+    Outputs of size 1 are what initial weights, rates and the integers' bits are made for.
+    """
+    if preparation is None:
+        assert splits.train.y is not None
+        mean, deviation = channel_statistics(splits.train.y.double().numpy()[:, None])
+        units = TargetScale(tuple(mean.tolist()), tuple(np.where(deviation > 0, deviation, 1.0).tolist()))
+    elif preparation.targets is None:
+        return splits
+    else:
+        units = preparation.targets
+
+    def scaled(part: Split) -> Split:
+        y, last = (None if each is None else units.standard(each) for each in (part.y, part.last))
+        return replace(part, y=y, last=last)
+
+    train, validation, test = map(scaled, (splits.train, splits.validation, splits.test))
+    return replace(splits, train=train, validation=validation, test=test, targets=units)
 
 
 def channel_statistics(

@@ -8,6 +8,7 @@ validation, the last for test. Windows are cut after that, so no two parts share
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -15,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.data.samples import digests, group_parts, merge_copies
+from hadamrnn.data.samples import PARTS, digests, group_parts, merge_copies
+from hadamrnn.data.tables import listed
 from hadamrnn.errors import InputError, short
 
 Shares = tuple[float, float]  # of validation and test; 0 for a part that has files of its own
@@ -138,6 +140,34 @@ def _three_blocks(pieces: Sequence[Segment], shares: Shares) -> list[list[Segmen
                 block.append(segment.rows(first, last))
         begun += len(segment.values)
     return blocks
+
+
+def part_table(parts: Sequence[Sequence[Segment]], window: int, hop: int) -> list[str]:
+    """Return a small table of what went where: files, windows and classes of each part."""
+    lines = [f"  {'':<12}{'files':>6} {'windows':>8}  of each class"]
+    for called, part in zip(PARTS, parts, strict=True):
+        classes: Counter[str] = Counter()
+        for segment in part:
+            classes[segment.label] += segment.windows(window, hop)
+        files = {segment.file for segment in part if segment.windows(window, hop)}
+        counts = listed(f"{name} {count:,}" for name, count in sorted(classes.items()) if name)
+        lines.append(f"  {called:<12}{len(files):>6} {classes.total():>8,}  {counts}".rstrip())
+    return lines
+
+
+def window_targets(
+    segments: Sequence[Segment], window: int, hop: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | tuple[None, None]:
+    """Return the targets at the last row of each window and those a hop before; None for classes."""
+    pairs = []
+    for segment in segments:
+        if segment.targets is not None:
+            rows = hop * np.arange(segment.windows(window, hop)) + window - 1
+            pairs.append((segment.targets[rows], segment.targets[np.maximum(rows - hop, 0)]))
+    if not pairs:
+        return None, None
+    now, before = zip(*pairs, strict=True)
+    return np.concatenate(now), np.concatenate(before)
 
 
 def row_ranges(segments: Sequence[Segment]) -> tuple[int, ...]:

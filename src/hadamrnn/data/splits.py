@@ -38,6 +38,7 @@ class Split:
             it is padded on the left with id 0, whose embedding is to stay zero.
         levels: the code that means 1.0 (MNIST: 255); None for float32 inputs and for ids.
         groups: the group of every class, if a decision need only be in the right group; else None.
+        last: `(n, targets)`, the target one hop before each window's, where the targets are a series.
 
     >>> split = Split(torch.tensor([[[0], [51]]], dtype=torch.uint8), torch.tensor([1]), levels=255)
     >>> x, y, lengths = split.batch(torch.tensor([0]))
@@ -50,6 +51,7 @@ class Split:
     lengths: Tensor | None = None
     levels: int | None = None
     groups: tuple[int, ...] | None = None
+    last: Tensor | None = None
 
     def __post_init__(self) -> None:
         for name, values in (("x", self.x), ("y", self.y), ("lengths", self.lengths)):
@@ -118,6 +120,29 @@ class Image:
 
 
 @dataclass(frozen=True)
+class TargetScale:
+    """How targets are standardised, each with an entry of its own: y = output * scale + offset.
+
+    >>> units = TargetScale(offset=(100.0,), scale=(2.0,))
+    >>> units.standard(torch.tensor([[104.0]])), units.values(torch.tensor([[2.0]]))
+    (tensor([[2.]]), tensor([[104.]], dtype=torch.float64))
+    """
+
+    offset: tuple[float, ...]
+    scale: tuple[float, ...]
+
+    def standard(self, values: Tensor) -> Tensor:
+        """Return the outputs, float32, that stand for values `(n, targets)`."""
+        offset, scale = (torch.tensor(each, dtype=torch.float64) for each in (self.offset, self.scale))
+        return ((values.double() - offset) / scale).float()
+
+    def values(self, outputs: Tensor) -> Tensor:
+        """Return the values, float64 in the units of the data, of a network's outputs."""
+        offset, scale = (torch.tensor(each, dtype=torch.float64) for each in (self.offset, self.scale))
+        return outputs.double() * scale + offset
+
+
+@dataclass(frozen=True)
 class Preparation:
     """Everything a loader derived from data: a run stores it, and `load_task` applies it again.
 
@@ -127,6 +152,7 @@ class Preparation:
         offset, scale: of every channel, None if inputs are not standardised.
         members: of training, validation and test: sample numbers of an npz file; for recordings the row
             ranges `file, start, stop`, one after the other. Empty if the files of a task fix its parts.
+        targets: of standardised targets, over the training part; None if they are as they were.
     """
 
     fingerprint: str
@@ -134,6 +160,7 @@ class Preparation:
     offset: tuple[float, ...] | None
     scale: tuple[float, ...] | None
     members: tuple[tuple[int, ...], ...] = ()
+    targets: TargetScale | None = None
 
     def check(self, fingerprint: str, source: str | Path) -> None:
         """Refuse data other than those that were prepared."""
@@ -168,7 +195,7 @@ class Splits:
         options: the loader's options with what it decided filled in; a run keeps them in place of its own.
         assumptions: lines on what was read and decided, for people.
         image: the image behind a sequence of pixels; None if there is none.
-        fingerprint, members: see `Preparation`; `load_task` sets the fingerprint.
+        fingerprint, members, targets: see `Preparation`; `load_task` sets the fingerprint.
         front_end: what made the inputs out of a signal; None if they are what was recorded.
     """
 
@@ -194,13 +221,14 @@ class Splits:
     image: Image | None = None
     fingerprint: str = ""
     members: tuple[tuple[int, ...], ...] = ()
+    targets: TargetScale | None = None
     front_end: FrontEnd | None = None
 
     @property
     def preparation(self) -> Preparation:
         """Everything that was derived from the data; `load_task` takes it to load the same task again."""
         offset, scale = (None if each is None else tuple(each.tolist()) for each in (self.offset, self.scale))
-        return Preparation(self.fingerprint, self.class_names, offset, scale, self.members)
+        return Preparation(self.fingerprint, self.class_names, offset, scale, self.members, self.targets)
 
     @property
     def levels(self) -> int | None:

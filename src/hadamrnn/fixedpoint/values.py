@@ -43,8 +43,11 @@ class ValueFormat:
 def target_metadata(scale: ArrayLike, offset: ArrayLike) -> Metadata:
     """Return the metadata of targets y = logit * scale + offset; none if they are too many to keep."""
     pairs = np.stack([np.asarray(scale, np.float64), np.asarray(offset, np.float64)], axis=1)
-    text = json.dumps([[float(f"{number:.9g}") for number in pair] for pair in pairs])
-    return {"targets": text} if len(text) <= MAX_CHARACTERS else {}
+    for digits in (15, 9):
+        text = json.dumps([[float(f"{number:.{digits}g}") for number in pair] for pair in pairs])
+        if len(text) <= MAX_CHARACTERS:
+            return {"targets": text}
+    return {}
 
 
 def target_units(model: IntegerModel) -> NDArray[np.float64] | None:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -30,6 +31,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.encoding import encode_inputs
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel, class_metadata
+from hadamrnn.fixedpoint.values import target_metadata
 from hadamrnn.nn.interface import evaluating
 from hadamrnn.nn.model import SequenceModel, target_loss
 from hadamrnn.nn.normalization import counted
@@ -130,7 +132,8 @@ def quantize(
 ) -> tuple[IntegerModel, SequenceModel]:
     """Return the integer network, and the float network it was lowered from (fine-tuned, if asked to).
 
-    The integer network's metadata holds the names of the classes, unless they are very long.
+    The integer network's metadata holds the names of the classes, unless they are very long, or the units
+    of the targets, by which C and JavaScript return values.
     """
     raw = raw_inputs(splits, config.raw_unit)
     named = class_metadata(splits.class_names)
@@ -140,7 +143,7 @@ def quantize(
         return calibrate(network, batches, config.percentile)
 
     def lowered(network: SequenceModel, calibration: Calibration) -> IntegerModel:
-        return lower(
+        integer = lower(
             network,
             calibration,
             activation_bits=config.activation_bits,
@@ -148,6 +151,10 @@ def quantize(
             raw=raw,
             metadata=named,
         )
+        if splits.targets is None:
+            return integer
+        units = np.array(splits.targets.scale) * integer.logit_scale, splits.targets.offset
+        return replace(integer, metadata={**integer.metadata, **target_metadata(*units)})
 
     calibration = calibrated(model)
     if config.finetune is None:

@@ -7,7 +7,7 @@ refuses the integer model of another one. Nothing here needs torch to read an in
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +22,12 @@ from hadamrnn.version import package_version
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from hadamrnn.training.evaluate import Errors
+
 # Up to here there is no advice: the paper's networks lose as much at 12 bits.
 BEARABLE_LOSS = 0.003  # of accuracy
 BEARABLE_RATIO, SMALL_CROSS_ENTROPY = 2.0, 3e-7
+
 SOURCE = "source"  # the metadata entry of an integer model that names its float model
 
 
@@ -50,6 +53,7 @@ class Evaluation:
         value: None without labels.
         confusion: rows true, columns predicted, in the order of the classes; None for other metrics
             than accuracy.
+        errors: of a regression, by the name of the predictor: model, constant, last_value.
         note: what to say beside the figure, empty if nothing.
         saturation: of an integer model.
     """
@@ -59,6 +63,7 @@ class Evaluation:
     value: float | None
     class_names: tuple[str, ...] = ()
     confusion: list[list[int]] | None = None
+    errors: dict[str, Errors] = field(default_factory=dict)
     note: str = ""
     saturation: Saturation | None = None
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from hadamrnn.data.splits import Metric, Split
+from hadamrnn.data.splits import Metric, Split, TargetScale
 from hadamrnn.errors import InputError
 from hadamrnn.nn.interface import evaluating
 from hadamrnn.nn.model import SequenceModel
@@ -89,6 +90,58 @@ def is_better(metric: Metric, value: float, than: float | None) -> bool:
     if than is None:
         return True
     return value > than if metric == "accuracy" else value < than
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The errors of values: root mean square, mean absolute, and R^2, the mean over targets.
+
+    R^2 is None if a target does not vary.
+    """
+
+    rmse: float
+    mae: float
+    r2: float | None
+
+    @property
+    def mse(self) -> float:
+        return self.rmse**2
+
+    @classmethod
+    def of(cls, predicted: Tensor, actual: Tensor) -> Errors:
+        """Return the errors of values `(n, targets)`.
+
+        >>> Errors.of(torch.tensor([[1.0], [2.0]]), torch.tensor([[1.0], [3.0]]))
+        Errors(rmse=0.7071067811865476, mae=0.5, r2=0.5)
+        """
+        predicted, actual = (each.double().reshape(len(actual), -1) for each in (predicted, actual))
+        squared = (predicted - actual).square().mean(0)
+        spread = actual.var(0, correction=0)
+        varies = bool((spread > 0).all())
+        return cls(
+            rmse=float(squared.mean().sqrt()),
+            mae=float((predicted - actual).abs().mean()),
+            r2=float((1 - squared / spread).mean()) if varies else None,
+        )
+
+
+def value_errors(model: Predictor, split: Split, units: TargetScale | None) -> dict[str, Errors]:
+    """Return the errors of a regression, and of simple predictors, in the units of the data.
+
+    `constant` is the mean of the training targets, known where they were standardised; `last_value` the
+    target one hop earlier, where targets are a series.
+    """
+    assert split.y is not None
+    found = {"model": predict_logits(model, split)}
+    if units is not None:
+        found["constant"] = torch.zeros_like(split.y)
+        if split.last is not None:
+            found["last_value"] = split.last
+    actual = split.y if units is None else units.values(split.y)
+    return {
+        name: Errors.of(values if units is None else units.values(values), actual)
+        for name, values in found.items()
+    }
 
 
 @torch.no_grad()

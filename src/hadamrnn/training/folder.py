@@ -64,10 +64,16 @@ class TaskFacts:
     preparation: Preparation
 
     def __post_init__(self) -> None:
-        sizes = {len(each) for each in (self.offset, self.scale) if each is not None}
-        finite = all(math.isfinite(value) for value in (*(self.offset or ()), *(self.scale or ())))
-        if len(sizes) > 1 or not finite or 0 in (self.scale or ()):
-            raise InputError("offset and scale must hold equally many finite values, and no scale may be 0.")
+        targets = self.preparation.targets
+        pairs: list[Any] = [(self.offset, self.scale)]
+        pairs += [] if targets is None else [(targets.offset, targets.scale)]
+        for offset, scale in pairs:
+            sizes = {len(each) for each in (offset, scale) if each is not None}
+            finite = all(math.isfinite(value) for value in (*(offset or ()), *(scale or ())))
+            if len(sizes) > 1 or not finite or 0 in (scale or ()):
+                raise InputError(
+                    "offset and scale must hold equally many finite values, and no scale may be 0."
+                )
         for name in self.class_names:
             check_label(name, RECORD_FILE)
 

@@ -51,6 +51,8 @@ def _read_arrays(path: Path, folder: RunFolder, labelled: bool) -> Arrays:
     reading = {name: value for name, value in options.items() if name not in ("path", "seed")}
     windows = read_like(path, reading, labelled)
     arrays: Arrays = {"x": windows.x, "file": windows.files, "row": windows.starts}
+    if windows.last is not None:
+        arrays["last"] = windows.last
     return {**arrays, "y": windows.y} if labelled else arrays
 
 
@@ -84,14 +86,24 @@ def _with_labels(arrays: Arrays, split: Split, facts: TaskFacts, path: Path) -> 
     if not facts.class_names:
         if y.dtype.kind != "f":
             raise InputError(f"This run predicts values: y must hold floats, got {y.dtype} in {path}.")
-        return replace(split, y=check_regression(y, path))
+        values, units = check_regression(y, path), facts.preparation.targets
+        if units is None:
+            return replace(split, y=values.float())
+        if values.shape[1] != len(units.scale):
+            raise InputError(
+                f"y must have {len(units.scale)} targets, as in training, got {values.shape[1]} in {path}."
+            )
+        last = arrays.get("last")
+        before = None if last is None else units.standard(torch.from_numpy(last)[:, None])
+        return replace(split, y=units.standard(values), last=before)
     return replace(split, y=class_numbers(y, facts.class_names, path))
 
 
 def readable(logits: Tensor, facts: TaskFacts) -> list[Any]:
     """Return predictions as people read them: class names, or numbers for regression."""
     if not facts.class_names:
-        return list(logits.tolist())
+        units = facts.preparation.targets
+        return list((logits if units is None else units.values(logits)).tolist())
     return list(np.array(facts.class_names, dtype=object)[decide(logits).numpy()].tolist())
 
 

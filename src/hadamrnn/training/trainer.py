@@ -141,11 +141,12 @@ class Trainer:
             check_finite(self.model)
         except InputError as error:
             raise Diverged(f"a weight is NaN or infinite at step {counters.step}") from error
-        model = self._candidate()
-        self._refresh_statistics(model)
-        metric = None
-        if len(self.splits.validation):
-            metric = self.objective.score(model, self.splits.validation, self.splits.metric)
+        model, metric = self._candidate(), self._score(self._candidate())
+        if self.average is not None and self.splits.targets is not None and metric is not None:
+            # The scale of an average that has just begun is wrong, which values show and classes do not.
+            current = self._score(self.model)
+            if current is not None and is_better(self.splits.metric, current, metric):
+                model, metric = self.model, current
         steps = counters.step - schedule.row_start(counters.step)
         row = MetricsRow(
             step=counters.step,
@@ -204,6 +205,13 @@ class Trainer:
             counters.level, counters.idle = level, 0
         else:
             counters.idle += 1
+
+    def _score(self, model: SequenceModel) -> float | None:
+        """Bring the statistics of a model up to date, and return its metric over validation data if any."""
+        self._refresh_statistics(model)
+        if not len(self.splits.validation):
+            return None
+        return self.objective.score(model, self.splits.validation, self.splits.metric)
 
     def _candidate(self) -> SequenceModel:
         """Return the model to validate: the average of the weights if there is one."""
