@@ -14,7 +14,7 @@ import torch
 from hadamrnn import InputError, load_task, read_recordings
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.values import value_format
-from hadamrnn.quantization.network import input_codes
+from hadamrnn.quantization.chain import input_codes
 from hadamrnn.run import Run, train
 from hadamrnn.training.config import resolve_config
 from hadamrnn.training.evaluate import Errors
