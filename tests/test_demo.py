@@ -54,10 +54,10 @@ def test_the_demo_ends_with_a_table_and_a_page(command: Command, tmp_path: Path)
     for label in ("accuracy, float", "accuracy, integer", "accuracy, C", "weights", "additions", "cortex-m4"):
         assert label in answer.out
     assert [line[:3] for line in answer.err.splitlines() if line[1] == "/"] == ["1/4", "2/4", "3/4", "4/4"]
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    shown = (Path(__file__).parents[1] / "docs" / "index.md").read_text()
     for line in answer.out.splitlines():
         if line.startswith(("handwritten", "  weights", "  additions")):  # the same on every processor
-            assert line in readme
+            assert line in shown
     page = (tmp_path / "demo" / "demo.html").read_text()
     assert page.count("<svg ") == 1 and page.count('data-live="digits"') == 1 and len(page) < 400_000
     assert 'href="c/README.md"' in page and (tmp_path / "demo" / "c" / "README.md").is_file()

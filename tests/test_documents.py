@@ -27,6 +27,12 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+RESULT_PAGES = (
+    *("docs/results.md", "docs/when-not.md", "docs/edge.md", "docs/estimators.md", "docs/train.md"),
+    "reproduction/RESULTS.md",
+)
+
+
 class Block(NamedTuple):
     language: str
     text: str
@@ -138,8 +144,19 @@ def test_the_figures_that_speak_against_this_are_of_the_results() -> None:
         assert any(accuracy in row and size in row for row in rows), (accuracy, size)
 
 
-def test_every_guarantee_of_the_readme_names_tests_that_exist() -> None:
-    text = DOCUMENTS[0].read_text()
+def test_the_readme_is_short_and_its_figures_are_those_of_the_results() -> None:
+    readme = DOCUMENTS[0].read_text()
+    pages = "".join((ROOT / page).read_text() for page in RESULT_PAGES)
+    own = [line for line in readme.splitlines() if line.startswith("|") and "TFLite" not in line]
+    figures = [figure for line in own for figure in re.findall(r"\d[\d,]*\.?\d*(?:e-\d+)?", line)]
+
+    assert len(readme.split()) <= 950
+    assert len(figures) > 30
+    assert [figure for figure in figures if figure not in pages] == []
+
+
+def test_every_guarantee_names_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "guarantees.md").read_text()
     table = text.partition("| guarantee |")[2].partition("\n\n")[0]
     named = re.findall(r"^((?:reproduction/)?tests/\S+)::(test_\w+)", text, flags=re.MULTILINE)
 
