@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hadamrnn.errors import InputError as InputError
     from hadamrnn.errors import SaturationWarning as SaturationWarning
     from hadamrnn.estimators.classifier import HadamRNNClassifier as HadamRNNClassifier
+    from hadamrnn.estimators.detector import HadamRNNDetector as HadamRNNDetector
     from hadamrnn.estimators.forecaster import HadamRNNForecaster as HadamRNNForecaster
     from hadamrnn.estimators.regressor import HadamRNNRegressor as HadamRNNRegressor
     from hadamrnn.export.c import export_arduino as export_arduino
@@ -68,6 +69,7 @@ _NAMES = {
     "data.tasks": "load_task",
     "errors": "InputError SaturationWarning",
     "estimators.classifier": "HadamRNNClassifier",
+    "estimators.detector": "HadamRNNDetector",
     "estimators.forecaster": "HadamRNNForecaster",
     "estimators.regressor": "HadamRNNRegressor",
     "export.c": "export_arduino export_c",

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from hadamrnn.cli.anomaly import eval_detector
 from hadamrnn.cli.arguments import (
     LAYOUT_HELP,
     DataOptions,
@@ -43,7 +44,8 @@ class EvalOptions(DataOptions, JsonOption):
 @command(
     help="measure a trained network on test data or on your own",
     description="Print the metric of a run's best model over a split of its task, or over arrays x and y "
-    "or recordings of your own; of a classifier also the confusion matrix and the recall of every class.",
+    "or recordings of your own; of a classifier also the confusion matrix and the recall of every class. Of "
+    "an anomaly detector print F1, false alarms and missed anomalies over recordings with a column anomaly.",
     examples=(
         "hadamrnn eval runs/pmnist --split test",
         "hadamrnn eval runs/mine new.npz --integer",
@@ -51,9 +53,13 @@ class EvalOptions(DataOptions, JsonOption):
     ),
 )
 def run(args: EvalOptions) -> None:
+    from hadamrnn.estimators.detector_folder import is_detector
     from hadamrnn.run import Run
 
     set_threads(args.threads)
+    if is_detector(args.run_folder):
+        eval_detector(args)
+        return
     opened = Run.open(args.run_folder, args.data_dir)
     _check(args, opened)
     how: dict[str, Any] = {"file": args.file, "layout": args.layout, "threads": args.threads}

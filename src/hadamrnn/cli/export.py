@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from hadamrnn.cli.anomaly import refuse
 from hadamrnn.cli.arguments import DataFolder, JsonOption, check_unused, command, positional
 from hadamrnn.errors import InputError
 from hadamrnn.quantization.results import quantize_figures, quantize_lines
@@ -81,6 +82,7 @@ def _check(args: ExportOptions) -> None:
     if args.to not in ("c", "arduino") and not args.report:
         check_unused(args, f"on --to {args.to}", "unpacked")
     if args.to in ("page", "onnx"):
+        refuse(args.path, f"which has no form for --to {args.to}. Choose c, arduino or js.")
         check_unused(args, f"on --to {args.to}", "golden")
 
 

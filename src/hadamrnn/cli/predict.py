@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from hadamrnn.cli.anomaly import predict_detector
 from hadamrnn.cli.arguments import (
     LAYOUT_HELP,
     JsonOption,
@@ -33,7 +34,9 @@ class PredictOptions(JsonOption):
     integer: bool = option(False, "use the integer network that `hadamrnn quantize` wrote")
     layout: Literal["time-first", "channels-first"] | None = option(None, LAYOUT_HELP)
     out: Path | None = option(
-        None, "write to this .csv file, or .npz file with arrays prediction and logits (default: print)"
+        None,
+        "write to this .csv file, or .npz file with arrays prediction and logits, of recordings also files "
+        "and row (default: print)",
     )
     force: bool = option(False, "replace the file of --out")
     threads: Threads | None = option(None, "CPU threads (default: torch's choice)")
@@ -52,25 +55,36 @@ class PredictOptions(JsonOption):
     ),
 )
 def run(args: PredictOptions) -> None:
+    from hadamrnn.estimators.detector_folder import is_detector
     from hadamrnn.run import Run
 
     _check_out(args)
     set_threads(args.threads)
+    if is_detector(args.run_folder):
+        values, places, scores = predict_detector(args)
+        _show(args, values, places, scores, None)
+        return
     opened = Run.open(args.run_folder)
     if opened.config.task == "recordings":
         check_unused(args, "on recordings", "layout")
     found = opened.predict(args.data, layout=args.layout, integer=args.integer, threads=args.threads)
-    saturated = found.saturation
+    _show(args, found.values, found.places, found.logits.numpy(), found.saturation)
+
+
+def _show(
+    args: PredictOptions, values: list[Any], places: dict[str, list[Any]], logits: Any, saturated: Any
+) -> None:
+    """Write or print predictions."""
     if args.out is not None:
-        _write(args.out, found.places, found.values, found.logits.numpy())
+        _write(args.out, places, values, logits)
     if args.json:
         counts = {} if saturated is None else saturated.figures()
-        print(json.dumps({"predictions": found.values, **found.places, **counts}))
+        print(json.dumps({"predictions": values, **places, **counts}))
     elif args.out is not None:
         remark = "" if saturated is None else f" ({saturated})"
-        print(f"{len(found.values):,} predictions: {args.out}{remark}")
+        print(f"{len(values):,} predictions: {args.out}{remark}")
     else:
-        sys.stdout.write(_table(found.places, found.values, "\t") if found.places else _plain(found.values))
+        sys.stdout.write(_table(places, values, "\t") if places else _plain(values))
         if saturated is not None:
             print(saturated, file=sys.stderr)
 
@@ -99,7 +113,10 @@ def _write(path: Path, places: dict[str, list[Any]], predictions: list[Any], log
         write_atomically(path, _table(places, predictions, ",").encode())
         return
     content = io.BytesIO()
-    arrays: dict[str, Any] = {name: np.array(values) for name, values in places.items()}
+    # The name `file` is taken by the first argument of savez.
+    arrays: dict[str, Any] = {
+        "files" if name == "file" else name: np.array(values) for name, values in places.items()
+    }
     np.savez(content, prediction=np.array(predictions), logits=logits, **arrays)
     write_atomically(path, content.getvalue())
 

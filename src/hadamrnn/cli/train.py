@@ -6,8 +6,9 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from hadamrnn.cli.anomaly import train_goal
 from hadamrnn.cli.arguments import (
     MODEL_HELP,
     MODEL_OPTION_HELP,
@@ -15,6 +16,7 @@ from hadamrnn.cli.arguments import (
     DataFolder,
     JsonOption,
     OwnData,
+    check_unused,
     command,
     parse_options,
     parse_task,
@@ -35,6 +37,9 @@ class TrainOptions(OwnData, DataFolder, JsonOption):
     task: str | None = task_argument(default=None)
     out: Path | None = option(None, "new or empty folder for the run")
     resume: Path | None = option(None, "continue this run; takes no other settings")
+    goal: Literal["anomaly"] | None = option(
+        None, "anomaly: fit a detector to recordings that hold normal rows alone, in closed form"
+    )
     preset: str | None = option(None, "paper, quick or best (default quick)")
     config: Path | None = option(None, "YAML file of settings, such as RUN/config.yaml")
     task_option: tuple[str, ...] = repeated(TASK_OPTION_HELP)
@@ -55,17 +60,22 @@ class TrainOptions(OwnData, DataFolder, JsonOption):
         "--out runs/fast",
         "hadamrnn train data.npz --epochs 50 --out runs/mine",
         "hadamrnn train log.csv --label activity --group person --window 128 --out runs/log",
+        "hadamrnn train normal.csv --goal anomaly --out runs/pump",
         "hadamrnn train --resume runs/pmnist",
         "torchrun --nproc-per-node 2 -m hadamrnn train pmnist --threads 1 --out runs/two",
     ),
     settings=[name for name in OPTIONS if name != "preset"],
     group="settings",
     common=(
-        *("out", "resume", "preset", "config", "label", "group", "window", "features"),
+        *("out", "resume", "preset", "config", "label", "group", "window", "features", "goal"),
         *("hidden_size", "weight_bits", "epochs", "learning_rate", "seed", "threads"),
     ),
 )
 def run(options: TrainOptions, settings: dict[str, Any]) -> None:
+    if options.goal is not None:
+        check_unused(options, "with --goal anomaly", "resume")
+        train_goal(options, settings)
+        return
     path = options.resume or options.out
     if path is None:
         raise InputError("A run needs a folder: --out RUN for a new one, --resume RUN for an old one.")

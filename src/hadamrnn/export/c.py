@@ -6,6 +6,7 @@
     NAME_weights.h    the network as data, constants in flash
     NAME_window.h,    sliding windows over an endless stream: raw codes in, a class out every hop
     NAME_window.c
+    NAME_detector.*   of an anomaly detector: raw codes in, alarms out; needs hadamrnn_detector.h
     shared/           hadamrnn_shared.*, compiled once for any number of networks, and this one as a blob:
                       NAME.bin, or as an array NAME_blob.h
     test/             a main that replays golden vectors of the reference engine, bit for bit
@@ -34,6 +35,8 @@ from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.export.data import ModelData, c_value
+from hadamrnn.export.detector import RUNTIME as DETECTOR
+from hadamrnn.export.detector import detector_selftest, detector_sources
 from hadamrnn.export.folder import check_name, fresh_folder, macro_prefix
 from hadamrnn.export.front_end import front_end_struct
 from hadamrnn.export.golden import Golden, draw_golden
@@ -45,6 +48,7 @@ from hadamrnn.export.metadata import (
     summarise,
     version_numbers,
 )
+from hadamrnn.fixedpoint.detection import detection_of
 from hadamrnn.fixedpoint.encoding import input_meaning
 from hadamrnn.fixedpoint.file import VERSION, to_bytes
 from hadamrnn.fixedpoint.integers import signed_range
@@ -79,6 +83,7 @@ def export_c(
     """
     check_c_name(name)
     summary, version = summarise(model), version_numbers(package_version())
+    detects = detection_of(model) is not None
     tests = selftest_files(model, name, golden or draw_golden(model))
     files: dict[str, str | bytes] = {
         **source_files(model, name, packed=packed),
@@ -86,9 +91,9 @@ def export_c(
         **{f"test/{file}": text for file, text in tests.items()},
         **manager_files(name, summary),
         **component_files(name, summary),
-        "CMakeLists.txt": render("CMakeLists.txt.j2", name=name, three_numbers=version),
-        "zephyr/CMakeLists.txt": render("zephyr.cmake.j2", name=name),
-        "Makefile": render("Makefile.j2", name=name),
+        "CMakeLists.txt": render("CMakeLists.txt.j2", name=name, three_numbers=version, detects=detects),
+        "zephyr/CMakeLists.txt": render("zephyr.cmake.j2", name=name, detects=detects),
+        "Makefile": render("Makefile.j2", name=name, detects=detects),
         "README.md": _readme(model, name, packed=packed, arduino=False),
     }
     return fresh_folder(Path(out), files, force=force)
@@ -134,6 +139,7 @@ def source_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict
         f"{name}_window.h": render("window.h.j2", **shared),
         f"{name}_window.c": render("window.c.j2", **shared),
         **_signal_files(model, shared),
+        **_detector_files(model, shared),
     }
 
 
@@ -149,6 +155,11 @@ def _signal_files(model: IntegerModel, shared: dict[str, Any]) -> dict[str, str]
         f"{name}_signal.h": render("signal.h.j2", **given),
         f"{name}_signal.c": render("signal.c.j2", **given),
     }
+
+
+def _detector_files(model: IntegerModel, shared: dict[str, Any]) -> dict[str, str]:
+    files = detector_sources(model, shared, render)
+    return {DETECTOR: runtime_file(DETECTOR), **files} if files else {}
 
 
 def shared_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict[str, str | bytes]:
@@ -178,6 +189,7 @@ def selftest_files(model: IntegerModel, name: str, golden: Golden) -> dict[str, 
     return {
         f"{name}_golden.h": render("golden.h.j2", **shared),
         f"test_{name}.c": render("test.c.j2", **shared),
+        **detector_selftest(model, name, render),
     }
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.bits import stored_bits
 from hadamrnn.export.c import render
+from hadamrnn.export.detector import detector_js, golden_levels
 from hadamrnn.export.folder import MARKER, check_name, fresh_folder
 from hadamrnn.export.front_end import front_end_js
 from hadamrnn.export.golden import Golden, draw_golden
@@ -43,7 +44,7 @@ def export_js(
 ) -> Path:
     """Write the JavaScript of `model` to the new folder `out`; return it. Arguments as of `export_c`."""
     check_name(name)
-    summary = summarise(model)
+    summary, levels = summarise(model), golden_levels(model)
     package = {
         "name": name.lower(),
         "version": "1.0.0",
@@ -55,9 +56,9 @@ def export_js(
     }
     files = {
         f"{name}.js": js_module(model, summary),
-        f"{name}.d.ts": runtime_text("network.d.ts"),
+        f"{name}.d.ts": runtime_text("network.d.ts") + (runtime_text("detector.d.ts") if levels else ""),
         "test.js": runtime_text("selftest.js").replace("MODULE", f"{name}.js"),
-        "golden.json": _golden_text(golden or draw_golden(model)),
+        "golden.json": _golden_text(golden or draw_golden(model), levels),
         "package.json": json.dumps(package, indent=2) + "\n",
         "README.md": render("README.js.md.j2", name=name, model=model, summary=summary),
     }
@@ -70,7 +71,7 @@ def js_module(model: IntegerModel, summary: Summary) -> str:
     head = f"/* {MARKER} {package_version()}:\n{lines}\n */\n".replace("</", "< /")  # a page may hold it
     data = json.dumps(js_model(model), separators=(",", ":")).replace("<", "\\u003c")
     tail = f"\nexport const network = new Network({data});\nexport default network;\n"
-    return head + runtime_text("network.js") + tail + _js_front_end(model)
+    return head + runtime_text("network.js") + tail + _js_front_end(model) + detector_js(model, runtime_text)
 
 
 def _js_front_end(model: IntegerModel) -> str:
@@ -180,7 +181,7 @@ def _raw(model: IntegerModel) -> dict[str, list[int] | None] | None:
     }
 
 
-def _golden_text(golden: Golden) -> str:
+def _golden_text(golden: Golden, levels: dict[str, Any]) -> str:
     names = ("inputs", "logits", "classes", "raw", "encoded")
     arrays = {name: getattr(golden, name).tolist() for name in names}
-    return json.dumps({**arrays, "every": golden.every, "source": golden.source}) + "\n"
+    return json.dumps({**arrays, "every": golden.every, "source": golden.source, **levels}) + "\n"

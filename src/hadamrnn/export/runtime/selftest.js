@@ -1,9 +1,10 @@
 /* Replays golden.json, made by the reference engine, and compares every bit. Run it with: node test.js */
 import { readFileSync } from "node:fs";
-import { network } from "./MODULE";
+import * as exported from "./MODULE";
 
 const golden = JSON.parse(readFileSync(new URL("golden.json", import.meta.url), "utf8"));
 const same = (left, right) => left.length === right.length && left.every((code, i) => code === right[i]);
+const { network, detector } = exported;
 let differences = 0;
 
 golden.inputs.forEach((sequence, index) => {
@@ -17,6 +18,13 @@ golden.inputs.forEach((sequence, index) => {
 });
 golden.raw.forEach((reading, index) => {
   if (!same(network.encode(reading), golden.encoded[index])) differences += 1;
+});
+golden.detector?.raw.forEach((sequence, index) => {
+  const stream = detector.init();
+  sequence.forEach((readings, t) => {
+    const level = golden.detector.levels[index][t];
+    if (detector.push(stream, readings) !== (level > detector.threshold) || stream.level !== level) differences += 1;
+  });
 });
 console.log(`${golden.inputs.length} sequences of ${golden.source}: ${differences ? `${differences} DIFFERENCES` : "the same bits"}`);
 process.exitCode = differences ? 1 : 0;

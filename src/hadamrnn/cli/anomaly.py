@@ -1,0 +1,100 @@
+"""What `train --goal anomaly`, `eval` and `predict` do with an anomaly detector. Start at `train_goal`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hadamrnn.cli.arguments import check_unused, flag, set_threads
+from hadamrnn.errors import InputError
+from hadamrnn.files import INTEGER_FILE
+
+if TYPE_CHECKING:
+    from hadamrnn.cli.eval import EvalOptions
+    from hadamrnn.cli.predict import PredictOptions
+    from hadamrnn.cli.train import TrainOptions
+
+SETTINGS = ("hidden_size", "leak", "weight_bits", "seed", "threads")  # that a detector has
+WHERE = "on an anomaly detector"
+
+
+def refuse(path: Path, what: str) -> None:
+    """Refuse the folder of a detector, for a command that takes runs alone."""
+    from hadamrnn.estimators.detector_folder import is_detector
+
+    if is_detector(path):
+        raise InputError(f"{path} holds an anomaly detector, {what}")
+
+
+def train_goal(options: TrainOptions, settings: dict[str, Any]) -> None:
+    """Fit a detector to normal recordings and write it."""
+    given = [name for name in options.given() if name != "columns"]
+    check_unused(options, "with --goal anomaly", *given, "validation", "test", "preset", "config")
+    check_unused(options, "with --goal anomaly", "task_option", "model", "model_option")
+    check_unused(options, "with --goal anomaly", "checkpoint_seconds", "data_dir")
+    unknown = [name for name in settings if name not in SETTINGS]
+    if unknown:
+        raise InputError(
+            f"{flag(unknown[0])} has no effect with --goal anomaly, which takes "
+            f"{', '.join(map(flag, SETTINGS))}. Leave it out."
+        )
+    if options.task is None or not Path(options.task).exists():
+        raise InputError(
+            "--goal anomaly learns from normal recordings: TASK must be a file or a folder of them, "
+            f"got {options.task or 'none'}."
+        )
+    if options.out is None:
+        raise InputError("A detector needs a new folder: --out RUN.")
+    from hadamrnn.estimators.detector_folder import DetectorFolder, train_detector
+
+    parameters = {name: value for name, value in settings.items() if name not in ("seed", "threads")}
+    set_threads(settings.get("threads"))
+    seed = settings.get("seed", 0)
+    judged = train_detector(options.task, options.out, options.columns, random_state=seed, **parameters)
+    model = DetectorFolder.open(options.out).model
+    size = (options.out / INTEGER_FILE).stat().st_size
+    figures = {
+        "run": str(options.out),
+        "goal": "anomaly",
+        "rows": len(judged.rows),
+        "channels": model.input_size,
+        "file_bytes": size,
+        "alarms": int(judged.alarms.sum()),
+    }
+    options.show(
+        figures,
+        f"fitted to {len(judged.rows):,} rows of {model.input_size} channels, {size:,} bytes; alarms on "
+        f"{int(judged.alarms.sum())} of these rows",
+        f"next: hadamrnn predict {options.out} FILE",
+    )
+
+
+def eval_detector(args: EvalOptions) -> None:
+    """Print how a detector's alarms meet the labels of recordings."""
+    from hadamrnn.estimators.detector_folder import DetectorFolder
+
+    check_unused(args, WHERE, "split", "layout", "page", "data_dir")
+    if args.file is None:
+        raise InputError(
+            f"A detector has no test data of its own. Name recordings: hadamrnn eval {args.run_folder} FILE"
+        )
+    found = DetectorFolder.open(args.run_folder).evaluate(args.file)
+    shares = ", ".join(
+        f"{name} {'-' if value is None else f'{100 * value:.1f}%'}"
+        for name, value in (("false alarms", found.false_alarm_rate), ("missed", found.missed_rate))
+    )
+    f1 = "-" if found.f1 is None else f"{found.f1:.3f}"
+    line = f"{args.file}: F1 {f1}, {shares} ({found.samples:,} rows, {found.anomalies:,} anomalies)"
+    args.show({"file": str(args.file), **asdict(found)}, line)
+
+
+def predict_detector(args: PredictOptions) -> tuple[list[Any], dict[str, list[Any]], Any]:
+    """Return what is predicted for every row, where it is, and its score `(rows, 1)`."""
+    from hadamrnn.estimators.detector_folder import DetectorFolder
+
+    check_unused(args, WHERE, "layout")
+    judged = DetectorFolder.open(args.run_folder).judge(args.data)
+    values = ["anomaly" if alarm else "normal" for alarm in judged.alarms.tolist()]
+    places = {"file": judged.files, "row": judged.rows, "score": judged.scores.tolist()}
+    return values, places, judged.scores[:, None]

@@ -1,0 +1,331 @@
+"""`HadamRNNDetector`: anomalies of a stream, from normal data alone.
+
+A network with random signs and U reads the stream and predicts each sample from those before it; V comes
+from ridge regression. A sample's distance is the squared Mahalanobis distance of its residual, and the level
+an exponential mean of the distances. An alarm is a level beyond those of normal data. Covariance and
+threshold come from residuals of samples that V was not fitted to. Start reading at `HadamRNNDetector.fit`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Annotated, Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import OutlierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from hadamrnn.architecture import Size
+from hadamrnn.bits import WeightBits
+from hadamrnn.errors import InputError
+from hadamrnn.estimators.closed_form import set_readout
+from hadamrnn.estimators.gradient import threads
+from hadamrnn.estimators.integers import IntegerForm
+from hadamrnn.estimators.ridge import Moments, solve
+from hadamrnn.estimators.selection import Cost, draw_network, network_cost
+from hadamrnn.estimators.series import Floats, Scaling, Series
+from hadamrnn.estimators.streams import as_series, read_streams
+from hadamrnn.estimators.target import ValueTarget
+from hadamrnn.fixedpoint.detection import (
+    DISTANCE_BITS,
+    LARGEST_BITS,
+    MAX_CHANNELS,
+    MAX_SMOOTHING,
+    Detection,
+    detection_of,
+)
+from hadamrnn.fixedpoint.encoding import encode_values
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.network import MAX_LEAK, Network
+from hadamrnn.nn.model import SequenceModel
+from hadamrnn.quantization.calibration import Calibration, calibrate, forward_layers
+from hadamrnn.quantization.lowering import lower
+from hadamrnn.settings import Positive, Range, Share
+
+KEPT_ROWS = 1 << 14  # of the latest recordings, by which covariance and threshold are set
+FOLD_ROWS, FOLDS = 500, 5  # that are left out together; at least so many folds
+LARGEST_INPUT = 8.0  # deviations: what lies further away is read as if it lay there
+HEADROOM = 4.0  # of states and features over those of normal data
+LEAST_RESIDUAL = 2.0**-10  # of an input's deviation: 4 codes of 16 bits
+LARGEST_RESIDUAL = 2.0 ** (LARGEST_BITS - 1 - DISTANCE_BITS)
+ACTIVATION_BITS = 16
+
+
+@dataclass(eq=False, repr=False)
+class HadamRNNDetector(OutlierMixin, IntegerForm):
+    """An anomaly detector of streams that fits in kilobytes, fitted to normal data in closed form.
+
+    The rows of X are consecutive samples, `(time, channels)`: the score of a row depends on the rows before
+    it. Several recordings are a list of such arrays, or `(n, time, channels)`; each begins anew, and their
+    rows come one recording after the other. At the start of a recording, and of a device, the state is empty:
+    expect alarms within the first 2^max(leak) samples if normal recordings do not begin alike.
+
+    Parameters
+    ----------
+    hidden_size : int
+        Units, a multiple of the number of blocks.
+    leak : sequence of int
+        k of lambda = 1 - 2^-k, one for each diagonal block of the recurrent weight: a block remembers about
+        2^k samples.
+    weight_bits : int or "ternary"
+        Of the input and output weights. The recurrent weight takes one bit per unit.
+    penalty : float
+        Of the ridge regression, in units of the number of samples.
+    shrinkage : float
+        Of the residuals' covariance towards their mean variance: 0 keeps it. Less finds smaller deviations of
+        channels that are predicted far better than the others.
+    smoothing : int
+        k of the level, an exponential mean over about 2^k distances; 0 judges every sample on its own.
+    quantile : float
+        Share of the levels of normal data that `margin` multiplies.
+    margin : float
+        Threshold over that quantile: more gives fewer false alarms and misses more.
+    n_jobs : int or None
+        Threads; None is one, and -1 is all.
+    random_state : int, RandomState or None
+        The seed of the random weights.
+
+    Attributes
+    ----------
+    network_ : SequenceModel, float64, which predicts the next sample
+    offset_ : float, minus the threshold: rows with lower `score_samples` are anomalies
+    whitening_ : ndarray `(channels, channels)`, the inverse Cholesky factor of the residuals' covariance
+    n_features_in_ : int, the channels
+    cost_ : Cost, bytes of weights and operations of one step
+
+    Examples
+    --------
+    >>> time = np.arange(2000)
+    >>> X = np.stack([np.sin(time / 4), np.cos(time / 7)], axis=1)
+    >>> X += np.random.default_rng(0).normal(0, 0.05, X.shape)
+    >>> detector = HadamRNNDetector(random_state=0).fit(X[:1000])
+    >>> X[1700:1720, 1] = 0.3  # within the range of normal data
+    >>> found = np.flatnonzero(detector.predict(X[1000:]) == -1)
+    >>> bool(700 <= found[0] < 720), len(found) < 60
+    (True, True)
+    """
+
+    hidden_size: Size = 128
+    _: KW_ONLY
+    leak: tuple[Annotated[int, Range(1, MAX_LEAK)], ...] = (1, 1, 2, 2)
+    weight_bits: WeightBits = 6
+    penalty: Positive = 1.0
+    shrinkage: Share = 0.2
+    smoothing: Annotated[int, Range(0, MAX_SMOOTHING)] = 4
+    quantile: Share = 0.99
+    margin: Positive = 1.35
+    n_jobs: int | None = None
+    random_state: Any = None
+
+    network_: SequenceModel = field(init=False)
+    calibration_: Calibration = field(init=False)
+    scaling_: Scaling = field(init=False)
+    whitening_: Floats = field(init=False)
+    offset_: float = field(init=False)
+    _kept: list[Tensor] = field(init=False)  # inputs of the latest recordings
+    _older: Moments | None = field(init=False)  # of recordings before them
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the detector to normal recordings X, `(time, channels)` or several of them; y is ignored."""
+        recordings, network = read_streams(self, X, reset=True), self._network()
+        self.scaling_ = Scaling.of(as_series(recordings), np.ones(len(recordings)))
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        with threads(self.n_jobs):
+            self.network_ = draw_network(network, seed).double()
+            self.config_ = network
+            self._kept, self._older = [], None
+            self._add(recordings)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the detector to more normal recordings; the first ones fix scaling and random weights.
+
+        V is fitted to all recordings so far, covariance and threshold to the latest ones, of at least
+        16,384 samples together.
+        """
+        if not hasattr(self, "network_"):
+            return self.fit(X)
+        recordings = read_streams(self, X, reset=False)
+        with threads(self.n_jobs):
+            self._add(recordings)
+        return self
+
+    def score_samples(self, X: Any) -> Floats:
+        """Return minus the level of each row: the lower, the more abnormal."""
+        check_is_fitted(self)
+        recordings = read_streams(self, X, reset=False)
+        with threads(self.n_jobs):
+            inputs = [self._inputs(each) for each in recordings]
+            scores = [self._levels(x - self._predictions(x)) for x in inputs]
+        return -np.concatenate(scores)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return `score_samples - offset_`: negative for anomalies."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return -1 for each row that is an anomaly and 1 for each other."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def score_samples_integer(self, X: Any, model: IntegerModel | None = None) -> Floats:
+        """Return the scores of the integer network: bit for bit what the exported C computes.
+
+        Args:
+            X: as for `score_samples`; the network reads raw codes round(x / raw_unit).
+            model: from `quantize`; by default that of `quantize()`.
+        """
+        levels, _ = self._integer_levels(X, model)
+        scores: Floats = -np.ldexp(levels.astype(np.float64), -2 * DISTANCE_BITS)
+        return scores
+
+    def predict_integer(self, X: Any, model: IntegerModel | None = None) -> NDArray[np.int64]:
+        """Return -1 and 1 as `predict` does, from the integer network."""
+        levels, threshold = self._integer_levels(X, model)
+        return np.where(levels > threshold, -1, 1)
+
+    def quantize(self, activation_bits: int = ACTIVATION_BITS, raw_unit: float | None = None) -> IntegerModel:
+        """Return the integer network with the detector behind it; it takes raw inputs.
+
+        Args:
+            activation_bits: of states, biases and standardised inputs, 6..16.
+            raw_unit: the value of one raw code. By default 1 if the training data are whole numbers, else
+                a power of two well below their deviation; the model's metadata holds it.
+        """
+        check_is_fitted(self)
+        integer = lower(
+            self.network_,
+            self.calibration_,
+            activation_bits=activation_bits,
+            raw=self.scaling_.raw_inputs(raw_unit),
+        )
+        detection = Detection.of(
+            self.whitening_,
+            -self.offset_,
+            self._smoothing,
+            step=integer.input_scale * 2.0 ** (1 - integer.input_bits),
+            logit_scale=integer.logit_scale,
+        )
+        metadata = {"estimator": type(self).__name__, **detection.metadata()}
+        return replace(integer, metadata={**integer.metadata, **metadata})
+
+    @property
+    def cost_(self) -> Cost:
+        """Bytes of weights and operations of one step, without the few of the detector behind it."""
+        check_is_fitted(self)
+        return network_cost(self.config_, ACTIVATION_BITS)
+
+    def _network(self) -> Network:
+        parameters, channels = self._parameters(), self.n_features_in_
+        if not parameters.leak:
+            raise InputError("leak must list one k or more, got none.")
+        if channels > MAX_CHANNELS:
+            raise InputError(
+                f"A detector reads at most {MAX_CHANNELS} channels, got {channels}. Choose some."
+            )
+        return Network(
+            channels,
+            parameters.hidden_size,
+            channels,
+            num_blocks=len(parameters.leak),
+            leak=parameters.leak,
+            weight_bits=parameters.weight_bits,
+            normalize=True,
+            every_output=True,
+        )
+
+    def _add(self, recordings: Sequence[Floats]) -> None:
+        """Fit V, the covariance and the threshold to these recordings too."""
+        kept = [*self._kept, *(self._inputs(each) for each in recordings)]
+        older, model = self._older, copy.deepcopy(self.network_)
+        while sum(map(len, kept[1:])) >= KEPT_ROWS:
+            moments = Moments.of(_features(model, kept[0]), _target(kept[0]))
+            older = moments if older is None else older + moments
+            del kept[0]
+        features, target = torch.cat([_features(model, x) for x in kept]), _target(torch.cat(kept))
+        moments = Moments.of(features, target)
+        count = len(features)
+        folds = torch.arange(count) * max(min(FOLDS, count), count // FOLD_ROWS) // count
+        parameters = self._parameters()
+        solution = solve(
+            features,
+            target,
+            (parameters.penalty,),
+            folds=folds,
+            moments=moments if older is None else older + moments,
+        )
+        set_readout(model, solution, target, features)
+        self.network_, self._kept, self._older, self._quantized = model, kept, older, None
+        self._smoothing = parameters.smoothing
+        self._calibrate()
+        # What rounding V adds, on top of residuals by fits without the sample.
+        outputs = torch.cat([self._predictions(x) for x in kept])
+        residuals = target.values - outputs + solution.predict(features) - solution.held_out
+        self.whitening_ = _whitening(residuals, parameters.shrinkage)
+        ends = np.cumsum([len(x) for x in kept])[:-1].tolist()
+        levels = [self._levels(part) for part in torch.tensor_split(residuals, ends)]
+        self.offset_ = -parameters.margin * float(np.quantile(np.concatenate(levels), parameters.quantile))
+
+    def _calibrate(self) -> None:
+        found = calibrate(self.network_, [(x[None], None) for x in self._kept])
+        self.calibration_ = replace(
+            found,
+            max_state=HEADROOM * found.max_state,
+            max_feature=HEADROOM * found.max_feature,
+            max_input=LARGEST_INPUT,
+        )
+
+    def _inputs(self, recording: Floats) -> Tensor:
+        """Return what the network reads, `(time, channels)`."""
+        x = self.scaling_.split(Series(recording[None]), np.float64).x[0]
+        return x.clamp(-LARGEST_INPUT, LARGEST_INPUT)
+
+    @torch.no_grad()
+    def _predictions(self, x: Tensor) -> Tensor:
+        """Return what the network expected of each row of x, `(time, channels)`."""
+        scale, weight, bias = self.network_.folded_readout()
+        return (_features(self.network_, x) * scale) @ weight.T + bias
+
+    def _levels(self, residuals: Tensor) -> Floats:
+        """Return the level after each row of a recording's residuals."""
+        z = np.clip(residuals.numpy() @ self.whitening_.T, -LARGEST_RESIDUAL, LARGEST_RESIDUAL)
+        levels, level, share = [], 0.0, 2.0**-self._smoothing
+        for distance in (z * z).sum(1).tolist():
+            level += share * (distance - level)
+            levels.append(level)
+        return np.array(levels)
+
+    def _integer_levels(self, X: Any, model: IntegerModel | None) -> tuple[NDArray[np.int64], int]:
+        """Return the integer level of each row, and the threshold."""
+        integer = self._integer(model)
+        recordings = read_streams(self, X, reset=False)
+        detection = detection_of(integer)
+        if detection is None:
+            raise InputError("model must be what quantize of a detector returns, got one without a detector.")
+        levels = [detection.run(integer, encode_values(integer, each)[0]) for each in recordings]
+        return np.concatenate(levels), detection.threshold
+
+
+@torch.no_grad()
+def _features(model: SequenceModel, x: Tensor) -> Tensor:
+    """Return what V reads before each row of x: max(h, 0) after the row before, 0 at first."""
+    states = forward_layers(model).every_state(x[None])[0].relu()
+    return torch.cat([torch.zeros_like(states[:1]), states[:-1]])
+
+
+def _target(x: Tensor) -> ValueTarget:
+    """Return the rows of x as a target, all of the same weight."""
+    return ValueTarget(x, x.new_ones(len(x)), torch.arange(len(x)))
+
+
+def _whitening(residuals: Tensor, shrinkage: float) -> Floats:
+    """Return L with L C L' = 1, lower triangular, for the shrunk covariance C of residuals."""
+    covariance = (residuals.T @ residuals / len(residuals)).numpy()
+    spread = shrinkage * np.trace(covariance) / len(covariance) + LEAST_RESIDUAL**2
+    shrunk = (1 - shrinkage) * covariance + spread * np.eye(len(covariance))
+    return np.asarray(np.linalg.inv(np.linalg.cholesky(shrunk)))
