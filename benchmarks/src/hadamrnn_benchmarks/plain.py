@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import batch_norm, binary_cross_entropy_with_logits, cross_entropy, embedding, linear
+from torch.nn.functional import batch_norm, binary_cross_entropy_with_logits, cross_entropy, linear, one_hot
 
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
@@ -78,8 +78,7 @@ def _projected(model: SequenceModel, cell: HadamCell, x: Tensor) -> Tensor:
     """Return z_t = U x_t + b_i of the network's input for all steps, `(time, batch, hidden_size)`."""
     if model.network.input_kind == "one_hot":
         weight = cell.quantized_weight()
-        table = weight.T if cell.input_bias is None else weight.T + cell.input_bias
-        return embedding(x, table)
+        return linear(one_hot(x, model.network.input_size).to(weight.dtype), weight, cell.input_bias)
     return _dense(cell, x if model.embedding is None else model.embedding(x))
 
 

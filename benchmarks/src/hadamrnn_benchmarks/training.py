@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from math import isnan, nan
 from pathlib import Path
 from statistics import median
 
@@ -35,12 +36,14 @@ from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.loop import fit
 from hadamrnn.training.progress import Watcher
 from hadamrnn_benchmarks.plain import plain_loss
+from hadamrnn_benchmarks.torch_layers import LAYERS, torch_step
 
 Step = Callable[[], None]
 SIDES = ("plain", "engine")
 LOOP_STEPS = 4  # of the loop for every round of the two sides
 WARM_UP = 3  # steps of the loop that are not timed
 LEVELS = 255  # the loop's dense inputs are stored as MNIST's pixels are
+TORCH_ROUNDS = 3  # of torch.nn.GRU and torch.nn.RNN
 BATCHES = 8  # of the loop's training set
 
 
@@ -65,14 +68,14 @@ STACK = Network(
 SHAPES = {
     shape.name: shape
     for shape in (
-        Workload("mnist", 64, 784, MNIST, 150),
-        Workload("copy", 128, 1020, COPY, 18),
-        Workload("imdb", 100, 500, IMDB, 10),
-        Workload("relu", 64, 784, Network(1, 512, 10, recurrence="relu"), 20),
-        Workload("block", 64, 784, Network(1, 512, 10, num_blocks=32), 150),
-        Workload("pooled", 64, 784, Network(1, 512, 10, readouts=("mean",)), 20),
-        Workload("leaky", 64, 784, Network(1, 512, 10, num_blocks=8, leak=SPECTRUM), 20),
-        Workload("stack", 64, 99, STACK, 8),
+        Workload("mnist", 64, 784, MNIST, 180),
+        Workload("copy", 128, 1020, COPY, 11),
+        Workload("imdb", 100, 500, IMDB, 15),
+        Workload("relu", 64, 784, Network(1, 512, 10, recurrence="relu"), 30),
+        Workload("block", 64, 784, Network(1, 512, 10, num_blocks=32), 180),
+        Workload("pooled", 64, 784, Network(1, 512, 10, readouts=("mean",)), 28),
+        Workload("leaky", 64, 784, Network(1, 512, 10, num_blocks=8, leak=SPECTRUM), 150),
+        Workload("stack", 64, 99, STACK, 3),
     )
 }
 
@@ -86,6 +89,8 @@ class TrainingRow:
     wanted: float
     plain_ms: float
     engine_ms: float
+    gru_ms: float  # torch.nn.GRU of the same width and depth
+    rnn_ms: float  # torch.nn.RNN likewise
     loop_ms: float  # one step of `fit`, around the engine
     loop_share: float  # of that step, what is not the engine's
     plain_mb: float | None  # peak memory beyond imports, model and batch
@@ -111,7 +116,7 @@ def named_shapes(names: Sequence[str]) -> list[Workload]:
 def run_shape(shape: Workload, rounds: int, threads: int, data_dir: Path | None, memory: bool) -> TrainingRow:
     """Measure one shape: one warm-up of each side, then `rounds` rounds of both."""
     with torch_threads(threads):
-        plain_ms, engine_ms = time_sides(shape, rounds, data_dir)
+        plain_ms, engine_ms, gru_ms, rnn_ms = time_sides(shape, rounds, data_dir)
         loop_ms, loop_share = measure_loop(shape, LOOP_STEPS * rounds, data_dir)
     plain_mb, engine_mb = (
         peak_megabytes(shape.name, side, threads, data_dir) if memory else None for side in SIDES
@@ -122,6 +127,8 @@ def run_shape(shape: Workload, rounds: int, threads: int, data_dir: Path | None,
         wanted=shape.ratio,
         plain_ms=plain_ms,
         engine_ms=engine_ms,
+        gru_ms=gru_ms,
+        rnn_ms=rnn_ms,
         loop_ms=loop_ms,
         loop_share=loop_share,
         plain_mb=plain_mb,
@@ -142,16 +149,32 @@ def torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def time_sides(shape: Workload, rounds: int, data_dir: Path | None) -> tuple[float, float]:
-    """Return the median milliseconds of a plain and of an engine step."""
+def time_sides(shape: Workload, rounds: int, data_dir: Path | None) -> tuple[float, float, float, float]:
+    """Return the median milliseconds of a step: plain loop, engine, torch.nn.GRU, torch.nn.RNN.
+
+    The torch layers may take seconds a step: they run in the first `TORCH_ROUNDS` rounds only.
+    """
     x, target = make_batch(shape, data_dir)
     plain, engine = (make_step(shape, side, x, target) for side in SIDES)
-    plain()
+    assert isinstance(shape.network, Network)
+    layers = [torch_step(layer, shape.network, x, target) for layer in LAYERS]
+    for step in (plain, *layers):
+        step()
     one = min(milliseconds(engine) for _ in range(3))
     # The quick side runs several steps a round, so that a round is not one lucky or unlucky moment.
     repeats = max(1, min(40, round(300 / max(one, 1e-3))))
-    times = [(milliseconds(plain), milliseconds(engine, repeats)) for _ in range(rounds)]
-    return median(pair[0] for pair in times), median(pair[1] for pair in times)
+    times = [
+        (
+            milliseconds(plain),
+            milliseconds(engine, repeats),
+            *(milliseconds(layer) if number < TORCH_ROUNDS else nan for layer in layers),
+        )
+        for number in range(rounds)
+    ]
+    plain_ms, engine_ms, gru_ms, rnn_ms = (
+        median(value for value in column if not isnan(value)) for column in zip(*times, strict=True)
+    )
+    return plain_ms, engine_ms, gru_ms, rnn_ms
 
 
 def measure_loop(shape: Workload, steps: int, data_dir: Path | None) -> tuple[float, float]:

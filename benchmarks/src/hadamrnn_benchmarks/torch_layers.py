@@ -1,0 +1,61 @@
+"""Training steps of torch.nn.GRU and torch.nn.RNN of a workload's width, with the read-out of its network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, one_hot
+
+from hadamrnn.network import Network
+
+LAYERS: dict[str, type[nn.GRU] | type[nn.RNN]] = {"gru": nn.GRU, "rnn": nn.RNN}
+
+
+class TorchNetwork(nn.Module):
+    """A torch layer and a linear read-out of its last state, of the mean of its states, or of every state."""
+
+    def __init__(self, layer: str, network: Network) -> None:
+        super().__init__()
+        self.network = network
+        self.embedding: nn.Embedding | None = None
+        if network.vocabulary_size is not None:
+            self.embedding = nn.Embedding(network.vocabulary_size, network.input_size, network.padding_id)
+        self.layer = LAYERS[layer](
+            network.input_size, network.hidden_size, network.num_layers, batch_first=True
+        )
+        self.readout = nn.Linear(network.hidden_size, network.output_size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits `(batch, outputs)`, or `(batch, time, outputs)` if every step is read out."""
+        if self.embedding is not None:
+            x = self.embedding(x)
+        elif self.network.input_kind == "one_hot":
+            x = one_hot(x, self.network.input_size).to(self.readout.weight.dtype)
+        states = self.layer(x)[0]
+        if self.network.is_pooled:
+            states = states.mean(1)
+        elif not self.network.every_output:
+            states = states[:, -1]
+        logits: Tensor = self.readout(states)
+        return logits
+
+
+def torch_step(layer: str, network: Network, x: Tensor, target: Tensor) -> Callable[[], None]:
+    """Return a training step: forward, backward, fused Adam."""
+    torch.manual_seed(0)
+    model = TorchNetwork(layer, network)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        logits = model(x)
+        if network.output_size == 1:
+            loss = binary_cross_entropy_with_logits(logits.squeeze(-1), target.to(logits.dtype))
+        else:
+            loss = cross_entropy(logits.flatten(0, -2), target.flatten())
+        loss.backward()
+        optimizer.step()
+
+    return step
