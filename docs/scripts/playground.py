@@ -38,13 +38,13 @@ LEAD = (
 )
 SOURCES = (
     "Digits: MNIST by LeCun, Cortes and Burges (CC BY-SA 3.0). Motion: UCI HAR by Reyes-Ortiz et al. (CC BY "
-    "4.0). Words: Speech Commands by Warden (CC BY 4.0), as filterbanks. All are of test sets."
+    "4.0). Words: Speech Commands by Warden (CC BY 4.0), as bands. All are of test sets."
 )
 
 
 def draw() -> None:
     """Store the first test digits and clips of each class, and windows of the first test person."""
-    digits, keywords = load_task("smnist"), load_task("google12")
+    digits, keywords = load_task("smnist"), load_task("keywords")
     motion = load_task("har6", left_out=None, fine=True)
     assert digits.test.y is not None and motion.test.y is not None and keywords.test.y is not None
     first = [torch.nonzero(digits.test.y == digit)[:EACH, 0] for digit in range(10)]
@@ -156,11 +156,8 @@ def keywords() -> Live:
         Stored(arrays["keywords"], arrays["keyword_labels"], raw=True),
         paragraphs=(
             "Clips of one second by people whom the network has never heard: ten words, other words "
-            "(unknown) and silence. A step is 10 ms of sound as 32 log filterbanks, which the picture shows, "
-            "low tones below. Three layers forget at different rates.",
-            "The clips are replayed from their stored filterbanks. The microphone is not used: the sound "
-            "from which the filterbanks were computed is not at hand, so no front end here could be shown "
-            "to be exact.",
+            "(unknown) and silence. A step is 10 ms of sound as 32 bands, computed in integers by its "
+            "front end, which the picture shows, low tones below. Three layers forget at different rates.",
         ),
     )
 

@@ -267,7 +267,7 @@ def test_the_decision_on_a_keyword_is_named_as_it_runs(pages: dict[str, Path], b
     codes = browser.execute_script("return live[4].sequence.slice(0, 60).map(codes => [...codes])")
     said = WORDS[int(np.argmax(engine_logits(model, codes)))]
 
-    assert part(browser, "progress", "keywords").text == f"step 60 of 99, so far: {said}"
+    assert part(browser, "progress", "keywords").text == f"step 60 of 98, so far: {said}"
     best = "return document.querySelector('[data-live=keywords] .best').firstChild.textContent"
     assert browser.execute_script(best) == said
     Select(part(browser, "speed", "keywords")).select_by_value("full")
