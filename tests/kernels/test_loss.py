@@ -27,8 +27,6 @@ def test_it_is_torchs_cross_entropy(
     torch.manual_seed(seed)
     logits = (scale * torch.randn(positions, classes, dtype=torch.float64)).to(dtype).requires_grad_()
     targets = torch.randint(classes, (positions,))
-    targets[torch.rand(positions) < 0.2] = -100
-    targets[0] = 0
     exact = logits.detach().double().requires_grad_()
     expected = torch_cross_entropy(exact, targets)
     (expected_gradient,) = torch.autograd.grad(expected, exact)

@@ -22,7 +22,7 @@ from typing import Any
 from hadamrnn.errors import InputError
 
 LIBRARY_NAME = "hadamrnn_kernels.so"
-ABI_VERSION = 13
+ABI_VERSION = 14
 
 INPUT_DENSE, INPUT_TOKENS, INPUT_ROWS = range(3)
 STATUS_NO_MEMORY = 1
@@ -55,7 +55,7 @@ class LossArgs(ctypes.Structure):
     """`LossArgs` of native/arguments.h."""
 
     _fields_ = (
-        *_fields(ctypes.c_int64, "positions classes ignore_index num_slices"),
+        *_fields(ctypes.c_int64, "positions classes num_slices"),
         *_fields(ctypes.c_void_p, "logits targets losses grad_logits"),
         ("scale", ctypes.c_double),
     )

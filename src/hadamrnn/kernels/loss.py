@@ -16,7 +16,7 @@ from torch.autograd import Function
 from torch.nn.functional import softplus
 
 from hadamrnn.errors import InputError
-from hadamrnn.kernels.backend import is_traced, runs_natively, widen
+from hadamrnn.kernels.backend import check_range, is_traced, runs_natively, widen
 from hadamrnn.kernels.call import Call
 from hadamrnn.kernels.library import LossArgs
 
@@ -24,8 +24,8 @@ from hadamrnn.kernels.library import LossArgs
 _SLICE = 4096
 
 
-def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
-    """Return the mean cross-entropy, natively if possible; a target of `ignore_index` does not count.
+def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean cross-entropy, natively if possible.
 
     Args:
         logits: `(..., classes)`; the loss is computed in float32 at least.
@@ -37,19 +37,17 @@ def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> 
     check_targets(logits, targets)
     rows, targets = widen(logits).reshape(targets.numel(), logits.shape[-1]), targets.reshape(-1)
     if is_traced(rows) or not runs_natively(rows):  # a compiler fuses plain torch itself
-        return cross_entropy_reference(rows, targets, ignore_index)
-    loss: Tensor = CrossEntropy.apply(rows, targets, ignore_index)  # type: ignore[no-untyped-call]
+        return cross_entropy_reference(rows, targets)
+    loss: Tensor = CrossEntropy.apply(rows, targets)  # type: ignore[no-untyped-call]
     return loss
 
 
-def loss_and_gradient(
-    logits: Tensor, targets: Tensor, ignore_index: int, with_gradient: bool
-) -> tuple[Tensor, Tensor]:
-    """Return the mean loss over the positions whose target is not `ignore_index`, and its gradient.
+def loss_and_gradient(logits: Tensor, targets: Tensor, with_gradient: bool) -> tuple[Tensor, Tensor]:
+    """Return the mean loss over the positions, and its gradient.
 
     Args:
         logits: float32 or float64 on the CPU, `(positions, classes)`.
-        targets: int64 `(positions,)`, each 0..classes-1 or `ignore_index`.
+        targets: int64 `(positions,)`, each 0..classes-1.
 
     Returns:
         The loss, a scalar; the gradient of the logits (`(0,)` unless `with_gradient`).
@@ -60,43 +58,42 @@ def loss_and_gradient(
         )
     positions, classes = logits.shape
     slices = max(1, -(-positions // _SLICE))
-    call = Call(LossArgs(positions, classes, ignore_index, slices), logits.dtype)
+    call = Call(LossArgs(positions, classes, slices), logits.dtype)
     call.point("logits", logits, (positions, classes))
     call.point("targets", targets, (positions,), torch.int64)
-    count = _count_targets(targets, classes, ignore_index)
+    check_range("targets", targets, classes)
     losses = logits.new_zeros(slices)
     gradient = logits.new_empty(logits.shape if with_gradient else 0)
     call.keep("losses", losses)
     if with_gradient:
         call.keep("grad_logits", gradient)
-    call.args.scale = 1 / count if count else float("nan")
+    call.args.scale = 1 / positions if positions else float("nan")
     call.run("loss")
     total = losses.double().cumsum(0)[-1]  # in order, like every sum over slices
-    return (total / count).to(logits.dtype), gradient
+    return (total / positions).to(logits.dtype), gradient
 
 
 class CrossEntropy(Function):
     """The mean loss; its gradient is computed in the same pass."""
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, targets: Tensor, ignore_index: int) -> Tensor:
-        loss, ctx.gradient = loss_and_gradient(logits, targets, ignore_index, ctx.needs_input_grad[0])
-        ctx.ignore_index = ignore_index
+    def forward(ctx: Any, logits: Tensor, targets: Tensor) -> Tensor:
+        loss, ctx.gradient = loss_and_gradient(logits, targets, ctx.needs_input_grad[0])
         ctx.save_for_backward(logits, targets)
         return loss
 
     @staticmethod
-    def backward(ctx: Any, grad_loss: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad_loss: Tensor) -> tuple[Tensor, None]:
         logits, targets = ctx.saved_tensors
         if torch.is_grad_enabled():  # create_graph=True: a gradient that can be differentiated again
             rows = logits.view_as(logits)
-            loss = cross_entropy_reference(rows, targets, ctx.ignore_index)
+            loss = cross_entropy_reference(rows, targets)
             (again,) = torch.autograd.grad(loss, rows, grad_loss, create_graph=True)
-            return again, None, None
+            return again, None
         gradient, ctx.gradient = ctx.gradient, None
         if gradient is None:  # the graph was retained, and the caller may have changed what it got before
-            _, gradient = loss_and_gradient(logits, targets, ctx.ignore_index, True)
-        return _scaled(gradient, grad_loss), None, None
+            _, gradient = loss_and_gradient(logits, targets, True)
+        return _scaled(gradient, grad_loss), None
 
 
 def _scaled(gradient: Tensor, factor: Tensor) -> Tensor:
@@ -114,25 +111,11 @@ def _scaled(gradient: Tensor, factor: Tensor) -> Tensor:
     return torch.from_numpy(np.multiply(values, values.dtype.type(number)))
 
 
-def cross_entropy_reference(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
+def cross_entropy_reference(logits: Tensor, targets: Tensor) -> Tensor:
     """Return the same in plain torch: softplus of the others' log-sum-exp against the target's logit."""
-    counted = targets != ignore_index
-    index = torch.where(counted, targets, 0)[:, None]
+    index = targets[:, None]
     others = (logits - logits.gather(1, index)).scatter(1, index, float("-inf"))
-    losses = softplus(others.logsumexp(1), threshold=40.0)
-    return torch.where(counted, losses, torch.zeros_like(losses)).sum() / counted.sum()
-
-
-def _count_targets(targets: Tensor, classes: int, ignore_index: int) -> int:
-    """Return how many targets count; refuse those that would make the native code read out of bounds."""
-    positions = targets.shape[0]
-    values = targets.numpy()
-    if positions == 0 or (0 <= values.min() and values.max() < classes and not 0 <= ignore_index < classes):
-        return positions
-    wrong = targets[((targets < 0) | (targets >= classes)) & (targets != ignore_index)]
-    if wrong.numel():
-        raise InputError(f"targets must lie in 0..{classes - 1} or be {ignore_index}, got {int(wrong[0])}.")
-    return int((targets != ignore_index).sum())
+    return softplus(others.logsumexp(1), threshold=40.0).sum() / targets.numel()
 
 
 def check_targets(logits: Tensor, targets: Tensor) -> None:

@@ -87,7 +87,7 @@ typedef struct {
 
 /* Mean cross-entropy of (positions, classes) logits; see loss.h. */
 typedef struct {
-    int64_t positions, classes, ignore_index, num_slices;
+    int64_t positions, classes, num_slices;
     const void *logits;
     const int64_t *targets;
     void *losses;      /* (num_slices,) sum of the slice's losses */

@@ -139,17 +139,15 @@ static void NAME(losses_and_gradients)(const NAME(LossBlock) *block, int64_t cla
             exps[c * count + n] = inverse[n] * (c == target[n] ? -others[n] : exps[c * count + n]);
 }
 
-/* Write the gradients of a block, if asked to, and return the sum of its losses; ignored positions have neither. */
-static double NAME(finish_block)(const LossArgs *args, const NAME(LossBlock) *block, const int64_t *targets,
-                                 REAL *grad_logits)
+/* Write the gradients of a block, if asked to, and return the sum of its losses. */
+static double NAME(finish_block)(const NAME(LossBlock) *block, int64_t classes, REAL *grad_logits)
 {
-    int64_t classes = args->classes, count = block->count;
+    int64_t count = block->count;
     double total = 0; /* whatever REAL is: a mean over many positions */
     for (int64_t n = 0; n < count; n++) {
-        int counts = targets[n] != args->ignore_index;
-        if (counts) total += block->losses[n];
+        total += block->losses[n];
         for (int64_t c = 0; grad_logits && c < classes; c++)
-            grad_logits[n * classes + c] = counts ? block->exps[c * count + n] : 0;
+            grad_logits[n * classes + c] = block->exps[c * count + n];
     }
     return total;
 }
@@ -177,11 +175,13 @@ int NAME(loss)(const LossArgs *args, int64_t slice)
     for (int64_t n0 = start; n0 < end; n0 += most) {
         const int64_t *targets = args->targets + n0;
         block.count = end - n0 < most ? end - n0 : most;
-        for (int64_t n = 0; n < block.count; n++) /* an ignored position has none: any class will do */
-            block.target[n] = targets[n] < 0 || targets[n] >= classes ? 0 : (INTEGER)targets[n];
+        for (int64_t n = 0; n < block.count; n++) {
+            if (targets[n] < 0 || targets[n] >= classes) { free(memory); return STATUS_BAD_SIZE; }
+            block.target[n] = (INTEGER)targets[n];
+        }
         NAME(exponentials)(&block, classes, logits + n0 * classes);
         NAME(losses_and_gradients)(&block, grad_logits ? classes : 0, (REAL)args->scale);
-        total += NAME(finish_block)(args, &block, targets, grad_logits ? grad_logits + n0 * classes : NULL);
+        total += NAME(finish_block)(&block, classes, grad_logits ? grad_logits + n0 * classes : NULL);
     }
     ((REAL *)args->losses)[slice] = (REAL)total;
     free(memory);
