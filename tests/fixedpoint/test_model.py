@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import IntegerModel
+from hadamrnn.fixedpoint.drawn import draw_integers
 from hadamrnn.fixedpoint.overflow import readout_bound, recurrence_bound
+from hadamrnn.fixedpoint.values import ValueFormat
+from hadamrnn.network import Network
 from tests.integer_models import integer_model, with_layer
 
 Strategy = Callable[..., st.SearchStrategy[Any]]
@@ -142,3 +145,18 @@ def test_every_model_that_is_built_is_within_its_bounds(
     assert sum(readout_bound(built)) < 2**31
     assert replace(built) == built
     assert with_layer(built, signs=-built.layers[0].signs) != built
+
+
+def test_a_stride_of_more_steps_than_an_integer_holds_is_never_due() -> None:
+    network = Network(1, 8, 2, num_layers=8, stride=1024, activation_bits=6, weight_bits=2)
+    model = draw_integers(network, np.random.default_rng(0), input_bits=4)
+
+    assert model.top_steps(np.array([0, 1 << 60])).tolist() == [0, 0]
+    assert model.top_steps(1 << 60) == 0
+
+
+def test_values_beyond_32_bits_saturate() -> None:
+    largest, zero = np.array([2**31 - 1], np.int32), np.zeros(1, np.int32)
+    format = ValueFormat(0, multiplier=largest, shift=np.ones(1, np.int8), offset=zero)
+
+    assert format.values([[2**31 - 1], [-(2**31)], [2]]).tolist() == [[2**31 - 1], [-(2**31)], [2**31 - 1]]

@@ -361,3 +361,12 @@ def test_what_a_layer_cannot_do_is_refused_in_one_line(tmp_path: Path) -> None:
         strided.step(torch.zeros(1, 3))
     with pytest.raises(InputError, match="this model reads out mean"):
         SequenceModel(Network(3, 8, 2, readouts=("mean",))).step(torch.zeros(1, 3))
+
+
+def test_each_layer_below_the_last_divides_the_lengths_by_the_stride() -> None:
+    stack = SequenceModel(Network(3, 8, 2, num_layers=3, stride=2)).hadamard_layers
+
+    lengths = stack.top_lengths(torch.tensor([20, 7, 3]))
+
+    assert lengths is not None and lengths.tolist() == [5, 1, 0]
+    assert lengths.max() == stack.every_state(torch.zeros(3, 20, 3)).shape[1]

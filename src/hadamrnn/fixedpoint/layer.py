@@ -214,7 +214,7 @@ def check_integer_network(network: Network) -> None:
             'An integer network has signs of rows only, got switches "rows+columns". '
             'Train with switches="rows".'
         )
-    check("weight_bits", network.weight_bits, IntegerWeightBits)
+    check("weight_bits", network.weight_bits or "none", IntegerWeightBits)
     if network.activation_bits is None:
         raise InputError("An integer network needs activation_bits, got none. Quantize with 12, for example.")
 

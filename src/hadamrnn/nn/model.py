@@ -18,7 +18,7 @@ from hadamrnn.architecture import Architecture
 from hadamrnn.errors import InputError
 from hadamrnn.kernels.backend import check_range, values_are_hidden, widen
 from hadamrnn.kernels.loss import check_targets, cross_entropy
-from hadamrnn.network import Network
+from hadamrnn.network import Network, hadamard
 from hadamrnn.nn.inputs import Tokens
 from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.linear import QuantizedLinear
@@ -63,10 +63,8 @@ class SequenceModel(nn.Module):
     @property
     def hadamard_layers(self) -> HadamStack:
         """The recurrent layers of a Hadamard network."""
-        if not isinstance(self.recurrent, HadamStack):
-            raise InputError(
-                f"A Hadamard network is needed, got a {self.network.kind}. Use the model hadamrnn."
-            )
+        hadamard(self.network)  # refuses other kinds
+        assert isinstance(self.recurrent, HadamStack)
         return self.recurrent
 
     def layer_input(self, x: Tensor) -> Tensor | Tokens:

@@ -21,6 +21,7 @@ from hadamrnn.nn.interface import evaluating
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import counted
 from hadamrnn.nn.stack import HadamStack
+from hadamrnn.nn.storage import check_finite
 from hadamrnn.quantization.config import Precision
 
 STATE_BYTES = 1 << 22  # of states at once
@@ -140,11 +141,7 @@ def forward_layers(model: SequenceModel) -> HadamStack:
         raise InputError(
             "An integer network reads forwards, this one is bidirectional. Train it with bidirectional=False."
         )
-    for name, weights in model.named_parameters():
-        if not weights.isfinite().all():
-            raise InputError(
-                f"Weights must be finite, got nan or inf in {name}. Train again at a lower learning rate."
-            )
+    check_finite(model)
     return recurrent
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from hadamrnn.bits import EXPONENT_BITS
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.integers import MULTIPLIER_BITS, signed_range
+from hadamrnn.fixedpoint.layer import check_integer_network
 from hadamrnn.fixedpoint.model import MAX_LONGEST, IntegerModel, Metadata
 from hadamrnn.fixedpoint.overflow import LIMIT, bits_of_sums
 from hadamrnn.fixedpoint.step import RATE_BITS
@@ -68,10 +69,9 @@ def lower(
         metadata: what else to keep with the model.
     """
     Precision(activation_bits=activation_bits, input_bits=input_bits)  # checks them
-    forward_layers(model)  # refuses what has no integer form
-    _check_weight_bits(model)
+    network = replace(forward_layers(model).network, activation_bits=activation_bits)
+    check_integer_network(network)
     coding, layers = _lowered(model, calibration, activation_bits, input_bits, raw)
-    network = replace(model.hadamard_layers.network, activation_bits=activation_bits)
     return IntegerModel(
         network,
         layers=tuple(lowered.layer for lowered in layers),
@@ -134,15 +134,6 @@ def float_layers(recurrent: HadamStack, calibration: Calibration) -> list[FloatL
         normed = index < min(len(recurrent.norms), recurrent.network.num_layers - 1)
         layers.append(FloatLayer(recurrent.cell(index), recurrent.norm(index) if normed else None, *ranges))
     return layers
-
-
-def _check_weight_bits(model: SequenceModel) -> None:
-    bits = model.hadamard_layers.network.weight_bits
-    if bits != model.readout.weight_bits or not can_lower(model):
-        raise InputError(
-            'An integer model needs weight_bits 2..8 or "ternary", the same for U and V, got '
-            f"{bits} and {model.readout.weight_bits}. Train with those."
-        )
 
 
 def lower_readout(
