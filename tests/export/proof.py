@@ -105,7 +105,7 @@ def _strided_layers(model: IntegerModel) -> int:
 
 def _hidden(planned: LayerPlan) -> str:
     """Return entry i of a layer's state."""
-    return f"state.{'wide' if planned.wide else 'narrow'}[{planned.cells} + i]"
+    return f"state.narrow[{planned.cells} + i]"
 
 
 def _bounds(model: IntegerModel) -> tuple[int, int]:
@@ -122,8 +122,7 @@ def _state(model: IntegerModel) -> list[str]:
     plan, (low, high) = make_plan(model), _bounds(model)
     lines = ["    (void)memset(&state, 0, sizeof state);"]
     for planned in plan.layers:
-        cell = "int32_t" if planned.wide else "int16_t"
-        lines.append(_each(planned.layer.hidden_size, f"{_hidden(planned)} = ({cell})any({low}, {high});"))
+        lines.append(_each(planned.layer.hidden_size, f"{_hidden(planned)} = (int16_t)any({low}, {high});"))
     for index in range(_strided_layers(model)):
         planned = plan.layers[index]
         lines.append(f"    state.narrow[{plan.phases + index}] = (int16_t)phase{index};")

@@ -31,7 +31,7 @@ static void *room(size_t bytes)
 
 static hadamrnn_memory allocate(const hadamrnn_model *model)
 {
-    const hadamrnn_memory memory = {room(sizeof(hadamrnn_counters)), room(model->wide_cells * sizeof(int32_t)),
+    const hadamrnn_memory memory = {room(sizeof(hadamrnn_counters)), room(model->pool_wide * sizeof(int32_t)),
                                     room(model->narrow_cells * sizeof(int16_t)),
                                     room(model->work_cells * sizeof(int32_t)),
                                     room(model->code_cells * sizeof(int16_t))};
@@ -75,7 +75,7 @@ static void run_window(const hadamrnn_model *model, const int32_t *inputs, uint3
                        int32_t *logits)
 {
     const uint32_t width = (model->input_kind == HADAMRNN_DENSE) ? model->input_size : 1u;
-    const size_t wide = sizeof(hadamrnn_counters), narrow = wide + (4u * (size_t)model->wide_cells);
+    const size_t wide = sizeof(hadamrnn_counters), narrow = wide + (4u * (size_t)model->pool_wide);
     const size_t pitch = narrow + (4u * (((size_t)model->narrow_cells + 1u) / 2u));
     const hadamrnn_memory own = allocate(model);
     char *const all = room(pitch * ((size / hop) + 1u));

@@ -21,7 +21,6 @@ from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.file import VERSION
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.plan import make_plan
 from hadamrnn.hadamard.orders import hadamard_matrix
 from hadamrnn.models import shipped
 from hadamrnn.network import Network
@@ -79,7 +78,7 @@ def test_the_sanitizers_stop_what_c_forbids(compiler: str, crime: str, tmp_path:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("flags", [("-O2",), ("-O3", "-DHADAMRNN_NARROW_PRODUCT", "-DHADAMRNN_SMALL")])
+@pytest.mark.parametrize("flags", [("-O2",), ("-O3", "-DHADAMRNN_NARROW_PRODUCT")])
 def test_optimized_c_is_the_engine_without_a_warning(
     compiler: str, flags: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -233,7 +232,7 @@ static uint32_t {name}_extremes(void)
     for (int t = 0; t < 40; t++) {{
 {step}
         for (unsigned i = 0; i < {prefix}_HIDDEN_SIZE; i++) {{
-            sum = 31u * sum + (uint32_t)state.{cells}[i];
+            sum = 31u * sum + (uint32_t)state.narrow[i];
         }}
     }}
     return sum;
@@ -258,8 +257,7 @@ def test_dense_codes_of_any_size_saturate_without_overflow(tmp_path: Path) -> No
         name = f"m{i}"
         write_sources(tmp_path, model, name)
         step = DENSE_STEP.format(name=name, prefix=name.upper())
-        cells = "wide" if make_plan(model).layers[0].wide else "narrow"
-        body = EXTREME.format(name=name, prefix=name.upper(), step=step, cells=cells)
+        body = EXTREME.format(name=name, prefix=name.upper(), step=step)
         parts.append(f'#include "{name}.c"\n{body}')
         calls.append(f'    printf("%lu\\n", (unsigned long){name}_extremes());\n')
         expected.append(_extremes(model))
@@ -321,15 +319,14 @@ def test_models_whose_names_differ_in_case_alone_share_a_program(tmp_path: Path)
 
 
 @needs_cc
-@pytest.mark.parametrize("option", ["SMALL", "PLAIN_C", "NARROW_PRODUCT"])
-def test_the_default_name_builds_with_every_option(option: str, tmp_path: Path) -> None:
+def test_the_default_name_builds_without_products_of_64_bits(tmp_path: Path) -> None:
     model = random_model(np.random.default_rng(10), block_size=32, input_kind="dense", reads=True)
     folder = export_c(model, tmp_path / "out")
 
     assert "passed" in compile_and_run(
         "cc",
         folder / "test" / "test_net.c",
-        ("-O1", f"-DHADAMRNN_{option}", f"-I{folder}", str(folder / "net.c")),
+        ("-O1", "-DHADAMRNN_NARROW_PRODUCT", f"-I{folder}", str(folder / "net.c")),
     )
 
 

@@ -164,11 +164,11 @@ def test_a_step_is_defined_for_every_state_and_every_input(kind: str, tmp_path: 
     ("kind", "sound", "broken"),
     [
         ("stack", r"i < layer->units; i\+\+", "i <= layer->units; i++"),  # writes a row too many
-        ("stack", r"kept -= \(kept \+", "kept -= 16384 * (kept +"),  # a sum beyond 32 bits
+        ("stack", r"a -= \(a \+", "a -= 16384 * (a +"),  # a sum beyond 32 bits
         (
             "relu",
-            r"next = hadamrnn_clip\(next, at->activation_bits, &at->clipped\);",
-            "next++;",
+            r"a = hadamrnn_clip\(a, at->activation_bits, &at->clipped\);",
+            "a++;",
         ),  # beyond its bits
     ],
 )

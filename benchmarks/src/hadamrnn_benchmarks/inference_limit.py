@@ -27,7 +27,7 @@ def least_seconds(network: NativeNetwork, model: IntegerModel, folder: Path) -> 
     vectors = 0.0
     for planned in make_plan(model).layers:
         stages = planned.layer.block_size.bit_length() - 1
-        narrow = 0 if planned.wide else planned.in_place
+        narrow = planned.in_place
         vectors += planned.layer.hidden_size * (stages - narrow / 2)
     return vectors / network.tile_rows / rate
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from hadamrnn.fixedpoint.integers import pack
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.overflow import LIMIT, recurrence_bound
 from hadamrnn.fixedpoint.plan import GROUP, MAX_FACTORS, LayerPlan, Plan, make_plan, whole_groups
 from hadamrnn.fixedpoint.values import value_format
 from hadamrnn.hadamard.orders import factor_matrix
@@ -40,11 +39,11 @@ MODEL_FIELDS = (
 )
 MODEL_FORMAT = "<10B4HI4B4H"
 LAYER_FIELDS = (
-    *("units", "inputs", "block", "wide", "in_place", "state_shift", "input_shift", "bias_shift"),
+    *("units", "inputs", "block", "in_place", "state_shift", "input_shift", "bias_shift"),
     *("multiplier", "round_shift", "leak", "leak_bytes", "output_bits", "gain_shift", "offset_shift"),
     *("has_skip", "skip_shift", "factors", "signs", "weight", "bias", "leaks", "gain", "offset"),
 )
-LAYER_FORMAT = "<3H3BbBH7Bb" + "HI" * MAX_FACTORS + "6I"
+LAYER_FORMAT = "<3H2BbBH7Bb" + "HI" * MAX_FACTORS + "6I"
 ARRAY_FIELDS = (
     *("output_weight", "output_bias", "theta", "feature_shift", "embedding"),
     *("raw_offset", "raw_multiplier", "raw_shift", "raw_knee"),
@@ -131,13 +130,11 @@ class ModelData:
             "block": layer.block_size,
             "cells": planned.cells,
             "sums": planned.sums,
-            "wide": int(planned.wide),
             "stages": planned.stages,
             "in_place": planned.in_place,
             "state_shift": layer.state_shift,
             "multiplier": layer.round_multiplier,
             "round_shift": layer.round_shift,
-            "half_fits": int(sum(recurrence_bound(layer)) + (1 << layer.round_shift >> 1) < LIMIT),
             "output_bits": layer.output_bits or layer.activation_bits,
             "signs": self._add_signs(f"{name}u", padded_rows(layer.signs, rows)),
         }
@@ -238,7 +235,6 @@ def _numbers(model: IntegerModel, plan: Plan) -> Fields:
         "counts": plan.counts,
         "pool_wide": plan.pool_wide,
         "pool_narrow": plan.pool_narrow,
-        "wide_cells": plan.wide_cells,
         "narrow_cells": plan.narrow_cells,
         "work_cells": plan.work_cells,
         "code_cells": plan.code_cells,

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from hadamrnn.fixedpoint.integers import Int32, pack
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.overflow import LIMIT, recurrence_bound
 from hadamrnn.fixedpoint.plan import GROUP, LayerPlan, make_plan, whole_groups
 from hadamrnn.fixedpoint.step import LayerStep
 from hadamrnn.hadamard.orders import factor_matrix
@@ -91,7 +90,7 @@ class NativeNetwork:
             input_size=model.input_size if model.input_kind == "dense" else 0,
             output_size=model.output_size,
             **{name: getattr(plan, name) for name in ("phases", "counts", "pool_wide", "pool_narrow")},
-            **{name: getattr(plan, name) for name in ("wide_cells", "narrow_cells", "work_cells")},
+            **{name: getattr(plan, name) for name in ("narrow_cells", "work_cells")},
             code_cells=plan.code_cells,
             readouts=(ctypes.c_int64 * 4)(*map(READOUTS.index, network.readouts)),
             multipliers=(ctypes.c_int64 * 4)(*(model.feature_multiplier or ())),
@@ -114,13 +113,11 @@ class NativeNetwork:
             block=layer.block_size,
             cells=planned.cells,
             sums=planned.sums,
-            wide=planned.wide,
             stages=planned.stages,
             in_place=planned.in_place,
             input_shift=min(layer.input_shift, 0),
             multiplier=layer.round_multiplier,
             round_shift=layer.round_shift,
-            half_fits=sum(recurrence_bound(layer)) + (1 << layer.round_shift >> 1) < LIMIT,
             output_bits=layer.output_bits or layer.activation_bits,
             gain_shift=layer.gain_shift,
             has_skip=layer.skip_shift is not None,

@@ -74,8 +74,8 @@ class IntegerLayerArgs(ctypes.Structure):
     """`IntegerLayerArgs` of native/arguments.h."""
 
     _fields_ = (
-        *_fields(ctypes.c_int64, "units inputs block cells sums wide stages in_place"),
-        *_fields(ctypes.c_int64, "input_shift multiplier round_shift half_fits"),
+        *_fields(ctypes.c_int64, "units inputs block cells sums stages in_place"),
+        *_fields(ctypes.c_int64, "input_shift multiplier round_shift"),
         *_fields(ctypes.c_int64, "output_bits gain_shift has_skip skip_shift"),
         *_fields(ctypes.c_int64 * 4, "factor_orders factor_strides"),
         *_fields(ctypes.c_void_p * 4, "factors"),
@@ -89,7 +89,7 @@ class IntegerArgs(ctypes.Structure):
     _fields_ = (
         *_fields(ctypes.c_int64, "batch time every_output input_bits activation_bits is_relu num_layers"),
         *_fields(ctypes.c_int64, "num_readouts thresholds feature_bits stride input_size output_size"),
-        *_fields(ctypes.c_int64, "phases counts pool_wide pool_narrow wide_cells narrow_cells"),
+        *_fields(ctypes.c_int64, "phases counts pool_wide pool_narrow narrow_cells"),
         *_fields(ctypes.c_int64, "work_cells code_cells"),
         *_fields(ctypes.c_int64 * 4, "readouts multipliers"),
         *_fields(ctypes.c_void_p, "layers output_weight output_bias theta feature_shift"),

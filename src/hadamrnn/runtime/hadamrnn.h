@@ -3,7 +3,7 @@
  * The program is the same for every network; a network is constant data (`hadamrnn_model`). One step of layer l, all
  * integers, `round` with ties towards +infinity, `saturate` to activation_bits:
  *
- *     a = (u * H h) 2^state_shift                                   hadamrnn_transform, hadamrnn_next
+ *     a = (u * H h) 2^state_shift                                   hadamrnn_narrow_pass, hadamrnn_transform_chunk
  *     a = a - round(a / 2^k)                                        where the block leaks
  *     h = saturate(round((a + drive) * multiplier / 2^round_shift)) hadamrnn_product
  *     h = max(h, 0)                                                 recurrence "relu" only
@@ -21,20 +21,18 @@
  *     logits = V codes + b_o 2^output_bias_shift                    hadamrnn_logits
  *
  * H is block diagonal. A block F_1 kron ... kron F_r kron S_{2^stages} is applied factor by factor, in any order since
- * integers are exact: the factors F, orders that are no power of two, by their signs; the widest stages of S in place, in
- * 16 bits as long as the sums fit; the next ones in a buffer of 32 bits, a chunk of the state at a time; the last
- * two in registers, together with all that follows for a row (hadamrnn_advance).
+ * integers are exact: the widest stages of S in place, in pairs, in 16 bits as long as the sums fit; the next ones in a
+ * buffer of 32 bits, a chunk of the state at a time, with the factors F, orders that are no power of two, by their signs;
+ * the last two in registers, together with all that follows for a row (hadamrnn_advance).
  *
- * The caller owns all memory: `hadamrnn_memory` points to it. C99, stdbool.h, stddef.h, stdint.h and string.h only. No heap, no
- * floating point, no division in a step, no global variables, no recursion; no sum overflows whatever the input is, which
+ * The caller owns all memory: `hadamrnn_memory` points to it. C99, stdbool.h, stddef.h, stdint.h and string.h only. No
+ * heap, no floating point, no division in a step, no global variables, no recursion; no sum overflows whatever the input is, which
  * is proved when a model is made. Right shifts of signed integers must be arithmetic, as in gcc and clang.
  *
  * Before including this file define
  *     HADAMRNN_SPECIALISED      for functions that are inlined, so that the constants of a model in sight are folded
  * and for options
  *     HADAMRNN_FLASH            the attribute of constants: a section, for example
- *     HADAMRNN_SMALL            less code, more time (Cortex-M0 always)
- *     HADAMRNN_PLAIN_C          no SIMD instructions
  *     HADAMRNN_NARROW_PRODUCT   no products of 64 bits (Cortex-M0 and AVR always)
  *
  * Start reading at hadamrnn_model, then at hadamrnn_step.
@@ -51,7 +49,7 @@
 #include <avr/pgmspace.h>
 #endif
 
-#if defined(__ARM_FEATURE_SIMD32) && (defined(__ARM_ACLE) || defined(__GNUC__)) && !defined(HADAMRNN_PLAIN_C)
+#if defined(__ARM_FEATURE_SIMD32) && (defined(__ARM_ACLE) || defined(__GNUC__))
 #include <arm_acle.h>
 #define HADAMRNN_SIMD
 #endif
@@ -111,17 +109,15 @@ typedef struct {
     uint16_t units; /* of h */
     uint16_t inputs; /* of x */
     uint16_t block; /* units of a block of H */
-    uint32_t cells; /* where h begins in the narrow or the wide cells of the memory */
+    uint32_t cells; /* where h begins in the narrow cells of the memory */
     uint32_t sums; /* where the sums of its outputs begin in the narrow cells, if the stride is above 1 */
-    uint8_t wide; /* 1: h has cells of 32 bits */
     uint8_t stages; /* of the transform: log2 of the power of two in `block` */
-    uint8_t in_place; /* how many of them are made in the cells of h */
+    uint8_t in_place; /* how many of them are made in the cells of h, in 16 bits: an even number */
     uint8_t state_shift;
     int8_t input_shift; /* negative: to the right, rounded */
     uint8_t bias_shift;
     uint16_t multiplier; /* 1, or 16 bits */
     uint8_t round_shift;
-    uint8_t half_fits; /* 1: |a + drive| + 2^(round_shift - 1) is below 2^31 */
     uint8_t leak; /* k of all units, where there are no `leaks` */
     uint8_t leak_bytes; /* of a group: 1 where its rows share k, else 8 */
     uint8_t output_bits;
@@ -159,9 +155,8 @@ typedef struct {
     uint32_t vocabulary; /* ids */
     uint32_t phases; /* where the steps of each layer since the layer above made one begin in the narrow cells */
     uint32_t counts; /* where the counters begin in the wide cells; sums and maxima begin at 0 */
-    uint32_t pool_wide; /* cells of sums and counters */
+    uint32_t pool_wide; /* cells of sums and counters, all wide ones of a state */
     uint32_t pool_narrow; /* cells of maxima */
-    uint32_t wide_cells; /* of a state */
     uint32_t narrow_cells; /* of a state */
     uint32_t work_cells; /* of the buffers of a step */
     uint32_t code_cells;
@@ -207,8 +202,8 @@ typedef struct {
 /* The memory of one stream, the caller's. What it holds is undefined before hadamrnn_init. */
 typedef struct {
     hadamrnn_counters *counters;
-    hadamrnn_wide *wide; /* wide_cells: pools, then states of 32 bits */
-    hadamrnn_narrow *narrow; /* narrow_cells: maxima, states of 16 bits, sums between layers, phases */
+    hadamrnn_wide *wide; /* pool_wide: sums and counters of the read-outs */
+    hadamrnn_narrow *narrow; /* narrow_cells: maxima, states, sums between layers, phases */
     hadamrnn_wide *work; /* used within a step only */
     hadamrnn_narrow *codes; /* used within a step only */
 #ifdef HADAMRNN_LANES_H
@@ -266,20 +261,33 @@ typedef struct {
 #define HADAMRNN_FOLDED HADAMRNN_INLINE /* once for every layer, with its constants */
 #endif
 
-#if defined(__ARM_ARCH_6M__) && !defined(HADAMRNN_SMALL)
-#define HADAMRNN_SMALL
-#endif
-#ifndef HADAMRNN_LANES_H
-#define HADAMRNN_TOGETHER 4u /* entries that read the signs of a factor together */
-#endif
-#ifdef HADAMRNN_SMALL
-#define HADAMRNN_UNROLL false
-#else
-#define HADAMRNN_UNROLL true /* the rows of a layer that reads one column of U */
-#endif
 #if (defined(__AVR__) || defined(__ARM_ARCH_6M__)) && !defined(HADAMRNN_NARROW_PRODUCT)
 #define HADAMRNN_NARROW_PRODUCT
 #endif
+
+#ifdef __AVR__
+#define HADAMRNN_UNROLL false
+#else
+#define HADAMRNN_UNROLL true /* the rows of a layer of several columns of U */
+#endif
+
+/* A statement for i = 0, ..., 3 or 0, ..., 7, each with its constant i, so that arrays stay in registers. */
+#define HADAMRNN_WITH(i, value, statement) \
+    {                                      \
+        const uint_fast8_t i = (value);    \
+        statement;                         \
+    }
+#define HADAMRNN_FOR4(i, statement)     \
+    HADAMRNN_WITH(i, 0u, statement)     \
+    HADAMRNN_WITH(i, 1u, statement)     \
+    HADAMRNN_WITH(i, 2u, statement)     \
+    HADAMRNN_WITH(i, 3u, statement)
+#define HADAMRNN_FOR8(i, statement)     \
+    HADAMRNN_FOR4(i, statement)         \
+    HADAMRNN_WITH(i, 4u, statement)     \
+    HADAMRNN_WITH(i, 5u, statement)     \
+    HADAMRNN_WITH(i, 6u, statement)     \
+    HADAMRNN_WITH(i, 7u, statement)
 
 /* ---- Constants. AVR reads flash by instructions of its own; elsewhere the arrays are aligned to 4 bytes. */
 
@@ -354,6 +362,10 @@ HADAMRNN_INLINE int32_t hadamrnn_shifted_value(const uint8_t *p, uint_fast8_t by
     return hadamrnn_value(p, bytes, i) * (INT32_C(1) << shift);
 }
 
+/* Of the usual network. */
+#define HADAMRNN_CODE_BITS 4u
+#define HADAMRNN_VALUE_BYTES 2u
+
 /* The signs of a group of eight rows. */
 #define HADAMRNN_SIGN_BYTES 1u
 typedef uint32_t hadamrnn_signs;
@@ -372,18 +384,11 @@ HADAMRNN_INLINE hadamrnn_wide hadamrnn_round_shift(hadamrnn_wide value, uint_fas
     return (shift == 0u) ? value : (((value >> (shift - 1u)) + 1) >> 1);
 }
 
-/* The same in fewer instructions if |value| + 2^(shift - 1) fits 32 bits. */
-HADAMRNN_INLINE hadamrnn_wide hadamrnn_round_half(hadamrnn_wide value, uint_fast8_t shift, uint_fast8_t half_fits)
-{
-    return ((half_fits != 0u) && (shift != 0u)) ? ((value + (INT32_C(1) << (shift - 1u))) >> shift)
-                                                : hadamrnn_round_shift(value, shift);
-}
-
-/* value 2^shift, rounded if shift is negative; |value| + 2^(-shift - 1) fits then. A product, since C leaves left shifts
+/* value 2^shift, rounded if shift is negative. A product, since C leaves left shifts
  * of negative numbers undefined. */
 HADAMRNN_INLINE hadamrnn_wide hadamrnn_shift(hadamrnn_wide value, int_fast8_t shift)
 {
-    return (shift < 0) ? hadamrnn_round_half(value, (uint_fast8_t)-shift, 1u) : (value * (INT32_C(1) << shift));
+    return (shift < 0) ? hadamrnn_round_shift(value, (uint_fast8_t)-shift) : (value * (INT32_C(1) << shift));
 }
 
 #ifndef HADAMRNN_LANES_H
@@ -432,11 +437,7 @@ HADAMRNN_INLINE hadamrnn_wide hadamrnn_saturate(hadamrnn_wide value, uint_fast8_
 HADAMRNN_INLINE hadamrnn_wide hadamrnn_clip(hadamrnn_wide value, uint_fast8_t bits, hadamrnn_count *clipped)
 {
     const int32_t high = (INT32_C(1) << (bits - 1u)) - 1;
-#ifdef HADAMRNN_SHARED
-    if (((uint32_t)value + (uint32_t)high + 1u) > ((2u * (uint32_t)high) + 1u)) { /* one comparison, if high is no constant */
-#else
     if ((value < (-high - 1)) || (value > high)) {
-#endif
         value = (value < 0) ? (-high - 1) : high; /* written so, one instruction on a Cortex-M */
         (*clipped)++;
     }
@@ -444,21 +445,19 @@ HADAMRNN_INLINE hadamrnn_wide hadamrnn_clip(hadamrnn_wide value, uint_fast8_t bi
 }
 
 /* round(acc * multiplier / 2^shift), ties towards +infinity, multiplier above 1. `factor` is multiplier 2^(32 - shift), for
- * shifts of 17 to 32. If half_fits, |acc| + 2^(shift - 1) is below 2^31. */
-HADAMRNN_INLINE hadamrnn_wide hadamrnn_product(hadamrnn_wide acc, uint_fast16_t multiplier, int32_t factor, uint_fast8_t shift,
-                                         uint_fast8_t half_fits)
+ * shifts of 17 to 32. */
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_product(hadamrnn_wide acc, uint_fast16_t multiplier, int32_t factor, uint_fast8_t shift)
 {
 #ifdef HADAMRNN_NARROW_PRODUCT
+    (void)factor;
     /* By halves, acc = high 2^16 + low: the sum is floor(acc multiplier / 2^16), which fits since multiplier < 2^16. */
     const int32_t high = (int32_t)(int16_t)(acc >> 16) * (int32_t)multiplier;
     const uint32_t low = (uint32_t)(uint16_t)acc * (uint32_t)multiplier;
-    (void)factor;
     if (shift > 16u) {
-        return hadamrnn_round_half(high + (int32_t)(low >> 16), (uint_fast8_t)(shift - 16u), half_fits);
+        return hadamrnn_round_shift(high + (int32_t)(low >> 16), (uint_fast8_t)(shift - 16u));
     }
     return high + (int32_t)((low + 0x8000u) >> 16);
 #else
-    (void)half_fits;
     if ((shift > 16u) && (shift <= 32u)) {
         /* The high word of acc factor, plus the first bit of the low one. */
         const int64_t product = (int64_t)acc * factor;
@@ -491,22 +490,10 @@ HADAMRNN_INLINE hadamrnn_wide hadamrnn_switched(hadamrnn_wide y, hadamrnn_signs 
 
 /* ---- The Hadamard transform. */
 
-/* A lane is what one butterfly adds: an entry of 16 bits or, on cores with SIMD instructions, two of them at once. */
+/* What a butterfly of 16 bits adds: an entry or, on cores with SIMD instructions, two of them at once. */
 #ifdef HADAMRNN_SIMD
 #define HADAMRNN_LANES 2u
 typedef int16x2_t hadamrnn_lane;
-
-HADAMRNN_INLINE hadamrnn_lane hadamrnn_load(const int16_t *h)
-{
-    hadamrnn_lane lane;
-    (void)memcpy(&lane, h, sizeof lane);
-    return lane;
-}
-
-HADAMRNN_INLINE void hadamrnn_store(int16_t *h, hadamrnn_lane lane)
-{
-    (void)memcpy(h, &lane, sizeof lane);
-}
 
 HADAMRNN_INLINE hadamrnn_lane hadamrnn_add(hadamrnn_lane a, hadamrnn_lane b)
 {
@@ -517,50 +504,47 @@ HADAMRNN_INLINE hadamrnn_lane hadamrnn_subtract(hadamrnn_lane a, hadamrnn_lane b
 {
     return __ssub16(a, b);
 }
-#elif !defined(HADAMRNN_LANES_H)
+
+HADAMRNN_INLINE hadamrnn_lane hadamrnn_load(const hadamrnn_narrow *h)
+{
+    hadamrnn_lane lane;
+    (void)memcpy(&lane, h, sizeof lane);
+    return lane;
+}
+
+HADAMRNN_INLINE void hadamrnn_store(hadamrnn_narrow *h, hadamrnn_lane lane)
+{
+    (void)memcpy(h, &lane, sizeof lane);
+}
+#else
 #define HADAMRNN_LANES 1u
+#ifndef HADAMRNN_LANES_H
 typedef int_fast16_t hadamrnn_lane;
-
-HADAMRNN_INLINE hadamrnn_lane hadamrnn_load(const int16_t *h)
-{
-    return *h;
-}
-
-HADAMRNN_INLINE void hadamrnn_store(int16_t *h, hadamrnn_lane lane)
-{
-    *h = (int16_t)lane;
-}
+#endif
 
 HADAMRNN_INLINE hadamrnn_lane hadamrnn_add(hadamrnn_lane a, hadamrnn_lane b)
 {
-    return a + b;
+    return (hadamrnn_lane)(a + b);
 }
 
 HADAMRNN_INLINE hadamrnn_lane hadamrnn_subtract(hadamrnn_lane a, hadamrnn_lane b)
 {
-    return a - b;
+    return (hadamrnn_lane)(a - b);
+}
+
+HADAMRNN_INLINE hadamrnn_lane hadamrnn_load(const hadamrnn_narrow *h)
+{
+    return *h;
+}
+
+HADAMRNN_INLINE void hadamrnn_store(hadamrnn_narrow *h, hadamrnn_lane lane)
+{
+    *h = (hadamrnn_narrow)lane;
 }
 #endif
 
-/* S_2 over the entries 0 and stride of every run of 2 stride, in place, in 16 bits; stride is even. */
-HADAMRNN_ONE_COPY void hadamrnn_pass2(hadamrnn_narrow *h, uint_fast16_t size, uint_fast16_t stride)
-{
-    const hadamrnn_narrow *const end = h + size;
-    while (h < end) {
-        const hadamrnn_narrow *const next = h + stride;
-        while (h < next) {
-            const hadamrnn_lane a0 = hadamrnn_load(h);
-            const hadamrnn_lane a1 = hadamrnn_load(h + stride);
-            hadamrnn_store(h, hadamrnn_add(a0, a1));
-            hadamrnn_store(h + stride, hadamrnn_subtract(a0, a1));
-            h += HADAMRNN_LANES;
-        }
-        h += stride;
-    }
-}
-
 /* S_4 over the entries 0, stride, 2 stride, 3 stride of every run of 4 stride, in place, in 16 bits; stride is even. */
-HADAMRNN_ONE_COPY void hadamrnn_pass4(hadamrnn_narrow *h, uint_fast16_t size, uint_fast16_t stride)
+HADAMRNN_ONE_COPY void hadamrnn_narrow_pass(hadamrnn_narrow *h, uint_fast16_t size, uint_fast16_t stride)
 {
     const hadamrnn_narrow *const end = h + size;
     while (h < end) {
@@ -591,549 +575,291 @@ HADAMRNN_INLINE void hadamrnn_butterfly(hadamrnn_wide *a, hadamrnn_wide *b)
     *a = sum;
 }
 
-/* S_radix v, radix 2, 4 or 8. */
-HADAMRNN_INLINE void hadamrnn_butterflies(hadamrnn_wide *v, uint_fast8_t radix)
+/* S_4 v. */
+HADAMRNN_INLINE void hadamrnn_butterflies(hadamrnn_wide *v)
 {
-    if (radix > 4u) {
-        hadamrnn_butterfly(&v[0], &v[4]);
-        hadamrnn_butterfly(&v[1], &v[5]);
-        hadamrnn_butterfly(&v[2], &v[6]);
-        hadamrnn_butterfly(&v[3], &v[7]);
-        hadamrnn_butterfly(&v[4], &v[6]);
-        hadamrnn_butterfly(&v[5], &v[7]);
-        hadamrnn_butterfly(&v[4], &v[5]);
-        hadamrnn_butterfly(&v[6], &v[7]);
-    }
-    if (radix > 2u) {
-        hadamrnn_butterfly(&v[0], &v[2]);
-        hadamrnn_butterfly(&v[1], &v[3]);
-        hadamrnn_butterfly(&v[2], &v[3]);
-    }
+    hadamrnn_butterfly(&v[0], &v[2]);
+    hadamrnn_butterfly(&v[1], &v[3]);
     hadamrnn_butterfly(&v[0], &v[1]);
+    hadamrnn_butterfly(&v[2], &v[3]);
 }
 
-/* S_radix over the entries 0, stride, 2 stride, ... of every run of radix stride, in place, in 32 bits. */
-HADAMRNN_INLINE void hadamrnn_wide_pass(uint_fast8_t radix, hadamrnn_wide *h, uint_fast16_t size, uint_fast16_t stride)
+/* The same over the entries 0, stride, 2 stride, 3 stride of every run of 4 stride, in place, in 32 bits. */
+HADAMRNN_ONE_COPY void hadamrnn_wide_pass(hadamrnn_wide *work, uint_fast16_t size, uint_fast16_t stride)
 {
-    const hadamrnn_wide *const end = h + size;
+    const hadamrnn_wide *const end = work + size;
+    while (work < end) {
+        const hadamrnn_wide *const next = work + stride;
+        while (work < next) {
+            hadamrnn_wide v[4];
+            HADAMRNN_FOR4(i, v[i] = work[i * stride])
+            hadamrnn_butterflies(v);
+            HADAMRNN_FOR4(i, work[i * stride] = v[i])
+            work++;
+        }
+        work += 3u * stride;
+    }
+}
+
+/* S_radix, radix 1, 2, 4 or 8, over the entries 0, stride, 2 stride, ... of every run of radix stride, from 16 bits to
+ * 32. */
+HADAMRNN_INLINE void hadamrnn_widen(uint_fast8_t radix, const hadamrnn_narrow *h, hadamrnn_wide *work, uint_fast16_t size,
+                                    uint_fast16_t stride)
+{
+    const hadamrnn_narrow *const end = h + size;
     while (h < end) {
-        const hadamrnn_wide *const next = h + stride;
+        const hadamrnn_narrow *const next = h + stride;
         while (h < next) {
-            hadamrnn_wide v[4] = {h[0], h[stride]};
-            if (radix > 2u) {
-                v[2] = h[2u * stride];
-                v[3] = h[3u * stride];
+            hadamrnn_wide v[8];
+            HADAMRNN_FOR8(i, if (i < radix) { v[i] = hadamrnn_widened(h[i * stride]); })
+            if (radix == 8u) {
+                HADAMRNN_FOR4(i, hadamrnn_butterfly(&v[i], &v[i + 4u]))
+                hadamrnn_butterflies(&v[4]);
             }
-            hadamrnn_butterflies(v, radix);
-            h[0] = v[0];
-            h[stride] = v[1];
-            if (radix > 2u) {
-                h[2u * stride] = v[2];
-                h[3u * stride] = v[3];
+            if (radix == 2u) {
+                hadamrnn_butterfly(&v[0], &v[1]);
+            } else if (radix > 2u) {
+                hadamrnn_butterflies(v);
+            } else {
+                /* A copy. */
             }
+            HADAMRNN_FOR8(i, if (i < radix) { work[i * stride] = v[i]; })
             h++;
+            work++;
         }
         h += (radix - 1u) * stride;
+        work += (radix - 1u) * stride;
     }
 }
 
-HADAMRNN_ONE_COPY void hadamrnn_wide_pass2(hadamrnn_wide *h, uint_fast16_t size, uint_fast16_t stride)
+/* The usual one: 12 bits leave it these stages. */
+HADAMRNN_ONE_COPY void hadamrnn_widen8(const hadamrnn_narrow *h, hadamrnn_wide *work, uint_fast16_t size)
 {
-    hadamrnn_wide_pass(2u, h, size, stride);
-}
-
-HADAMRNN_ONE_COPY void hadamrnn_wide_pass4(hadamrnn_wide *h, uint_fast16_t size, uint_fast16_t stride)
-{
-    hadamrnn_wide_pass(4u, h, size, stride);
-}
-
-/* S_radix over the entries 0, stride, 2 stride, ... of a chunk, from 16 bits to a buffer of 32. */
-HADAMRNN_INLINE void hadamrnn_widen(uint_fast8_t radix, const hadamrnn_narrow *h, hadamrnn_wide *work, uint_fast16_t stride)
-{
-    const hadamrnn_narrow *const end = h + stride;
-    while (h < end) {
-        hadamrnn_wide v[8] = {hadamrnn_widened(h[0]), hadamrnn_widened(h[stride])};
-        if (radix > 2u) {
-            v[2] = hadamrnn_widened(h[2u * stride]);
-            v[3] = hadamrnn_widened(h[3u * stride]);
-        }
-        if (radix > 4u) {
-            v[4] = hadamrnn_widened(h[4u * stride]);
-            v[5] = hadamrnn_widened(h[5u * stride]);
-            v[6] = hadamrnn_widened(h[6u * stride]);
-            v[7] = hadamrnn_widened(h[7u * stride]);
-        }
-        hadamrnn_butterflies(v, radix);
-        work[0] = v[0];
-        work[stride] = v[1];
-        if (radix > 2u) {
-            work[2u * stride] = v[2];
-            work[3u * stride] = v[3];
-        }
-        if (radix > 4u) {
-            work[4u * stride] = v[4];
-            work[5u * stride] = v[5];
-            work[6u * stride] = v[6];
-            work[7u * stride] = v[7];
-        }
-        h++;
-        work++;
-    }
-}
-
-HADAMRNN_ONE_COPY void hadamrnn_widen2(const hadamrnn_narrow *h, hadamrnn_wide *work, uint_fast16_t stride)
-{
-    hadamrnn_widen(2u, h, work, stride);
-}
-
-HADAMRNN_ONE_COPY void hadamrnn_widen4(const hadamrnn_narrow *h, hadamrnn_wide *work, uint_fast16_t stride)
-{
-    hadamrnn_widen(4u, h, work, stride);
-}
-
-HADAMRNN_ONE_COPY void hadamrnn_widen8(const hadamrnn_narrow *h, hadamrnn_wide *work, uint_fast16_t stride)
-{
-    if (stride == 4u) { /* the usual one, with its constant */
-        hadamrnn_widen(8u, h, work, 4u);
-    } else {
-        hadamrnn_widen(8u, h, work, stride);
-    }
-}
-
-/* The rows of F, from the sums of four columns each. */
-HADAMRNN_INLINE void hadamrnn_factor_rows(hadamrnn_wide *h, uint_fast16_t stride, uint_fast16_t order,
-                                          uint_fast16_t together, const uint8_t *signs, const hadamrnn_wide *work)
-{
-    for (uint_fast16_t k = 0; k < order; k++) {
-        const hadamrnn_wide *sums = work;
-        hadamrnn_wide sum[HADAMRNN_TOGETHER];
-        (void)memset(sum, 0, sizeof sum);
-        uint32_t bits = 0;
-        for (uint_fast16_t j = 0; j < order; j += 4u) {
-            if ((j & 4u) == 0u) {
-                bits = hadamrnn_byte(signs);
-                signs++;
-            }
-            const uint32_t place = (bits >> 1) & 7u;
-            if ((bits & 1u) == 0u) {
-                for (uint_fast8_t n = 0; n < HADAMRNN_TOGETHER; n++) {
-                    sum[n] += sums[(HADAMRNN_TOGETHER * place) + n];
-                }
-            } else { /* x_0 is subtracted: the other signs are turned round, and the sum is subtracted */
-                for (uint_fast8_t n = 0; n < HADAMRNN_TOGETHER; n++) {
-                    sum[n] -= sums[(HADAMRNN_TOGETHER * (7u - place)) + n];
-                }
-            }
-            bits >>= 4;
-            sums += 8u * HADAMRNN_TOGETHER;
-        }
-        for (uint_fast16_t n = 0; n < together; n++) {
-            h[(k * stride) + n] = sum[n];
-        }
-    }
+    hadamrnn_widen(8u, h, work, size, 4u);
 }
 
 /* F over the entries 0, stride, 2 stride, ... of every run of order stride, in place. Of four columns x_0, ..., x_3 of F,
- * which has a multiple of four, there are eight sums x_0 +- x_1 +- x_2 +- x_3 up to the sign. They are made once, and a
- * row of F takes one of them for each four of its signs. Entries side by side share the reading of the signs; `work`
- * holds 2 order numbers for each of them. */
-HADAMRNN_ONE_COPY void hadamrnn_factor_pass(hadamrnn_wide *h, uint_fast16_t size, uint_fast16_t stride,
-                                            uint_fast16_t order, const uint8_t *signs, hadamrnn_wide *work)
+ * which has a multiple of four, there are eight sums x_0 +- x_1 +- x_2 +- x_3 up to the sign. They are made once, 2 order
+ * numbers in `sums`, and a row of F takes one of them for each four of its signs. */
+HADAMRNN_ONE_COPY void hadamrnn_factor_pass(hadamrnn_wide *h, uint_fast16_t size, const hadamrnn_factor *factor,
+                                            hadamrnn_wide *sums)
 {
-    const uint_fast16_t together = ((stride % HADAMRNN_TOGETHER) == 0u) ? HADAMRNN_TOGETHER : 1u;
-    for (uint_fast16_t start = 0; start < size; start += order * stride) {
-        for (uint_fast16_t i = start; i < (start + stride); i += together) {
-            hadamrnn_wide *sums = work;
-            for (uint_fast16_t k = 0; k < order; k += 4u) {
-                for (uint_fast16_t n = 0; n < HADAMRNN_TOGETHER; n++) {
-                    const hadamrnn_wide *const x = &h[i + (k * stride) + ((n < together) ? n : 0u)];
-                    hadamrnn_wide v[4] = {x[0], x[stride], x[2u * stride], x[3u * stride]};
-                    hadamrnn_butterfly(&v[0], &v[1]);
-                    hadamrnn_butterfly(&v[2], &v[3]);
-                    for (uint_fast8_t j = 0; j < 2u; j++) { /* bit j - 1 of a place is 1 if x_j is subtracted */
-                        sums[(HADAMRNN_TOGETHER * j) + n] = v[j] + v[2];
-                        sums[(HADAMRNN_TOGETHER * (j + 2u)) + n] = v[j] - v[3];
-                        sums[(HADAMRNN_TOGETHER * (j + 4u)) + n] = v[j] + v[3];
-                        sums[(HADAMRNN_TOGETHER * (j + 6u)) + n] = v[j] - v[2];
-                    }
-                }
-                sums += 8u * HADAMRNN_TOGETHER;
+    const uint_fast16_t order = factor->order;
+    const uint_fast16_t stride = factor->stride;
+    for (uint_fast16_t i = 0; i < size; i += (((i + 1u) % stride) == 0u) ? (((order - 1u) * stride) + 1u) : 1u) {
+        for (uint_fast16_t k = 0; k < order; k += 4u) {
+            hadamrnn_wide v[4];
+            HADAMRNN_FOR4(j, v[j] = h[i + ((k + j) * stride)])
+            hadamrnn_butterfly(&v[0], &v[1]);
+            hadamrnn_butterfly(&v[2], &v[3]);
+            for (uint_fast8_t j = 0; j < 2u; j++) { /* bit j - 1 of a place is 1 if x_j is subtracted */
+                sums[(2u * k) + j] = v[j] + v[2];
+                sums[(2u * k) + j + 2u] = v[j] - v[3];
+                sums[(2u * k) + j + 4u] = v[j] + v[3];
+                sums[(2u * k) + j + 6u] = v[j] - v[2];
             }
-            hadamrnn_factor_rows(&h[i], stride, order, together, signs, work);
+        }
+        const uint8_t *signs = factor->signs;
+        for (uint_fast16_t k = 0; k < order; k++) {
+            hadamrnn_wide sum = {0};
+            uint32_t bits = 0;
+            for (uint_fast16_t j = 0; j < order; j += 4u) {
+                if ((j & 4u) == 0u) {
+                    bits = hadamrnn_byte(signs);
+                    signs++;
+                }
+                const uint32_t place = (bits >> 1) & 7u;
+                /* If x_0 is subtracted, the other signs are turned round and the sum is subtracted. */
+                sum = ((bits & 1u) == 0u) ? (sum + sums[(2u * j) + place]) : (sum - sums[(2u * j) + 7u - place]);
+                bits >>= 4;
+            }
+            h[i + (k * stride)] = sum;
         }
     }
 }
 
-/* What of H h is made in place: the factors, and the stages of the widest strides. */
-HADAMRNN_INLINE void hadamrnn_transform(const hadamrnn_layer *layer, const hadamrnn_memory *memory)
+/* What 16 bits do not hold but for the last two stages, of `size` entries: the factors, and `stages` stages. Their
+ * order is free. */
+HADAMRNN_FOLDED void hadamrnn_transform_chunk(const hadamrnn_layer *layer, const hadamrnn_narrow *h, hadamrnn_wide *work,
+                                              uint_fast16_t size, uint_fast8_t stages)
 {
-    hadamrnn_wide *const wide = memory->wide + layer->cells;
-    hadamrnn_narrow *const narrow = memory->narrow + layer->cells;
-    if (layer->factors[0].order != 0u) { /* known early: without factors their function is left out */
-        for (uint_fast8_t f = 0; (f < HADAMRNN_FACTORS) && (layer->factors[f].order != 0u); f++) {
-            const hadamrnn_factor *const factor = &layer->factors[f];
-            hadamrnn_factor_pass(wide, layer->units, factor->stride, factor->order, factor->signs, memory->work);
-        }
-    }
-    uint_fast16_t stride = (uint_fast16_t)((uint_fast16_t)1u << layer->stages);
-    uint_fast8_t left = layer->in_place;
-    if ((left & 1u) != 0u) {
+    uint_fast16_t stride = (uint_fast16_t)((uint_fast16_t)4u << stages);
+    uint_fast8_t left = stages;
+    if (stages == 0u) {
+        hadamrnn_widen(1u, h, work, size, size);
+    } else if (stages == 3u) {
+        left = 0;
+        hadamrnn_widen8(h, work, size);
+    } else if ((stages & 1u) != 0u) {
         stride >>= 1;
         left--;
-        if (layer->wide != 0u) {
-            hadamrnn_wide_pass2(wide, layer->units, stride);
-        } else {
-            hadamrnn_pass2(narrow, layer->units, stride);
-        }
-    }
-    while (left > 0u) {
-        stride >>= 2;
-        left = (uint_fast8_t)(left - 2u);
-        if (layer->wide != 0u) {
-            hadamrnn_wide_pass4(wide, layer->units, stride);
-        } else {
-            hadamrnn_pass4(narrow, layer->units, stride);
-        }
-    }
-}
-
-/* The stages that 16 bits do not hold but for the last two, of one chunk of 2^stages runs of 4 entries. */
-HADAMRNN_INLINE void hadamrnn_transform_chunk(const hadamrnn_narrow *h, hadamrnn_wide *work, uint_fast8_t stages)
-{
-    const uint_fast16_t chunk = (uint_fast16_t)((uint_fast16_t)4u << stages);
-    uint_fast16_t stride = chunk;
-    uint_fast8_t left = stages;
-    if (left == 1u) {
-        stride >>= 1;
-        left = 0;
-        hadamrnn_widen2(h, work, stride);
-    } else if ((left & 1u) == 0u) {
-        stride >>= 2;
-        left = (uint_fast8_t)(left - 2u);
-        hadamrnn_widen4(h, work, stride);
+        hadamrnn_widen(2u, h, work, size, stride);
     } else {
-        stride >>= 3;
-        left = (uint_fast8_t)(left - 3u);
-        hadamrnn_widen8(h, work, stride);
+        stride >>= 2;
+        left = (uint_fast8_t)(left - 2u);
+        hadamrnn_widen(4u, h, work, size, stride);
     }
     while (left > 0u) {
         stride >>= 2;
         left = (uint_fast8_t)(left - 2u);
-        hadamrnn_wide_pass4(work, chunk, stride);
+        hadamrnn_wide_pass(work, size, stride);
+    }
+    if (layer->factors[0].order != 0u) { /* known early: without factors their function is left out */
+        for (uint_fast8_t f = 0; (f < HADAMRNN_FACTORS) && (layer->factors[f].order != 0u); f++) {
+            hadamrnn_factor_pass(work, layer->units, &layer->factors[f], work + size);
+        }
     }
 }
 
 /* ---- One layer. */
 
-/* A layer goes along its rows in groups of 8. What it reads and what it writes are copies of the model's numbers, which no
- * store through a pointer can change, so that a compiler keeps them in registers. */
+/* A layer goes along its rows in groups of 8. Its description is a copy, whose pointers go along with the rows: no store
+ * through a pointer can change it, so that a compiler keeps it in registers. */
 typedef struct {
+    hadamrnn_layer layer;
     const hadamrnn_narrow *x; /* the codes of `columns` columns of U */
-    const uint8_t *weight;
-    const uint8_t *bias;
 #ifdef HADAMRNN_LANES_H
     const hadamrnn_wide *drive; /* of a group, or NULL */
 #endif
+    const hadamrnn_wide *work; /* H h but for the last two stages */
+    hadamrnn_narrow *h; /* the same, if the layer buffers nothing, and the next state */
     hadamrnn_wide only; /* the code of a single column */
+    int32_t factor; /* multiplier 2^(32 - round_shift), if that is below 2^31 */
     uint_fast16_t columns;
     uint_fast8_t code_bits;
     uint_fast8_t value_bytes;
-    int_fast8_t input_shift;
-    uint_fast8_t bias_shift;
-    bool has_bias;
-} hadamrnn_input;
-
-typedef struct {
-    const hadamrnn_wide *wide_source; /* H h but for the last two stages, in 32 bits */
-    const hadamrnn_narrow *source; /* the same in 16 bits */
-    hadamrnn_wide *wide_h;
-    hadamrnn_narrow *h;
-    const uint8_t *signs;
-    const uint8_t *leaks;
-    int32_t factor; /* multiplier 2^(32 - round_shift), if that is below 2^31 */
-    uint_fast16_t multiplier;
-    uint_fast8_t stages;
-    uint_fast8_t state_shift;
-    uint_fast8_t round_shift;
-    uint_fast8_t half_fits;
-    uint_fast8_t leak;
-    uint_fast8_t leak_bytes;
     uint_fast8_t activation_bits;
-    bool has_leaks;
-    bool is_wide; /* whether h has cells of 32 bits */
-    bool reads_wide; /* whether the source is the one of 32 bits */
     bool is_relu;
+    bool is_buffered;
     hadamrnn_count clipped;
 } hadamrnn_rows;
 
-/* Add a column of U times its code x to the eight rows of a group. */
-HADAMRNN_INLINE void hadamrnn_add_column(const uint8_t *weight, uint_fast8_t bits, hadamrnn_wide x, hadamrnn_wide product[8])
-{
-    product[0] += hadamrnn_code(weight, bits, 0u) * x;
-    product[1] += hadamrnn_code(weight, bits, 1u) * x;
-    product[2] += hadamrnn_code(weight, bits, 2u) * x;
-    product[3] += hadamrnn_code(weight, bits, 3u) * x;
-    product[4] += hadamrnn_code(weight, bits, 4u) * x;
-    product[5] += hadamrnn_code(weight, bits, 5u) * x;
-    product[6] += hadamrnn_code(weight, bits, 6u) * x;
-    product[7] += hadamrnn_code(weight, bits, 7u) * x;
-}
-
 /* U x of the eight rows of a group; `bits` is code_bits. */
-HADAMRNN_INLINE void hadamrnn_products(const hadamrnn_input *in, uint_fast8_t bits, hadamrnn_wide product[8])
+HADAMRNN_INLINE void hadamrnn_products(const hadamrnn_rows *at, uint_fast8_t bits, hadamrnn_wide product[8])
 {
-    const uint8_t *weight = in->weight;
+    const uint8_t *weight = at->layer.weight;
     hadamrnn_wide sums[8];
     (void)memset(sums, 0, sizeof sums);
-    for (uint_fast16_t j = 0; j < in->columns; j++) {
-        hadamrnn_add_column(weight, bits, hadamrnn_widened(in->x[j]), sums);
+    for (uint_fast16_t j = 0; j < at->columns; j++) {
+        const hadamrnn_wide x = hadamrnn_widened(at->x[j]);
+        HADAMRNN_FOR8(i, sums[i] += hadamrnn_code(weight, bits, i) * x)
         weight += bits;
     }
     (void)memcpy(product, sums, sizeof sums);
 }
 
-/* shift(U x, input_shift) + b_i 2^bias_shift of row i of a group, from (U x)_i. */
-HADAMRNN_INLINE hadamrnn_wide hadamrnn_drive(const hadamrnn_input *in, uint_fast8_t i, hadamrnn_wide product)
+/* shift(U x, input_shift) + b_i 2^bias_shift of row i of a group; `products` are U x of more than one column. */
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_drive(const hadamrnn_rows *at, const hadamrnn_wide products[8], uint_fast8_t i)
 {
-    hadamrnn_wide drive = hadamrnn_shift(product, in->input_shift);
-    if (in->has_bias) {
-        drive += hadamrnn_shifted_value(in->bias, in->value_bytes, i, in->bias_shift);
-    }
-    return drive;
-}
-
-#ifdef HADAMRNN_SHARED
-/* The drives of the eight rows of a group, by a loop for every width of the weights. */
-HADAMRNN_ONE_COPY void hadamrnn_drives(const hadamrnn_input *in, int32_t drive[8])
-{
-    switch (in->code_bits) {
-    case 2u:
-        hadamrnn_products(in, 2u, drive);
-        break;
-    case 3u:
-        hadamrnn_products(in, 3u, drive);
-        break;
-    case 4u:
-        hadamrnn_products(in, 4u, drive);
-        break;
-    case 5u:
-        hadamrnn_products(in, 5u, drive);
-        break;
-    case 6u:
-        hadamrnn_products(in, 6u, drive);
-        break;
-    case 7u:
-        hadamrnn_products(in, 7u, drive);
-        break;
-    default:
-        hadamrnn_products(in, 8u, drive);
-        break;
-    }
-    const hadamrnn_input copy = *in;
-    if (copy.has_bias && (copy.value_bytes == 2u) && (copy.input_shift >= 0)) { /* the usual ones */
-        for (uint_fast8_t i = 0; i < HADAMRNN_GROUP; i++) {
-            drive[i] = hadamrnn_drive(&copy, i, drive[i]);
-        }
-    } else {
-        for (uint_fast8_t i = 0; i < HADAMRNN_GROUP; i++) {
-            drive[i] = hadamrnn_drive(&copy, i, drive[i]);
-        }
-    }
-}
-#endif
-
-/* The drive of row i of a group from its values, those of hadamrnn_values, or without from the only column of U. */
-HADAMRNN_INLINE hadamrnn_wide hadamrnn_drive_of(const hadamrnn_input *in, const hadamrnn_wide *values, uint_fast8_t i)
-{
-    hadamrnn_wide drive;
+    const hadamrnn_layer *const layer = &at->layer;
+    hadamrnn_wide drive = {0};
 #ifdef HADAMRNN_LANES_H
-    if (in->drive != NULL) {
-        return in->drive[i];
+    if (at->drive != NULL) {
+        return at->drive[i];
     }
 #endif
-    if (values == NULL) {
-        const hadamrnn_wide product =
-            (in->columns == 0u) ? (hadamrnn_wide){0} : (hadamrnn_code(in->weight, in->code_bits, i) * in->only);
-        drive = hadamrnn_drive(in, i, product);
+    if (at->columns == 1u) {
+        drive = hadamrnn_shift(hadamrnn_code(layer->weight, at->code_bits, i) * at->only, layer->input_shift);
+    } else if (at->columns > 1u) {
+        drive = hadamrnn_shift(products[i], layer->input_shift);
     } else {
-#ifdef HADAMRNN_SHARED
-        drive = values[i];
-#else
-        drive = hadamrnn_drive(in, i, values[i]);
-#endif
+        /* The layer reads nothing. */
+    }
+    if (layer->bias != NULL) {
+        drive += hadamrnn_shifted_value(layer->bias, at->value_bytes, i, layer->bias_shift);
     }
     return drive;
-}
-
-/* The next state of a row: kept is (u * H h)_i 2^state_shift, k its leak. */
-HADAMRNN_INLINE hadamrnn_wide hadamrnn_next(hadamrnn_rows *at, hadamrnn_wide kept, hadamrnn_wide drive, uint_fast8_t k)
-{
-    if (k != 0u) {
-        kept -= (kept + (INT32_C(1) << (k - 1u))) >> k;
-    }
-    hadamrnn_wide next = (at->multiplier == 1u)
-                       ? hadamrnn_round_half(kept + drive, at->round_shift, at->half_fits)
-                       : hadamrnn_product(kept + drive, at->multiplier, at->factor, at->round_shift, at->half_fits);
-    next = hadamrnn_clip(next, at->activation_bits, &at->clipped);
-    return at->is_relu ? hadamrnn_positive(next) : next;
-}
-
-/* The last stages of the transform of four rows. */
-HADAMRNN_INLINE void hadamrnn_last_stages(const hadamrnn_rows *at, uint_fast8_t first, hadamrnn_wide v[4])
-{
-    if (at->reads_wide) {
-        v[0] = at->wide_source[first];
-        v[1] = at->wide_source[first + 1u];
-        v[2] = at->wide_source[first + 2u];
-        v[3] = at->wide_source[first + 3u];
-    } else {
-        v[0] = hadamrnn_widened(at->source[first]);
-        v[1] = hadamrnn_widened(at->source[first + 1u]);
-        v[2] = hadamrnn_widened(at->source[first + 2u]);
-        v[3] = hadamrnn_widened(at->source[first + 3u]);
-    }
-    if (at->stages > 1u) {
-        hadamrnn_butterflies(v, 4u);
-    } else if (at->stages == 1u) {
-        hadamrnn_butterfly(&v[0], &v[1]);
-        hadamrnn_butterfly(&v[2], &v[3]);
-    } else {
-        /* No stage is left. */
-    }
 }
 
 /* Row i of a group: its next state from (H h)_i and its drive. */
 HADAMRNN_INLINE void hadamrnn_row(hadamrnn_rows *at, uint_fast8_t i, hadamrnn_wide sum, hadamrnn_signs signs,
                                   hadamrnn_wide drive)
 {
-    uint_fast8_t k = at->leak;
-    if (at->has_leaks) {
-        k = hadamrnn_byte((at->leak_bytes == 1u) ? at->leaks : (at->leaks + i));
+    const hadamrnn_layer *const layer = &at->layer;
+    hadamrnn_wide a = hadamrnn_switched(sum, signs, i, layer->state_shift);
+    uint_fast8_t k = layer->leak;
+    if (layer->leaks != NULL) {
+        k = hadamrnn_byte((layer->leak_bytes == 1u) ? layer->leaks : (layer->leaks + i));
     }
-    const hadamrnn_wide next = hadamrnn_next(at, hadamrnn_switched(sum, signs, i, at->state_shift), drive, k);
-    if (at->is_wide) {
-        at->wide_h[i] = next;
-    } else {
-        at->h[i] = hadamrnn_narrowed(next);
+    if (k != 0u) {
+        a -= (a + (INT32_C(1) << (k - 1u))) >> k;
     }
+    a += drive;
+    a = (layer->multiplier == 1u) ? hadamrnn_round_shift(a, layer->round_shift)
+                                  : hadamrnn_product(a, layer->multiplier, at->factor, layer->round_shift);
+    a = hadamrnn_clip(a, at->activation_bits, &at->clipped);
+    at->h[i] = hadamrnn_narrowed(at->is_relu ? hadamrnn_positive(a) : a);
 }
 
-/* The rows first, ..., first + 3 of a group, one by one: less time. */
-HADAMRNN_INLINE void hadamrnn_four_rows(hadamrnn_rows *at, const hadamrnn_input *in, uint_fast8_t first,
-                                        hadamrnn_signs signs, const hadamrnn_wide *values)
+/* The rows first, ..., first + 3 of a group. */
+HADAMRNN_INLINE void hadamrnn_four_rows(hadamrnn_rows *at, uint_fast8_t first, hadamrnn_signs signs,
+                                        const hadamrnn_wide products[8])
 {
     hadamrnn_wide v[4];
-    hadamrnn_last_stages(at, first, v);
-    hadamrnn_row(at, first, v[0], signs, hadamrnn_drive_of(in, values, first));
-    hadamrnn_row(at, first + 1u, v[1], signs, hadamrnn_drive_of(in, values, first + 1u));
-    hadamrnn_row(at, first + 2u, v[2], signs, hadamrnn_drive_of(in, values, first + 2u));
-    hadamrnn_row(at, first + 3u, v[3], signs, hadamrnn_drive_of(in, values, first + 3u));
-}
-
-/* The eight rows of a group in a loop: less code. */
-HADAMRNN_INLINE void hadamrnn_eight_rows(hadamrnn_rows *at, const hadamrnn_input *in, hadamrnn_signs signs,
-                                         const hadamrnn_wide values[8])
-{
-    hadamrnn_wide sums[8];
-    hadamrnn_last_stages(at, 0u, &sums[0]);
-    hadamrnn_last_stages(at, 4u, &sums[4]);
-    for (uint_fast8_t i = 0; i < HADAMRNN_GROUP; i++) {
-        hadamrnn_row(at, i, sums[i], signs, hadamrnn_drive_of(in, values, i));
+    HADAMRNN_FOR4(i, v[i] = at->is_buffered ? at->work[first + i] : hadamrnn_widened(at->h[first + i]))
+    if (at->layer.stages > 1u) {
+        hadamrnn_butterflies(v);
+    } else if (at->layer.stages == 1u) {
+        hadamrnn_butterfly(&v[0], &v[1]);
+        hadamrnn_butterfly(&v[2], &v[3]);
+    } else {
+        /* No stage is left. */
+    }
+    if (HADAMRNN_UNROLL || (at->columns < 2u)) {
+        HADAMRNN_FOR4(i, hadamrnn_row(at, first + i, v[i], signs, hadamrnn_drive(at, products, first + i)))
+    } else {
+        for (uint_fast8_t i = 0; i < 4u; i++) {
+            hadamrnn_row(at, first + i, v[i], signs, hadamrnn_drive(at, products, first + i));
+        }
     }
 }
 
 /* One group of rows. */
-HADAMRNN_INLINE void hadamrnn_group(hadamrnn_rows *at, hadamrnn_input *in, bool is_direct, bool is_unrolled)
+HADAMRNN_INLINE void hadamrnn_group(hadamrnn_rows *at)
 {
-    const hadamrnn_signs signs = hadamrnn_read_signs(at->signs);
-    hadamrnn_wide values[8];
-    if (!is_direct) {
+    hadamrnn_layer *const layer = &at->layer;
+    const hadamrnn_signs signs = hadamrnn_read_signs(layer->signs);
+    hadamrnn_wide products[8];
+    if (at->columns > 1u) {
 #ifdef HADAMRNN_SHARED
-        hadamrnn_drives(in, values);
-#else
-        hadamrnn_products(in, in->code_bits, values);
+        if (at->code_bits == 4u) { /* the usual ones, with their constant */
+            hadamrnn_products(at, 4u, products);
+        } else
 #endif
+        {
+            hadamrnn_products(at, at->code_bits, products);
+        }
     }
-    if (is_unrolled) {
-        hadamrnn_four_rows(at, in, 0u, signs, is_direct ? NULL : values);
-        hadamrnn_four_rows(at, in, 4u, signs, is_direct ? NULL : values);
-    } else {
-        hadamrnn_eight_rows(at, in, signs, values);
-    }
-    at->signs += HADAMRNN_SIGN_BYTES;
+    hadamrnn_four_rows(at, 0u, signs, products);
+    hadamrnn_four_rows(at, 4u, signs, products);
+    layer->signs += HADAMRNN_SIGN_BYTES;
+    layer->weight = (layer->weight == NULL) ? NULL : (layer->weight + (at->columns * at->code_bits));
+    layer->bias = (layer->bias == NULL) ? NULL : (layer->bias + (HADAMRNN_GROUP * at->value_bytes));
+    layer->leaks = (layer->leaks == NULL) ? NULL : (layer->leaks + layer->leak_bytes);
 #ifdef HADAMRNN_LANES_H
-    if (in->drive != NULL) {
-        in->drive += HADAMRNN_GROUP;
-    }
+    at->drive = (at->drive == NULL) ? NULL : (at->drive + HADAMRNN_GROUP);
 #endif
-    if (in->columns != 0u) {
-        in->weight += in->columns * in->code_bits;
-    }
-    if (in->has_bias) {
-        in->bias += HADAMRNN_GROUP * in->value_bytes;
-    }
-    if (at->has_leaks) {
-        at->leaks += at->leak_bytes;
-    }
-    if (at->is_wide) {
-        at->wide_h += HADAMRNN_GROUP;
-    } else {
-        at->h += HADAMRNN_GROUP;
-    }
-    if (at->reads_wide) {
-        at->wide_source += HADAMRNN_GROUP;
-    } else {
-        at->source += HADAMRNN_GROUP;
-    }
+    at->work += HADAMRNN_GROUP;
+    at->h += HADAMRNN_GROUP;
 }
 
-/* All rows: `groups` groups, the stages that 16 bits do not hold of a chunk of them at a time in the buffer. */
-HADAMRNN_INLINE void hadamrnn_all_groups(hadamrnn_rows *at, hadamrnn_input *in, uint_fast16_t groups,
-                                         uint_fast8_t buffered, hadamrnn_wide *work, bool is_direct, bool is_unrolled)
+/* All rows: what 16 bits do not hold of a chunk of them at a time in the buffer, all of them if there are factors. */
+HADAMRNN_INLINE void hadamrnn_all_groups(hadamrnn_rows *at, const hadamrnn_layer *layer, uint_fast8_t stages,
+                                         hadamrnn_wide *work)
 {
-    const uint_fast16_t chunk = (buffered == 0u) ? groups : (uint_fast16_t)((uint_fast16_t)1u << (buffered - 1u));
+    const bool has_factors = layer->factors[0].order != 0u;
+    const uint_fast16_t groups = (layer->units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP;
+    const uint_fast16_t chunk =
+        (has_factors || !at->is_buffered) ? groups : (uint_fast16_t)((uint_fast16_t)1u << (stages - 1u));
     for (uint_fast16_t start = 0; start < groups; start += chunk) {
-        if (buffered != 0u) {
-            hadamrnn_transform_chunk(at->h, work, buffered);
-            at->wide_source = work;
+        if (at->is_buffered) {
+            hadamrnn_transform_chunk(layer, at->h, work, HADAMRNN_GROUP * chunk, stages);
+            at->work = work;
         }
         for (uint_fast16_t g = 0; g < chunk; g++) {
-            hadamrnn_group(at, in, is_direct, is_unrolled);
+            hadamrnn_group(at);
         }
     }
-}
-
-/* The same, where a compiler sees no constants by a loop for each of the usual kinds of a layer and one for all others. */
-HADAMRNN_INLINE void hadamrnn_groups_by_kind(hadamrnn_rows *at, hadamrnn_input *in, uint_fast16_t groups,
-                                             uint_fast8_t buffered, hadamrnn_wide *work)
-{
-#if defined(HADAMRNN_LANES_H)
-    HADAMRNN_LANE_GROUPS(at, in, groups, buffered, work);
-#elif defined(HADAMRNN_SHARED)
-    const bool is_usual = !at->is_wide && !at->is_relu && (at->stages > 1u) && (at->half_fits != 0u);
-    const bool is_scaled = (at->multiplier != 1u) && (at->round_shift > 16u) && (at->round_shift <= 32u);
-    const bool is_paper = is_usual && is_scaled && (buffered != 0u) && !at->has_leaks && (at->leak == 0u);
-    const bool is_stack = is_usual && (at->multiplier == 1u) && (at->round_shift != 0u) && (buffered == 0u) &&
-                          at->has_leaks && (at->leak_bytes == 1u);
-    const bool is_single = (in->columns == 1u) && (in->code_bits == 4u) && in->has_bias && (in->value_bytes == 2u) &&
-                           (in->input_shift >= 0);
-    if (is_paper && is_single) {
-        hadamrnn_input copy = *in;
-        const uint32_t shifted = (uint32_t)in->only << in->input_shift; /* only codes of 0 meet one that does not fit */
-        copy.only = (int32_t)shifted;
-        copy.input_shift = 0;
-        hadamrnn_all_groups(at, &copy, groups, buffered, work, HADAMRNN_UNROLL, HADAMRNN_UNROLL);
-    } else if (is_paper) {
-        hadamrnn_all_groups(at, in, groups, buffered, work, false, HADAMRNN_UNROLL);
-    } else if (is_stack) {
-        hadamrnn_all_groups(at, in, groups, 0u, work, false, HADAMRNN_UNROLL);
-    } else {
-        hadamrnn_all_groups(at, in, groups, buffered, work, false, false);
-    }
-#else
-    const bool is_direct = HADAMRNN_UNROLL && (in->columns < 2u);
-    hadamrnn_all_groups(at, in, groups, buffered, work, is_direct, is_direct);
-#endif
 }
 
 /* h becomes the next state. The layer reads the codes x, or of a one-hot input the channel `id`. */
@@ -1141,53 +867,62 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
                                       const hadamrnn_memory *memory, const hadamrnn_narrow *x, uint32_t id)
 {
     const bool is_one_hot = (layer == model->layers) && (model->input_kind == HADAMRNN_ONE_HOT);
-    const hadamrnn_narrow one = {1};
     const uint_fast16_t groups = (layer->units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP;
     const uint_fast8_t buffered = (uint_fast8_t)((layer->stages > 2u) ? (layer->stages - 2u - layer->in_place) : 0u);
-    const bool is_scaled = (layer->multiplier != 1u) && (layer->round_shift > 16u) && (layer->round_shift <= 32u);
-    const uint32_t factor = is_scaled ? ((uint32_t)layer->multiplier << (32u - layer->round_shift)) : 0u;
-    hadamrnn_input in = {
-        .x = is_one_hot ? &one : x,
-        .weight = layer->weight,
-        .bias = layer->bias,
+    hadamrnn_rows at = {
+        .layer = *layer,
+        .x = x,
+        .work = memory->work,
+        .h = memory->narrow + layer->cells,
+        .factor = (int32_t)((uint32_t)layer->multiplier << ((32u - layer->round_shift) & 31u)),
         .columns = (layer->weight == NULL) ? 0u : (is_one_hot ? 1u : layer->inputs),
         .code_bits = model->code_bits,
         .value_bytes = model->value_bytes,
-        .input_shift = layer->input_shift,
-        .bias_shift = layer->bias_shift,
-        .has_bias = layer->bias != NULL};
-    hadamrnn_rows at = {
-        .wide_source = memory->wide + layer->cells,
-        .source = memory->narrow + layer->cells,
-        .wide_h = memory->wide + layer->cells,
-        .h = memory->narrow + layer->cells,
-        .signs = layer->signs,
-        .leaks = layer->leaks,
-        .factor = (int32_t)factor,
-        .multiplier = layer->multiplier,
-        .stages = layer->stages,
-        .state_shift = layer->state_shift,
-        .round_shift = layer->round_shift,
-        .half_fits = layer->half_fits,
-        .leak = layer->leak,
-        .leak_bytes = layer->leak_bytes,
         .activation_bits = model->activation_bits,
-        .has_leaks = layer->leaks != NULL,
-        .is_wide = layer->wide != 0u,
-        .reads_wide = (layer->wide != 0u) || (buffered != 0u),
         .is_relu = model->is_relu != 0u,
+        .is_buffered = (buffered != 0u) || (layer->factors[0].order != 0u),
         .clipped = memory->counters->saturations};
-    if (in.columns == 1u) {
-        in.only = hadamrnn_widened(in.x[0]);
+    for (uint_fast8_t stage = 0; stage < layer->in_place; stage += 2u) {
+        const uint_fast16_t block = (uint_fast16_t)((uint_fast16_t)1u << (layer->stages - stage));
+        hadamrnn_narrow_pass(at.h, layer->units, block / 4u);
     }
-    if (is_one_hot && (in.columns != 0u)) {
-        in.weight += id * (uint32_t)(groups * in.code_bits);
+    if (at.columns == 1u) { /* its shift comes first; only codes of 0 meet one that does not fit */
+        const uint_fast8_t shift = (layer->input_shift > 0) ? (uint_fast8_t)layer->input_shift : 0u;
+        at.only = is_one_hot ? ((hadamrnn_wide){0} + 1) : hadamrnn_widened(x[0]);
+        at.only = (hadamrnn_wide)((hadamrnn_count)at.only << shift);
+        at.layer.input_shift = (int8_t)(layer->input_shift - (int8_t)shift);
     }
-    hadamrnn_transform(layer, memory);
+    if (is_one_hot && (at.columns != 0u)) {
+        at.layer.weight += id * (uint32_t)(groups * at.code_bits);
+    }
 #ifdef HADAMRNN_LANES_H
-    in.drive = (layer == model->layers) ? memory->drive : NULL;
+    at.drive = (layer == model->layers) ? memory->drive : NULL;
 #endif
-    hadamrnn_groups_by_kind(&at, &in, groups, buffered, memory->work);
+#if defined(HADAMRNN_LANES_H) || defined(HADAMRNN_SHARED)
+    /* A compiler that sees no constants gets the paper's kind of layer as a loop of its own, in which these are. */
+    const hadamrnn_layer *const copy = &at.layer;
+    if (at.is_buffered && !at.is_relu && (copy->leaks == NULL) && (copy->leak == 0u) && (copy->stages > 1u) &&
+        (copy->multiplier != 1u) && (copy->round_shift > 16u) && (copy->round_shift <= 32u) &&
+        (copy->input_shift == 0) && (at.columns == 1u) && (at.code_bits == HADAMRNN_CODE_BITS) &&
+        (at.value_bytes == HADAMRNN_VALUE_BYTES) && (at.activation_bits == 12u) && (copy->bias != NULL)) {
+        hadamrnn_rows usual = at;
+        usual.layer.leaks = NULL;
+        usual.layer.leak = 0;
+        usual.layer.stages = 2;
+        usual.layer.input_shift = 0;
+        usual.columns = 1;
+        usual.code_bits = HADAMRNN_CODE_BITS;
+        usual.value_bytes = HADAMRNN_VALUE_BYTES;
+        usual.activation_bits = 12;
+        usual.is_relu = false;
+        usual.is_buffered = true;
+        hadamrnn_all_groups(&usual, layer, buffered, memory->work);
+        at.clipped = usual.clipped;
+    } else
+#endif
+    {
+        hadamrnn_all_groups(&at, layer, buffered, memory->work);
+    }
     memory->counters->saturations = at.clipped;
 }
 
@@ -1196,8 +931,7 @@ HADAMRNN_INLINE void hadamrnn_output(const hadamrnn_model *model, const hadamrnn
                                      const hadamrnn_memory *memory, const hadamrnn_narrow *x, hadamrnn_narrow *sums)
 {
     for (uint_fast16_t i = 0; i < layer->units; i++) {
-        const hadamrnn_wide h = (layer->wide != 0u) ? memory->wide[layer->cells + i]
-                                                    : hadamrnn_widened(memory->narrow[layer->cells + i]);
+        const hadamrnn_wide h = hadamrnn_widened(memory->narrow[layer->cells + i]);
         hadamrnn_wide code = h;
         if (layer->gain != NULL) {
             code = (h * hadamrnn_value(layer->gain, model->value_bytes, i)) +
@@ -1225,22 +959,20 @@ HADAMRNN_INLINE void hadamrnn_pool_step(const hadamrnn_model *model, const hadam
     const uint_fast16_t units = is_pooled ? top->units : 0u;
     const uint_fast16_t entries = rows * model->thresholds;
     for (uint_fast16_t i = 0; i < units; i++) {
-        const hadamrnn_wide h =
-            (top->wide != 0u) ? memory->wide[top->cells + i] : hadamrnn_widened(memory->narrow[top->cells + i]);
+        const hadamrnn_narrow h = memory->narrow[top->cells + i];
         if (model->pool_wide != 0u) {
             for (uint_fast16_t at = i; at < entries; at += rows) {
                 const int32_t theta = (model->theta == NULL) ? 0 : hadamrnn_value(model->theta, model->value_bytes, at);
                 if (sums) {
-                    memory->wide[at] += hadamrnn_positive(h - theta);
+                    memory->wide[at] += hadamrnn_positive(hadamrnn_widened(h) - theta);
                 }
                 if (counts) {
-                    memory->wide[model->counts + at] += hadamrnn_exceeds(h, theta);
+                    memory->wide[model->counts + at] += hadamrnn_exceeds(hadamrnn_widened(h), theta);
                 }
             }
         }
         if (model->pool_narrow != 0u) {
-            const hadamrnn_narrow value = hadamrnn_narrowed(h);
-            memory->narrow[i] = (memory->counters->pooled == 0u) ? value : hadamrnn_larger(value, memory->narrow[i]);
+            memory->narrow[i] = (memory->counters->pooled == 0u) ? h : hadamrnn_larger(h, memory->narrow[i]);
         }
     }
     if (is_pooled && (memory->counters->pooled < UINT16_MAX)) {
@@ -1255,8 +987,7 @@ HADAMRNN_INLINE hadamrnn_wide hadamrnn_pooled(const hadamrnn_model *model, const
     const hadamrnn_layer *const top = &model->layers[model->num_layers - 1u];
     hadamrnn_wide value;
     if (readout == HADAMRNN_LAST) {
-        value = (top->wide != 0u) ? memory->wide[top->cells + at] : hadamrnn_widened(memory->narrow[top->cells + at]);
-        value = hadamrnn_positive(value);
+        value = hadamrnn_positive(hadamrnn_widened(memory->narrow[top->cells + at]));
     } else if (readout == HADAMRNN_MAX) {
         value = hadamrnn_widened(memory->narrow[at]);
     } else {
@@ -1272,14 +1003,7 @@ HADAMRNN_INLINE void hadamrnn_project(const hadamrnn_model *model, const hadamrn
 {
     for (uint_fast16_t k = 0; k < model->output_size; k++) {
         hadamrnn_wide sum = logits[k];
-        sum += hadamrnn_code(v, bits, 0u) * codes[0];
-        sum += hadamrnn_code(v, bits, 1u) * codes[1];
-        sum += hadamrnn_code(v, bits, 2u) * codes[2];
-        sum += hadamrnn_code(v, bits, 3u) * codes[3];
-        sum += hadamrnn_code(v, bits, 4u) * codes[4];
-        sum += hadamrnn_code(v, bits, 5u) * codes[5];
-        sum += hadamrnn_code(v, bits, 6u) * codes[6];
-        sum += hadamrnn_code(v, bits, 7u) * codes[7];
+        HADAMRNN_FOR8(i, sum += hadamrnn_code(v, bits, i) * codes[i])
         logits[k] = sum;
         v += pitch;
     }
@@ -1370,7 +1094,7 @@ HADAMRNN_API void hadamrnn_values(const hadamrnn_model *model, const int32_t *lo
 HADAMRNN_API void hadamrnn_init(const hadamrnn_model *model, const hadamrnn_memory *memory)
 {
     (void)memset(memory->counters, 0, sizeof *memory->counters);
-    (void)memset(memory->wide, 0, model->wide_cells * sizeof *memory->wide);
+    (void)memset(memory->wide, 0, model->pool_wide * sizeof *memory->wide);
     (void)memset(memory->narrow, 0, model->narrow_cells * sizeof *memory->narrow);
 }
 
@@ -1475,16 +1199,8 @@ HADAMRNN_FOLDED uint8_t hadamrnn_advance_all(const hadamrnn_model *model, const 
         }
         memory->counters->inputs++;
     }
-    bool is_due = hadamrnn_layer_step(model, 0u, memory, id);
-    if (layers > 1u) {
-        is_due = is_due && hadamrnn_layer_step(model, 1u, memory, id);
-    }
-    if (layers > 2u) {
-        is_due = is_due && hadamrnn_layer_step(model, 2u, memory, id);
-    }
-    if (layers > 3u) {
-        is_due = is_due && hadamrnn_layer_step(model, 3u, memory, id);
-    }
+    bool is_due = true;
+    HADAMRNN_FOR4(l, if ((l < layers) && is_due) { is_due = hadamrnn_layer_step(model, l, memory, id); })
     for (uint_fast8_t l = 4; (l < layers) && is_due; l++) {
         is_due = hadamrnn_layer_step(model, l, memory, id);
     }

@@ -145,7 +145,6 @@ static void hadamrnn_read_layer(hadamrnn_reader *reader, const hadamrnn_model *m
     layer->units = hadamrnn_take16(reader);
     layer->inputs = hadamrnn_take16(reader);
     layer->block = hadamrnn_take16(reader);
-    layer->wide = hadamrnn_take8(reader);
     layer->in_place = hadamrnn_take8(reader);
     layer->state_shift = hadamrnn_take8(reader);
     layer->input_shift = (int8_t)hadamrnn_take8(reader);
@@ -178,9 +177,9 @@ static void hadamrnn_read_layer(hadamrnn_reader *reader, const hadamrnn_model *m
     hadamrnn_require(reader, (layer->leaks == NULL) || (layer->leak_bytes == 1u) || (layer->leak_bytes == 8u));
     hadamrnn_require(reader, (layer->gain == NULL) == (layer->offset == NULL));
     const uint8_t outer = (layer->stages > 2u) ? (uint8_t)(layer->stages - 2u) : 0u;
-    const bool fits16 = (layer->factors[0].order == 0u) && (layer->in_place <= outer) &&
-                        ((model->activation_bits + layer->in_place) <= 16u);
-    hadamrnn_require(reader, (layer->wide == 1u) ? (layer->in_place == outer) : ((layer->wide == 0u) && fits16));
+    hadamrnn_require(reader, (layer->in_place <= outer) && ((layer->in_place & 1u) == 0u));
+    hadamrnn_require(reader, (layer->in_place == 0u) || (layer->factors[0].order == 0u));
+    hadamrnn_require(reader, (model->activation_bits + layer->in_place) <= 16u);
     hadamrnn_require(reader, (layer->state_shift <= HADAMRNN_MAX_SHIFT) && (layer->bias_shift <= HADAMRNN_MAX_SHIFT));
     hadamrnn_require(reader, hadamrnn_is_shift(layer->input_shift) && hadamrnn_is_shift(layer->skip_shift));
     hadamrnn_require(reader, (layer->gain_shift <= HADAMRNN_MAX_SHIFT) && (layer->offset_shift <= HADAMRNN_MAX_SHIFT));
@@ -268,8 +267,8 @@ static void hadamrnn_read_arrays(hadamrnn_reader *reader, hadamrnn_model *model)
 
 /* ---- Proving. */
 
-/* No row of a step overflows. Set half_fits. */
-static bool hadamrnn_check_rows(const hadamrnn_model *model, hadamrnn_layer *layer, bool is_one_hot, uint8_t input_bits)
+/* No row of a step overflows. */
+static bool hadamrnn_check_rows(const hadamrnn_model *model, const hadamrnn_layer *layer, bool is_one_hot, uint8_t input_bits)
 {
     const uint32_t groups = hadamrnn_groups_of(layer->units);
     const uint32_t columns = (layer->weight == NULL) ? 0u : layer->inputs;
@@ -298,7 +297,6 @@ static bool hadamrnn_check_rows(const hadamrnn_model *model, hadamrnn_layer *lay
             largest = (sum > largest) ? sum : largest;
         }
     }
-    layer->half_fits = ((largest + ((INT64_C(1) << layer->round_shift) >> 1)) < HADAMRNN_LIMIT) ? 1u : 0u;
     return fits && (largest < HADAMRNN_LIMIT);
 }
 
@@ -442,22 +440,21 @@ static void hadamrnn_lay_out(hadamrnn_model *model, hadamrnn_layer *layers)
         model->pool_wide += counted ? (top * model->thresholds) : 0u;
         model->pool_narrow += (readout == HADAMRNN_MAX) ? top : 0u;
     }
-    model->wide_cells = model->pool_wide;
     model->narrow_cells = model->pool_narrow;
     model->forgets = 1;
     for (uint8_t l = 0; l < model->num_layers; l++) {
         hadamrnn_layer *const layer = &layers[l];
         const uint32_t rows = HADAMRNN_GROUP * hadamrnn_groups_of(layer->units);
         const uint32_t buffered = (layer->stages > 2u) ? (layer->stages - 2u - layer->in_place) : 0u;
-        uint32_t *const cells = (layer->wide != 0u) ? &model->wide_cells : &model->narrow_cells;
         const bool is_last = (l + 1u) == model->num_layers;
-        uint32_t needed = (buffered == 0u) ? 0u : ((uint32_t)4 << buffered);
-        layer->cells = *cells;
-        *cells += rows;
+        const bool has_factors = layer->factors[0].order != 0u;
+        uint32_t needed = has_factors ? rows : ((buffered == 0u) ? 0u : ((uint32_t)4 << buffered));
+        layer->cells = model->narrow_cells;
+        model->narrow_cells += rows;
         layer->sums = model->narrow_cells;
         model->narrow_cells += (is_strided && !is_last) ? rows : 0u;
         for (uint8_t f = 0; f < HADAMRNN_FACTORS; f++) {
-            const uint32_t taken = 2u * HADAMRNN_TOGETHER * (uint32_t)layer->factors[f].order;
+            const uint32_t taken = has_factors ? (rows + (2u * (uint32_t)layer->factors[f].order)) : 0u;
             needed = (taken > needed) ? taken : needed;
         }
         work = (needed > work) ? needed : work;
@@ -539,7 +536,7 @@ uint8_t hadamrnn_open(const uint8_t *blob, uint32_t size, hadamrnn_network *netw
 
 bool hadamrnn_fits(const hadamrnn_model *model, uint32_t wide, uint32_t narrow, uint32_t work, uint32_t codes)
 {
-    return (model->wide_cells <= wide) && (model->narrow_cells <= narrow) && (model->work_cells <= work) &&
+    return (model->pool_wide <= wide) && (model->narrow_cells <= narrow) && (model->work_cells <= work) &&
            (model->code_cells <= codes);
 }
 

@@ -98,8 +98,8 @@ typedef struct {
 /* One layer of an integer network: the fields of `hadamrnn_layer` in runtime/hadamrnn.h, which explains them. Constants are
  * unpacked: int32_t, rows in groups of eight; `signs` are +-2^state_shift, biases and offsets are shifted. */
 typedef struct {
-    int64_t units, inputs, block, cells, sums, wide, stages, in_place;
-    int64_t input_shift, multiplier, round_shift, half_fits;
+    int64_t units, inputs, block, cells, sums, stages, in_place;
+    int64_t input_shift, multiplier, round_shift;
     int64_t output_bits, gain_shift, has_skip, skip_shift;
     int64_t factor_orders[4], factor_strides[4];
     const uint8_t *factors[4];
@@ -113,7 +113,7 @@ typedef struct {
 typedef struct {
     int64_t batch, time, every_output;
     int64_t input_bits, activation_bits, is_relu, num_layers, num_readouts, thresholds, feature_bits;
-    int64_t stride, input_size, output_size, phases, counts, pool_wide, pool_narrow, wide_cells, narrow_cells;
+    int64_t stride, input_size, output_size, phases, counts, pool_wide, pool_narrow, narrow_cells;
     int64_t work_cells, code_cells;
     int64_t readouts[4], multipliers[4];
     const IntegerLayerArgs *layers;

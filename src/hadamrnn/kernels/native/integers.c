@@ -35,13 +35,11 @@ static void describe_layer(const IntegerLayerArgs *args, hadamrnn_layer *layer)
     layer->block = (uint16_t)args->block;
     layer->cells = (uint32_t)args->cells;
     layer->sums = (uint32_t)args->sums;
-    layer->wide = (uint8_t)args->wide;
     layer->stages = (uint8_t)args->stages;
     layer->in_place = (uint8_t)args->in_place;
     layer->input_shift = (int8_t)args->input_shift;
     layer->multiplier = (uint16_t)args->multiplier;
     layer->round_shift = (uint8_t)args->round_shift;
-    layer->half_fits = (uint8_t)args->half_fits;
     layer->leak_bytes = HADAMRNN_GROUP;
     layer->output_bits = (uint8_t)args->output_bits;
     layer->gain_shift = (uint8_t)args->gain_shift;
@@ -77,7 +75,6 @@ static void describe_model(const IntegerArgs *args, hadamrnn_layer *layers, hada
     model->counts = (uint32_t)args->counts;
     model->pool_wide = (uint32_t)args->pool_wide;
     model->pool_narrow = (uint32_t)args->pool_narrow;
-    model->wide_cells = (uint32_t)args->wide_cells;
     model->narrow_cells = (uint32_t)args->narrow_cells;
     for (int r = 0; r < (int)HADAMRNN_READOUTS; r++) {
         model->readouts[r] = (uint8_t)args->readouts[r];
@@ -106,7 +103,7 @@ static size_t lay_out(Tile *tile, char *memory)
     size_t used = 0;
     hadamrnn_layer *layers = reserve(memory, &used, args->num_layers, sizeof *layers);
     tile->memory.counters = reserve(memory, &used, 1, sizeof *tile->memory.counters);
-    tile->memory.wide = reserve(memory, &used, args->wide_cells, sizeof(hadamrnn_wide));
+    tile->memory.wide = reserve(memory, &used, args->pool_wide, sizeof(hadamrnn_wide));
     tile->memory.narrow = reserve(memory, &used, args->narrow_cells, sizeof(hadamrnn_narrow));
     tile->memory.work = reserve(memory, &used, args->work_cells, sizeof(hadamrnn_wide));
     tile->memory.codes = reserve(memory, &used, args->code_cells, sizeof(hadamrnn_narrow));

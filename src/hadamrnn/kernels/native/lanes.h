@@ -24,8 +24,8 @@ typedef int64_t long_lane __attribute__((vector_size(2 * VECTOR_BYTES)));
 typedef hadamrnn_narrow hadamrnn_lane;
 typedef const int32_t *hadamrnn_signs;
 
-#define HADAMRNN_LANES 1u
-#define HADAMRNN_TOGETHER 1u
+#define HADAMRNN_CODE_BITS 32u
+#define HADAMRNN_VALUE_BYTES 4u
 #define HADAMRNN_SIGN_BYTES 32u /* of a group of eight rows */
 
 /* ---- Constants. */
@@ -55,13 +55,6 @@ INLINE hadamrnn_wide hadamrnn_switched(hadamrnn_wide y, hadamrnn_signs signs, ui
     (void)shift;
     return y * signs[i];
 }
-
-/* ---- The first stages of the transform. */
-
-INLINE hadamrnn_lane hadamrnn_load(const hadamrnn_narrow *h) { return *h; }
-INLINE void hadamrnn_store(hadamrnn_narrow *h, hadamrnn_lane lane) { *h = lane; }
-INLINE hadamrnn_lane hadamrnn_add(hadamrnn_lane a, hadamrnn_lane b) { return a + b; }
-INLINE hadamrnn_lane hadamrnn_subtract(hadamrnn_lane a, hadamrnn_lane b) { return a - b; }
 
 /* ---- Arithmetic. */
 
@@ -138,7 +131,7 @@ INLINE hadamrnn_wide hadamrnn_clip(hadamrnn_wide value, uint_fast8_t bits, hadam
 
 /* By halves, acc = high 2^16 + low: high multiplier + floor(low multiplier / 2^16) is floor(acc multiplier / 2^16). */
 INLINE hadamrnn_wide hadamrnn_product(hadamrnn_wide acc, uint_fast16_t multiplier, int32_t shifted_multiplier,
-                                      uint_fast8_t shift, uint_fast8_t half_fits)
+                                      uint_fast8_t shift)
 {
     (void)shifted_multiplier;
     const hadamrnn_count factor = (hadamrnn_count){0} + (uint32_t)multiplier;
@@ -148,7 +141,7 @@ INLINE hadamrnn_wide hadamrnn_product(hadamrnn_wide acc, uint_fast16_t multiplie
         return high + (hadamrnn_wide)((low + 0x8000u) >> 16);
     }
     const hadamrnn_wide value = high + low_product(acc, factor);
-    return half_fits ? (value + (INT32_C(1) << (shift - 17))) >> (shift - 16) : ((value >> (shift - 17)) + 1) >> 1;
+    return ((value >> (shift - 17)) + 1) >> 1;
 }
 
 INLINE hadamrnn_wide hadamrnn_feature(hadamrnn_wide value, int32_t rate, uint_fast8_t shift, uint_fast8_t bits)
@@ -160,30 +153,5 @@ INLINE hadamrnn_wide hadamrnn_feature(hadamrnn_wide value, int32_t rate, uint_fa
     code = (code & ~(over | under)) | (high & over) | (~high & under);
     return __builtin_convertvector(code, hadamrnn_wide);
 }
-
-/* The common cases, no leak and a state of 16 bits whose last stages are buffered, have loops of their own without
- * conditions: what is assigned here is constant in the loop that follows. */
-#define HADAMRNN_LANE_GROUPS(at, in, groups, buffered, work)                                                         \
-    do {                                                                                                             \
-        if ((at)->has_leaks || (at)->leak || (at)->is_relu || (at)->is_wide || !(at)->reads_wide || (at)->stages < 2 || \
-            (in)->input_shift || !(at)->half_fits) {                                                                 \
-            hadamrnn_all_groups(at, in, groups, buffered, work, false, true);                                        \
-            break;                                                                                                   \
-        }                                                                                                            \
-        (at)->has_leaks = (at)->is_relu = (at)->is_wide = false;                                                     \
-        (at)->reads_wide = true;                                                                                     \
-        (at)->leak = 0;                                                                                              \
-        (at)->stages = 2;                                                                                            \
-        (at)->half_fits = 1;                                                                                         \
-        (in)->input_shift = 0;                                                                                       \
-        if ((in)->columns == 1 && !(in)->drive && (in)->has_bias && (at)->multiplier != 1 && (at)->round_shift > 16) { \
-            (in)->columns = 1;                                                                                       \
-            (in)->drive = NULL;                                                                                      \
-            (in)->has_bias = true;                                                                                   \
-            hadamrnn_all_groups(at, in, groups, buffered, work, true, true);                                         \
-        } else {                                                                                                     \
-            hadamrnn_all_groups(at, in, groups, buffered, work, false, true);                                        \
-        }                                                                                                            \
-    } while (0)
 
 #endif
