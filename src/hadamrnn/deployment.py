@@ -15,6 +15,7 @@ import numpy as np
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import IntegerModel
+from hadamrnn.reservoir import IntegerReservoir, load_any
 
 if TYPE_CHECKING:
     from hadamrnn.data.splits import Splits
@@ -40,8 +41,16 @@ def no_splits() -> Splits:
     raise InputError("An integer model file names no test data. Give the run folder instead.")
 
 
+def load_network(path: Path) -> IntegerModel | IntegerReservoir:
+    """Return the integer network of a run directory, or one of either kind from a file."""
+    from hadamrnn.quantization.results import load_integer
+
+    found = load_any(path) if path.is_file() else None
+    return found if isinstance(found, IntegerReservoir) else load_integer(path)
+
+
 def write(
-    integer: IntegerModel,
+    integer: IntegerModel | IntegerReservoir,
     out: str | Path,
     to: ExportFormat = "c",
     name: str = "net",
@@ -63,11 +72,13 @@ def write(
     from hadamrnn.export import export_arduino, export_c, export_js
 
     out = Path(out)
-    if to == "onnx":
+    if to in ("onnx", "page") and isinstance(integer, IntegerReservoir):
+        raise InputError(f"A reservoir becomes c, arduino or js, got {to}. Choose one of these.")
+    if to == "onnx" and isinstance(integer, IntegerModel):
         from hadamrnn.export.onnx import export_onnx
 
         return Export(export_onnx(out, name, integer_model=integer, force=force))
-    if to == "page":
+    if to == "page" and isinstance(integer, IntegerModel):
         from hadamrnn.export.page import export_page
 
         task = splits()
@@ -105,7 +116,7 @@ def write_onnx(
 
 
 def _golden(
-    model: IntegerModel, splits: Callable[[], Splits], wanted: str | None, small: bool
+    model: IntegerModel | IntegerReservoir, splits: Callable[[], Splits], wanted: str | None, small: bool
 ) -> tuple[Golden | None, str]:
     """Return golden vectors of the test set, or None for random ones, and a line on their source."""
     if wanted == "random":
@@ -120,7 +131,10 @@ def _golden(
 
 
 def real_golden(
-    model: IntegerModel, splits: Splits, most: int | None = None, sequences: int = GOLDEN_SEQUENCES
+    model: IntegerModel | IntegerReservoir,
+    splits: Splits,
+    most: int | None = None,
+    sequences: int = GOLDEN_SEQUENCES,
 ) -> Golden:
     """Return golden vectors of the first test sequences, of at most `most` numbers."""
     from hadamrnn.export.golden import MAX_VALUES, fit_golden

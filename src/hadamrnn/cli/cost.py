@@ -36,7 +36,7 @@ class CostOptions(JsonOption):
     """What a task would say of a network, beside the network's own settings."""
 
     run_folder: Path | None = positional(
-        "RUN", "run folder; if it is quantized, its file is measured", default=None
+        "RUN", "run folder; if it is quantized, its file is measured; or a reservoir's file", default=None
     )
     model: str = option(HADAMRNN, MODEL_HELP)
     model_option: tuple[str, ...] = repeated(MODEL_OPTION_HELP)
@@ -63,6 +63,9 @@ def run(options: CostOptions, settings: dict[str, Any]) -> None:
     if options.run_folder is not None:
         where = "with a RUN, which has a network of its own"
         check_unused(options, where, *TASK_FIELDS, "one_hot", "model", "model_option", settings=settings)
+        if options.run_folder.is_file():
+            _show_reservoir(options.run_folder, options)
+            return
         network, file = _network_of_run(options.run_folder)
     else:
         network, file = _network_of(options, settings), None
@@ -100,6 +103,32 @@ def _network_of(options: CostOptions, settings: dict[str, Any]) -> Architecture:
     if options.activation_bits is None:
         return replace(network, **{**task, "input_kind": kind})
     return replace(hadamard(network), **{**task, "input_kind": kind}, activation_bits=options.activation_bits)
+
+
+def _show_reservoir(path: Path, options: CostOptions) -> None:
+    """Print the cost of a reservoir from its file: an operation counts as often as it comes in a sample."""
+    from hadamrnn.reservoir import IntegerReservoir, reservoir_size, reservoir_step_cost
+    from hadamrnn.reservoir.file import file_size
+
+    model = IntegerReservoir.load(path)
+    size, steps = reservoir_size(model.features), reservoir_step_cost(model.features)
+    file = file_size(model, path.stat().st_size)
+    figures = {
+        "model": model.network.kind,
+        "bytes": size.bytes,
+        "bits": asdict(size),
+        "operations_per_step": {"mean": asdict(steps)},
+        "file_bytes": {**asdict(file), "total": file.total},
+    }
+    lines = [
+        f"network       {model.hidden_size} units, {len(model.features)} features",
+        f"size          {size.bits / 8192:9.2f} kB",
+        f"  units       {size.units / 8192:9.2f} kB",
+        f"  features    {size.features / 8192:9.2f} kB",
+        f"  V and b_o   {size.readout / 8192:9.2f} kB",
+        f"RAM           {size.state_bytes / 1024:9.2f} kB, of a stream",
+    ]
+    options.show(figures, *lines, *_step_lines(steps))
 
 
 def _network_of_run(folder: Path) -> tuple[Architecture, FileSize | None]:

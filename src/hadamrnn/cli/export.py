@@ -61,10 +61,10 @@ def run(args: ExportOptions) -> None:
             figures["golden"] = written.golden
             lines.append(f"golden vectors: {written.golden}")
     if args.report:
+        from hadamrnn.deployment import load_network
         from hadamrnn.export.targets import measure_all
-        from hadamrnn.quantization.results import load_integer
 
-        rows, skipped = measure_all(load_integer(args.path), packed=not args.unpacked)
+        rows, skipped = measure_all(load_network(args.path), packed=not args.unpacked)
         figures["targets"], figures["skipped"] = [asdict(row) for row in rows], skipped
         lines += _report_lines(rows, skipped)
     args.show(figures, *lines)
@@ -104,15 +104,14 @@ def _quantize_first(args: ExportOptions) -> tuple[dict[str, Any], list[str]]:
 
 def _write(args: ExportOptions, out: Path) -> Export:
     """Write a run, or an integer model without one."""
-    from hadamrnn.deployment import write
+    from hadamrnn.deployment import load_network, write
     from hadamrnn.files import RECORD_FILE
-    from hadamrnn.quantization.results import load_integer
     from hadamrnn.run import Run
 
     options: dict[str, Any] = {"packed": not args.unpacked, "golden": args.golden, "force": args.force}
     if (args.path / RECORD_FILE).exists():
         return Run.open(args.path, args.data_dir).export(out, args.to, args.name, **options)
-    return write(load_integer(args.path), out, args.to, args.name, **options)
+    return write(load_network(args.path), out, args.to, args.name, **options)
 
 
 def _advice(args: ExportOptions) -> str:

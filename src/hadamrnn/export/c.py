@@ -48,16 +48,20 @@ from hadamrnn.export.metadata import (
     summarise,
     version_numbers,
 )
+from hadamrnn.export.reservoir import RESERVOIR_RUNTIME, ReservoirData, ReservoirPlan, plan_reservoir
 from hadamrnn.fixedpoint.detection import detection_of
 from hadamrnn.fixedpoint.encoding import input_meaning
 from hadamrnn.fixedpoint.file import VERSION, to_bytes
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.plan import make_plan
+from hadamrnn.fixedpoint.plan import Plan, make_plan
 from hadamrnn.fixedpoint.values import value_format
 from hadamrnn.front_end.layout import front_end_bytes
+from hadamrnn.reservoir import file as reservoir_file
+from hadamrnn.reservoir.model import IntegerReservoir
 from hadamrnn.version import package_version
 
+AnyModel = IntegerModel | IntegerReservoir
 RUNTIME = "hadamrnn.h"
 SHARED_RUNTIME = ("hadamrnn_shared.h", "hadamrnn_shared.c")
 FRONT_END = "hadamrnn_front_end.h"
@@ -65,7 +69,7 @@ _LINE = 100  # characters of a line of weights
 
 
 def export_c(
-    model: IntegerModel,
+    model: AnyModel,
     out: Path | str,
     name: str = "net",
     *,
@@ -87,7 +91,7 @@ def export_c(
     tests = selftest_files(model, name, golden or draw_golden(model))
     files: dict[str, str | bytes] = {
         **source_files(model, name, packed=packed),
-        **{f"shared/{file}": text for file, text in shared_files(model, name, packed=packed).items()},
+        **_shared_folder(model, name, packed=packed),
         **{f"test/{file}": text for file, text in tests.items()},
         **manager_files(name, summary),
         **component_files(name, summary),
@@ -108,9 +112,10 @@ def check_c_name(name: str) -> None:
         )
 
 
-def source_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict[str, str]:
+def source_files(model: AnyModel, name: str, *, packed: bool = True) -> dict[str, str]:
     """Return what a firmware needs, name -> text: the runtime, the network, and windows over it."""
-    data, dense = ModelData(model, packed=packed), model.input_kind == "dense"
+    is_reservoir, dense = isinstance(model, IntegerReservoir), model.input_kind == "dense"
+    data = constants(model, packed=packed)
     meaning, prefix = input_meaning(model), macro_prefix(name)
     shared = {
         "name": name,
@@ -119,20 +124,22 @@ def source_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict
         "plan": data.plan,
         "summary": summarise(model),
         "guard": include_guard(name),
+        "reservoir": is_reservoir,
         "dense": dense,
         "input": f"const int16_t x[{prefix}_INPUT_SIZE]" if dense else "uint32_t id",
         "window_input": f"const int32_t raw[{prefix}_INPUT_SIZE]" if dense else "uint32_t id",
         "input_range": signed_range(model.input_bits),
         "raw_meaning": meaning[0].upper() + meaning[1:],
         "classes": class_symbols(model),
-        "format_version": VERSION,
-        "checksum": hashlib.sha256(to_bytes(model)).hexdigest()[:8],
+        "format_version": reservoir_file.VERSION if is_reservoir else VERSION,
+        "checksum": hashlib.sha256(_file_bytes(model)).hexdigest()[:8],
         "calibrated_length": model.calibrated_length,
         "forgets": model.network.forgets,
         "values": value_format(model),
     }
     return {
         RUNTIME: runtime_file(RUNTIME),
+        **({RESERVOIR_RUNTIME: runtime_file(RESERVOIR_RUNTIME)} if is_reservoir else {}),
         f"{name}.h": render("model.h.j2", **shared),
         f"{name}.c": render("model.c.j2", **shared),
         f"{name}_weights.h": render("weights.h.j2", **shared),
@@ -143,7 +150,28 @@ def source_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict
     }
 
 
-def _signal_files(model: IntegerModel, shared: dict[str, Any]) -> dict[str, str]:
+def constants(model: AnyModel, *, packed: bool = True) -> ModelData | ReservoirData:
+    """Return what the templates print of a network of either kind."""
+    return ReservoirData(model) if isinstance(model, IntegerReservoir) else ModelData(model, packed=packed)
+
+
+def memory_plan(model: AnyModel) -> Plan | ReservoirPlan:
+    """Return the memory of a stream of a network of either kind."""
+    return plan_reservoir(model) if isinstance(model, IntegerReservoir) else make_plan(model)
+
+
+def _file_bytes(model: AnyModel) -> bytes:
+    return reservoir_file.to_bytes(model) if isinstance(model, IntegerReservoir) else to_bytes(model)
+
+
+def _shared_folder(model: AnyModel, name: str, *, packed: bool) -> dict[str, str | bytes]:
+    """Return the shared build; a reservoir has none."""
+    if isinstance(model, IntegerReservoir):
+        return {}
+    return {f"shared/{file}": text for file, text in shared_files(model, name, packed=packed).items()}
+
+
+def _signal_files(model: AnyModel, shared: dict[str, Any]) -> dict[str, str]:
     """Return what reads samples: the front end and its tables; nothing where the network has none."""
     front_end, name = model.network.front_end, shared["name"]
     if front_end is None:
@@ -157,7 +185,7 @@ def _signal_files(model: IntegerModel, shared: dict[str, Any]) -> dict[str, str]
     }
 
 
-def _detector_files(model: IntegerModel, shared: dict[str, Any]) -> dict[str, str]:
+def _detector_files(model: AnyModel, shared: dict[str, Any]) -> dict[str, str]:
     files = detector_sources(model, shared, render)
     return {DETECTOR: runtime_file(DETECTOR), **files} if files else {}
 
@@ -176,9 +204,9 @@ def runtime_file(file: str) -> str:
     return resources.files("hadamrnn.runtime").joinpath(file).read_text(encoding="utf-8")
 
 
-def selftest_files(model: IntegerModel, name: str, golden: Golden) -> dict[str, str]:
+def selftest_files(model: AnyModel, name: str, golden: Golden) -> dict[str, str]:
     """Return the self-test and its vectors, name -> text."""
-    classes, plan = class_symbols(model), make_plan(model)
+    classes, plan = class_symbols(model), memory_plan(model)
     shared: dict[str, Any] = {
         "name": name,
         "model": model,
@@ -193,9 +221,10 @@ def selftest_files(model: IntegerModel, name: str, golden: Golden) -> dict[str, 
     }
 
 
-def _readme(model: IntegerModel, name: str, *, packed: bool, arduino: bool) -> str:
-    shared = {"model": model, "summary": summarise(model), "plan": make_plan(model)}
-    return render("README.md.j2", name=name, **shared, packed=packed, arduino=arduino)
+def _readme(model: AnyModel, name: str, *, packed: bool, arduino: bool) -> str:
+    shared = {"model": model, "summary": summarise(model), "plan": memory_plan(model)}
+    template = "README.reservoir.md.j2" if isinstance(model, IntegerReservoir) else "README.md.j2"
+    return render(template, name=name, **shared, packed=packed, arduino=arduino)
 
 
 def wrapped(values: NDArray[Any] | bytes) -> list[str]:
@@ -236,7 +265,7 @@ def _environment() -> jinja2.Environment:
 
 
 def export_arduino(
-    model: IntegerModel,
+    model: AnyModel,
     out: Path | str,
     name: str = "net",
     *,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.fixedpoint.integers import pack
-from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.model import IntegerBase, IntegerModel
 from hadamrnn.fixedpoint.plan import GROUP, MAX_FACTORS, LayerPlan, Plan, make_plan, whole_groups
 from hadamrnn.fixedpoint.values import value_format
 from hadamrnn.hadamard.orders import factor_matrix
@@ -65,12 +65,52 @@ class ConstantArray:
     content: bytes  # filled up to whole words
 
 
-class ModelData:
+class Constants:
+    """Arrays one after the other, and what networks of every kind keep of raw codes and values."""
+
+    def __init__(self) -> None:
+        self.sections: list[ConstantArray] = []
+
+    @property
+    def size(self) -> int:
+        return sum(len(section.content) for section in self.sections)
+
+    def _add(self, comment: str, array: NDArray[Any], bytes_each: int) -> Place:
+        """Append an array of integers; return where it begins."""
+        return self._append(comment, array.astype(f"<i{bytes_each}").tobytes())
+
+    def _append(self, comment: str, content: bytes) -> Place:
+        offset = self.size
+        padding = bytes(-len(content) % ALIGNMENT)
+        self.sections.append(ConstantArray(comment, offset, content + padding))
+        return Place(offset)
+
+    def _values(self, model: IntegerBase) -> Fields:
+        """Return the format of a regressor's values; nothing for other models."""
+        values = value_format(model)
+        if values is None:
+            return {}
+        return {
+            "value_multiplier": self._add("multipliers of values", values.multiplier, 4),
+            "value_shift": self._add("shifts of values", values.shift, 1),
+            "value_offset": self._add("offsets of values", values.offset, 4),
+        }
+
+    def _raw(self, model: IntegerBase) -> Fields:
+        """Return the encoding of raw codes; nothing where they are the codes themselves."""
+        fields: dict[str, Any] = {}
+        for name, each in (("raw_offset", 4), ("raw_multiplier", 4), ("raw_shift", 1), ("raw_knee", 1)):
+            if (array := getattr(model, name)) is not None:
+                fields[name] = self._add(name.replace("_", " "), array, each)
+        return fields
+
+
+class ModelData(Constants):
     """The constants and the structs of one model; `packed` False gives every code of U and V a byte."""
 
     def __init__(self, model: IntegerModel, *, packed: bool = True) -> None:
+        super().__init__()
         self.plan = make_plan(model)
-        self.sections: list[ConstantArray] = []
         self._code_bits = model.weight_storage_bits if packed else 8
         self._value_bytes = stored_bytes(model.activation_bits)
         self._factors: dict[int, Place] = {}  # order -> its signs
@@ -87,10 +127,6 @@ class ModelData:
         }
 
     @property
-    def size(self) -> int:
-        return sum(len(section.content) for section in self.sections)
-
-    @property
     def blob(self) -> bytes:
         """The model as one file for `hadamrnn_open`."""
         sizes = (HEADER, MODEL_FORMAT, *[LAYER_FORMAT] * len(self.layers), ARRAY_FORMAT)
@@ -103,16 +139,6 @@ class ModelData:
         body += bytes(base - fields) + b"".join(section.content for section in self.sections)
         size = struct.calcsize(HEADER) + len(body)
         return struct.pack(HEADER, MAGIC, BLOB_VERSION, 0, size, zlib.crc32(body)) + body
-
-    def _add(self, comment: str, array: NDArray[Any], bytes_each: int) -> Place:
-        """Append an array of integers; return where it begins."""
-        return self._append(comment, array.astype(f"<i{bytes_each}").tobytes())
-
-    def _append(self, comment: str, content: bytes) -> Place:
-        offset = self.size
-        padding = bytes(-len(content) % ALIGNMENT)
-        self.sections.append(ConstantArray(comment, offset, content + padding))
-        return Place(offset)
 
     def _add_codes(self, comment: str, codes: NDArray[Any]) -> Place:
         content = pack(codes, self._code_bits) if self._code_bits < 8 else codes.astype(np.int8)
@@ -195,11 +221,7 @@ class ModelData:
             fields["theta"] = self._add("thresholds", by_groups(model.thresholds_int), self._value_bytes)
         if model.feature_shift is not None:
             fields["feature_shift"] = self._add("shifts of features", by_groups(model.feature_shift, 1), 1)
-        if (values := value_format(model)) is not None:
-            fields["value_multiplier"] = self._add("multipliers of values", values.multiplier, 4)
-            fields["value_shift"] = self._add("shifts of values", values.shift, 1)
-            fields["value_offset"] = self._add("offsets of values", values.offset, 4)
-        return fields
+        return {**fields, **self._values(model)}
 
     def _input(self, model: IntegerModel) -> Fields:
         fields: dict[str, Any] = {}
@@ -207,10 +229,7 @@ class ModelData:
             each = stored_bytes(model.input_bits)
             fields["embedding_bytes"] = each
             fields["embedding"] = self._add("x of every id", model.embedding_int, each)
-        for name, each in (("raw_offset", 4), ("raw_multiplier", 4), ("raw_shift", 1), ("raw_knee", 1)):
-            if (array := getattr(model, name)) is not None:
-                fields[name] = self._add(name.replace("_", " "), array, each)
-        return fields
+        return {**fields, **self._raw(model)}
 
 
 def _numbers(model: IntegerModel, plan: Plan) -> Fields:

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from hadamrnn.fixedpoint.detection import DISTANCE_BITS, Detection, detection_of
 from hadamrnn.fixedpoint.encoding import encode_raw, raw_from_inputs
-from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.model import IntegerBase, IntegerModel
 
 RUNTIME = "hadamrnn_detector.h"
 SEQUENCES, STEPS = 2, 24  # of the self-test
 Render = Callable[..., str]
 
 
-def detector_sources(model: IntegerModel, shared: dict[str, Any], render: Render) -> dict[str, str]:
+def detector_sources(model: IntegerBase, shared: dict[str, Any], render: Render) -> dict[str, str]:
     """Return the C of the detector, name -> text; `shared` are the variables of the network's templates."""
     detection, name = detection_of(model), shared["name"]
     if detection is None:
@@ -31,16 +31,16 @@ def detector_sources(model: IntegerModel, shared: dict[str, Any], render: Render
     }
 
 
-def detector_selftest(model: IntegerModel, name: str, render: Render) -> dict[str, str]:
+def detector_selftest(model: IntegerBase, name: str, render: Render) -> dict[str, str]:
     """Return the self-test of the detector in C, name -> text."""
     detection = detection_of(model)
-    if detection is None:
+    if detection is None or not isinstance(model, IntegerModel):
         return {}
     raw, levels = _golden(model, detection)
     return {f"test_{name}_detector.c": render("test_detector.c.j2", name=name, raw=raw, levels=levels)}
 
 
-def detector_js(model: IntegerModel, runtime_text: Callable[[str], str]) -> str:
+def detector_js(model: IntegerBase, runtime_text: Callable[[str], str]) -> str:
     """Return the detector as JavaScript, to follow the network."""
     detection = detection_of(model)
     if detection is None:
@@ -57,10 +57,10 @@ def detector_js(model: IntegerModel, runtime_text: Callable[[str], str]) -> str:
     return f"\n{runtime_text('detector.js')}\nexport const detector = new Detector(network, {text});\n"
 
 
-def golden_levels(model: IntegerModel) -> dict[str, Any]:
+def golden_levels(model: IntegerBase) -> dict[str, Any]:
     """Return samples of the self-test and their levels; nothing for a network without a detector."""
     detection = detection_of(model)
-    if detection is None:
+    if detection is None or not isinstance(model, IntegerModel):
         return {}
     raw, levels = _golden(model, detection)
     return {"detector": {"raw": raw.tolist(), "levels": levels.tolist()}}

@@ -13,7 +13,9 @@ from hadamrnn.fixedpoint.encoding import encode_raw, raw_from_inputs
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.reservoir.model import IntegerReservoir
 
+AnyModel = IntegerModel | IntegerReservoir
 MAX_VALUES = 20_000  # numbers of a golden file, so that it fits a small board's flash
 
 
@@ -47,10 +49,12 @@ class Golden:
         return "int16_t" if low <= self.inputs.min() and self.inputs.max() <= high else "int32_t"
 
 
-def draw_golden(model: IntegerModel, sequences: int = 3, time: int = 16, seed: int = 0) -> Golden:
+def draw_golden(model: AnyModel, sequences: int = 3, time: int = 16, seed: int = 0) -> Golden:
     """Return golden vectors of random inputs over the whole range; fewer when they would not fit."""
+    if isinstance(model, IntegerReservoir):
+        time = max(time, model.network.settled_length)
     time = min(time, model.longest or time)
-    per_sequence = time * _step_values(model, every=True) + sum(model.network.widths)
+    per_sequence = time * _step_values(model, every=True) + _state_values(model)
     sequences = max(1, min(sequences, MAX_VALUES // per_sequence))
     rng = np.random.default_rng(seed)
     inputs: NDArray[Any]
@@ -65,7 +69,12 @@ def draw_golden(model: IntegerModel, sequences: int = 3, time: int = 16, seed: i
 
 
 def fit_golden(
-    model: IntegerModel, inputs: NDArray[Any], *, source: str, sequences: int = 3, most: int = MAX_VALUES
+    model: AnyModel,
+    inputs: NDArray[Any],
+    *,
+    source: str,
+    sequences: int = 3,
+    most: int = MAX_VALUES,
 ) -> Golden:
     """Return golden vectors of raw codes or ids `(n, time, ...)`, as many and as long as `most` numbers hold.
 
@@ -73,7 +82,7 @@ def fit_golden(
     """
     every = model.every_output
     per_step = _step_values(model, every)
-    units = sum(model.network.widths)
+    units = _state_values(model)
     time = min(inputs.shape[1], model.longest or inputs.shape[1], max(1, (most - units) // per_step))
     count = max(1, min(sequences, most // (time * per_step + units)))
     golden = make_golden(model, inputs[:count, inputs.shape[1] - time :], every=every)
@@ -81,7 +90,7 @@ def fit_golden(
 
 
 def make_golden(
-    model: IntegerModel,
+    model: AnyModel,
     inputs: NDArray[Any],
     *,
     every: bool = True,
@@ -91,9 +100,8 @@ def make_golden(
     inputs = np.asarray(inputs)
     if inputs.ndim < 2 or 0 in inputs.shape[:2]:
         raise InputError(f"Golden inputs need a sequence of one step or more, got shape {inputs.shape}.")
-    engine = Engine(model)
     codes = encode_raw(model, inputs)[0] if model.input_kind == "dense" else inputs
-    runs = [_run(engine, sequence, every) for sequence in codes]
+    runs = [_run(model, sequence, every) for sequence in codes]
     logits = np.stack([run[0] for run in runs])
     last = logits[:, -1]
     raw, encoded, clipped = _raw_samples(model, rng or np.random.default_rng(0))
@@ -111,16 +119,27 @@ def make_golden(
     )
 
 
-def _step_values(model: IntegerModel, every: bool) -> int:
+def _step_values(model: AnyModel, every: bool) -> int:
     """Return the numbers that a golden file holds for a step: its inputs, and its logits if they count."""
     width = model.input_size if model.input_kind == "dense" else 1
     return width + (model.output_size if every else 0)
 
 
+def _state_values(model: AnyModel) -> int:
+    """Return the numbers that a golden file holds of the last states; none of a reservoir."""
+    return 0 if isinstance(model, IntegerReservoir) else sum(model.network.widths)
+
+
 def _run(
-    engine: Engine, sequence: NDArray[Any], every: bool
+    model: AnyModel, sequence: NDArray[Any], every: bool
 ) -> tuple[NDArray[np.int32], list[NDArray[np.int32]], int]:
     """Return logits, the last states and the clipped entries of one sequence."""
+    if isinstance(model, IntegerReservoir):
+        steps = np.arange(1 if every else len(sequence), len(sequence) + 1)
+        prefixes = np.broadcast_to(sequence, (len(steps), *sequence.shape))
+        whole = model.run(sequence[None])
+        return model.run(prefixes, steps).logits, [], whole.saturations
+    engine = Engine(model)
     state = engine.init()
     logits = []
     for t, codes in enumerate(sequence):
@@ -131,7 +150,7 @@ def _run(
 
 
 def _raw_samples(
-    model: IntegerModel, rng: np.random.Generator
+    model: AnyModel, rng: np.random.Generator
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
     """Return raw codes, small, large and extreme ones, with what they encode to; none unless dense."""
     if model.input_kind != "dense":

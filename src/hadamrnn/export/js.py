@@ -23,19 +23,21 @@ from hadamrnn.export.folder import MARKER, check_name, fresh_folder
 from hadamrnn.export.front_end import front_end_js
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.metadata import Summary, summarise
+from hadamrnn.export.reservoir import js_reservoir_arrays, js_reservoir_groups
 from hadamrnn.fixedpoint.encoding import value_scaling
 from hadamrnn.fixedpoint.integers import pack
 from hadamrnn.fixedpoint.layer import IntegerLayer
-from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.model import IntegerBase, IntegerModel
 from hadamrnn.fixedpoint.values import value_format
 from hadamrnn.hadamard.orders import factor_matrix, order_factors
+from hadamrnn.reservoir.model import IntegerReservoir
 from hadamrnn.version import package_version
 
 RUNTIME = Path(__file__).parent / "runtime"
 
 
 def export_js(
-    model: IntegerModel,
+    model: IntegerModel | IntegerReservoir,
     out: Path | str,
     name: str = "net",
     *,
@@ -65,16 +67,20 @@ def export_js(
     return fresh_folder(Path(out), files, force=force)
 
 
-def js_module(model: IntegerModel, summary: Summary) -> str:
+def js_module(model: IntegerModel | IntegerReservoir, summary: Summary) -> str:
     """Return the ES module: the runtime, then the network."""
     lines = "\n".join(f" * {line}" for line in (summary.title, *summary.lines))
     head = f"/* {MARKER} {package_version()}:\n{lines}\n */\n".replace("</", "< /")  # a page may hold it
-    data = json.dumps(js_model(model), separators=(",", ":")).replace("<", "\\u003c")
-    tail = f"\nexport const network = new Network({data});\nexport default network;\n"
-    return head + runtime_text("network.js") + tail + _js_front_end(model) + detector_js(model, runtime_text)
+    is_reservoir = isinstance(model, IntegerReservoir)
+    fields = js_reservoir(model) if isinstance(model, IntegerReservoir) else js_model(model)
+    data = json.dumps(fields, separators=(",", ":")).replace("<", "\\u003c")
+    runtime = runtime_text("network.js") + ("\n" + runtime_text("reservoir.js") if is_reservoir else "")
+    kind = "Reservoir" if is_reservoir else "Network"
+    tail = f"\nexport const network = new {kind}({data});\nexport default network;\n"
+    return head + runtime + tail + _js_front_end(model) + detector_js(model, runtime_text)
 
 
-def _js_front_end(model: IntegerModel) -> str:
+def _js_front_end(model: IntegerModel | IntegerReservoir) -> str:
     """Return the front end as JavaScript; nothing where the network has none."""
     if model.network.front_end is None:
         return ""
@@ -86,20 +92,16 @@ def runtime_text(file: str) -> str:
     return (RUNTIME / file).read_text(encoding="utf-8")
 
 
-def js_model(model: IntegerModel) -> dict[str, Any]:
-    """Return the network as `new Network` of the runtime takes it: numbers, and codes packed in base64."""
-    network, dense = model.network, model.input_kind == "dense"
+def _common(model: IntegerModel | IntegerReservoir) -> dict[str, Any]:
+    """Return what networks of every kind say of their inputs and outputs."""
+    dense = model.input_kind == "dense"
     offset, scale = value_scaling(model) if dense else (None, None)
-    factors = {factor for layer in model.layers for factor in order_factors(layer.block_size)}
     return {
         "inputKind": model.input_kind,
         "inputSize": model.input_size,
         "inputBits": model.input_bits,
         "outputSize": model.output_size,
         "vocabularySize": model.vocabulary_size,
-        "weightBits": model.weight_storage_bits,
-        "stateBits": model.activation_bits,
-        "recurrence": model.recurrence,
         "everyOutput": model.every_output,
         "classNames": model.class_names,
         "calibratedLength": model.calibrated_length,
@@ -108,7 +110,30 @@ def js_model(model: IntegerModel) -> dict[str, Any]:
         "scale": scale,
         "logitScale": model.logit_scale,
         "longest": model.longest,
-        "forgets": network.forgets,
+        "forgets": model.network.forgets,
+        "outputBiasShift": model.output_bias_shift,
+        "raw": _raw(model),
+        "values": _values(model),
+    }
+
+
+def js_reservoir(model: IntegerReservoir) -> dict[str, Any]:
+    """Return a reservoir as `new Reservoir` of the runtime takes it; it has no layers."""
+    none = dict.fromkeys(("featureShift", "embedding"))
+    layers = {"layers": [], "matrices": {}, "thresholds": [0, 2, ""]}
+    arrays = {name: packed(array, bits) for name, (array, bits) in js_reservoir_arrays(model).items()}
+    return {**_common(model), **none, **layers, **arrays, "groups": js_reservoir_groups(model)}
+
+
+def js_model(model: IntegerModel) -> dict[str, Any]:
+    """Return the network as `new Network` of the runtime takes it: numbers, and codes packed in base64."""
+    network = model.network
+    factors = {factor for layer in model.layers for factor in order_factors(layer.block_size)}
+    return {
+        **_common(model),
+        "weightBits": model.weight_storage_bits,
+        "stateBits": model.activation_bits,
+        "recurrence": model.recurrence,
         "stride": network.stride,
         "readouts": network.readouts,
         "layers": [_layer(layer) for layer in model.layers],
@@ -119,14 +144,11 @@ def js_model(model: IntegerModel) -> dict[str, Any]:
         "featureShift": None if model.feature_shift is None else model.feature_shift.tolist(),
         "outputWeight": packed(model.output_weight_int, model.weight_storage_bits),
         "outputBias": packed(model.output_bias_int, model.activation_bits),
-        "outputBiasShift": model.output_bias_shift,
         "embedding": packed(model.embedding_int, model.input_bits),
-        "raw": _raw(model),
-        "values": _values(model),
     }
 
 
-def _values(model: IntegerModel) -> dict[str, Any] | None:
+def _values(model: IntegerBase) -> dict[str, Any] | None:
     """Return how a regressor's logits become values; None for other models."""
     values = value_format(model)
     if values is None:
@@ -170,7 +192,7 @@ def packed(codes: NDArray[Any] | None, bits: int) -> tuple[int, int, str] | None
     return int(codes.size), bits, base64.b64encode(pack(codes, bits).tobytes()).decode()
 
 
-def _raw(model: IntegerModel) -> dict[str, list[int] | None] | None:
+def _raw(model: IntegerBase) -> dict[str, list[int] | None] | None:
     if model.raw_offset is None or model.raw_multiplier is None or model.raw_shift is None:
         return None
     return {

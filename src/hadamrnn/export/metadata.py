@@ -16,7 +16,9 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
-from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.export.reservoir import reservoir_lines
+from hadamrnn.fixedpoint.model import IntegerBase, IntegerModel
+from hadamrnn.reservoir.model import IntegerReservoir
 from hadamrnn.version import package_version
 
 
@@ -28,13 +30,16 @@ class Summary:
     lines: tuple[str, ...]
 
 
-def summarise(model: IntegerModel) -> Summary:
+def summarise(model: IntegerModel | IntegerReservoir) -> Summary:
     """Return the summary of `model`: sizes, bits, scales, then every metadata entry.
 
     Metadata is the user's text: what would end a comment or a line is replaced.
     """
-    weights = "ternary" if model.weight_bits == "ternary" else f"{model.weight_bits}-bit"
     entries = [f"{plain(key)}: {plain(value)}" for key, value in sorted(model.metadata.items())]
+    if isinstance(model, IntegerReservoir):
+        title = f"a reservoir of {model.hidden_size} units and {len(model.features)} features"
+        return Summary(title, (*reservoir_lines(model), *entries))
+    weights = "ternary" if model.weight_bits == "ternary" else f"{model.weight_bits}-bit"
     shifts = ", ".join(str(layer.hidden_shift) for layer in model.layers)
     units = " + ".join(map(str, model.network.widths)) + " units"
     blocks = f"{model.num_blocks} blocks" if model.num_blocks > 1 else "one block"
@@ -70,7 +75,7 @@ def _beyond_paper(model: IntegerModel) -> list[str]:
     return lines
 
 
-def class_symbols(model: IntegerModel) -> list[tuple[str, str]]:
+def class_symbols(model: IntegerBase) -> list[tuple[str, str]]:
     """Return what C calls each class: the end of an enum's name, and a string literal; none without names.
 
     Enum names are ASCII and unique: the number of the class tells apart names that would be equal, and

@@ -20,11 +20,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.export.c import SHARED_RUNTIME, render, runtime_file, selftest_files, source_files
+from hadamrnn.export.c import (
+    SHARED_RUNTIME,
+    AnyModel,
+    memory_plan,
+    render,
+    runtime_file,
+    selftest_files,
+    source_files,
+)
 from hadamrnn.export.golden import draw_golden
 from hadamrnn.fixedpoint.integers import signed_range
-from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.plan import make_plan
 
 COMPILER = "cc"
 NAME = "net"
@@ -180,7 +186,7 @@ def section_sizes(target: Board, compiled: Path) -> tuple[int, int, int]:
 
 
 def measure(
-    model: IntegerModel,
+    model: AnyModel,
     target: Board,
     *,
     packed: bool = True,
@@ -192,7 +198,7 @@ def measure(
     With `shared` the code is that of the shared runtime, the flash both.
     """
     golden = draw_golden(model, sequences=2, time=STEPS)
-    plan = make_plan(model)
+    plan = memory_plan(model)
     with tempfile.TemporaryDirectory(prefix="hadamrnn-") as scratch:
         folder = Path(scratch)
         sources = source_files(model, NAME, packed=packed)
@@ -228,13 +234,13 @@ def measure(
         ram=plan.state_bytes + plan.work_bytes,
         logits=4 * model.output_size,
         stack=stack,
-        step=round(step * tick / STEPS),
+        step=round(step * tick / golden.inputs.shape[1]),
         readout=round(readout * tick),
         differences=differences,
     )
 
 
-def try_measure(model: IntegerModel, target: Board, *, packed: bool = True) -> Measurement | str:
+def try_measure(model: AnyModel, target: Board, *, packed: bool = True) -> Measurement | str:
     """Return what `measure` finds, or why it cannot: tools are missing, or there but unable."""
     if target.missing_tools:
         return f"no {', '.join(target.missing_tools)} (Debian: {' '.join(target.packages)})"
@@ -247,7 +253,8 @@ def try_measure(model: IntegerModel, target: Board, *, packed: bool = True) -> M
 def _step_stack(compiled: list[Path]) -> int:
     """Return the deepest stack of a step: the frames on the way to its passes, and the largest of these."""
     usage = {function: size for each in compiled for function, size in _frames(each).items()}
-    way = (f"{NAME}_step", "hadamrnn_step", "hadamrnn_step_id", "hadamrnn_advance_all", "hadamrnn_layer_step")
+    way = [f"{NAME}_step", "hadamrnn_step", "hadamrnn_step_id", "hadamrnn_advance_all", "hadamrnn_layer_step"]
+    way.append("hadamrnn_reservoir_group_step")
     passes = [size for function, size in usage.items() if re.search("_(pass|widen|drives)", function)]
     return sum(usage.get(function, 0) for function in way) + max(passes, default=0)
 
@@ -258,7 +265,7 @@ def _frames(compiled: Path) -> dict[str, int]:
     return {row[0].rsplit(":", 1)[1]: int(row[1]) for row in rows}
 
 
-def measure_all(model: IntegerModel, *, packed: bool = True) -> tuple[list[Measurement], dict[str, str]]:
+def measure_all(model: AnyModel, *, packed: bool = True) -> tuple[list[Measurement], dict[str, str]]:
     """Return a measurement for every target that can be, and for every other one why not."""
     rows, skipped = [], {}
     for target in TARGETS:
@@ -274,7 +281,7 @@ def has_compiler() -> bool:
     return shutil.which(COMPILER) is not None
 
 
-def classify_on_host(model: IntegerModel, inputs: ArrayLike) -> NDArray[np.int64]:
+def classify_on_host(model: AnyModel, inputs: ArrayLike) -> NDArray[np.int64]:
     """Return the class that the compiled C finds for each sequence; needs a C compiler.
 
     Args:
@@ -294,7 +301,7 @@ def classify_on_host(model: IntegerModel, inputs: ArrayLike) -> NDArray[np.int64
     return np.array(printed.split(), np.int64)
 
 
-def _checked_sequences(model: IntegerModel, sequences: NDArray[Any]) -> NDArray[Any]:
+def _checked_sequences(model: AnyModel, sequences: NDArray[Any]) -> NDArray[Any]:
     """Return `sequences` if the C can read them: it would take numbers of another shape as well."""
     dense, shape = model.input_kind == "dense", sequences.shape
     channels = (model.input_size,) if dense else ()

@@ -28,7 +28,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.layer import ArrayFields, freeze_array
-from hadamrnn.fixedpoint.model import IntegerModel, Metadata
+from hadamrnn.fixedpoint.model import IntegerBase, IntegerModel, Metadata
 from hadamrnn.settings import check_int
 
 MAX_CHANNELS = 32  # of the sums over channels, which the header of the runtime has room for
@@ -130,7 +130,7 @@ class Detection(ArrayFields):
         return {"detection": json.dumps(numbers, separators=(",", ":"))}
 
 
-def detection_of(model: IntegerModel) -> Detection | None:
+def detection_of(model: IntegerBase) -> Detection | None:
     """Return the detector's stage behind a model; None for models that have none, or a damaged one."""
     try:
         numbers = json.loads(str(model.metadata["detection"]))

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.integers import saturate, signed_range
-from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.fixedpoint.model import IntegerBase
 
 Codes = NDArray[np.int32]
 
@@ -169,7 +169,7 @@ def _check_channels(what: str, model: Inputs, array: NDArray[Any]) -> None:
         )
 
 
-def input_meaning(model: IntegerModel) -> str:
+def input_meaning(model: IntegerBase) -> str:
     """Return what a device feeds the network, in words for the programmer."""
     if model.input_kind != "dense":
         return f"ids 0..{model.vocabulary_size - 1}"

@@ -44,7 +44,7 @@ from hadamrnn.fixedpoint.layer import (
     weight_frac_bits,
     weight_range,
 )
-from hadamrnn.fixedpoint.overflow import prove_readout
+from hadamrnn.fixedpoint.overflow import prove_readout, readout_bound
 from hadamrnn.network import Network
 from hadamrnn.settings import check_int
 
@@ -76,6 +76,10 @@ class IntegerBase(ArrayFields):
     raw_shift: NDArray[np.int32] | None
     raw_knee: NDArray[np.int32] | None
     metadata: Metadata
+    vocabulary_size: Any
+    every_output: Any
+    logit_scale: float
+    logit_bound: Any  # the largest magnitude of a logit
 
     @property
     def raw_unit(self) -> float:
@@ -237,6 +241,11 @@ class IntegerModel(IntegerBase):
     def weight_frac_bits(self) -> int:
         """p - 1: V = alpha_V V_int / 2^(p-1); a ternary V is alpha_V V_int."""
         return weight_frac_bits(self.weight_bits)
+
+    @property
+    def logit_bound(self) -> int:
+        """The largest magnitude that a logit, or a part of its sum, can have."""
+        return sum(readout_bound(self))
 
     @property
     def output_bias(self) -> NDArray[np.int64]:

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.fixedpoint.integers import Int32, signed_range
-from hadamrnn.fixedpoint.model import IntegerModel, Metadata
-from hadamrnn.fixedpoint.overflow import readout_bound
+from hadamrnn.fixedpoint.model import IntegerBase, Metadata
 
 MULTIPLIER_BITS, MAX_SHIFT, MAX_FRAC_BITS = 31, 62, 30
 MAX_CHARACTERS = 3000  # of all targets in the metadata
@@ -50,7 +49,7 @@ def target_metadata(scale: ArrayLike, offset: ArrayLike) -> Metadata:
     return {}
 
 
-def target_units(model: IntegerModel) -> NDArray[np.float64] | None:
+def target_units(model: IntegerBase) -> NDArray[np.float64] | None:
     """Return scale and offset of every target `(targets, 2)`; None if the metadata lacks them."""
     try:
         pairs = np.array(json.loads(str(model.metadata.get("targets", "[]"))), np.float64)
@@ -60,13 +59,13 @@ def target_units(model: IntegerModel) -> NDArray[np.float64] | None:
     return pairs if usable else None
 
 
-def value_format(model: IntegerModel) -> ValueFormat | None:
+def value_format(model: IntegerBase) -> ValueFormat | None:
     """Return the format of a regressor's values; None for other models."""
     pairs = target_units(model)
     if pairs is None:
         return None
     scales, offsets = pairs.T
-    largest = float((np.abs(scales) * sum(readout_bound(model)) + np.abs(offsets)).max())
+    largest = float((np.abs(scales) * model.logit_bound + np.abs(offsets)).max())
     room = MULTIPLIER_BITS - math.frexp(largest)[1]  # largest < 2^exponent
     frac_bits = min(max(room, 0), MAX_FRAC_BITS)
     factors = np.ldexp(scales, frac_bits)

@@ -1,6 +1,7 @@
 """The reservoir network: thresholds on units at several time scales, counted, in integers. No torch."""
 
 from hadamrnn.reservoir.cost import reservoir_size as reservoir_size
+from hadamrnn.reservoir.cost import reservoir_step_cost as reservoir_step_cost
 from hadamrnn.reservoir.counting import feature_counts as feature_counts
 from hadamrnn.reservoir.counting import sampled_states as sampled_states
 from hadamrnn.reservoir.description import Group as Group

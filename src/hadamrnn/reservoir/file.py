@@ -1,9 +1,8 @@
 """The file of an `IntegerReservoir`: packed arrays with a version and a checksum.
 
 The container is that of `fixedpoint.file`. The payload is what `cost.reservoir_size` counts, each array
-rounded up to whole bytes. The encoding of raw codes is counted as `extra`, the header with the groups as
-`header`.
-The loader trusts nothing.
+rounded up to whole bytes; the encoding of raw codes is `extra`, the `header` has the groups. The loader
+trusts nothing.
 """
 
 from __future__ import annotations

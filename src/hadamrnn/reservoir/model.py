@@ -22,7 +22,7 @@ from hadamrnn.fixedpoint.layer import check_scale, freeze_array
 from hadamrnn.fixedpoint.model import IntegerBase, Metadata, check_metadata
 from hadamrnn.fixedpoint.overflow import LIMIT
 from hadamrnn.reservoir.counting import checked_codes, run_counts
-from hadamrnn.reservoir.description import Reservoir
+from hadamrnn.reservoir.description import MAX_LENGTH, Reservoir
 from hadamrnn.reservoir.reference import CODE_BITS, feature_codes, feature_steps
 from hadamrnn.reservoir.units import Features, Integers, Units
 from hadamrnn.settings import check_int
@@ -137,9 +137,20 @@ class IntegerReservoir(IntegerBase):
         return self.network.input_kind
 
     @property
+    def vocabulary_size(self) -> int:
+        """The number of token ids: a reservoir reads none."""
+        return 0
+
+    @property
     def every_output(self) -> bool:
         """Read out after the last sample."""
         return False
+
+    @property
+    def calibrated_length(self) -> int | None:
+        """The length of the windows that it was fitted to, if they had one."""
+        length = self.network.seq_length
+        return length if length < MAX_LENGTH else None
 
     @property
     def longest(self) -> int:

@@ -252,13 +252,13 @@ HADAMRNN_INLINE uint8_t hadamrnn_reservoir_step(const hadamrnn_model *ends, cons
 /* The rate of the features of each segment after so many samples. */
 HADAMRNN_INLINE void hadamrnn_reservoir_rates(const hadamrnn_reservoir_group *group, uint_fast16_t samples, uint32_t *rates)
 {
-    const uint_fast16_t start = (group->is_difference != 0u) ? group->dilation : 0u;
-    const uint_fast16_t means = samples >> group->log2_width;
-    const uint_fast16_t steps = (means > start) ? (means - start) : 0u;
-    uint_fast16_t begin = 0u;
+    const uint32_t start = (group->is_difference != 0u) ? group->dilation : 0u;
+    const uint32_t means = (uint32_t)samples >> group->log2_width;
+    const uint32_t steps = (means > start) ? (means - start) : 0u;
+    uint32_t begin = 0u;
     for (uint_fast8_t s = 0u; s < HADAMRNN_RESERVOIR_SEGMENTS; s++) {
-        const uint_fast16_t end = (steps < group->ends[s]) ? steps : group->ends[s];
-        rates[s] = (UINT32_C(1) << 30) / ((end > begin) ? ((uint32_t)end - begin) : 1u);
+        const uint32_t end = (steps < group->ends[s]) ? steps : group->ends[s];
+        rates[s] = (UINT32_C(1) << 30) / ((end > begin) ? (end - begin) : 1u);
         begin = group->ends[s];
     }
 }
@@ -284,7 +284,7 @@ HADAMRNN_ONE_COPY void hadamrnn_reservoir_logits(const hadamrnn_reservoir *r, co
             const uint32_t v = f * r->outputs;
             segment++;
             for (uint_fast16_t k = 0u; k < r->outputs; k++) {
-                const uint_fast8_t weight = hadamrnn_reservoir_code(r->output_weight, r->weight_bits, v + k);
+                const uint_fast8_t weight = hadamrnn_reservoir_code(r->output_weight, r->weight_bits, v + (uint32_t)k);
                 logits[k] += code * hadamrnn_reservoir_signed(weight, r->weight_bits);
             }
         }
