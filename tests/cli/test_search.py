@@ -59,6 +59,7 @@ def test_a_cross_compiler_that_cannot_compile_leaves_the_estimate(
     assert answer.status == 0, answer.err
     assert "instructions on a Cortex-M4, estimated; not counted: arm-none-eabi-gcc failed" in answer.out
     assert "string.h" in answer.out
+    assert "\ntest        accuracy " in answer.out
 
 
 @pytest.mark.slow

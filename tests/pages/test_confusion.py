@@ -6,8 +6,8 @@ from html import unescape
 
 import pytest
 
-from hadamrnn.pages.confusion import confusion_page
 from hadamrnn.pages.document import to_html
+from hadamrnn.pages.drawing import confusion_page
 
 
 @pytest.mark.parametrize("name", ["$a_b$", r"$\frac$", "5$", "\u65e5\u672c", "<b>"])

@@ -152,8 +152,8 @@ def _error_lines(errors: dict[str, dict[str, Any]]) -> list[str]:
 
 def _write_page(path: Path, figures: dict[str, Any]) -> None:
     from hadamrnn.files import write_atomically
-    from hadamrnn.pages.confusion import confusion_page
     from hadamrnn.pages.document import to_html
+    from hadamrnn.pages.drawing import confusion_page
 
     lead = _lines(figures)[0]
     page = confusion_page(
