@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hadamrnn.data.tasks import load_task
+from hadamrnn.quantization import QuantizeConfig
 from hadamrnn.quantization.chain import IntegerNetwork, quantize
-from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.run import Run, train
 from hadamrnn.training.config import make_config
 from hadamrnn.training.evaluate import evaluate

@@ -16,8 +16,8 @@ from hadamrnn.export.targets import measure, target_named
 from hadamrnn.fixedpoint.encoding import raw_from_inputs
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
+from hadamrnn.quantization import QuantizeConfig
 from hadamrnn.quantization.chain import quantize
-from hadamrnn.quantization.config import QuantizeConfig
 from tests.export.programs import SANITIZED, compile_and_run, write_program
 
 needs_data = pytest.mark.skipif("HADAMRNN_DATA" not in os.environ, reason="HADAMRNN_DATA is not set")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hadamrnn.hadamard.orders import hadamard_orders as hadamard_orders
     from hadamrnn.kernels.transform import hadamard_transform as hadamard_transform
     from hadamrnn.network import Network as Network
-    from hadamrnn.nn.inputs import Tokens as Tokens
+    from hadamrnn.nn.interface import Tokens as Tokens
     from hadamrnn.nn.linear import QuantizedLinear as QuantizedLinear
     from hadamrnn.nn.model import SequenceModel as SequenceModel
     from hadamrnn.nn.normalization import refresh_statistics as refresh_statistics
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from hadamrnn.nn.storage import load_model as load_model
     from hadamrnn.nn.storage import save_model as save_model
     from hadamrnn.nn.weight import recurrent_weight as recurrent_weight
+    from hadamrnn.quantization import QuantizeConfig as QuantizeConfig
     from hadamrnn.quantization.calibration import calibrate as calibrate
     from hadamrnn.quantization.chain import quantize as quantize
-    from hadamrnn.quantization.config import QuantizeConfig as QuantizeConfig
     from hadamrnn.quantization.inputs import RawInputs as RawInputs
     from hadamrnn.quantization.lowering import lower as lower
     from hadamrnn.run import Run as Run
@@ -81,7 +81,7 @@ _NAMES = {
     "hadamard.orders": "hadamard_matrix hadamard_orders",
     "kernels.transform": "hadamard_transform",
     "network": "Network",
-    "nn.inputs": "Tokens",
+    "nn.interface": "Tokens",
     "nn.linear": "QuantizedLinear",
     "nn.model": "SequenceModel",
     "nn.normalization": "refresh_statistics",
@@ -90,7 +90,7 @@ _NAMES = {
     "nn.weight": "recurrent_weight",
     "quantization.calibration": "calibrate",
     "quantization.chain": "quantize",
-    "quantization.config": "QuantizeConfig",
+    "quantization": "QuantizeConfig",
     "quantization.inputs": "RawInputs",
     "quantization.lowering": "lower",
     "run": "Run RunOptions resume train",

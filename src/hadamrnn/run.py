@@ -29,8 +29,8 @@ from hadamrnn.fixedpoint import IntegerModel
 from hadamrnn.locks import held
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.storage import check_run, load_model
+from hadamrnn.quantization import QuantizeConfig
 from hadamrnn.quantization.chain import IntegerNetwork, quantize
-from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.results import (
     Evaluation,
     Predictions,

@@ -16,8 +16,8 @@ from hadamrnn.data.tasks import load_task
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
 from hadamrnn.nn.storage import load_model
+from hadamrnn.quantization import QuantizeConfig
 from hadamrnn.quantization.chain import quantize
-from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.run import train
 from hadamrnn.training.checkpoint import check_fits, read_checkpoint
 from hadamrnn.training.config import resolve_config

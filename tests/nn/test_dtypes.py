@@ -21,7 +21,7 @@ from hadamrnn.kernels.recurrence import DIFFERENTIABLE
 from hadamrnn.kernels.scan import forward
 from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
-from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.interface import Tokens
 from hadamrnn.nn.linear import QuantizedLinear
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.rnn import HadamRNN

@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequen
 
 from hadamrnn.errors import InputError
 from hadamrnn.nn.cell import HadamCell
-from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.interface import Tokens
 from hadamrnn.nn.rnn import HadamRNN
 from hadamrnn.nn.weight import recurrent_weight
 

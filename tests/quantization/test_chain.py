@@ -11,9 +11,9 @@ from hadamrnn.data.tasks import load_task
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel, target_loss
+from hadamrnn.quantization import QuantizeConfig
 from hadamrnn.quantization.calibration import calibrate
 from hadamrnn.quantization.chain import RECIPE, IntegerNetwork, finetune, integer_logits, quantize
-from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.inputs import RawInputs
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.training.config import make_config

@@ -16,7 +16,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
-from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.interface import Tokens
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.chain import IntegerNetwork

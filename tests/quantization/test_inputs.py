@@ -17,9 +17,9 @@ from hadamrnn.fixedpoint.encoding import encode_inputs, encode_raw, input_meanin
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
+from hadamrnn.quantization import QuantizeConfig
 from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.chain import input_codes, quantize
-from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.inputs import RawInputs
 from hadamrnn.quantization.lowering import lower
 from tests.quantization.models import LEVELS, random_model

@@ -23,9 +23,9 @@ from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.locks import claim
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
+from hadamrnn.quantization import QuantizeConfig
 from hadamrnn.quantization.calibration import NotFinite
 from hadamrnn.quantization.chain import IntegerNetwork, quantize
-from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.lowering import can_lower
 from hadamrnn.quantization.results import save_integer
 from hadamrnn.run import Run

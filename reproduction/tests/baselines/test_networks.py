@@ -12,8 +12,7 @@ from torch import nn
 from hadamrnn import plugins
 from hadamrnn.architecture import Architecture
 from hadamrnn.errors import InputError
-from hadamrnn.nn.inputs import Tokens
-from hadamrnn.nn.interface import RecurrentLayer
+from hadamrnn.nn.interface import RecurrentLayer, Tokens
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.storage import load_model, save_model
 from hadamrnn.training.config import make_config

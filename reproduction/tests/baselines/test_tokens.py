@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.interface import Tokens
 from hadamrnn_paper.baselines.layer import token_vectors
 
 

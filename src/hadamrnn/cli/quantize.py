@@ -8,7 +8,7 @@ from typing import Literal
 
 from hadamrnn.cli.anomaly import refuse
 from hadamrnn.cli.arguments import DataOptions, JsonOption, check_unused, command, positional, set_threads
-from hadamrnn.quantization.config import Precision, QuantizeConfig
+from hadamrnn.quantization import Precision, QuantizeConfig
 from hadamrnn.quantization.results import quantize_figures, quantize_lines
 from hadamrnn.settings import Count, option
 

@@ -12,7 +12,7 @@ from hadamrnn.kernels.backend import constant_tensor, constant_when_traced, wide
 from hadamrnn.kernels.methods import run, run_pooled
 from hadamrnn.kernels.recurrence import Recurrence, fast_product
 from hadamrnn.network import Network
-from hadamrnn.nn.inputs import Tokens, project_tokens
+from hadamrnn.nn.interface import Tokens, project_tokens
 from hadamrnn.nn.linear import initialize_projection
 from hadamrnn.nn.straight_through import quantize, sign
 from hadamrnn.nn.weight import recurrent_weight

@@ -1,16 +1,153 @@
-"""What `SequenceModel` and the training loop ask of a recurrent layer that is more than a plain torch one."""
+"""What a recurrent layer takes and offers: numbers or token ids, in rows of one length or several.
+
+Input and initial state have the weights' type, as torch.nn.RNN requires. The recurrence runs in float32
+(float64 in a float64 layer) and its result has the weights' type again: a state of a thousand steps has
+no digits to lose to float16 or bfloat16. Autocast does not change that; under it, input of any type below
+float64 is accepted.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from hadamrnn.kernels.backend import full_precision
-from hadamrnn.nn.inputs import Tokens
+from hadamrnn.errors import InputError
+from hadamrnn.kernels.backend import (
+    autocast_is_on,
+    check_ids,
+    check_range,
+    full_precision,
+    values_are_hidden,
+    widen,
+)
+from hadamrnn.kernels.methods import reverse_rows as reverse_rows
+
+AUTOCAST_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+
+
+def admit(name: str, tensor: Tensor, weight: Tensor) -> Tensor:
+    """Return the tensor in the type to compute in; refuse one that does not fit the weights."""
+    mixed = autocast_is_on(weight) and {tensor.dtype, weight.dtype} <= set(AUTOCAST_DTYPES)
+    if tensor.dtype != weight.dtype and not mixed:
+        raise InputError(
+            f"{name} must be {weight.dtype} like the layer's weights, got {tensor.dtype}. "
+            f"Convert it with .to({weight.dtype}), or the layer with layer.double() and the like."
+        )
+    if tensor.layout != torch.strided or tensor.device != weight.device:
+        raise InputError(
+            f"{name} must be dense and on {weight.device} like the layer's weights, got {tensor.layout} on "
+            f"{tensor.device}. Convert it with .to_dense() or .to(device)."
+        )
+    return widen(tensor)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Integer ids, shape `(batch, time)`, read as one-hot vectors or through an embedding."""
+
+    ids: Tensor
+    embedding: nn.Embedding | None = None
+
+
+def batch_and_time(x: Tensor | Tokens) -> tuple[int, int]:
+    if isinstance(x, Tokens) and x.ids.dim() != 2:
+        raise InputError(f"Ids must have shape (batch, time), got {tuple(x.ids.shape)}.")
+    batch, time = (x.ids if isinstance(x, Tokens) else x).shape[:2]
+    return batch, time
+
+
+def check_embedding(embedding: nn.Embedding, layer: nn.Module) -> None:
+    """Refuse an embedding whose vectors the layer cannot read."""
+    if embedding.embedding_dim != layer.input_size:
+        raise InputError(
+            f"The embedding must give vectors of {layer.input_size} numbers, the layer's input_size, "
+            f"got {embedding.embedding_dim}."
+        )
+
+
+def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return ids `(batch, time)` and the rows they stand for, `(num_ids, hidden_size)`: z_t = table[id_t].
+
+    One-hot tokens pick columns of U, so the table is U'. Embedded tokens are projected once per
+    distinct id in the batch: a review has many words but few different ones. The recurrence checks the ids.
+    """
+    if tokens.embedding is None:
+        table, ids = weight.T, tokens.ids
+    else:
+        distinct, ids = _distinct(tokens.ids, tokens.embedding.num_embeddings)
+        table = tokens.embedding(distinct).to(weight.dtype) @ weight.T
+    return ids, (table if bias is None else table + bias)
+
+
+def _distinct(ids: Tensor, num_ids: int) -> tuple[Tensor, Tensor]:
+    """Return the distinct ids and each token's position among them.
+
+    A small vocabulary is taken whole; so is any under torch.compile or a
+    transform of torch.func, where the number of distinct ids would be a data-dependent shape.
+    """
+    if ids.dtype != torch.int64 or values_are_hidden() or num_ids * 8 <= ids.numel():
+        return torch.arange(num_ids, device=ids.device), ids
+    distinct, positions = torch.unique(ids, return_inverse=True)
+    check_ids(distinct, num_ids)
+    return distinct, positions
+
+
+def unpack_rows(packed: PackedSequence) -> tuple[Tensor, Tensor]:
+    """Return `(batch, time, features)` and lengths, in the packed (sorted) order of the rows."""
+    expected = int(packed.batch_sizes.sum())
+    if expected != packed.data.shape[0]:
+        raise InputError(
+            f"The batch sizes of a PackedSequence must sum to its rows, got {expected} for "
+            f"{packed.data.shape[0]} rows. Make it with torch.nn.utils.rnn.pack_padded_sequence."
+        )
+    in_order = PackedSequence(packed.data, packed.batch_sizes, None, None)
+    rows, lengths = pad_packed_sequence(in_order, batch_first=True)
+    return rows, lengths.to(packed.data.device)
+
+
+def pack_rows(rows: Tensor, lengths: Tensor, like: PackedSequence) -> PackedSequence:
+    """Pack rows in the order of `like` and keep its indices, as torch.nn.RNN does."""
+    packed = pack_padded_sequence(rows, lengths.cpu(), batch_first=True)
+    return PackedSequence(packed.data, like.batch_sizes, like.sorted_indices, like.unsorted_indices)
+
+
+def reverse_input(x: Tensor | Tokens, lengths: Tensor | None) -> Tensor | Tokens:
+    """Reverse dense rows or tokens in time."""
+    if isinstance(x, Tokens):
+        return Tokens(reverse_rows(x.ids, lengths), x.embedding)
+    return reverse_rows(x, lengths)
+
+
+def mean_steps(y: Tensor, lengths: Tensor | None, stride: int) -> tuple[Tensor, Tensor | None]:
+    """Return the means of every `stride` steps of `(batch, time, size)`, and how many of them each row has.
+
+    What is left at the end of a row, fewer than `stride` steps, is dropped: a stream does not wait for more.
+    """
+    if stride == 1:
+        return y, lengths
+    batch, time, size = y.shape
+    groups = time // stride
+    means = y[:, : groups * stride].reshape(batch, groups, stride, size).mean(2)
+    return means, None if lengths is None else lengths // stride
+
+
+def check_lengths(lengths: Tensor | None, batch: int, time: int) -> None:
+    """Refuse lengths that are not int64 `(batch,)` in 0..time (values are not checked while tracing)."""
+    if lengths is None:
+        return
+    if lengths.dtype != torch.int64 or tuple(lengths.shape) != (batch,):
+        raise InputError(
+            f"lengths must be int64 of shape ({batch},), got {lengths.dtype} of shape {tuple(lengths.shape)}."
+        )
+    if not values_are_hidden():
+        check_range("lengths", lengths, time + 1)
 
 
 @contextmanager

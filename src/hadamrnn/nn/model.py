@@ -19,8 +19,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.kernels.backend import check_range, values_are_hidden, widen
 from hadamrnn.kernels.loss import check_targets, cross_entropy
 from hadamrnn.network import Network, hadamard
-from hadamrnn.nn.inputs import Tokens
-from hadamrnn.nn.interface import RecurrentLayer
+from hadamrnn.nn.interface import RecurrentLayer, Tokens
 from hadamrnn.nn.linear import QuantizedLinear
 from hadamrnn.nn.normalization import FeatureScale, valid_rows
 from hadamrnn.nn.stack import HadamStack

@@ -16,7 +16,7 @@ from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError, short
 from hadamrnn.kernels.backend import full_precision, widen
 from hadamrnn.network import Network
-from hadamrnn.nn.inputs import Tokens, pack_rows, unpack_rows
+from hadamrnn.nn.interface import Tokens, pack_rows, unpack_rows
 from hadamrnn.nn.stack import HadamStack, check_state
 from hadamrnn.settings import Range
 

@@ -19,7 +19,8 @@ from hadamrnn.errors import InputError
 from hadamrnn.kernels.backend import full_precision, widen
 from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
-from hadamrnn.nn.inputs import (
+from hadamrnn.nn.interface import (
+    RecurrentLayer,
     Tokens,
     admit,
     batch_and_time,
@@ -29,7 +30,6 @@ from hadamrnn.nn.inputs import (
     reverse_input,
     reverse_rows,
 )
-from hadamrnn.nn.interface import RecurrentLayer
 from hadamrnn.nn.normalization import UnitNorm
 
 LayerTrace = list[tuple[Tensor, Tensor | None]]

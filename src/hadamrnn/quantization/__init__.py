@@ -1,1 +1,48 @@
-"""From a trained network to integers: calibrate, lower, fine-tune. Start at `lowering.lower`."""
+"""From a trained network to integers: calibrate, lower, fine-tune. Start at `lowering.lower`.
+
+The settings are here, without torch: the command line reads their fields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from hadamrnn.settings import Count, Range, option, validate_fields
+from hadamrnn.training.config import TrainingConfig
+
+ACTIVATION_BITS = Range(6, 16)
+INPUT_BITS = Range(2, 16)
+PERCENTILE = Range(0, 100, "(]")
+RAW_UNIT = Range(0, 3e38, "(]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Precision:
+    """How finely states and inputs become integers."""
+
+    activation_bits: Annotated[int, ACTIVATION_BITS] = option(12, "of states and biases, 6..16 (default 12)")
+    input_bits: Annotated[int, INPUT_BITS] | None = option(
+        None, "2..16; default exact for symbols and pixels, else as activations"
+    )
+    percentile: Annotated[float, PERCENTILE] = option(
+        100.0, "of the calibration sequences whose states must fit (default 100)"
+    )
+    calibration_samples: Count = option(
+        10_000, "sequences of training and validation data to calibrate on at most (default 10000)"
+    )
+    raw_unit: Annotated[float, RAW_UNIT] | None = option(
+        None,
+        "value of one raw code of the sensor; default 1 where the training data are whole numbers, "
+        "else a power of two far below their deviation",
+    )
+
+    def __post_init__(self) -> None:
+        validate_fields(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantizeConfig(Precision):
+    """How a trained network becomes integers; `finetune` says how to train with them in the loop."""
+
+    finetune: TrainingConfig | None = None

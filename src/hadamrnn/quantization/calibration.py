@@ -16,13 +16,12 @@ import torch
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.nn.inputs import Tokens
-from hadamrnn.nn.interface import evaluating
+from hadamrnn.nn.interface import Tokens, evaluating
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import counted
 from hadamrnn.nn.stack import HadamStack
 from hadamrnn.nn.storage import check_finite
-from hadamrnn.quantization.config import Precision
+from hadamrnn.quantization import Precision
 
 STATE_BYTES = 1 << 22  # of states at once
 

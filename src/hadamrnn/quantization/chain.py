@@ -35,8 +35,8 @@ from hadamrnn.fixedpoint.values import target_metadata
 from hadamrnn.nn.interface import evaluating
 from hadamrnn.nn.model import SequenceModel, target_loss
 from hadamrnn.nn.normalization import counted
+from hadamrnn.quantization import QuantizeConfig
 from hadamrnn.quantization.calibration import Calibration, calibrate
-from hadamrnn.quantization.config import QuantizeConfig
 from hadamrnn.quantization.inputs import RawInputs
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.training.config import TrainingConfig

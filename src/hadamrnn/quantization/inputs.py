@@ -14,8 +14,8 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, raw_encoding
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.nn.model import SequenceModel
+from hadamrnn.quantization import Precision
 from hadamrnn.quantization.calibration import Calibration
-from hadamrnn.quantization.config import Precision
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ from hadamrnn.network import Network, features_per_unit
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.stack import HadamStack
 from hadamrnn.nn.straight_through import quantization_codes
+from hadamrnn.quantization import Precision
 from hadamrnn.quantization.calibration import Calibration, forward_layers
-from hadamrnn.quantization.config import Precision
 from hadamrnn.quantization.inputs import Coding, RawInputs, embedding_fields, input_coding, raw_fields
 from hadamrnn.quantization.layers import (
     FloatLayer,

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from hadamrnn.bits import WeightBits
-from hadamrnn.nn.inputs import Tokens
+from hadamrnn.nn.interface import Tokens
 from hadamrnn.nn.linear import initialize_projection
 from hadamrnn.nn.straight_through import quantize
 from hadamrnn_paper.baselines.layer import BaselineLayer, admitted, projected

@@ -18,8 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError
-from hadamrnn.nn.inputs import Tokens
-from hadamrnn.nn.interface import Constrained
+from hadamrnn.nn.interface import Constrained, Tokens
 from hadamrnn.nn.straight_through import quantize
 from hadamrnn_paper.baselines.layer import BaselineLayer, projected
 

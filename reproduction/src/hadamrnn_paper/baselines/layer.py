@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from hadamrnn.kernels.backend import check_ids
-from hadamrnn.nn.inputs import Tokens, admit, batch_and_time, check_lengths, project_tokens
-from hadamrnn.nn.interface import RecurrentLayer
+from hadamrnn.nn.interface import RecurrentLayer, Tokens, admit, batch_and_time, check_lengths, project_tokens
 
 
 class BaselineLayer(RecurrentLayer):

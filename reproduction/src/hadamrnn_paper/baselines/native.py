@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from hadamrnn.errors import InputError
-from hadamrnn.nn.inputs import Tokens
-from hadamrnn.nn.interface import RecurrentLayer
+from hadamrnn.nn.interface import RecurrentLayer, Tokens
 from hadamrnn_paper.baselines.layer import admitted, token_vectors
 
 

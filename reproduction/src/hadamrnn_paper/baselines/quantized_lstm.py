@@ -24,8 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from hadamrnn.bits import WeightBits
-from hadamrnn.nn.inputs import Tokens
-from hadamrnn.nn.interface import Constrained
+from hadamrnn.nn.interface import Constrained, Tokens
 from hadamrnn.nn.straight_through import quantize, sign
 from hadamrnn_paper.baselines.layer import BaselineLayer, projected, token_vectors
 
