@@ -98,3 +98,20 @@ def test_every_parameter_of_a_normalised_model_gets_a_gradient(every_output: boo
     model(torch.randn(4, 6, 3)).square().sum().backward()
 
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_a_layers_output_is_normalised_in_training_and_in_evaluation() -> None:
+    torch.manual_seed(0)
+    rnn, x = HadamRNN(3, 8, num_layers=2, normalize=True, batch_first=True), torch.randn(5, 20, 3)
+    with torch.no_grad():
+        rnn.norm(1).bias.fill_(10.0)  # ReLU changes nothing then
+
+    output, _ = rnn(x)
+
+    torch.testing.assert_close(output.mean((0, 1)), torch.full((8,), 10.0))
+    torch.testing.assert_close(output.var((0, 1), correction=0), torch.ones(8), rtol=1e-3, atol=0)
+    state, steps = None, []
+    for x_t in x.unbind(1):
+        y, state = rnn.eval().step(x_t, state)
+        steps.append(y)
+    torch.testing.assert_close(rnn(x)[0], torch.stack(steps, 1), rtol=1e-4, atol=1e-4)
