@@ -35,7 +35,7 @@ RESERVOIR_RUNTIME = "hadamrnn_reservoir.h"
 class ReservoirPlan:
     """The memory of a stream, in cells; the names are those of `Plan`."""
 
-    wide_cells: int
+    pool_wide: int
     narrow_cells: int
     work_cells: int
     code_cells: int
@@ -45,7 +45,7 @@ class ReservoirPlan:
     @property
     def state_bytes(self) -> int:
         """sizeof the state struct: no array of C is empty."""
-        return COUNTER_BYTES + 4 * max(self.wide_cells, 1) + 4 * -(-self.narrow_cells // 2)
+        return COUNTER_BYTES + 4 * max(self.pool_wide, 1) + 4 * -(-self.narrow_cells // 2)
 
     @property
     def work_bytes(self) -> int:
@@ -72,7 +72,7 @@ class ReservoirData(Constants):
             "input_size": model.input_size,
             "output_size": model.output_size,
             "longest": model.longest,
-            "wide_cells": self.plan.wide_cells,
+            "pool_wide": self.plan.pool_wide,
             "narrow_cells": self.plan.narrow_cells,
             **self._values(model),
             **self._raw(model),
