@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *("train", "eval", "predict", "quantize", "export", "cost"),
-    *("models", "search", "demo", "doctor"),
+    *("models", "search", "tune", "demo", "doctor"),
 )
 # What glibc's mallopt calls its two thresholds.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hadamrnn.cli.anomaly import eval_detector
 from hadamrnn.cli.arguments import (
@@ -18,7 +18,7 @@ from hadamrnn.cli.arguments import (
     set_threads,
 )
 from hadamrnn.errors import InputError
-from hadamrnn.settings import option
+from hadamrnn.settings import Range, option
 
 if TYPE_CHECKING:
     from hadamrnn.quantization.results import Evaluation
@@ -36,6 +36,13 @@ class EvalOptions(DataOptions, JsonOption):
     )
     layout: Literal["time-first", "channels-first"] | None = option(None, LAYOUT_HELP)
     integer: bool = option(False, "use the integer network that `hadamrnn quantize` wrote")
+    stream: bool = option(
+        False, "run the recordings in FILE as a device would, with the decision of `hadamrnn tune`"
+    )
+    rate: Annotated[float, Range(0, 1e9, "(]")] | None = option(
+        None, "--stream: rows per second (default: the --rate or the WAV files of the training)"
+    )
+    background: tuple[str, ...] = option((), "--stream: classes that raise no alarm (default: as tuned)")
     page: Path | None = option(
         None, "write the confusion matrix and the recall of every class to this HTML page"
     )
@@ -50,6 +57,7 @@ class EvalOptions(DataOptions, JsonOption):
         "hadamrnn eval runs/pmnist --split test",
         "hadamrnn eval runs/mine new.npz --integer",
         "hadamrnn eval runs/log new.csv --page errors.html",
+        "hadamrnn eval runs/log new.csv --stream --rate 50 --page alarms.html",
     ),
 )
 def run(args: EvalOptions) -> None:
@@ -62,6 +70,9 @@ def run(args: EvalOptions) -> None:
         return
     opened = Run.open(args.run_folder, args.data_dir)
     _check(args, opened)
+    if args.stream:
+        _stream(args, opened)
+        return
     how: dict[str, Any] = {"file": args.file, "layout": args.layout, "threads": args.threads}
     found = opened.evaluate(args.split, integer=args.integer, **how)
     if found.value is None:
@@ -88,9 +99,57 @@ def _check(args: EvalOptions, opened: Run) -> None:
             f"--data-dir names the folder of a task's public files, got {args.data_dir} for the task {task}. "
             f"For data of your own: hadamrnn eval {opened.path} FILE"
         )
+    if args.stream:
+        check_unused(args, "with --stream", "integer", "split", "layout")
+        if args.file is None:
+            raise InputError("--stream needs recordings: hadamrnn eval RUN RECORDINGS --stream.")
+    else:
+        check_unused(args, "without --stream", "rate", "background")
     if opened.facts.metric != "accuracy":
         check_unused(args, "on a run that is not measured by its accuracy", "page")
     check_output("--page", args.page, "<!DOCTYPE html>")
+
+
+def _stream(args: EvalOptions, opened: Run) -> None:
+    """Print what the events of long recordings are worth, and draw them with --page."""
+    from hadamrnn import streams
+    from hadamrnn.fixedpoint.decision import NEVER, decision_of
+
+    assert args.file is not None
+    names, decision = opened.facts.class_names, decision_of(opened.integer)
+    if decision is None:
+        raise InputError(
+            f"{opened.path} has no decision yet. Choose one with: hadamrnn tune {opened.path} RECORDINGS "
+            "--false-alarms-per-hour X"
+        )
+    rate = streams.rows_per_second(opened, args.rate)
+    found, window, _ = streams.read_streams(opened, args.file)
+    silent = [name for name, least in zip(names, decision.thresholds, strict=True) if least == NEVER]
+    background = streams.choose_background(found, names, args.background or silent)
+    raised = [streams.raise_events(stream, decision) for stream in found]
+    tolerance = window * found[0].rows_per_step
+    report = streams.compare(found, raised, names, background, tolerance, rate)
+    events = [
+        {"file": stream.name, "row": row, "class": names[label]}
+        for stream, each in zip(found, raised, strict=True)
+        for row, label in each
+    ]
+    figures = {"background": background, **report.figures(), "events": events}
+    lines = [f"background    {', '.join(background)}", *report.lines()]
+    if args.page is not None:
+        from hadamrnn.files import write_atomically
+        from hadamrnn.pages.document import to_html
+        from hadamrnn.pages.streams import stream_page
+
+        drawn = [
+            (stream.name, stream.values, stream.incidents(background), [(row, names[k]) for row, k in each])
+            for stream, each in zip(found, raised, strict=True)
+        ]
+        page = stream_page(f"Alarms in {args.file.name}", "; ".join(lines[1:]), drawn, rate, tolerance)
+        write_atomically(args.page, to_html(page).encode())
+        figures["page"] = str(args.page)
+        lines.append(f"page: {args.page}")
+    args.show(figures, *lines)
 
 
 def _figures(found: Evaluation) -> dict[str, Any]:

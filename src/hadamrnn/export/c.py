@@ -7,6 +7,7 @@
     NAME_window.h,    sliding windows over an endless stream: raw codes in, a class out every hop
     NAME_window.c
     NAME_detector.*   of an anomaly detector: raw codes in, alarms out; needs hadamrnn_detector.h
+    NAME_decision.h   when windows raise an event, if `hadamrnn tune` has chosen it
     shared/           hadamrnn_shared.*, compiled once for any number of networks, and this one as a blob:
                       NAME.bin, or as an array NAME_blob.h
     test/             a main that replays golden vectors of the reference engine, bit for bit
@@ -49,6 +50,7 @@ from hadamrnn.export.metadata import (
     version_numbers,
 )
 from hadamrnn.export.reservoir import RESERVOIR_RUNTIME, ReservoirData, ReservoirPlan, plan_reservoir
+from hadamrnn.fixedpoint.decision import decision_of
 from hadamrnn.fixedpoint.detection import detection_of
 from hadamrnn.fixedpoint.encoding import input_meaning
 from hadamrnn.fixedpoint.file import VERSION, to_bytes
@@ -147,6 +149,7 @@ def source_files(model: AnyModel, name: str, *, packed: bool = True) -> dict[str
         f"{name}_window.c": render("window.c.j2", **shared),
         **_signal_files(model, shared),
         **_detector_files(model, shared),
+        **_decision_files(model, shared),
     }
 
 
@@ -188,6 +191,14 @@ def _signal_files(model: AnyModel, shared: dict[str, Any]) -> dict[str, str]:
 def _detector_files(model: AnyModel, shared: dict[str, Any]) -> dict[str, str]:
     files = detector_sources(model, shared, render)
     return {DETECTOR: runtime_file(DETECTOR), **files} if files else {}
+
+
+def _decision_files(model: AnyModel, shared: dict[str, Any]) -> dict[str, str]:
+    """Return when windows raise an event; nothing where the model keeps no decision."""
+    decision, name = decision_of(model), shared["name"]
+    if decision is None:
+        return {}
+    return {f"{name}_decision.h": render("decision.h.j2", **shared, decision=decision)}
 
 
 def shared_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict[str, str | bytes]:

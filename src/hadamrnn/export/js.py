@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from hadamrnn.export.front_end import front_end_js
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.metadata import Summary, summarise
 from hadamrnn.export.reservoir import js_reservoir_arrays, js_reservoir_groups
+from hadamrnn.fixedpoint.decision import decision_of
 from hadamrnn.fixedpoint.encoding import value_scaling
 from hadamrnn.fixedpoint.integers import pack
 from hadamrnn.fixedpoint.layer import IntegerLayer
@@ -77,7 +79,8 @@ def js_module(model: IntegerModel | IntegerReservoir, summary: Summary) -> str:
     runtime = runtime_text("network.js") + ("\n" + runtime_text("reservoir.js") if is_reservoir else "")
     kind = "Reservoir" if is_reservoir else "Network"
     tail = f"\nexport const network = new {kind}({data});\nexport default network;\n"
-    return head + runtime + tail + _js_front_end(model) + detector_js(model, runtime_text)
+    extras = _js_front_end(model) + detector_js(model, runtime_text) + _js_decision(model)
+    return head + runtime + tail + extras
 
 
 def _js_front_end(model: IntegerModel | IntegerReservoir) -> str:
@@ -86,6 +89,15 @@ def _js_front_end(model: IntegerModel | IntegerReservoir) -> str:
         return ""
     fields = json.dumps(front_end_js(model.network.front_end), separators=(",", ":"))
     return f"\n{runtime_text('front_end.js')}\nexport const frontEnd = new FrontEnd({fields});\n"
+
+
+def _js_decision(model: IntegerModel | IntegerReservoir) -> str:
+    """Return the decision as JavaScript; nothing where the model keeps none."""
+    decision = decision_of(model)
+    if decision is None:
+        return ""
+    fields = json.dumps(asdict(decision), separators=(",", ":"))
+    return f"\n{runtime_text('decision.js')}\nexport const decider = () => new Decider({fields});\n"
 
 
 def runtime_text(file: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from hadamrnn.data.labels import class_numbers
 from hadamrnn.data.npz import check_inputs, check_regression, read_npz, time_first
+from hadamrnn.data.options import RecordingOptions
 from hadamrnn.data.recordings import read_like
 from hadamrnn.data.scaling import rescale
 from hadamrnn.data.splits import Split
@@ -48,7 +49,7 @@ def _read_arrays(path: Path, folder: RunFolder, labelled: bool) -> Arrays:
             )
         return read_npz(path)
     options = folder.config.task_options
-    reading = {name: value for name, value in options.items() if name not in ("path", "seed")}
+    reading = {each.name: options[each.name] for each in fields(RecordingOptions) if each.name in options}
     windows = read_like(path, reading, labelled)
     arrays: Arrays = {"x": windows.x, "file": windows.files, "row": windows.starts}
     if windows.last is not None:

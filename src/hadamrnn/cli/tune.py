@@ -1,0 +1,65 @@
+"""`hadamrnn tune`: when a network's windows raise an alarm."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from hadamrnn.cli.arguments import DataOptions, JsonOption, command, positional, required, set_threads
+from hadamrnn.settings import Positive, Range, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions(DataOptions, JsonOption):
+    run_folder: Path = positional("RUN", "folder of a quantized run that was trained on recordings")
+    recordings: Path = positional("RECORDINGS", "labelled recordings that the run was not trained on")
+    false_alarms_per_hour: Positive = required("how many false alarms are bearable")
+    rate: Annotated[float, Range(0, 1e9, "(]")] | None = option(
+        None, "rows per second (default: the --rate or the WAV files of the training)"
+    )
+    background: tuple[str, ...] = option(
+        (),
+        "classes that raise no alarm (default: those of a usual name, such as silence; else the commonest)",
+    )
+
+
+@command(
+    help="choose when windows raise an alarm",
+    description="Choose thresholds on the margin between the two best classes, how many of the last windows "
+    "must agree, and how long an alarm silences the next, so that most incidents in RECORDINGS are detected "
+    "with at most so many false alarms per hour. The choice is kept in the run's integer network: exported C "
+    "and JavaScript have it. Measure it on other recordings with: hadamrnn eval RUN RECORDINGS --stream.",
+    examples=(
+        "hadamrnn tune runs/people held_out --false-alarms-per-hour 10 --rate 50",
+        "hadamrnn tune runs/words noisy --false-alarms-per-hour 1 --background silence,unknown",
+    ),
+)
+def run(args: TuneOptions) -> None:
+    from hadamrnn import streams
+    from hadamrnn.files import INTEGER_FILE
+    from hadamrnn.fixedpoint import save
+    from hadamrnn.fixedpoint.decision import with_decision
+    from hadamrnn.locks import held
+    from hadamrnn.run import Run
+
+    set_threads(args.threads)
+    opened = Run.open(args.run_folder, args.data_dir)
+    integer, names = opened.integer, opened.facts.class_names
+    rate = streams.rows_per_second(opened, args.rate)
+    found, window, hop = streams.read_streams(opened, args.recordings)
+    background = streams.choose_background(found, names, args.background)
+    most = args.false_alarms_per_hour
+    decision, report = streams.tune(found, names, background, most, rate, window, hop)
+    with held(opened.path):
+        save(with_decision(integer, decision), opened.path / INTEGER_FILE)
+    figures: dict[str, Any] = {**asdict(decision), "background": background, **report.figures()}
+    lines = [
+        f"background    {', '.join(background)}",
+        f"decision      {decision.needed} of {decision.votes} windows, then none for {decision.refractory}",
+        *report.lines(),
+        f"written       {opened.path / INTEGER_FILE}",
+    ]
+    if most * report.hours < 1:
+        lines.append(f"note: {report.hours:.2g} hours are too short to see {most:g} false alarms per hour")
+    args.show(figures, *lines)

@@ -1,0 +1,283 @@
+"""Long recordings as a device reads them: windows are pushed, events raised and compared with labels.
+
+An incident is rows of one label, other than those of the background. An event of its class from its first row
+until a window after its last detects it; any other event is a false alarm. Start at `read_streams`, then
+`tune` chooses a `Decision`, and `raise_events` and `compare` apply it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hadamrnn.data.options import RecordingOptions
+from hadamrnn.data.recordings import read_segments
+from hadamrnn.data.scaling import rescale
+from hadamrnn.data.segments import Segment
+from hadamrnn.data.signals import segment_codes
+from hadamrnn.errors import InputError, check_name, short
+from hadamrnn.fixedpoint.decision import NEVER, Decider, Decision, margin
+from hadamrnn.fixedpoint.encoding import encode_raw, raw_from_inputs
+from hadamrnn.fixedpoint.engine import Engine, SlidingWindow
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.run import Run
+
+BACKGROUND = ("background", "idle", "none", "normal", "nothing", "ok", "other", "rest", "silence", "unknown")
+VOTES = ((1, 1), (2, 3), (3, 5), (4, 6))  # k of n that `tune` tries
+SHARES = np.geomspace(1, 1e-5, 61)  # of wrong votes that pass a threshold
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """One recording as a device reads it.
+
+    Args:
+        name: of its file.
+        values: the signal, `(rows, channels)`, and `labels` the class of each row.
+        raw: what the device is fed, `(steps, channels)` raw codes, and `rows_per_step` of the signal each.
+        ends: the row at which each window ends, with the `classes` and `margins` of its logits.
+    """
+
+    name: str
+    values: NDArray[Any]
+    labels: NDArray[np.object_]
+    raw: NDArray[np.int64]
+    rows_per_step: int
+    ends: NDArray[np.int64]
+    classes: NDArray[np.int64]
+    margins: NDArray[np.int64]
+
+    def incidents(self, background: Collection[str]) -> list[tuple[str, int, int]]:
+        """Return label, first row and the row after the last of all rows in a row that are no background."""
+        edges = [0, *(np.flatnonzero(self.labels[1:] != self.labels[:-1]) + 1).tolist(), len(self.labels)]
+        found = [(str(self.labels[start]), start, end) for start, end in pairwise(edges)]
+        return [each for each in found if each[0] not in background]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What events are worth: incidents, those detected, the rows it took, and false alarms per hour."""
+
+    hours: float
+    incidents: int
+    detected: int
+    false_alarms: int
+    latencies: tuple[float, ...]  # seconds from the first row of each detected incident
+
+    @property
+    def per_hour(self) -> float:
+        return self.false_alarms / self.hours
+
+    @property
+    def latency(self) -> float | None:
+        """The median, in seconds; None if nothing was detected."""
+        return float(np.median(self.latencies)) if self.latencies else None
+
+    def figures(self) -> dict[str, Any]:
+        return {
+            "hours": round(self.hours, 4),
+            "incidents": self.incidents,
+            "detected": self.detected,
+            "missed": self.incidents - self.detected,
+            "false_alarms": self.false_alarms,
+            "false_alarms_per_hour": round(self.per_hour, 4),
+            "median_latency": self.latency,
+        }
+
+    def lines(self) -> list[str]:
+        after = "" if self.latency is None else f", half of them within {self.latency:.2f} s"
+        return [
+            f"detected      {self.detected} of {self.incidents} incidents{after}",
+            f"false alarms  {self.false_alarms} in {self.hours:.2f} hours, {self.per_hour:.2f} per hour",
+        ]
+
+
+Event = tuple[int, int]  # row and class
+
+
+def read_streams(run: Run, path: Path) -> tuple[list[Stream], int, int]:
+    """Return recordings as streams of the run's integer network, and its window and hop in steps."""
+    if run.config.task != "recordings" or not run.facts.class_names:
+        raise InputError(f"Streams need a run trained on recordings with labels, got {run.config.task}.")
+    options = run.config.task_options
+    given: dict[str, Any] = {
+        each.name: options[each.name] for each in fields(RecordingOptions) if each.name in options
+    }
+    recorded = read_segments(path, RecordingOptions(**given), group_is_optional=True)
+    for label in {segment.label for segment in recorded.segments}:
+        check_name("A label", label, run.facts.class_names)
+    front_end = recorded.options.front_end
+    window, hop = recorded.options.window_and_hop
+    rows_per_step = 1 if front_end is None else front_end.hop
+    steps = window if front_end is None else front_end.num_frames(window)
+    hop = max(hop // rows_per_step, 1)
+    window = max(steps // hop, 1) * hop  # a whole number of hops
+    files: dict[int, list[Segment]] = {}
+    for segment in recorded.segments:
+        files.setdefault(segment.file, []).append(segment)
+    streams = [
+        _stream(run, recorded.paths[file].name, pieces, front_end, window, hop)
+        for file, pieces in files.items()
+    ]
+    return [stream for stream in streams if len(stream.ends)], window, hop
+
+
+def _stream(run: Run, name: str, pieces: Sequence[Segment], front_end: Any, window: int, hop: int) -> Stream:
+    values = np.concatenate([piece.values for piece in pieces])
+    labels = np.repeat(
+        np.array([piece.label for piece in pieces], object), [len(each.values) for each in pieces]
+    )
+    rows_per_step, first = (1, 0) if front_end is None else (front_end.hop, front_end.frame - 1)
+    inputs = values if front_end is None else segment_codes(front_end, values)
+    raw = device_codes(run, inputs)
+    found = window_logits(run.integer, raw, window, hop)
+    pairs = [margin(logits) for _, logits in found]
+    return Stream(
+        name=name,
+        values=values,
+        labels=labels,
+        raw=raw,
+        rows_per_step=rows_per_step,
+        ends=np.array([step * rows_per_step + first for step, _ in found], np.int64),
+        classes=np.array([label for label, _ in pairs], np.int64),
+        margins=np.array([lead for _, lead in pairs], np.int64),
+    )
+
+
+def rows_per_second(run: Run, given: float | None) -> float:
+    """Return the rate of recordings: the one given, or that of the training."""
+    rate = given or run.config.task_options.get("rate")
+    if rate is None:
+        raise InputError("False alarms per hour need the rows per second of the recordings: give --rate.")
+    return float(rate)
+
+
+def device_codes(run: Run, values: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the raw codes that a device is fed for values `(time, channels)` of the recordings."""
+    facts, x = run.facts, torch.from_numpy(np.asarray(values, np.float64))[None]
+    if facts.offset is not None and facts.scale is not None:
+        offset, scale = (torch.tensor(each, dtype=torch.float64) for each in (facts.offset, facts.scale))
+        x = rescale(x, offset, scale)
+    return np.asarray(raw_from_inputs(run.integer, x[0].numpy()), np.int64)
+
+
+def window_logits(
+    model: IntegerModel, raw: NDArray[np.int64], window: int, hop: int
+) -> list[tuple[int, NDArray[np.int32]]]:
+    """Return the last step of every window that is ready, and its logits, from one persistent state."""
+    sliding = SlidingWindow(Engine(model), window, hop)
+    codes, _ = encode_raw(model, raw)
+    found = ((step, sliding.push(each)) for step, each in enumerate(codes))
+    return [(step, logits) for step, logits in found if logits is not None]
+
+
+def raise_events(stream: Stream, decision: Decision) -> list[Event]:
+    """Return the events of a stream."""
+    decider, events = Decider(decision), []
+    rows = zip(stream.ends.tolist(), stream.classes.tolist(), stream.margins.tolist(), strict=True)
+    for row, label, lead in rows:
+        event = decider.vote(label, lead)
+        if event is not None:
+            events.append((row, event))
+    return events
+
+
+def compare(
+    streams: Sequence[Stream],
+    events: Sequence[Sequence[Event]],
+    names: Sequence[str],
+    background: Collection[str],
+    tolerance: int,
+    rate: float,
+) -> Report:
+    """Return what events are worth; one within `tolerance` rows after its incident still detects it."""
+    incidents = false_alarms = 0
+    latencies: list[float] = []
+    for stream, raised in zip(streams, events, strict=True):
+        found = stream.incidents(background)
+        incidents += len(found)
+        first: dict[int, int] = {}
+        for row, label in raised:
+            hits = [
+                number
+                for number, (name, start, end) in enumerate(found)
+                if name == names[label] and start <= row < end + tolerance
+            ]
+            false_alarms += not hits
+            for number in hits[:1]:
+                first.setdefault(number, row - found[number][1])
+        latencies += [rows / rate for rows in first.values()]
+    rows = sum(len(stream.labels) for stream in streams)
+    return Report(rows / rate / 3600, incidents, len(latencies), false_alarms, tuple(latencies))
+
+
+def choose_background(streams: Sequence[Stream], names: Sequence[str], given: Collection[str]) -> list[str]:
+    """Return the classes that raise nothing: those given, of a usual name, or else the most frequent one."""
+    for name in given:
+        check_name("A class", name, names)
+    usual = [name for name in names if name.strip("_").lower() in BACKGROUND]
+    if given or usual:
+        return list(given) or usual
+    rows = {name: sum(int((stream.labels == name).sum()) for stream in streams) for name in names}
+    return [max(rows, key=rows.__getitem__)]
+
+
+def tune(
+    streams: Sequence[Stream],
+    names: Sequence[str],
+    background: Collection[str],
+    most: float,
+    rate: float,
+    window: int,
+    hop: int,
+) -> tuple[Decision, Report]:
+    """Return the decision that detects most with at most so many false alarms per hour, and what it does.
+
+    The thresholds of a setting let the same share of the wrong windows of each class pass.
+    """
+    wrong = _wrong_margins(streams, names, background)
+    tolerance = window * streams[0].rows_per_step
+    best: tuple[tuple[float, ...], Decision, Report] | None = None
+    for (needed, votes), share in product(VOTES, SHARES):
+        thresholds = tuple(
+            NEVER if name in background else _threshold(wrong[label], float(share))
+            for label, name in enumerate(names)
+        )
+        sizes = {"window": window, "hop": hop, "refractory": max(window // hop, 1)}
+        decision = Decision(thresholds=thresholds, needed=needed, votes=votes, **sizes)
+        raised = [raise_events(stream, decision) for stream in streams]
+        report = compare(streams, raised, names, background, tolerance, rate)
+        rank = (float(report.detected), -(report.latency or 0.0), -report.per_hour)
+        if report.per_hour <= most and (best is None or rank > best[0]):
+            best = rank, decision, report
+    if best is None:
+        raise InputError(
+            f"No decision keeps {short(most)} false alarms per hour on these recordings. Allow more, or "
+            "train a better network."
+        )
+    return best[1], best[2]
+
+
+def _wrong_margins(
+    streams: Sequence[Stream], names: Sequence[str], background: Collection[str]
+) -> list[NDArray[np.int64]]:
+    """Return the sorted margins of the windows that a class takes wrongly, by the label of their last row."""
+    found: list[list[NDArray[np.int64]]] = [[] for _ in names]
+    for stream in streams:
+        truth = stream.labels[stream.ends]
+        for label, name in enumerate(names):
+            found[label].append(stream.margins[(stream.classes == label) & (truth != name)])
+    return [np.sort(np.concatenate(each)) for each in found]
+
+
+def _threshold(wrong: NDArray[np.int64], share: float) -> int:
+    """Return the least margin that at most a share of the wrong windows reaches."""
+    passing = int(share * len(wrong))
+    return 0 if passing >= len(wrong) else int(min(wrong[len(wrong) - 1 - passing] + 1, NEVER - 1))

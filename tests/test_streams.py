@@ -1,0 +1,143 @@
+"""Recordings as streams: events where something happened, and in C at the same samples."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hadamrnn.export.c import wrapped
+from hadamrnn.fixedpoint.decision import NEVER, Decision, decision_of
+from hadamrnn.run import Run
+from hadamrnn.streams import Stream, compare, raise_events, read_streams, tune
+from tests.conftest import Command
+from tests.export.programs import SANITIZED, compile_and_run, write_sources
+
+
+def write_days(folder: Path, files: int, seed: int) -> Path:
+    """Write recordings of noise in which now and then a tone sounds, at ten rows a second."""
+    rng = np.random.default_rng(seed)
+    folder.mkdir()
+    for number in range(files):
+        rows = ["sensor,label"]
+        for _ in range(8):
+            quiet, loud = int(rng.integers(60, 120)), int(rng.integers(40, 80))
+            tone = 3 * np.sin(np.arange(loud) * 1.1 + rng.uniform(0, 6))
+            rows += [f"{value:.3f},quiet" for value in rng.normal(0, 1, quiet)]
+            rows += [f"{value:.3f},tone" for value in tone + rng.normal(0, 1, loud)]
+        (folder / f"{seed}_{number}.csv").write_text("\n".join(rows))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a quantized run, and recordings to tune and to measure on."""
+    from hadamrnn.cli import main
+
+    folder = tmp_path_factory.mktemp("streams")
+    data = write_days(folder / "train", 4, 0)
+    small = (
+        "--hidden-size",
+        "16",
+        "--epochs",
+        "3",
+        "--threads",
+        "1",
+        "--quiet",
+        "--window",
+        "32",
+        "--hop",
+        "8",
+    )
+    assert main(["train", str(data), "--out", str(folder / "run"), *small]) == 0
+    assert main(["quantize", str(folder / "run")]) == 0
+    write_days(folder / "tune", 3, 1)
+    write_days(folder / "held", 3, 2)
+    return folder
+
+
+def test_tune_keeps_its_rate_and_eval_streams_other_recordings(place: Path, command: Command) -> None:
+    run = place / "run"
+    refused = command("eval", run, place / "held", "--stream", "--rate", 10)
+    assert refused.status == 2 and "has no decision yet. Choose one with: hadamrnn tune" in refused.err
+    needs_rate = command("tune", run, place / "tune", "--false-alarms-per-hour", 30)
+    assert needs_rate.status == 2 and "give --rate" in needs_rate.err
+
+    given = ("--false-alarms-per-hour", 60, "--rate", 10, "--background", "quiet", "--json")
+    tuned = json.loads(command("tune", run, place / "tune", *given).out)
+    assert tuned["false_alarms_per_hour"] <= 60 and tuned["detected"] > tuned["incidents"] / 2
+    assert tuned["thresholds"][0] == NEVER
+
+    page = place / "alarms.html"
+    how = ("--stream", "--rate", 10, "--page", page, "--json")
+    found = json.loads(command("eval", run, place / "held", *how).out)
+    assert found["background"] == ["quiet"] and found["incidents"] == 24
+    assert found["detected"] + found["missed"] == 24 and found["detected"] > 12
+    assert {event["class"] for event in found["events"]} == {"tone"}
+    assert page.read_text().count("<svg") == 3
+    plain = command("eval", run, place / "held", "--stream", "--rate", 10).out
+    assert f"detected      {found['detected']} of 24 incidents" in plain
+    assert decision_of(Run.open(run).integer) is not None
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler installed")
+def test_c_fed_the_same_stream_raises_the_same_events_at_the_same_samples(
+    place: Path, command: Command, tmp_path: Path
+) -> None:
+    run = Run.open(place / "run")
+    given = ("--false-alarms-per-hour", 200, "--rate", 10, "--background", "quiet")
+    assert command("tune", run.path, place / "tune", *given).status == 0
+    model = run.integer
+    decision = decision_of(model)
+    streams, window, hop = read_streams(run, place / "held")
+    assert decision is not None and (decision.window, decision.hop) == (window, hop)
+    write_sources(tmp_path, model, "net")
+    main = tmp_path / "main.c"
+    main.write_text(
+        '#include <stdio.h>\n#include "net.c"\n#include "net_window.c"\n#include "net_decision.h"\n'
+        f"static const int32_t raw[] = {{ {' '.join(wrapped(streams[0].raw))} }};\n"
+        "int main(void)\n{\n    static net_window window; net_decider decider; uint16_t event;\n"
+        f"    static net_slot slots[{window // hop - 1}];\n"
+        "    (void)net_window_init(&window, slots, NET_WINDOW_STEPS, NET_HOP_STEPS);\n"
+        "    net_decider_init(&decider);\n"
+        f"    for (int t = 0; t < {len(streams[0].raw)}; t++) {{\n"
+        "        if (net_window_push(&window, raw + t * (int)NET_INPUT_SIZE) == HADAMRNN_READY) {\n"
+        "            event = net_decide(&decider, window.logits);\n"
+        '            if (event != HADAMRNN_NO_CLASS) { printf("%d %u\\n", t, (unsigned)event); }\n'
+        "        }\n    }\n    return 0;\n}\n"
+    )
+    printed = [tuple(map(int, line.split())) for line in compile_and_run("cc", main, SANITIZED).splitlines()]
+    assert printed and printed == raise_events(streams[0], decision)
+
+
+def stream_of(labels: str, events: list[tuple[int, int]]) -> Stream:
+    """Return a stream with a label a row, and windows that end at some rows with a class of margin 10."""
+    ends, classes = (np.array(each, np.int64) for each in zip(*events, strict=True))
+    nothing = np.zeros((len(labels), 1), np.int64)
+    names = np.array([{".": "quiet", "a": "a", "b": "b"}[label] for label in labels], object)
+    return Stream("made", nothing, names, nothing, 1, ends, classes, np.full(len(ends), 10))
+
+
+def test_events_are_matched_with_incidents_of_their_class() -> None:
+    names, background = ("quiet", "a", "b"), ["quiet"]
+    stream = stream_of("....aaaa....bbbb....", [(2, 1), (6, 1), (7, 1), (9, 1), (13, 1), (19, 2)])
+    decision = Decision(thresholds=(NEVER, 0, 0), needed=1, votes=1, refractory=0, window=4, hop=1)
+    raised = raise_events(stream, decision)
+
+    report = compare([stream], [raised], names, background, tolerance=4, rate=1.0)
+    assert (report.incidents, report.detected, report.false_alarms) == (2, 2, 2)  # at rows 2 and 13
+    assert report.latencies == (2.0, 7.0) and report.per_hour == pytest.approx(2 * 3600 / 20)
+    strict = compare([stream], [raised], names, background, tolerance=0, rate=1.0)
+    assert (strict.detected, strict.false_alarms) == (1, 4)
+
+
+def test_no_decision_is_chosen_that_breaks_the_rate() -> None:
+    rng = np.random.default_rng(0)
+    labels = "".join(rng.permutation(list("a" * 20 + "." * 180)))
+    stream = stream_of(labels, [(row, int(rng.integers(0, 3))) for row in range(4, 200, 2)])
+    for most in (1000.0, 100.0, 1.0):
+        _, report = tune([stream], ("quiet", "a", "b"), ["quiet"], most, 1.0, 4, 1)
+        assert report.per_hour <= most
