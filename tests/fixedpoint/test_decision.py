@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -56,7 +57,7 @@ def test_an_event_needs_k_of_n_votes_and_silences_the_next(outputs: int) -> None
             last = [margin(row) for row in logits[max(t + 1 - decision.votes, 0) : t + 1]]
             voted = [label for label, lead in last if lead >= decision.thresholds[label]]
             assert voted.count(event) >= decision.needed and event != 0
-        assert all(b - a > decision.refractory for (a, _), (b, _) in zip(raised, raised[1:], strict=False))
+        assert all(b - a > decision.refractory for (a, _), (b, _) in itertools.pairwise(raised))
 
 
 @needs_cc
