@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
 
 from hadamrnn.errors import InputError
-from hadamrnn.settings import from_json
+from hadamrnn.settings import OneOf, from_json, read_text
 
 
 @dataclass
@@ -49,3 +49,9 @@ def test_a_field_of_another_type_is_refused_in_one_line(values: object, complain
     with pytest.raises(InputError, match=complaint) as caught:
         from_json(Outer, values, "file")
     assert "file is damaged" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_none_is_a_value_where_it_is_listed_as_one() -> None:
+    hint = Annotated[str, OneOf(("none", "mel"))] | None
+    assert read_text("features", "none", hint) == "none"
+    assert read_text("epochs", "none", int | None) is None

@@ -184,7 +184,7 @@ def read_text(name: str, text: str, hint: Any) -> Any:
         parts = [] if text.lower() == "none" else text.split(",")
         return coerce(name, [read_text(name, part.strip(), item) for part in parts], hint)
     kinds = [kind for kind, _ in _choices(hint)]
-    if types.NoneType in kinds and text.lower() == "none":
+    if types.NoneType in kinds and text.lower() == "none" and not _is_choice(text.lower(), hint):
         return None
     if int in kinds and re.fullmatch(r"[+-]?\d{1,30}", text):
         return coerce(name, int(text), hint)
@@ -269,6 +269,11 @@ def _fitting(name: str, value: Any, kind: Any) -> Any:
     else:
         fits = value is None if kind is types.NoneType else type(value) is kind
     return value if fits else _UNFIT
+
+
+def _is_choice(text: str, hint: Any) -> bool:
+    """Whether a text is one of the values that are listed for a setting."""
+    return any(isinstance(bound, OneOf) and text in bound for _, bound in _choices(hint))
 
 
 def _is_path(text: str) -> bool:

@@ -12,6 +12,7 @@ from scipy.io import wavfile
 from hadamrnn.data.audio import read_wav
 from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
+from hadamrnn.training.config import resolve_config
 
 RATE = 8000
 VALUES = np.array([0, 1, -1, 1000, -32768, 32767, 12345], np.int16)
@@ -118,6 +119,15 @@ def test_a_table_with_a_rate_has_the_codes_of_the_sound(
     table = load_task("recordings", path=str(tables), rate=RATE, **shared)
     assert table.front_end == sound.front_end
     assert np.array_equal(table.train.x, sound.train.x)
+
+
+def test_sound_is_trained_with_random_levels_unless_they_are_set(folder: Path) -> None:
+    def offset(features: str | None, **given: object) -> object:
+        options = {"path": str(folder), **({} if features is None else {"features": features})}
+        return resolve_config("recordings", overrides={"task_options": options, **given}).channel_offset
+
+    assert (offset(None), offset("bands"), offset("none")) == (0.5, 0.5, 0.0)
+    assert offset("bands", channel_offset=0.1) == 0.1
 
 
 def test_short_clips_begin_with_silence(tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ class CostOptions(JsonOption):
 )
 def run(options: CostOptions, settings: dict[str, Any]) -> None:
     from hadamrnn.fixedpoint.cost import fast_step_cost, network_size, paper_step_cost
+    from hadamrnn.front_end.cost import front_end_cost
 
     if options.run_folder is not None:
         where = "with a RUN, which has a network of its own"
@@ -73,13 +74,21 @@ def run(options: CostOptions, settings: dict[str, Any]) -> None:
         _show_other(network, options)
         return
     size, paper, fast = network_size(network), paper_step_cost(network), fast_step_cost(network)
-    figures = {
+    figures: dict[str, Any] = {
         "kilobytes": round(size.kilobytes, 4),
         "kilobytes_with_embedding": round(size.kilobytes_with_embedding, 4),
         "bits": asdict(size),
         "operations_per_step": {"paper": asdict(paper), "fast_transform": asdict(fast)},
     }
     lines = [f"network       {network}", *_lines(network, size, paper, fast)]
+    if network.front_end is not None:
+        cost = front_end_cost(network.front_end)
+        figures["front_end"] = asdict(cost)
+        lines += [
+            f"front end     {network.front_end}",
+            f"  tables      {cost.tables / 1024:9.2f} kB, and a stream of {cost.ram:,} bytes in RAM",
+            f"  per frame   {cost.multiplications:15,} {cost.additions:12,}",
+        ]
     if file is not None:
         figures["file_bytes"] = {**asdict(file), "total": file.total}
         lines[2:2] = [

@@ -14,7 +14,9 @@ from hadamrnn.settings import option
 
 if TYPE_CHECKING:
     from hadamrnn.deployment import Export
+    from hadamrnn.export.target_front_end import FrontEndMeasurement
     from hadamrnn.export.targets import Measurement
+    from hadamrnn.front_end import FrontEnd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +66,16 @@ def run(args: ExportOptions) -> None:
         from hadamrnn.deployment import load_network
         from hadamrnn.export.targets import measure_all
 
-        rows, skipped = measure_all(load_network(args.path), packed=not args.unpacked)
+        model = load_network(args.path)
+        rows, skipped = measure_all(model, packed=not args.unpacked)
         figures["targets"], figures["skipped"] = [asdict(row) for row in rows], skipped
         lines += _report_lines(rows, skipped)
+        if model.network.front_end is not None:
+            from hadamrnn.export.target_front_end import measure_front_ends
+
+            front_ends = measure_front_ends(model.network.front_end)
+            figures["front_end"] = [asdict(row) for row in front_ends]
+            lines += _front_end_lines(model.network.front_end, front_ends, rows)
     args.show(figures, *lines)
 
 
@@ -131,3 +140,21 @@ def _report_lines(rows: list[Measurement], skipped: dict[str, str]) -> list[str]
         verdict = "bit-exact" if row.differences == 0 else f"{row.differences} DIFFERENCES"
         lines.append(f"{row.target:<12}{sizes}{row.step:>10,}{row.readout:>10,}  {row.unit}, {verdict}")
     return lines + [f"{name:<12}not measured: {reason}" for name, reason in skipped.items()]
+
+
+def _front_end_lines(
+    front_end: FrontEnd, measured: list[FrontEndMeasurement], rows: list[Measurement]
+) -> list[str]:
+    """Return what the front end takes, and the share of a processor that it and the network need together."""
+    steps = {row.target: row.step for row in rows}
+    lines = [
+        f"front end: {front_end}",
+        f"{'target':<12}{'flash':>8}{'code':>8}{'RAM':>8}{'stack':>16}{'hop':>10}",
+    ]
+    for row in measured:
+        sizes = f"{row.flash:>8,}{row.code:>8,}{row.ram:>8,}{row.stack:>16,}{row.hop:>10,}"
+        verdict = "bit-exact" if row.differences == 0 else f"{row.differences} DIFFERENCES"
+        both = (row.hop + steps[row.target]) * front_end.rate / front_end.hop if row.target in steps else None
+        share = "" if both is None else f"; with the network {both / 1e6:.1f} million a second"
+        lines.append(f"{row.target:<12}{sizes}{'':>10}  {row.unit}, {verdict}{share}")
+    return lines

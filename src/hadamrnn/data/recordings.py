@@ -35,7 +35,7 @@ from hadamrnn.data.segments import (
     window_targets,
     without_copies,
 )
-from hadamrnn.data.signals import pad_clip, segment_codes
+from hadamrnn.data.signals import adapt_recipe, pad_clip, segment_codes
 from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint, joint_fingerprint
 from hadamrnn.data.tables import listed, read_tables
 from hadamrnn.data.tasks import PAPER_SENSORS, SMALL_STACK, Task
@@ -333,6 +333,7 @@ def _assumptions(recorded: Recorded, given: RecordingOptions, names: Sequence[st
 
 RECORDINGS = Task(
     load_recordings,
+    adapt=adapt_recipe,
     help="your own recordings; a file or a folder is short for it",
     recipes={
         "paper": PAPER_SENSORS,

@@ -68,12 +68,14 @@ class Task:
         recipes: the settings of each preset that the task has.
         help: what the task is, in a few words.
         files: its public files by name.
+        adapt: what options of the task change in its recipes, the paper's excepted.
     """
 
     loader: Callable[..., Splits]
     recipes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     help: str = ""
     files: Mapping[str, DataFile] = field(default_factory=dict)
+    adapt: Callable[[Mapping[str, Any]], Values] | None = None
 
     @property
     def option_groups(self) -> dict[str, type[Any]]:

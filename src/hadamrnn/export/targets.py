@@ -216,7 +216,7 @@ def measure(
         program = link(target, [harness, *objects], folder / "device.elf")
         code, flash, mutable = map(sum, zip(*(section_sizes(target, each) for each in objects), strict=True))
         stack = _step_stack(objects)
-        needed = plan.state_bytes + stack + sum(_frames(harness).values())
+        needed = plan.state_bytes + stack + sum(stack_frames(harness).values())
         if needed > target.ram:  # no linker knows of the stack
             raise InputError(
                 f"{target.name}: state, stack and self-test take {needed} bytes, "
@@ -252,14 +252,14 @@ def try_measure(model: AnyModel, target: Board, *, packed: bool = True) -> Measu
 
 def _step_stack(compiled: list[Path]) -> int:
     """Return the deepest stack of a step: the frames on the way to its passes, and the largest of these."""
-    usage = {function: size for each in compiled for function, size in _frames(each).items()}
+    usage = {function: size for each in compiled for function, size in stack_frames(each).items()}
     way = [f"{NAME}_step", "hadamrnn_step", "hadamrnn_step_id", "hadamrnn_advance_all", "hadamrnn_layer_step"]
     way.append("hadamrnn_reservoir_group_step")
     passes = [size for function, size in usage.items() if re.search("_(pass|widen|drives)", function)]
     return sum(usage.get(function, 0) for function in way) + max(passes, default=0)
 
 
-def _frames(compiled: Path) -> dict[str, int]:
+def stack_frames(compiled: Path) -> dict[str, int]:
     """Return the stack frame of every function of an object file, in bytes."""
     rows = (line.split("\t") for line in compiled.with_suffix(".su").read_text().splitlines())
     return {row[0].rsplit(":", 1)[1]: int(row[1]) for row in rows}

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from hadamrnn.architecture import MAX_SIZE, Architecture
@@ -211,7 +212,11 @@ def resolve_config(
         raise InputError(f"{file} is for the task {written['task']}, got {task}. Leave one of them out.")
     chosen = preset or written.get("preset") or DEFAULT_PRESET
     kind = architecture(str(single.get("model") or written.get("model") or HADAMRNN))
-    recipe = preset_values(str(named), str(chosen))
+    options: dict[str, Any] = {}
+    for layer in (written, single):
+        given = layer.get("task_options")
+        options.update(given if isinstance(given, Mapping) else {})  # `_join` refuses another
+    recipe = preset_values(str(named), str(chosen), options)
     bits = {"weight_bits": Network.weight_bits, **recipe, **written, **single}["weight_bits"]
     few_bits = bits_values(str(chosen), bits)
     merged: dict[str, Any] = {}
@@ -224,16 +229,21 @@ def resolve_config(
     return make_config(**{**merged, "task": named, "preset": chosen, "model": kind.kind})
 
 
-def preset_values(task: str, preset: str) -> dict[str, Any]:
+def preset_values(
+    task: str, preset: str, options: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
     """Return the values of a preset for a task; a task without this recipe has that of arrays.
+
+    Options of the task adapt its recipes, except the paper's.
 
     >>> preset_values("copy", "paper")["learning_rate"]
     0.0001
     """
     check_name("A preset", preset, PRESETS)
-    recipes = find_task(task).recipes
-    recipe = recipes[preset] if preset in recipes else find_task("npz").recipes[preset]
-    return {**COMMON[preset], **recipe}
+    found = find_task(task)
+    recipe = found.recipes[preset] if preset in found.recipes else find_task("npz").recipes[preset]
+    adapted = {} if found.adapt is None or preset == "paper" else found.adapt(options)
+    return {**COMMON[preset], **recipe, **adapted}
 
 
 def bits_values(preset: str, weight_bits: object) -> dict[str, Any]:

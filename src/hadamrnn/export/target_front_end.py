@@ -1,0 +1,100 @@
+"""What a front end takes on microcontrollers, beside the network. Start reading at `measure_front_end`."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hadamrnn.errors import InputError
+from hadamrnn.export.c import FRONT_END, RUNTIME, render, runtime_file
+from hadamrnn.export.front_end import front_end_struct
+from hadamrnn.export.targets import (
+    AVR_TICK,
+    CALIBRATION,
+    TARGETS,
+    Board,
+    compile_object,
+    link,
+    numbers,
+    run,
+    section_sizes,
+    stack_frames,
+)
+from hadamrnn.front_end import FrontEnd, compute_bands
+from hadamrnn.front_end.layout import front_end_bytes
+
+FRAMES = 3  # of the signal; the first is not counted
+HEADER = """#include <stdbool.h>
+#include <stdint.h>
+void front_end_init(void);
+bool front_end_push(int16_t sample, int32_t *codes);
+"""
+
+
+@dataclass(frozen=True)
+class FrontEndMeasurement:
+    """What a front end takes on a target: bytes, and the cost from one frame to the next."""
+
+    target: str
+    unit: str
+    code: int  # bytes of .text
+    flash: int  # code and tables
+    ram: int  # the stream with its buffers
+    stack: int
+    hop: int  # all samples from one frame to the next, with the frame
+    differences: int  # from the reference's codes
+
+
+def measure_front_end(
+    front_end: FrontEnd, target: Board, flags: tuple[str, ...] = ("-O2",)
+) -> FrontEndMeasurement:
+    """Build a front end for `target`, compare its codes of noise there, count; needs the target's tools."""
+    size = front_end.frame + (FRAMES - 1) * front_end.hop
+    signal = np.random.default_rng(0).normal(0, 3000, size).round().astype(np.int16)
+    tables, _ = front_end_bytes(front_end)
+    given = {
+        "front_end": front_end,
+        "tables": tables,
+        "fields": front_end_struct(front_end),
+        "signal": signal,
+        "codes": compute_bands(front_end, signal).reshape(-1),
+        "frames": FRAMES,
+    }
+    with tempfile.TemporaryDirectory(prefix="hadamrnn-") as scratch:
+        folder = Path(scratch)
+        for file in (RUNTIME, FRONT_END):
+            (folder / file).write_text(runtime_file(file))
+        (folder / "front_end.h").write_text(HEADER)
+        for file, template in (("unit.c", "front_end_unit.c.j2"), ("device.c", "front_end_device.c.j2")):
+            (folder / file).write_text(render(template, name="front_end", **given))
+        unit, device = (compile_object(target, folder / file, flags) for file in ("unit.c", "device.c"))
+        code, flash, ram = section_sizes(target, unit)
+        frames = stack_frames(unit)
+        differences, ticks, base = numbers(run(target, link(target, [unit, device], folder / "device.elf")))
+    way = [frames.pop(name, 0) for name in ("front_end_push", "hadamrnn_push_sample")]
+    tick = AVR_TICK if target.unit == "cycles" else CALIBRATION / base
+    return FrontEndMeasurement(
+        target=target.name,
+        unit=target.unit,
+        code=code,
+        flash=flash,
+        ram=ram,
+        stack=sum(way) + max(frames.values(), default=0) + 4 * front_end.bands,
+        hop=round(ticks * tick / (FRAMES - 1)),
+        differences=differences,
+    )
+
+
+def measure_front_ends(front_end: FrontEnd) -> list[FrontEndMeasurement]:
+    """Return a measurement for every target that can be."""
+    rows = []
+    for target in TARGETS:
+        if not target.missing_tools:
+            try:
+                rows.append(measure_front_end(front_end, target))
+            except InputError:  # too large for the target
+                continue
+    return rows
