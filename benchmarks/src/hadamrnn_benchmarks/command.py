@@ -1,4 +1,4 @@
-"""`hadamrnn bench`: training, inference, devices and estimators, each beside others. Start at `run`."""
+"""`hadamrnn bench`: training, inference, devices, estimators, anomalies, beside others. Start at `run`."""
 
 from __future__ import annotations
 
@@ -263,9 +263,28 @@ def run_fitting(args: MemoryOptions) -> None:
     args.show_rows(reading.run_fitting(args.sizes))
 
 
+@dataclass(frozen=True, kw_only=True)
+class AnomaliesOptions(PageOptions, DataFolder):
+    seeds: Annotated[int, Range(1, 1000)] = option(5, "fits of each random detector (default 5)")
+
+
+@command(
+    help="the anomaly detector beside others",
+    description="Select settings of HadamRNNDetector and of others on one part of the Skoltech Anomaly "
+    "Benchmark, and measure them on all of it.",
+    examples=("hadamrnn bench anomalies --out docs/anomalies.md",),
+)
+def run_anomalies(args: AnomaliesOptions) -> None:
+    from hadamrnn_benchmarks import anomalies
+
+    check_output("--out", args.out, anomalies.TITLE)
+    rows, constant = anomalies.run_anomalies(args.data_dir, seeds=args.seeds)
+    publish(args, rows, [], anomalies.anomalies_page(rows, constant))
+
+
 run = Command(
     None,
-    help="measure training, inference, devices, estimators, reading or fitting",
+    help="measure training, inference, devices, estimators, anomalies, reading or fitting",
     description="Measure on this machine what the library claims.",
     examples=("hadamrnn bench training --shapes mnist copy --json",),
     parts={
@@ -273,6 +292,7 @@ run = Command(
         "inference": run_inference,
         "edge": run_edge,
         "estimators": run_estimators,
+        "anomalies": run_anomalies,
         "reading": run_reading,
         "fitting": run_fitting,
     },

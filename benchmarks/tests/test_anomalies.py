@@ -1,0 +1,94 @@
+"""The detector on SKAB: its figures by the published protocol, and the rule that selects settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hadamrnn.estimators import HadamRNNDetector
+from hadamrnn_benchmarks.anomalies import (
+    DETECTORS,
+    HADAMRNN,
+    TITLE,
+    TRAIN_ROWS,
+    AnomalyRow,
+    Detector,
+    Levels,
+    Recording,
+    Setting,
+    anomalies_page,
+    measure,
+    read_skab,
+    select,
+)
+
+PAGE = Path(__file__).parents[2] / "docs/anomalies.md"
+PARAMETERS = HadamRNNDetector().get_params()
+DEFAULT = Setting(
+    {name: PARAMETERS[name] for name in DETECTORS[HADAMRNN].options},
+    smoothing=PARAMETERS["smoothing"],
+    margin=PARAMETERS["margin"],
+)
+needs_skab = pytest.mark.skipif("HADAMRNN_DATA" not in os.environ, reason="no folder with the real data")
+
+
+@needs_skab
+def test_the_detector_as_it_comes_meets_its_figures_on_skab() -> None:
+    recordings = read_skab()
+    assert len(recordings) == 34 and sum(len(each.truth) - TRAIN_ROWS for each in recordings) == 23801
+    rows = {row.part: row for row in measure(HADAMRNN, DETECTORS[HADAMRNN], DEFAULT, recordings, seeds=1)}
+
+    assert rows["all"].f1 >= 0.80
+    for row in rows.values():
+        assert row.integer_f1 == pytest.approx(row.f1, abs=0.01)
+        assert row.bytes is not None and row.bytes <= 4096
+
+
+def test_the_detector_comes_with_the_setting_that_was_selected() -> None:
+    assert f"\n- {HADAMRNN}: {DEFAULT}\n" in PAGE.read_text()
+
+
+def recording(seed: int) -> Recording:
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(TRAIN_ROWS + 400, 2))
+    truth = np.zeros(len(values), bool)
+    truth[-200:] = True
+    values[truth] += 3
+    return Recording("other", values, truth)
+
+
+def test_the_rule_takes_the_fewest_false_alarms_near_the_best_f1() -> None:
+    def levels(values: NDArray[np.float64], options: dict[str, Any], seed: int) -> Levels:
+        distances = (values**2).sum(1) + options["noise"] * np.random.default_rng(0).random(len(values))
+        return Levels(distances[:TRAIN_ROWS], distances)
+
+    recordings = [recording(seed) for seed in range(3)]
+    setting = select(Detector(levels, {"noise": (0.0, 100.0)}), recordings, seeds=1)
+
+    assert setting.options == {"noise": 0.0} and setting.margin > 1.0
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_every_detector_tells_the_first_setting_of_its_grid(name: str) -> None:
+    some, detector = recording(0), DETECTORS[name]
+    found = detector.levels(some.values, next(detector.grid()), 0)
+
+    assert found.every.shape == (800,) and np.isfinite(found.every).all() and len(found.normal) == TRAIN_ROWS
+    assert found.every[some.truth].mean() > found.every[:TRAIN_ROWS].mean()
+
+
+def test_the_page_says_who_is_ahead() -> None:
+    shares = {"worst": 0.8, "best": 0.8, "false_alarms": 0.2, "missed": 0.1}
+    rows = [
+        AnomalyRow(HADAMRNN, "a 1", "all", f1=0.8, integer_f1=0.79, bytes=2000, seeds=5, **shares),
+        AnomalyRow("other", "b 2", "all", f1=0.9, integer_f1=None, bytes=None, seeds=1, **shares),
+    ]
+    page = anomalies_page(rows, 0.69)
+
+    assert page.startswith(TITLE) and "Ahead of it is the other with 0.900." in page and "| 2,000 |" in page
+    assert "F1 0.69" in page and "- other: b 2" in page
