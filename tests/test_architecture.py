@@ -115,7 +115,7 @@ def test_the_integer_half_never_imports_torch(module: str) -> None:
         assert not any(name.split(".")[0] == "torch" for name in imports(module)), module
 
 
-@pytest.mark.parametrize("room", ["hadamard", "fixedpoint", "export", "pages"])
+@pytest.mark.parametrize("room", ["hadamard", "fixedpoint", "reservoir", "export", "pages"])
 def test_the_integer_half_runs_in_a_process_without_torch(room: str) -> None:
     parts = [module for module in modules() if module.split(".")[0] == room]
     code = "import sys\n" + "".join(f"import hadamrnn.{part}\n" for part in parts)

@@ -18,7 +18,7 @@ from hadamrnn.export.golden import make_golden
 from hadamrnn.export.js import export_js
 from hadamrnn.export.targets import classify_on_host, measure
 from hadamrnn.fixedpoint.encoding import encode_raw
-from hadamrnn.reservoir import IntegerReservoir
+from hadamrnn.reservoir import Group, IntegerReservoir
 from tests.edge_targets import installed
 from tests.reservoir_models import draw_reservoir
 
@@ -160,9 +160,12 @@ def test_an_arduino_library_brings_the_runtime_and_the_example(tmp_path: Path) -
 
 
 @pytest.mark.edge
-@pytest.mark.parametrize("target", ["cortex-m4", "cortex-m0", "rv32imac"])
+@pytest.mark.parametrize("target", ["cortex-m4", "cortex-m0", "rv32imac", "atmega328p"])
 def test_emulated_devices_give_the_engines_bits_in_the_planned_memory(target: str) -> None:
-    found = measure(drawn(3), installed(target))
+    groups = (Group(dilation=2, is_difference=True, input_shift=2), Group(width=2, segments=3))  # 2 kB of RAM
+    model = draw_reservoir(np.random.default_rng(3), groups=groups, input_size=1, seq_length=40)
+
+    found = measure(model, installed(target))
 
     assert found.differences == 0
     assert found.step > 0 and found.ram > 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hadamrnn.kernels.library import Library, load_library
-from hadamrnn.reservoir import Features
+from hadamrnn.reservoir import Features, counting, feature_counts, sampled_states
 from hadamrnn.reservoir.counting import checked_codes
 from hadamrnn.reservoir.native import count_native
 from hadamrnn.reservoir.reference import count_features, group_states
@@ -52,3 +52,17 @@ def test_states_equal_the_reference(library: Library) -> None:
 
     for found, each in zip(states, expected, strict=True):
         np.testing.assert_array_equal(found, each[:, ::4])
+
+
+def test_counts_and_states_are_the_same_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    network = draw_network(rng, seq_length=40)
+    units, features = draw_units(rng, network), draw_features(rng, network)
+    x, lengths = draw_codes(rng, network, 9)
+    counts, states = feature_counts(units, features, x, lengths), sampled_states(units, x, 3)
+
+    monkeypatch.setattr(counting, "load_library", lambda: None)
+
+    np.testing.assert_array_equal(feature_counts(units, features, x, lengths), counts)
+    for found, each in zip(sampled_states(units, x, 3), states, strict=True):
+        np.testing.assert_array_equal(found, each)

@@ -137,23 +137,32 @@ HADAMRNN_INLINE bool hadamrnn_reservoir_drive(const hadamrnn_reservoir *r, const
     return (group->is_difference == 0u) || (j >= group->dilation);
 }
 
+HADAMRNN_INLINE void hadamrnn_reservoir_butterfly(hadamrnn_wide *upper, hadamrnn_wide *lower)
+{
+    const hadamrnn_wide sum = *upper + *lower;
+    *lower = *upper - *lower;
+    *upper = sum;
+}
+
 /* H D h of one block. */
-HADAMRNN_INLINE void hadamrnn_reservoir_mix(const hadamrnn_narrow *h, uint_fast8_t signs, hadamrnn_wide *mixed)
+HADAMRNN_INLINE void hadamrnn_reservoir_mix(const hadamrnn_narrow *h, uint_fast8_t signs, hadamrnn_wide *v)
 {
     for (uint_fast8_t i = 0u; i < HADAMRNN_RESERVOIR_BLOCK; i++) {
         const int32_t mask = -(int32_t)(((uint32_t)signs >> i) & 1u);
-        mixed[i] = (hadamrnn_widened(h[i]) ^ mask) - mask;
+        v[i] = (hadamrnn_widened(h[i]) ^ mask) - mask;
     }
-    for (uint_fast8_t half = 1u; half < HADAMRNN_RESERVOIR_BLOCK; half = (uint_fast8_t)(2u * half)) {
-        for (uint_fast8_t i = 0u; i < HADAMRNN_RESERVOIR_BLOCK; i++) {
-            if ((i & half) == 0u) {
-                const hadamrnn_wide upper = mixed[i];
-                const hadamrnn_wide lower = mixed[i + half];
-                mixed[i] = upper + lower;
-                mixed[i + half] = upper - lower;
-            }
-        }
-    }
+    hadamrnn_reservoir_butterfly(&v[0], &v[1]);
+    hadamrnn_reservoir_butterfly(&v[2], &v[3]);
+    hadamrnn_reservoir_butterfly(&v[4], &v[5]);
+    hadamrnn_reservoir_butterfly(&v[6], &v[7]);
+    hadamrnn_reservoir_butterfly(&v[0], &v[2]);
+    hadamrnn_reservoir_butterfly(&v[1], &v[3]);
+    hadamrnn_reservoir_butterfly(&v[4], &v[6]);
+    hadamrnn_reservoir_butterfly(&v[5], &v[7]);
+    hadamrnn_reservoir_butterfly(&v[0], &v[4]);
+    hadamrnn_reservoir_butterfly(&v[1], &v[5]);
+    hadamrnn_reservoir_butterfly(&v[2], &v[6]);
+    hadamrnn_reservoir_butterfly(&v[3], &v[7]);
 }
 
 /* Where a step reads on: block after block, feature after feature. */
