@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 PHONE, TABLET, DESK = 390, 820, 1400
@@ -58,8 +59,8 @@ return [...document.querySelectorAll(".live *")].filter(element => {
 
 
 @contextmanager
-def open_browser() -> Iterator[webdriver.Chrome]:
-    """Yield a headless Chromium; skip without one, unless HADAMRNN_PAGES says that it must be there."""
+def open_browser(*flags: str) -> Iterator[webdriver.Chrome]:
+    """Yield a headless Chromium with these flags; skip without one, unless HADAMRNN_PAGES wants it."""
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if chromium is None or driver is None:
         reason = "no chromium and chromedriver: make test-pages installs chromium and chromium-driver"
@@ -69,7 +70,7 @@ def open_browser() -> Iterator[webdriver.Chrome]:
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     # Containers have neither the rights a sandbox needs nor a large /dev/shm.
-    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
+    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", *flags):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     browser = webdriver.Chrome(options=options, service=Service(driver))
@@ -102,6 +103,17 @@ def open_page(browser: webdriver.Chrome, page: Path) -> None:
     browser.get(page.as_uri())
     started = "return !document.getElementById('live-data') || Boolean(window.live)"
     WebDriverWait(browser, 60).until(lambda b: b.execute_script(started))
+
+
+def part(browser: webdriver.Chrome, name: str, live: str = "") -> Any:
+    """Return a part of a network of the page, of the first by default."""
+    network = f"[data-live={live}] " if live else ""
+    return browser.find_element(By.CSS_SELECTOR, f"{network}[data-part={name}]")
+
+
+def wait(browser: webdriver.Chrome, condition: str) -> None:
+    """Wait until a condition in JavaScript holds."""
+    WebDriverWait(browser, 60).until(lambda b: b.execute_script(f"return {condition}"))
 
 
 def ground(browser: webdriver.Chrome) -> str:

@@ -13,9 +13,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from selenium.webdriver import ActionChains, Chrome
-from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import Select
 
 from hadamrnn.data.har import SLOW, STILL, with_fine
 from hadamrnn.data.speech import WORDS
@@ -23,7 +22,7 @@ from hadamrnn.export.page import Stored, export_page
 from hadamrnn.fixedpoint import Engine, IntegerModel, encode_raw, encode_values, load
 from hadamrnn.models import find
 from hadamrnn_paper.data.mnist import pixel_permutation
-from tests.pages.browser import DESK, PHONE, faults, open_page
+from tests.pages.browser import DESK, PHONE, faults, open_page, part, wait
 
 pytestmark = pytest.mark.pages
 ROOT = Path(__file__).parents[2]
@@ -38,12 +37,6 @@ def opened(browser: Chrome, page: Path) -> None:
     Select(part(browser, "speed")).select_by_value("full")
 
 
-def part(browser: Chrome, name: str, live: str = "") -> Any:
-    """Return a part of a network of the page, of the first by default."""
-    network = f"[data-live={live}] " if live else ""
-    return browser.find_element(By.CSS_SELECTOR, f"{network}[data-part={name}]")
-
-
 def draw(browser: Chrome) -> None:
     """Draw a seven with synthetic pointer events."""
     pen = ActionChains(browser, duration=20).move_to_element_with_offset(part(browser, "pad"), *STROKE[0])
@@ -51,10 +44,6 @@ def draw(browser: Chrome) -> None:
     for (x0, y0), (x1, y1) in pairwise(STROKE):
         pen = pen.move_by_offset(x1 - x0, y1 - y0)
     pen.release().perform()
-
-
-def wait(browser: Chrome, condition: str) -> None:
-    WebDriverWait(browser, 60).until(lambda b: b.execute_script(f"return {condition}"))
 
 
 def engine_logits(model: IntegerModel, codes: Any) -> list[int]:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import base64
 import json
+import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.bits import stored_bits
@@ -202,6 +204,12 @@ def packed(codes: NDArray[Any] | None, bits: int) -> tuple[int, int, str] | None
     if codes is None:
         return None
     return int(codes.size), bits, base64.b64encode(pack(codes, bits).tobytes()).decode()
+
+
+def deflated(codes: NDArray[Any]) -> str:
+    """Return int32 codes, deflated, in base64. All lowest bytes come first: the high ones repeat."""
+    planes = codes.astype("<i4").reshape(-1, 1).view(np.uint8).T
+    return base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode()
 
 
 def _raw(model: IntegerBase) -> dict[str, list[int] | None] | None:

@@ -5,8 +5,6 @@ The page needs nothing else: the runtime of `export --to js`, the network and st
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +15,8 @@ from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.export.folder import check_name, fresh_folder
-from hadamrnn.export.js import js_model, runtime_text
+from hadamrnn.export.js import deflated, js_model, runtime_text
+from hadamrnn.export.listening import Clip, listening_data
 from hadamrnn.export.metadata import summarise
 from hadamrnn.fixedpoint.cost import fast_step_cost, network_size
 from hadamrnn.fixedpoint.model import IntegerModel
@@ -87,6 +86,7 @@ def live_network(
     pad: DrawingPad | None = None,
     word: Mapping[str, Any] | None = None,
     sensor: Mapping[str, Any] | None = None,
+    clips: Sequence[Clip] = (),
     together: str = "",
     figures: tuple[tuple[str, str], ...] = (),
 ) -> Live:
@@ -99,16 +99,18 @@ def live_network(
             `symbols` of a sentence, of 1 to `base`, the steps of the `delay`, the id of the `marker`.
         sensor: a phone's own, nine channels as in UCI HAR: the limits `still` and `slow` of the channels that
             follow, as `with_fine` makes them, and the readings a second, `rate`.
+        clips: recordings that a network behind a front end of sound plays; it listens to the microphone too.
         together: networks of one page that share this name read the same drawing, side by side.
         figures: labels and values beside those that the model has.
     """
     dense = model.input_kind == "dense"
     size, cost = network_size(model.network), fast_step_cost(model.network)
+    names = [*classes] or model.class_names or [str(k) for k in range(max(model.output_size, 2))]
     data = {
         "model": js_model(model),
-        "classes": [*classes] or model.class_names or [str(k) for k in range(max(model.output_size, 2))],
+        "classes": names,
         "stored": {
-            "deflated": _deflated(stored.codes),
+            "deflated": deflated(stored.codes),
             "raw": stored.raw,
             "steps": stored.codes.shape[1],
             "width": model.input_size if dense else 1,
@@ -118,6 +120,7 @@ def live_network(
         "pad": None if pad is None else _pad(pad),
         "word": word,
         "sensor": sensor,
+        "listening": listening_data(model, names, stored.codes.shape[1], clips),
         "together": together,
         "figures": [
             ("weights", f"{-(-size.bits // 8):,} bytes"),
@@ -158,13 +161,7 @@ ABOUT = (
 
 
 def live_part(*networks: Live) -> LivePart:
-    return LivePart(networks, runtime_text("network.js"))
-
-
-def _deflated(codes: NDArray[Any]) -> str:
-    """Return int32 codes, deflated, in base64. All lowest bytes come first: the high ones repeat."""
-    planes = codes.astype("<i4").reshape(-1, 1).view(np.uint8).T
-    return base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode()
+    return LivePart(networks, runtime_text("network.js") + runtime_text("front_end.js"))
 
 
 def _pad(pad: DrawingPad) -> dict[str, Any]:

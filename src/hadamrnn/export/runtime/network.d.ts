@@ -56,17 +56,19 @@ export class Network {
   /** Return the codes of a step's values, in the units of the training data: `encode` of round(value / rawUnit). */
   encodeValues(values: ArrayLike<number>): Int32Array;
   /** Return a sliding window over this network. */
-  window(size: number, hop: number): SlidingWindow;
+  window(size: number, hop: number, restarts?: boolean): SlidingWindow;
 }
 
 /**
  * Every `hop` inputs, the logits of the last `size` ones. Where the network forgets, one state reads the stream and
- * never restarts; elsewhere size / hop states take turns.
+ * never restarts; elsewhere, and everywhere with `restarts`, size / hop states take turns and read each window alone.
  */
 export class SlidingWindow {
-  constructor(network: Network, size: number, hop: number);
+  constructor(network: Network, size: number, hop: number, restarts?: boolean);
   /** Take one input; return logits where a hop ends and `size` inputs were seen, else null. */
   push(input: Input): Int32Array | null;
+  /** The state that is read next. */
+  readonly oldest: State;
 }
 
 export const network: Network;

@@ -355,25 +355,26 @@ export class Network {
   }
 
   /** Return a `SlidingWindow` over this network. */
-  window(size, hop) {
-    return new SlidingWindow(this, size, hop);
+  window(size, hop, restarts) {
+    return new SlidingWindow(this, size, hop, restarts);
   }
 }
 
 /**
  * Every `hop` inputs, the logits of the last `size` ones. Where every block leaks, one state reads the stream and never
- * restarts: the pools of the last size / hop hops count. Elsewhere size / hop states take turns, and restart once read.
+ * restarts: the pools of the last size / hop hops count. Elsewhere size / hop states take turns, and restart once read;
+ * with `restarts` everywhere: the logits are those of each window alone, as `run` gives them.
  */
 export class SlidingWindow {
-  constructor(network, size, hop) {
+  constructor(network, size, hop, restarts = !network.forgets) {
     if (!(Number.isInteger(hop) && hop > 0 && Number.isInteger(size) && size > 0 && size % hop === 0)) {
       throw new RangeError(`A window must be a positive multiple of its hop, got ${size} and ${hop}.`);
     }
     if (network.longest > 0 && size > network.longest) {
       throw new RangeError(`The sums of this network hold ${network.longest} steps, got a window of ${size}.`);
     }
-    Object.assign(this, { network, size, hop, pushed: 0, kept: [] });
-    this.states = Array.from({ length: network.forgets ? 1 : size / hop }, () => network.init());
+    Object.assign(this, { network, size, hop, restarts, pushed: 0, kept: [] });
+    this.states = Array.from({ length: restarts ? size / hop : 1 }, () => network.init());
   }
 
   /** Take one input; return the logits of the last `size` ones where a hop ends, else null; an unknown id does not count. */
@@ -383,8 +384,14 @@ export class SlidingWindow {
     if (!begun.map((state) => this.network.step(state, input))[0]) return null;
     this.pushed += 1;
     if (this.pushed % this.hop) return null;
-    if (this.network.forgets) return this.readOn();
+    if (!this.restarts) return this.readOn();
     return this.pushed < this.size ? null : this.readOldest();
+  }
+
+  /** The state that is read next; before the first read, the one that began first. */
+  get oldest() {
+    const turn = this.pushed < this.size ? 0 : Math.floor(this.pushed / this.hop) + 1;
+    return this.states[turn % this.states.length];
   }
 
   readOn() {

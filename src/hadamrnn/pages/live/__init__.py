@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-SCRIPTS = ("pictures.js", "pad.js", "lab.js", "word.js", "sensor.js", "stored.js", "widget.js", "main.js")
+SCRIPTS = (
+    *("pictures.js", "pad.js", "lab.js", "word.js", "sensor.js", "stored.js"),
+    *("resampler.js", "microphone.js", "hearing.js", "listening.js", "widget.js", "main.js"),
+)
 _IMPORT = re.compile(r"^import .*;\n", flags=re.MULTILINE)
 
 
@@ -30,10 +33,15 @@ class Live:
 
 @dataclass(frozen=True)
 class LivePart:
-    """The live networks of a page, and `runtime`, the text of the network.js that runs them."""
+    """The live networks of a page, and `runtime`, the JavaScript that runs them."""
 
     networks: tuple[Live, ...]
     runtime: str
+
+    @property
+    def listens(self) -> bool:
+        """Whether one of the networks takes the microphone, whose script is made in the page."""
+        return any(live.data["listening"] for live in self.networks)
 
     @property
     def style(self) -> str:

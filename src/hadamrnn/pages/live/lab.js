@@ -24,6 +24,15 @@ export function answers(network, inputs) {
   return [network.run(inputs)].flat().map((logits) => network.classify(logits));
 }
 
+/** Return exp(l_k) / sum_j exp(l_j) of real logits; a single one tells two classes apart. */
+export function shares(logits, scale) {
+  const real = logits.length === 1 ? [0, logits[0] * scale] : Array.from(logits, (code) => code * scale);
+  const most = Math.max(...real);
+  const powers = real.map((value) => Math.exp(value - most));
+  const sum = powers.reduce((total, power) => total + power, 0);
+  return powers.map((power) => power / sum);
+}
+
 /** Count over time, without stopping the page: counts[said][written] of every stored sequence. */
 export class Count {
   constructor(network, stored, classes, report) {

@@ -73,15 +73,23 @@ export function cellAt(canvas, event, columns, rows) {
 
 const MOST_LINES = 12; // channels that can be told apart as lines
 
-/** Return the picture of a sequence, as large as the canvas that is to show it. */
-export function sequencePicture(canvas, inputs) {
+const row = (input) => (typeof input === "number" ? [input] : input);
+
+/** Return the least and the largest code of a sequence, 0 and 1 among them. */
+export function ends(inputs) {
+  return inputs.reduce(([low, high], input) => {
+    const codes = row(input);
+    return [Math.min(low, ...codes), Math.max(high, ...codes)];
+  }, [0, 1]);
+}
+
+/** Return the picture of a sequence of codes between two ends, as large as the canvas that is to show it. */
+export function sequencePicture(canvas, inputs, range) {
   const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((side) => Math.max(1, side * devicePixelRatio));
   const picture = Object.assign(document.createElement("canvas"), { width, height });
-  const rows = inputs.map((input) => (typeof input === "number" ? [input] : input));
-  const range = (least, most, code) => [Math.min(least, code), Math.max(most, code)];
-  const ends = rows.reduce((all, row) => row.reduce(([a, b], code) => range(a, b, code), all), [0, 1]);
-  if (rows[0].length > MOST_LINES) drawRows(picture, rows, ends);
-  else drawLines(picture, rows, ends);
+  const rows = inputs.map(row);
+  if (rows[0].length > MOST_LINES) drawRows(picture, rows, range);
+  else drawLines(picture, rows, range);
   return picture;
 }
 

@@ -2,7 +2,7 @@
 import { Network } from "./network.js";
 
 /** Return the int32 codes of base64 text: deflated, all lowest bytes first, then the next ones. */
-async function inflated(text) {
+export async function inflated(text) {
   const packed = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());

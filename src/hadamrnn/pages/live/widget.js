@@ -1,22 +1,14 @@
 /* A network at work: it reads a sequence step by step, and every part of the widget shows what it does. */
-import { Count, answers, changed } from "./lab.js";
+import { Count, answers, changed, shares } from "./lab.js";
+import { Listening } from "./listening.js";
 import { Pad } from "./pad.js";
-import { cellAt, drawSequence, drawShares, drawSigns, drawUnits, gridShape, sequencePicture } from "./pictures.js";
+import { cellAt, drawSequence, drawShares, drawSigns, drawUnits, ends, gridShape, sequencePicture } from "./pictures.js";
 import { Sensor, hasSensor } from "./sensor.js";
 import { Word } from "./word.js";
 
 const FRAME = 10; // milliseconds of steps in a frame at full speed
 const { format: number } = new Intl.NumberFormat("en");
 const percent = (share) => `${(100 * share).toFixed(1)}\u00a0%`;
-
-/** Return exp(l_k) / sum_j exp(l_j) of real logits; a single one tells two classes apart. */
-function shares(logits, scale) {
-  const real = logits.length === 1 ? [0, logits[0] * scale] : Array.from(logits, (code) => code * scale);
-  const most = Math.max(...real);
-  const powers = real.map((value) => Math.exp(value - most));
-  const sum = powers.reduce((total, power) => total + power, 0);
-  return powers.map((power) => power / sum);
-}
 
 export class Widget {
   /** `stored` are the sequences that it plays and counts, each {inputs, labels}. */
@@ -39,6 +31,7 @@ export class Widget {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
     addEventListener("resize", () => this.redraw());
     if (data.sensor && hasSensor()) this.offerSensor();
+    if (data.listening) this.listening = new Listening(data.listening, this);
     if (this.word) this.word.start();
     else this.readStored(data.together ? 0 : this.firstRight);
     this.count();
@@ -159,10 +152,12 @@ export class Widget {
     if (this.step === steps) this.finish();
   }
 
-  /** Read a sequence from its start; labels are its classes, null where they are unknown. */
-  read(inputs, labels) {
+  /** Read a sequence from its start, `pace` steps a second; labels are its classes, null where they are unknown. */
+  read(inputs, labels, pace = Math.max(16, inputs.length / 4)) {
     this.sensor?.stop();
+    this.listening?.stop();
     this.begin(inputs, labels);
+    this.pace = pace;
     this.part.answer.textContent = "";
     this.pause(false);
     if (!inputs.length) this.show();
@@ -186,7 +181,8 @@ export class Widget {
   }
 
   restart() {
-    this.read(this.sequence, this.labels);
+    if (this.listening && !this.sequence.length) this.readStored(this.shown); // what was heard is not kept
+    else this.read(this.sequence, this.labels, this.pace);
   }
 
   pause(stop) {
@@ -210,7 +206,7 @@ export class Widget {
   frame(now) {
     this.started ??= { now, step: this.step };
     const speed = this.part.speed.value;
-    const rate = speed === "full" ? Infinity : speed === "slow" ? 8 : Math.max(16, this.sequence.length / 4);
+    const rate = speed === "full" ? Infinity : speed === "slow" ? 8 : this.pace;
     const due = this.started.step + ((now - this.started.now) / 1000) * rate;
     const limit = performance.now() + FRAME;
     while (!this.done && this.step <= due && performance.now() < limit) this.advance();
@@ -252,7 +248,8 @@ export class Widget {
   change() {
     this.bits = Number(this.part.bits?.value ?? this.bits);
     this.network = changed(this.data.model, this.bits, this.flips);
-    this.restart();
+    if (this.listening?.hearing) this.listening.hearing.use(this.network);
+    else this.restart();
     this.count();
   }
 
@@ -283,13 +280,19 @@ export class Widget {
   }
 
   show() {
+    const { hearing } = this.listening ?? {};
+    if (hearing) this.listening.show();
     this.showBars();
     this.showState();
+    if (!hearing) this.showSequence();
+  }
+
+  showSequence() {
     drawShares(this.part.history, this.history, Math.max(1, this.sequence.length), this.names.length, this.painted);
     this.painted = this.history.length;
     if (this.pad) this.pad.show((this.pad.reading = this.done ? -1 : this.pixel(this.step)));
     else if (this.part.sequence && this.sequence.length) {
-      this.picture ??= sequencePicture(this.part.sequence, this.sequence);
+      this.picture ??= sequencePicture(this.part.sequence, this.sequence, ends(this.sequence));
       drawSequence(this.part.sequence, this.picture, this.step / this.sequence.length);
     }
     this.word?.show(this.step, this.said);
@@ -309,7 +312,7 @@ export class Widget {
     const best = this.network.classify(this.logits) - Number(this.logits.length === 1); // a lone logit is class 1's
     this.bars.forEach(({ line, bar, value }, k) => {
       bar.style.transform = `scaleX(${this.logits[k] / most})`; // a negative one turns to the left
-      line.classList.toggle("best", k === best && this.step > 0);
+      line.classList.toggle("best", k === best && this.history.length > 0);
       value.textContent = number(this.logits[k]);
     });
   }

@@ -1,0 +1,65 @@
+"""What a page needs to listen: the front end, its sliding window, and recordings for want of a microphone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hadamrnn.export.front_end import front_end_js
+from hadamrnn.export.js import deflated
+from hadamrnn.fixedpoint.model import IntegerModel
+
+HOPS = 10  # of a window
+IDLE = frozenset({"silence", "unknown", "noise", "background", "other"})  # classes that are no word
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """A recording that a page plays: int16 samples `(time,)` at the front end's rate, and its class."""
+
+    samples: NDArray[np.int16]
+    label: int
+
+
+def hears_sound(model: IntegerModel) -> bool:
+    """Return whether the network reads what a microphone gives: the 16-bit samples of sound."""
+    front_end = model.network.front_end
+    return front_end is not None and front_end.is_mel and front_end.unit == 1
+
+
+def listening_data(
+    model: IntegerModel, classes: Sequence[str], steps: int, clips: Sequence[Clip]
+) -> dict[str, Any] | None:
+    """Return what `live/listening.js` reads, None for a network that reads no sound.
+
+    Args:
+        steps: of a sequence that the network was made for; the window has as many, rounded up to whole hops.
+    """
+    front_end = model.network.front_end
+    if front_end is None or not hears_sound(model):
+        return None
+    hop = max(round(steps / HOPS), 1)
+    size = -(-steps // hop) * hop
+    return {
+        "frontEnd": front_end_js(front_end),
+        "rate": front_end.rate,
+        "hop": hop,
+        "size": size if size <= (model.longest or size) else size - hop,
+        "idle": [index for index, name in enumerate(classes) if name.strip("_").lower() in IDLE],
+        "clips": [_clip(clip, classes) for clip in clips],
+    }
+
+
+def _clip(clip: Clip, classes: Sequence[str]) -> dict[str, Any]:
+    """Return samples as indices of the levels that occur: 8-bit sound has 256 of them."""
+    levels, index = np.unique(clip.samples, return_inverse=True)
+    return {
+        "name": classes[clip.label],
+        "label": clip.label,
+        "levels": levels.tolist(),
+        "deflated": deflated(index.reshape(-1)),
+    }
