@@ -14,9 +14,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from hadamrnn.data.files import fetch
 from hadamrnn.data.har import SLOW, STILL
+from hadamrnn.data.keywords import FILES, expand
 from hadamrnn.data.speech import WORDS
 from hadamrnn.data.tasks import load_task
+from hadamrnn.export.listening import Clip
 from hadamrnn.export.page import DrawingPad, Stored, live_network, live_part
 from hadamrnn.fixedpoint.encoding import raw_from_inputs
 from hadamrnn.models import find
@@ -32,13 +35,15 @@ SIDE, LEVELS, BOX, PEN = 28, 255, 17.5, 1.25
 RATE = 50  # readings a second of UCI HAR
 MOTION_NETWORK = "motion-6kb"
 KEYWORD_NETWORK = "keywords-16kb"
+PLAYED = ("yes", "no", "stop")  # words whose first test clip is stored as sound
 LEAD = (
     "Networks that ship with the package, at work in this page: the very integers of the exported C. "
     "It needs no server and sends no request."
 )
 SOURCES = (
     "Digits: MNIST by LeCun, Cortes and Burges (CC BY-SA 3.0). Motion: UCI HAR by Reyes-Ortiz et al. (CC BY "
-    "4.0). Words: Speech Commands by Warden (CC BY 4.0), as bands. All are of test sets."
+    "4.0). Words: Speech Commands by Warden (CC BY 4.0), as bands and three as 8-bit sound. All are of test "
+    "sets."
 )
 
 
@@ -54,6 +59,8 @@ def draw() -> None:
     spoken = [torch.nonzero(keywords.test.y == word)[:CLIPS, 0] for word in (*range(2, len(WORDS)), 1, 0)]
     clips = torch.stack(spoken, dim=1).flatten()  # every word once, then every word again
     readings = raw_from_inputs(find(KEYWORD_NETWORK).load(), keywords.test.x[clips].numpy())
+    with np.load(fetch(FILES["sound"], None)) as arrays:
+        recordings = [arrays["x_test"][arrays["y_test"] == WORDS.index(word)][0] for word in PLAYED]
     np.savez_compressed(
         STORED,
         digits=digits.test.x[chosen, :, 0].numpy(),
@@ -62,6 +69,7 @@ def draw() -> None:
         motion_labels=motion.test.y[rows].numpy(),
         keywords=readings.astype(np.int16),
         keyword_labels=keywords.test.y[clips].numpy(),
+        recordings=np.stack(recordings),
     )
 
 
@@ -155,10 +163,14 @@ def keywords() -> Live:
         "A spoken word",
         Stored(arrays["keywords"], arrays["keyword_labels"], raw=True),
         paragraphs=(
-            "Clips of one second by people whom the network has never heard: ten words, other words "
-            "(unknown) and silence. A step is 10 ms of sound as 32 bands, computed in integers by its "
-            "front end, which the picture shows, low tones below. Three layers forget at different rates.",
+            f"Say one of ten words: {', '.join(WORDS[2:])}. A network of 16 kB listens; it also knows "
+            "silence and other words (unknown). Below are clips of one second as well, by people whom it has "
+            "never heard.",
         ),
+        clips=[
+            Clip(expand(sound), WORDS.index(word))
+            for word, sound in zip(PLAYED, arrays["recordings"], strict=True)
+        ],
     )
 
 

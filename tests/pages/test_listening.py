@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +14,19 @@ from numpy.typing import NDArray
 from scipy.io import wavfile
 from selenium.webdriver import Chrome
 
+from hadamrnn.data.keywords import expand
+from hadamrnn.data.speech import WORDS
 from hadamrnn.export.listening import Clip
 from hadamrnn.export.page import Stored, live_network, live_part
 from hadamrnn.fixedpoint import Engine, IntegerModel, encode_raw
 from hadamrnn.front_end import FrontEnd, compute_bands
+from hadamrnn.models import find
 from hadamrnn.pages.document import Document, to_html
 from tests.export.random_models import random_model
 from tests.pages.browser import open_browser, open_page, part, wait
 
 pytestmark = pytest.mark.pages
+ROOT = Path(__file__).parents[2]
 FAKE = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
 FRONT_END = FrontEnd("mel", rate=8000, frame=200, hop=80, bands=16)
 NAMES = ("silence", "low", "high")
@@ -231,3 +236,59 @@ def test_a_stopped_microphone_does_not_start_late(page: Path, browser: Chrome) -
 
     on = "live[0].listening.microphone.isOn || live[0].listening.hearing !== null"
     assert browser.execute_script(f"return {on}") is False
+
+
+@pytest.fixture(scope="module")
+def keywords(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The playground's network of keywords on a page of its own."""
+    playground = runpy.run_path(str(ROOT / "docs" / "scripts" / "playground.py"))
+    path = tmp_path_factory.mktemp("keywords") / "keywords.html"
+    document = Document("Keywords", (), live=live_part(playground["keywords"]()))
+    path.write_text(to_html(document), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def recordings() -> list[NDArray[np.int16]]:
+    """The words yes, no and stop of the playground."""
+    with np.load(ROOT / "docs" / "scripts" / "playground.npz") as arrays:
+        return [expand(codes) for codes in arrays["recordings"]]
+
+
+def test_the_playgrounds_recordings_are_read_as_python_reads_them(
+    keywords: Path, recordings: list[NDArray[np.int16]], browser: Chrome
+) -> None:
+    model = find("keywords-16kb").load()
+    assert model.network.front_end is not None
+    open_page(browser, keywords)
+    for index, samples in enumerate(recordings):
+        browser.execute_script("live[0].part.speed.value = 'full'; live[0].part.stored.textContent = ''")
+        browser.find_element("css selector", f"[data-clip='{index}']").click()
+        wait(browser, "live[0].part.stored.textContent === 'a recording' && live[0].done")
+        codes, logits = browser.execute_script(
+            "return [live[0].sequence.map(each => [...each]), [...live[0].logits]]"
+        )
+        bands = compute_bands(model.network.front_end, samples).astype(np.int32)
+        expected, _ = encode_raw(model, bands)
+        assert codes == expected.tolist() and len(codes) == STEPS
+        assert logits == answers(model, expected[None])[0]
+        word = ("yes", "no", "stop")[index]
+        assert WORDS[int(np.argmax(logits))] == word
+        assert part(browser, "answer").text.endswith(f"It is: {word}.")
+
+
+def test_words_from_the_microphone_are_recognised(
+    keywords: Path, recordings: list[NDArray[np.int16]], tmp_path: Path
+) -> None:
+    faint = np.random.default_rng(0).normal(0, 3, 8000).round().astype(np.int16)
+    sound = np.concatenate([faint, *(piece for word in recordings for piece in (faint, word))])
+    wavfile.write(tmp_path / "words.wav", 16_000, sound)
+    with open_browser(*FAKE, f"--use-file-for-fake-audio-capture={tmp_path / 'words.wav'}") as browser:
+        open_page(browser, keywords)
+        part(browser, "listen").click()
+        wait(browser, "live[0].listening.heard.length >= 3")
+        heard = browser.execute_script("return live[0].listening.heard")
+        requests = browser.execute_script("return performance.getEntriesByType('resource').length")
+
+    assert heard[::-1][:3] == ["yes", "no", "stop"]
+    assert requests == 0
