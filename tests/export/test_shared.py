@@ -198,6 +198,17 @@ def test_a_network_whose_sums_could_overflow_is_refused_with_a_right_checksum(gc
     assert status == 19
 
 
+def test_a_factor_of_an_order_that_has_no_hadamard_matrix_is_refused(gcc_driver: Path) -> None:
+    model = random_model(np.random.default_rng(5), block_size=12, input_kind="dense", activation_bits=12)
+    data = ModelData(model)
+    ((order, stride, signs), *others) = data.layers[0]["factors"]
+    data.layers = [{**data.layers[0], "factors": ((order // 2, stride * 2, signs), *others)}]
+
+    ((status, _),) = answers(gcc_driver, [case(data.blob, draw_golden(model, sequences=1, time=3), 0)])
+
+    assert status == 19
+
+
 @pytest.mark.edge
 def test_a_fuzzer_finds_no_blob_that_opens_and_misbehaves(tmp_path: Path) -> None:
     """libFuzzer seals every input, so that it meets the checks behind the checksum."""

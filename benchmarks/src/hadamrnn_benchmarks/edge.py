@@ -72,7 +72,7 @@ TWO_MODELS_TEXT = """\
 ## Two networks in one firmware
 
 A specialised build (`NAME.c`) compiles the program for its network. The shared build compiles it once,
-`shared/hadamrnn_shared.c`; every further network adds its data alone. `hadamrnn_open` with its checks is 8 kB
+`shared/hadamrnn_shared.c`; every further network adds its data alone. `hadamrnn_open` with its checks is 6 kB
 of the runtime, which a linker drops (`--gc-sections`) if no blob is opened. Cortex-M4, `gcc -O2`; a step is
 counted in instructions.
 """

@@ -869,12 +869,13 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
     const bool is_one_hot = (layer == model->layers) && (model->input_kind == HADAMRNN_ONE_HOT);
     const uint_fast16_t groups = (layer->units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP;
     const uint_fast8_t buffered = (uint_fast8_t)((layer->stages > 2u) ? (layer->stages - 2u - layer->in_place) : 0u);
+    const uint32_t factor = (uint32_t)layer->multiplier << ((32u - layer->round_shift) & 31u);
     hadamrnn_rows at = {
         .layer = *layer,
         .x = x,
         .work = memory->work,
         .h = memory->narrow + layer->cells,
-        .factor = (int32_t)((uint32_t)layer->multiplier << ((32u - layer->round_shift) & 31u)),
+        .factor = (int32_t)factor,
         .columns = (layer->weight == NULL) ? 0u : (is_one_hot ? 1u : layer->inputs),
         .code_bits = model->code_bits,
         .value_bytes = model->value_bytes,
@@ -889,7 +890,8 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
     if (at.columns == 1u) { /* its shift comes first; only codes of 0 meet one that does not fit */
         const uint_fast8_t shift = (layer->input_shift > 0) ? (uint_fast8_t)layer->input_shift : 0u;
         at.only = is_one_hot ? ((hadamrnn_wide){0} + 1) : hadamrnn_widened(x[0]);
-        at.only = (hadamrnn_wide)((hadamrnn_count)at.only << shift);
+        const hadamrnn_count shifted = (hadamrnn_count)at.only << shift;
+        at.only = (hadamrnn_wide)shifted;
         at.layer.input_shift = (int8_t)(layer->input_shift - (int8_t)shift);
     }
     if (is_one_hot && (at.columns != 0u)) {
@@ -1005,7 +1007,7 @@ HADAMRNN_INLINE void hadamrnn_project(const hadamrnn_model *model, const hadamrn
         hadamrnn_wide sum = logits[k];
         HADAMRNN_FOR8(i, sum += hadamrnn_code(v, bits, i) * codes[i])
         logits[k] = sum;
-        v += pitch;
+        v = &v[pitch];
     }
 }
 

@@ -54,14 +54,28 @@ static uint32_t hadamrnn_take(hadamrnn_reader *reader, uint8_t bytes)
     return number;
 }
 
-static uint8_t hadamrnn_take8(hadamrnn_reader *reader)
+/* The next field, of a byte within low..high. */
+static uint8_t hadamrnn_take8(hadamrnn_reader *reader, uint8_t low, uint8_t high)
 {
-    return (uint8_t)hadamrnn_take(reader, 1u);
+    const uint8_t number = (uint8_t)hadamrnn_take(reader, 1u);
+    hadamrnn_require(reader, (number >= low) && (number <= high));
+    return number;
 }
 
-static uint16_t hadamrnn_take16(hadamrnn_reader *reader)
+/* The next field, of two bytes within low..high. */
+static uint16_t hadamrnn_take16(hadamrnn_reader *reader, uint16_t low, uint16_t high)
 {
-    return (uint16_t)hadamrnn_take(reader, 2u);
+    const uint16_t number = (uint16_t)hadamrnn_take(reader, 2u);
+    hadamrnn_require(reader, (number >= low) && (number <= high));
+    return number;
+}
+
+/* The next field, a shift to the left, or a negative one to the right. */
+static int8_t hadamrnn_take_shift(hadamrnn_reader *reader)
+{
+    const int8_t shift = (int8_t)hadamrnn_take(reader, 1u);
+    hadamrnn_require(reader, (shift >= -(int8_t)HADAMRNN_MAX_SHIFT) && (shift <= (int8_t)HADAMRNN_MAX_SHIFT));
+    return shift;
 }
 
 /* The next field, the place of an array of so many bytes; NULL where there is none. */
@@ -82,11 +96,6 @@ static int64_t hadamrnn_magnitude(int32_t value)
 static int64_t hadamrnn_shifted_bound(int64_t bound, int8_t shift)
 {
     return (shift >= 0) ? (bound * (INT64_C(1) << shift)) : ((bound + ((INT64_C(1) << -shift) >> 1)) >> -shift);
-}
-
-static bool hadamrnn_is_shift(int8_t shift)
-{
-    return (shift >= -(int8_t)HADAMRNN_MAX_SHIFT) && (shift <= (int8_t)HADAMRNN_MAX_SHIFT);
 }
 
 static uint32_t hadamrnn_groups_of(uint32_t units)
@@ -120,14 +129,15 @@ static void hadamrnn_read_transform(hadamrnn_reader *reader, hadamrnn_layer *lay
     uint8_t last = 0; /* 1 behind the last factor */
     for (uint8_t f = 0; f < HADAMRNN_FACTORS; f++) {
         hadamrnn_factor *const factor = &layer->factors[f];
-        factor->order = hadamrnn_take16(reader);
+        factor->order = hadamrnn_take16(reader, 0u, UINT16_MAX);
         const uint32_t order = factor->order;
         const uint32_t row_bytes = (order + 7u) / 8u;
         factor->signs = hadamrnn_take_array(reader, (uint64_t)order * row_bytes);
         if (order == 0u) {
             last = 1;
         } else {
-            hadamrnn_require(reader, (last == 0u) && (order > 2u) && ((left % order) == 0u) && (factor->signs != NULL));
+            hadamrnn_require(reader, (last == 0u) && ((order % 4u) == 0u) && ((left % order) == 0u));
+            hadamrnn_require(reader, factor->signs != NULL);
             left /= order;
             factor->stride = (uint16_t)left;
         }
@@ -142,24 +152,22 @@ static void hadamrnn_read_transform(hadamrnn_reader *reader, hadamrnn_layer *lay
 /* One layer. */
 static void hadamrnn_read_layer(hadamrnn_reader *reader, const hadamrnn_model *model, hadamrnn_layer *layer)
 {
-    layer->units = hadamrnn_take16(reader);
-    layer->inputs = hadamrnn_take16(reader);
-    layer->block = hadamrnn_take16(reader);
-    layer->in_place = hadamrnn_take8(reader);
-    layer->state_shift = hadamrnn_take8(reader);
-    layer->input_shift = (int8_t)hadamrnn_take8(reader);
-    layer->bias_shift = hadamrnn_take8(reader);
-    layer->multiplier = hadamrnn_take16(reader);
-    layer->round_shift = hadamrnn_take8(reader);
-    layer->leak = hadamrnn_take8(reader);
-    layer->leak_bytes = hadamrnn_take8(reader);
-    layer->output_bits = hadamrnn_take8(reader);
-    layer->gain_shift = hadamrnn_take8(reader);
-    layer->offset_shift = hadamrnn_take8(reader);
-    layer->has_skip = hadamrnn_take8(reader);
-    layer->skip_shift = (int8_t)hadamrnn_take8(reader);
-    hadamrnn_require(reader, (layer->units >= 1u) && (layer->units <= HADAMRNN_MAX_UNITS) && (layer->block >= 1u));
-    hadamrnn_require(reader, (layer->inputs >= 1u) && (layer->inputs <= HADAMRNN_MAX_UNITS));
+    layer->units = hadamrnn_take16(reader, 1u, HADAMRNN_MAX_UNITS);
+    layer->inputs = hadamrnn_take16(reader, 1u, HADAMRNN_MAX_UNITS);
+    layer->block = hadamrnn_take16(reader, 1u, HADAMRNN_MAX_UNITS);
+    layer->in_place = hadamrnn_take8(reader, 0u, 14u);
+    layer->state_shift = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_SHIFT);
+    layer->input_shift = hadamrnn_take_shift(reader);
+    layer->bias_shift = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_SHIFT);
+    layer->multiplier = hadamrnn_take16(reader, 1u, UINT16_MAX);
+    layer->round_shift = hadamrnn_take8(reader, 0u, 54u);
+    layer->leak = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_LEAK);
+    layer->leak_bytes = hadamrnn_take8(reader, 0u, HADAMRNN_GROUP);
+    layer->output_bits = hadamrnn_take8(reader, 2u, 16u);
+    layer->gain_shift = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_SHIFT);
+    layer->offset_shift = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_SHIFT);
+    layer->has_skip = hadamrnn_take8(reader, 0u, 1u);
+    layer->skip_shift = hadamrnn_take_shift(reader);
     if (reader->is_good) {
         hadamrnn_require(reader, (layer->units % layer->block) == 0u);
         hadamrnn_read_transform(reader, layer);
@@ -180,54 +188,40 @@ static void hadamrnn_read_layer(hadamrnn_reader *reader, const hadamrnn_model *m
     hadamrnn_require(reader, (layer->in_place <= outer) && ((layer->in_place & 1u) == 0u));
     hadamrnn_require(reader, (layer->in_place == 0u) || (layer->factors[0].order == 0u));
     hadamrnn_require(reader, (model->activation_bits + layer->in_place) <= 16u);
-    hadamrnn_require(reader, (layer->state_shift <= HADAMRNN_MAX_SHIFT) && (layer->bias_shift <= HADAMRNN_MAX_SHIFT));
-    hadamrnn_require(reader, hadamrnn_is_shift(layer->input_shift) && hadamrnn_is_shift(layer->skip_shift));
-    hadamrnn_require(reader, (layer->gain_shift <= HADAMRNN_MAX_SHIFT) && (layer->offset_shift <= HADAMRNN_MAX_SHIFT));
-    hadamrnn_require(reader, (layer->output_bits >= 2u) && (layer->output_bits <= 16u) && (layer->has_skip <= 1u));
     hadamrnn_require(reader, (layer->multiplier == 1u) ? (layer->round_shift <= HADAMRNN_MAX_SHIFT)
-                                                       : ((layer->multiplier > 1u) && (layer->round_shift >= 16u) &&
-                                                          (layer->round_shift <= 54u)));
+                                                       : (layer->round_shift >= 16u));
 }
 
 /* The fields of the network. */
 static void hadamrnn_read_model(hadamrnn_reader *reader, hadamrnn_model *model)
 {
-    model->input_kind = hadamrnn_take8(reader);
-    model->input_bits = hadamrnn_take8(reader);
-    model->activation_bits = hadamrnn_take8(reader);
-    model->code_bits = hadamrnn_take8(reader);
-    model->is_relu = hadamrnn_take8(reader);
-    model->num_layers = hadamrnn_take8(reader);
-    model->num_readouts = hadamrnn_take8(reader);
-    model->thresholds = hadamrnn_take8(reader);
-    model->feature_bits = hadamrnn_take8(reader);
-    model->output_bias_shift = hadamrnn_take8(reader);
-    model->stride = hadamrnn_take16(reader);
-    model->input_size = hadamrnn_take16(reader);
-    model->output_size = hadamrnn_take16(reader);
-    model->longest = hadamrnn_take16(reader);
+    model->input_kind = hadamrnn_take8(reader, HADAMRNN_DENSE, HADAMRNN_EMBEDDED);
+    model->input_bits = hadamrnn_take8(reader, 2u, 16u);
+    model->activation_bits = hadamrnn_take8(reader, 2u, 16u);
+    model->code_bits = hadamrnn_take8(reader, 2u, 8u);
+    model->is_relu = hadamrnn_take8(reader, 0u, 1u);
+    model->num_layers = hadamrnn_take8(reader, 1u, UINT8_MAX);
+    model->num_readouts = hadamrnn_take8(reader, 1u, HADAMRNN_READOUTS);
+    model->thresholds = hadamrnn_take8(reader, 1u, 64u);
+    model->feature_bits = hadamrnn_take8(reader, 0u, 16u);
+    model->output_bias_shift = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_SHIFT);
+    model->stride = hadamrnn_take16(reader, 1u, UINT16_MAX);
+    model->input_size = hadamrnn_take16(reader, 1u, HADAMRNN_MAX_UNITS);
+    model->output_size = hadamrnn_take16(reader, 1u, HADAMRNN_MAX_UNITS);
+    model->longest = hadamrnn_take16(reader, 0u, UINT16_MAX);
     model->vocabulary = hadamrnn_take(reader, 4u);
     for (uint8_t r = 0; r < HADAMRNN_READOUTS; r++) {
-        model->readouts[r] = hadamrnn_take8(reader);
+        model->readouts[r] = hadamrnn_take8(reader, HADAMRNN_LAST, HADAMRNN_MAX);
     }
     for (uint8_t r = 0; r < HADAMRNN_READOUTS; r++) {
-        model->multipliers[r] = hadamrnn_take16(reader);
+        model->multipliers[r] = hadamrnn_take16(reader, 0u, UINT16_MAX);
     }
     model->value_bytes = (model->activation_bits <= 8u) ? 1u : 2u;
     model->embedding_bytes = (model->input_bits <= 8u) ? 1u : 2u;
-    hadamrnn_require(reader, (model->input_kind <= HADAMRNN_EMBEDDED) && (model->is_relu <= 1u));
-    hadamrnn_require(reader, (model->input_bits >= 2u) && (model->input_bits <= 16u));
-    hadamrnn_require(reader, (model->activation_bits >= 2u) && (model->activation_bits <= 16u));
-    hadamrnn_require(reader, (model->code_bits >= 2u) && (model->code_bits <= 8u) && (model->num_layers >= 1u));
-    hadamrnn_require(reader, (model->num_readouts >= 1u) && (model->num_readouts <= HADAMRNN_READOUTS));
-    hadamrnn_require(reader, (model->thresholds >= 1u) && (model->thresholds <= 64u));
-    hadamrnn_require(reader, (model->output_bias_shift <= HADAMRNN_MAX_SHIFT) && (model->stride >= 1u));
-    hadamrnn_require(reader, (model->input_size >= 1u) && (model->input_size <= HADAMRNN_MAX_UNITS));
-    hadamrnn_require(reader, (model->output_size >= 1u) && (model->output_size <= HADAMRNN_MAX_UNITS));
     uint8_t seen = 0;
     for (uint8_t r = 0; (r < model->num_readouts) && reader->is_good; r++) {
         const uint8_t bit = (uint8_t)(1u << (model->readouts[r] & 7u));
-        hadamrnn_require(reader, (model->readouts[r] <= HADAMRNN_MAX) && ((seen & bit) == 0u));
+        hadamrnn_require(reader, (seen & bit) == 0u);
         seen |= bit;
     }
 }
@@ -395,7 +389,7 @@ static bool hadamrnn_check_readout(const hadamrnn_model *model)
     if (model->feature_shift == NULL) {
         fits = fits && (model->num_readouts == 1u) && (model->readouts[0] == HADAMRNN_LAST);
     } else {
-        fits = fits && (model->feature_bits >= 2u) && (model->feature_bits <= 16u);
+        fits = fits && (model->feature_bits >= 2u);
     }
     for (uint16_t k = 0; fits && (k < model->output_size); k++) {
         const uint8_t shift = (model->value_shift == NULL) ? 1u : hadamrnn_byte(model->value_shift + k);
