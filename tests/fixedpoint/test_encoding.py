@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import IntegerModel, encode_inputs, encode_raw, encode_values, raw_encoding
 from hadamrnn.fixedpoint.drawn import draw_integers
-from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, compress, compressed_codes, expand, raw_from_inputs
+from hadamrnn.fixedpoint.encoding import (
+    OCTAVE_BITS,
+    compress,
+    compressed_codes,
+    expand,
+    raw_from_inputs,
+    value_scaling,
+)
 from hadamrnn.network import Network
 
 Strategy = Callable[..., st.SearchStrategy[Any]]
@@ -150,3 +157,7 @@ def test_a_raw_encoding_has_an_offset_for_each_channel_or_one_for_all() -> None:
     assert [part.tolist() for part in alike[0]] == [part.tolist() for part in alike[1]]
     with pytest.raises(InputError, match=r"one per channel, got shapes \(2,\) and \(3,\)"):
         raw_encoding([0.5, 0.25], [1, 2, 3], input_scale=1.0, input_bits=9)
+
+
+def test_a_model_without_raw_codes_scales_no_value() -> None:
+    assert value_scaling(dense_model(3)) == ([0.0] * 3, [1.0] * 3)
