@@ -352,3 +352,11 @@ def test_a_long_cell_takes_no_more_memory_than_its_file(tmp_path: Path) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 10 * path.stat().st_size
+
+
+def test_a_column_that_holds_text_in_a_later_file_alone_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "1.csv", log())
+    write(tmp_path / "2.csv", {**log(), "value": ["-"] * 240})
+
+    with pytest.raises(InputError, match=r"2\.csv"):
+        read_recordings(tmp_path, window=20)
