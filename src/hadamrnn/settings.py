@@ -10,7 +10,6 @@ value. `from_json` reads a dataclass that this package wrote. Every error is one
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
 import types
@@ -190,11 +189,6 @@ def read_text(name: str, text: str, hint: Any) -> Any:
         return coerce(name, int(text), hint)
     if bool in kinds and text.lower() in ("true", "false"):
         return text.lower() == "true"
-    if any(typing.get_origin(kind) is dict for kind in kinds):
-        value: object = text
-        with suppress(ValueError, RecursionError):
-            value = json.loads(text)
-        return coerce(name, value, hint)
     if Path in kinds and not _is_path(text):
         raise InputError(f"{name} must name a file or folder, got {short(text)}.")
     return coerce(name, Path(text) if Path in kinds else text, hint)

@@ -23,7 +23,7 @@ from hadamrnn.kernels import slices as kernel_slices
 from hadamrnn.kernels.library import LossArgs, load_library, native_kernel, native_status
 from hadamrnn.kernels.loss import loss_and_gradient
 from hadamrnn.kernels.methods import run
-from hadamrnn.kernels.recurrence import Recurrence
+from hadamrnn.kernels.recurrence import DIFFERENTIABLE, Recurrence
 from hadamrnn.kernels.scan import native_scan
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
@@ -40,6 +40,20 @@ def test_the_scan_passes_opcheck(kind: str, relu: bool) -> None:
     weight = torch.randn(3, 12, dtype=torch.float64, requires_grad=True)
     for options in ({}, {"every_output": True}, {"output_weight": weight, "sigma": True}):
         torch.library.opcheck(torch.ops.hadamrnn.scan.default, replace(case, **options).arguments())
+
+
+def test_gradients_that_are_not_wanted_have_no_numbers_traced_or_not() -> None:
+    arguments = make_case(12, 12, kind="dense").arguments()
+    kept = [result.detach() for result in torch.ops.hadamrnn.scan(*arguments)]
+    wanted = [name in ("weight", "signs") for name in DIFFERENTIABLE]
+    given = (*arguments, [None, torch.ones_like(kept[1]), None, None, None], kept, wanted)
+
+    found = torch.ops.hadamrnn.scan_backward(*given)
+
+    assert [gradient.numel() > 0 for gradient in found] == wanted
+    torch.library.opcheck(
+        torch.ops.hadamrnn.scan_backward.default, given, test_utils=("test_schema", "test_faketensor")
+    )
 
 
 def gradients(case: Recurrence) -> list[Tensor]:
