@@ -15,8 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.io import wavfile
 
 from hadamrnn import Engine, InputError, fixedpoint
+from hadamrnn.export.c import export_c
+from hadamrnn.models import find
+from tests.export.programs import STRICT
 
 FOLDER = Path(__file__).parents[2] / "examples"
 needs_data = pytest.mark.skipif(
@@ -171,3 +175,27 @@ def test_bad_input_is_one_line(name: str, argument: str, said: str) -> None:
 
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1 and said in done.stderr
+
+
+def test_the_microphone_says_the_same_of_a_file_of_a_pipe_and_in_c(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng, model = np.random.default_rng(4), find("keywords-5kb")
+    tones = np.sin(np.arange(80_000) * rng.uniform(0.02, 0.6, 10).repeat(8_000))
+    samples = np.rint(tones * rng.uniform(0, 9000, 10).repeat(8_000)).astype("<i2")
+    wavfile.write(tmp_path / "a.wav", 16_000, samples)
+
+    assert example("microphone")["main"]([str(model.path()), str(tmp_path / "a.wav")]) == 0
+    words = [line.split()[-1] for line in capsys.readouterr().out.splitlines()]
+    script = [sys.executable, str(FOLDER / "microphone.py"), str(model.path())]
+    piped = subprocess.run(script, input=samples.tobytes(), capture_output=True, check=True).stdout
+    out = export_c(model.load(), tmp_path / "c", "keywords")
+    program = str(tmp_path / "microphone")
+    units = [str(out / f"keywords{part}.c") for part in ("", "_window", "_signal")]
+    built = ["gcc", *STRICT, f"-I{out}", str(FOLDER / "microphone.c"), *units, "-o", program]
+    subprocess.run(built, check=True)
+    in_c = subprocess.run([program], input=samples.tobytes(), capture_output=True, check=True).stdout
+
+    assert [line.split()[-1] for line in piped.decode().splitlines()] == words
+    assert in_c.decode().split() == words
+    assert len(words) == 9 and len(set(words)) > 1

@@ -213,8 +213,8 @@ def resolve_config(
     chosen = preset or written.get("preset") or DEFAULT_PRESET
     kind = architecture(str(single.get("model") or written.get("model") or HADAMRNN))
     options: dict[str, Any] = {}
-    for layer in (written, single):
-        given = layer.get("task_options")
+    for source in (written, single):
+        given = source.get("task_options")
         options.update(given if isinstance(given, Mapping) else {})  # `_join` refuses another
     recipe = preset_values(str(named), str(chosen), options)
     bits = {"weight_bits": Network.weight_bits, **recipe, **written, **single}["weight_bits"]
