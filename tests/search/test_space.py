@@ -14,6 +14,7 @@ from optuna.trial import FixedTrial
 from hadamrnn import fixedpoint
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.drawn import draw_model
+from hadamrnn.fixedpoint.instructions import estimate
 from hadamrnn.network import Network, hadamard
 from hadamrnn.search.space import (
     BOARD,
@@ -22,7 +23,6 @@ from hadamrnn.search.space import (
     SearchSpace,
     all_candidates,
     count,
-    estimate,
     payload_bytes,
 )
 from hadamrnn.training.config import resolve_config

@@ -17,6 +17,7 @@ from hadamrnn.cli.arguments import (
     positional,
     repeated,
 )
+from hadamrnn.cli.device import DEVICE_FIELDS, DeviceOptions, device_report, is_asked
 from hadamrnn.errors import InputError
 from hadamrnn.network import HADAMRNN, Network, hadamard
 from hadamrnn.settings import option
@@ -32,7 +33,7 @@ NO_COST = ("dropout", "recurrence")  # these change no byte and no operation
 
 
 @dataclass(frozen=True, kw_only=True)
-class CostOptions(JsonOption):
+class CostOptions(DeviceOptions, JsonOption):
     """What a task would say of a network, beside the network's own settings."""
 
     run_folder: Path | None = positional(
@@ -54,6 +55,7 @@ class CostOptions(JsonOption):
         "hadamrnn cost --hidden-size 512 --input-size 1 --output-size 10 --activation-bits 12",
         "hadamrnn cost --model lstm --hidden-size 170 --input-size 1 --output-size 10",
         "hadamrnn cost runs/pmnist",
+        "hadamrnn cost runs/har --rate 50 --clock 64 --window 128 --max-ram 2048",
     ),
     settings=[each.name for each in fields(Network) if each.name in OPTIONS and each.name not in NO_COST],
 )
@@ -65,12 +67,15 @@ def run(options: CostOptions, settings: dict[str, Any]) -> None:
         where = "with a RUN, which has a network of its own"
         check_unused(options, where, *TASK_FIELDS, "one_hot", "model", "model_option", settings=settings)
         if options.run_folder.is_file():
+            check_unused(options, "on a reservoir: its instructions are not known", *DEVICE_FIELDS)
             _show_reservoir(options.run_folder, options)
             return
         network, file = _network_of_run(options.run_folder)
     else:
         network, file = _network_of(options, settings), None
     if not isinstance(network, Network):
+        where = f"on a {network.kind}: its instructions are not known"
+        check_unused(options, where, *DEVICE_FIELDS)
         _show_other(network, options)
         return
     size, paper, fast = network_size(network), paper_step_cost(network), fast_step_cost(network)
@@ -95,6 +100,10 @@ def run(options: CostOptions, settings: dict[str, Any]) -> None:
             f"  in the file {file.payload / 1024:9.2f} kB, and {file.extra / 1024:.2f} kB of tables, "
             f"{file.header} bytes of header"
         ]
+    if is_asked(options):
+        device, said = device_report(options, network)
+        figures |= device
+        lines += said
     options.show(figures, *lines)
 
 

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hadamrnn.cli.anomaly import refuse
 from hadamrnn.cli.arguments import DataFolder, JsonOption, check_unused, command, positional
+from hadamrnn.cli.device import DEVICE_FIELDS, DeviceOptions, device_report, is_asked
 from hadamrnn.errors import InputError
+from hadamrnn.network import Network
 from hadamrnn.quantization.results import quantize_figures, quantize_lines
 from hadamrnn.settings import option
 
 if TYPE_CHECKING:
+    from hadamrnn.architecture import Architecture
     from hadamrnn.deployment import Export
     from hadamrnn.export.target_front_end import FrontEndMeasurement
     from hadamrnn.export.targets import Measurement
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportOptions(DataFolder, JsonOption):
+class ExportOptions(DeviceOptions, DataFolder, JsonOption):
     path: Path = positional("RUN", "run folder, or its integer model file")
     to: Literal["c", "arduino", "js", "page", "onnx"] = option(
         "c", "what to write: c (default), arduino, js, page (an HTML page that runs it on test data) or onnx"
@@ -48,6 +51,7 @@ class ExportOptions(DataFolder, JsonOption):
     examples=(
         "hadamrnn export runs/har --to c --out har_c --name har",
         "hadamrnn export runs/har --report",
+        "hadamrnn export runs/har --report --rate 50 --window 128",
     ),
 )
 def run(args: ExportOptions) -> None:
@@ -76,7 +80,21 @@ def run(args: ExportOptions) -> None:
             front_ends = measure_front_ends(model.network.front_end)
             figures["front_end"] = [asdict(row) for row in front_ends]
             lines += _front_end_lines(model.network.front_end, front_ends, rows)
+        if is_asked(args):
+            device, said = _device(args, model.network, rows)
+            figures |= device
+            lines += said
     args.show(figures, *lines)
+
+
+def _device(
+    args: ExportOptions, network: Architecture, rows: list[Measurement]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what the network takes of the device, with the counted step where there is one."""
+    if not isinstance(network, Network):
+        raise InputError("A reservoir's load of a device is not known. Leave --rate and the like out.")
+    step = next((row.step for row in rows if row.target == "cortex-m4"), None)
+    return device_report(args, network, step)
 
 
 def _check(args: ExportOptions) -> None:
@@ -84,6 +102,8 @@ def _check(args: ExportOptions) -> None:
     from hadamrnn.export.folder import check_folder, check_name
 
     check_name(args.name)
+    if not args.report:
+        check_unused(args, "without --report", *DEVICE_FIELDS)
     if args.out is None:
         check_unused(args, "without --out", "to", "name", "golden", "force")
     else:

@@ -13,6 +13,7 @@ from hadamrnn.cli.arguments import (
     JsonOption,
     Minutes,
     OwnData,
+    check_unused,
     command,
     parse_task,
     repeated,
@@ -20,6 +21,7 @@ from hadamrnn.cli.arguments import (
     set_threads,
     task_argument,
 )
+from hadamrnn.cli.device import CLOCK, Clock
 from hadamrnn.settings import Count, Range, Seed, option
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ class SearchOptions(OwnData, DataOptions, JsonOption):
     task: str = task_argument()
     max_bytes: Count = required("budget: bytes of weights")
     max_instructions: Count | None = option(None, "budget: instructions of a step on a Cortex-M4")
+    steps_per_second: Annotated[float, Range(0, 1e9, "(]")] | None = option(
+        None, "budget: steps of the network per second, which a Cortex-M4 of --clock must keep up with"
+    )
+    clock: Clock = option(CLOCK, "budget: MHz of the Cortex-M4 (default 64)")
     trials: Annotated[int, Range(1, 10**6)] = option(
         30, "networks to try, by all workers together (default 30)"
     )
@@ -62,6 +68,7 @@ class SearchOptions(OwnData, DataOptions, JsonOption):
     examples=(
         "hadamrnn search digits --max-bytes 512 --trials 30 --out searches/digits",
         "hadamrnn search har2 --max-bytes 4096 --max-instructions 20000 --minutes 60 --out searches/har",
+        "hadamrnn search har2 --max-bytes 4096 --steps-per-second 50 --clock 1 --out searches/slow",
         "hadamrnn search pmnist --max-bytes 4096 --storage /shared/pmnist.journal --worker",
     ),
 )
@@ -103,7 +110,16 @@ def _search(args: SearchOptions) -> Search:
     )
     set_threads(args.threads)
     splits = load_task(preset.task, args.data_dir, **preset.task_options)
-    return Search(splits, preset, Budget(args.max_bytes, args.max_instructions))
+    return Search(splits, preset, Budget(args.max_bytes, _most_instructions(args)))
+
+
+def _most_instructions(args: SearchOptions) -> int | None:
+    """Return the instructions that a step may take; the estimate is sure to a tenth."""
+    if args.steps_per_second is None:
+        check_unused(args, "without --steps-per-second", "clock")
+        return args.max_instructions
+    most = int(0.9 * args.clock * 1e6 / args.steps_per_second)
+    return max(most, 1) if args.max_instructions is None else min(most, args.max_instructions)
 
 
 def _until(stop: Stop, minutes: float | None) -> Stop:

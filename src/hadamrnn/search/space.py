@@ -2,18 +2,7 @@
 
 Hidden sizes are 2^n and 3 2^n from 8 to 4096, in blocks of 2^k >= 4; U and V are ternary or have 2 to 8 bits,
 states 8 to 12. Start at `SearchSpace`. The instructions of a step on a Cortex-M4 are counted in an emulator,
-or estimated if its tools are missing:
-
-    step     = 25.2 + sum of the layers
-    layer    = d_h (16.96 + 1.8 k - 0.64 n + [0.13 if k is odd] + [13.28 + c_p d_in] + extra)
-    extra    = [3.08 for one leak, 13.6 for several] + [31.3 for gains] + 6.84 for each pooled feature
-    read-out = d_out (20.6 + r_p d_h)                       added if every step is read out
-
-Blocks have 2^k units; n of their k stages have sums that fit 16 bits. The bracket with d_in is for two dense
-channels or more; an odd k rounds by a product. A layer above a stride counts once in that many steps. The
-constants were fitted to counts (`gcc -O2`, packed weights, QEMU, as in docs/edge.md) of 51 networks with 16
-to 512 units, blocks of 4 to 512 and 1 to 10 channels, 18 of them with leaks, pooled features or several
-layers. Within them the estimate is within 10 % of the count; the tests allow 15 % for three layers.
+or estimated if its tools are missing.
 """
 
 from __future__ import annotations
@@ -27,8 +16,9 @@ from hadamrnn.errors import InputError
 from hadamrnn.export.targets import target_named, try_measure
 from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.fixedpoint.drawn import draw_model
+from hadamrnn.fixedpoint.instructions import estimate
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.network import Network, features_per_unit, hadamard
+from hadamrnn.network import Network, hadamard
 from hadamrnn.training.config import TrainingConfig
 
 HIDDEN_SIZES = tuple(sorted({8 << n for n in range(10)} | {24 << n for n in range(8)}))
@@ -38,11 +28,6 @@ SMALLEST_BLOCK = 4
 RATE_RANGE = 10.0  # learning rates are tried from a tenth to ten times the preset's
 SEARCHED_FIELDS = ("weight_bits", "activation_bits", "hidden_size", "num_blocks")
 BOARD = "cortex-m4"
-PER_STEP, PER_UNIT, PER_STAGE, NARROW_SAVING, PER_PRODUCT_ROUNDING = 45.0, 16.96, 1.8, 0.64, 0.13
-PER_DENSE_UNIT, PER_OUTPUT = 13.28, 32.0
-PER_SINGLE_LEAK, PER_LEAK, PER_GAIN, PER_POOLED = 3.08, 13.6, 31.3, 6.84
-PER_CHANNEL: dict[WeightBits, float] = {"ternary": 2.23, 2: 2.23, 3: 3.14, 4: 2.15, 6: 4.58, 8: 2.01}  # c_p
-PER_PRODUCT: dict[WeightBits, float] = {"ternary": 3.86, 2: 3.86, 3: 4.5, 4: 3.5, 6: 4.5, 8: 3.33}  # r_p
 
 
 def payload_bytes(network: Network) -> int:
@@ -170,35 +155,6 @@ def suggest_rates(trial: Any, preset: TrainingConfig) -> dict[str, Any]:
         return {**rates, "sign_freeze_epoch": 0.0, "sign_learning_rate": None}
     signs = trial.suggest_float("sign_learning_rate", low, high, log=True)
     return {**rates, "sign_freeze_epoch": None, "sign_learning_rate": signs}
-
-
-def estimate(network: Network) -> int:
-    """Estimate the instructions of a step, averaged over the steps that a stride skips."""
-    step = PER_STEP + sum(
-        units * _unit_cost(network, layer, size_read) / float(network.stride) ** layer
-        for layer, (units, size_read) in enumerate(zip(network.widths, network.cell_input_sizes, strict=True))
-    )
-    if network.every_output:
-        row = PER_OUTPUT + PER_PRODUCT[network.weight_bits] * network.hidden_size
-        step += network.output_size * row
-    return round(step)
-
-
-def _unit_cost(network: Network, layer: int, size_read: int) -> float:
-    """Return the instructions of one unit of a layer that reads `size_read` numbers."""
-    stages = (network.widths[layer] // network.num_blocks).bit_length() - 1
-    narrow = min(
-        stages, 16 - (network.activation_bits or ACTIVATION_BITS[-1])
-    )  # stages whose sums fit 16 bits
-    cost = PER_UNIT + PER_STAGE * stages - NARROW_SAVING * narrow + PER_PRODUCT_ROUNDING * (stages % 2)
-    if size_read > 1 and (layer > 0 or network.input_kind != "one_hot"):
-        cost += PER_DENSE_UNIT + PER_CHANNEL[network.weight_bits] * size_read
-    if network.block_leaks:
-        cost += PER_LEAK if len(set(network.block_leaks)) > 1 else PER_SINGLE_LEAK
-    if layer < network.num_layers - 1:
-        return cost + (PER_GAIN if network.scales_layers else 0.0)
-    pooled = [kind for kind in network.readouts if kind != "last"]
-    return cost + PER_POOLED * features_per_unit(pooled, network.thresholds)
 
 
 def count(network: Network, model: IntegerModel | None = None) -> int | str:

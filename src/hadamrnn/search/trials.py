@@ -14,10 +14,11 @@ from optuna.trial import Trial, TrialState
 
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.instructions import estimate
 from hadamrnn.network import Network, hadamard, network_values
 from hadamrnn.quantization import QuantizeConfig
 from hadamrnn.quantization.chain import IntegerNetwork, quantize
-from hadamrnn.search.space import Budget, SearchSpace, count, estimate, payload_bytes, suggest_rates
+from hadamrnn.search.space import Budget, SearchSpace, count, payload_bytes, suggest_rates
 from hadamrnn.search.study import check_settings, count_trials, fail_stale_trials, heartbeat, set_sampler
 from hadamrnn.training.config import TrainingConfig, config_values
 from hadamrnn.training.evaluate import evaluate
