@@ -191,7 +191,7 @@ def publish(args: PageOptions, rows: Sequence[Any], left_out: list[str], page: s
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimatorsOptions(PageOptions):
+class EstimatorsOptions(DataFolder, PageOptions):
     sets: tuple[str, ...] = option(
         (),
         "data sets: ACSF1, ArrowHead, BasicMotions, GunPoint, ItalyPowerDemand, JapaneseVowels, OSULeaf, "
@@ -205,6 +205,10 @@ class EstimatorsOptions(PageOptions):
     )
     keep: Path | None = option(
         None, "JSON file of rows: those in it are not measured again, new ones are added"
+    )
+    archive: Path | None = option(
+        None,
+        "JSON Lines of the UCR archive, from the folder ucr of the data folder: what is missing is added",
     )
 
 
@@ -222,7 +226,13 @@ def run_estimators(args: EstimatorsOptions) -> None:
     rows, left_out = estimators.run_estimators(
         list(args.sets or estimators.SETS), classifiers=args.classifiers, seeds=args.seeds, keep=args.keep
     )
-    publish(args, rows, left_out, estimators.estimators_page(rows, args.seeds, left_out))
+    section = ""
+    if args.archive is not None:
+        from hadamrnn_benchmarks import archive
+
+        measured = archive.run_archive(args.archive, seeds=args.seeds, data_dir=args.data_dir)
+        section = archive.archive_section(*measured)
+    publish(args, rows, left_out, estimators.estimators_page(rows, args.seeds, left_out, section))
 
 
 @dataclass(frozen=True, kw_only=True)

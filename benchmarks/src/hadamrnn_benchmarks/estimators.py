@@ -297,13 +297,13 @@ def load_part(dataset: str, split: str) -> Part:
     return series, np.asarray(labels)
 
 
-def estimators_page(rows: list[EstimatorRow], seeds: int, left_out: list[str]) -> str:
-    """Return the Markdown of the page."""
+def estimators_page(rows: list[EstimatorRow], seeds: int, left_out: list[str], archive: str = "") -> str:
+    """Return the Markdown of the page; `archive` is a section of it."""
     header = ("set", "classifier", "accuracy", "worst to best", "integer", "majority", "bytes", "training")
     table = markdown_table(header, map(_texts, rows), numbers=6)
     findings = "\n".join([verdict(rows), *(f"\nLeft out: {line}." for line in left_out)])
     introduction = INTRODUCTION.format(title=TITLE, seeds=seeds, verdict=findings)
-    return "\n".join([introduction, table, "", ORIGIN, ""])
+    return "\n".join([introduction, table, "", *([archive] if archive else []), ORIGIN, ""])
 
 
 def verdict(rows: list[EstimatorRow]) -> str:

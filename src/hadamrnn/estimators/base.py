@@ -51,7 +51,7 @@ class SeriesEstimator(IntegerForm):
 
     hidden_size: Size | None = None
     _: KW_ONLY
-    solver: Literal["auto", "ridge", "gradient"] = "auto"
+    solver: Literal["auto", "ridge", "gradient", "count"] = "auto"
     max_bytes: Count | None = None
     num_blocks: Size | None = None
     leak: Leak | None = None
@@ -72,7 +72,7 @@ class SeriesEstimator(IntegerForm):
     verbose: bool | int = False
     random_state: Any = None
 
-    network_: SequenceModel = field(init=False)
+    network_: Any = field(init=False)  # a SequenceModel, or an IntegerReservoir
     scaling_: Scaling = field(init=False)
     calibration_: Calibration = field(init=False)
     penalty_: float = field(init=False)  # of a closed-form fit
@@ -113,7 +113,7 @@ class SeriesEstimator(IntegerForm):
             self.__dict__.pop(name, None)
         seed = int(check_random_state(self.random_state).randint(2**31))
         if self._solver() == "ridge":
-            self._fit_ridge(samples, target, self._space(samples, target).candidates(), seed)
+            self._fit_ridge(samples, target, seed)
         else:
             self._fit_gradient(samples, target, parameters, seed, warm=warm)
         return self
@@ -224,24 +224,33 @@ class SeriesEstimator(IntegerForm):
         assert kept is not None
         if not was_full:
             target = self._target(kept, reset=True)
-            self._fit_ridge(kept, target, self._space(kept, target).candidates()[:1], stream.seed)
+            self._fit_ridge(kept, target, stream.seed, search=False)
         if was_full or len(others):
-            kept_target, target = self._target(kept, reset=False), self._target(others, reset=False)
-            fitted = ClosedForm(self.network_, self.calibration_, self.penalty_)
-            with threads(self.n_jobs):
-                fitted = refit(fitted, self.scaling_, stream, kept_target, others, target)
-            self._keep(fitted.model, self.scaling_, fitted.calibration)
-            self.penalty_ = fitted.penalty
+            self._refit(stream, others)
         self._stream = stream
 
+    def _refit(self, stream: Stream, others: Samples) -> None:
+        """Count more series of a stream, whose network is fixed, in the read-out."""
+        assert stream.kept is not None
+        kept_target, target = self._target(stream.kept, reset=False), self._target(others, reset=False)
+        fitted = ClosedForm(self.network_, self.calibration_, self.penalty_)
+        with threads(self.n_jobs):
+            fitted = refit(fitted, self.scaling_, stream, kept_target, others, target)
+        self._keep(fitted.model, self.scaling_, fitted.calibration)
+        self.penalty_ = fitted.penalty
+
     def _solver(self) -> str:
-        """Return "ridge" or "gradient"."""
+        """Return "ridge", also of a network that counts, or "gradient"."""
         if self.solver == "auto":
             asks_for_steps = self.max_steps != "auto" or self.early_stopping or self.warm_start
             return "gradient" if asks_for_steps else "ridge"
-        return self.solver
+        return "ridge" if self.solver == "count" else self.solver
 
-    def _fit_ridge(self, samples: Samples, target: Target, candidates: list[Network], seed: int) -> None:
+    def _fit_ridge(self, samples: Samples, target: Target, seed: int, *, search: bool = True) -> None:
+        if self.solver == "count":
+            raise InputError('solver="count" is for classifiers: use solver="ridge".')
+        candidates = self._space(samples, target).candidates()
+        candidates = candidates if search else candidates[:1]
         scaling = Scaling.of(samples.series, samples.weights)
         inputs = scaling.split(samples.series, np.float64)
         with threads(self.n_jobs):
@@ -290,7 +299,6 @@ class SeriesEstimator(IntegerForm):
     def _space(self, samples: Samples, target: Target) -> ParameterSpace:
         """Return the networks to select from in a closed-form fit."""
         parameters, outputs = self._parameters(), target.values.shape[1]
-        default = DEFAULT_BYTES * max(DEFAULT_OUTPUTS, outputs) // DEFAULT_OUTPUTS
         base = Network(
             samples.series.channels,
             1,
@@ -298,7 +306,11 @@ class SeriesEstimator(IntegerForm):
             weight_bits=parameters.weight_bits,
             recurrence=parameters.recurrence,
         )
-        return ParameterSpace(base, parameters.max_bytes or default, **_shape(parameters))
+        return ParameterSpace(base, self._max_bytes(outputs), **_shape(parameters))
+
+    def _max_bytes(self, outputs: int) -> int:
+        default = DEFAULT_BYTES * max(DEFAULT_OUTPUTS, outputs) // DEFAULT_OUTPUTS
+        return int(self._parameters().max_bytes or default)
 
 
 def _shape(parameters: SimpleNamespace) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_consistent_length
 from torch.nn.functional import one_hot, softmax
 
 from hadamrnn.errors import InputError
-from hadamrnn.estimators.base import SeriesEstimator
+from hadamrnn.estimators.counted_form import CountedForm
 from hadamrnn.estimators.reading import align, read_series
 from hadamrnn.estimators.series import Floats, Samples, Series
 from hadamrnn.estimators.target import LabelTarget
@@ -24,7 +24,7 @@ from hadamrnn.fixedpoint.model import Metadata, class_metadata
 
 
 @dataclass(eq=False, repr=False)
-class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
+class HadamRNNClassifier(ClassifierMixin, CountedForm):
     """A classifier of series that fits in kilobytes, in closed form or trained by gradients.
 
     X is `(n, time, channels)`, a list of `(time, channels)` arrays of different length, a frame with a column
@@ -35,21 +35,27 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     ----------
     hidden_size : int or None
         Units, a multiple of `num_blocks`; None takes as many as fit into `max_bytes` (256 by gradients).
-    solver : "auto", "ridge" or "gradient"
+    solver : "auto", "ridge", "gradient" or "count"
         "ridge" draws recurrent and input weights at random and solves for the read-out: seconds, and best on
         small sets. Networks are compared by their leave-one-out error, on more than 1000 series by that of
         stretches of each class, as neighbouring series may be windows of one recording. "gradient" trains
         all weights.
+        "count" fits a reservoir: random units read the series at several time scales, and a feature is the
+        share of steps in which a unit lies above a threshold. Of a pool of thousands those stay that fit into
+        `max_bytes`, and all is solved for on the integers that a device computes: the answers of `predict`
+        are those of the exported C. It has no ONNX form.
         "auto" is "ridge", but "gradient" if `max_steps`, `early_stopping` or `warm_start` ask for it.
     max_bytes : int or None
-        Of the weights, for "ridge"; None is 4096 up to ten classes, beyond that 409.6 per class.
+        Of the weights, for "ridge" and "count"; None is 4096 up to ten classes, beyond that 409.6 per class
+        ("count": 320 for each more).
     num_blocks : int or None
         Diagonal blocks of the recurrent weight; `hidden_size / num_blocks` must be a Hadamard order. None
         lets "ridge" choose, and is one block by gradients.
     leak, readouts, thresholds : tuple of int, tuple of str, int, or None
         As fields of `hadamrnn.Network`. None lets "ridge" choose, and is the paper's by gradients.
     weight_bits : int, "ternary" or None
-        Of the input and output weights. The recurrent weight takes one bit per unit.
+        Of the input and output weights; of the output weights and 2 to 8 with "count". The recurrent weight
+        takes one bit per unit.
     recurrence : "linear" or "relu"
     max_steps : int or "auto"
         Adam's steps; "auto" is 30 passes through the data, but at least 300 steps and at most 10,000.
@@ -73,29 +79,32 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         Threads; None is one, which is fastest for short series, and -1 is all.
     verbose : bool
         Whether to print what "ridge" selected, or to show the progress of "gradient".
+    max_ram : int or None
+        Bytes of the states on a device, for "count".
     random_state : int, RandomState or None
         The seed of all random draws. torch's own generator is not used, so `fit` may run in threads.
 
     Attributes
     ----------
     classes_ : ndarray of the labels
-    network_ : SequenceModel, float64
+    network_ : IntegerReservoir, or a SequenceModel in float64
     n_features_in_ : int
         Features of `(n, features)`, else channels.
     feature_names_in_ : ndarray of str
         Names of the features where X had them.
-    config_ : Network, the one chosen or asked for
+    config_ : Reservoir or Network, the one chosen or asked for
     penalty_ : float, of the ridge regression
     n_iter_ : int, the steps made, by gradients
     loss_curve_ : list of float, the loss of each step, by gradients
-    cost_ : Cost, bytes of weights and operations of one step
+    cost_ : Cost, bytes of weights and operations of one step, and RAM of the states if the network counts
+    kept_ : list of str, what each feature of a network that counts is
 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> classifier = HadamRNNClassifier(hidden_size=32, random_state=0).fit(X, y)
-    >>> classifier.score(X, y) > 0.9, classifier.cost_.bytes < 1000
+    >>> classifier = HadamRNNClassifier(solver="count", max_bytes=1000, random_state=0).fit(X, y)
+    >>> classifier.score(X, y) > 0.9, classifier.cost_.bytes <= 1000
     (True, True)
     """
 
@@ -114,9 +123,9 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
     ) -> HadamRNNClassifier:
         """Fit the network to one more part of the data; the parts add up to what `fit` does with all of them.
 
-        The network is the one that the parameters say, without a search. The first 2000 series fix how inputs
-        are standardised, the thresholds, penalty and temperature: up to there the parts equal one `fit` of a
-        network whose parameters are all given. Later series count in the regression.
+        The first 2000 series fix how inputs are standardised, the features, penalty and temperature: up to
+        there the parts equal one `fit`, of a `Network` if its parameters are all given. Later series count in
+        the regression.
 
         Args:
             X, y, sample_weight: as for `fit`.
@@ -139,7 +148,7 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class, `(n, classes)`, in the order of `classes_`."""
-        probabilities: Floats = softmax(torch.from_numpy(self._outputs(X)), dim=1).numpy()
+        probabilities: Floats = softmax(torch.from_numpy(_each_class(self._outputs(X))), dim=1).numpy()
         return probabilities
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -151,8 +160,11 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
         return float(np.average(predicted == labels, weights=align(X, sample_weight)))
 
     def _decode(self, outputs: Floats) -> NDArray[Any]:
-        answers: NDArray[Any] = self.classes_[outputs.argmax(1)]
+        answers: NDArray[Any] = self.classes_[_each_class(outputs).argmax(1)]
         return answers
+
+    def _output_size(self, outputs: int) -> int:
+        return 1 if outputs == 2 else outputs
 
     def _output_metadata(self, logit_scale: float) -> Metadata:
         return class_metadata([str(name) for name in self.classes_])
@@ -200,6 +212,11 @@ class HadamRNNClassifier(ClassifierMixin, SeriesEstimator):
                 f"{self.class_weight}."
             )
         return LabelTarget(targets, weights * factors, groups)
+
+
+def _each_class(outputs: Floats) -> Floats:
+    """Return an output for each class; one output is that of the second of two."""
+    return np.hstack([-outputs, outputs]) if outputs.shape[1] == 1 else outputs
 
 
 def _different(labels: NDArray[Any], name: str) -> NDArray[Any]:

@@ -28,6 +28,7 @@ from torch import Tensor
 from hadamrnn.bits import WeightBits
 from hadamrnn.data.splits import Split
 from hadamrnn.estimators.ridge import Moments, Solution, row_parts, solve
+from hadamrnn.estimators.rounding import LEAST_CURVATURE, successive
 from hadamrnn.estimators.selection import features_of, select, some_of, state_bits
 from hadamrnn.estimators.series import Samples, Scaling
 from hadamrnn.estimators.target import Target
@@ -38,8 +39,6 @@ from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.chain import calibration_batches
 from hadamrnn.quantization.lowering import can_lower, state_step
 
-# Of each standardised feature, when V is rounded: new series differ from the training data in all directions.
-LEAST_CURVATURE = 0.1
 MOST_APART = 10  # powers of two between exponents: an integer network holds 15, and kinds differ too
 MOST_FEATURES = 2000  # whose rounding errors are compensated: that inverts a matrix of this size
 KEPT_SERIES = 2000  # that fix the network; their held-out predictions choose penalty and temperature
@@ -147,7 +146,7 @@ def rounded(
     order = torch.cat((torch.tensor([first]), order[(order != first) & (unit[order] > 0)]))
     metric = curvature[order][:, order] * unit[order] * unit[order, None]
     codes = torch.zeros_like(weight)
-    codes[order] = _successive(weight[order] / step, metric, lowest, highest)
+    codes[order] = successive(weight[order] / step, metric, lowest, highest)
     return codes.T * step, exponents
 
 
@@ -171,22 +170,6 @@ def _scaled(per_unit: Tensor, lowest: int, highest: int) -> tuple[Tensor, Tensor
     exponents = exponents - beyond.to(exponents)
     exponents = exponents.clamp(max=float(exponents.min()) + MOST_APART)
     return per_unit * torch.exp2(exponents)[:, None], exponents, int(first)
-
-
-def _successive(values: Tensor, metric: Tensor, lowest: int, highest: int) -> Tensor:
-    """Return whole numbers q near `values` v `(features, outputs)` with a small (q - v)' metric (q - v).
-
-    With the upper Cholesky factor R of the metric's inverse, the best answer to a rounding of feature i by d
-    is to move the features j > i by d R_ij / R_ii.
-    """
-    inverse = torch.cholesky_inverse(torch.linalg.cholesky(metric))
-    factor = torch.linalg.cholesky(inverse, upper=True)
-    codes = values.clone()
-    for i, row in enumerate(factor):
-        whole = codes[i].round().clamp(lowest, highest)
-        codes[i + 1 :] -= torch.outer(row[i + 1 :] / row[i], codes[i] - whole)
-        codes[i] = whole
-    return codes
 
 
 @dataclass(eq=False)

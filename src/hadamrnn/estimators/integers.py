@@ -18,7 +18,7 @@ from hadamrnn.estimators.series import Floats
 from hadamrnn.fixedpoint.encoding import count_outliers, encode_values
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.network import Network
+from hadamrnn.reservoir import IntegerReservoir
 from hadamrnn.settings import coerce, field_types
 
 RARE = 1e-4  # share of states or inputs that new series may clip without a warning
@@ -27,11 +27,13 @@ RARE = 1e-4  # share of states or inputs that new series may clip without a warn
 class IntegerForm(BaseEstimator):
     """An estimator with declared parameters, whose network becomes integers, quantized once, and C."""
 
-    config_: Network
-    _quantized: IntegerModel | None = None  # of `quantize()`, once it was needed; every fit clears it
+    config_: Any  # a Network, or a Reservoir
+    _quantized: IntegerModel | IntegerReservoir | None = (
+        None  # of `quantize()`, once it was needed; every fit clears it
+    )
 
     @abstractmethod
-    def quantize(self) -> IntegerModel:
+    def quantize(self) -> IntegerModel | IntegerReservoir:
         """Return the integer network."""
 
     def _parameters(self) -> SimpleNamespace:
@@ -45,7 +47,7 @@ class IntegerForm(BaseEstimator):
         out: str | Path,
         name: str = "net",
         *,
-        model: IntegerModel | None = None,
+        model: IntegerModel | IntegerReservoir | None = None,
         force: bool = False,
     ) -> Path:
         """Write C of the integer network, with its own build and test, to the new folder `out`."""
@@ -53,13 +55,13 @@ class IntegerForm(BaseEstimator):
 
         return export_c(self._integer(model), out, name, force=force)
 
-    def _integer(self, model: IntegerModel | None) -> IntegerModel:
+    def _integer(self, model: IntegerModel | IntegerReservoir | None) -> Any:
         """Return `model`, which `quantize` must have returned, or the default one."""
         if model is None:
             self._quantized = self._quantized or self.quantize()
             return self._quantized
         check_is_fitted(self)
-        if not isinstance(model, IntegerModel) or "raw_unit" not in model.metadata:
+        if not isinstance(model, IntegerModel | IntegerReservoir) or "raw_unit" not in model.metadata:
             raise InputError(f"model must be what quantize returns, got {short(model)}.")
         found, wanted = (
             f"{each.input_size} inputs and {each.output_size} outputs" for each in (model, self.config_)
@@ -69,17 +71,24 @@ class IntegerForm(BaseEstimator):
         return model
 
     def _integer_outputs(
-        self, integer: IntegerModel, values: Floats, lengths: NDArray[np.int64] | None = None
+        self,
+        integer: IntegerModel | IntegerReservoir,
+        values: Floats,
+        lengths: NDArray[np.int64] | None = None,
     ) -> Floats:
         """Return the real outputs of the integer network `(n, output_size)`; warn if it saturates."""
         codes, _ = encode_values(integer, values)
         inputs = count_outliers(integer, values)
-        result = Engine(integer).run(codes, lengths)
+        if isinstance(integer, IntegerReservoir):
+            result, states = integer.run(codes, lengths), 0  # its fit has seen clipped states
+        else:
+            result = Engine(integer).run(codes, lengths)
+            states = result.saturations
         steps = values.shape[0] * values.shape[1] if lengths is None else int(lengths.sum())
         sizes = steps * integer.hidden_size, steps * integer.input_size
-        if result.saturations > RARE * sizes[0] or inputs > RARE * sizes[1]:
+        if states > RARE * sizes[0] or inputs > RARE * sizes[1]:
             warnings.warn(
-                f"{result.saturations} of {sizes[0]} states and {inputs} of {sizes[1]} inputs of the integer "
+                f"{states} of {sizes[0]} states and {inputs} of {sizes[1]} inputs of the integer "
                 "network saturated: these series are larger than those of the fit. Compare with predict.",
                 SaturationWarning,
                 stacklevel=3,

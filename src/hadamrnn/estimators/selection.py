@@ -65,11 +65,12 @@ LANES = 16  # rows that the kernels run together
 
 @dataclass(frozen=True)
 class Cost:
-    """Bytes of the weights, biases in integers, and operations of one time step."""
+    """Bytes of the weights, biases in integers, and operations of one time step; RAM of a reservoir."""
 
     bytes: int
     multiplications: int
     additions: int
+    ram: int | None = None  # bytes of the states and counters of a reservoir
 
 
 def state_bits(network: Network, seq_length: int = 1) -> int:
@@ -86,7 +87,7 @@ def network_cost(network: Network, activation_bits: int | None = None) -> Cost:
     """Return the cost of a network; `activation_bits` are `state_bits` by default.
 
     >>> network_cost(Network(input_size=1, hidden_size=256, output_size=2))
-    Cost(bytes=803, multiplications=768, additions=2816)
+    Cost(bytes=803, multiplications=768, additions=2816, ram=None)
     """
     bits = state_bits(network) if activation_bits is None else activation_bits
     stored = network_size(replace(network, activation_bits=bits)).bits

@@ -100,6 +100,11 @@ class Samples:
     def at(self, index: NDArray[Any]) -> Samples:
         return Samples(self.series.at(index), self.known[index], self.weights[index], self.groups[index])
 
+    def order(self) -> NDArray[np.int64]:
+        """Return an order of the samples that does not depend on how they came."""
+        keys = list(zip(self.series.digests(), self.known.tolist(), strict=True))
+        return np.array(sorted(range(len(self)), key=keys.__getitem__))
+
     def __add__(self, other: Samples) -> Samples:
         return Samples.of(
             self.series + other.series,

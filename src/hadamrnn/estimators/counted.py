@@ -1,0 +1,278 @@
+"""The closed-form fit of a reservoir network: a pool is drawn, pruned, and solved for, and V is rounded.
+
+Fitting reads the codes that a device reads, and counts what it counts; so the fitted network is the integer
+network, and the only rounding is that of V, to a power of two for every feature (`rounded`). The kinds of
+features are chosen by the leave-one-out error of the whole pool, before pruning biases it. Of many series,
+some choose the features, and all count in the read-out, by their moments. Start reading at `fit_counted`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hadamrnn.errors import InputError
+from hadamrnn.estimators.pool import DIFFERENCES, IN_THIRDS, KINDS, Codes, Lengths, Pool, draw_pool
+from hadamrnn.estimators.pruning import Costs, prune
+from hadamrnn.estimators.ridge import Moments, Solution, solve
+from hadamrnn.estimators.rounding import LEAST_CURVATURE, share_codes
+from hadamrnn.estimators.selection import Cost
+from hadamrnn.estimators.series import Scaling, Series
+from hadamrnn.estimators.target import Target, spread_out
+from hadamrnn.fixedpoint.encoding import encode_inputs, encode_values
+from hadamrnn.quantization.inputs import Coding, raw_fields
+from hadamrnn.reservoir import IntegerReservoir, Reservoir
+from hadamrnn.reservoir.cost import reservoir_size, reservoir_step_cost
+from hadamrnn.reservoir.description import BLOCK
+
+INPUT_BITS = 12
+CANDIDATES = ((DIFFERENCES,), (DIFFERENCES, IN_THIRDS), KINDS)
+SEARCH_SERIES = 1000  # that choose the kinds and the features; of more series folds are left out
+FOLDS = 5
+PRUNING_PENALTY = 10  # times that of the whole pool
+KEPT_SERIES = 2000  # whose held-out predictions choose penalty and temperature
+CODE_BITS = 15  # of a share of steps
+BLOCK_BYTES, FEATURE_BYTES, COUNTER_BYTES = 10, 2.5, 2  # that features are weighed against
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """How series become codes, in the words of `fixedpoint.encoding`."""
+
+    input_size: int
+    input_scale: float
+    raw_unit: float
+    raw_offset: NDArray[np.int32] | None = None
+    raw_multiplier: NDArray[np.int32] | None = None
+    raw_shift: NDArray[np.int32] | None = None
+    raw_knee: NDArray[np.int32] | None = None
+    input_bits: int = INPUT_BITS
+    input_kind: str = "dense"
+
+    @classmethod
+    def of(cls, scaling: Scaling, series: Series) -> Inputs:
+        """Return codes that reach the largest value of these series; raw ones if a unit suits them all."""
+        largest = max(
+            float(np.abs(scaling.split(series.at(rows), np.float64).x.numpy()).max(initial=0.0))
+            for rows in np.array_split(np.arange(len(series)), -(-len(series) // KEPT_SERIES))
+        )
+        if scaling.unit is None:
+            return cls(series.channels, largest or 1.0, 1.0)
+        return cls.reaching(largest or 1.0, scaling)
+
+    @classmethod
+    def reaching(cls, largest: float, scaling: Scaling, raw_unit: float | None = None) -> Inputs:
+        """Return raw codes whose largest means this standardised value."""
+        raw, channels = scaling.raw_inputs(raw_unit), len(scaling.scale)
+        return cls(channels, largest, raw.unit, **raw_fields(channels, raw, Coding(INPUT_BITS, largest)))
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of an integer network."""
+        names = ("input_scale", "raw_offset", "raw_multiplier", "raw_shift", "raw_knee")
+        return {name: getattr(self, name) for name in names}
+
+    def codes(self, scaling: Scaling, series: Series) -> Codes:
+        """Return the codes of series that `scaling` standardises."""
+        found = np.empty(series.values.shape, np.int32)
+        for part, values in series.parts():
+            if self.raw_offset is None:
+                inputs = scaling.split(Series(values), np.float64).x.numpy()
+                found[part], _ = encode_inputs(self, inputs)
+            else:
+                found[part], _ = encode_values(self, values)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a fit may use.
+
+    Args:
+        network: the sizes of input and output and the bits of V and of the input codes.
+        inputs: how series became the codes.
+        max_bytes: of the networks, one for each, descending.
+        max_ram: of their states, if it is limited.
+    """
+
+    network: Reservoir
+    inputs: Inputs
+    max_bytes: Sequence[int]
+    max_ram: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """A fitted network: the features it kept, its integers, and the ridge penalty of its read-out."""
+
+    pool: Pool
+    network: IntegerReservoir
+    penalty: float
+    plan: Plan
+    described: str  # its fit, in words
+
+
+def fit_counted(
+    codes: Codes,
+    lengths: Lengths,
+    target: Target,
+    plan: Plan,
+    seed: int,
+    log: Callable[[str], None],
+) -> list[Counted]:
+    """Return a network for each limit of the plan, fitted to all series.
+
+    Args:
+        codes: of the series, `(n, time, channels)`, each up to its length.
+        target: of the series.
+        seed: of the pool.
+        log: takes lines about what was selected.
+    """
+    counted = target.weights.nonzero()[:, 0]  # a class may have the weight 0
+    codes, lengths, target = codes[counted.numpy()], lengths[counted.numpy()], target.at(counted)
+    index = spread_out(target.weights, SEARCH_SERIES)
+    some = target.at(index)
+    folds = target.folds(FOLDS)[index] if len(codes) > SEARCH_SERIES else None
+    rows = index.numpy()
+    pool = draw_pool(codes[rows], lengths[rows], some.weights.numpy(), plan.network, seed)
+    shares = pool.shares(codes[rows], lengths[rows])
+    kinds, chosen = _best_kinds(pool, shares, some, folds)
+    own, shares = pool.keep(kinds), shares[:, kinds]
+    log(f"chose {len(own.features)} features by cross-validation, ridge penalty {chosen.penalty:.3g}")
+    limits = [lambda kept, most=most: _fits(own.keep(kept), plan, most) for most in plan.max_bytes]
+    found = []
+    masks = prune(shares, some, PRUNING_PENALTY * chosen.penalty, _costs(own, plan), limits)
+    for kept, most in zip(masks, plan.max_bytes, strict=True):
+        small = own.keep(kept)
+        if not _fits(small, plan, most):
+            least = cost_of(small)
+            raise InputError(
+                f"The smallest network here takes {least.bytes} bytes and {least.ram} bytes of RAM, got "
+                f"max_bytes {most} and max_ram {plan.max_ram}. Allow more."
+            )
+        found.append(with_readout(small, codes, lengths, target, plan))
+        log(f"kept {len(small.features)} features, {found[-1].described}")
+    return found
+
+
+def _best_kinds(
+    pool: Pool, shares: NDArray[np.float32], target: Target, folds: Tensor | None
+) -> tuple[NDArray[np.bool_], Solution]:
+    """Return the features of the kinds with the least cross-validation error, and their regression."""
+    tried: list[tuple[NDArray[np.bool_], Solution]] = []
+    for kinds in CANDIDATES:
+        mask = pool.of_kinds(kinds)
+        if mask.any() and not any(np.array_equal(mask, other) for other, _ in tried):
+            tried.append((mask, solve(torch.from_numpy(shares[:, mask]).double(), target, folds=folds)))
+    return min(tried, key=lambda trial: trial[1].error)
+
+
+def with_readout(
+    pool: Pool, codes: Codes, lengths: Lengths, target: Target, plan: Plan, others: Moments | None = None
+) -> Counted:
+    """Return the network of a pool's features, its read-out fitted to all series.
+
+    Args:
+        others: moments of more series.
+    """
+    solution, moments, some = solve_all(pool, codes, lengths, target, others)
+    described = f"ridge penalty {solution.penalty:.3g}, {some.describe(solution.held_out)}"
+    return Counted(pool, lowered(pool, solution, some, moments, plan), solution.penalty, plan, described)
+
+
+def _fits(pool: Pool, plan: Plan, max_bytes: int) -> bool:
+    """Return whether a network of all features of a pool is small enough."""
+    size = reservoir_size(pool.features)
+    return size.bytes <= max_bytes and (plan.max_ram is None or size.state_bytes <= plan.max_ram)
+
+
+def cost_of(pool: Pool) -> Cost:
+    """Return what a network of all features of a pool takes; operations are the mean of an input step."""
+    size, step = reservoir_size(pool.features), reservoir_step_cost(pool.features).total
+    return Cost(size.bytes, step.multiplications, step.additions, size.state_bytes)
+
+
+def _costs(pool: Pool, plan: Plan) -> Costs:
+    """Return the bytes that a block and a feature take, of the states too if their memory is limited."""
+    network = pool.network
+    of_block = [float(BLOCK_BYTES)] * network.num_blocks
+    of_feature = FEATURE_BYTES + network.weight_bits * network.output_size / 8
+    if plan.max_ram is not None:
+        phases = np.repeat([group.dilation for group in network.groups], [g.blocks for g in network.groups])
+        of_block = (BLOCK_BYTES + 2 * BLOCK * phases).tolist()
+        of_feature += COUNTER_BYTES
+    return Costs(pool.features.unit // BLOCK, np.array(of_block), of_feature)
+
+
+def solve_all(
+    pool: Pool, codes: Codes, lengths: Lengths, target: Target, others: Moments | None = None
+) -> tuple[Solution, Moments, Target]:
+    """Return the read-out of all series, their moments, and the target of those that were held out.
+
+    Args:
+        others: moments of more series.
+    """
+    index = spread_out(target.weights, KEPT_SERIES)
+    features, some = features_of(pool, codes[index.numpy()], lengths[index.numpy()]), target.at(index)
+    if len(index) == len(codes) and others is None:
+        solution = solve(features, some)
+        return solution, solution.moments or Moments.of(features, some), some
+    moments = moments_of(pool, codes, lengths, target)
+    moments = moments if others is None else moments + others
+    return solve(features, some, moments=moments), moments, some
+
+
+def features_of(pool: Pool, codes: Codes, lengths: Lengths) -> Tensor:
+    """Return the features of series as the ridge regression takes them, float64 `(n, features)`."""
+    return torch.from_numpy(pool.shares(codes, lengths)).double()
+
+
+def moments_of(pool: Pool, codes: Codes, lengths: Lengths, target: Target) -> Moments:
+    """Return the moments of any number of series, some at a time."""
+    found = None
+    for rows in torch.arange(len(codes)).split(KEPT_SERIES):
+        part = slice(int(rows[0]), int(rows[-1]) + 1)
+        more = Moments.of(features_of(pool, codes[part], lengths[part]), target.at(rows))
+        found = more if found is None else found + more
+    assert found is not None
+    return found
+
+
+def lowered(pool: Pool, solution: Solution, target: Target, moments: Moments, plan: Plan) -> IntegerReservoir:
+    """Return the integer network of a read-out.
+
+    Args:
+        target: of the rows that `solution.held_out` predicts.
+        moments: of the rows that the read-out was fitted to.
+    """
+    network, scale, spread = pool.network, target.scale(solution.held_out), solution.spread
+    first = solution.coefficients.shape[1] - network.output_size  # of two classes the second is the output
+    per_unit = (scale * solution.coefficients / spread[:, None])[:, first:]
+    curvature = moments.covariance / spread / spread[:, None]
+    curvature.diagonal().add_(max(solution.penalty, LEAST_CURVATURE) * solution.weight)
+    rounded = share_codes(per_unit, spread, curvature, network.weight_bits)
+    bias = scale * solution.intercept[first:] - solution.mean @ rounded.weight
+    codes, exponents = rounded.codes.T.numpy().astype(np.int64), rounded.exponents.numpy().astype(np.int64)
+    unit = rounded.step * 2.0**-CODE_BITS
+    reach = (np.abs(codes) << (CODE_BITS - exponents)).sum(1) + np.abs(bias.numpy()) / unit
+    coarser = max(0, int(np.ceil(np.log2(reach.max() / 2**31 + 1e-9))))
+    exponents, unit = exponents + coarser, unit * 2.0**coarser
+    whole = bias.numpy() / unit
+    shift = max(0, int(np.ceil(np.log2(np.abs(whole).max() / 32767 + 1e-9))))
+    return IntegerReservoir(
+        network,
+        pool.units,
+        pool.features,
+        np.minimum(exponents, CODE_BITS),
+        codes,
+        np.rint(whole / 2**shift).astype(np.int64),
+        shift,
+        logit_scale=unit,
+        **plan.inputs.fields,
+    )

@@ -1,0 +1,221 @@
+"""What estimators share whose network counts: the fit of a reservoir, its stream, and its integer form.
+
+`CountedForm` is a `SeriesEstimator` that fits a reservoir with `solver="count"`.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from hadamrnn.errors import InputError
+from hadamrnn.estimators.base import DEFAULT_BYTES, DEFAULT_OUTPUTS, SHAPE, SeriesEstimator
+from hadamrnn.estimators.closed_form import Stream
+from hadamrnn.estimators.counted import (
+    INPUT_BITS,
+    SEARCH_SERIES,
+    Counted,
+    Inputs,
+    Plan,
+    cost_of,
+    fit_counted,
+    moments_of,
+    with_readout,
+)
+from hadamrnn.estimators.gradient import threads
+from hadamrnn.estimators.reading import align, read_samples, read_series
+from hadamrnn.estimators.selection import Cost
+from hadamrnn.estimators.series import Floats, Samples, Scaling
+from hadamrnn.estimators.target import Target
+from hadamrnn.reservoir import IntegerReservoir, Reservoir
+from hadamrnn.settings import Count
+
+MORE_BYTES = 320  # for each output beyond DEFAULT_OUTPUTS
+PATH = (512, 1024, 2048, 4096, 8192, 16384)
+
+
+@dataclass(eq=False, repr=False)
+class CountedForm(SeriesEstimator):
+    """Parameters and fits of estimators that count; see `HadamRNNClassifier`."""
+
+    _: KW_ONLY
+    max_ram: Count | None = None
+
+    _counted: Counted = field(init=False)
+
+    def fit_path(
+        self, X: Any, y: Any, max_bytes: Sequence[int] = PATH, sample_weight: Any = None
+    ) -> list[Self]:
+        """Return estimators of several sizes from one fit: each is what `fit` with its `max_bytes` gives.
+
+        Args:
+            X, y, sample_weight: as for `fit`.
+            max_bytes: of the estimators.
+        """
+        if not self._counts():
+            raise InputError('fit_path needs solver="count".')
+        samples = read_samples(*self._read(X, y, reset=True), align(X, sample_weight))
+        samples = replace(samples, weights=samples.weights / samples.weights.max())
+        target = self._target(samples, reset=True)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        sizes = sorted({int(size) for size in max_bytes}, reverse=True)
+        fitted = self._fit_sizes(samples, target, seed, sizes)
+        found = []
+        for size, counted in zip(sizes, fitted, strict=True):
+            each = copy.copy(self).set_params(max_bytes=size)
+            each._keep_counted(counted)
+            found.append(each)
+        return found[::-1]
+
+    def quantize(
+        self,
+        activation_bits: int | None = None,
+        input_bits: int | None = None,
+        raw_unit: float | None = None,
+    ) -> Any:
+        """Return the integer network; it takes raw inputs and standardises them itself.
+
+        Args:
+            activation_bits, input_bits: of a `Network`, see `HadamRNNRegressor.quantize`; states of a network
+                that counts have 16 bits, its inputs 12.
+            raw_unit: the value of one raw code. By default 1 if the training data are whole numbers, else
+                a power of two well below their deviation; the model's metadata holds it.
+        """
+        check_is_fitted(self)
+        if not isinstance(self.network_, IntegerReservoir):
+            return super().quantize(activation_bits, input_bits, raw_unit)
+        if activation_bits is not None or input_bits is not None:
+            raise InputError(
+                "A network that counts has states of 16 bits and inputs of 12: leave activation_bits and "
+                "input_bits out."
+            )
+        network = self.network_
+        inputs = Inputs.reaching(network.input_scale, self.scaling_, raw_unit)
+        return replace(
+            network,
+            **inputs.fields,
+            metadata={
+                "raw_unit": inputs.raw_unit,
+                "estimator": type(self).__name__,
+                **self._output_metadata(network.logit_scale),
+            },
+        )
+
+    def to_onnx(self, out: str | Path, name: str = "net", **options: Any) -> Path:
+        """Write ONNX of a `Network` to the new folder `out`, see `HadamRNNRegressor.to_onnx`."""
+        check_is_fitted(self)
+        if isinstance(self.network_, IntegerReservoir):
+            raise InputError(
+                'ONNX has no form of a network that counts. Export C, or fit with solver="ridge".'
+            )
+        return super().to_onnx(out, name, **options)
+
+    @property
+    def cost_(self) -> Cost:
+        """Bytes of weights and operations of one step."""
+        check_is_fitted(self)
+        if not isinstance(self.network_, IntegerReservoir):
+            return super().cost_
+        return cost_of(self._counted.pool)
+
+    @property
+    def kept_(self) -> list[str]:
+        """What each feature of a network that counts is, in words, in the order of its integers."""
+        check_is_fitted(self)
+        if not isinstance(self.network_, IntegerReservoir):
+            raise InputError("Only a network that counts has kept features.")
+        return self._counted.pool.names()
+
+    @abstractmethod
+    def _output_size(self, outputs: int) -> int:
+        """Return how many outputs the network has for so many of the target."""
+
+    @staticmethod
+    def default_bytes(outputs: int) -> int:
+        """Return what `max_bytes` of a network that counts is for so many classes where it is None."""
+        return DEFAULT_BYTES + MORE_BYTES * max(0, outputs - DEFAULT_OUTPUTS)
+
+    def _counts(self) -> bool:
+        """Return whether the network counts, and refuse parameters of the other kind."""
+        parameters, counts = self._parameters(), self.solver == "count"
+        asks = [name for name in SHAPE if getattr(parameters, name) is not None]
+        if counts and (asks or not isinstance(parameters.weight_bits, int)):
+            raise InputError(
+                f'solver="count" takes weight_bits 2..8 and no {", ".join(SHAPE)}, got weight_bits '
+                f"{parameters.weight_bits!r} and {asks}. Leave them out."
+            )
+        if not counts and parameters.max_ram is not None:
+            raise InputError('max_ram belongs to solver="count", leave it out of others.')
+        return counts
+
+    def _outputs(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        if not isinstance(self.network_, IntegerReservoir):
+            return super()._outputs(X)
+        series = read_series(self, X, reset=False)
+        codes = self._counted.plan.inputs.codes(self.scaling_, series)
+        logits = self.network_.run(codes, series.steps_each()).logits
+        outputs: Floats = logits.astype(np.float64) * self.network_.logit_scale
+        return outputs
+
+    def _fit_ridge(self, samples: Samples, target: Target, seed: int, *, search: bool = True) -> None:
+        if not self._counts():
+            super()._fit_ridge(samples, target, seed, search=search)
+            return
+        default = self.default_bytes(target.values.shape[1])
+        (counted,) = self._fit_sizes(samples, target, seed, [self._parameters().max_bytes or default])
+        self._keep_counted(counted)
+
+    def _fit_sizes(self, samples: Samples, target: Target, seed: int, sizes: list[int]) -> list[Counted]:
+        """Return a network for each size, descending."""
+        parameters, outputs = self._parameters(), target.values.shape[1]
+        if len(samples) <= SEARCH_SERIES:  # of more, stretches are left out
+            order = samples.order()
+            samples, target = samples.at(order), target.at(torch.from_numpy(order))
+        self.scaling_ = Scaling.of(samples.series, samples.weights)
+        inputs = Inputs.of(self.scaling_, samples.series)
+        network = Reservoir(
+            samples.series.channels,
+            output_size=self._output_size(outputs),
+            weight_bits=parameters.weight_bits,
+            input_bits=INPUT_BITS,
+        )
+        plan = Plan(network, inputs, sizes, parameters.max_ram)
+        codes = inputs.codes(self.scaling_, samples.series)
+        with threads(self.n_jobs):
+            return fit_counted(codes, samples.series.steps_each(), target, plan, seed, self._log)
+
+    def _refit(self, stream: Stream, others: Samples) -> None:
+        """Count more series of a stream in the read-out; the features stay."""
+        if not isinstance(self.network_, IntegerReservoir):
+            super()._refit(stream, others)
+            return
+        counted, kept = self._counted, stream.kept
+        assert kept is not None
+        pool, plan = counted.pool, counted.plan
+
+        def codes(part: Samples) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+            return plan.inputs.codes(self.scaling_, part.series), part.series.steps_each()
+
+        with threads(self.n_jobs):
+            if len(others):
+                more = moments_of(pool, *codes(others), self._target(others, reset=False))
+                stream.others = more if stream.others is None else stream.others + more
+            target = self._target(kept, reset=False)
+            self._keep_counted(with_readout(pool, *codes(kept), target, plan, stream.others))
+
+    def _keep_counted(self, counted: Counted) -> None:
+        self._counted = counted
+        self.network_, self.config_ = counted.network, counted.network.network
+        self.penalty_ = counted.penalty
+        self._quantized = None

@@ -1,0 +1,83 @@
+"""V on the grid of an integer network, so that what its rounding changes is small on data.
+
+Features are rounded one after the other, and the coefficients of correlated features that follow are
+adjusted to compensate. A power of two for every feature brings its largest coefficient near the ends of the
+grid, so few bits suffice. Start reading at `share_codes`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from hadamrnn.fixedpoint.integers import signed_range
+
+# Of each standardised feature, when V is rounded: new series differ from the training data in all directions.
+LEAST_CURVATURE = 0.1
+MAX_EXPONENT = 15
+MOST_FEATURES = 2000  # whose rounding errors are compensated: that inverts a matrix of this size
+
+
+class Rounded(NamedTuple):
+    """V `(features, outputs)` is about codes * step * 2^-exponents."""
+
+    codes: Tensor
+    exponents: Tensor  # (features,), 0..15
+    step: float
+
+    @property
+    def weight(self) -> Tensor:
+        return self.codes * self.step * torch.exp2(-self.exponents)[:, None]
+
+
+def share_codes(per_unit: Tensor, spread: Tensor, curvature: Tensor, bits: int) -> Rounded:
+    """Return V in so many bits.
+
+    Args:
+        per_unit: V, `(features, outputs)`.
+        spread: of the features, infinity for constant ones.
+        curvature: Z'wZ + penalty of the features of unit spread, `(features, features)`.
+
+    >>> share_codes(torch.tensor([[1.75], [-0.5]]).double(), torch.ones(2), torch.eye(2).double(), 4)[:2]
+    (tensor([[ 7.],
+            [-8.]], dtype=torch.float64), tensor([0., 2.], dtype=torch.float64))
+    """
+    lowest, highest = signed_range(bits)
+    reach = torch.maximum(-per_unit, per_unit * (-lowest / highest)).amax(1)
+    alive = reach > 0
+    if not alive.any():
+        return Rounded(torch.zeros_like(per_unit), torch.zeros_like(reach), 1.0)
+    exponents = -torch.where(alive, reach, reach.max()).log2().ceil()
+    base = exponents.min()
+    exponents = (exponents - base).clamp(max=MAX_EXPONENT)
+    step = float((reach * torch.exp2(exponents)).max()) / -lowest
+    scaled = per_unit * torch.exp2(exponents)[:, None] / step
+    # One code of a feature moves the answers by its unit times the standardised feature.
+    unit = torch.where(spread.isfinite(), spread * torch.exp2(-exponents), 0.0)
+    order = torch.argsort(unit, descending=True, stable=True)
+    order = order[unit[order] > 0]
+    codes = torch.zeros_like(scaled)
+    if len(order) > MOST_FEATURES:
+        codes[order] = scaled[order].round().clamp(lowest, highest)
+    else:
+        metric = curvature[order][:, order] * unit[order] * unit[order, None]
+        codes[order] = successive(scaled[order], metric, lowest, highest)
+    return Rounded(codes, exponents, step)
+
+
+def successive(values: Tensor, metric: Tensor, lowest: int, highest: int) -> Tensor:
+    """Return whole numbers q near `values` v `(features, outputs)` with a small (q - v)' metric (q - v).
+
+    With the upper Cholesky factor R of the metric's inverse, the best answer to a rounding of feature i by d
+    is to move the features j > i by d R_ij / R_ii.
+    """
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(metric))
+    factor = torch.linalg.cholesky(inverse, upper=True)
+    codes = values.clone()
+    for i, row in enumerate(factor):
+        whole = codes[i].round().clamp(lowest, highest)
+        codes[i + 1 :] -= torch.outer(row[i + 1 :] / row[i], codes[i] - whole)
+        codes[i] = whole
+    return codes

@@ -1,0 +1,154 @@
+"""The classifier that counts: sizes from one fit, streams, limits, integers, and what is kept."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from hadamrnn.errors import InputError
+from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor
+from hadamrnn.estimators.pruning import Costs, prune
+from hadamrnn.estimators.rounding import share_codes
+from hadamrnn.estimators.target import ValueTarget
+from hadamrnn.fixedpoint.encoding import encode_values
+from hadamrnn.reservoir import IntegerReservoir
+
+Y = np.arange(60) % 3
+
+
+@pytest.fixture(scope="module")
+def X() -> NDArray[np.float64]:
+    """Noisy sines of three frequencies and random phase, two channels."""
+    rng = np.random.default_rng(0)
+    phase = 0.25 * (1 + Y)[:, None] * np.arange(48) + rng.uniform(0, 6, (60, 1))
+    return np.stack([np.sin(phase), np.cos(phase)], axis=2) + 0.3 * rng.normal(size=(60, 48, 2))
+
+
+def small(**parameters: Any) -> HadamRNNClassifier:
+    return HadamRNNClassifier(**{"solver": "count", "max_bytes": 600, "random_state": 0, **parameters})
+
+
+def test_a_path_is_the_fits_of_its_sizes_and_grows(X: Any) -> None:
+    path = small().fit_path(X, Y, (1200, 300, 600))
+    kept = [len(each.kept_) for each in path]
+
+    assert [each.max_bytes for each in path] == [300, 600, 1200]
+    assert kept == sorted(set(kept))
+    assert all(each.cost_.bytes <= each.max_bytes for each in path)
+    for each in path:
+        alone = small(max_bytes=each.max_bytes).fit(X, Y)
+        np.testing.assert_array_equal(alone.predict_proba(X), each.predict_proba(X))
+
+
+def test_the_ram_of_the_states_stays_within_its_limit(X: Any) -> None:
+    limited, free = small(max_ram=500).fit(X, Y), small().fit(X, Y)
+
+    assert (limited.cost_.ram or 0) <= 500 < (free.cost_.ram or 0)
+    assert limited.score(X, Y) > 0.9
+
+
+@pytest.mark.parametrize("limits", [{"max_bytes": 10}, {"max_ram": 20}])
+def test_limits_that_nothing_keeps_are_refused(X: Any, limits: dict[str, int]) -> None:
+    with pytest.raises(InputError, match=r"The smallest network here takes \d+ bytes and \d+ bytes of RAM"):
+        small(**limits).fit(X, Y)
+
+
+def test_ten_parts_are_one_fit(X: Any) -> None:
+    stream = small()
+    for part in np.array_split(np.arange(60), 10):
+        stream.partial_fit(X[part], Y[part], classes=[0, 1, 2])
+
+    np.testing.assert_array_equal(stream.predict_proba(X), small().fit(X, Y).predict_proba(X))
+
+
+def test_predictions_are_those_of_the_integers_and_survive_a_file(X: Any, tmp_path: Any) -> None:
+    classifier = small().fit(X, Y)
+    integer = classifier.quantize()
+    integer.save(tmp_path / "model.int.safetensors")
+    loaded = IntegerReservoir.load(tmp_path / "model.int.safetensors")
+    codes, _ = encode_values(loaded, X)
+
+    answers = classifier.classes_[loaded.run(codes).logits.argmax(1)]
+    np.testing.assert_array_equal(answers, classifier.predict(X))
+    np.testing.assert_array_equal(answers, classifier.predict_integer(X))
+    assert loaded.class_names == ["0", "1", "2"]
+
+
+def test_two_classes_have_one_output_and_probabilities_of_one(X: Any) -> None:
+    two = small().fit(X[Y < 2], np.array(["b", "a"])[Y[Y < 2]])
+    probabilities = two.predict_proba(X)
+
+    assert two.quantize().output_size == 1 and two.score(X[Y < 2], np.array(["b", "a"])[Y[Y < 2]]) > 0.9
+    np.testing.assert_allclose(probabilities.sum(1), 1)
+    np.testing.assert_array_equal(two.classes_[probabilities.argmax(1)], two.predict(X))
+
+
+def test_fits_in_threads_are_the_fits_in_sequence(X: Any) -> None:
+    def answers(seed: int) -> NDArray[np.float64]:
+        probabilities: NDArray[np.float64] = small(random_state=seed).fit(X, Y).predict_proba(X)
+        return probabilities
+
+    with ThreadPoolExecutor(2) as pool:
+        np.testing.assert_array_equal(list(pool.map(answers, range(2))), [answers(0), answers(1)])
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_short_windows_are_read_too(steps: int) -> None:
+    y = np.arange(30) % 2
+    X = np.random.default_rng(0).normal(size=(30, steps)) + 3 * y[:, None]
+
+    assert small(max_bytes=200).fit(X, y).score(X, y) > 0.9
+
+
+def test_parameters_of_the_other_kind_are_refused(X: Any) -> None:
+    with pytest.raises(InputError, match='max_ram belongs to solver="count"'):
+        small(max_ram=500, solver="auto").fit(X, Y)
+    with pytest.raises(InputError, match='fit_path needs solver="count"'):
+        small(solver="gradient").fit_path(X, Y)
+    for wrong in ({"hidden_size": 16}, {"weight_bits": "ternary"}):
+        with pytest.raises(InputError, match='solver="count" takes weight_bits'):
+            small(**wrong).fit(X, Y)
+    with pytest.raises(InputError, match="is for classifiers"):
+        HadamRNNRegressor(solver="count").fit(X, X[:, 0, 0])
+    with pytest.raises(InputError, match="states of 16 bits and inputs of 12"):
+        small().fit(X, Y).quantize(activation_bits=12)
+
+
+def test_the_kept_features_are_named(X: Any) -> None:
+    names = small().fit(X, Y).kept_
+
+    assert len(set(names)) == len(names)
+    assert all(name.startswith(("channel 0, ", "channel 1, ")) and " at scale " in name for name in names)
+
+
+def test_pruning_keeps_the_feature_that_says_it_all() -> None:
+    """Forty features of noise in ten blocks, and one that is the target."""
+    rng = np.random.default_rng(0)
+    shares = rng.normal(size=(50, 40)).astype(np.float32)
+    values = torch.from_numpy(shares[:, 17:18]).double()
+    target = ValueTarget(values, torch.ones(50, dtype=torch.float64), torch.arange(50))
+    costs = Costs(np.arange(40) // 4, np.full(10, 4.0), 1.0)
+
+    ten, one = prune(
+        shares, target, 0.1, costs, [lambda kept: bool(kept.sum() <= 10), lambda kept: bool(kept.sum() <= 1)]
+    )
+
+    assert ten.sum() == 10 and np.flatnonzero(one).tolist() == [17] and (one <= ten).all()
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_rounded_weights_lie_on_the_grid_and_near_what_they_were(bits: int) -> None:
+    values = torch.from_numpy(np.random.default_rng(bits).normal(size=(30, 4)))
+    found = share_codes(values, torch.ones(30).double(), torch.eye(30).double(), bits)
+
+    assert found.codes.min() >= -(2 ** (bits - 1)) and found.codes.max() < 2 ** (bits - 1)
+    assert found.exponents.min() == 0 and found.exponents.max() <= 15
+    unit = found.step * torch.exp2(-found.exponents)[:, None]
+    assert (
+        (found.weight - values).abs() <= unit * (0.5 + 1e-9) + (found.codes == 2 ** (bits - 1) - 1) * unit
+    ).all()
