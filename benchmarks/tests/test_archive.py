@@ -1,0 +1,39 @@
+"""The section on the UCR archive says what its rows hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hadamrnn.errors import InputError
+from hadamrnn_benchmarks.archive import (
+    DEFAULT,
+    SIZES,
+    ArchiveRow,
+    Published,
+    archive_section,
+    find_archive,
+    read_rows,
+)
+
+
+def test_the_section_has_the_means_and_marks_what_was_not_measured() -> None:
+    sets = [Published("A", 20, 2, 90.0), Published("B", 30, 12, 70.0)]
+    rows = [
+        ArchiveRow(each.name, seed, size, 0.8 + 0.02 * seed, 4000, 3000, 1.0)
+        for each in sets
+        for seed in range(2)
+        for size in (DEFAULT, *map(str, SIZES))
+    ]
+    section = archive_section(rows, sets)
+
+    assert "| default | 81.0 | 4,000 | 3,000 |" in section
+    assert "ahead of MiniRocket on 1 sets, level on 0 and\nbehind on 1" in section
+    assert "| without thirds | - |" in section and "| A | 20 | 2 | 81.0 | 81.0 | 81.0 | 90.0 |" in section
+
+
+def test_an_archive_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert read_rows(tmp_path / "none.jsonl") == []
+    with pytest.raises(InputError, match=r"has no published\.csv"):
+        find_archive(tmp_path)
