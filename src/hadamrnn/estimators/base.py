@@ -28,7 +28,8 @@ from hadamrnn.estimators.reading import align, read_samples, read_series
 from hadamrnn.estimators.selection import Cost, ParameterSpace, network_cost, state_bits
 from hadamrnn.estimators.series import Floats, Samples, Scaling, Series
 from hadamrnn.estimators.target import Target
-from hadamrnn.fixedpoint.model import IntegerModel, Metadata
+from hadamrnn.fixedpoint.base import Metadata
+from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import MAX_LEAK, MAX_THRESHOLDS, READOUTS, RECURRENCES, Network
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration

@@ -20,7 +20,7 @@ from hadamrnn.estimators.counted_form import CountedForm
 from hadamrnn.estimators.reading import align, read_series
 from hadamrnn.estimators.series import Floats, Samples, Series
 from hadamrnn.estimators.target import LabelTarget
-from hadamrnn.fixedpoint.model import Metadata, class_metadata
+from hadamrnn.fixedpoint.base import Metadata, class_metadata
 
 
 @dataclass(eq=False, repr=False)

@@ -15,7 +15,7 @@ from hadamrnn.estimators.base import SeriesEstimator
 from hadamrnn.estimators.reading import align, check_size, read_series
 from hadamrnn.estimators.series import Floats, Samples, Series
 from hadamrnn.estimators.target import ValueTarget
-from hadamrnn.fixedpoint.model import Metadata
+from hadamrnn.fixedpoint.base import Metadata
 from hadamrnn.fixedpoint.values import target_metadata
 
 

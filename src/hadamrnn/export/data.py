@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hadamrnn.fixedpoint.base import IntegerBase
 from hadamrnn.fixedpoint.integers import pack
-from hadamrnn.fixedpoint.model import IntegerBase, IntegerModel
+from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.plan import GROUP, MAX_FACTORS, LayerPlan, Plan, make_plan, whole_groups
 from hadamrnn.fixedpoint.values import value_format
 from hadamrnn.hadamard.orders import factor_matrix

@@ -27,11 +27,12 @@ from hadamrnn.export.front_end import front_end_js
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.metadata import Summary, summarise
 from hadamrnn.export.reservoir import js_reservoir_arrays, js_reservoir_groups
+from hadamrnn.fixedpoint.base import IntegerBase
 from hadamrnn.fixedpoint.decision import decision_of
 from hadamrnn.fixedpoint.encoding import value_scaling
 from hadamrnn.fixedpoint.integers import pack
 from hadamrnn.fixedpoint.layer import IntegerLayer
-from hadamrnn.fixedpoint.model import IntegerBase, IntegerModel
+from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.values import value_format
 from hadamrnn.hadamard.orders import factor_matrix, order_factors
 from hadamrnn.reservoir.model import IntegerReservoir

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hadamrnn.export.reservoir import reservoir_lines
-from hadamrnn.fixedpoint.model import IntegerBase, IntegerModel
+from hadamrnn.fixedpoint.base import IntegerBase
+from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.reservoir.model import IntegerReservoir
 from hadamrnn.version import package_version
 

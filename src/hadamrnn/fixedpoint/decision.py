@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.model import IntegerBase, IntegerModel
+from hadamrnn.fixedpoint.base import IntegerBase
+from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.settings import check_int, from_json
 
 NEVER = (1 << 31) - 1

@@ -25,10 +25,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.base import IntegerBase, Metadata
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.layer import ArrayFields, freeze_array
-from hadamrnn.fixedpoint.model import IntegerBase, IntegerModel, Metadata
+from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.settings import check_int
 
 MAX_CHANNELS = 32  # of the sums over channels, which the header of the runtime has room for

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.base import IntegerBase
 from hadamrnn.fixedpoint.integers import saturate, signed_range
-from hadamrnn.fixedpoint.model import IntegerBase
 
 Codes = NDArray[np.int32]
 

@@ -20,21 +20,18 @@ holds the proof that all but the products said to take 64 bits fit 32.
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.bits import EXPONENT_BITS, stored_bits
-from hadamrnn.errors import InputError, short
+from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.base import IntegerBase, Metadata, check_metadata
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.layer import (
-    ArrayFields,
     IntegerLayer,
     check_integer_network,
     check_presence,
@@ -53,71 +50,8 @@ if TYPE_CHECKING:
 
 WeightBits = int | Literal["ternary"]
 Steps = TypeVar("Steps", int, NDArray[np.int64])
-Metadata = Mapping[str, str | int | float | bool]
 
 MAX_LONGEST = 0xFFFF
-MAX_ENTRIES, MAX_ENTRY_LENGTH = 100, 4000  # of the metadata
-MAX_CLASS_NAMES = 3000  # characters of all class names that the metadata keeps
-
-
-class IntegerBase(ArrayFields):
-    """What integer networks of every kind say of their raw inputs, and their metadata of their classes.
-
-    A subclass is a frozen dataclass with these fields or properties.
-    """
-
-    input_kind: Any
-    input_bits: Any
-    input_size: Any
-    input_scale: float
-    output_size: Any
-    raw_offset: NDArray[np.int32] | None
-    raw_multiplier: NDArray[np.int32] | None
-    raw_shift: NDArray[np.int32] | None
-    raw_knee: NDArray[np.int32] | None
-    metadata: Metadata
-    vocabulary_size: Any
-    every_output: Any
-    logit_scale: float
-    logit_bound: Any  # the largest magnitude of a logit
-
-    @property
-    def raw_unit(self) -> float:
-        """The value of one raw code in units of the training data: raw = round(value / raw_unit)."""
-        if self.raw_offset is None:
-            return float(self.input_scale * 2.0 ** (1 - self.input_bits))
-        return float(self.metadata.get("raw_unit", 1.0))
-
-    @property
-    def class_names(self) -> list[str]:
-        """The names of the classes, as many as there are classes; none if the metadata lacks them."""
-        try:
-            names = json.loads(str(self.metadata.get("class_names", "[]")))
-        except (ValueError, RecursionError):
-            return []
-        if not isinstance(names, list) or len(names) != max(self.output_size, 2):
-            return []
-        return [str(name) for name in names]
-
-    @property
-    def calibrated_length(self) -> int | None:
-        """The steps of the longest sequence that the states were scaled for, if the metadata has it."""
-        length = self.metadata.get("calibrated_length")
-        return length if isinstance(length, int) and not isinstance(length, bool) and length > 0 else None
-
-    def _check_raw(self) -> None:
-        raw = ("raw_offset", "raw_multiplier", "raw_shift")
-        given = [name for name in raw if getattr(self, name) is not None]
-        if given and (self.input_kind != "dense" or len(given) < len(raw)):
-            raise InputError(f"Dense inputs take all of {', '.join(raw)} or none, others none; got {given}.")
-        if given:
-            freeze_array(self, "raw_offset", np.int32, (self.input_size,), signed_range(32))
-            freeze_array(self, "raw_multiplier", np.int32, (self.input_size,), (-0xFFFF, 0xFFFF))
-            freeze_array(self, "raw_shift", np.int32, (self.input_size,), (0, 46))
-            check_scale("raw_unit", self.raw_unit)
-        if self.raw_knee is not None:
-            check_presence(self, "raw_knee", bool(given), "raw_offset")
-            freeze_array(self, "raw_knee", np.int32, (self.input_size,), (0, 30))
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,29 +279,3 @@ class IntegerModel(IntegerBase):
         if check_presence(self, "embedding_int", self.input_kind == "embedded", 'input_kind "embedded"'):
             shape = (self.vocabulary_size, self.input_size)
             freeze_array(self, "embedding_int", np.int16, shape, signed_range(self.input_bits))
-
-
-def class_metadata(names: Sequence[str]) -> Metadata:
-    """Return the metadata of the names of the classes; none if they are longer than metadata may be."""
-    text = json.dumps(list(names))
-    return {"class_names": text} if names and len(text) <= MAX_CLASS_NAMES else {}
-
-
-def check_metadata(metadata: Mapping[str, object]) -> dict[str, str | int | float | bool]:
-    """Return a copy of `metadata`; raise unless it maps strings to short strings and finite numbers."""
-    if not isinstance(metadata, Mapping) or len(metadata) > MAX_ENTRIES:
-        raise InputError(f"metadata must be a mapping of at most {MAX_ENTRIES} entries.")
-    copy: dict[str, str | int | float | bool] = {}
-    for name, value in metadata.items():
-        # Neither inf nor nan lies below the largest float, nor does an int of too many digits to print.
-        finite = not isinstance(value, int | float) or abs(value) <= sys.float_info.max
-        if not isinstance(name, str) or not isinstance(value, str | int | float) or not finite:
-            raise InputError(
-                f"metadata maps names to strings and finite numbers, got {name!r}: {short(value)}."
-            )
-        if len(name) + len(str(value)) > MAX_ENTRY_LENGTH:
-            raise InputError(
-                f"A metadata entry takes at most {MAX_ENTRY_LENGTH} characters, {name[:40]!r} more."
-            )
-        copy[name] = value
-    return copy

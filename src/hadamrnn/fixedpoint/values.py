@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hadamrnn.fixedpoint.base import IntegerBase, Metadata
 from hadamrnn.fixedpoint.integers import Int32, signed_range
-from hadamrnn.fixedpoint.model import IntegerBase, Metadata
 
 MULTIPLIER_BITS, MAX_SHIFT, MAX_FRAC_BITS = 31, 62, 30
 MAX_CHARACTERS = 3000  # of all targets in the metadata

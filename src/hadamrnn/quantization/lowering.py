@@ -21,9 +21,10 @@ import numpy as np
 
 from hadamrnn.bits import EXPONENT_BITS
 from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.base import Metadata
 from hadamrnn.fixedpoint.integers import MULTIPLIER_BITS, signed_range
 from hadamrnn.fixedpoint.layer import check_integer_network
-from hadamrnn.fixedpoint.model import MAX_LONGEST, IntegerModel, Metadata
+from hadamrnn.fixedpoint.model import MAX_LONGEST, IntegerModel
 from hadamrnn.fixedpoint.overflow import LIMIT, bits_of_sums
 from hadamrnn.fixedpoint.step import RATE_BITS
 from hadamrnn.network import Network, features_per_unit

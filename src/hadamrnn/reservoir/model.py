@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.bits import EXPONENT_BITS
 from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.base import IntegerBase, Metadata, check_metadata
 from hadamrnn.fixedpoint.engine import BatchResult
 from hadamrnn.fixedpoint.integers import Int32, signed_range
 from hadamrnn.fixedpoint.layer import check_scale, freeze_array
-from hadamrnn.fixedpoint.model import IntegerBase, Metadata, check_metadata
 from hadamrnn.fixedpoint.overflow import LIMIT
 from hadamrnn.reservoir.counting import checked_codes, run_counts
 from hadamrnn.reservoir.description import MAX_LENGTH, Reservoir
