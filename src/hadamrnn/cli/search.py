@@ -62,7 +62,7 @@ class SearchOptions(OwnData, DataOptions, JsonOption):
     description="Search hidden sizes, blocks, bits and learning rates for the best validation metric of the "
     "integer network. Networks that do not fit the budget are never trained. Bytes are those of the weights "
     "in the integer file, without an embedding table. Instructions of a step on a Cortex-M4 are counted in "
-    "an emulator where the tools are installed, else estimated to about a tenth. Repeat the command to "
+    "an emulator where the tools are installed, else estimated to 15 %. Repeat the command to "
     "continue a search that was stopped. Several machines search together if they share --storage and all "
     "but one are given --worker.",
     examples=(
@@ -114,11 +114,11 @@ def _search(args: SearchOptions) -> Search:
 
 
 def _most_instructions(args: SearchOptions) -> int | None:
-    """Return the instructions that a step may take; the estimate is sure to a tenth."""
+    """Return the instructions that a step may take; the estimate is sure to 15 %."""
     if args.steps_per_second is None:
         check_unused(args, "without --steps-per-second", "clock")
         return args.max_instructions
-    most = int(0.9 * args.clock * 1e6 / args.steps_per_second)
+    most = int(0.85 * args.clock * 1e6 / args.steps_per_second)
     return max(most, 1) if args.max_instructions is None else min(most, args.max_instructions)
 
 
