@@ -148,15 +148,6 @@ class Network(Architecture):
         return tuple(self.leak[block % len(self.leak)] for block in range(self.num_blocks))
 
     @property
-    def forgets(self) -> bool:
-        """Whether every block leaks: old inputs fade for good, and a stream may be endless.
-
-        >>> Network(hidden_size=8, num_blocks=4, leak=(1, 2)).forgets
-        True
-        """
-        return bool(self.block_leaks) and all(self.block_leaks)
-
-    @property
     def decays(self) -> tuple[float, ...]:
         """lambda of each block; empty where no block forgets.
 

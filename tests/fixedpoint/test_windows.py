@@ -1,4 +1,4 @@
-"""Sliding windows: each answer is that of its window alone, and only states that forget carry over."""
+"""Sliding windows: each answer is that of its window alone."""
 
 from __future__ import annotations
 
@@ -44,21 +44,15 @@ def test_a_sliding_window_sees_exactly_its_window(
 
 
 def plain_window(model: IntegerModel, codes: NDArray[np.int64], window: int) -> list[int]:
-    """Return the logits of the last `window` inputs: pools of these alone; states that forget carry over."""
+    """Return the logits of the last `window` inputs alone, one number at a time."""
     plain = PlainIntegers(model)
-    start = len(codes) - window
-    for code in codes[0 if model.network.forgets else start : start]:
-        plain.step(code)
-    plain.layers[-1].steps, plain.most = 0, None
-    for row in (*plain.mean, *plain.positive):
-        row[:] = [0] * len(row)
-    for code in codes[start:]:
+    for code in codes[len(codes) - window :]:
         plain.step(code)
     return plain.logits()
 
 
 @pytest.mark.parametrize("leak", [(), (1, 0), (2, 1, 4)])
-def test_a_sliding_window_counts_exactly_its_window_and_only_what_forgets_goes_on(
+def test_a_sliding_window_of_leaky_and_pooled_networks_sees_exactly_its_window(
     leak: tuple[int, ...],
 ) -> None:
     rng = np.random.default_rng(5)

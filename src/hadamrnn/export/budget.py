@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hadamrnn.export.data import ModelData
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.instructions import USUAL_BITS, estimate, estimate_readout
-from hadamrnn.fixedpoint.plan import COUNTER_BYTES, make_plan
+from hadamrnn.fixedpoint.plan import make_plan
 from hadamrnn.network import Network
 
 CODE_BYTES, CODE_PER_LAYER = 1200, 900  # of hadamrnn.h on a Cortex-M4, one layer and each further one
@@ -36,24 +36,17 @@ class Load:
     def of(cls, network: Network, window: int, hop: int, step: int | None = None) -> Load:
         """Return the load of windows of `window` steps every `hop`; `step` is a counted step, else estimated.
 
-        A network that forgets runs one state and keeps its pools for each hop; another one runs window / hop
-        states.
+        window / hop states read the stream.
         """
         if network.activation_bits is None:
             network = replace(network, activation_bits=USUAL_BITS)
         model = draw_model(network)
         plan, streams = make_plan(model), max(-(-window // hop), 1)
-        pools = COUNTER_BYTES + 4 * plan.pool_wide + 2 * plan.pool_narrow if plan.is_pooled else 0
-        slot = pools if network.forgets else plan.state_bytes
-        steps = (estimate(network) if step is None else step) * (1 if network.forgets else streams)
+        steps = (estimate(network) if step is None else step) * streams
         return cls(
             instructions=steps + (0 if network.every_output else estimate_readout(network) / hop),
             flash=len(ModelData(model).blob) + CODE_BYTES + CODE_PER_LAYER * (network.num_layers - 1),
-            ram=plan.state_bytes
-            + plan.work_bytes
-            + (streams - 1) * slot
-            + 4 * network.output_size
-            + WINDOW_BYTES,
+            ram=streams * plan.state_bytes + plan.work_bytes + 4 * network.output_size + WINDOW_BYTES,
         )
 
     def share(self, device: Device) -> float | None:

@@ -136,7 +136,6 @@ def source_files(model: AnyModel, name: str, *, packed: bool = True) -> dict[str
         "format_version": reservoir_file.VERSION if is_reservoir else VERSION,
         "checksum": hashlib.sha256(_file_bytes(model)).hexdigest()[:8],
         "calibrated_length": model.calibrated_length,
-        "forgets": model.network.forgets,
         "values": value_format(model),
     }
     return {

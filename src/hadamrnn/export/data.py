@@ -241,7 +241,6 @@ def _numbers(model: IntegerModel, plan: Plan) -> Fields:
         "input_bits": model.input_bits,
         "activation_bits": model.activation_bits,
         "is_relu": int(network.recurrence == "relu"),
-        "forgets": int(network.forgets),
         "num_layers": len(model.layers),
         "num_readouts": len(network.readouts),
         "thresholds": max(network.thresholds, 1),

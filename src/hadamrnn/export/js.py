@@ -125,7 +125,6 @@ def _common(model: IntegerModel | IntegerReservoir) -> dict[str, Any]:
         "scale": scale,
         "logitScale": model.logit_scale,
         "longest": model.longest,
-        "forgets": model.network.forgets,
         "outputBiasShift": model.output_bias_shift,
         "raw": _raw(model),
         "values": _values(model),

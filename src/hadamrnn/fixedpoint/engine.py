@@ -19,8 +19,7 @@ request, by the arrays of `step.py`, which say what is computed: the same bits, 
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +45,6 @@ class State:
     sums: list[Int32]  # of each layer but the last, the codes that the layer above will read, as wide
     pools: Pools  # what the read-outs keep of the last layer's steps so far
     steps: int = 0
-    pooled_from: int = 0  # the step at which the pools began
     saturations: int = 0  # entries of states clipped so far, over all layers and streams
 
     @property
@@ -61,16 +59,7 @@ class State:
             [codes[:, streams].copy() for codes in self.sums],
             {kind: pool[..., streams].copy() for kind, pool in self.pools.items()},
             self.steps,
-            self.pooled_from,
         )
-
-
-@dataclass(frozen=True)
-class Pooled:
-    """What the read-outs kept of `steps` steps of the last layer."""
-
-    pools: Pools
-    steps: int
 
 
 @dataclass(frozen=True)
@@ -109,28 +98,13 @@ class Engine:
             raise InputError(
                 f"One step of {streams} streams has shape {(streams, *self._input_shape)}, got {array.shape}."
             )
-        self._check_longest(state.steps - state.pooled_from + 1)
+        self._check_longest(state.steps + 1)
         inputs = self._input_codes(self._saturated(self._checked(array)))
         self._advance(state, inputs, self._layers[0].drive(inputs))
 
     def read(self, state: State) -> Int32:
         """Return the logits after the steps so far, shape `(streams, output_size)`."""
-        return self._readout.logits(state.pools, state.h, self._pooled_steps(state))
-
-    def take_pools(self, state: State) -> Pooled:
-        """Return what the read-outs kept, and clear it; the states carry on."""
-        taken = Pooled(state.pools, self._pooled_steps(state))
-        state.pools, state.pooled_from = self._readout.start(state.h.shape[1]), state.steps
-        return taken
-
-    def read_pools(self, state: State, parts: Sequence[Pooled]) -> Int32:
-        """Return the logits of the state and of what `take_pools` gave at several times, as one."""
-        pools = self._readout.merged([part.pools for part in parts])
-        return self._readout.logits(pools, state.h, sum(part.steps for part in parts))
-
-    def _pooled_steps(self, state: State) -> int:
-        """Return how many steps of the last layer the pools have seen."""
-        return self.model.top_steps(state.steps) - self.model.top_steps(state.pooled_from)
+        return self._readout.logits(state.pools, state.h, self.model.top_steps(state.steps))
 
     def run(
         self, codes: ArrayLike, lengths: ArrayLike | None = None, threads: int | None = None
@@ -270,12 +244,9 @@ class Engine:
 class SlidingWindow:
     """Push inputs one by one; every `hop` inputs, `push` returns the logits of the last `window` ones.
 
-    Where every block leaks, old inputs fade by themselves: one state reads the stream, once, and never
-    restarts; sums, counters and maxima are kept for each hop, and those of the last window / hop hops count.
-    States then remember a little from before the window, as they do in a stream.
-
-    A linear orthogonal state keeps all it ever saw, and would outgrow its bits. So window / hop staggered
-    states read the stream, and the oldest restarts after its read-out: it has seen exactly the window.
+    window / hop staggered states read the stream, and the oldest restarts after its read-out: the logits are
+    those of the window alone, as `run` gives them. One state that never restarts would be cheaper where every
+    block leaks, but it remembers what came before the window, which no training sequence contained.
     """
 
     def __init__(self, engine: Engine, window: int, hop: int) -> None:
@@ -289,10 +260,8 @@ class SlidingWindow:
         self._engine = engine
         self._window = window
         self._hop = hop
-        self._forgets = engine.model.network.forgets
-        # Up to window / hop of them, a hop apart, each with its own place in its strides; one if it forgets.
+        # Up to window / hop of them, a hop apart, each with its own place in its strides.
         self._states = [engine.init()]
-        self._kept: deque[Pooled] = deque(maxlen=window // hop)  # of each hop, where the state never restarts
         self._finished = 0  # clipped entries of states that were restarted
         self._pushed = 0
 
@@ -309,11 +278,7 @@ class SlidingWindow:
         if self._pushed % self._hop:
             return None
         is_whole = self._pushed >= self._window
-        if self._forgets:
-            (state,) = self._states
-            self._kept.append(self._engine.take_pools(state))
-            logits = self._engine.read_pools(state, self._kept)
-        elif is_whole:
+        if is_whole:
             oldest = self._pushed // self._hop % len(self._states)
             logits = self._engine.read(self._states[oldest])
             self._finished += self._states[oldest].saturations

@@ -6,7 +6,6 @@ The equations are those of `layer.py` and `model.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -107,15 +106,6 @@ class Readout:
             pools["positive"] += h > self._thresholds
         if "max" in pools:
             np.maximum(pools["max"], h, out=pools["max"])
-
-    def merged(self, parts: Sequence[Pools]) -> Pools:
-        """Return the pools over the steps of all parts."""
-        return {
-            kind: np.maximum.reduce([part[kind] for part in parts])
-            if kind == "max"
-            else np.add.reduce([part[kind] for part in parts])
-            for kind in parts[0]
-        }
 
     def logits(self, pools: Pools, h: Int32, steps: int | NDArray[np.int64]) -> Int32:
         """Return `(streams, output_size)` after `steps` steps of the last layer, of all or each."""

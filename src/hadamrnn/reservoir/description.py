@@ -108,11 +108,6 @@ class Reservoir(Architecture):
         return self.seq_length if self.has_thirds else MAX_LENGTH
 
     @property
-    def forgets(self) -> bool:
-        """Whether a stream may run for ever: counts are of all steps, so every window starts anew."""
-        return False
-
-    @property
     def settled_length(self) -> int:
         """The samples after which every group has made two counted steps, or as many as it ever will."""
         return min(max((group.start + 2) * group.width for group in self.groups), self.longest)

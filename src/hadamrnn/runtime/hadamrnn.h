@@ -142,7 +142,6 @@ typedef struct {
     uint8_t value_bytes; /* 1 or 2 */
     uint8_t embedding_bytes; /* 1 or 2 */
     uint8_t is_relu;
-    uint8_t forgets; /* 1: every block leaks, so a state may run for ever */
     uint8_t num_layers;
     uint8_t num_readouts;
     uint8_t thresholds; /* rows of theta; 1 without any */
@@ -224,7 +223,7 @@ typedef struct {
     uint16_t begun; /* hops of the first window that have begun */
     uint16_t hop; /* 0: refused */
     uint16_t steps; /* since the last hop ended */
-    uint16_t oldest; /* slot, or state (0 is the window's own, then come the slots) */
+    uint16_t oldest; /* state: 0 is the window's own, then come the slots */
     uint16_t is_ready; /* 1 from the first whole window on */
     uint32_t clipped; /* raw codes that had to be clipped since init */
 } hadamrnn_window;
@@ -1238,15 +1237,14 @@ HADAMRNN_API uint8_t hadamrnn_step_id(const hadamrnn_model *model, const hadamrn
 
 #endif
 
-/* ---- Sliding windows: a read-out every `hop` steps, of the last `size` ones.
+/* ---- Sliding windows: a read-out every `hop` steps, of exactly the last `size` ones.
  *
- * If every block leaks, one state reads the stream and never restarts; the pools of the last hops are kept in slots. A
- * network that forgets nothing by itself has size / hop states: each begins `hop` steps after the one before it, and
- * restarts once it was read. State 0 is the window's own, the slots are the others. NAME_window_push is the loop:
+ * size / hop states read the stream: each begins `hop` steps after the one before it, and restarts once it was read. State 0
+ * is the window's own, the slots are the others. NAME_window_push is the loop:
  *
  *     for every i < hadamrnn_window_states: step state i
  *     if hadamrnn_window_hop_ends:
- *         if hadamrnn_window_gather: read state hadamrnn_window_turn
+ *         if hadamrnn_window_is_whole: read state hadamrnn_window_turn
  *         hadamrnn_window_restart of state hadamrnn_window_turn
  */
 
@@ -1254,9 +1252,8 @@ HADAMRNN_API uint8_t hadamrnn_step_id(const hadamrnn_model *model, const hadamrn
 HADAMRNN_API uint8_t hadamrnn_window_init(const hadamrnn_model *model, hadamrnn_window *window, uint16_t size,
                                              uint16_t hop, bool has_slots)
 {
-    const bool needs_slots = (model->forgets == 0u) || ((model->pool_wide + model->pool_narrow) != 0u);
     const uint16_t longest = (model->longest == 0u) ? UINT16_MAX : model->longest;
-    const bool lacks_slots = needs_slots && !has_slots && (size != hop);
+    const bool lacks_slots = !has_slots && (size != hop);
     (void)memset(window, 0, sizeof *window);
     if ((hop == 0u) || (size == 0u) || (size > longest) || ((size % hop) != 0u) || lacks_slots) {
         return HADAMRNN_BAD_WINDOW;
@@ -1268,9 +1265,9 @@ HADAMRNN_API uint8_t hadamrnn_window_init(const hadamrnn_model *model, hadamrnn_
 }
 
 /* How many states read the next input. */
-HADAMRNN_INLINE uint16_t hadamrnn_window_states(const hadamrnn_model *model, const hadamrnn_window *window)
+HADAMRNN_INLINE uint16_t hadamrnn_window_states(const hadamrnn_window *window)
 {
-    return ((model->forgets != 0u) && (window->begun > 1u)) ? 1u : window->begun;
+    return window->begun;
 }
 
 /* Count a step. Return 1 if a hop ends with it. */
@@ -1284,84 +1281,31 @@ HADAMRNN_INLINE bool hadamrnn_window_hop_ends(hadamrnn_window *window)
 }
 
 /* The state whose turn it is when a hop ends: to be read, or to begin. */
-HADAMRNN_INLINE uint16_t hadamrnn_window_turn(const hadamrnn_model *model, const hadamrnn_window *window)
+HADAMRNN_INLINE uint16_t hadamrnn_window_turn(const hadamrnn_window *window)
 {
-    const uint16_t due = (window->begun < window->hops) ? window->begun : window->oldest;
-    return (model->forgets != 0u) ? 0u : due;
+    return (window->begun < window->hops) ? window->begun : window->oldest;
 }
 
-/* The memory of slot i; slots are `pitch` bytes apart. */
-HADAMRNN_INLINE hadamrnn_memory hadamrnn_slot(const hadamrnn_memory *slots, size_t pitch, uint16_t i)
-{
-    hadamrnn_memory memory = *slots;
-    memory.counters = (hadamrnn_counters *)(void *)((char *)(void *)slots->counters + (i * pitch));
-    memory.wide = (hadamrnn_wide *)(void *)((char *)(void *)slots->wide + (i * pitch));
-    memory.narrow = (hadamrnn_narrow *)(void *)((char *)(void *)slots->narrow + (i * pitch));
-    return memory;
-}
-
-/* Let the pools of `own` stand for the steps of `slot` as well; with `keep`, the slot takes what they were. */
-HADAMRNN_INLINE void hadamrnn_pool_merge(const hadamrnn_model *model, const hadamrnn_memory *own,
-                                         const hadamrnn_memory *slot, bool keep)
-{
-    const uint16_t steps = own->counters->pooled;
-    for (uint_fast16_t i = 0; i < model->pool_wide; i++) {
-        const hadamrnn_wide value = own->wide[i];
-        own->wide[i] = value + slot->wide[i];
-        slot->wide[i] = keep ? value : slot->wide[i];
-    }
-    for (uint_fast16_t i = 0; i < model->pool_narrow; i++) {
-        const hadamrnn_narrow value = own->narrow[i];
-        if (slot->counters->pooled != 0u) {
-            own->narrow[i] = (steps == 0u) ? slot->narrow[i] : hadamrnn_larger(slot->narrow[i], value);
-        }
-        slot->narrow[i] = keep ? value : slot->narrow[i];
-    }
-    own->counters->pooled = (uint16_t)(steps + slot->counters->pooled);
-    slot->counters->pooled = keep ? steps : slot->counters->pooled;
-}
-
-/* A hop has ended. Return 1 if a window ends with it: its pools are then those of its own state. */
-HADAMRNN_INLINE bool hadamrnn_window_gather(const hadamrnn_model *model, hadamrnn_window *window, const hadamrnn_memory *own,
-                                           const hadamrnn_memory *slots, size_t pitch)
+/* A hop has ended. Return 1 if a window ends with it. */
+HADAMRNN_INLINE bool hadamrnn_window_is_whole(hadamrnn_window *window)
 {
     const bool is_whole = window->begun == window->hops;
     if (is_whole) {
         window->is_ready = 1;
     }
-    if ((model->forgets != 0u) && ((model->pool_wide + model->pool_narrow) != 0u)) {
-        const uint16_t count = is_whole ? (uint16_t)(window->hops - 1u) : 1u;
-        uint16_t i = is_whole ? window->oldest : (uint16_t)(window->begun - 1u);
-        for (uint16_t n = 0; n < count; n++) { /* the oldest first: it takes the pools of the hop that has ended */
-            const hadamrnn_memory slot = hadamrnn_slot(slots, pitch, i);
-            if (!is_whole) { /* the slot is new */
-                slot.counters->pooled = 0;
-                (void)memset(slot.wide, 0, model->pool_wide * sizeof *slot.wide);
-            }
-            hadamrnn_pool_merge(model, own, &slot, n == 0u);
-            i = ((i + 1u) < count) ? (uint16_t)(i + 1u) : 0u;
-        }
-    }
     return is_whole;
 }
 
-/* The state whose turn it was begins again: all of it, or its pools if every block leaks. */
+/* The state whose turn it was begins again. */
 HADAMRNN_INLINE void hadamrnn_window_restart(const hadamrnn_model *model, hadamrnn_window *window,
                                              const hadamrnn_memory *memory)
 {
-    const uint16_t kept = (model->forgets != 0u) ? (uint16_t)(window->hops - 1u) : window->hops;
-    if (model->forgets != 0u) {
-        memory->counters->inputs = 0;
-        memory->counters->pooled = 0;
-        (void)memset(memory->wide, 0, model->pool_wide * sizeof *memory->wide);
-    } else {
-        hadamrnn_init(model, memory);
-    }
+    hadamrnn_init(model, memory);
     if (window->begun < window->hops) {
         window->begun++;
     } else {
         window->oldest++;
-        if (window->oldest >= kept) {
+        if (window->oldest >= window->hops) {
             window->oldest = 0;
         }
     }

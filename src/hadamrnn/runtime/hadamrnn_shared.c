@@ -435,7 +435,6 @@ static void hadamrnn_lay_out(hadamrnn_model *model, hadamrnn_layer *layers)
         model->pool_narrow += (readout == HADAMRNN_MAX) ? top : 0u;
     }
     model->narrow_cells = model->pool_narrow;
-    model->forgets = 1;
     for (uint8_t l = 0; l < model->num_layers; l++) {
         hadamrnn_layer *const layer = &layers[l];
         const uint32_t rows = HADAMRNN_GROUP * hadamrnn_groups_of(layer->units);
@@ -453,9 +452,6 @@ static void hadamrnn_lay_out(hadamrnn_model *model, hadamrnn_layer *layers)
         }
         work = (needed > work) ? needed : work;
         codes = (!is_strided && !is_last && (rows > codes)) ? rows : codes;
-        for (uint32_t row = 0; row < layer->units; row++) {
-            model->forgets = (hadamrnn_leak_of(layer, row) == 0u) ? 0u : model->forgets;
-        }
     }
     model->phases = model->narrow_cells;
     model->narrow_cells += is_strided ? (model->num_layers - 1u) : 0u;
@@ -534,13 +530,25 @@ bool hadamrnn_fits(const hadamrnn_model *model, uint32_t wide, uint32_t narrow, 
            (model->code_cells <= codes);
 }
 
+/* Memory i of a window: its own, then the slots, which are `pitch` bytes apart. */
+static hadamrnn_memory hadamrnn_window_memory(const hadamrnn_memory *own, const hadamrnn_memory *slots, size_t pitch,
+                                              uint16_t i)
+{
+    hadamrnn_memory memory = (i == 0u) ? *own : *slots;
+    const size_t distance = (i == 0u) ? 0u : ((size_t)(i - 1u) * pitch);
+    memory.counters = (hadamrnn_counters *)(void *)((char *)(void *)memory.counters + distance);
+    memory.wide = (hadamrnn_wide *)(void *)((char *)(void *)memory.wide + distance);
+    memory.narrow = (hadamrnn_narrow *)(void *)((char *)(void *)memory.narrow + distance);
+    return memory;
+}
+
 uint8_t hadamrnn_window_push(const hadamrnn_model *model, hadamrnn_window *window, const hadamrnn_memory *own,
                              const hadamrnn_memory *slots, size_t pitch, const int32_t *raw, uint32_t id, int32_t *logits)
 {
-    const uint16_t states = hadamrnn_window_states(model, window);
+    const uint16_t states = hadamrnn_window_states(window);
     uint8_t status = HADAMRNN_BAD_WINDOW;
     for (uint16_t i = 0; i < states; i++) {
-        const hadamrnn_memory memory = (i == 0u) ? *own : hadamrnn_slot(slots, pitch, (uint16_t)(i - 1u));
+        const hadamrnn_memory memory = hadamrnn_window_memory(own, slots, pitch, i);
         if (model->input_kind == HADAMRNN_DENSE) {
             const uint16_t clipped = hadamrnn_encode(model, raw, memory.codes);
             window->clipped += (i == 0u) ? clipped : 0u;
@@ -550,9 +558,8 @@ uint8_t hadamrnn_window_push(const hadamrnn_model *model, hadamrnn_window *windo
         }
     }
     if ((status == HADAMRNN_OK) && hadamrnn_window_hop_ends(window)) {
-        const uint16_t turn = hadamrnn_window_turn(model, window);
-        const hadamrnn_memory due = (turn == 0u) ? *own : hadamrnn_slot(slots, pitch, (uint16_t)(turn - 1u));
-        if (hadamrnn_window_gather(model, window, own, slots, pitch)) {
+        const hadamrnn_memory due = hadamrnn_window_memory(own, slots, pitch, hadamrnn_window_turn(window));
+        if (hadamrnn_window_is_whole(window)) {
             const hadamrnn_view view = {due.counters, due.wide, due.narrow};
             hadamrnn_logits(model, &view, logits);
             status = HADAMRNN_READY;

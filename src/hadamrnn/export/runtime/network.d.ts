@@ -28,7 +28,6 @@ export class Network {
   /** The most steps between two `init` that a pooled network may see; 0 where there is no such limit. */
   readonly longest: number;
   /** Whether every block leaks: old inputs fade, and a stream may run for ever. */
-  readonly forgets: boolean;
   /** The value of a raw reading of 1, in the units of the training data; null for ids. */
   readonly rawUnit: number | null;
   /** The network reads (value - offset) / scale, channel by channel; null for ids. */
@@ -56,15 +55,14 @@ export class Network {
   /** Return the codes of a step's values, in the units of the training data: `encode` of round(value / rawUnit). */
   encodeValues(values: ArrayLike<number>): Int32Array;
   /** Return a sliding window over this network. */
-  window(size: number, hop: number, restarts?: boolean): SlidingWindow;
+  window(size: number, hop: number): SlidingWindow;
 }
 
 /**
- * Every `hop` inputs, the logits of the last `size` ones. Where the network forgets, one state reads the stream and
- * never restarts; elsewhere, and everywhere with `restarts`, size / hop states take turns and read each window alone.
+ * Every `hop` inputs, the logits of exactly the last `size` ones: size / hop states take turns, and restart once read.
  */
 export class SlidingWindow {
-  constructor(network: Network, size: number, hop: number, restarts?: boolean);
+  constructor(network: Network, size: number, hop: number);
   /** Take one input; return logits where a hop ends and `size` inputs were seen, else null. */
   push(input: Input): Int32Array | null;
   /** The state that is read next. */

@@ -166,18 +166,6 @@ class Pools {
     for (let i = 0; max && i < h.length; i += 1) max[i] = this.steps === 0 ? h[i] : Math.max(max[i], h[i]);
     this.steps += 1;
   }
-
-  /** Add the steps of other pools. */
-  merge(part) {
-    const { mean, positive, max } = this;
-    for (let at = 0; mean && at < mean.length; at += 1) mean[at] += part.mean[at];
-    for (let at = 0; positive && at < positive.length; at += 1) positive[at] += part.positive[at];
-    for (let i = 0; max && part.steps > 0 && i < max.length; i += 1) {
-      max[i] = this.steps === 0 ? part.max[i] : Math.max(max[i], part.max[i]);
-    }
-    this.inputs += part.inputs;
-    this.steps += part.steps;
-  }
 }
 
 /** What a stream keeps between steps. */
@@ -275,8 +263,8 @@ export class Network {
    * Return the logits V features + b, an Int32Array; times `logitScale` they are real numbers. They are of the steps
    * so far, or of those that other `pools` have seen.
    */
-  read(state, pools = state.pools) {
-    const features = this.features(state, pools);
+  read(state) {
+    const features = this.features(state, state.pools);
     const logits = new Int32Array(this.outputSize);
     for (let k = 0; k < this.outputSize; k += 1) {
       let sum = this.outputBias[k] * 2 ** this.outputBiasShift;
@@ -355,26 +343,25 @@ export class Network {
   }
 
   /** Return a `SlidingWindow` over this network. */
-  window(size, hop, restarts) {
-    return new SlidingWindow(this, size, hop, restarts);
+  window(size, hop) {
+    return new SlidingWindow(this, size, hop);
   }
 }
 
 /**
- * Every `hop` inputs, the logits of the last `size` ones. Where every block leaks, one state reads the stream and never
- * restarts: the pools of the last size / hop hops count. Elsewhere size / hop states take turns, and restart once read;
- * with `restarts` everywhere: the logits are those of each window alone, as `run` gives them.
+ * Every `hop` inputs, the logits of exactly the last `size` ones, as `run` gives them: size / hop states take turns, and
+ * restart once they are read.
  */
 export class SlidingWindow {
-  constructor(network, size, hop, restarts = !network.forgets) {
+  constructor(network, size, hop) {
     if (!(Number.isInteger(hop) && hop > 0 && Number.isInteger(size) && size > 0 && size % hop === 0)) {
       throw new RangeError(`A window must be a positive multiple of its hop, got ${size} and ${hop}.`);
     }
     if (network.longest > 0 && size > network.longest) {
       throw new RangeError(`The sums of this network hold ${network.longest} steps, got a window of ${size}.`);
     }
-    Object.assign(this, { network, size, hop, restarts, pushed: 0, kept: [] });
-    this.states = Array.from({ length: restarts ? size / hop : 1 }, () => network.init());
+    Object.assign(this, { network, size, hop, pushed: 0 });
+    this.states = Array.from({ length: size / hop }, () => network.init());
   }
 
   /** Take one input; return the logits of the last `size` ones where a hop ends, else null; an unknown id does not count. */
@@ -383,33 +370,16 @@ export class SlidingWindow {
     const begun = this.states.filter((_, turn) => this.pushed >= turn * this.hop);
     if (!begun.map((state) => this.network.step(state, input))[0]) return null;
     this.pushed += 1;
-    if (this.pushed % this.hop) return null;
-    if (!this.restarts) return this.readOn();
-    return this.pushed < this.size ? null : this.readOldest();
+    if (this.pushed % this.hop || this.pushed < this.size) return null;
+    const oldest = (this.pushed / this.hop) % this.states.length;
+    const logits = this.network.read(this.states[oldest]);
+    this.states[oldest] = this.network.init();
+    return logits;
   }
 
   /** The state that is read next; before the first read, the one that began first. */
   get oldest() {
     const turn = this.pushed < this.size ? 0 : Math.floor(this.pushed / this.hop) + 1;
     return this.states[turn % this.states.length];
-  }
-
-  readOn() {
-    const { network, kept } = this;
-    const [state] = this.states;
-    kept.push(state.pools);
-    state.pools = new Pools(network);
-    if (kept.length < this.size / this.hop) return null;
-    const whole = new Pools(network);
-    kept.forEach((pools) => whole.merge(pools));
-    kept.shift();
-    return network.read(state, whole);
-  }
-
-  readOldest() {
-    const oldest = (this.pushed / this.hop) % this.states.length;
-    const logits = this.network.read(this.states[oldest]);
-    this.states[oldest] = this.network.init();
-    return logits;
   }
 }

@@ -17,7 +17,7 @@ export class Hearing {
   /** Go on with this network, which has heard nothing yet. */
   use(network) {
     this.network = network;
-    this.window = network.window(this.size, this.hop, true); // it was trained on windows alone
+    this.window = network.window(this.size, this.hop);
     this.logits = network.read(this.window.oldest);
   }
 
