@@ -81,7 +81,7 @@ def test_numpys_parameters_are_pythons(X: Any) -> None:
         ({"leak": 5}, "leak must be tuple or none, got 5"),
         ({"leak": (99,)}, r"leak must lie in 0\.\.15, got 99"),
         ({"readouts": "mean"}, "readouts must be tuple or none, got 'mean'"),
-        ({"solver": "adam"}, "solver must be one of auto, ridge, gradient, got 'adam'"),
+        ({"solver": "adam"}, "solver must be one of auto, ridge, gradient, count, got 'adam'"),
         ({"num_blocks": 0}, "num_blocks must"),
         ({"batch_size": 2.5}, "batch_size must be int"),
         ({"max_steps": 0}, r"max_steps must lie in 1\.\..*, got 0"),

@@ -140,14 +140,20 @@ def test_a_common_factor_of_all_weights_changes_nothing(
     np.testing.assert_array_equal(weighted._outputs(X), plain._outputs(X))
 
 
-@pytest.mark.parametrize("kind", [HadamRNNClassifier, HadamRNNRegressor])
+@pytest.mark.parametrize(
+    ("kind", "solver"),
+    [(HadamRNNClassifier, "auto"), (HadamRNNClassifier, "ridge"), (HadamRNNRegressor, "auto")],
+)
 @pytest.mark.parametrize("arrange", [np.tile, np.repeat])
-def test_repeating_all_samples_changes_nothing(waves: tuple[Any, Any], kind: Any, arrange: Any) -> None:
+def test_repeating_all_samples_changes_nothing(
+    waves: tuple[Any, Any], kind: Any, solver: str, arrange: Any
+) -> None:
     """Not even where their number then exceeds that of a search by leave-one-out errors."""
     X, y = waves
     index = arrange(np.arange(120), 10)
     once, often = (
-        kind(max_bytes=600, random_state=0).fit(X[rows], y[rows]) for rows in (np.arange(120), index)
+        kind(solver=solver, max_bytes=600, random_state=0).fit(X[rows], y[rows])
+        for rows in (np.arange(120), index)
     )
 
     assert often.penalty_ == once.penalty_ and often.config_ == once.config_
@@ -169,7 +175,7 @@ def test_a_second_pass_through_a_long_stream_changes_no_penalty(
 
 def test_seeds_in_two_threads_are_those_in_a_row(waves: tuple[Any, Any]) -> None:
     X, y = waves
-    estimator = HadamRNNClassifier(max_bytes=600)
+    estimator = HadamRNNClassifier(solver="ridge", max_bytes=600)
 
     def answers(seed: int) -> NDArray[np.float64]:
         fitted = clone(estimator).set_params(random_state=seed).fit(X[:60, :15], y[:60])
@@ -187,16 +193,18 @@ def test_verbose_says_what_was_chosen(waves: tuple[Any, Any], capsys: pytest.Cap
     X, y = waves
     HadamRNNClassifier(**FIXED).fit(X, y)
     assert capsys.readouterr().err == ""
-    HadamRNNClassifier(max_bytes=600, random_state=0, verbose=True).fit(X, y)
+    HadamRNNClassifier(solver="ridge", max_bytes=600, random_state=0, verbose=True).fit(X, y)
     lines = capsys.readouterr().err.splitlines()
 
     assert "compared" in lines[0] and "units" in lines[1] and "leave-one-out accuracy" in lines[2]
 
 
-def test_more_bytes_are_used_and_the_default_is_four_kilobytes(waves: tuple[Any, Any]) -> None:
+@pytest.mark.parametrize("solver", ["auto", "ridge"])
+def test_more_bytes_are_used_and_the_default_is_four_kilobytes(waves: tuple[Any, Any], solver: Any) -> None:
     X, y = waves
     small, default = (
-        HadamRNNClassifier(max_bytes=size, random_state=0).fit(X, y).cost_.bytes for size in (500, None)
+        HadamRNNClassifier(solver=solver, max_bytes=size, random_state=0).fit(X, y).cost_.bytes
+        for size in (500, None)
     )
 
     assert small <= 500 < default <= 4096

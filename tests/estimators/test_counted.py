@@ -107,16 +107,58 @@ def test_short_windows_are_read_too(steps: int) -> None:
 
 def test_parameters_of_the_other_kind_are_refused(X: Any) -> None:
     with pytest.raises(InputError, match='max_ram belongs to solver="count"'):
-        small(max_ram=500, solver="auto").fit(X, Y)
+        small(max_ram=500, solver="ridge").fit(X, Y)
+    with pytest.raises(InputError, match='max_ram belongs to solver="count"'):
+        HadamRNNClassifier(max_ram=500, max_steps=3).fit(X, Y)
     with pytest.raises(InputError, match='fit_path needs solver="count"'):
         small(solver="gradient").fit_path(X, Y)
-    for wrong in ({"hidden_size": 16}, {"weight_bits": "ternary"}):
+    for wrong in (
+        {"hidden_size": 16},
+        {"recurrence": "relu"},
+        {"weight_bits": "ternary"},
+        {"weight_bits": 9},
+    ):
         with pytest.raises(InputError, match='solver="count" takes weight_bits'):
             small(**wrong).fit(X, Y)
     with pytest.raises(InputError, match="is for classifiers"):
         HadamRNNRegressor(solver="count").fit(X, X[:, 0, 0])
     with pytest.raises(InputError, match="states of 16 bits and inputs of 12"):
         small().fit(X, Y).quantize(activation_bits=12)
+    with pytest.raises(InputError, match=r'no form of a network that counts\. .* solver="ridge"'):
+        small().fit(X, Y).to_onnx("net")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "solver"),
+    [
+        ({}, "count"),
+        ({"weight_bits": np.int64(8), "max_bytes": 900, "max_ram": 900}, "count"),
+        ({"hidden_size": 16}, "ridge"),
+        ({"num_blocks": 2}, "ridge"),
+        ({"leak": (2,)}, "ridge"),
+        ({"readouts": ("last",)}, "ridge"),
+        ({"thresholds": 1}, "ridge"),
+        ({"recurrence": "relu"}, "ridge"),
+        ({"weight_bits": 9}, "ridge"),
+        ({"weight_bits": "ternary"}, "ridge"),
+        ({"weight_bits": None}, "ridge"),
+        ({"max_steps": 3}, "gradient"),
+        ({"early_stopping": True}, "gradient"),
+        ({"warm_start": True, "hidden_size": 16}, "gradient"),
+    ],
+)
+def test_without_a_solver_the_network_counts_unless_parameters_ask_for_another(
+    parameters: dict[str, Any], solver: str
+) -> None:
+    assert HadamRNNClassifier(**parameters)._solver() == solver
+
+
+def test_a_fit_of_another_network_leaves_no_kept_features(X: Any) -> None:
+    classifier = small(solver="auto").fit(X, Y)
+    assert len(classifier.kept_) > 0
+    classifier.set_params(hidden_size=16).fit(X, Y)
+
+    assert not hasattr(classifier, "kept_") and not hasattr(classifier.fit(X, Y).network_, "units")
 
 
 def test_the_kept_features_are_named(X: Any) -> None:

@@ -101,15 +101,25 @@ def test_raw_codes_standardise_as_the_float_network_does(
     assert (errors <= 0.5 * scaling.unit / scaling.scale + 1e-9).all()  # half a raw unit
 
 
-@pytest.fixture(scope="module")
-def octaves() -> tuple[Any, Any, HadamRNNClassifier]:
-    """Series of two shapes in sizes from 1e-3 to 1e3, and a channel of one size."""
+def fit_octaves(solver: Any) -> tuple[Any, Any, HadamRNNClassifier]:
+    """Return series of two shapes in sizes from 1e-3 to 1e3 with a channel of one size, fitted."""
     rng = np.random.default_rng(0)
     y = np.arange(80) % 2
     sizes = 10 ** rng.uniform(-3, 3, (80, 1, 1))
     waves = np.sin(np.arange(40) * np.where(y == 0, 0.3, 0.6)[:, None])[:, :, None]
     X = np.concatenate([sizes * waves, rng.normal(size=(80, 40, 1))], axis=2)
-    return X, y, HadamRNNClassifier(random_state=0).fit(X[:60], y[:60])
+    return X, y, HadamRNNClassifier(solver=solver, random_state=0).fit(X[:60], y[:60])
+
+
+@pytest.fixture(scope="module", params=["auto", "ridge"])
+def octaves(request: pytest.FixtureRequest) -> tuple[Any, Any, HadamRNNClassifier]:
+    return fit_octaves(request.param)
+
+
+@pytest.fixture(scope="module")
+def network_octaves() -> tuple[Any, Any, HadamRNNClassifier]:
+    """The same of a `Network`, which alone has an ONNX form and thresholds on real states."""
+    return fit_octaves("ridge")
 
 
 def test_series_of_very_different_size_are_told_apart_in_integers_too(
@@ -139,10 +149,10 @@ def test_compressed_raw_codes_are_the_inputs_of_the_float_network(
 
 
 def test_onnx_compresses_as_the_network_does(
-    octaves: tuple[Any, Any, HadamRNNClassifier], tmp_path: Path
+    network_octaves: tuple[Any, Any, HadamRNNClassifier], tmp_path: Path
 ) -> None:
     runtime = pytest.importorskip("onnxruntime")
-    X, _, classifier = octaves
+    X, _, classifier = network_octaves
     folder = classifier.to_onnx(tmp_path / "net", "net")
 
     for graph in ("net", "net_integer"):
@@ -204,7 +214,7 @@ def test_onnx_takes_and_gives_the_users_units(
 def test_onnx_agrees_with_the_estimator_far_from_zero(digits: tuple[Any, Any], tmp_path: Path) -> None:
     runtime = pytest.importorskip("onnxruntime")
     X, y = digits[0][:, :, None] / 8 + 1e7, digits[1]
-    far = HadamRNNClassifier(random_state=0).fit(X, y)
+    far = HadamRNNClassifier(solver="ridge", random_state=0).fit(X, y)
     folder = far.to_onnx(tmp_path / "far", "net")
 
     logits = runtime.InferenceSession(folder / "net_sequence.onnx").run(["logits"], {"x": X})[0]
@@ -264,9 +274,9 @@ def test_only_models_of_the_same_shape_are_taken(
 
 
 def test_thresholds_of_a_fit_lie_on_the_grid_of_the_integer_states(
-    octaves: tuple[Any, Any, HadamRNNClassifier],
+    network_octaves: tuple[Any, Any, HadamRNNClassifier],
 ) -> None:
-    _X, _, classifier = octaves
+    _X, _, classifier = network_octaves
     thresholds, calibration = classifier.network_.thresholds, classifier.calibration_
     assert thresholds is not None and calibration is not None
     codes = thresholds / state_step(classifier.network_, calibration, 16)

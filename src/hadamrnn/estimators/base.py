@@ -113,10 +113,10 @@ class SeriesEstimator(IntegerForm):
         for name in ("_stream", "penalty_", "n_iter_", "loss_curve_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         seed = int(check_random_state(self.random_state).randint(2**31))
-        if self._solver() == "ridge":
-            self._fit_ridge(samples, target, seed)
-        else:
+        if self._solver() == "gradient":
             self._fit_gradient(samples, target, parameters, seed, warm=warm)
+        else:
+            self._fit_ridge(samples, target, seed)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -213,7 +213,7 @@ class SeriesEstimator(IntegerForm):
 
     def _fit_part(self, series: Series, known: NDArray[Any], sample_weight: Any) -> None:
         """Fit the network to one more part of a stream; `known` holds its labels or values."""
-        if self._solver() != "ridge":
+        if self._solver() == "gradient":
             raise InputError('partial_fit needs a ridge regression: use solver="ridge".')
         if hasattr(self, "_stream"):
             stream = copy.copy(self._stream)  # a part that fails leaves the stream as it was
@@ -241,11 +241,11 @@ class SeriesEstimator(IntegerForm):
         self.penalty_ = fitted.penalty
 
     def _solver(self) -> str:
-        """Return "ridge", also of a network that counts, or "gradient"."""
+        """Return the solver that the parameters ask for: "ridge", "gradient" or "count"."""
         if self.solver == "auto":
             asks_for_steps = self.max_steps != "auto" or self.early_stopping or self.warm_start
             return "gradient" if asks_for_steps else "ridge"
-        return "ridge" if self.solver == "count" else self.solver
+        return self.solver
 
     def _fit_ridge(self, samples: Samples, target: Target, seed: int, *, search: bool = True) -> None:
         if self.solver == "count":

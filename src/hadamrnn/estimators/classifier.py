@@ -35,16 +35,18 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
     ----------
     hidden_size : int or None
         Units, a multiple of `num_blocks`; None takes as many as fit into `max_bytes` (256 by gradients).
-    solver : "auto", "ridge", "gradient" or "count"
-        "ridge" draws recurrent and input weights at random and solves for the read-out: seconds, and best on
-        small sets. Networks are compared by their leave-one-out error, on more than 1000 series by that of
-        stretches of each class, as neighbouring series may be windows of one recording. "gradient" trains
-        all weights.
+    solver : "auto", "count", "ridge" or "gradient"
         "count" fits a reservoir: random units read the series at several time scales, and a feature is the
         share of steps in which a unit lies above a threshold. Of a pool of thousands those stay that fit into
         `max_bytes`, and all is solved for on the integers that a device computes: the answers of `predict`
         are those of the exported C. It has no ONNX form.
-        "auto" is "ridge", but "gradient" if `max_steps`, `early_stopping` or `warm_start` ask for it.
+        "ridge" draws recurrent and input weights of a `hadamrnn.Network` at random and solves for the
+        read-out. Networks are compared by their leave-one-out error, on more than 1000 series by that of
+        stretches of each class, as neighbouring series may be windows of one recording. "gradient" trains
+        all weights.
+        "auto" is "gradient" if `max_steps`, `early_stopping` or `warm_start` ask for it, "ridge" if
+        `hidden_size`, `num_blocks`, `leak`, `readouts`, `thresholds`, `recurrence` or `weight_bits` describe
+        a `Network`, and else "count".
     max_bytes : int or None
         Of the weights, for "ridge" and "count"; None is 4096 up to ten classes, beyond that 409.6 per class
         ("count": 320 for each more).
@@ -103,7 +105,7 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
     --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> classifier = HadamRNNClassifier(solver="count", max_bytes=1000, random_state=0).fit(X, y)
+    >>> classifier = HadamRNNClassifier(max_bytes=1000, random_state=0).fit(X, y)
     >>> classifier.score(X, y) > 0.9, classifier.cost_.bytes <= 1000
     (True, True)
     """

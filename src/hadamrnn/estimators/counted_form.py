@@ -1,6 +1,6 @@
 """What estimators share whose network counts: the fit of a reservoir, its stream, and its integer form.
 
-`CountedForm` is a `SeriesEstimator` that fits a reservoir with `solver="count"`.
+`CountedForm` is a `SeriesEstimator` that fits a reservoir unless its parameters ask for a `Network`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from hadamrnn.estimators.target import Target
 from hadamrnn.reservoir import IntegerReservoir, Reservoir
 from hadamrnn.settings import Count
 
+COUNTED_BITS = range(2, 9)  # weight_bits that a reservoir takes
 MORE_BYTES = 320  # for each output beyond DEFAULT_OUTPUTS
 PATH = (512, 1024, 2048, 4096, 8192, 16384)
 
@@ -62,8 +63,8 @@ class CountedForm(SeriesEstimator):
             X, y, sample_weight: as for `fit`.
             max_bytes: of the estimators.
         """
-        if not self._counts():
-            raise InputError('fit_path needs solver="count".')
+        if self._solver() != "count":
+            raise InputError('fit_path needs solver="count": leave out what asks for another network.')
         samples = read_samples(*self._read(X, y, reset=True), align(X, sample_weight))
         samples = replace(samples, weights=samples.weights / samples.weights.max())
         target = self._target(samples, reset=True)
@@ -133,7 +134,7 @@ class CountedForm(SeriesEstimator):
         """What each feature of a network that counts is, in words, in the order of its integers."""
         check_is_fitted(self)
         if not isinstance(self.network_, IntegerReservoir):
-            raise InputError("Only a network that counts has kept features.")
+            raise AttributeError("Only a network that counts has kept features.")
         return self._counted.pool.names()
 
     @abstractmethod
@@ -145,18 +146,25 @@ class CountedForm(SeriesEstimator):
         """Return what `max_bytes` of a network that counts is for so many classes where it is None."""
         return DEFAULT_BYTES + MORE_BYTES * max(0, outputs - DEFAULT_OUTPUTS)
 
-    def _counts(self) -> bool:
-        """Return whether the network counts, and refuse parameters of the other kind."""
-        parameters, counts = self._parameters(), self.solver == "count"
+    def _solver(self) -> str:
+        """Return the solver: "count" where none is named and no parameter asks for another network."""
+        parameters, solver = self._parameters(), super()._solver()
         asks = [name for name in SHAPE if getattr(parameters, name) is not None]
-        if counts and (asks or not isinstance(parameters.weight_bits, int)):
+        asks += ["recurrence"] if parameters.recurrence != "linear" else []
+        can = not asks and parameters.weight_bits in COUNTED_BITS
+        if self.solver == "auto" and solver == "ridge" and can:
+            solver = "count"
+        if solver == "count" and not can:
             raise InputError(
-                f'solver="count" takes weight_bits 2..8 and no {", ".join(SHAPE)}, got weight_bits '
-                f"{parameters.weight_bits!r} and {asks}. Leave them out."
+                f'solver="count" takes weight_bits 2..8 and no {", ".join(SHAPE)} or recurrence, got '
+                f"weight_bits {parameters.weight_bits!r} and {asks}. Leave them out."
             )
-        if not counts and parameters.max_ram is not None:
-            raise InputError('max_ram belongs to solver="count", leave it out of others.')
-        return counts
+        if solver != "count" and parameters.max_ram is not None:
+            raise InputError(
+                f'max_ram belongs to solver="count", got max_ram {parameters.max_ram} and a solver or '
+                "parameters of another network. Leave it or them out."
+            )
+        return solver
 
     def _outputs(self, X: Any) -> Floats:
         check_is_fitted(self)
@@ -169,7 +177,7 @@ class CountedForm(SeriesEstimator):
         return outputs
 
     def _fit_ridge(self, samples: Samples, target: Target, seed: int, *, search: bool = True) -> None:
-        if not self._counts():
+        if self._solver() != "count":
             super()._fit_ridge(samples, target, seed, search=search)
             return
         default = self.default_bytes(target.values.shape[1])

@@ -81,15 +81,16 @@ class IntegerForm(BaseEstimator):
         inputs = count_outliers(integer, values)
         if isinstance(integer, IntegerReservoir):
             result, states = integer.run(codes, lengths), 0  # its fit has seen clipped states
+            advice = "They are clipped in predict too."
         else:
             result = Engine(integer).run(codes, lengths)
-            states = result.saturations
+            states, advice = result.saturations, "Compare with predict."
         steps = values.shape[0] * values.shape[1] if lengths is None else int(lengths.sum())
         sizes = steps * integer.hidden_size, steps * integer.input_size
         if states > RARE * sizes[0] or inputs > RARE * sizes[1]:
             warnings.warn(
                 f"{states} of {sizes[0]} states and {inputs} of {sizes[1]} inputs of the integer "
-                "network saturated: these series are larger than those of the fit. Compare with predict.",
+                f"network saturated: these series are larger than those of the fit. {advice}",
                 SaturationWarning,
                 stacklevel=3,
             )

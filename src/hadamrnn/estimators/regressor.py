@@ -22,8 +22,9 @@ from hadamrnn.fixedpoint.values import target_metadata
 class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
     """A regressor of series that fits in kilobytes, by squared error.
 
-    X, the parameters and the other attributes are those of `HadamRNNClassifier`, without `class_weight` and
-    `classes_`. y is `(n,)` or `(n, targets)`; it is standardised here, and predictions are in its units.
+    X, the parameters and the other attributes are those of `HadamRNNClassifier`, without `class_weight`,
+    `classes_` and "count": "auto" is "ridge" or "gradient". y is `(n,)` or `(n, targets)`; it is
+    standardised here, and predictions are in its units.
 
     Attributes
     ----------
