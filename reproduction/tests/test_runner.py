@@ -89,7 +89,7 @@ def test_the_data_is_loaded_once_for_pace_training_and_test(
         loads.append(task)
         return load_task(task)
 
-    for module in ("hadamrnn_paper.runner", "hadamrnn.data"):
+    for module in ("hadamrnn_paper.runner", "hadamrnn.data.tasks"):
         monkeypatch.setattr(f"{module}.load_task", load)
     run_jobs([replace(job, budget=0.05)], places)
 

@@ -67,7 +67,7 @@ class TrainOptions(OwnData, DataFolder, JsonOption):
     settings=[name for name in OPTIONS if name != "preset"],
     group="settings",
     common=(
-        *("out", "resume", "preset", "config", "label", "group", "window", "features", "goal"),
+        *("out", "resume", "preset", "label", "group", "window", "features", "goal"),
         *("hidden_size", "weight_bits", "epochs", "learning_rate", "seed", "threads"),
     ),
 )

@@ -823,11 +823,12 @@ HADAMRNN_INLINE void hadamrnn_group(hadamrnn_rows *at)
 #ifdef HADAMRNN_SHARED
         if (at->code_bits == 4u) { /* the usual ones, with their constant */
             hadamrnn_products(at, 4u, products);
-        } else
-#endif
-        {
+        } else {
             hadamrnn_products(at, at->code_bits, products);
         }
+#else
+        hadamrnn_products(at, at->code_bits, products);
+#endif
     }
     hadamrnn_four_rows(at, 0u, signs, products);
     hadamrnn_four_rows(at, 4u, signs, products);
@@ -902,10 +903,12 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
 #if defined(HADAMRNN_LANES_H) || defined(HADAMRNN_SHARED)
     /* A compiler that sees no constants gets the paper's kind of layer as a loop of its own, in which these are. */
     const hadamrnn_layer *const copy = &at.layer;
-    if (at.is_buffered && !at.is_relu && (copy->leaks == NULL) && (copy->leak == 0u) && (copy->stages > 1u) &&
-        (copy->multiplier != 1u) && (copy->round_shift > 16u) && (copy->round_shift <= 32u) &&
-        (copy->input_shift == 0) && (at.columns == 1u) && (at.code_bits == HADAMRNN_CODE_BITS) &&
-        (at.value_bytes == HADAMRNN_VALUE_BYTES) && (at.activation_bits == 12u) && (copy->bias != NULL)) {
+    const bool has_usual_layer = (copy->leaks == NULL) && (copy->leak == 0u) && (copy->stages > 1u) &&
+                                 (copy->multiplier != 1u) && (copy->round_shift > 16u) && (copy->round_shift <= 32u) &&
+                                 (copy->input_shift == 0) && (copy->bias != NULL);
+    const bool has_usual_codes = (at.columns == 1u) && (at.code_bits == HADAMRNN_CODE_BITS) &&
+                                 (at.value_bytes == HADAMRNN_VALUE_BYTES) && (at.activation_bits == 12u);
+    if (has_usual_layer && has_usual_codes && at.is_buffered && !at.is_relu) {
         hadamrnn_rows usual = at;
         usual.layer.leaks = NULL;
         usual.layer.leak = 0;
@@ -919,11 +922,12 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
         usual.is_buffered = true;
         hadamrnn_all_groups(&usual, layer, buffered, memory->work);
         at.clipped = usual.clipped;
-    } else
-#endif
-    {
+    } else {
         hadamrnn_all_groups(&at, layer, buffered, memory->work);
     }
+#else
+    hadamrnn_all_groups(&at, layer, buffered, memory->work);
+#endif
     memory->counters->saturations = at.clipped;
 }
 
