@@ -28,7 +28,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 RESULT_PAGES = (
-    *("docs/results.md", "docs/when-not.md", "docs/edge.md", "docs/estimators.md", "docs/train.md"),
+    *("docs/results.md", "docs/when-not.md", "docs/edge.md", "docs/estimators.md", "docs/anomalies.md"),
     "reproduction/RESULTS.md",
 )
 
