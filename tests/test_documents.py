@@ -28,7 +28,14 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 RESULT_PAGES = (
-    *("docs/results.md", "docs/when-not.md", "docs/edge.md", "docs/estimators.md", "docs/anomalies.md"),
+    *(
+        "docs/results.md",
+        "docs/when-not.md",
+        "docs/edge.md",
+        "docs/estimators.md",
+        "docs/anomalies.md",
+        "docs/archive.md",
+    ),
     "reproduction/RESULTS.md",
 )
 

@@ -1,4 +1,4 @@
-"""The section on the UCR archive says what its rows hold."""
+"""The page on the UCR archive says what its rows hold."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hadamrnn_benchmarks.archive import (
     SIZES,
     ArchiveRow,
     Published,
-    archive_section,
+    archive_page,
     find_archive,
     read_rows,
 )
 
 
-def test_the_section_has_the_means_and_marks_what_was_not_measured() -> None:
+def test_the_page_has_the_means_and_marks_what_was_not_measured() -> None:
     sets = [Published("A", 20, 2, 90.0), Published("B", 30, 12, 70.0)]
     rows = [
         ArchiveRow(each.name, seed, size, 0.8 + 0.02 * seed, 4000, 3000, 1.0)
@@ -26,11 +26,11 @@ def test_the_section_has_the_means_and_marks_what_was_not_measured() -> None:
         for seed in range(2)
         for size in (DEFAULT, *map(str, SIZES))
     ]
-    section = archive_section(rows, sets)
+    page = archive_page(rows, sets)
 
-    assert "| default | 81.0 | 4,000 | 3,000 |" in section
-    assert "ahead of MiniRocket on 1 sets, level on 0 and\nbehind on 1" in section
-    assert "| without thirds | - |" in section and "| A | 20 | 2 | 81.0 | 81.0 | 81.0 | 90.0 |" in section
+    assert "| default | 81.0 | 4,000 | 3,000 |" in page
+    assert "ahead of MiniRocket on 1 sets, level on 0 and\nbehind on 1" in page
+    assert "| without thirds | - |" in page and "| A | 20 | 2 | 81.0 | 81.0 | 81.0 | 90.0 |" in page
 
 
 def test_an_archive_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from hadamrnn.estimators import HadamRNNClassifier, counted, pool
 from hadamrnn.settings import from_json
 from hadamrnn_benchmarks.markdown import markdown_table
 
+TITLE = "# The UCR archive"
 SIZES = (512, 1024, 2048, 4096, 8192, 16384)
 DEFAULT, SMALL_RAM = "default", "default, max_ram=2048"
 ABLATIONS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
@@ -162,8 +163,8 @@ def _series(x: NDArray[np.float32]) -> Any:
     return [row[: np.flatnonzero(~np.isnan(row))[-1] + 1, None] for row in values]
 
 
-def archive_section(rows: list[ArchiveRow], sets: list[Published]) -> str:
-    """Return the section of the page: accuracy against bytes, ablations, and a table of the sets."""
+def archive_page(rows: list[ArchiveRow], sets: list[Published]) -> str:
+    """Return the Markdown of the page: accuracy against bytes, ablations, and a table of the sets."""
     names = [each.name for each in sets]
     rocket = fmean(each.minirocket or 0.0 for each in sets)
     seeds = len({row.seed for row in rows if row.size == DEFAULT})
@@ -193,7 +194,8 @@ def archive_section(rows: list[ArchiveRow], sets: list[Published]) -> str:
     gaps = ", ".join(
         f"{each.name} ({(each.minirocket or 0) - 100 * default[each.name]:.1f})" for each in behind
     )
-    return SECTION.format(
+    return PAGE.format(
+        title=TITLE,
         count=len(sets),
         seeds=seeds,
         rocket=f"{rocket:.1f}",
@@ -209,13 +211,13 @@ def archive_section(rows: list[ArchiveRow], sets: list[Published]) -> str:
     )
 
 
-SECTION = """\
-## The UCR archive
+PAGE = """\
+{title}
 
 {count} sets of the archive, their default split. **These sets were used to develop the features**, so the
-figures are optimistic: on sets that were not, expect up to 1.5 points less. HadamRNN's accuracies are those
-of `solver="count"`, in integers, means over {seeds} seeds; MiniRocket's are published by its authors for the
-same splits: {rocket} on average, with about 40 kB of weights per class.
+figures are optimistic: on sets that were not, expect up to 1.5 points less. HadamRNN is
+`HadamRNNClassifier()`; its accuracies are those of the integers, means over {seeds} seeds; MiniRocket's are
+published by its authors for the same splits: {rocket} on average, with about 40 kB of weights per class.
 
 {by_size}
 
@@ -231,6 +233,8 @@ What each mechanism brings at the default size, one seed (differences below 0.3 
 Each set:
 
 {per_set}
+
+Written by `hadamrnn bench archive --out docs/archive.md`; do not edit.
 """
 
 

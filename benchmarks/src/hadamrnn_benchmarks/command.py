@@ -1,4 +1,4 @@
-"""`hadamrnn bench`: training, inference, devices, estimators, anomalies, beside others. Start at `run`."""
+"""`hadamrnn bench`: measure the library beside alternatives, one part for each claim. Start at `run`."""
 
 from __future__ import annotations
 
@@ -206,10 +206,6 @@ class EstimatorsOptions(DataFolder, PageOptions):
     keep: Path | None = option(
         None, "JSON file of rows: those in it are not measured again, new ones are added"
     )
-    archive: Path | None = option(
-        None,
-        "JSON Lines of the UCR archive, from the folder ucr of the data folder: what is missing is added",
-    )
 
 
 @command(
@@ -226,13 +222,30 @@ def run_estimators(args: EstimatorsOptions) -> None:
     rows, left_out = estimators.run_estimators(
         list(args.sets or estimators.SETS), classifiers=args.classifiers, seeds=args.seeds, keep=args.keep
     )
-    section = ""
-    if args.archive is not None:
-        from hadamrnn_benchmarks import archive
+    publish(args, rows, left_out, estimators.estimators_page(rows, args.seeds, left_out))
 
-        measured = archive.run_archive(args.archive, seeds=args.seeds, data_dir=args.data_dir)
-        section = archive.archive_section(*measured)
-    publish(args, rows, left_out, estimators.estimators_page(rows, args.seeds, left_out, section))
+
+@dataclass(frozen=True, kw_only=True)
+class ArchiveOptions(DataFolder, PageOptions):
+    seeds: Annotated[int, Range(1, 1000)] = option(5, "fits of each set (default 5)")
+    keep: Path = option(
+        Path("benchmarks/results/archive.jsonl"),
+        "JSON Lines of rows: what is missing is added (default benchmarks/results/archive.jsonl)",
+    )
+
+
+@command(
+    help="the classifier on the UCR archive, by size",
+    description="Fit HadamRNNClassifier to sets of the UCR archive, from the folder ucr of the data folder, "
+    "at several sizes and without each of its mechanisms.",
+    examples=("hadamrnn bench archive --out docs/archive.md",),
+)
+def run_archive(args: ArchiveOptions) -> None:
+    from hadamrnn_benchmarks import archive
+
+    check_output("--out", args.out, archive.TITLE)
+    rows, sets = archive.run_archive(args.keep, seeds=args.seeds, data_dir=args.data_dir)
+    publish(args, rows, [], archive.archive_page(rows, sets))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,7 +307,7 @@ def run_anomalies(args: AnomaliesOptions) -> None:
 
 run = Command(
     None,
-    help="measure training, inference, devices, estimators, anomalies, reading or fitting",
+    help="measure training, inference, devices, estimators, archive, anomalies, reading or fitting",
     description="Measure on this machine what the library claims.",
     examples=("hadamrnn bench training --shapes mnist copy --json",),
     parts={
@@ -302,6 +315,7 @@ run = Command(
         "inference": run_inference,
         "edge": run_edge,
         "estimators": run_estimators,
+        "archive": run_archive,
         "anomalies": run_anomalies,
         "reading": run_reading,
         "fitting": run_fitting,

@@ -53,7 +53,7 @@ INTRODUCTION = """\
 {title}
 
 `HadamRNNClassifier(solver="ridge")` (4-bit weights, at most 4 kB up to ten classes; not the default, which
-counts: `hadamrnn bench estimators --archive rows.jsonl` measures that on the UCR archive) beside sktime's
+counts: [the UCR archive](archive.md) has its figures) beside sktime's
 MiniRocket with its ridge classifier, a float32 GRU of 32 units, trained by the package's loop, and logistic
 regression on the values of a series, on the published training and test parts; UCI HAR's test part is other
 people. Accuracies are means over {seeds} seeds, with the worst and the best; one of the GRU, which takes
@@ -298,13 +298,13 @@ def load_part(dataset: str, split: str) -> Part:
     return series, np.asarray(labels)
 
 
-def estimators_page(rows: list[EstimatorRow], seeds: int, left_out: list[str], archive: str = "") -> str:
-    """Return the Markdown of the page; `archive` is a section of it."""
+def estimators_page(rows: list[EstimatorRow], seeds: int, left_out: list[str]) -> str:
+    """Return the Markdown of the page."""
     header = ("set", "classifier", "accuracy", "worst to best", "integer", "majority", "bytes", "training")
     table = markdown_table(header, map(_texts, rows), numbers=6)
     findings = "\n".join([verdict(rows), *(f"\nLeft out: {line}." for line in left_out)])
     introduction = INTRODUCTION.format(title=TITLE, seeds=seeds, verdict=findings)
-    return "\n".join([introduction, table, "", *([archive] if archive else []), ORIGIN, ""])
+    return "\n".join([introduction, table, "", ORIGIN, ""])
 
 
 def verdict(rows: list[EstimatorRow]) -> str:
