@@ -903,12 +903,10 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
 #if defined(HADAMRNN_LANES_H) || defined(HADAMRNN_SHARED)
     /* A compiler that sees no constants gets the paper's kind of layer as a loop of its own, in which these are. */
     const hadamrnn_layer *const copy = &at.layer;
-    const bool has_usual_layer = (copy->leaks == NULL) && (copy->leak == 0u) && (copy->stages > 1u) &&
-                                 (copy->multiplier != 1u) && (copy->round_shift > 16u) && (copy->round_shift <= 32u) &&
-                                 (copy->input_shift == 0) && (copy->bias != NULL);
-    const bool has_usual_codes = (at.columns == 1u) && (at.code_bits == HADAMRNN_CODE_BITS) &&
-                                 (at.value_bytes == HADAMRNN_VALUE_BYTES) && (at.activation_bits == 12u);
-    if (has_usual_layer && has_usual_codes && at.is_buffered && !at.is_relu) {
+    if (at.is_buffered && !at.is_relu && (copy->leaks == NULL) && (copy->leak == 0u) && (copy->stages > 1u) &&
+        (copy->multiplier != 1u) && (copy->round_shift > 16u) && (copy->round_shift <= 32u) &&
+        (copy->input_shift == 0) && (at.columns == 1u) && (at.code_bits == HADAMRNN_CODE_BITS) &&
+        (at.value_bytes == HADAMRNN_VALUE_BYTES) && (at.activation_bits == 12u) && (copy->bias != NULL)) {
         hadamrnn_rows usual = at;
         usual.layer.leaks = NULL;
         usual.layer.leak = 0;

@@ -535,7 +535,8 @@ static hadamrnn_memory hadamrnn_window_memory(const hadamrnn_memory *own, const 
                                               uint16_t i)
 {
     hadamrnn_memory memory = (i == 0u) ? *own : *slots;
-    const size_t distance = (i == 0u) ? 0u : ((size_t)(i - 1u) * pitch);
+    const size_t slot = (i == 0u) ? 0u : (size_t)i - 1u;
+    const size_t distance = slot * pitch;
     memory.counters = (hadamrnn_counters *)(void *)((char *)(void *)memory.counters + distance);
     memory.wide = (hadamrnn_wide *)(void *)((char *)(void *)memory.wide + distance);
     memory.narrow = (hadamrnn_narrow *)(void *)((char *)(void *)memory.narrow + distance);
