@@ -126,8 +126,8 @@ def count_trials(study: Study) -> int:
 @contextmanager
 def heartbeat(trial: Trial) -> Iterator[None]:
     """Record which process works on a trial, and during this block that it is alive."""
+    trial.set_user_attr("host", socket.gethostname())  # first: without it no process is checked
     trial.set_user_attr("process", os.getpid())
-    trial.set_user_attr("host", socket.gethostname())
     ended = threading.Event()
 
     def beat() -> None:
@@ -150,7 +150,7 @@ def fail_stale_trials(study: Study) -> None:
         assert trial.datetime_start is not None
         known = trial.user_attrs
         silent = time.time() - known.get("heartbeat", trial.datetime_start.timestamp())
-        here = known.get("host") == socket.gethostname()
+        here = "process" in known and known["host"] == socket.gethostname()
         if silent > STALE_SECONDS or (here and not _is_alive(known["process"])):
             with suppress(UpdateFinishedTrialError):  # another worker was faster
                 study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
