@@ -18,7 +18,7 @@ from hadamrnn_paper.compare import result_command
 from hadamrnn_paper.results import Result
 from hadamrnn_paper.shipping import ship
 
-INPUTS = models.Inputs("1: a pixel", "0 to 255", "any", 784, "none")
+INPUTS = models.InputDescription("1: a pixel", "0 to 255", "any", 784, "none")
 
 
 @pytest.fixture

@@ -103,9 +103,9 @@ def write_onnx(
     force: bool = False,
 ) -> Export:
     """Write the float model of a run, and its integer model if any, as ONNX graphs of raw values."""
-    from hadamrnn.export.onnx import Units, export_onnx
+    from hadamrnn.export.onnx import ValueUnits, export_onnx
 
-    units = Units.of(facts.offset, facts.scale, facts.levels)
+    units = ValueUnits.of(facts.offset, facts.scale, facts.levels)
     targets = facts.preparation.targets
     if targets is not None:
         offset, scale = np.array(targets.offset), np.array(targets.scale)

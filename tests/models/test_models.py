@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
         test=0.9494,
         kilobytes=0.2,
         activation_bits=12,
-        inputs=models.Inputs("1: a pixel", "0 to 16", "any", 64, "none"),
+        inputs=models.InputDescription("1: a pixel", "0 to 16", "any", 64, "none"),
         command="hadamrnn train digits",
         sha256=models.digest(content),
     )

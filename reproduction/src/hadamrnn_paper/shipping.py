@@ -12,7 +12,7 @@ from hadamrnn_paper.results import Result
 from hadamrnn_paper.runner import first_fitting
 
 
-def ship(result: Result, name: str, inputs: models.Inputs, runs: Path, folder: Path) -> list[Path]:
+def ship(result: Result, name: str, inputs: models.InputDescription, runs: Path, folder: Path) -> list[Path]:
     """Add the integer network behind a result to a folder of models; return what was written.
 
     Args:

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from hadamrnn.architecture import Size
 from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError
-from hadamrnn.estimators.closed_form import ClosedForm, Stream, fit_closed_form, ranges_of, refit
+from hadamrnn.estimators.closed_form import ClosedForm, SampleStream, fit_closed_form, ranges_of, refit
 from hadamrnn.estimators.gradient import recipe, threads, train
 from hadamrnn.estimators.integers import IntegerForm
 from hadamrnn.estimators.reading import align, read_samples, read_series
@@ -77,7 +77,7 @@ class SeriesEstimator(IntegerForm):
     scaling_: Scaling = field(init=False)
     calibration_: Calibration = field(init=False)
     penalty_: float = field(init=False)  # of a closed-form fit
-    _stream: Stream = field(init=False)  # of `partial_fit`
+    _stream: SampleStream = field(init=False)  # of `partial_fit`
 
     @abstractmethod
     def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Series, NDArray[Any]]:
@@ -178,7 +178,7 @@ class SeriesEstimator(IntegerForm):
 
         All graphs take X in its own units. The float graphs return logits, or the values of a regression.
         """
-        from hadamrnn.export.onnx import Units, export_onnx
+        from hadamrnn.export.onnx import ValueUnits, export_onnx
 
         integer, scaling = self._integer(model), self.scaling_
         return export_onnx(
@@ -186,7 +186,7 @@ class SeriesEstimator(IntegerForm):
             name,
             float_model=self.network_,
             integer_model=integer,
-            units=Units(scaling.offset, scaling.scale, scaling.knee, *self._target_units()),
+            units=ValueUnits(scaling.offset, scaling.scale, scaling.knee, *self._target_units()),
             class_names=integer.class_names,
             force=force,
         )
@@ -218,7 +218,7 @@ class SeriesEstimator(IntegerForm):
         if hasattr(self, "_stream"):
             stream = copy.copy(self._stream)  # a part that fails leaves the stream as it was
         else:
-            stream = Stream(int(check_random_state(self.random_state).randint(2**31)))
+            stream = SampleStream(int(check_random_state(self.random_state).randint(2**31)))
         was_full = stream.is_full
         others = stream.add(read_samples(series, known, sample_weight))
         kept = stream.kept
@@ -230,7 +230,7 @@ class SeriesEstimator(IntegerForm):
             self._refit(stream, others)
         self._stream = stream
 
-    def _refit(self, stream: Stream, others: Samples) -> None:
+    def _refit(self, stream: SampleStream, others: Samples) -> None:
         """Count more series of a stream, whose network is fixed, in the read-out."""
         assert stream.kept is not None
         kept_target, target = self._target(stream.kept, reset=False), self._target(others, reset=False)

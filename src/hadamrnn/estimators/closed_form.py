@@ -13,7 +13,8 @@ Quantization rounds thresholds to codes of the states, which moves a feature by 
 series, and many such moves add up in the logits. So thresholds are snapped to codes before V is solved for.
 The result is an ordinary `SequenceModel`. Start reading at `fit_closed_form`.
 
-If data come in parts (`Stream`), the first samples fix the network, and the moments of the regression add up.
+If data come in parts (`SampleStream`), the first samples fix the network, and the moments of the regression
+add up.
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ def _scaled(per_unit: Tensor, lowest: int, highest: int) -> tuple[Tensor, Tensor
 
 
 @dataclass(eq=False)
-class Stream:
+class SampleStream:
     """What `partial_fit` keeps between calls: the seed, the first samples, and the moments of the others.
 
     The network is fixed once there are `KEPT_SERIES` samples; then `features` are those of the kept ones.
@@ -197,7 +198,7 @@ class Stream:
 
 
 def refit(
-    fitted: ClosedForm, scaling: Scaling, stream: Stream, kept: Target, others: Samples, target: Target
+    fitted: ClosedForm, scaling: Scaling, stream: SampleStream, kept: Target, others: Samples, target: Target
 ) -> ClosedForm:
     """Add samples to the moments of a stream and set the read-out again.
 

@@ -42,7 +42,7 @@ BLOCK_BYTES, FEATURE_BYTES, COUNTER_BYTES = 10, 2.5, 2  # that features are weig
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class SeriesEncoding:
     """How series become codes, in the words of `fixedpoint.encoding`."""
 
     input_size: int
@@ -56,7 +56,7 @@ class Inputs:
     input_kind: str = "dense"
 
     @classmethod
-    def of(cls, scaling: Scaling, series: Series) -> Inputs:
+    def of(cls, scaling: Scaling, series: Series) -> SeriesEncoding:
         """Return codes that reach the largest value of these series; raw ones if a unit suits them all."""
         largest = max(
             float(np.abs(scaling.split(series.at(rows), np.float64).x.numpy()).max(initial=0.0))
@@ -67,7 +67,7 @@ class Inputs:
         return cls.reaching(largest or 1.0, scaling)
 
     @classmethod
-    def reaching(cls, largest: float, scaling: Scaling, raw_unit: float | None = None) -> Inputs:
+    def reaching(cls, largest: float, scaling: Scaling, raw_unit: float | None = None) -> SeriesEncoding:
         """Return raw codes whose largest means this standardised value."""
         raw, channels = scaling.raw_inputs(raw_unit), len(scaling.scale)
         return cls(channels, largest, raw.unit, **raw_fields(channels, raw, Coding(INPUT_BITS, largest)))
@@ -91,7 +91,7 @@ class Inputs:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class FitPlan:
     """What a fit may use.
 
     Args:
@@ -102,7 +102,7 @@ class Plan:
     """
 
     network: Reservoir
-    inputs: Inputs
+    inputs: SeriesEncoding
     max_bytes: Sequence[int]
     max_ram: int | None = None
 
@@ -114,7 +114,7 @@ class Counted:
     pool: Pool
     network: IntegerReservoir
     penalty: float
-    plan: Plan
+    plan: FitPlan
     described: str  # its fit, in words
 
 
@@ -122,7 +122,7 @@ def fit_counted(
     codes: Codes,
     lengths: Lengths,
     target: Target,
-    plan: Plan,
+    plan: FitPlan,
     seed: int,
     log: Callable[[str], None],
 ) -> list[Counted]:
@@ -174,7 +174,7 @@ def _best_kinds(
 
 
 def with_readout(
-    pool: Pool, codes: Codes, lengths: Lengths, target: Target, plan: Plan, others: Moments | None = None
+    pool: Pool, codes: Codes, lengths: Lengths, target: Target, plan: FitPlan, others: Moments | None = None
 ) -> Counted:
     """Return the network of a pool's features, its read-out fitted to all series.
 
@@ -186,7 +186,7 @@ def with_readout(
     return Counted(pool, lowered(pool, solution, some, moments, plan), solution.penalty, plan, described)
 
 
-def _fits(pool: Pool, plan: Plan, max_bytes: int) -> bool:
+def _fits(pool: Pool, plan: FitPlan, max_bytes: int) -> bool:
     """Return whether a network of all features of a pool is small enough."""
     size = reservoir_size(pool.features)
     return size.bytes <= max_bytes and (plan.max_ram is None or size.state_bytes <= plan.max_ram)
@@ -198,7 +198,7 @@ def cost_of(pool: Pool) -> Cost:
     return Cost(size.bytes, step.multiplications, step.additions, size.state_bytes)
 
 
-def _costs(pool: Pool, plan: Plan) -> Costs:
+def _costs(pool: Pool, plan: FitPlan) -> Costs:
     """Return the bytes that a block and a feature take, of the states too if their memory is limited."""
     network = pool.network
     of_block = [float(BLOCK_BYTES)] * network.num_blocks
@@ -244,7 +244,9 @@ def moments_of(pool: Pool, codes: Codes, lengths: Lengths, target: Target) -> Mo
     return found
 
 
-def lowered(pool: Pool, solution: Solution, target: Target, moments: Moments, plan: Plan) -> IntegerReservoir:
+def lowered(
+    pool: Pool, solution: Solution, target: Target, moments: Moments, plan: FitPlan
+) -> IntegerReservoir:
     """Return the integer network of a read-out.
 
     Args:

@@ -20,13 +20,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import DEFAULT_BYTES, DEFAULT_OUTPUTS, SHAPE, SeriesEstimator
-from hadamrnn.estimators.closed_form import Stream
+from hadamrnn.estimators.closed_form import SampleStream
 from hadamrnn.estimators.counted import (
     INPUT_BITS,
     SEARCH_SERIES,
     Counted,
-    Inputs,
-    Plan,
+    FitPlan,
+    SeriesEncoding,
     cost_of,
     fit_counted,
     moments_of,
@@ -101,7 +101,7 @@ class CountedForm(SeriesEstimator):
                 "input_bits out."
             )
         network = self.network_
-        inputs = Inputs.reaching(network.input_scale, self.scaling_, raw_unit)
+        inputs = SeriesEncoding.reaching(network.input_scale, self.scaling_, raw_unit)
         return replace(
             network,
             **inputs.fields,
@@ -191,19 +191,19 @@ class CountedForm(SeriesEstimator):
             order = samples.order()
             samples, target = samples.at(order), target.at(torch.from_numpy(order))
         self.scaling_ = Scaling.of(samples.series, samples.weights)
-        inputs = Inputs.of(self.scaling_, samples.series)
+        inputs = SeriesEncoding.of(self.scaling_, samples.series)
         network = Reservoir(
             samples.series.channels,
             output_size=self._output_size(outputs),
             weight_bits=parameters.weight_bits,
             input_bits=INPUT_BITS,
         )
-        plan = Plan(network, inputs, sizes, parameters.max_ram)
+        plan = FitPlan(network, inputs, sizes, parameters.max_ram)
         codes = inputs.codes(self.scaling_, samples.series)
         with threads(self.n_jobs):
             return fit_counted(codes, samples.series.steps_each(), target, plan, seed, self._log)
 
-    def _refit(self, stream: Stream, others: Samples) -> None:
+    def _refit(self, stream: SampleStream, others: Samples) -> None:
         """Count more series of a stream in the read-out; the features stay."""
         if not isinstance(self.network_, IntegerReservoir):
             super()._refit(stream, others)

@@ -24,7 +24,7 @@ if importlib.util.find_spec("onnx") is None:
     raise InputError("ONNX needs the package onnx. Install it: pip install 'hadamrnn[onnx]'")
 
 from hadamrnn.export.onnx_float import FloatRecipe
-from hadamrnn.export.onnx_float import Units as Units
+from hadamrnn.export.onnx_float import ValueUnits as ValueUnits
 from hadamrnn.export.onnx_graph import Recipe, sequence_model, step_model
 from hadamrnn.export.onnx_integer import IntegerRecipe
 from hadamrnn.fixedpoint.model import IntegerModel
@@ -40,7 +40,7 @@ def export_onnx(
     *,
     float_model: SequenceModel | None = None,
     integer_model: IntegerModel | None = None,
-    units: Units | None = None,
+    units: ValueUnits | None = None,
     class_names: Sequence[str] = (),
     force: bool = False,
 ) -> Path:
@@ -52,7 +52,7 @@ def export_onnx(
     check_name(name)
     recipes: dict[str, Recipe] = {}
     if float_model is not None:
-        recipes[name] = FloatRecipe(float_model, units or Units(), class_names)
+        recipes[name] = FloatRecipe(float_model, units or ValueUnits(), class_names)
     if integer_model is not None:
         recipes[f"{name}_integer"] = IntegerRecipe(integer_model)
     if not recipes:

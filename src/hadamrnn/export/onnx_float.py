@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class ValueUnits:
     """The units that a float network was trained with; None leaves its inputs, or its outputs, as they are.
 
         v = (x - offset) / scale        y = output * target_scale + target_offset
@@ -33,7 +33,9 @@ class Units:
     target_scale: NDArray[np.float64] | None = None
 
     @classmethod
-    def of(cls, offset: Sequence[float] | None, scale: Sequence[float] | None, levels: int | None) -> Units:
+    def of(
+        cls, offset: Sequence[float] | None, scale: Sequence[float] | None, levels: int | None
+    ) -> ValueUnits:
         """Return the units of a run: standardised values, or codes 0..levels that mean code / levels."""
         if offset is not None and scale is not None:
             return cls(np.array(offset, np.float64), np.array(scale, np.float64))
@@ -47,7 +49,7 @@ class FloatRecipe(Recipe):
     element = TensorProto.FLOAT
     numbers = "float32, quantized weights"
 
-    def __init__(self, model: SequenceModel, units: Units, class_names: Sequence[str]) -> None:
+    def __init__(self, model: SequenceModel, units: ValueUnits, class_names: Sequence[str]) -> None:
         network = model.hadamard_layers.network
         if network.bidirectional:
             raise InputError(

@@ -21,7 +21,7 @@ SUFFIX = ".int.safetensors"
 
 
 @dataclass(frozen=True)
-class Inputs:
+class InputDescription:
     """What a model reads.
 
     Args:
@@ -56,7 +56,7 @@ class Shipped:
     test: float | None
     kilobytes: float
     activation_bits: int
-    inputs: Inputs
+    inputs: InputDescription
     command: str
     sha256: str
 
