@@ -216,6 +216,6 @@ def _write_page(path: Path, figures: dict[str, Any]) -> None:
 
     lead = _lines(figures)[0]
     page = confusion_page(
-        f"What {figures['task']} was taken for", lead, figures["recall"], figures["confusion"]
+        f"Confusion matrix of {figures['task']}", lead, figures["recall"], figures["confusion"]
     )
     write_atomically(path, to_html(page).encode())

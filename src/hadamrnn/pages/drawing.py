@@ -159,7 +159,7 @@ def svg(canvas: Canvas, name: str) -> str:
 
 
 def confusion_picture(matrix: ArrayLike, names: Sequence[str]) -> Picture:
-    """Return the confusion matrix; entry (i, j) counts samples of class i taken for class j."""
+    """Return the confusion matrix as a picture: rows true, columns predicted."""
     counts = np.asarray(matrix, int)
     wrong = counts.sum() - counts.trace()
     side = max(1.0, len(names) / 12)
@@ -185,7 +185,7 @@ def confusion_picture(matrix: ArrayLike, names: Sequence[str]) -> Picture:
 def confusion_page(
     title: str, lead: str, recall: Mapping[str, float | None], matrix: Sequence[Sequence[int]]
 ) -> Document:
-    """Return a page with the recall of every class, what it was taken for instead, and the matrix."""
+    """Return a page with the recall of every class, its most frequent errors, and the confusion matrix."""
     names, lines = list(recall), []
     for number, (name, share) in enumerate(recall.items()):
         row = matrix[number]
@@ -193,7 +193,7 @@ def confusion_page(
         errors = ", ".join(f"{names[other]} ({row[other]})" for other in others[:3])
         shown = "none" if share is None else f"{100 * share:.1f} %"
         lines.append((Cell(name), Cell(str(sum(row))), Cell(shown), Cell(errors)))
-    header = ("class", "samples", "recall", "taken for")
+    header = ("class", "samples", "recall", "predicted instead")
     parts = (Part(grid=Grid(header, tuple(lines))),)
     pictures = (confusion_picture(matrix, names),)
     return Document(title, (f"{lead}.",), (Section("classes", "Classes", parts=parts, pictures=pictures),))

@@ -69,7 +69,7 @@ def decide(logits: Tensor) -> Tensor:
 
 
 def confusion(model: Predictor, split: Split, classes: int) -> Tensor:
-    """Return how often class i was taken for class j: counts `(classes, classes)`, row i the truth."""
+    """Return the confusion matrix: counts `(classes, classes)`, rows true, columns predicted."""
     counts = torch.zeros(classes, classes, dtype=torch.int64)
     for logits, target in _outputs(model, split):
         assert target is not None
