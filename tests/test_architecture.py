@@ -16,8 +16,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "hadamrnn"
 
 # Each room with the rooms it may look into; the common ones are everybody's.
 COMMON = {
-    *("architecture", "bits", "errors", "files", "front_end", "interrupts", "locks", "network", "plugins"),
-    *("settings", "version"),
+    *("architecture", "errors", "files", "front_end", "interrupts", "network", "packages", "settings"),
 }
 TRAINING = {"data", "hadamard", "nn", "training"}
 ALL_BELOW = {
@@ -61,14 +60,12 @@ TORCH_FREE = (
     "export",
     "models",
     "pages",
-    "bits",
+    "architecture",
     "errors",
     "files",
     "interrupts",
-    "locks",
-    "plugins",
+    "packages",
     "settings",
-    "version",
 )
 
 

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from hadamrnn import locks
+from hadamrnn import files
 from hadamrnn.errors import InputError
-from hadamrnn.locks import claim, held
+from hadamrnn.files import claim, held
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from hadamrnn.locks import held
+from hadamrnn.files import held
 with held(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
@@ -83,7 +83,7 @@ def test_a_claim_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
 def test_a_claim_of_another_machine_is_taken_over_once_it_is_not_refreshed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locks, "LEASE_SECONDS", 0.5)
+    monkeypatch.setattr(files, "LEASE_SECONDS", 0.5)
     with claim(tmp_path, "row"):
         (marker,) = tmp_path.iterdir()
         text = marker.read_text().replace(f"host={socket.gethostname()}", "host=elsewhere")
@@ -96,7 +96,7 @@ def test_a_claim_of_another_machine_is_taken_over_once_it_is_not_refreshed(
 
 
 def test_a_refreshed_claim_is_never_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "LEASE_SECONDS", 0.5)
+    monkeypatch.setattr(files, "LEASE_SECONDS", 0.5)
     with claim(tmp_path, "row") as first, claim(tmp_path, "row", patient=True) as second:
         assert first is not None and first.compromise is None and second is None
 
@@ -108,7 +108,7 @@ def test_a_wait_ends_when_it_is_told_to(tmp_path: Path) -> None:
 
 
 def test_the_owner_of_a_lost_claim_notices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "LEASE_SECONDS", 0.3)
+    monkeypatch.setattr(files, "LEASE_SECONDS", 0.3)
     with claim(tmp_path, "row") as lost:
         assert lost is not None
         (marker,) = tmp_path.iterdir()

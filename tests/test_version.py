@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import hadamrnn
+from hadamrnn.packages import package_version, source_version
 from hadamrnn.training.folder import versions
-from hadamrnn.version import package_version, source_version
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from hadamrnn import plugins
+from hadamrnn import packages
 from hadamrnn.cli import main
 from hadamrnn_benchmarks import training
 from hadamrnn_benchmarks.training import SHAPES
@@ -25,7 +25,7 @@ def test_every_kind_is_timed_beside_hadamrnn(
     assert main(["bench", "training", "--model", "all", "--shapes", shape, *arguments]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
 
-    assert [row["model"] for row in rows] == ["hadamrnn", *plugins.names(plugins.NETWORKS)]
+    assert [row["model"] for row in rows] == ["hadamrnn", *packages.names(packages.NETWORKS)]
     first = rows[0]["milliseconds"]
     assert all(row["ratio"] == pytest.approx(row["milliseconds"] / first) for row in rows)
     assert {row["hidden_size"] for row in rows} == {8}

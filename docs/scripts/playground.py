@@ -23,8 +23,7 @@ from hadamrnn.export.listening import Clip
 from hadamrnn.export.page import DrawingPad, Stored, live_network, live_part
 from hadamrnn.fixedpoint.encoding import raw_from_inputs
 from hadamrnn.models import find
-from hadamrnn.pages.document import Document, Section, to_html
-from hadamrnn.pages.live import Live
+from hadamrnn.pages.document import Document, Live, Section, to_html
 from hadamrnn.quantization.chain import input_codes
 from hadamrnn_paper.data.mnist import pixel_permutation
 

@@ -15,7 +15,7 @@ import pytest
 from hadamrnn.data.splits import Splits
 from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
-from hadamrnn.locks import claim
+from hadamrnn.files import claim
 from hadamrnn.run import RunOptions
 from hadamrnn.training.config import make_config
 from hadamrnn_paper import runner
@@ -131,7 +131,7 @@ def test_a_row_that_diverges_is_measured_at_its_best_and_says_so(places: Places)
 
 @pytest.fixture
 def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hadamrnn.locks.LEASE_SECONDS", 0.3)
+    monkeypatch.setattr("hadamrnn.files.LEASE_SECONDS", 0.3)
 
 
 def test_what_another_process_runs_is_left_to_it(job: Job, places: Places, short_leases: None) -> None:

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from hadamrnn.nn.storage import save_model as save_model
     from hadamrnn.nn.weight import recurrent_weight as recurrent_weight
     from hadamrnn.quantization import QuantizeConfig as QuantizeConfig
+    from hadamrnn.quantization.calibration import RawInputs as RawInputs
     from hadamrnn.quantization.calibration import calibrate as calibrate
     from hadamrnn.quantization.chain import quantize as quantize
-    from hadamrnn.quantization.inputs import RawInputs as RawInputs
     from hadamrnn.quantization.lowering import lower as lower
     from hadamrnn.run import Run as Run
     from hadamrnn.run import RunOptions as RunOptions
@@ -90,10 +90,9 @@ _NAMES = {
     "nn.rnn": "HadamRNN",
     "nn.storage": "load_model save_model",
     "nn.weight": "recurrent_weight",
-    "quantization.calibration": "calibrate",
+    "quantization.calibration": "RawInputs calibrate",
     "quantization.chain": "quantize",
     "quantization": "QuantizeConfig",
-    "quantization.inputs": "RawInputs",
     "quantization.lowering": "lower",
     "run": "Run RunOptions resume train",
     "training.config": "TrainingConfig make_config resolve_config",
@@ -107,7 +106,7 @@ __all__ = ["__version__", *_HOME]
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
-        from hadamrnn.version import package_version
+        from hadamrnn.packages import package_version
 
         return package_version()
     if name in _HOME:

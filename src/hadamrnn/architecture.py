@@ -1,4 +1,4 @@
-"""`Architecture`: what the descriptions of all kinds of network share. No torch."""
+"""`Architecture`: what all kinds of network share, and the widths that weights may have. No torch."""
 
 from __future__ import annotations
 
@@ -6,14 +6,31 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar
 
-from hadamrnn.bits import WeightBits
 from hadamrnn.errors import InputError, short
 from hadamrnn.front_end.description import FrontEnd
-from hadamrnn.settings import OneOf, Range, from_json, option, validate_fields
+from hadamrnn.settings import OneOf, Range, check, from_json, option, validate_fields
 
+Ternary = Annotated[str, OneOf(("ternary",))]
+WeightBits = Annotated[int, Range(2, 16)] | Ternary | None  # None is full precision
+IntegerWeightBits = Annotated[int, Range(2, 8)] | Ternary  # of weights that become integers
+EXPONENT_BITS = 4  # of a shift that differs from unit to unit
+FLOAT_BITS = 32
+ACTIVATION_BITS = (2, 16)  # the fewest and the most of states and biases in integers
 MAX_SIZE = 1 << 15  # of hidden, input and output
 MAX_VOCABULARY = 1 << 20
 Size = Annotated[int, Range(1, MAX_SIZE)]
+
+
+def stored_bits(weight_bits: WeightBits) -> int:
+    """Return the bits one weight takes: 2 for ternary, 32 for full precision.
+
+    >>> [stored_bits(bits) for bits in ("ternary", 4, None)]
+    [2, 4, 32]
+    """
+    check("weight_bits", weight_bits, WeightBits)
+    if weight_bits is None:
+        return FLOAT_BITS
+    return 2 if weight_bits == "ternary" else int(weight_bits)
 
 
 @dataclass(frozen=True)

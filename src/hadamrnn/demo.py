@@ -24,12 +24,24 @@ from hadamrnn.export.targets import classify_on_host, has_compiler, target_named
 from hadamrnn.files import write_atomically
 from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.pages.document import BLUE, ORANGE, Cell, Document, Grid, Link, Part, Picture, Section, to_html
-from hadamrnn.pages.live import LivePart
+from hadamrnn.pages.document import (
+    BLUE,
+    ORANGE,
+    Cell,
+    Document,
+    Grid,
+    Link,
+    LivePart,
+    Part,
+    Picture,
+    Section,
+    to_html,
+)
 from hadamrnn.quantization.chain import input_codes
 from hadamrnn.run import RunOptions, train
 from hadamrnn.training.config import resolve_config
-from hadamrnn.training.progress import MetricsRow, Watcher
+from hadamrnn.training.evaluate import MetricsRow
+from hadamrnn.training.loop import Watcher
 
 GOLDEN_DIGITS = 8
 BOARD = "cortex-m4"

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from hadamrnn import plugins
-from hadamrnn.architecture import Architecture, Size
-from hadamrnn.bits import ACTIVATION_BITS, WeightBits
+from hadamrnn import packages
+from hadamrnn.architecture import ACTIVATION_BITS, Architecture, Size, WeightBits
 from hadamrnn.errors import InputError, check_name, short
 from hadamrnn.hadamard.orders import order_factors
 from hadamrnn.settings import OneOf, Range, Share, option
@@ -269,8 +268,8 @@ def architecture(kind: str) -> type[Architecture]:
     """Return the description of a kind of network: `Network`, or one that an installed package offers."""
     if kind == HADAMRNN:
         return Network
-    check_name("model", kind, (HADAMRNN, *plugins.names(plugins.NETWORKS)))
-    found = plugins.load(plugins.NETWORKS, kind)
+    check_name("model", kind, (HADAMRNN, *packages.names(packages.NETWORKS)))
+    found = packages.load(packages.NETWORKS, kind)
     if not (isinstance(found, type) and issubclass(found, Architecture)):
         raise InputError(f"The network type {kind} must be an Architecture, got {short(found)}.")
     return found

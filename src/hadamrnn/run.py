@@ -24,9 +24,8 @@ from hadamrnn.data.splits import Preparation, Split, Splits
 from hadamrnn.data.tasks import load_task
 from hadamrnn.deployment import Export, ExportFormat, write, write_onnx
 from hadamrnn.errors import InputError
-from hadamrnn.files import INTEGER_FILE
+from hadamrnn.files import INTEGER_FILE, held
 from hadamrnn.fixedpoint import IntegerModel
-from hadamrnn.locks import held
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.storage import check_run, load_model
 from hadamrnn.quantization import QuantizeConfig
@@ -50,10 +49,9 @@ from hadamrnn.training.evaluate import (
 )
 from hadamrnn.training.folder import RunFolder, check_free
 from hadamrnn.training.inference import Arrays, read_split, readable
-from hadamrnn.training.loop import CHECKPOINT_SECONDS, Outcome, run_trainer
+from hadamrnn.training.loop import CHECKPOINT_SECONDS, Outcome, Watcher, run_trainer
 from hadamrnn.training.models import build
 from hadamrnn.training.processes import Processes, join_processes
-from hadamrnn.training.progress import Watcher
 from hadamrnn.training.trainer import Trainer
 
 Part = Literal["train", "validation", "test"]

@@ -17,7 +17,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.export import export_c
 from hadamrnn.export.folder import check_name
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.version import package_version
+from hadamrnn.packages import package_version
 from tests.export.random_models import random_model
 from tests.family_models import family_model
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadamrnn.bits import WeightBits
+from hadamrnn.architecture import WeightBits
 from hadamrnn.errors import InputError
 from hadamrnn.nn.straight_through import quantization_codes, quantize, sign
 from tests.strategies import tensors

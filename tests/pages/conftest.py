@@ -12,7 +12,7 @@ from selenium.webdriver import Chrome
 
 from hadamrnn.cli import main
 from hadamrnn.demo import run_demo
-from hadamrnn.training.progress import Watcher
+from hadamrnn.training.loop import Watcher
 from hadamrnn_paper.memorization import run_memorization, write_memorization
 from hadamrnn_paper.report import write_report
 from hadamrnn_paper.results import write_result

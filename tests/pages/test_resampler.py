@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import hadamrnn.pages.live as live
+from hadamrnn.pages.document import LIVE_FOLDER
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="no node installed (Debian: nodejs)")
 SECONDS = 0.25
@@ -29,7 +29,7 @@ def resampled(
     cases = [{"from": f, "to": to, "values": v.tolist(), "block": block} for f, to, v, block in signals]
     file.write_text(json.dumps(cases))
     module = folder / "resampler.mjs"
-    shutil.copy(live.FOLDER / "resampler.js", module)
+    shutil.copy(LIVE_FOLDER / "resampler.js", module)
     script = Path(__file__).with_name("resample.mjs")
     found = subprocess.run(
         ["node", str(script), str(module), str(file)], capture_output=True, text=True, check=True

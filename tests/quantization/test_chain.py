@@ -12,9 +12,8 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel, target_loss
 from hadamrnn.quantization import QuantizeConfig
-from hadamrnn.quantization.calibration import calibrate
+from hadamrnn.quantization.calibration import RawInputs, calibrate
 from hadamrnn.quantization.chain import RECIPE, IntegerNetwork, finetune, integer_logits, quantize
-from hadamrnn.quantization.inputs import RawInputs
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.training.config import make_config
 from hadamrnn.training.models import build

@@ -18,9 +18,8 @@ from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.interface import Tokens
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.quantization.calibration import Calibration, calibrate
+from hadamrnn.quantization.calibration import Calibration, Coding, RawInputs, calibrate
 from hadamrnn.quantization.chain import IntegerNetwork
-from hadamrnn.quantization.inputs import Coding, RawInputs
 from hadamrnn.quantization.layers import FloatLayer, LoweredLayer
 from hadamrnn.quantization.lowering import float_layers, lower, lower_layers
 from tests.family_models import family_network

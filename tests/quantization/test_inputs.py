@@ -18,9 +18,8 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization import QuantizeConfig
-from hadamrnn.quantization.calibration import Calibration
+from hadamrnn.quantization.calibration import Calibration, RawInputs
 from hadamrnn.quantization.chain import input_codes, quantize
-from hadamrnn.quantization.inputs import RawInputs
 from hadamrnn.quantization.lowering import lower
 from tests.quantization.models import LEVELS, random_model
 

@@ -17,9 +17,8 @@ from hadamrnn.fixedpoint.overflow import recurrence_bound
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.straight_through import quantization_codes
-from hadamrnn.quantization.calibration import Calibration, calibrate
+from hadamrnn.quantization.calibration import Calibration, RawInputs, calibrate
 from hadamrnn.quantization.chain import IntegerNetwork
-from hadamrnn.quantization.inputs import RawInputs
 from hadamrnn.quantization.layers import bias_codes
 from hadamrnn.quantization.lowering import lower
 from tests.quantization.models import LEVELS, random_inputs, random_model

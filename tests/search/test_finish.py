@@ -11,9 +11,8 @@ import pytest
 from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.run import RunOptions
-from hadamrnn.search.finish import finish
 from hadamrnn.search.space import Budget
-from hadamrnn.search.trials import Search, run_trials
+from hadamrnn.search.trials import Search, finish, run_trials
 from hadamrnn.training.config import resolve_config
 from tests.search.searches import hush, small_search, study_of
 

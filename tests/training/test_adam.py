@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from hadamrnn.training.adam import LARGEST, Adam
+from hadamrnn.training.schedule import LARGEST, Adam
 
 
 def parameters(dtype: torch.dtype, *shapes: tuple[int, ...]) -> list[nn.Parameter]:

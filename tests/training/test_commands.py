@@ -14,12 +14,12 @@ import torch
 from hadamrnn import run as runs
 from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
-from hadamrnn.locks import held
+from hadamrnn.files import held
 from hadamrnn.network import hadamard
 from hadamrnn.run import Run
 from hadamrnn.training.config import resolve_config
-from hadamrnn.training.evaluate import decide
-from hadamrnn.training.progress import MetricsRow, Watcher
+from hadamrnn.training.evaluate import MetricsRow, decide
+from hadamrnn.training.loop import Watcher
 
 if TYPE_CHECKING:
     from tests.conftest import Answer, Command
@@ -236,7 +236,7 @@ def test_signals_end_a_run_with_a_checkpoint(
                 signal.raise_signal(signal.SIGINT)
 
     run = tmp_path / "run"
-    monkeypatch.setattr("hadamrnn.training.progress.choose_watcher", lambda quiet: Interrupt())
+    monkeypatch.setattr("hadamrnn.training.loop.choose_watcher", lambda quiet: Interrupt())
     stopped = command("train", "digits", *SMALL, "--out", run, "--json")
     monkeypatch.undo()
     resumed = command("train", "--resume", run, "--quiet", "--json")

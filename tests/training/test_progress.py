@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from hadamrnn.training.progress import Bar, Lines, MetricsRow, Watcher, choose_watcher
+from hadamrnn.training.evaluate import MetricsRow
+from hadamrnn.training.loop import Bar, Lines, Watcher, choose_watcher
 
 ROW = MetricsRow(
     step=20, epoch=2.0, loss=0.25, validation_metric=0.9, flips=7, learning_rate=1e-3, seconds=1.5

@@ -14,9 +14,9 @@ from hadamrnn.data.tasks import load_task
 from hadamrnn.network import hadamard
 from hadamrnn.nn.stack import HadamStack
 from hadamrnn.training.config import TrainingConfig, config_values, make_config
-from hadamrnn.training.loop import fit
+from hadamrnn.training.evaluate import MetricsRow
+from hadamrnn.training.loop import Watcher, fit
 from hadamrnn.training.models import build
-from hadamrnn.training.progress import MetricsRow, Watcher
 from hadamrnn.training.trainer import Diverged, Trainer, quantized_parameters, sign_parameters
 
 if TYPE_CHECKING:

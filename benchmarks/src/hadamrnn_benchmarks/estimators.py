@@ -35,9 +35,9 @@ from hadamrnn.network import architecture
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.settings import from_json
 from hadamrnn.training.config import TrainingConfig
-from hadamrnn.training.draws import Draws
 from hadamrnn.training.evaluate import predict_logits
 from hadamrnn.training.loop import fit
+from hadamrnn.training.models import Draws
 from hadamrnn_benchmarks.markdown import markdown_table
 
 HAR = "UCI HAR"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from hadamrnn import plugins
+from hadamrnn import packages
 from hadamrnn.architecture import Architecture
 from hadamrnn.errors import check_name
 from hadamrnn.network import HADAMRNN, architecture
@@ -44,7 +44,7 @@ def run_models(
     data_dir: Path | None = None,
 ) -> list[ModelRow]:
     """Measure the kinds of network in `names` ("all" for all) on a shape's batch, HadamRNN first."""
-    known = (HADAMRNN, *plugins.names(plugins.NETWORKS))
+    known = (HADAMRNN, *packages.names(packages.NETWORKS))
     chosen = known if "all" in names else tuple(dict.fromkeys((HADAMRNN, *names)))
     for name in chosen:
         check_name("model", name, ("all", *known))

@@ -31,10 +31,9 @@ from hadamrnn.data.splits import Metric, Split, Splits
 from hadamrnn.errors import InputError, check_name
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.training.adam import Adam
 from hadamrnn.training.config import TrainingConfig
-from hadamrnn.training.loop import fit
-from hadamrnn.training.progress import Watcher
+from hadamrnn.training.loop import Watcher, fit
+from hadamrnn.training.schedule import Adam
 from hadamrnn_benchmarks.plain import plain_loss
 from hadamrnn_benchmarks.torch_layers import LAYERS, torch_step
 

@@ -18,9 +18,8 @@ from typing import Annotated, Any
 
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
-from hadamrnn.files import check_format, parse_json, read_regular, write_atomically
+from hadamrnn.files import check_format, claim, parse_json, read_regular, write_atomically
 from hadamrnn.fixedpoint.cost import network_size
-from hadamrnn.locks import claim
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization import QuantizeConfig

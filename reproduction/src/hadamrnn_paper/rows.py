@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from hadamrnn.bits import WeightBits
+from hadamrnn.architecture import WeightBits
 from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.network import Network
 from hadamrnn_paper.baselines.cost import baseline_size

@@ -23,8 +23,7 @@ from filelock import SoftFileLease
 from hadamrnn.data.splits import Splits
 from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError, check_name, did_you_mean
-from hadamrnn.files import CONFIG_FILE, MODEL_FILE
-from hadamrnn.locks import claim
+from hadamrnn.files import CONFIG_FILE, MODEL_FILE, claim
 from hadamrnn.run import Run, RunOptions, resume, train
 from hadamrnn.training.config import TrainingConfig, config_values, read_config, resolve_config
 from hadamrnn.training.evaluate import evaluate

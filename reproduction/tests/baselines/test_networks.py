@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from hadamrnn import plugins
+from hadamrnn import packages
 from hadamrnn.architecture import Architecture
 from hadamrnn.errors import InputError
 from hadamrnn.nn.interface import RecurrentLayer, Tokens
@@ -138,7 +138,7 @@ def test_an_open_gate_remembers_the_first_step_for_longer(
 
 
 def test_names_are_the_same_everywhere() -> None:
-    assert set(KINDS) == set(plugins.names(plugins.NETWORKS))
+    assert set(KINDS) == set(packages.names(packages.NETWORKS))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from hadamrnn import plugins
+from hadamrnn import packages
 from hadamrnn.errors import InputError
 from hadamrnn.interrupts import Interrupted
 
@@ -75,7 +75,7 @@ def build_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
         importlib.import_module(f"hadamrnn.cli.{name}").run.add(subparsers, name)
-    for name in plugins.names(plugins.COMMANDS):
+    for name in packages.names(packages.COMMANDS):
         if name not in COMMANDS:
             _add_offered(subparsers, name)
     return parser
@@ -84,7 +84,7 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_offered(subparsers: Any, name: str) -> None:
     """Add a command of another package; one that cannot be imported says so when it is run."""
     try:
-        plugins.load(plugins.COMMANDS, name).add(subparsers, name)
+        packages.load(packages.COMMANDS, name).add(subparsers, name)
     except InputError as error:
         broken = error
 

@@ -29,7 +29,7 @@ class DemoOptions(JsonOption):
 )
 def run(args: DemoOptions) -> int:
     from hadamrnn.demo import headline, run_demo, table
-    from hadamrnn.training.progress import choose_watcher
+    from hadamrnn.training.loop import choose_watcher
 
     watcher = choose_watcher(args.quiet or args.json)
     result = run_demo(args.out, watcher, epochs=args.epochs, seed=args.seed)

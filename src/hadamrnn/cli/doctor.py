@@ -27,7 +27,7 @@ def collect() -> dict[str, str | int | None]:
     import torch
 
     from hadamrnn.kernels import native_status
-    from hadamrnn.version import installed_version, package_version
+    from hadamrnn.packages import installed_version, package_version
 
     native = native_status()
     return {

@@ -139,7 +139,7 @@ def _stream(args: EvalOptions, opened: Run) -> None:
     if args.page is not None:
         from hadamrnn.files import write_atomically
         from hadamrnn.pages.document import to_html
-        from hadamrnn.pages.streams import stream_page
+        from hadamrnn.pages.drawing import stream_page
 
         drawn = [
             (stream.name, stream.values, stream.incidents(background), [(row, names[k]) for row, k in each])
@@ -166,7 +166,7 @@ def _figures(found: Evaluation) -> dict[str, Any]:
 
 
 def _lines(figures: dict[str, Any]) -> list[str]:
-    from hadamrnn.training.progress import show_metric
+    from hadamrnn.training.evaluate import show_metric
 
     value = show_metric(figures["metric"], figures["value"])
     remarks = [f"{figures['samples']:,} samples"]

@@ -76,7 +76,7 @@ def run(args: SearchOptions) -> None:
     from hadamrnn.interrupts import stopped_by_signals
     from hadamrnn.search.study import open_study, storage_errors_in_one_line
     from hadamrnn.search.trials import run_trials
-    from hadamrnn.training.progress import choose_watcher
+    from hadamrnn.training.loop import choose_watcher
 
     log = choose_watcher(args.quiet or args.json).remark
     search = _search(args)
@@ -129,9 +129,9 @@ def _until(stop: Stop, minutes: float | None) -> Stop:
 
 
 def _finish(args: SearchOptions, study: Any, search: Search, stop: Stop, log: Log) -> None:
-    from hadamrnn.locks import claim
+    from hadamrnn.files import claim
     from hadamrnn.run import RunOptions
-    from hadamrnn.search.finish import finish
+    from hadamrnn.search.trials import finish
 
     with claim(args.out, "finish", patient=True, stop=stop) as held:
         if held is None:
@@ -143,7 +143,7 @@ def _finish(args: SearchOptions, study: Any, search: Search, stop: Stop, log: Lo
 
 
 def _lines(figures: dict[str, Any], out: Path) -> list[str]:
-    from hadamrnn.training.progress import show_metric
+    from hadamrnn.training.evaluate import show_metric
 
     metric, best = figures["metric"], figures["best"]
     front = [

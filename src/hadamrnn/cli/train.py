@@ -92,7 +92,7 @@ def run(options: TrainOptions, settings: dict[str, Any]) -> None:
             raise InputError("--resume takes all settings from the run folder. Leave the others out.")
     from hadamrnn.files import CONFIG_FILE
     from hadamrnn.run import RunOptions, resume, train
-    from hadamrnn.training.progress import choose_watcher
+    from hadamrnn.training.loop import choose_watcher
 
     def advice() -> str:
         begun = (path / CONFIG_FILE).is_file()
@@ -119,7 +119,7 @@ def _report(done: Run, options: TrainOptions) -> None:
     """Print the result; of several processes under torchrun only the first does."""
     if os.environ.get("WORLD_SIZE", "1") != "1" and os.environ.get("RANK") != "0":
         return
-    from hadamrnn.training.progress import show_metric
+    from hadamrnn.training.evaluate import show_metric
 
     outcome, metric = done.outcome, done.facts.metric
     assert outcome is not None

@@ -37,10 +37,9 @@ class TuneOptions(DataOptions, JsonOption):
 )
 def run(args: TuneOptions) -> None:
     from hadamrnn import streams
-    from hadamrnn.files import INTEGER_FILE
+    from hadamrnn.files import INTEGER_FILE, held
     from hadamrnn.fixedpoint import save
     from hadamrnn.fixedpoint.decision import with_decision
-    from hadamrnn.locks import held
     from hadamrnn.run import Run
 
     set_threads(args.threads)

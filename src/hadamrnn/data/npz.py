@@ -28,10 +28,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hadamrnn.data.array_parts import array_table, check_training, divide_arrays
 from hadamrnn.data.labels import canonical_label, class_names, class_numbers
 from hadamrnn.data.options import NO_FILES, HeldOutFiles
-from hadamrnn.data.samples import digests, merge_copies
+from hadamrnn.data.samples import array_table, check_training, digests, divide_arrays, merge_copies
 from hadamrnn.data.scaling import standardised, with_standard_targets
 from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint, joint_fingerprint
 from hadamrnn.data.tasks import SMALL_STACK, Task

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hadamrnn import plugins
+from hadamrnn import packages
 from hadamrnn.errors import InputError, check_name, short
 from hadamrnn.settings import coerce, field_types
 
@@ -99,7 +99,7 @@ class Task:
 
 def task_names() -> tuple[str, ...]:
     """Return the names of all tasks, this package's first."""
-    return tuple(dict.fromkeys((*LIBRARY, *plugins.names(plugins.TASKS))))
+    return tuple(dict.fromkeys((*LIBRARY, *packages.names(packages.TASKS))))
 
 
 def find_task(name: str) -> Task:
@@ -108,7 +108,7 @@ def find_task(name: str) -> Task:
     if name in LIBRARY:
         found = getattr(import_module(f"hadamrnn.data.{LIBRARY[name]}"), name.upper())
     else:
-        found = plugins.load(plugins.TASKS, name)
+        found = packages.load(packages.TASKS, name)
     return found if isinstance(found, Task) else Task(found)
 
 

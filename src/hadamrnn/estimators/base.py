@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from hadamrnn.architecture import Size
-from hadamrnn.bits import WeightBits
+from hadamrnn.architecture import Size, WeightBits
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.closed_form import ClosedForm, SampleStream, fit_closed_form, ranges_of, refit
 from hadamrnn.estimators.gradient import recipe, threads, train
@@ -36,8 +35,8 @@ from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.settings import Count, NotNegative, OneOf, Positive, Range
 from hadamrnn.training.config import Between0And1
-from hadamrnn.training.draws import Draws
 from hadamrnn.training.evaluate import predict_logits
+from hadamrnn.training.models import Draws
 
 DEFAULT_BYTES, DEFAULT_OUTPUTS = 4096, 10  # max_bytes for up to so many outputs; more in proportion
 GRADIENT_UNITS = 256  # hidden_size of a network that gradients train

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hadamrnn.bits import WeightBits
+from hadamrnn.architecture import WeightBits
 from hadamrnn.data.splits import Split
 from hadamrnn.estimators.ridge import Moments, Solution, row_parts, solve
 from hadamrnn.estimators.rounding import LEAST_CURVATURE, successive

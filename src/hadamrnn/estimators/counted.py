@@ -26,7 +26,7 @@ from hadamrnn.estimators.selection import Cost
 from hadamrnn.estimators.series import Scaling, Series
 from hadamrnn.estimators.target import Target, spread_out
 from hadamrnn.fixedpoint.encoding import encode_inputs, encode_values
-from hadamrnn.quantization.inputs import Coding, raw_fields
+from hadamrnn.quantization.calibration import Coding, raw_fields
 from hadamrnn.reservoir import IntegerReservoir, Reservoir
 from hadamrnn.reservoir.cost import reservoir_size, reservoir_step_cost
 from hadamrnn.reservoir.description import BLOCK

@@ -21,8 +21,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from hadamrnn.architecture import Size
-from hadamrnn.bits import WeightBits
+from hadamrnn.architecture import Size, WeightBits
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.closed_form import set_readout
 from hadamrnn.estimators.gradient import threads

@@ -17,8 +17,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from hadamrnn.architecture import Size
-from hadamrnn.bits import WeightBits
+from hadamrnn.architecture import Size, WeightBits
 from hadamrnn.data.samples import cut_windows
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
@@ -34,8 +33,7 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import MAX_LEAK, Network
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.weight import recurrent_weight
-from hadamrnn.quantization.calibration import Calibration, calibrate, forward_layers
-from hadamrnn.quantization.inputs import RawInputs
+from hadamrnn.quantization.calibration import Calibration, RawInputs, calibrate, forward_layers
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.settings import Positive, Range
 from hadamrnn.training.evaluate import predict_logits

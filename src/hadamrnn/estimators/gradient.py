@@ -19,8 +19,7 @@ from hadamrnn.estimators.target import LabelTarget, Target
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import Objective, predict_logits
-from hadamrnn.training.loop import Outcome, fit
-from hadamrnn.training.progress import choose_watcher
+from hadamrnn.training.loop import Outcome, choose_watcher, fit
 
 PASSES, FEWEST_STEPS, MOST_STEPS = 30, 300, 10_000  # of max_steps="auto"
 EVALUATE_EVERY = 20  # fewest steps between evaluations of the loss; a pass through the data if that is longer

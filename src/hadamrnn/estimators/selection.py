@@ -26,7 +26,7 @@ from hadamrnn.fixedpoint.overflow import bits_of_sums
 from hadamrnn.network import COUNTED, READOUTS, Network
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import forward_layers
-from hadamrnn.training.draws import Draws
+from hadamrnn.training.models import Draws
 
 ACTIVATION_BITS = 12
 POOLED_BITS = 16  # of a network whose read-out weighs many sums of states against each other

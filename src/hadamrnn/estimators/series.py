@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hadamrnn.data.scaling import channel_statistics, raw_unit
 from hadamrnn.data.splits import Split
 from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, compress
-from hadamrnn.quantization.inputs import RawInputs
+from hadamrnn.quantization.calibration import RawInputs
 
 Floats = NDArray[np.float64]
 APART = 2.5  # how far below the deviation of all the median series lies, where a channel is compressed

@@ -59,9 +59,9 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.plan import Plan, make_plan
 from hadamrnn.fixedpoint.values import value_format
 from hadamrnn.front_end.layout import front_end_bytes
+from hadamrnn.packages import package_version
 from hadamrnn.reservoir import file as reservoir_file
 from hadamrnn.reservoir.model import IntegerReservoir
-from hadamrnn.version import package_version
 
 AnyModel = IntegerModel | IntegerReservoir
 RUNTIME = "hadamrnn.h"

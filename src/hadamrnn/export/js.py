@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.bits import stored_bits
+from hadamrnn.architecture import stored_bits
 from hadamrnn.export.c import render
 from hadamrnn.export.detector import detector_js, golden_levels
 from hadamrnn.export.folder import MARKER, check_name, fresh_folder
@@ -35,8 +35,8 @@ from hadamrnn.fixedpoint.layer import IntegerLayer
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.values import value_format
 from hadamrnn.hadamard.orders import factor_matrix, order_factors
+from hadamrnn.packages import package_version
 from hadamrnn.reservoir.model import IntegerReservoir
-from hadamrnn.version import package_version
 
 RUNTIME = Path(__file__).parent / "runtime"
 

@@ -19,8 +19,8 @@ from typing import Any
 from hadamrnn.export.reservoir import reservoir_lines
 from hadamrnn.fixedpoint.base import IntegerBase
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.packages import package_version
 from hadamrnn.reservoir.model import IntegerReservoir
-from hadamrnn.version import package_version
 
 
 @dataclass(frozen=True)

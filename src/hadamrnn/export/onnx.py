@@ -28,7 +28,7 @@ from hadamrnn.export.onnx_float import ValueUnits as ValueUnits
 from hadamrnn.export.onnx_graph import Recipe, sequence_model, step_model
 from hadamrnn.export.onnx_integer import IntegerRecipe
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.version import package_version
+from hadamrnn.packages import package_version
 
 if TYPE_CHECKING:
     from hadamrnn.nn.model import SequenceModel

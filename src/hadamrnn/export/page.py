@@ -20,8 +20,7 @@ from hadamrnn.export.listening import Clip, listening_data
 from hadamrnn.export.metadata import summarise
 from hadamrnn.fixedpoint.cost import fast_step_cost, network_size
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.pages.document import Document, to_html
-from hadamrnn.pages.live import Live, LivePart
+from hadamrnn.pages.document import Document, Live, LivePart, to_html
 
 MAX_SEQUENCES = 300
 MAX_CODES_BYTES = 120_000  # of stored sequences; base64 adds a third

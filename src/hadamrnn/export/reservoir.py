@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from hadamrnn.bits import EXPONENT_BITS
+from hadamrnn.architecture import EXPONENT_BITS
 from hadamrnn.export.data import Constants, Fields
 from hadamrnn.fixedpoint.integers import pack
 from hadamrnn.reservoir.constants import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hadamrnn.bits import EXPONENT_BITS, FLOAT_BITS, stored_bits
+from hadamrnn.architecture import EXPONENT_BITS, FLOAT_BITS, stored_bits
 from hadamrnn.hadamard.orders import order_factors
 from hadamrnn.network import Network
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hadamrnn.bits import EXPONENT_BITS
+from hadamrnn.architecture import EXPONENT_BITS
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.layer import (

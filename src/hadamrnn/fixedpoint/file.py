@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors_numpy
 
-from hadamrnn.bits import EXPONENT_BITS, stored_bits
+from hadamrnn.architecture import EXPONENT_BITS, stored_bits
 from hadamrnn.errors import InputError
 from hadamrnn.files import INTEGER_FILE, check_format, one_line, read_regular, write_atomically
 from hadamrnn.fixedpoint.integers import Bytes, pack, unpack

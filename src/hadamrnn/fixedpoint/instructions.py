@@ -14,7 +14,7 @@ layers. Within them the estimate is within 14 % of the count, and half of them w
 
 from __future__ import annotations
 
-from hadamrnn.bits import WeightBits
+from hadamrnn.architecture import WeightBits
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network, features_per_unit
 

@@ -29,7 +29,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.bits import ACTIVATION_BITS, IntegerWeightBits, WeightBits
+from hadamrnn.architecture import ACTIVATION_BITS, IntegerWeightBits, WeightBits
 from hadamrnn.errors import InputError, short
 from hadamrnn.fixedpoint.integers import rounding_factor, signed_range
 from hadamrnn.fixedpoint.overflow import prove_input, prove_output, prove_recurrence

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.bits import EXPONENT_BITS, stored_bits
+from hadamrnn.architecture import EXPONENT_BITS, stored_bits
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.base import IntegerBase, Metadata, check_metadata
 from hadamrnn.fixedpoint.integers import signed_range

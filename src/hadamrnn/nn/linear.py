@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from hadamrnn.bits import WeightBits
+from hadamrnn.architecture import WeightBits
 from hadamrnn.kernels.backend import autocast_is_on, full_precision
 from hadamrnn.kernels.transform import hadamard_transform
 from hadamrnn.network import Network

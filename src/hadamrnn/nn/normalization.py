@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from hadamrnn.bits import EXPONENT_BITS
+from hadamrnn.architecture import EXPONENT_BITS
 from hadamrnn.errors import InputError
 from hadamrnn.kernels.backend import widen
 from hadamrnn.kernels.norm import counted as counted

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
-from hadamrnn.bits import WeightBits
+from hadamrnn.architecture import WeightBits
 from hadamrnn.errors import InputError, short
 from hadamrnn.kernels.backend import full_precision, widen
 from hadamrnn.network import Network

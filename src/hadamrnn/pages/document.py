@@ -1,15 +1,20 @@
-"""A page as data: sections, tables, pictures. `to_html` fills the one template, `page.html.j2`."""
+"""A page as data: sections, tables, pictures, live networks. `to_html` fills the template `page.html.j2`.
+
+The scripts in `live/` are modules that import one another. A page opened as a file can import nothing, so
+`LivePart` joins them into one script, in the order in which they need each other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import jinja2
 from markupsafe import Markup
-
-from hadamrnn.pages.live import LivePart
 
 Mark = Literal["", "better", "worse", "missing", "published", "code"]
 SLIM = 4  # columns that fit a narrow screen
@@ -17,6 +22,12 @@ SLIM = 4  # columns that fit a narrow screen
 # The colours of figures, which colour-blind readers can tell apart.
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#777777"
 LINE, SOFT, PAPER = "#dddddd", "#444444", "#ffffff"
+LIVE_FOLDER = Path(__file__).parent / "live"
+SCRIPTS = (
+    *("pictures.js", "pad.js", "lab.js", "word.js", "sensor.js", "stored.js"),
+    *("resampler.js", "microphone.js", "hearing.js", "listening.js", "widget.js", "main.js"),
+)
+_IMPORT = re.compile(r"^import .*;\n", flags=re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -126,3 +137,42 @@ def _inlined(picture: Picture) -> Markup:
     """Return the figure for a page, with its caption for screen readers."""
     label = Markup('<svg role="img" aria-label="{}" ').format(picture.caption)
     return Markup(picture.svg.replace("<svg ", label, 1))
+
+
+@dataclass(frozen=True)
+class Live:
+    """A network at work, with a title and paragraphs above it; `data` is what `live/widget.js` reads."""
+
+    name: str
+    title: str
+    data: Mapping[str, Any]
+    paragraphs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LivePart:
+    """The live networks of a page, and `runtime`, the JavaScript that runs them."""
+
+    networks: tuple[Live, ...]
+    runtime: str
+
+    @property
+    def listens(self) -> bool:
+        """Whether one of the networks takes the microphone, whose script is made in the page."""
+        return any(live.data["listening"] for live in self.networks)
+
+    @property
+    def style(self) -> str:
+        return (LIVE_FOLDER / "live.css").read_text(encoding="utf-8")
+
+    @property
+    def script(self) -> str:
+        """One module: the runtime and the page's scripts, without the imports between them."""
+        texts = [self.runtime, *((LIVE_FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS)]
+        return "\n".join(_IMPORT.sub("", text) for text in texts)
+
+    @property
+    def json(self) -> str:
+        """The data of all networks by name, safe inside a script element."""
+        data = {live.name: live.data for live in self.networks}
+        return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")

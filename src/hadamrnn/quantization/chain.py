@@ -37,8 +37,7 @@ from hadamrnn.nn.interface import evaluating
 from hadamrnn.nn.model import SequenceModel, target_loss
 from hadamrnn.nn.normalization import counted
 from hadamrnn.quantization import QuantizeConfig
-from hadamrnn.quantization.calibration import Calibration, calibrate
-from hadamrnn.quantization.inputs import RawInputs
+from hadamrnn.quantization.calibration import Calibration, RawInputs, calibrate
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import Objective, evaluate, is_better

@@ -32,7 +32,7 @@ from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.normalization import EPSILON, UnitNorm
 from hadamrnn.nn.straight_through import quantization_codes
-from hadamrnn.quantization.inputs import Coding
+from hadamrnn.quantization.calibration import Coding
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

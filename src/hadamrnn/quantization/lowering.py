@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hadamrnn.bits import EXPONENT_BITS
+from hadamrnn.architecture import EXPONENT_BITS
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.base import Metadata
 from hadamrnn.fixedpoint.integers import MULTIPLIER_BITS, signed_range
@@ -32,8 +32,15 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.stack import HadamStack
 from hadamrnn.nn.straight_through import quantization_codes
 from hadamrnn.quantization import Precision
-from hadamrnn.quantization.calibration import Calibration, forward_layers
-from hadamrnn.quantization.inputs import Coding, RawInputs, embedding_fields, input_coding, raw_fields
+from hadamrnn.quantization.calibration import (
+    Calibration,
+    Coding,
+    RawInputs,
+    embedding_fields,
+    forward_layers,
+    input_coding,
+    raw_fields,
+)
 from hadamrnn.quantization.layers import (
     FloatLayer,
     Floats,

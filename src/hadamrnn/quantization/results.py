@@ -17,7 +17,7 @@ from hadamrnn.files import INTEGER_FILE, MAX_TENSOR_BYTES, MODEL_FILE, read_regu
 from hadamrnn.fixedpoint import FileSize, IntegerModel
 from hadamrnn.fixedpoint.cost import network_size
 from hadamrnn.fixedpoint.encoding import input_meaning
-from hadamrnn.version import package_version
+from hadamrnn.packages import package_version
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -160,7 +160,7 @@ def quantize_figures(found: Quantization) -> dict[str, Any]:
 
 
 def quantize_lines(figures: dict[str, Any]) -> list[str]:
-    from hadamrnn.training.progress import show_metric
+    from hadamrnn.training.evaluate import show_metric
 
     metrics = []
     if "float" in figures:

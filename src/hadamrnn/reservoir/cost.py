@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hadamrnn.bits import EXPONENT_BITS
+from hadamrnn.architecture import EXPONENT_BITS
 from hadamrnn.fixedpoint.cost import Operations, StepCost, matrix_product
 from hadamrnn.reservoir.constants import SEGMENT_BITS, channel_bytes, is_segmented
 from hadamrnn.reservoir.description import BLOCK, Reservoir

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.bits import EXPONENT_BITS
+from hadamrnn.architecture import EXPONENT_BITS
 from hadamrnn.errors import InputError
 from hadamrnn.files import read_regular, write_atomically
 from hadamrnn.fixedpoint import file as integer_file

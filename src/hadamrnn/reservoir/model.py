@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hadamrnn.bits import EXPONENT_BITS
+from hadamrnn.architecture import EXPONENT_BITS
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.base import IntegerBase, Metadata, check_metadata
 from hadamrnn.fixedpoint.engine import BatchResult

@@ -1,4 +1,4 @@
-"""The best network within a budget of bytes and instructions. Start at `trials.run_trials`, then `finish`."""
+"""The best network within a budget of bytes and instructions. Start at `trials.run_trials`."""
 
 from hadamrnn.errors import InputError
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hadamrnn.bits import WeightBits, stored_bits
+from hadamrnn.architecture import WeightBits, stored_bits
 from hadamrnn.errors import InputError
 from hadamrnn.export.targets import target_named, try_measure
 from hadamrnn.fixedpoint.cost import network_size

@@ -27,6 +27,19 @@ ROWS_AT_ONCE = 256
 Predictor = Callable[[Tensor, Tensor | None], Tensor]
 
 
+@dataclass(frozen=True)
+class MetricsRow:
+    """One row of metrics.jsonl. `loss` is the mean and `flips` the number of sign changes since the last."""
+
+    step: int
+    epoch: float
+    loss: float
+    validation_metric: float | None
+    flips: int
+    learning_rate: float
+    seconds: float
+
+
 def evaluate(model: Predictor, split: Split, metric: Metric) -> float:
     """Return the metric of `model` over all samples of `split`."""
     check("metric", metric, Metric)
@@ -83,6 +96,15 @@ def accuracy_of(counts: Tensor, split: Split) -> float:
     classes = torch.arange(len(counts))
     right = split.same(classes[None, :], classes[:, None])
     return int(counts[right].sum()) / int(counts.sum())
+
+
+def show_metric(metric: Metric, value: float) -> str:
+    """Return a metric as people read it.
+
+    >>> show_metric("accuracy", 0.9512), show_metric("cross_entropy", 1.64e-7)
+    ('accuracy 95.12 %', 'cross_entropy 1.64e-07')
+    """
+    return f"accuracy {100 * value:.2f} %" if metric == "accuracy" else f"{metric} {value:.4g}"
 
 
 def is_better(metric: Metric, value: float, than: float | None) -> bool:

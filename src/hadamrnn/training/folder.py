@@ -40,12 +40,12 @@ from hadamrnn.files import (
 )
 from hadamrnn.network import network_values, read_architecture
 from hadamrnn.nn.storage import save_model
+from hadamrnn.packages import installed_version, package_version
 from hadamrnn.settings import Range, from_json
 from hadamrnn.training.checkpoint import Counters, check_fits, read_checkpoint, write_checkpoint
 from hadamrnn.training.config import TrainingConfig, config_yaml, read_config
-from hadamrnn.training.progress import MetricsRow
+from hadamrnn.training.evaluate import MetricsRow
 from hadamrnn.training.trainer import Trainer
-from hadamrnn.version import installed_version, package_version
 
 FORMAT = "hadamrnn run"
 FORMAT_VERSION = 2

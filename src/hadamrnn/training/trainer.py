@@ -19,15 +19,13 @@ from hadamrnn.nn.linear import QuantizedLinear
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import fresh_statistics
 from hadamrnn.nn.storage import check_finite
-from hadamrnn.training.adam import Adam
 from hadamrnn.training.augmentation import augment, check_suited
 from hadamrnn.training.checkpoint import Counters, adam_tensors, restore_adam
 from hadamrnn.training.config import TrainingConfig
-from hadamrnn.training.draws import Draws
-from hadamrnn.training.evaluate import Objective, is_better
+from hadamrnn.training.evaluate import MetricsRow, Objective, is_better
+from hadamrnn.training.models import Draws
 from hadamrnn.training.processes import Processes
-from hadamrnn.training.progress import MetricsRow
-from hadamrnn.training.schedule import Schedule, epoch_order
+from hadamrnn.training.schedule import Adam, Schedule, epoch_order
 
 STATISTICS_SAMPLES = 2048  # of which the statistics of a validation are computed
 

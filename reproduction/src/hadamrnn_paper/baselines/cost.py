@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from hadamrnn.bits import FLOAT_BITS, stored_bits
+from hadamrnn.architecture import FLOAT_BITS, stored_bits
 from hadamrnn.fixedpoint.cost import Operations, StepCost, add_up, matrix_product
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from hadamrnn.bits import WeightBits
+from hadamrnn.architecture import WeightBits
 from hadamrnn.nn.interface import Tokens
 from hadamrnn.nn.linear import initialize_projection
 from hadamrnn.nn.straight_through import quantize

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from hadamrnn.bits import WeightBits
+from hadamrnn.architecture import WeightBits
 from hadamrnn.errors import InputError
 from hadamrnn.nn.interface import Constrained, Tokens
 from hadamrnn.nn.straight_through import quantize

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from hadamrnn.architecture import Architecture
-from hadamrnn.bits import FLOAT_BITS, Ternary, WeightBits, stored_bits
+from hadamrnn.architecture import FLOAT_BITS, Architecture, Ternary, WeightBits, stored_bits
 from hadamrnn.fixedpoint.cost import StepCost
 from hadamrnn.network import Depth, Recurrence
 from hadamrnn.settings import OneOf, Range, Share, option

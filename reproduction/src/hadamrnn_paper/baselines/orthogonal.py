@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import orthogonal
 
-from hadamrnn.bits import WeightBits
+from hadamrnn.architecture import WeightBits
 from hadamrnn.errors import InputError
 from hadamrnn.nn.interface import Constrained
 from hadamrnn.nn.straight_through import quantize, sign

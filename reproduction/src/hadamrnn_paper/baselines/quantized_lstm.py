@@ -23,7 +23,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor, nn
 
-from hadamrnn.bits import WeightBits
+from hadamrnn.architecture import WeightBits
 from hadamrnn.nn.interface import Constrained, Tokens
 from hadamrnn.nn.straight_through import quantize, sign
 from hadamrnn_paper.baselines.layer import BaselineLayer, projected, token_vectors

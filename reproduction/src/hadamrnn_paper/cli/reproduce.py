@@ -72,7 +72,7 @@ def run(args: ReproduceOptions) -> int:
         return _memorization(args)
     from hadamrnn.interrupts import stopped_by_signals
     from hadamrnn.run import RunOptions
-    from hadamrnn.training.progress import choose_watcher
+    from hadamrnn.training.loop import choose_watcher
     from hadamrnn_paper.runner import Places, run_jobs
 
     places = Places(args.results, args.runs)

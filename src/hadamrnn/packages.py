@@ -1,4 +1,4 @@
-"""Tasks, network types and commands of other packages, found through their entry points.
+"""The version of this package, and the tasks, network types and commands that other packages offer.
 
 A package that is installed beside this one extends it by entry points in the groups below. Looking for names
 imports nothing; `load` imports the one object that is asked for. Start at `load`.
@@ -6,8 +6,11 @@ imports nothing; `load` imports the one object that is asked for. Start at `load
 
 from __future__ import annotations
 
+import tomllib
 from functools import cache
+from importlib import metadata
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 from hadamrnn.errors import InputError, check_name, short
@@ -15,6 +18,8 @@ from hadamrnn.errors import InputError, check_name, short
 TASKS = "hadamrnn.tasks"
 NETWORKS = "hadamrnn.networks"
 COMMANDS = "hadamrnn.commands"
+NAME = "hadamrnn"
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"  # there only in a source tree
 
 
 @cache
@@ -49,3 +54,27 @@ def load(group: str, name: str) -> Any:
         raise InputError(
             f"{name} cannot be imported from {entry.value} ({reason}). Reinstall its package."
         ) from error
+
+
+@cache
+def package_version() -> str:
+    """Return the version, as `0.1.0`.
+
+    >>> package_version()[0].isdigit()
+    True
+    """
+    return installed_version(NAME) or source_version(PYPROJECT)
+
+
+def installed_version(package: str) -> str | None:
+    """Return the version of a package, None if it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def source_version(pyproject: Path) -> str:
+    """Return the version that a project file states, `unknown` if it is not this package's."""
+    project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"] if pyproject.is_file() else {}
+    return str(project["version"]) if project.get("name") == NAME else "unknown"
