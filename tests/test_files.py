@@ -55,7 +55,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     ],
 )
 def test_yaml_that_means_harm_is_one_line(text: str) -> None:
-    with pytest.raises(InputError, match="file is not readable YAML") as caught:
+    with pytest.raises(InputError, match="file is not a readable YAML file") as caught:
         parse_yaml(text, "file")
     assert "\n" not in str(caught.value)
 
@@ -129,7 +129,7 @@ def test_a_model_without_a_checksum_is_refused(tmp_path: Path) -> None:
         ({"switches": "rows+columns"}, "is missing or unexpected"),
         ({"hidden_size": 16384, "num_blocks": 1}, "hidden_size is 16384, its tensors hold"),
         ({"num_layers": 64}, "num_layers is 64"),
-        ({"colour": 1}, "A field of a network must be one of"),
+        ({"colour": 1}, "it holds 'colour', which is not one of its fields"),
     ],
 )
 def test_a_configuration_that_lies_is_refused_before_anything_is_built(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from hadamrnn.errors import InputError, short
 from hadamrnn.front_end.description import FrontEnd
-from hadamrnn.settings import OneOf, Range, check, from_json, option, validate_fields
+from hadamrnn.settings import OneOf, Range, check, option, validate_fields
 
 Ternary = Annotated[str, OneOf(("ternary",))]
 WeightBits = Annotated[int, Range(2, 16)] | Ternary | None  # None is full precision
@@ -67,8 +67,6 @@ class Architecture:
     front_end: FrontEnd | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.front_end, Mapping):  # out of a file
-            object.__setattr__(self, "front_end", from_json(FrontEnd, dict(self.front_end), "The front end"))
         validate_fields(self)
         if self.front_end is not None and (self.takes_ids or self.front_end.bands != self.input_size):
             raise InputError(

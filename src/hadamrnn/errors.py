@@ -26,6 +26,11 @@ def damaged(source: object, reason: object) -> InputError:
     return InputError(f"{source} is damaged: {reason}")
 
 
+def missing_package(purpose: str, package: object, extra: str) -> InputError:
+    """Return the error of an optional package that is not installed, with the extra that has it."""
+    return InputError(f"{purpose} need {package}. Install it: pip install 'hadamrnn[{extra}]'.")
+
+
 def check_name(kind: str, name: str, known: Iterable[str]) -> None:
     """Raise unless `name` is known; the error names the nearest one.
 

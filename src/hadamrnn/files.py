@@ -117,7 +117,7 @@ def parse_yaml(text: str, source: str | Path) -> Any:
     try:
         return yaml.load(text, Loader)
     except Exception as error:  # PyYAML does not catch what int(), date() and its own look-ups raise
-        raise InputError(f"{source} is not readable YAML: {one_line(error)}.") from error
+        raise unreadable(source, "YAML file", error) from error
 
 
 def check_format(
@@ -154,6 +154,11 @@ def read_sealed(path: str | Path, kind: str, version: str, advice: str) -> tuple
     if metadata.pop(SEAL, None) != _checksum(header, tensors):
         raise damaged(path, "its checksum does not match. Restore it from a copy.")
     return metadata, content
+
+
+def unreadable(source: object, kind: str, error: object) -> InputError:
+    """Return the error of a file that its library cannot read."""
+    return InputError(f"{source} is not a readable {kind}: {one_line(error)}. Write it again.")
 
 
 def one_line(error: object) -> str:

@@ -14,9 +14,9 @@ from typing import Annotated, Any, ClassVar
 
 from hadamrnn import packages
 from hadamrnn.architecture import ACTIVATION_BITS, Architecture, Size, WeightBits
-from hadamrnn.errors import InputError, check_name, short
+from hadamrnn.errors import InputError, check_name, damaged, short
 from hadamrnn.hadamard.orders import order_factors
-from hadamrnn.settings import OneOf, Range, Share, option
+from hadamrnn.settings import OneOf, Range, Share, from_json, option
 
 HADAMRNN = "hadamrnn"
 RECURRENCES = ("linear", "relu")
@@ -282,16 +282,11 @@ def network_values(network: Architecture) -> dict[str, Any]:
 
 def read_architecture(values: object) -> Architecture:
     """Return the network of any kind that `network_values` described."""
-    if not isinstance(values, Mapping):
-        raise InputError(f"A network is described by names and values, got {short(values)}.")
-    fields = dict(values)
-    kind = architecture(str(fields.pop("kind", None)))
-    missing = [name for name in ("input_size", "hidden_size", "output_size") if name not in fields]
-    if missing:
-        raise InputError(f"The description of a network must have {', '.join(missing)}.")
-    for name in fields:
-        check_name("A field of a network", name, [each.name for each in dataclasses.fields(kind)])
-    return kind(**fields)
+    fields = dict(values) if isinstance(values, Mapping) else {}
+    for name in ("kind", "input_size", "hidden_size", "output_size"):
+        if name not in fields:
+            raise damaged("The description of a network", f"it has no {name}.")
+    return from_json(architecture(str(fields.pop("kind"))), fields, "The description of a network")
 
 
 def read_network(values: object) -> Network:

@@ -20,7 +20,7 @@ from hadamrnn.data.tables import Recording, read_tables
         ("log.csv", b"a,label\n", "must hold rows below its header"),
         ("log.csv", b"a,label\n1,sit\n1\n", "every row needs a value of 'label', got none in row 2"),
         ("log.csv", b"a,a\n1,2\n", "different names, got 'a' twice"),
-        ("log.csv", b"a,label\n\xff,sit\n", "must be text in UTF-8"),
+        ("log.csv", b"a,label\n\xff,sit\n", "not a readable CSV file in UTF-8"),
         ("log.csv", b'a,"' + b"x" * 200_000, "not a readable CSV file"),
         ("log.csv", b'"a\nb",c\nx,y\n', "Recordings need labels: name a column with --label .a b, c in"),
         ("log.parquet", b"no", "not a readable parquet file"),

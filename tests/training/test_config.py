@@ -157,7 +157,7 @@ def test_one_width_wins_over_the_widths_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({"epochs": 1}, "A configuration must name its task"),
+        ({"epochs": 1}, "task must be str, got None"),
         ({"task": "copy", "epochs": 1, "task_options": 3}, "task_options must be names and values, got 3"),
         ({"task": "copy", "epochs": 1, "task_options": {1: 2}}, "a name must be str, got 1"),
     ],

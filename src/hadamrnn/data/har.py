@@ -169,15 +169,12 @@ def read_original(folder: Path) -> tuple[HarPart, HarPart]:
 def _checked(source: Path, x: NDArray[np.float32], *codes: NDArray[np.generic]) -> HarPart:
     activity, subject = (each.astype(np.int64) for each in codes)
     count = len(x)
-    if x.shape != (count, STEPS, len(CHANNELS)) or activity.shape != (count,) or subject.shape != (count,):
+    fits = x.shape == (count, STEPS, len(CHANNELS)) and activity.shape == subject.shape == (count,)
+    if not fits or not np.isfinite(x).all() or not np.isin(activity, range(1, 7)).all():
         raise InputError(
-            f"{source} must hold n windows of {STEPS} steps and n labels and people, "
-            f"got {x.shape}, {activity.shape}, {subject.shape}."
+            f"{source} must hold n windows of {STEPS} steps, all finite, n activities 1 to 6 and n people, "
+            f"got {x.shape}, {activity.shape}, {subject.shape}. Unpack the published archive again."
         )
-    if not np.isfinite(x).all():
-        raise InputError(f"{source}: signals must be finite, got NaN or infinity.")
-    if not np.isin(activity, range(1, 7)).all():
-        raise InputError(f"{source}: activities are 1 to 6, got {activity.min()} to {activity.max()}.")
     return HarPart(x, activity, subject)
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -74,9 +74,7 @@ def load_npz(
     if preparation is not None:
         preparation.check(fingerprint, path)
     x, lengths = check_inputs(arrays, path)
-    if "y" not in arrays:
-        raise InputError(f"{path} must hold an array y of labels or targets, got {_names(arrays)}.")
-    y, names = check_targets(arrays["y"], len(x), path)
+    y, names = check_targets(arrays.get("y"), len(x), path)
     if len(x) < MINIMUM_SAMPLES:
         raise InputError(f"{path} must hold at least {MINIMUM_SAMPLES} samples, got {len(x)}.")
     strata = y.numpy() if names else np.zeros(len(x), np.int64)
@@ -176,16 +174,38 @@ def check_groups(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> st
     given = [name for name in GROUP_NAMES if name in arrays]
     if len(given) > 1:
         raise InputError(f"Only one of {', '.join(GROUP_NAMES)} may be given, got {' and '.join(given)}.")
-    if not given:
-        return ""
-    name = given[0]
-    groups = arrays[name]
-    if groups.shape != (len(arrays["x"]),) or groups.dtype.kind not in "iubU":
+    for name in given:
+        count = len(arrays["x"])
+        check_array(name, arrays[name], path, f"{count} integers or strings", "iubU", (1,), count)
+    return "".join(given)
+
+
+def check_array(
+    name: str,
+    array: NDArray[np.generic] | None,
+    source: str | Path,
+    rule: str,
+    kinds: str,
+    axes: Collection[int],
+    count: int | None = None,
+    advice: str = "",
+) -> NDArray[np.generic]:
+    """Return an array that is there, not empty, and of one of these kinds and numbers of axes.
+
+    Args:
+        rule: what the array must be, for the error.
+        kinds: letters of `numpy.dtype.kind`.
+        count: how many rows it must have; None for any.
+        advice: ends the error.
+    """
+    if array is None:
+        raise InputError(f"{name} must be {rule}, and is missing in {source}.{advice}")
+    fits = array.ndim in axes and array.dtype.kind in kinds and 0 not in array.shape
+    if not fits or count not in (None, len(array)):
         raise InputError(
-            f"{name} must be {len(arrays['x'])} integers or strings, got {groups.dtype} of shape "
-            f"{groups.shape} in {path}."
+            f"{name} must be {rule}, got {array.dtype} of shape {array.shape} in {source}.{advice}"
         )
-    return name
+    return array
 
 
 def read_npz(path: str | Path) -> dict[str, NDArray[np.generic]]:
@@ -246,14 +266,10 @@ def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tu
 
     x is float32 if that holds all values of its type, else float64: an offset may be large.
     """
-    if "x" not in arrays:
-        raise InputError(f"{path} must hold an array x, got {_names(arrays)}.")
-    x = arrays["x"]
-    if x.ndim not in (2, 3) or 0 in x.shape:
-        cut = " Add --window N to cut one long recording." if x.ndim == 1 and len(x) else ""
-        raise InputError(f"x must have shape (n, time, channels) or (n, time), got {x.shape} in {path}.{cut}")
-    if x.dtype.kind not in "fiub":
-        raise InputError(f"x must hold real numbers, got {x.dtype} in {path}.")
+    rule = "real numbers of shape (n, time, channels) or (n, time)"
+    x = arrays.get("x")
+    advice = " Add --window N to cut one long recording." if x is not None and x.ndim == 1 else ""
+    x = check_array("x", x, path, rule, "fiub", (2, 3), advice=advice)
     kind = np.result_type(x.dtype, np.float32) if x.dtype.itemsize <= 8 else np.dtype(np.float64)
     with np.errstate(over="ignore"):  # reported just below
         dense = torch.from_numpy(x.astype(kind).reshape(*x.shape[:2], -1))
@@ -265,11 +281,7 @@ def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tu
         )
     if "lengths" not in arrays:
         return dense, None
-    lengths = arrays["lengths"]
-    if lengths.shape != (len(x),) or lengths.dtype.kind not in "iu":
-        raise InputError(
-            f"lengths must be {len(x)} integers, got {lengths.dtype} of shape {lengths.shape} in {path}."
-        )
+    lengths = check_array("lengths", arrays["lengths"], path, f"{len(x)} integers", "iu", (1,), len(x))
     steps = lengths.astype(np.int64)  # a uint64 beyond it turns negative, and is refused too
     wrong = lengths[(steps < 1) | (steps > x.shape[1])]
     if len(wrong):
@@ -278,24 +290,20 @@ def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tu
     return dense, torch.from_numpy(steps)
 
 
-def check_targets(y: NDArray[np.generic], count: int, path: str | Path) -> tuple[Tensor, tuple[str, ...]]:
+def check_targets(
+    y: NDArray[np.generic] | None, count: int, path: str | Path
+) -> tuple[Tensor, tuple[str, ...]]:
     """Return y and the class names: labels `(n,)`, or float64 targets `(n, targets)` and no names."""
-    if y.ndim == 0 or len(y) != count:
-        cut = " Save one recording as x[0], and add --window N to cut it." if count == 1 else ""
-        raise InputError(
-            f"y must have one row for each of the {count} samples of x, got {y.shape} in {path}.{cut}"
-        )
-    if y.dtype.kind == "f":
-        return check_regression(y, path), ()
-    if y.ndim != 1:
-        raise InputError(f"Labels y must have shape (n,), got {y.shape} in {path}.")
+    if y is not None and y.dtype.kind == "f":
+        return check_regression(y, count, path), ()
+    rule = f"{count} labels (integers or strings), or floats to predict"
+    cut = " Save one recording as x[0], and add --window N to cut it." if count == 1 else ""
+    y = check_array("y", y, path, rule, "iubU", (1,), count, cut)
     if y.dtype.kind == "U":
         names = class_names({canonical_label(label) for label in np.unique(y).tolist()}, path)
         return class_numbers(y, names, path), names
-    if y.dtype.kind in "iub":
-        labels = y.astype(np.int64)
-        return torch.from_numpy(labels), class_names(list(map(str, range(_check_labels(labels, path)))), path)
-    raise InputError(f"y must hold integers, strings or floats, got {y.dtype} in {path}.")
+    labels = y.astype(np.int64)
+    return torch.from_numpy(labels), class_names(list(map(str, range(_check_labels(labels, path)))), path)
 
 
 def _check_labels(labels: NDArray[np.int64], path: str | Path) -> int:
@@ -310,9 +318,9 @@ def _check_labels(labels: NDArray[np.int64], path: str | Path) -> int:
     return len(found)
 
 
-def check_regression(y: NDArray[np.generic], path: str | Path) -> Tensor:
-    if y.ndim > 2 or 0 in y.shape:
-        raise InputError(f"Float targets y must have shape (n,) or (n, targets), got {y.shape} in {path}.")
+def check_regression(y: NDArray[np.generic] | None, count: int, path: str | Path) -> Tensor:
+    """Return the targets `(n, targets)` of a regression, float64."""
+    y = check_array("y", y, path, f"floats of shape ({count},) or ({count}, targets)", "f", (1, 2), count)
     targets = torch.from_numpy(y.astype(np.float64).reshape(len(y), -1))
     unfit = ~(targets.abs() <= FLOAT32_MAX)
     if unfit.any():

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from hadamrnn.data.audio import read_wav
 from hadamrnn.data.labels import canonical_label, check_label
-from hadamrnn.data.npz import FLOAT32_MAX, GROUP_NAMES, read_npz
-from hadamrnn.errors import InputError, short
-from hadamrnn.files import check_regular, one_line
+from hadamrnn.data.npz import FLOAT32_MAX, GROUP_NAMES, check_array, read_npz
+from hadamrnn.errors import InputError, missing_package, short
+from hadamrnn.files import check_regular, one_line, unreadable
 
 MAX_BYTES = 1 << 32
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}
@@ -205,12 +205,10 @@ def _parse(path: Path, **layout: Any) -> pd.DataFrame:
             return frame
     except pd.errors.EmptyDataError:
         return pd.DataFrame()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} must be text in UTF-8: {one_line(error)}. Save it as UTF-8.") from error
     except pd.errors.ParserWarning as error:
         raise InputError(f"{path}: every row needs as many cells as the header, got more.") from error
     except (ValueError, OverflowError) as error:
-        raise InputError(f"{path} is not a readable CSV file: {one_line(error)}. Write it again.") from error
+        raise unreadable(path, "CSV file in UTF-8", error) from error
 
 
 def _is_text(cells: pd.Series[str], decimal: str) -> bool:
@@ -250,13 +248,11 @@ def _read_parquet(path: Path) -> Recording:
     try:
         import pyarrow.parquet
     except ModuleNotFoundError as error:
-        raise InputError(f"Parquet files need {error.name}: pip install 'hadamrnn[parquet]'.") from error
+        raise missing_package("Parquet files", error.name, "parquet") from error
     try:
         return Recording(path, pyarrow.parquet.read_table(path).to_pandas(ignore_metadata=True))
     except Exception as error:  # pyarrow raises errors of its own, and those of its decoders
-        raise InputError(
-            f"{path} is not a readable parquet file: {one_line(error)}. Write it again."
-        ) from error
+        raise unreadable(path, "parquet file", error) from error
 
 
 def _from_frame(frame: Any) -> Recording:
@@ -289,22 +285,14 @@ def _check_different(names: list[str], path: Path) -> None:
 def _from_arrays(path: Path) -> Recording:
     """Return one long array: x `(time, channels)` or `(time,)`, with y and groups `(time,)`."""
     arrays = read_npz(path)
-    x = arrays.get("x")
-    if x is None or x.ndim not in (1, 2) or 0 in x.shape:
-        raise InputError(
-            f"One long recording is an array x (time, channels), got {None if x is None else x.shape} in "
-            f"{path}. Windows that are cut already need no --window."
-        )
+    rule, advice = "one recording (time, channels)", " Windows that are cut already need no --window."
+    x = check_array("x", arrays.get("x"), path, rule, "fiub", (1, 2), advice=advice)
     channels = x.reshape(len(x), -1)
     columns: dict[str, Any] = {f"x{index}": channel for index, channel in enumerate(channels.T)}
     for name in ("y", *GROUP_NAMES):
         if name in arrays:
-            if arrays[name].shape != (len(x),):
-                raise InputError(
-                    f"{name} must have one entry for each of the {len(x)} rows of x, got "
-                    f"{arrays[name].shape} in {path}."
-                )
-            columns[name] = arrays[name]
+            rule = f"one entry for each of the {len(x)} rows of x"
+            columns[name] = check_array(name, arrays[name], path, rule, "fiubU", (1,), len(x))
     return Recording(path, pd.DataFrame(columns))
 
 

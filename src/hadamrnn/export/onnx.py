@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, missing_package
 from hadamrnn.export.folder import MARKER, check_name, fresh_folder
 
 if importlib.util.find_spec("onnx") is None:
-    raise InputError("ONNX needs the package onnx. Install it: pip install 'hadamrnn[onnx]'")
+    raise missing_package("ONNX graphs", "onnx", "onnx")
 
 from hadamrnn.export.onnx_float import FloatRecipe
 from hadamrnn.export.onnx_float import ValueUnits as ValueUnits

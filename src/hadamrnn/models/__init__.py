@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hadamrnn.errors import InputError, did_you_mean
+from hadamrnn.errors import InputError, check_name
 from hadamrnn.files import MAX_TENSOR_BYTES, parse_json, read_regular, write_atomically
 from hadamrnn.fixedpoint import IntegerModel, load
 from hadamrnn.settings import from_json
@@ -93,8 +93,7 @@ def shipped(folder: Path | None = None) -> list[Shipped]:
 def find(name: str, folder: Path | None = None) -> Shipped:
     """Return one model by name."""
     found = {model.name: model for model in shipped(folder)}
-    if name not in found:
-        raise InputError(f"There is no model {name!r}.{did_you_mean(name, found)} hadamrnn models lists all.")
+    check_name("A model", name, found)
     return found[name]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import missing_package
 from hadamrnn.pages.document import (
     BLUE,
     GREEN,
@@ -46,7 +46,7 @@ try:
     from matplotlib.ticker import FuncFormatter as FuncFormatter
     from matplotlib.ticker import MaxNLocator as MaxNLocator
 except ModuleNotFoundError as error:
-    raise InputError(f"Plots need {error.name}: pip install 'hadamrnn[plots]'.") from error
+    raise missing_package("Plots", error.name, "plots") from error
 
 Canvas = Figure
 FAINTEST = 0.02  # of a heat map's strongest cell; weaker ones are left out

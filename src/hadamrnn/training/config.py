@@ -154,9 +154,7 @@ def make_config(**values: Any) -> TrainingConfig:
     """
     recipe = {name: values.pop(name) for name in SETTINGS if name in values}
     network = network_of(str(values.pop("model", HADAMRNN)), values)
-    if "task" not in recipe:
-        raise InputError("A configuration must name its task.")
-    return TrainingConfig(network=network, **recipe)
+    return TrainingConfig(network=network, **{"task": None, **recipe})
 
 
 def network_of(model: str, values: Mapping[str, Any]) -> Architecture:
@@ -214,8 +212,7 @@ def resolve_config(
     kind = architecture(str(single.get("model") or written.get("model") or HADAMRNN))
     options: dict[str, Any] = {}
     for source in (written, single):
-        given = source.get("task_options")
-        options.update(given if isinstance(given, Mapping) else {})  # `_join` refuses another
+        options.update(coerce("task_options", source.get("task_options") or {}, dict[str, Any]))
     recipe = preset_values(str(named), str(chosen), options)
     bits = {"weight_bits": Network.weight_bits, **recipe, **written, **single}["weight_bits"]
     few_bits = bits_values(str(chosen), bits)
@@ -277,10 +274,7 @@ def _join(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
         if above.get(name) is not None and above.get(other) is None:
             joined[other] = None
             joined["min_steps"] = above.get("min_steps")
-    options = [layer.get("task_options") or {} for layer in (below, above)]
-    if not all(isinstance(layer, Mapping) for layer in options):
-        raise InputError(f"task_options must be names and values, got {short(above['task_options'])}.")
-    joined["task_options"] = {**options[0], **options[1]}
+    joined["task_options"] = {**(below.get("task_options") or {}), **(above.get("task_options") or {})}
     return joined
 
 

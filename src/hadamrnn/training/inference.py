@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.data.labels import class_numbers
-from hadamrnn.data.npz import check_inputs, check_regression, read_npz, time_first
+from hadamrnn.data.npz import check_array, check_inputs, check_regression, read_npz, time_first
 from hadamrnn.data.options import RecordingOptions
 from hadamrnn.data.recordings import read_like
 from hadamrnn.data.scaling import rescale
@@ -81,13 +81,8 @@ def _inputs(arrays: Arrays, model: SequenceModel, folder: RunFolder, path: Path,
 
 def _with_labels(arrays: Arrays, split: Split, facts: TaskFacts, path: Path) -> Split:
     """Return the split with the array `y`: names of the run's classes, or values."""
-    y = arrays.get("y")
-    if y is None or y.ndim == 0 or len(y) != len(split):
-        raise InputError(f"{path} must hold an array y with a row for each of the {len(split)} samples of x.")
     if not facts.class_names:
-        if y.dtype.kind != "f":
-            raise InputError(f"This run predicts values: y must hold floats, got {y.dtype} in {path}.")
-        values, units = check_regression(y, path), facts.preparation.targets
+        values, units = check_regression(arrays.get("y"), len(split), path), facts.preparation.targets
         if units is None:
             return replace(split, y=values.float())
         if values.shape[1] != len(units.scale):
@@ -97,6 +92,8 @@ def _with_labels(arrays: Arrays, split: Split, facts: TaskFacts, path: Path) -> 
         last = arrays.get("last")
         before = None if last is None else units.standard(torch.from_numpy(last)[:, None])
         return replace(split, y=units.standard(values), last=before)
+    rule = f"{len(split)} labels, integers or strings"
+    y = check_array("y", arrays.get("y"), path, rule, "iubUO", (1,), len(split))
     return replace(split, y=class_numbers(y, facts.class_names, path))
 
 
@@ -109,11 +106,7 @@ def readable(logits: Tensor, facts: TaskFacts) -> list[Any]:
 
 
 def _check_ids(arrays: Arrays, path: Path) -> Tensor:
-    if "x" not in arrays:
-        raise InputError(f"{path} must hold an array x of ids, got {', '.join(sorted(arrays)) or 'none'}.")
-    ids = arrays["x"]
-    if ids.ndim != 2 or ids.dtype.kind not in "iu" or 0 in ids.shape:
-        raise InputError(f"x must be integer ids (n, time), got {ids.dtype} of shape {ids.shape} in {path}.")
+    ids = check_array("x", arrays.get("x"), path, "integer ids (n, time)", "iu", (2,))
     if "lengths" in arrays:
         raise InputError(
             f"Rows of ids count whole, got lengths in {path}. Leave them out, and pad on the left with 0."

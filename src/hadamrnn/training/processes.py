@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, missing_package
 from hadamrnn.training.evaluate import Objective
 
 AGREE_STEPS = 20  # between two agreements of all processes, each of which costs a round trip
@@ -48,9 +48,7 @@ class FabricProcesses(Processes):
         try:
             from lightning_fabric import Fabric
         except ImportError as error:
-            raise InputError(
-                "Several processes need lightning-fabric. Install it: pip install 'hadamrnn[distributed]'."
-            ) from error
+            raise missing_package("Several processes", "lightning-fabric", "distributed") from error
         self._fabric: Any = Fabric(
             accelerator="cpu",
             strategy="ddp",
