@@ -9,7 +9,7 @@ of these sizes and shifts; `symbolic_weights` makes them so.
 
 from __future__ import annotations
 
-from hadamrnn.export.data import ModelData, stored_bytes
+from hadamrnn.fixedpoint.blob import ModelData, stored_bytes
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.plan import LayerPlan, Plan, make_plan

@@ -16,8 +16,8 @@ import pytest
 from numpy.typing import NDArray
 
 from hadamrnn.export import draw_golden
-from hadamrnn.export.data import ModelData
 from hadamrnn.export.golden import Golden
+from hadamrnn.fixedpoint.blob import ModelData
 from hadamrnn.fixedpoint.engine import Engine, SlidingWindow
 from hadamrnn.fixedpoint.model import IntegerModel
 from tests.export.programs import STRICT

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from hadamrnn.errors import InputError
-from hadamrnn.export.data import ModelData
 from hadamrnn.export.targets import (
     AVR_TICK,
     CALIBRATION,
@@ -28,6 +27,7 @@ from hadamrnn.export.targets import (
     section_sizes,
     target_named,
 )
+from hadamrnn.fixedpoint.blob import ModelData
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
 from hadamrnn_benchmarks.markdown import markdown_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hadamrnn.export.data import ModelData
+from hadamrnn.fixedpoint.blob import ModelData
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.instructions import USUAL_BITS, estimate, estimate_readout
 from hadamrnn.fixedpoint.plan import make_plan

@@ -19,7 +19,7 @@
     src/                                hadamrnn.h, NAME.h, NAME.c, NAME_weights.h, NAME_window.*
     examples/NAME/NAME.ino              the self-test over Serial, then a class for every window of readings
 
-`data.py` makes the data, by the plan of `plan.py`; the templates in `runtime/` print it.
+`fixedpoint/blob.py` makes the data, by the plan of `plan.py`; the templates in `runtime/` print it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ import jinja2
 from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.export.data import ModelData, c_value
 from hadamrnn.export.detector import RUNTIME as DETECTOR
 from hadamrnn.export.detector import detector_selftest, detector_sources
 from hadamrnn.export.folder import check_name, fresh_folder, macro_prefix
@@ -50,6 +49,7 @@ from hadamrnn.export.metadata import (
     version_numbers,
 )
 from hadamrnn.export.reservoir import RESERVOIR_RUNTIME, ReservoirData, ReservoirPlan, plan_reservoir
+from hadamrnn.fixedpoint.blob import ModelData, Place
 from hadamrnn.fixedpoint.decision import decision_of
 from hadamrnn.fixedpoint.detection import detection_of
 from hadamrnn.fixedpoint.encoding import input_meaning
@@ -65,7 +65,7 @@ from hadamrnn.reservoir.model import IntegerReservoir
 
 AnyModel = IntegerModel | IntegerReservoir
 RUNTIME = "hadamrnn.h"
-SHARED_RUNTIME = ("hadamrnn_shared.h", "hadamrnn_shared.c")
+SHARED_RUNTIME = ("hadamrnn_shared.c", "hadamrnn_shared.h", "hadamrnn_blob.h")
 FRONT_END = "hadamrnn_front_end.h"
 _LINE = 100  # characters of a line of weights
 
@@ -248,6 +248,15 @@ def wrapped(values: NDArray[Any] | bytes) -> list[str]:
             line = ""
         line = f"{line} {text}" if line else text
     return [*lines, line.removesuffix(",")]
+
+
+def c_value(value: Any, name: str) -> str:
+    """Return a field's value as C; places are in the array `NAME_data`."""
+    if isinstance(value, tuple):
+        return "{" + ", ".join(c_value(item, name) for item in value) + "}"
+    if isinstance(value, Place):
+        return f"&{name}_data[{value}]"
+    return "NULL" if value is None else str(value)
 
 
 def include_guard(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from hadamrnn.architecture import EXPONENT_BITS
-from hadamrnn.export.data import Constants, Fields
+from hadamrnn.fixedpoint.blob import Constants, Fields
 from hadamrnn.fixedpoint.integers import pack
 from hadamrnn.reservoir.constants import (
     SEGMENT_BITS,

@@ -210,7 +210,7 @@ def measure(
             for file in SHARED_RUNTIME:
                 (folder / file).write_text(runtime_file(file))
             flags = (*flags, "-DHADAMRNN_USE_SHARED")
-        units = [f"{NAME}.c", *(SHARED_RUNTIME[1:] if shared else ())]
+        units = [f"{NAME}.c", *(SHARED_RUNTIME[:1] if shared else ())]
         objects = [compile_object(target, folder / unit, flags) for unit in units]
         harness = compile_object(target, device, flags)
         program = link(target, [harness, *objects], folder / "device.elf")

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.blob import fits_runtime
 from hadamrnn.fixedpoint.integers import Int32, signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.native import NativeNetwork
@@ -76,7 +77,7 @@ class Engine:
     def __init__(self, model: IntegerModel, *, native: bool = True) -> None:
         self.model = model
         library = load_library() if native else None
-        self._native = None if library is None else NativeNetwork(model, library)
+        self._native = NativeNetwork(model, library) if library and fits_runtime(model) else None
         self._layers = [LayerStep(layer) for layer in model.layers]
         self._readout = Readout(model)
 

@@ -22,7 +22,7 @@ from typing import Any
 from hadamrnn.errors import InputError
 
 LIBRARY_NAME = "hadamrnn_kernels.so"
-ABI_VERSION = 14
+ABI_VERSION = 15
 
 INPUT_DENSE, INPUT_TOKENS, INPUT_ROWS = range(3)
 STATUS_NO_MEMORY = 1
@@ -70,29 +70,13 @@ class NormArgs(ctypes.Structure):
     )
 
 
-class IntegerLayerArgs(ctypes.Structure):
-    """`IntegerLayerArgs` of native/arguments.h."""
-
-    _fields_ = (
-        *_fields(ctypes.c_int64, "units inputs block cells sums stages in_place"),
-        *_fields(ctypes.c_int64, "input_shift multiplier round_shift"),
-        *_fields(ctypes.c_int64, "output_bits gain_shift has_skip skip_shift"),
-        *_fields(ctypes.c_int64 * 4, "factor_orders factor_strides"),
-        *_fields(ctypes.c_void_p * 4, "factors"),
-        *_fields(ctypes.c_void_p, "signs weight bias leaks gain offset"),
-    )
-
-
 class IntegerArgs(ctypes.Structure):
     """`IntegerArgs` of native/arguments.h."""
 
     _fields_ = (
-        *_fields(ctypes.c_int64, "batch time every_output input_bits activation_bits is_relu num_layers"),
-        *_fields(ctypes.c_int64, "num_readouts thresholds feature_bits stride input_size output_size"),
-        *_fields(ctypes.c_int64, "phases counts pool_wide pool_narrow narrow_cells"),
-        *_fields(ctypes.c_int64, "work_cells code_cells"),
-        *_fields(ctypes.c_int64 * 4, "readouts multipliers"),
-        *_fields(ctypes.c_void_p, "layers output_weight output_bias theta feature_shift"),
+        *_fields(ctypes.c_int64, "batch time every_output"),
+        ("blob", ctypes.c_void_p),
+        ("blob_bytes", ctypes.c_int64),
         *_fields(ctypes.c_void_p, "x ids table lengths logits saturations"),
     )
 
@@ -132,7 +116,6 @@ MIRRORS: dict[str, type[ctypes.Structure]] = {
     "scan_args": ScanArgs,
     "norm_args": NormArgs,
     "loss_args": LossArgs,
-    "integer_layer_args": IntegerLayerArgs,
     "integer_args": IntegerArgs,
     "front_end_args": FrontEndArgs,
     "reservoir_args": ReservoirArgs,

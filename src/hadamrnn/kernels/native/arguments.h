@@ -95,31 +95,11 @@ typedef struct {
     double scale;
 } LossArgs;
 
-/* One layer of an integer network: the fields of `hadamrnn_layer` in runtime/hadamrnn.h, which explains them. Constants are
- * unpacked: int32_t, rows in groups of eight; `signs` are +-2^state_shift, biases and offsets are shifted. */
-typedef struct {
-    int64_t units, inputs, block, cells, sums, stages, in_place;
-    int64_t input_shift, multiplier, round_shift;
-    int64_t output_bits, gain_shift, has_skip, skip_shift;
-    int64_t factor_orders[4], factor_strides[4];
-    const uint8_t *factors[4];
-    const int32_t *signs, *weight, *bias;
-    const uint8_t *leaks; /* k of every row */
-    const int32_t *gain, *offset;
-} IntegerLayerArgs;
-
-/* A batch of an integer network, from zero states, by tiles of `integer_rows` rows: the fields of `hadamrnn_model`, and
- * arrays. */
+/* A batch of an integer network, from zero states, by tiles of `integer_rows` rows. */
 typedef struct {
     int64_t batch, time, every_output;
-    int64_t input_bits, activation_bits, is_relu, num_layers, num_readouts, thresholds, feature_bits;
-    int64_t stride, input_size, output_size, phases, counts, pool_wide, pool_narrow, narrow_cells;
-    int64_t work_cells, code_cells;
-    int64_t readouts[4], multipliers[4];
-    const IntegerLayerArgs *layers;
-    const int32_t *output_weight, *output_bias, *theta;
-    const uint8_t *feature_shift;
-
+    const uint8_t *blob; /* the network, see runtime/hadamrnn_blob.h; its numbers have 32 bits, as lanes.h reads them */
+    int64_t blob_bytes;
     const int32_t *x;       /* codes (batch, time, input_size), which saturate to input_bits; NULL: ids */
     const int32_t *ids;     /* (batch, time), rows of `table` */
     const int32_t *table;   /* what an id adds to the sums of the lowest layer (ids, units) */

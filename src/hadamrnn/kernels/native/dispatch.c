@@ -10,7 +10,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 /* Bumped whenever a structure or a signature changes: the loader refuses a library that is not its own. */
-#define ABI_VERSION 14
+#define ABI_VERSION 15
 
 typedef void (*Kernel)(void);
 typedef struct {
@@ -82,7 +82,6 @@ EXPORT int64_t hadamrnn_norm_args_size(void) { return (int64_t)sizeof(NormArgs);
 EXPORT int64_t hadamrnn_loss_args_size(void) { return (int64_t)sizeof(LossArgs); }
 EXPORT int64_t hadamrnn_integer_args_size(void) { return (int64_t)sizeof(IntegerArgs); }
 EXPORT int64_t hadamrnn_front_end_args_size(void) { return (int64_t)sizeof(FrontEndArgs); }
-EXPORT int64_t hadamrnn_integer_layer_args_size(void) { return (int64_t)sizeof(IntegerLayerArgs); }
 EXPORT int64_t hadamrnn_reservoir_args_size(void) { return (int64_t)sizeof(ReservoirArgs); }
 EXPORT int64_t hadamrnn_reservoir_group_args_size(void) { return (int64_t)sizeof(ReservoirGroupArgs); }
 

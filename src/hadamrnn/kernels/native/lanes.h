@@ -26,6 +26,8 @@ typedef const int32_t *hadamrnn_signs;
 
 #define HADAMRNN_CODE_BITS 32u
 #define HADAMRNN_VALUE_BYTES 4u
+#define HADAMRNN_MAX_CODE_BITS 32u
+#define HADAMRNN_SHORT_BYTES 4u
 #define HADAMRNN_SIGN_BYTES 32u /* of a group of eight rows */
 
 /* ---- Constants. */

@@ -2,8 +2,8 @@
 
 `ModelData.sections` are the constants one after the other, each aligned to 4 bytes, numbers little endian;
 `ModelData.model` and `ModelData.layers` are the fields of `hadamrnn_model` and `hadamrnn_layer` by name.
-What the network does not have is left out: a NULL pointer. A specialised build has them as C, `c_value` by
-`c_value`; a shared build reads `ModelData.blob`, the same in one file. Start reading at `ModelData`.
+What the network does not have is left out: a NULL pointer. A specialised build has them as C; a shared build
+and the native engine of this package read `ModelData.blob`, the same in one file. Start at `ModelData`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.base import IntegerBase
 from hadamrnn.fixedpoint.integers import pack
+from hadamrnn.fixedpoint.layer import IntegerLayer
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.plan import GROUP, MAX_FACTORS, LayerPlan, Plan, make_plan, whole_groups
 from hadamrnn.fixedpoint.values import value_format
@@ -27,9 +29,11 @@ from hadamrnn.hadamard.orders import factor_matrix
 INPUT_KINDS = ("dense", "one_hot", "embedded")  # as HADAMRNN_DENSE, ... count them
 READOUT_KINDS = ("last", "mean", "positive", "max")  # as HADAMRNN_LAST, ... count them
 ALIGNMENT = 4
+LANE_BITS = 32
+MAX_SIZE = 1 << 15  # HADAMRNN_MAX_UNITS
 Fields = Mapping[str, Any]
 
-# A blob: header, fields of the network, those of every layer, places of arrays, arrays; hadamrnn_shared.c
+# A blob: header, fields of the network, those of every layer, places of arrays, arrays; hadamrnn_blob.h
 # reads it in this order.
 MAGIC, BLOB_VERSION = b"HRNN", 1
 HEADER = "<4sHHII"
@@ -107,13 +111,23 @@ class Constants:
 
 
 class ModelData(Constants):
-    """The constants and the structs of one model; `packed` False gives every code of U and V a byte."""
+    """The constants and the structs of one model.
 
-    def __init__(self, model: IntegerModel, *, packed: bool = True) -> None:
+    Args:
+        packed: codes of U and V at weight_bits; else a byte each, for speed.
+        lanes: as lanes of vectors on a host read them: numbers of 32 bits, shifted to the left. What ids add
+            to the lowest layer comes with them, so U and the embedding are left out.
+    """
+
+    def __init__(self, model: IntegerModel, *, packed: bool = True, lanes: bool = False) -> None:
         super().__init__()
+        if not fits_runtime(model):
+            raise InputError(f"The C runtime takes at most {MAX_SIZE} units or channels, got {model!r}.")
         self.plan = make_plan(model)
-        self._code_bits = model.weight_storage_bits if packed else 8
-        self._value_bytes = stored_bytes(model.activation_bits)
+        self._lanes = lanes
+        self._reads_drive = lanes and model.input_kind != "dense"
+        self._code_bits = LANE_BITS if lanes else model.weight_storage_bits if packed else 8
+        self._value_bytes = LANE_BITS // 8 if lanes else stored_bytes(model.activation_bits)
         self._factors: dict[int, Place] = {}  # order -> its signs
         self.layers: list[Fields] = [
             self._layer(planned, f"layer {index}: " if len(model.layers) > 1 else "")
@@ -126,6 +140,10 @@ class ModelData(Constants):
             **self._readout(model),
             **self._input(model),
         }
+        if self._reads_drive:
+            dense = INPUT_KINDS.index("dense")
+            self.model = {**self.model, "input_kind": dense, "input_size": 1, "vocabulary": 0}
+            self.layers[0] = {**self.layers[0], "inputs": 1}
 
     @property
     def blob(self) -> bytes:
@@ -142,12 +160,25 @@ class ModelData(Constants):
         return struct.pack(HEADER, MAGIC, BLOB_VERSION, 0, size, zlib.crc32(body)) + body
 
     def _add_codes(self, comment: str, codes: NDArray[Any]) -> Place:
-        content = pack(codes, self._code_bits) if self._code_bits < 8 else codes.astype(np.int8)
-        return self._append(f"{comment}, {self._code_bits} bits each", content.tobytes())
+        if self._code_bits >= 8:
+            return self._add(f"{comment}, {self._code_bits} bits each", codes, self._code_bits // 8)
+        return self._append(f"{comment}, {self._code_bits} bits each", pack(codes, self._code_bits).tobytes())
 
     def _add_signs(self, comment: str, signs: NDArray[Any]) -> Place:
         rows = [pack(row, 1).tobytes() for row in np.atleast_2d(signs)]
         return self._append(f"{comment}, a bit each, 1 for -1", b"".join(rows))
+
+    def _unit_signs(self, comment: str, layer: IntegerLayer, rows: int) -> Place:
+        signs = padded_rows(layer.signs, rows)
+        if self._lanes:
+            return self._add(f"{comment} 2^state_shift", signs.astype(np.int32) << layer.state_shift, 4)
+        return self._add_signs(comment, signs)
+
+    def _shifted(self, name: str, comment: str, values: NDArray[Any], shift: int) -> Fields:
+        """Return the fields of numbers times 2^shift; lanes find them shifted."""
+        if self._lanes:
+            values, shift = values.astype(np.int32) << shift, 0
+        return {f"{name}_shift": shift, name: self._add(comment, values, self._value_bytes)}
 
     def _layer(self, planned: LayerPlan, name: str) -> Fields:
         layer, rows = planned.layer, planned.rows
@@ -163,7 +194,7 @@ class ModelData(Constants):
             "multiplier": layer.round_multiplier,
             "round_shift": layer.round_shift,
             "output_bits": layer.output_bits or layer.activation_bits,
-            "signs": self._add_signs(f"{name}u", padded_rows(layer.signs, rows)),
+            "signs": self._unit_signs(f"{name}u", layer, rows),
         }
         for order, _ in planned.factors:
             if order not in self._factors:
@@ -172,14 +203,14 @@ class ModelData(Constants):
         if planned.factors:
             factors = [(*factor, self._factors[factor[0]]) for factor in planned.factors]
             fields["factors"] = _padded(factors, MAX_FACTORS, (0, 0, None))
-        if np.any(layer.input_weight_int):
-            fields["input_shift"] = layer.input_shift
-            fields["weight"] = self._add_codes(f"{name}U", _input_weight(planned))
-        if layer.input_bias_int is not None and np.any(layer.input_bias_int):
-            fields["bias_shift"] = layer.input_bias_shift
-            fields["bias"] = self._add(
-                f"{name}b_i", padded_rows(layer.input_bias_int, rows), self._value_bytes
-            )
+        is_driven = self._reads_drive and planned is self.plan.layers[0]
+        if np.any(layer.input_weight_int) and not is_driven:
+            left = max(layer.input_shift, 0) if self._lanes else 0
+            fields["input_shift"] = layer.input_shift - left
+            fields["weight"] = self._add_codes(f"{name}U", _input_weight(planned).astype(np.int32) << left)
+        if layer.input_bias_int is not None and np.any(layer.input_bias_int) and not is_driven:
+            bias = padded_rows(layer.input_bias_int, rows)
+            fields |= self._shifted("bias", f"{name}b_i", bias, layer.input_bias_shift)
         return {**fields, **self._leaks(planned, name), **self._output(planned, name)}
 
     def _leaks(self, planned: LayerPlan, name: str) -> Fields:
@@ -198,9 +229,8 @@ class ModelData(Constants):
         fields: dict[str, Any] = {}
         if layer.gain_int is not None and layer.offset_int is not None:
             fields["gain_shift"] = layer.gain_shift
-            fields["offset_shift"] = layer.offset_shift
             fields["gain"] = self._add(f"{name}gains", layer.gain_int, self._value_bytes)
-            fields["offset"] = self._add(f"{name}offsets", layer.offset_int, self._value_bytes)
+            fields |= self._shifted("offset", f"{name}offsets", layer.offset_int, layer.offset_shift)
         if layer.skip_shift is not None:
             fields |= {"has_skip": 1, "skip_shift": layer.skip_shift}
         return fields
@@ -216,8 +246,7 @@ class ModelData(Constants):
 
         fields: dict[str, Any] = {"output_weight": self._add_codes("V", by_groups(model.output_weight_int))}
         if np.any(model.output_bias_int):
-            fields["output_bias_shift"] = model.output_bias_shift
-            fields["output_bias"] = self._add("b_o", model.output_bias_int, self._value_bytes)
+            fields |= self._shifted("output_bias", "b_o", model.output_bias_int, model.output_bias_shift)
         if model.thresholds_int is not None:
             fields["theta"] = self._add("thresholds", by_groups(model.thresholds_int), self._value_bytes)
         if model.feature_shift is not None:
@@ -226,11 +255,16 @@ class ModelData(Constants):
 
     def _input(self, model: IntegerModel) -> Fields:
         fields: dict[str, Any] = {}
-        if model.embedding_int is not None:
+        if model.embedding_int is not None and not self._reads_drive:
             each = stored_bytes(model.input_bits)
             fields["embedding_bytes"] = each
             fields["embedding"] = self._add("x of every id", model.embedding_int, each)
         return {**fields, **self._raw(model)}
+
+
+def fits_runtime(model: IntegerModel) -> bool:
+    """Return whether the sizes of a network fit the fields of `hadamrnn_model`."""
+    return max(*model.network.widths, model.input_size, model.output_size) <= MAX_SIZE
 
 
 def _numbers(model: IntegerModel, plan: Plan) -> Fields:
@@ -285,15 +319,6 @@ def _in_order(fields: Fields, names: Sequence[str], base: int) -> list[int]:
         else:
             numbers.append(place(value) if isinstance(value, Place) else value)
     return numbers
-
-
-def c_value(value: Any, name: str) -> str:
-    """Return a field's value as C; places are in the array `NAME_data`."""
-    if isinstance(value, tuple):
-        return "{" + ", ".join(c_value(item, name) for item in value) + "}"
-    if isinstance(value, Place):
-        return f"&{name}_data[{value}]"
-    return "NULL" if value is None else str(value)
 
 
 def _input_weight(planned: LayerPlan) -> NDArray[Any]:

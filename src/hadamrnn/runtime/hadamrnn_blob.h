@@ -1,0 +1,303 @@
+/* hadamrnn_blob.h: reads a network from a blob, for hadamrnn_shared.c and for the native library of Python.
+ *
+ * A blob, numbers little endian: "HRNN", format version (2 bytes), zeros (2), size of the blob (4), CRC-32 of what follows
+ * (4); the fields of the network, then those of every layer, in the order in which hadamrnn_read_model and
+ * hadamrnn_read_layer take them; and the arrays. A field that names an array holds its place in the blob, a multiple of
+ * 4, or 0 where there is none. All that follows from other fields is computed here and stands in no blob.
+ *
+ * What is read is checked for sizes and ranges at once, so that later loops stay within the blob. Include hadamrnn.h with its
+ * functions before this file. Start reading at hadamrnn_read.
+ */
+#ifndef HADAMRNN_BLOB_H
+#define HADAMRNN_BLOB_H
+
+#define HADAMRNN_HEADER 16u
+#define HADAMRNN_MAX_UNITS 32768u
+#define HADAMRNN_MAX_LEAK 15u
+#define HADAMRNN_MAX_SHIFT 30u
+#ifndef HADAMRNN_LANES_H
+#define HADAMRNN_MAX_CODE_BITS 8u
+#define HADAMRNN_SHORT_BYTES 1u /* of numbers of at most 8 bits; the others have HADAMRNN_VALUE_BYTES */
+#endif
+
+typedef struct {
+    const uint8_t *blob;
+    uint32_t size;
+    uint32_t at; /* of the next field */
+    bool is_good; /* so far */
+} hadamrnn_reader;
+
+static void hadamrnn_require(hadamrnn_reader *reader, bool holds)
+{
+    reader->is_good = reader->is_good && holds;
+}
+
+/* A number of 1 to 4 bytes. */
+static uint32_t hadamrnn_number(const uint8_t *p, uint8_t bytes)
+{
+    uint32_t number = 0;
+    for (uint8_t i = 0; i < bytes; i++) {
+        const uint32_t byte = hadamrnn_byte(p + i);
+        number |= byte << (8u * (uint32_t)i);
+    }
+    return number;
+}
+
+/* The next field, of 1 to 4 bytes. */
+static uint32_t hadamrnn_take(hadamrnn_reader *reader, uint8_t bytes)
+{
+    uint32_t number = 0;
+    hadamrnn_require(reader, (reader->size - reader->at) >= bytes);
+    if (reader->is_good) {
+        number = hadamrnn_number(reader->blob + reader->at, bytes);
+        reader->at += bytes;
+    }
+    return number;
+}
+
+/* The next field, of a byte within low..high. */
+static uint8_t hadamrnn_take8(hadamrnn_reader *reader, uint8_t low, uint8_t high)
+{
+    const uint8_t number = (uint8_t)hadamrnn_take(reader, 1u);
+    hadamrnn_require(reader, (number >= low) && (number <= high));
+    return number;
+}
+
+/* The next field, of two bytes within low..high. */
+static uint16_t hadamrnn_take16(hadamrnn_reader *reader, uint16_t low, uint16_t high)
+{
+    const uint16_t number = (uint16_t)hadamrnn_take(reader, 2u);
+    hadamrnn_require(reader, (number >= low) && (number <= high));
+    return number;
+}
+
+/* The next field, a shift to the left, or a negative one to the right. */
+static int8_t hadamrnn_take_shift(hadamrnn_reader *reader)
+{
+    const int8_t shift = (int8_t)hadamrnn_take(reader, 1u);
+    hadamrnn_require(reader, (shift >= -(int8_t)HADAMRNN_MAX_SHIFT) && (shift <= (int8_t)HADAMRNN_MAX_SHIFT));
+    return shift;
+}
+
+/* The next field, the place of an array of so many bytes; NULL where there is none. */
+static const uint8_t *hadamrnn_take_array(hadamrnn_reader *reader, uint64_t bytes)
+{
+    const uint32_t place = hadamrnn_take(reader, 4u);
+    const bool fits = ((place & 3u) == 0u) && (place <= reader->size) && (bytes <= (reader->size - place));
+    hadamrnn_require(reader, (place == 0u) || fits);
+    return (reader->is_good && (place != 0u)) ? (reader->blob + place) : NULL;
+}
+
+static uint32_t hadamrnn_groups_of(uint32_t units)
+{
+    return (units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP;
+}
+
+/* Bits that a sum of `stride` codes takes beyond those of one. */
+static uint8_t hadamrnn_grown_bits(uint16_t stride)
+{
+    uint8_t bits = 0;
+    while (((uint32_t)1 << bits) < stride) {
+        bits++;
+    }
+    return bits;
+}
+
+/* The factors of a block, and its stages. */
+static void hadamrnn_read_transform(hadamrnn_reader *reader, hadamrnn_layer *layer)
+{
+    uint32_t left = layer->block;
+    uint8_t last = 0; /* 1 behind the last factor */
+    for (uint8_t f = 0; f < HADAMRNN_FACTORS; f++) {
+        hadamrnn_factor *const factor = &layer->factors[f];
+        factor->order = hadamrnn_take16(reader, 0u, UINT16_MAX);
+        const uint32_t order = factor->order;
+        const uint32_t row_bytes = (order + 7u) / 8u;
+        factor->signs = hadamrnn_take_array(reader, (uint64_t)order * row_bytes);
+        if (order == 0u) {
+            last = 1;
+        } else {
+            hadamrnn_require(reader, (last == 0u) && ((order % 4u) == 0u) && ((left % order) == 0u));
+            hadamrnn_require(reader, factor->signs != NULL);
+            left /= order;
+            factor->stride = (uint16_t)left;
+        }
+    }
+    layer->stages = 0;
+    while ((((uint32_t)2 << layer->stages) <= left) && (layer->stages < 15u)) {
+        layer->stages++;
+    }
+    hadamrnn_require(reader, left == ((uint32_t)1 << layer->stages));
+}
+
+/* One layer. */
+static void hadamrnn_read_layer(hadamrnn_reader *reader, const hadamrnn_model *model, hadamrnn_layer *layer)
+{
+    layer->units = hadamrnn_take16(reader, 1u, HADAMRNN_MAX_UNITS);
+    layer->inputs = hadamrnn_take16(reader, 1u, HADAMRNN_MAX_UNITS);
+    layer->block = hadamrnn_take16(reader, 1u, HADAMRNN_MAX_UNITS);
+    layer->in_place = hadamrnn_take8(reader, 0u, 14u);
+    layer->state_shift = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_SHIFT);
+    layer->input_shift = hadamrnn_take_shift(reader);
+    layer->bias_shift = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_SHIFT);
+    layer->multiplier = hadamrnn_take16(reader, 1u, UINT16_MAX);
+    layer->round_shift = hadamrnn_take8(reader, 0u, 54u);
+    layer->leak = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_LEAK);
+    layer->leak_bytes = hadamrnn_take8(reader, 0u, HADAMRNN_GROUP);
+    layer->output_bits = hadamrnn_take8(reader, 2u, 16u);
+    layer->gain_shift = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_SHIFT);
+    layer->offset_shift = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_SHIFT);
+    layer->has_skip = hadamrnn_take8(reader, 0u, 1u);
+    layer->skip_shift = hadamrnn_take_shift(reader);
+    if (reader->is_good) {
+        hadamrnn_require(reader, (layer->units % layer->block) == 0u);
+        hadamrnn_read_transform(reader, layer);
+    }
+    const uint32_t groups = hadamrnn_groups_of(layer->units);
+    const uint32_t rows = groups * HADAMRNN_GROUP;
+    const uint32_t numbers = (uint32_t)layer->units * model->value_bytes;
+    layer->signs = hadamrnn_take_array(reader, (uint64_t)groups * HADAMRNN_SIGN_BYTES);
+    layer->weight = hadamrnn_take_array(reader, (uint64_t)groups * layer->inputs * model->code_bits);
+    layer->bias = hadamrnn_take_array(reader, (uint64_t)rows * model->value_bytes);
+    layer->leaks = hadamrnn_take_array(reader, (layer->leak_bytes == 1u) ? groups : rows);
+    layer->gain = hadamrnn_take_array(reader, numbers);
+    layer->offset = hadamrnn_take_array(reader, numbers);
+    hadamrnn_require(reader, layer->signs != NULL);
+    hadamrnn_require(reader, (layer->leaks == NULL) || (layer->leak_bytes == 1u) || (layer->leak_bytes == 8u));
+    hadamrnn_require(reader, (layer->gain == NULL) == (layer->offset == NULL));
+    const uint8_t outer = (layer->stages > 2u) ? (uint8_t)(layer->stages - 2u) : 0u;
+    hadamrnn_require(reader, (layer->in_place <= outer) && ((layer->in_place & 1u) == 0u));
+    hadamrnn_require(reader, (layer->in_place == 0u) || (layer->factors[0].order == 0u));
+    hadamrnn_require(reader, (model->activation_bits + layer->in_place) <= 16u);
+    hadamrnn_require(reader, (layer->multiplier == 1u) ? (layer->round_shift <= HADAMRNN_MAX_SHIFT)
+                                                       : (layer->round_shift >= 16u));
+}
+
+/* The fields of the network. */
+static void hadamrnn_read_model(hadamrnn_reader *reader, hadamrnn_model *model)
+{
+    model->input_kind = hadamrnn_take8(reader, HADAMRNN_DENSE, HADAMRNN_EMBEDDED);
+    model->input_bits = hadamrnn_take8(reader, 2u, 16u);
+    model->activation_bits = hadamrnn_take8(reader, 2u, 16u);
+    model->code_bits = hadamrnn_take8(reader, 2u, HADAMRNN_MAX_CODE_BITS);
+    model->is_relu = hadamrnn_take8(reader, 0u, 1u);
+    model->num_layers = hadamrnn_take8(reader, 1u, UINT8_MAX);
+    model->num_readouts = hadamrnn_take8(reader, 1u, HADAMRNN_READOUTS);
+    model->thresholds = hadamrnn_take8(reader, 1u, 64u);
+    model->feature_bits = hadamrnn_take8(reader, 0u, 16u);
+    model->output_bias_shift = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_SHIFT);
+    model->stride = hadamrnn_take16(reader, 1u, UINT16_MAX);
+    model->input_size = hadamrnn_take16(reader, 1u, HADAMRNN_MAX_UNITS);
+    model->output_size = hadamrnn_take16(reader, 1u, HADAMRNN_MAX_UNITS);
+    model->longest = hadamrnn_take16(reader, 0u, UINT16_MAX);
+    model->vocabulary = hadamrnn_take(reader, 4u);
+    for (uint8_t r = 0; r < HADAMRNN_READOUTS; r++) {
+        model->readouts[r] = hadamrnn_take8(reader, HADAMRNN_LAST, HADAMRNN_MAX);
+    }
+    for (uint8_t r = 0; r < HADAMRNN_READOUTS; r++) {
+        model->multipliers[r] = hadamrnn_take16(reader, 0u, UINT16_MAX);
+    }
+    model->value_bytes = (model->activation_bits <= 8u) ? HADAMRNN_SHORT_BYTES : HADAMRNN_VALUE_BYTES;
+    model->embedding_bytes = (model->input_bits <= 8u) ? 1u : 2u;
+    uint8_t seen = 0;
+    for (uint8_t r = 0; (r < model->num_readouts) && reader->is_good; r++) {
+        const uint8_t bit = (uint8_t)(1u << (model->readouts[r] & 7u));
+        hadamrnn_require(reader, (seen & bit) == 0u);
+        seen |= bit;
+    }
+}
+
+/* The arrays of the network, once its layers are known; their sizes follow from these. */
+static void hadamrnn_read_arrays(hadamrnn_reader *reader, hadamrnn_model *model)
+{
+    const uint32_t rows = HADAMRNN_GROUP * hadamrnn_groups_of(model->layers[model->num_layers - 1u].units);
+    const uint32_t channels = model->input_size;
+    uint32_t features = 0;
+    for (uint8_t r = 0; r < model->num_readouts; r++) {
+        const bool counted = (model->readouts[r] == HADAMRNN_MEAN) || (model->readouts[r] == HADAMRNN_POSITIVE);
+        features += counted ? (rows * model->thresholds) : rows;
+    }
+    const uint32_t pitch = (features / HADAMRNN_GROUP) * model->code_bits;
+    model->output_weight = hadamrnn_take_array(reader, (uint64_t)pitch * model->output_size);
+    model->output_bias = hadamrnn_take_array(reader, (uint64_t)model->output_size * model->value_bytes);
+    model->theta = hadamrnn_take_array(reader, (uint64_t)rows * model->thresholds * model->value_bytes);
+    model->feature_shift = hadamrnn_take_array(reader, features);
+    model->embedding = hadamrnn_take_array(reader, (uint64_t)model->vocabulary * channels * model->embedding_bytes);
+    model->raw_offset = hadamrnn_take_array(reader, 4u * (uint64_t)channels);
+    model->raw_multiplier = hadamrnn_take_array(reader, 4u * (uint64_t)channels);
+    model->raw_shift = hadamrnn_take_array(reader, channels);
+    model->raw_knee = hadamrnn_take_array(reader, channels);
+    model->value_multiplier = hadamrnn_take_array(reader, 4u * (uint64_t)model->output_size);
+    model->value_shift = hadamrnn_take_array(reader, model->output_size);
+    model->value_offset = hadamrnn_take_array(reader, 4u * (uint64_t)model->output_size);
+    hadamrnn_require(reader, (model->value_multiplier == NULL) == (model->value_shift == NULL));
+    hadamrnn_require(reader, (model->value_multiplier == NULL) == (model->value_offset == NULL));
+    hadamrnn_require(reader, ((uint_fast16_t)features == features) && ((size_t)pitch == pitch));
+    hadamrnn_require(reader, model->output_weight != NULL);
+    hadamrnn_require(reader, (model->raw_offset == NULL) == (model->raw_multiplier == NULL));
+    hadamrnn_require(reader, (model->raw_offset == NULL) == (model->raw_shift == NULL));
+    hadamrnn_require(reader, (model->input_kind == HADAMRNN_DENSE) == (model->vocabulary == 0u));
+    hadamrnn_require(reader, (model->input_kind != HADAMRNN_ONE_HOT) || (model->vocabulary == channels));
+    hadamrnn_require(reader, (model->input_kind == HADAMRNN_EMBEDDED) == (model->embedding != NULL));
+}
+
+/* Where everything lies in the memory of a stream: pools, states, sums between layers, phases. */
+static void hadamrnn_lay_out(hadamrnn_model *model, hadamrnn_layer *layers)
+{
+    const uint32_t top = HADAMRNN_GROUP * hadamrnn_groups_of(layers[model->num_layers - 1u].units);
+    const bool is_strided = model->stride > 1u;
+    uint32_t codes = (model->input_kind == HADAMRNN_ONE_HOT) ? 1u : model->input_size;
+    uint32_t work = 0;
+    for (uint8_t r = 0; r < model->num_readouts; r++) {
+        const uint8_t readout = model->readouts[r];
+        const bool counted = (readout == HADAMRNN_MEAN) || (readout == HADAMRNN_POSITIVE);
+        model->counts = (readout == HADAMRNN_MEAN) ? (top * model->thresholds) : model->counts;
+        model->pool_wide += counted ? (top * model->thresholds) : 0u;
+        model->pool_narrow += (readout == HADAMRNN_MAX) ? top : 0u;
+    }
+    model->narrow_cells = model->pool_narrow;
+    for (uint8_t l = 0; l < model->num_layers; l++) {
+        hadamrnn_layer *const layer = &layers[l];
+        const uint32_t rows = HADAMRNN_GROUP * hadamrnn_groups_of(layer->units);
+        const uint32_t buffered = (layer->stages > 2u) ? (layer->stages - 2u - layer->in_place) : 0u;
+        const bool is_last = (l + 1u) == model->num_layers;
+        const bool has_factors = layer->factors[0].order != 0u;
+        uint32_t needed = has_factors ? rows : ((buffered == 0u) ? 0u : ((uint32_t)4 << buffered));
+        layer->cells = model->narrow_cells;
+        model->narrow_cells += rows;
+        layer->sums = model->narrow_cells;
+        model->narrow_cells += (is_strided && !is_last) ? rows : 0u;
+        for (uint8_t f = 0; f < HADAMRNN_FACTORS; f++) {
+            const uint32_t taken = has_factors ? (rows + (2u * (uint32_t)layer->factors[f].order)) : 0u;
+            needed = (taken > needed) ? taken : needed;
+        }
+        work = (needed > work) ? needed : work;
+        codes = (!is_strided && !is_last && (rows > codes)) ? rows : codes;
+    }
+    model->phases = model->narrow_cells;
+    model->narrow_cells += is_strided ? (model->num_layers - 1u) : 0u;
+    model->work_cells = work;
+    model->code_cells = codes;
+}
+
+/* Read the network into `model` and `layers`, which has room for `most`. What it says holds if reader->is_good. */
+static void hadamrnn_read(hadamrnn_reader *reader, hadamrnn_model *model, hadamrnn_layer *layers, uint8_t most)
+{
+    hadamrnn_read_model(reader, model);
+    hadamrnn_require(reader, model->num_layers <= most);
+    model->layers = layers;
+    uint32_t inputs = model->input_size;
+    uint32_t input_bits = model->input_bits;
+    for (uint8_t l = 0; (l < model->num_layers) && reader->is_good; l++) {
+        hadamrnn_read_layer(reader, model, &layers[l]);
+        hadamrnn_require(reader, (layers[l].inputs == inputs) && (input_bits <= 16u));
+        inputs = layers[l].units;
+        input_bits = (uint32_t)layers[l].output_bits + hadamrnn_grown_bits(model->stride);
+    }
+    if (reader->is_good) {
+        hadamrnn_read_arrays(reader, model);
+        hadamrnn_lay_out(model, layers);
+    }
+}
+
+#endif
