@@ -14,6 +14,7 @@ from pathlib import Path
 SECONDS = 5  # of CPU time: other work on the machine is not the case's fault
 PATIENCE = 60  # seconds of waiting
 BYTES = 1 << 30
+INTERRUPTED = f"hangs for more than {SECONDS} s"
 
 
 class TimeOut(BaseException):
@@ -23,7 +24,8 @@ class TimeOut(BaseException):
 def run_limited(cases: Sequence[Callable[[], str]]) -> list[str]:
     """Return for every case what it returned, or how it went wrong.
 
-    A case that ends its process is reported as such, and the rest run in a new one.
+    A case that ends its process is reported as such, and the rest run in a new one. So do the cases after one
+    that was interrupted, perhaps while a module was being imported.
     """
     outcomes: list[str] = []
     while len(outcomes) < len(cases):
@@ -39,6 +41,8 @@ def run_limited(cases: Sequence[Callable[[], str]]) -> list[str]:
                     answers = False
                     os.kill(child, signal.SIGKILL)
                 outcomes.append(receiver.recv())
+                if outcomes[-1] == INTERRUPTED:
+                    break
         except EOFError:
             outcomes.append("ends its process" if answers else f"hangs for more than {PATIENCE} s")
         os.waitpid(child, 0)
@@ -61,13 +65,15 @@ def _work(cases: Sequence[Callable[[], str]], sender: Connection) -> None:
             try:
                 outcome = case()
             except TimeOut:
-                outcome = f"hangs for more than {SECONDS} s"
+                outcome = INTERRUPTED
             except MemoryError:
                 outcome = "takes more than 1 GB"
             except BaseException:
                 outcome = "raises: " + traceback.format_exc()[-1500:]
             signal.setitimer(signal.ITIMER_PROF, 0)
             sender.send(outcome)
+            if outcome == INTERRUPTED:
+                break
     finally:
         os._exit(0)
 
