@@ -35,7 +35,7 @@ def stored_bits(weight_bits: WeightBits) -> int:
 
 @dataclass(frozen=True)
 class Architecture:
-    """What every kind of network has: its width, and the inputs and outputs that a task gives it.
+    """The width of a network of any kind, and the inputs and outputs that a task gives it.
 
     `input_size` is the number of channels, of one-hot symbols, or the width of the embedding; id `padding_id`
     embeds to zero. Fields without a line of help are not a user's choice: the task sets them.

@@ -84,7 +84,7 @@ def headline(result: DemoResult) -> str:
 
 
 def table(result: DemoResult) -> list[tuple[str, str]]:
-    """Return labels and values; a missing value says what to install."""
+    """Return labels and values; instead of a missing value, the package to install."""
 
     def shown(name: str, show: Callable[[Any], str]) -> str:
         value = getattr(result, name)
@@ -160,7 +160,7 @@ def run_demo(out: Path, watcher: Watcher, *, epochs: int | None = None, seed: in
 def check_c(
     integer: IntegerModel, codes: NDArray[np.int32], labels: NDArray[np.int64], folder: Path
 ) -> tuple[float | None, bool | None, dict[str, str]]:
-    """Return the accuracy of the compiled C, whether the folder's self-test passed, and what is missing."""
+    """Return the accuracy of the compiled C, the result of its self-test, and reasons for missing figures."""
     if not has_compiler():
         reason = "not run, no C compiler (Debian: gcc)"
         return None, None, {"c_accuracy": reason, "c_test": reason}

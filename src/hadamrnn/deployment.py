@@ -1,4 +1,4 @@
-"""From a model to a directory that builds and tests itself, with the test data of its task. Start at `write`.
+"""Write a model as a directory that builds and tests itself on the data of its task. Start at `write`.
 
 Golden vectors and pages replay sequences of the test set where it is found. Nothing here needs torch for an
 integer model that comes without data.

@@ -22,7 +22,7 @@ class SaturationWarning(UserWarning):
 
 
 def damaged(source: object, reason: object) -> InputError:
-    """Return the error of a file that does not hold what this package wrote into it."""
+    """Return the error of a file whose content this package did not write."""
     return InputError(f"{source} is damaged: {reason}")
 
 

@@ -64,7 +64,7 @@ def read_regular(path: str | Path, limit: int = MAX_TEXT_BYTES) -> bytes:
 
 
 def check_regular(path: str | Path, limit: int) -> None:
-    """Refuse what is absent, too large, or a folder, pipe or device, which might block or never end."""
+    """Refuse a file that is missing or too large, and folders, pipes and devices, which might block."""
     try:
         status = Path(path).stat()
     except (OSError, ValueError) as error:
@@ -192,7 +192,7 @@ def _canonical(values: Mapping[str, Any]) -> bytes:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold `folder` for this block, creating it if need be; raise `InputError` if it is held already."""
+    """Lock `folder` for this block, creating it if need be; raise `InputError` if it is locked already."""
     from filelock import FileLock, Timeout
 
     folder.mkdir(parents=True, exist_ok=True)

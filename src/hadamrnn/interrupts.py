@@ -1,4 +1,4 @@
-"""How SIGINT (Ctrl-C) and SIGTERM end a command: one line, then exit status 130 or 143.
+"""End a command on SIGINT (Ctrl-C) or SIGTERM with one line and exit status 130 or 143.
 
 `raise_on_signals` is for a whole process, before its heavy imports; `stopped_by_signals` is for a stretch of
 work that ends by itself soon after it is asked to, as training does with a checkpoint.

@@ -137,7 +137,7 @@ class Network(Architecture):
 
     @property
     def block_leaks(self) -> tuple[int, ...]:
-        """k of each block of any layer, 0 where it never forgets; empty where no block forgets.
+        """k of each block of any layer, 0 for blocks that do not leak; empty if none does.
 
         >>> Network(hidden_size=8, num_blocks=4, leak=(1, 0, 2)).block_leaks
         (1, 0, 2, 1)
@@ -148,7 +148,7 @@ class Network(Architecture):
 
     @property
     def decays(self) -> tuple[float, ...]:
-        """lambda of each block; empty where no block forgets.
+        """lambda of each block; empty if no block leaks.
 
         >>> Network(hidden_size=8, num_blocks=4, leak=(1, 0, 2)).decays
         (0.5, 1.0, 0.75, 0.5)
@@ -157,7 +157,7 @@ class Network(Architecture):
 
     @property
     def is_pooled(self) -> bool:
-        """Whether the read-out sees more than the last state."""
+        """Whether the read-out uses more than the last state."""
         return self.readouts != ("last",)
 
     @property
@@ -166,29 +166,29 @@ class Network(Architecture):
         return any(kind in COUNTED for kind in self.readouts)
 
     def has_skip(self, layer: int) -> bool:
-        """Whether a layer adds what it reads to what the next layer reads; ids cannot be added."""
+        """Whether a layer adds its input to its output; ids cannot be added."""
         size_read = self.cell_input_sizes[layer * self.directions]
         same_width = size_read == self.directions * self.widths[layer]
         return self.skip and same_width and layer < self.num_layers - 1 and (layer > 0 or not self.takes_ids)
 
     @property
     def scales_layers(self) -> bool:
-        """Whether in integers a gain and an offset lie between two layers."""
+        """Whether the integer network has gains and offsets between layers."""
         return self.normalize or self.skip
 
     @property
     def scales_features(self) -> bool:
-        """Whether in integers every feature has a scale of its own."""
+        """Whether the integer network has a scale for each feature."""
         return self.normalize or self.is_pooled
 
     @property
     def features_per_unit(self) -> int:
-        """How many numbers V sees of each unit of the last layer."""
+        """The number of features of each unit of the last layer."""
         return features_per_unit(self.readouts, self.thresholds)
 
     @property
     def num_features(self) -> int:
-        """How many numbers V sees.
+        """The number of features that V reads.
 
         >>> Network(hidden_size=8, readouts=("mean", "max"), thresholds=2).num_features
         24
@@ -215,7 +215,7 @@ class Network(Architecture):
 
     @property
     def cell_input_sizes(self) -> tuple[int, ...]:
-        """How many numbers each cell reads, the lowest layer first.
+        """The input size of each cell, the lowest layer first.
 
         >>> Network(9, 128, num_layers=3, bidirectional=True).cell_input_sizes
         (9, 9, 256, 256, 256, 256)
@@ -260,7 +260,7 @@ class Network(Architecture):
 
 
 def features_per_unit(readouts: Sequence[str], thresholds: int) -> int:
-    """Return how many numbers V sees of each unit: mean and positive give one for each threshold."""
+    """Return the number of features per unit: mean and positive give one for each threshold."""
     return sum(max(thresholds, 1) if kind in COUNTED else 1 for kind in readouts)
 
 

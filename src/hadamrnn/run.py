@@ -59,7 +59,7 @@ Part = Literal["train", "validation", "test"]
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run is carried out. Nothing here changes its result.
+    """Options of a run that do not change its result.
 
     Args:
         data_dir: folder of the public data sets.
@@ -83,7 +83,7 @@ class Run(RunFolder):
 
     @property
     def finished(self) -> bool:
-        """Whether training has ended by itself; an opened run must be resumed to know."""
+        """Whether training is complete; an opened run must be resumed to know."""
         return self.outcome is not None and self.outcome.finished
 
     @property

@@ -171,7 +171,7 @@ def from_json(kind: type[T], values: object, source: str | Path) -> T:
 
 
 def read_text(name: str, text: str, hint: Any) -> Any:
-    """Return what `text`, from a command line, means for a setting declared as `hint`.
+    """Parse `text` from a command line as a setting declared as `hint`.
 
     >>> read_text("epochs", "none", int | None), read_text("weight_bits", "4", int | str | None)
     (None, 4)
@@ -195,7 +195,7 @@ def read_text(name: str, text: str, hint: Any) -> Any:
 
 
 def read_scalar(text: str) -> int | float | bool | str | None:
-    """Return what a text means where no type is declared: a number, true, false, none, or itself.
+    """Parse a text of no declared type: a number, true, false, none, or the text itself.
 
     >>> [read_scalar(text) for text in ("16", "0.5", "true", "none", "2020-13-45")]
     [16, 0.5, True, None, '2020-13-45']

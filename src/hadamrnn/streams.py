@@ -55,7 +55,7 @@ class Stream:
     margins: NDArray[np.int64]
 
     def incidents(self, background: Collection[str]) -> list[tuple[str, int, int]]:
-        """Return label, first row and the row after the last of all rows in a row that are no background."""
+        """Return the label, first row and end row of each run of rows that are not background."""
         edges = [0, *(np.flatnonzero(self.labels[1:] != self.labels[:-1]) + 1).tolist(), len(self.labels)]
         found = [(str(self.labels[start]), start, end) for start, end in pairwise(edges)]
         return [each for each in found if each[0] not in background]
@@ -63,7 +63,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Report:
-    """What events are worth: incidents, those detected, the rows it took, and false alarms per hour."""
+    """The quality of events: incidents, detections, latencies, and false alarms per hour."""
 
     hours: float
     incidents: int
@@ -197,7 +197,7 @@ def compare(
     tolerance: int,
     rate: float,
 ) -> Report:
-    """Return what events are worth; one within `tolerance` rows after its incident still detects it."""
+    """Compare events with incidents; one within `tolerance` rows after its incident still detects it."""
     incidents = false_alarms = 0
     latencies: list[float] = []
     for stream, raised in zip(streams, events, strict=True):
@@ -238,7 +238,7 @@ def tune(
     window: int,
     hop: int,
 ) -> tuple[Decision, Report]:
-    """Return the decision that detects most with at most so many false alarms per hour, and what it does.
+    """Return the decision with the most detections within a limit of false alarms per hour, and its report.
 
     The thresholds of a setting let the same share of the wrong windows of each class pass.
     """

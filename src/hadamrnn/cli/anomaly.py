@@ -1,4 +1,4 @@
-"""What `train --goal anomaly`, `eval` and `predict` do with an anomaly detector. Start at `train_goal`."""
+"""Carry out `train --goal anomaly`, and `eval` and `predict` on a detector. Start at `train_goal`."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def eval_detector(args: EvalOptions) -> None:
 
 
 def predict_detector(args: PredictOptions) -> tuple[list[Any], dict[str, list[Any]], Any]:
-    """Return what is predicted for every row, where it is, and its score `(rows, 1)`."""
+    """Return the prediction for every row, its place, and its score `(rows, 1)`."""
     from hadamrnn.estimators.detector_folder import DetectorFolder
 
     check_unused(args, WHERE, "layout")

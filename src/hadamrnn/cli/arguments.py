@@ -71,7 +71,7 @@ class JsonOption:
 
 @dataclass(frozen=True, kw_only=True)
 class DataFolder:
-    """Where a command looks for a task's files."""
+    """The folder in which a command looks for a task's files."""
 
     data_dir: Path | None = option(
         None, "folder of the public data sets (default: HADAMRNN_DATA, else the user's cache)"
@@ -80,7 +80,7 @@ class DataFolder:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnData(RecordingOptions, HeldOutFiles):
-    """How data of one's own are read, and which files are held out."""
+    """Options for reading a user's own data, and the files that are held out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ class Command:
         parser.set_defaults(run=lambda args: run(*self.read(args)))
 
     def read(self, args: argparse.Namespace) -> tuple[Any, ...]:
-        """Return what the function takes: the dataclass of its options, and the settings that were given."""
+        """Return the arguments of the function: the dataclass of its options, and the given settings."""
         given = _given(args, dataclasses.fields(self.options), field_types(self.options))
         settings = _given(args, [OPTIONS[each] for each in self.settings], SETTING_TYPES)
         return (self.options(**given), *([settings] if self.settings else []))
@@ -242,7 +242,7 @@ def _add_fields(
 
 
 def _metavar(hint: Any) -> str:
-    """Return what help calls a value: N a whole number, X another number, PATH a file or folder.
+    """Return the placeholder for a value in help: N for an integer, X for another number, PATH for a file.
 
     >>> _metavar(Threads | None), _metavar(Path), _metavar(float), _metavar(int | str)
     ('N', 'PATH', 'X', 'NAME')

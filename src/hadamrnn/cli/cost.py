@@ -34,7 +34,7 @@ NO_COST = ("dropout", "recurrence")  # these change no byte and no operation
 
 @dataclass(frozen=True, kw_only=True)
 class CostOptions(DeviceOptions, JsonOption):
-    """What a task would say of a network, beside the network's own settings."""
+    """The properties of a network that a task sets, beside the network's own settings."""
 
     run_folder: Path | None = positional(
         "RUN", "run folder; if it is quantized, its file is measured; or a reservoir's file", default=None
@@ -124,7 +124,7 @@ def _network_of(options: CostOptions, settings: dict[str, Any]) -> Architecture:
 
 
 def _show_reservoir(path: Path, options: CostOptions) -> None:
-    """Print the cost of a reservoir from its file: an operation counts as often as it comes in a sample."""
+    """Print the cost of a reservoir from its file: operations are the mean over the steps of a sample."""
     from hadamrnn.reservoir import IntegerReservoir, reservoir_size, reservoir_step_cost
     from hadamrnn.reservoir.file import file_size
 
@@ -150,7 +150,7 @@ def _show_reservoir(path: Path, options: CostOptions) -> None:
 
 
 def _network_of_run(folder: Path) -> tuple[Architecture, FileSize | None]:
-    """Return a run's integer network and what its file takes; its float one, if need be."""
+    """Return a run's integer network and the size of its file, else its float network."""
     from hadamrnn import fixedpoint
     from hadamrnn.files import INTEGER_FILE, MODEL_FILE
     from hadamrnn.quantization.results import load_integer

@@ -1,4 +1,4 @@
-"""The options of a device: what it has, and what of it a network may take."""
+"""Options that describe a device, and the share of it that a network may use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLOCK = 64.0  # MHz
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceOptions:
-    """What `cost` and `export --report` compare a network with."""
+    """The device that `cost` and `export --report` compare a network with."""
 
     rate: Annotated[float, Range(0, 1e9, "(]")] | None = option(
         None, "budget: steps of the network per second; says how busy a Cortex-M4 is"
@@ -35,7 +35,7 @@ DEVICE_FIELDS = tuple(each.name for each in fields(DeviceOptions))
 def device_report(
     options: DeviceOptions, network: Network, step: int | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return what a network takes of the device, as figures and as lines; `step` are counted instructions."""
+    """Return the load of the device as figures and as lines; `step` is the number of counted instructions."""
     from hadamrnn.export.budget import Device, Load
 
     if options.rate is None:

@@ -90,7 +90,7 @@ def run(args: ExportOptions) -> None:
 def _device(
     args: ExportOptions, network: Architecture, rows: list[Measurement]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return what the network takes of the device, with the counted step where there is one."""
+    """Return the load of the device, with the counted instructions of a step if there are any."""
     if not isinstance(network, Network):
         raise InputError("A reservoir's load of a device is not known. Leave --rate and the like out.")
     step = next((row.step for row in rows if row.target == "cortex-m4"), None)
@@ -98,7 +98,7 @@ def _device(
 
 
 def _check(args: ExportOptions) -> None:
-    """Refuse what would fail or be ignored, before a run is quantized for it."""
+    """Refuse options that would fail or be ignored, before a run is quantized for them."""
     from hadamrnn.export.folder import check_folder, check_name
 
     check_name(args.name)
@@ -165,7 +165,7 @@ def _report_lines(rows: list[Measurement], skipped: dict[str, str]) -> list[str]
 def _front_end_lines(
     front_end: FrontEnd, measured: list[FrontEndMeasurement], rows: list[Measurement]
 ) -> list[str]:
-    """Return what the front end takes, and the share of a processor that it and the network need together."""
+    """Return the size and cost of the front end, and the load of a processor together with the network."""
     steps = {row.target: row.step for row in rows}
     lines = [
         f"front end: {front_end}",

@@ -122,7 +122,7 @@ def _write(path: Path, places: dict[str, list[Any]], predictions: list[Any], log
 
 
 def _table(places: dict[str, list[Any]], predictions: list[Any], delimiter: str) -> str:
-    """Return a line for each sample: where it is, and what is predicted; several values are several cells."""
+    """Return a line for each sample: its place and its prediction; several values fill several cells."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     width = len(predictions[0]) if isinstance(predictions[0], list) else 0
@@ -134,7 +134,7 @@ def _table(places: dict[str, list[Any]], predictions: list[Any], delimiter: str)
 
 
 def _cell(value: Any) -> Any:
-    """Return what a table shows; spreadsheets must not take a text for a formula, a number is none.
+    """Return the cell of a table, so that no spreadsheet reads text as a formula; numbers stay as they are.
 
     >>> [_cell(value) for value in ("=1+1", "-1", "-walk", -0.5, "a\\tb")]
     ["'=1+1", '-1', "'-walk", -0.5, 'a\\\\tb']

@@ -33,7 +33,7 @@ Samples = NDArray[np.int16]
 
 @dataclass(frozen=True, eq=False)
 class Sound:
-    """Samples `(time,)` of one file at `rate` per second; `remarks` are what a user should know of it."""
+    """Samples `(time,)` of one file at `rate` per second; `remarks` are for the user."""
 
     samples: Samples
     rate: int
@@ -80,7 +80,7 @@ def _as_int16(values: NDArray[Any], path: Path) -> Samples:
 
 
 def choose_front_end(kind: str, rate: int, **given: Any) -> FrontEnd:
-    """Return a front end for a rate; what is not `given` follows from it.
+    """Return a front end for a rate, which determines everything that is not `given`.
 
     Speech has frames of 25 ms every 10 ms; vibration has frames side by side, 1/32 s or shorter.
 

@@ -1,6 +1,6 @@
-"""What the columns of recordings are: channels, the label, the group, or nothing for a network.
+"""Decide which columns of recordings are channels, labels or groups, and which are left out.
 
-Options that the caller leaves open are decided here, by rules that are reported. Start at `decide`.
+Options that the caller leaves open are decided by rules, which are reported. Start at `decide`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hadamrnn.errors import InputError, short
 
 LABELS = ("label", "labels", "activity", "class")
 GROUPS = ("group", "groups", "person", "subject", "user", "participant")
-MARKS = (*LABELS, *GROUPS, "target", "anomaly", "changepoint")  # a channel would give the answer away
+MARKS = (*LABELS, *GROUPS, "target", "anomaly", "changepoint")  # as channels they would give the answer away
 CLOCKS = ("time", "timestamp", "datetime", "date", "index", "")
 CLOCK_STAMPS = 16  # a column that never falls and has at least this many values is a clock
 LEAST_GROUPS = 3  # files are the groups if every class is in this many of them
@@ -32,7 +32,7 @@ OF_FILE = ("file", "folder")  # what a label or a group can be, other than a col
 def decide(
     given: RecordingOptions, tables: list[Recording], labelled: bool = True
 ) -> tuple[RecordingOptions, dict[str, str]]:
-    """Decide what `given` leaves open; return it with the columns that are not used, each with a reason."""
+    """Fill in unset options; return them, and the unused columns, each with a reason."""
     first = tables[0]
     is_sound = first.rate is not None
     if is_sound:
@@ -127,7 +127,7 @@ def _follows(values: NDArray[np.float64], labels: NDArray[np.object_]) -> bool:
 
 
 def row_labels(table: Recording, source: str | None) -> NDArray[np.object_]:
-    """Return the label of every row: a column, or what the file's place says; empty without a source."""
+    """Return the label of every row, from a column or the file's name or folder; empty without a source."""
     path = table.path.resolve()
     of_file = {None: "", "file": path.stem.partition("_")[0], "folder": path.parent.name}
     if source in table.names or source not in of_file:
@@ -160,7 +160,7 @@ def row_groups(table: Recording, source: str | None) -> NDArray[np.object_]:
 
 
 def _matched(pattern: str, path: Path) -> str:
-    r"""Return what the brackets of a pattern hold in the name of a file.
+    r"""Return the text that the groups of a pattern match in the name of a file.
 
     >>> _matched(r"load(\d)", Path("inner_load3.csv"))
     '3'

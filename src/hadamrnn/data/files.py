@@ -1,4 +1,4 @@
-"""Find the tasks' public files, check that they are the published bytes, download what is missing.
+"""Find the tasks' public files, verify their checksums and download missing ones.
 
 A file is looked for in the folder given (`--data-dir`), else in `HADAMRNN_DATA`, and then in the
 user's cache folder, where downloads go. A `Task` lists its files. Start at `fetch`.
@@ -71,7 +71,7 @@ def search_folders(data_dir: str | Path | None) -> list[Path]:
 
 
 def present(file: DataFile, data_dir: str | Path | None) -> Path | None:
-    """Return where `file` lies, verified, or None. A zip that is found is unpacked into the cache."""
+    """Return the path of `file`, verified, or None if it is missing. A zip is unpacked into the cache."""
     folders = search_folders(data_dir)
     for place in (folder / path for folder in folders for path in file.paths):
         if file.archive and place.is_dir():
@@ -97,7 +97,7 @@ def offline() -> Iterator[None]:
 
 
 def fetch(file: DataFile, data_dir: str | Path | None) -> Path:
-    """Return where `file` lies, verified; download it into the cache if it is missing."""
+    """Return the path of `file`, verified; download it into the cache if it is missing."""
     found = present(file, data_dir)
     if found is not None:
         return found

@@ -1,4 +1,4 @@
-"""Labels are texts: what makes two of them one class, their order, and the classes of new data."""
+"""Turn labels into classes: canonical text, order, and the classes of new data."""
 
 from __future__ import annotations
 

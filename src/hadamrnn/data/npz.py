@@ -106,7 +106,7 @@ def load_npz(
 def join_arrays(
     each: Sequence[dict[str, NDArray[np.generic]]], sources: Sequence[Path]
 ) -> tuple[dict[str, NDArray[np.generic]], NDArray[np.int64]]:
-    """Return the arrays of several files one after the other, and the number of the file of each sample."""
+    """Concatenate the arrays of several files; also return the number of the file of each sample."""
     first = each[0]
     for arrays, path in zip(each[1:], sources[1:], strict=True):
         same = arrays.keys() == first.keys() and all(
@@ -128,7 +128,7 @@ def join_arrays(
 def time_first(
     arrays: dict[str, NDArray[np.generic]], layout: str | None, path: str | Path, channels: int | None = None
 ) -> dict[str, NDArray[np.generic]]:
-    """Return the arrays with x as (n, time, channels); refuse what could be read in two ways.
+    """Return the arrays with x as (n, time, channels); refuse an ambiguous layout.
 
     Without a layout the shape decides, by the channels of the network where there is one.
     """

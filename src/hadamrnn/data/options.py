@@ -1,4 +1,4 @@
-"""How recordings are read: the options of the task `recordings`, of `read_recordings` and of the commands."""
+"""Options for reading recordings, of the task `recordings`, of `read_recordings` and of the commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Steps = Annotated[int, Range(1, 1 << 20)]
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingOptions:
-    """Which columns are channels, what the label of a row is, and whom it belongs to."""
+    """The columns that are channels, and the sources of labels, groups and windows."""
 
     label: str | None = option(
         None,
@@ -104,7 +104,7 @@ class HeldOutFiles:
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """The numbers of the parts with files of their own: 1 is validation, 2 test."""
+        """The numbers of the parts that have their own files: 1 is validation, 2 test."""
         return tuple(part for part, path in ((1, self.validation), (2, self.test)) if path is not None)
 
     @property

@@ -83,14 +83,14 @@ class Recorded:
     forms: list[str]
 
     def place(self, segment: Segment) -> str:
-        """Return where a segment lies, for people."""
+        """Return the place of a segment as text."""
         return (
             f"{self.paths[segment.file].name}, rows {segment.start} to {segment.start + len(segment.values)},"
         )
 
 
 def read_recordings(source: str | Path | Any, *, labelled: bool = True, **options: Any) -> RecordedWindows:
-    """Return the windows of recordings, with labels and groups: what estimators and splitters take.
+    """Return the windows of recordings, with labels and groups, as estimators and splitters take them.
 
     Args:
         source: a CSV or parquet file, a folder of them, an npz file with one long array, or a data frame.
@@ -185,7 +185,7 @@ def load_recordings(
 
 
 def sources_fingerprint(recorded: Recorded) -> str:
-    """Return the fingerprint of the files; those of a held-out part have their names below its own folder."""
+    """Return the fingerprint of the files; names in a held-out part are relative to its own folder."""
     sources: dict[int, list[Path]] = {}
     for path, origin in zip(recorded.paths, recorded.origins, strict=True):
         sources.setdefault(origin, []).append(path)
@@ -199,7 +199,7 @@ def read_segments(
     group_is_optional: bool = False,
     more: Sequence[Path] = (),
 ) -> Recorded:
-    """Read recordings, and `more` of them; decide what `given` leaves open and divide rows into segments."""
+    """Read recordings from `source` and `more`, fill in unset options and divide rows into segments."""
     texts = {name for name in (given.label, given.group) if name is not None}
     read = [read_tables(each, texts.union(LABELS, GROUPS)) for each in (source, *more)]
     tables = list(chain.from_iterable(read))
@@ -231,7 +231,7 @@ def read_segments(
 def part_segments(
     recorded: Recorded, path: Path, reading: RecordingOptions, held_out: HeldOutFiles, seed: int
 ) -> tuple[Recorded, list[list[Segment]], list[str]]:
-    """Return the recordings, the segments of training, validation and test, and what to say about them.
+    """Return the recordings, the segments of training, validation and test, and remarks for the user.
 
     If nobody asked for the groups, and they leave a part without a class, recordings are divided in time
     instead, and read again: a segment then ends with its label alone.
@@ -275,7 +275,7 @@ def _parts(
 
 
 def cut(segments: list[Segment], recorded: Recorded) -> RecordedWindows:
-    """Return every window that lies in one segment, `hop` rows apart."""
+    """Return all windows that lie within one segment, `hop` rows apart."""
     window, hop = recorded.options.window_and_hop
     front_end = recorded.options.front_end
     whole = [segment for segment in segments if len(segment.values) >= window]
@@ -306,7 +306,7 @@ def cut(segments: list[Segment], recorded: Recorded) -> RecordedWindows:
 
 
 def _assumptions(recorded: Recorded, given: RecordingOptions, names: Sequence[str]) -> list[str]:
-    """Return in lines what was read, and which of it was assumed."""
+    """Return lines that say what was read and assumed."""
 
     def said(name: str, text: str) -> str:
         return text if getattr(given, name) else f"{text} (assumed; --{name} changes it)"

@@ -173,7 +173,7 @@ def _deal(counts: NDArray[np.float64], shares: tuple[float, float], held: list[i
 def _cost(
     counts: NDArray[np.float64], part: NDArray[np.int64], shares: tuple[float, float], held: list[int]
 ) -> tuple[float, ...]:
-    """Return what is wrong with parts: classes that training lacks, that others lack, how far from shares."""
+    """Return a cost: classes missing in training, classes missing elsewhere, distance from the shares."""
     sums = np.stack([counts[part == number].sum(0) for number in range(3)])
     present = counts.sum(0) > 0
     lacking = (present & (sums == 0)).sum(1)
@@ -201,7 +201,7 @@ def merge_copies(groups: NDArray[np.generic], copies: NDArray[np.generic]) -> ND
 
 
 def digests(rows: Iterable[NDArray[Any]]) -> NDArray[np.str_]:
-    """Return a digest of the bytes of each array; arrays that hold one value alone get one of their own."""
+    """Return a digest of the bytes of each array; every constant array gets a different one."""
 
     def digest(number: int, row: NDArray[Any]) -> str:
         constant = bool((row == row.flat[0]).all())
@@ -244,7 +244,7 @@ def check_training(parts: Sequence[Tensor], labels: NDArray[np.int64], names: Se
 
 
 def array_table(splits: Splits, groups: NDArray[np.generic] | None) -> list[str]:
-    """Return a small table of what went where, and of which classes a part has no sample."""
+    """Return a table of the parts, and notes on classes that a part lacks."""
     lines = [
         f"parts       {'groups':>6} {'samples':>8}  {'of each class' if splits.class_names else ''}".rstrip()
     ]

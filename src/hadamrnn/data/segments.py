@@ -42,7 +42,7 @@ class Segment(NamedTuple):
         return self._replace(values=self.values[first:last], start=self.start + first, targets=targets)
 
     def windows(self, window: int, hop: int) -> int:
-        """Return how many windows lie in the segment."""
+        """Return the number of windows that fit into the segment."""
         return max(len(self.values) - window + hop, 0) // hop
 
 
@@ -106,7 +106,7 @@ def without_copies(segments: Sequence[Segment], window: int) -> tuple[list[Segme
 
 
 def time_blocks(segments: Iterable[Segment], window: int, shares: Shares) -> list[list[Segment]]:
-    """Return the segments of three parts: of each class and recording the first rows, the next and the last.
+    """Return the segments of three parts: the first, the next and the last rows of each class and recording.
 
     The recordings of a class that are too short to hold out a window each are taken one after the other.
     """
@@ -143,7 +143,7 @@ def _three_blocks(pieces: Sequence[Segment], shares: Shares) -> list[list[Segmen
 
 
 def part_table(parts: Sequence[Sequence[Segment]], window: int, hop: int) -> list[str]:
-    """Return a small table of what went where: files, windows and classes of each part."""
+    """Return a table of the files, windows and classes of each part."""
     lines = [f"  {'':<12}{'files':>6} {'windows':>8}  of each class"]
     for called, part in zip(PARTS, parts, strict=True):
         classes: Counter[str] = Counter()
@@ -171,14 +171,14 @@ def window_targets(
 
 
 def row_ranges(segments: Sequence[Segment]) -> tuple[int, ...]:
-    """Return where segments lie: of each the number of its file, its first row and the row after its last."""
+    """Return the file number, the first row and the row after the last of each segment, flattened."""
     return tuple(
         chain.from_iterable((each.file, each.start, each.start + len(each.values)) for each in segments)
     )
 
 
 def select_rows(segments: Sequence[Segment], ranges: tuple[int, ...]) -> list[Segment]:
-    """Return the pieces of segments that lie at `ranges`, as `row_ranges` gives them."""
+    """Return the parts of segments within `ranges`, which `row_ranges` returned."""
     begins = [(segment.file, segment.start) for segment in segments]
     chosen = []
     for file, start, stop in zip(*[iter(ranges)] * 3, strict=True):

@@ -29,7 +29,7 @@ LONGEST_CLIP = 2  # seconds: files up to here are clips, each a window of its ow
 
 
 def adapt_recipe(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a recipe changes for recordings that go through a front end.
+    """Return the settings of a recipe that change for recordings with a front end.
 
     >>> adapt_recipe({"path": "log.csv"}), adapt_recipe({"path": "log.csv", "features": "bands"})
     ({}, {'channel_offset': 0.5, 'keep': 'last'})
@@ -114,7 +114,7 @@ def _unit(tables: list[Recording], column: str) -> float:
 
 
 def _default_window(front_end: FrontEnd, tables: list[Recording]) -> int:
-    """Return the samples of a window: the longest file where all are clips, else a second."""
+    """Return the number of samples in a window: the longest file if all files are clips, else a second."""
     longest = max(map(len, tables))
     is_clip = all(table.rate for table in tables) and longest <= LONGEST_CLIP * front_end.rate
     samples = max(longest if is_clip else front_end.rate, front_end.frame)

@@ -1,4 +1,4 @@
-"""What a task is to the rest of the library: three splits, and the facts a model needs.
+"""A task in memory: three splits, and the facts that a model needs.
 
 Storage is compact (pixels and word ids in one or two bytes); `Split.batch` turns stored rows into
 what a model takes, so that a training loop never touches storage details. Start at `Splits`.
@@ -102,7 +102,7 @@ def rows(stored: Tensor, index: Tensor | slice) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """The square image behind a sequence of pixels, and how to draw one like it.
+    """The square image behind a sequence of pixels, and the settings of a drawing pad for it.
 
     Args:
         side: in pixels.
@@ -121,7 +121,7 @@ class Image:
 
 @dataclass(frozen=True)
 class TargetScale:
-    """How targets are standardised, each with an entry of its own: y = output * scale + offset.
+    """The scale and offset of each standardised target: y = output * scale + offset.
 
     >>> units = TargetScale(offset=(100.0,), scale=(2.0,))
     >>> units.standard(torch.tensor([[104.0]])), units.values(torch.tensor([[2.0]]))

@@ -196,7 +196,7 @@ def _read_csv(path: Path, delimiters: str, labels: Collection[str]) -> Recording
 
 
 def _parse(path: Path, **layout: Any) -> pd.DataFrame:
-    """Return what `pandas.read_csv` reads, its errors and warnings as one line."""
+    """Call `pandas.read_csv`; report its errors and warnings in one line."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # cells that would be dropped

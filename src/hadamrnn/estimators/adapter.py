@@ -1,4 +1,4 @@
-"""What the adapters for sktime and aeon share: they hand series to an estimator of this package."""
+"""Base of the adapters for sktime and aeon, which pass series to an estimator of this package."""
 
 from __future__ import annotations
 

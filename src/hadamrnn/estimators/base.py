@@ -1,4 +1,4 @@
-"""What the estimators share: parameters, fits, and the integer form of the network.
+"""Base of the estimators: parameters, fits, and the integer form of the network.
 
 A subclass of `SeriesEstimator` turns y into a `Target`, and outputs into labels or values.
 """
@@ -38,9 +38,9 @@ from hadamrnn.training.config import Between0And1
 from hadamrnn.training.evaluate import predict_logits
 from hadamrnn.training.models import Draws
 
-DEFAULT_BYTES, DEFAULT_OUTPUTS = 4096, 10  # max_bytes for up to so many outputs; more in proportion
+DEFAULT_BYTES, DEFAULT_OUTPUTS = 4096, 10  # max_bytes for up to this many outputs; more in proportion
 GRADIENT_UNITS = 256  # hidden_size of a network that gradients train
-SHAPE = ("hidden_size", "num_blocks", "leak", "readouts", "thresholds")  # parameters; None says nothing
+SHAPE = ("hidden_size", "num_blocks", "leak", "readouts", "thresholds")  # parameters; None leaves them open
 Leak = tuple[Annotated[int, Range(0, MAX_LEAK)], ...]
 Readouts = tuple[Annotated[str, OneOf(READOUTS)], ...]
 
@@ -123,7 +123,7 @@ class SeriesEstimator(IntegerForm):
         return self._decode(self._outputs(X))
 
     def predict_integer(self, X: Any, model: IntegerModel | None = None) -> Any:
-        """Return the answers of the integer network: bit for bit what the exported C computes.
+        """Return the predictions of the integer network, bit for bit those of the exported C.
 
         Args:
             X: as for `predict`; the network reads raw codes round(x / raw_unit).
@@ -314,5 +314,5 @@ class SeriesEstimator(IntegerForm):
 
 
 def _shape(parameters: SimpleNamespace) -> dict[str, Any]:
-    """Return what the parameters say of the network's shape."""
+    """Return the parameters that describe the shape of the network."""
     return {name: value for name in SHAPE if (value := getattr(parameters, name)) is not None}

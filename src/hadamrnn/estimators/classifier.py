@@ -123,7 +123,7 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> HadamRNNClassifier:
-        """Fit the network to one more part of the data; the parts add up to what `fit` does with all of them.
+        """Fit the network to one more part of the data; in the end the parts give the result of one `fit`.
 
         The first 2000 series fix how inputs are standardised, the features, penalty and temperature: up to
         there the parts equal one `fit`, of a `Network` if its parameters are all given. Later series count in

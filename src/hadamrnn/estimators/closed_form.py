@@ -42,7 +42,7 @@ from hadamrnn.quantization.lowering import can_lower, state_step
 
 MOST_APART = 10  # powers of two between exponents: an integer network holds 15, and kinds differ too
 MOST_FEATURES = 2000  # whose rounding errors are compensated: that inverts a matrix of this size
-KEPT_SERIES = 2000  # that fix the network; their held-out predictions choose penalty and temperature
+KEPT_SERIES = 2000  # series that select the network, the penalty and the temperature
 CALIBRATION_SAMPLES = 10_000
 
 
@@ -175,7 +175,7 @@ def _scaled(per_unit: Tensor, lowest: int, highest: int) -> tuple[Tensor, Tensor
 
 @dataclass(eq=False)
 class SampleStream:
-    """What `partial_fit` keeps between calls: the seed, the first samples, and the moments of the others.
+    """The state of `partial_fit` between calls: the seed, the first samples, and the moments of the others.
 
     The network is fixed once there are `KEPT_SERIES` samples; then `features` are those of the kept ones.
     A later copy of a kept sample adds to its weight, so cross-validation leaves out both.

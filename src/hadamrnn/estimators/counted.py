@@ -43,7 +43,7 @@ BLOCK_BYTES, FEATURE_BYTES, COUNTER_BYTES = 10, 2.5, 2  # that features are weig
 
 @dataclass(frozen=True, eq=False)
 class SeriesEncoding:
-    """How series become codes, in the words of `fixedpoint.encoding`."""
+    """The encoding of series as codes, in the terms of `fixedpoint.encoding`."""
 
     input_size: int
     input_scale: float
@@ -92,7 +92,7 @@ class SeriesEncoding:
 
 @dataclass(frozen=True, eq=False)
 class FitPlan:
-    """What a fit may use.
+    """The limits of a fit.
 
     Args:
         network: the sizes of input and output and the bits of V and of the input codes.
@@ -193,7 +193,7 @@ def _fits(pool: Pool, plan: FitPlan, max_bytes: int) -> bool:
 
 
 def cost_of(pool: Pool) -> Cost:
-    """Return what a network of all features of a pool takes; operations are the mean of an input step."""
+    """Return the cost of a network of all features of a pool; operations are the mean of an input step."""
     size, step = reservoir_size(pool.features), reservoir_step_cost(pool.features).total
     return Cost(size.bytes, step.multiplications, step.additions, size.state_bytes)
 

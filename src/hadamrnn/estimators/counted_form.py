@@ -1,4 +1,4 @@
-"""What estimators share whose network counts: the fit of a reservoir, its stream, and its integer form.
+"""Base of the estimators with a reservoir: its fit, its stream, and its integer form.
 
 `CountedForm` is a `SeriesEstimator` that fits a reservoir unless its parameters ask for a `Network`.
 """
@@ -57,7 +57,7 @@ class CountedForm(SeriesEstimator):
     def fit_path(
         self, X: Any, y: Any, max_bytes: Sequence[int] = PATH, sample_weight: Any = None
     ) -> list[Self]:
-        """Return estimators of several sizes from one fit: each is what `fit` with its `max_bytes` gives.
+        """Return estimators of several sizes from one fit; each equals a `fit` with its `max_bytes`.
 
         Args:
             X, y, sample_weight: as for `fit`.
@@ -131,7 +131,7 @@ class CountedForm(SeriesEstimator):
 
     @property
     def kept_(self) -> list[str]:
-        """What each feature of a network that counts is, in words, in the order of its integers."""
+        """A description of each feature of a reservoir, in the order of its integers."""
         check_is_fitted(self)
         if not isinstance(self.network_, IntegerReservoir):
             raise AttributeError("Only a network that counts has kept features.")
@@ -139,11 +139,11 @@ class CountedForm(SeriesEstimator):
 
     @abstractmethod
     def _output_size(self, outputs: int) -> int:
-        """Return how many outputs the network has for so many of the target."""
+        """Return the number of outputs of the network for a target of this size."""
 
     @staticmethod
     def default_bytes(outputs: int) -> int:
-        """Return what `max_bytes` of a network that counts is for so many classes where it is None."""
+        """Return the default of `max_bytes` of a reservoir with this many classes."""
         return DEFAULT_BYTES + MORE_BYTES * max(0, outputs - DEFAULT_OUTPUTS)
 
     def _solver(self) -> str:

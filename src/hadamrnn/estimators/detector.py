@@ -48,8 +48,8 @@ from hadamrnn.quantization.lowering import lower
 from hadamrnn.settings import Positive, Range, Share
 
 KEPT_ROWS = 1 << 14  # of the latest recordings, by which covariance and threshold are set
-FOLD_ROWS, FOLDS = 500, 5  # that are left out together; at least so many folds
-LARGEST_INPUT = 8.0  # deviations: what lies further away is read as if it lay there
+FOLD_ROWS, FOLDS = 500, 5  # rows that are left out together; the least number of folds
+LARGEST_INPUT = 8.0  # standard deviations; inputs beyond are clipped
 HEADROOM = 4.0  # of states and features over those of normal data
 LEAST_RESIDUAL = 2.0**-10  # of an input's deviation: 4 codes of 16 bits
 LARGEST_RESIDUAL = 2.0 ** (LARGEST_BITS - 1 - DISTANCE_BITS)
@@ -283,13 +283,13 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
         )
 
     def _inputs(self, recording: Floats) -> Tensor:
-        """Return what the network reads, `(time, channels)`."""
+        """Return the inputs of the network, `(time, channels)`."""
         x = self.scaling_.split(Series(recording[None]), np.float64).x[0]
         return x.clamp(-LARGEST_INPUT, LARGEST_INPUT)
 
     @torch.no_grad()
     def _predictions(self, x: Tensor) -> Tensor:
-        """Return what the network expected of each row of x, `(time, channels)`."""
+        """Return the prediction of each row of x, `(time, channels)`."""
         scale, weight, bias = self.network_.folded_readout()
         return (_features(self.network_, x) * scale) @ weight.T + bias
 
@@ -315,7 +315,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
 
 @torch.no_grad()
 def _features(model: SequenceModel, x: Tensor) -> Tensor:
-    """Return what V reads before each row of x: max(h, 0) after the row before, 0 at first."""
+    """Return the input of V for each row of x: max(h, 0) after the row before, 0 at first."""
     states = forward_layers(model).every_state(x[None])[0].relu()
     return torch.cat([torch.zeros_like(states[:1]), states[:-1]])
 

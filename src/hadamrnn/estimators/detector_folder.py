@@ -42,7 +42,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Detected:
-    """How well alarms meet the anomalies of labelled rows; a rate is None where there are no such rows."""
+    """The agreement of alarms with labelled rows; a rate is None if there are no such rows."""
 
     samples: int
     anomalies: int
@@ -102,7 +102,7 @@ def train_detector(source: str | Path, out: str | Path, columns: Sequence[str], 
 
 @dataclass(frozen=True, eq=False)
 class DetectorFolder:
-    """A detector from `train_detector`, in integers: what the exported C computes."""
+    """A detector from `train_detector`, in the integers of the exported C."""
 
     model: IntegerModel
     detection: Detection
@@ -125,7 +125,7 @@ class DetectorFolder:
         return cls(model, detection, columns)
 
     def judge(self, source: str | Path) -> Judged:
-        """Return scores and alarms of all rows of recordings; each file is a stream of its own."""
+        """Return scores and alarms of all rows of recordings; each file is a separate stream."""
         return self._judge(read_tables(source, labels=()))
 
     def evaluate(self, source: str | Path) -> Detected:

@@ -56,7 +56,7 @@ class Windows(NamedTuple):
     channels: int
 
     def at_most(self, count: int) -> Windows:
-        """Return so many of them, evenly spread over time and channels."""
+        """Return this many of them, evenly spread over time and channels."""
         hop = _hop(len(self.past), count, self.channels)
         return Windows(self.past[::hop], self.future[::hop], self.starts[::hop], self.channels)
 
@@ -177,7 +177,7 @@ class HadamRNNForecaster(IntegerForm):
         return self._decode(values, rises, X)
 
     def predict_integer(self, X: Any = None, model: IntegerModel | None = None) -> Floats:
-        """Return the forecast of the integer network: bit for bit what the exported C computes.
+        """Return the forecast of the integer network, bit for bit that of the exported C.
 
         Args:
             X: as for `predict`.
@@ -276,7 +276,7 @@ class HadamRNNForecaster(IntegerForm):
         return values
 
     def _relative(self, values: Floats) -> Floats:
-        """Return what the network reads: a row `(lookback, 1)` for each window and channel."""
+        """Return the inputs of the network: a row `(lookback, 1)` for each window and channel."""
         relative = (values - values[:, -1:]) / self.scale_
         return np.ascontiguousarray(relative.transpose(0, 2, 1).reshape(-1, values.shape[1], 1))
 
@@ -313,7 +313,7 @@ def _columns(series: Floats) -> Floats:
 
 
 def _cut(series: Floats, lookback: int, horizon: int, most: int) -> Windows:
-    """Return windows of every channel, relative to the last value of their past; at most so many."""
+    """Return at most this many windows of all channels, relative to the last value of their past."""
     cut = cut_windows(series, lookback + horizon)
     steps, channels = len(cut), series.shape[1]
     chosen = np.arange(0, steps * channels, _hop(steps * channels, most, channels))

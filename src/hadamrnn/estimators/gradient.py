@@ -27,7 +27,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 class SeriesObjective(Objective):
-    """Minimises `loss`, a mean over samples, and judges weights by the same loss of held-out samples.
+    """The loss to minimise, a mean over samples, which also scores weights on held-out samples.
 
     `losses` are those of all steps.
     """
@@ -49,7 +49,7 @@ class SeriesObjective(Objective):
 
 @contextmanager
 def threads(n_jobs: int | None) -> Iterator[None]:
-    """Let torch use so many threads when called from this thread; other threads keep their number."""
+    """Set torch's number of threads for calls from this thread; other threads keep their number."""
     torch.get_num_threads()  # the first call in a thread sets its number, so it must come before
     with threadpool_limits(effective_n_jobs(n_jobs), user_api="openmp"):
         yield
@@ -94,7 +94,7 @@ def recipe(parameters: Any, name: str, samples: int, seed: int) -> TrainingConfi
 
 
 def _splits(samples: Split, target: Target, held_out: float, config: TrainingConfig) -> Splits:
-    """Return the samples as a task; the share `held_out` of them is its validation data."""
+    """Return the samples as a task, with the share `held_out` as validation data."""
     kept, held = np.arange(len(samples)), np.arange(0)
     is_labelled = isinstance(target, LabelTarget)
     if held_out:

@@ -29,7 +29,7 @@ class IntegerForm(BaseEstimator):
 
     config_: Any  # a Network, or a Reservoir
     _quantized: IntegerModel | IntegerReservoir | None = (
-        None  # of `quantize()`, once it was needed; every fit clears it
+        None  # cached result of `quantize()`; cleared by every fit
     )
 
     @abstractmethod

@@ -30,7 +30,7 @@ Lengths = NDArray[np.int64]
 Shares = NDArray[np.float32]
 
 SCALES = (1, 2, 4, 8, 16, 32, 64, 128)  # samples between the states of one phase
-FEWEST_STEPS = 6  # of a window at a scale
+FEWEST_STEPS = 6  # least steps of a window at a scale
 MOST_PHASES = 4
 THRESHOLDS = 4  # of a unit
 GOLDEN = (5**0.5 - 1) / 2
@@ -44,7 +44,7 @@ PART_STEPS = 1 << 22  # samples whose features are computed at once
 
 @dataclass(frozen=True)
 class Kind:
-    """What the units of some groups read and where their features count."""
+    """The inputs of the units of some groups, and the windows in which their features count."""
 
     name: str
     units: int
@@ -84,7 +84,7 @@ class Pool:
         return np.isin(self.kind, [KINDS.index(kind) for kind in kinds])
 
     def names(self) -> list[str]:
-        """Return what each feature counts, in words."""
+        """Return a description of each feature."""
         network, found = self.network, []
         groups = np.repeat(np.arange(len(network.groups)), [group.units for group in network.groups])
         for unit, threshold, segment in zip(
@@ -150,7 +150,7 @@ def draw_pool(
 
 
 def _groups(lengths: Lengths) -> Iterator[tuple[Group, Kind]]:
-    """Yield the groups that windows of these lengths have steps for."""
+    """Yield the groups with enough steps in windows of these lengths."""
     typical, longest = float(lengths.mean()), int(lengths.max())
     scales = [scale for scale in SCALES if scale * FEWEST_STEPS <= typical] or [1]
     for kind in KINDS:

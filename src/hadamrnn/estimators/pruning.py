@@ -1,4 +1,4 @@
-"""Which features of a pool are kept within limits: ridge regressions without the least useful ones.
+"""Select features of a pool within limits, by ridge regressions without the least useful ones.
 
 In every round the blocks with the smallest squared coefficients per cost go, then the features with the
 smallest ones. Rounds do not depend on limits, so a smaller network keeps some of the features of a larger
@@ -21,12 +21,12 @@ Mask = NDArray[np.bool_]
 Fits = Callable[[Mask], bool]
 ROUND = 0.08  # of the blocks, and of the features, go in a round
 LEAST_SPREAD = 1e-6
-HALVINGS = 7  # of the last round, to use what a limit allows
+HALVINGS = 7  # bisections of the last round, to get close to the limit
 
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """What the features of a pool cost: bytes of each block `(blocks,)`, and of a feature."""
+    """The cost of the features of a pool: bytes of each block `(blocks,)`, and of a feature."""
 
     block: NDArray[np.int64]  # of each feature
     of_block: NDArray[np.float64]
@@ -58,7 +58,7 @@ def prune(shares: Shares, target: Target, penalty: float, costs: Costs, limits: 
 
 
 def _most(ranking: _Ranking, fits: Fits) -> Mask:
-    """Return what the least part of a round leaves within the limit."""
+    """Return the features that remain within the limit when as few as possible are removed."""
     low, high = 0.0, ROUND
     for _ in range(HALVINGS):
         middle = (low + high) / 2

@@ -1,4 +1,4 @@
-"""From the user's X, y and weights to series and samples. Start at `read_series`.
+"""Read the user's X, y and weights as series and samples. Start at `read_series`.
 
 Frames of pandas, polars and sktime's users become `(time, channels)` tables; a wide frame, `(n, features)` of
 numbers, is a table as scikit-learn reads it.

@@ -1,4 +1,4 @@
-"""V on the grid of an integer network, so that what its rounding changes is small on data.
+"""Round V to the grid of an integer network with the least change of its outputs on data.
 
 Features are rounded one after the other, and the coefficients of correlated features that follow are
 adjusted to compensate. A power of two for every feature brings its largest coefficient near the ends of the
@@ -33,7 +33,7 @@ class Rounded(NamedTuple):
 
 
 def share_codes(per_unit: Tensor, spread: Tensor, curvature: Tensor, bits: int) -> Rounded:
-    """Return V in so many bits.
+    """Return V rounded to this many bits.
 
     Args:
         per_unit: V, `(features, outputs)`.

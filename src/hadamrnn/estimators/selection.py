@@ -1,4 +1,4 @@
-"""Which random network suits the data: block size, leak, feature set, and as many units as fit.
+"""Select a random network for the data: block size, leak, feature set, and as many units as fit.
 
 Candidates with the same block size and leak are drawn and run together, as one wide network whose features
 include those of each. The leave-one-out error of a ridge regression decides; on small data that of several

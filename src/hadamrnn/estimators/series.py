@@ -41,7 +41,7 @@ class Series:
         return Series(self.values[index], None if self.lengths is None else self.lengths[index])
 
     def __add__(self, other: Series) -> Series:
-        """Return series one after the other, the shorter ones with zeros at their end."""
+        """Stack series, padding shorter ones with zeros at their end."""
         steps = max(self.values.shape[1], other.values.shape[1])
         values = np.zeros((len(self) + len(other), steps, self.channels))
         values[: len(self), : self.values.shape[1]] = self.values
@@ -168,7 +168,7 @@ class Scaling:
 
 
 def _knees(series: Series, weights: Floats, deviations: Floats) -> Floats:
-    """Return the knee of each channel that is to be compressed, a power of two; 0 for the others.
+    """Return the compression threshold of each channel, a power of two; 0 for channels to leave alone.
 
     Those are channels whose series differ in size by orders of magnitude: at a scale that fits the largest,
     the median one would vanish, in integers for good. The knee lies where the smallest series are.

@@ -1,6 +1,6 @@
 """The estimators for sktime: `pip install 'hadamrnn[sktime]'`.
 
-sktime passes a list of tables `(time, channels)`, which is what ours read.
+sktime passes a list of tables `(time, channels)`, which these estimators read.
 """
 
 from __future__ import annotations

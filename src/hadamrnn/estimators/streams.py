@@ -1,4 +1,4 @@
-"""From the user's X to recordings `(time, channels)`, whose rows are samples. Start at `read_streams`."""
+"""Read the user's X as recordings `(time, channels)`, whose rows are samples. Start at `read_streams`."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def _stretches(weights: Tensor, count: int) -> Tensor:
 
 
 def spread_out(weights: Tensor, most: int) -> Tensor:
-    """Return at most so many indices, evenly spread over the total weight.
+    """Return at most this many indices, evenly spread over the total weight.
 
     >>> spread_out(torch.tensor([1.0, 1.0, 4.0, 1.0, 1.0]), 4).tolist()
     [0, 2, 3]

@@ -1,4 +1,4 @@
-"""What of a device a network takes, in real units: per cent of its clock, and bytes. Start at `Load`."""
+"""The load of a device: per cent of its clock, and bytes. Start at `Load`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WINDOW_BYTES = 24  # of its place, beside state and logits
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """What a Cortex-M4 gives to the network: steps per second, MHz, and bytes; None for no limit."""
+    """The budget of a network on a Cortex-M4: steps per second, MHz, and bytes; None for no limit."""
 
     rate: float | None = None
     clock: float = 64.0
@@ -26,7 +26,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Load:
-    """What a network with its windows takes: instructions for a step of the input, bytes of flash and RAM."""
+    """The cost of a network with its windows: instructions per step of the input, bytes of flash and RAM."""
 
     instructions: float
     flash: int
@@ -50,11 +50,11 @@ class Load:
         )
 
     def share(self, device: Device) -> float | None:
-        """Return the share of the clock that it takes, an instruction a cycle; None without a rate."""
+        """Return the share of the clock, at one instruction per cycle; None without a rate."""
         return None if device.rate is None else self.instructions * device.rate / (device.clock * 1e6)
 
     def excesses(self, device: Device) -> list[str]:
-        """Return what the device lacks, in words; nothing if it keeps up."""
+        """Return what the device lacks, in words; empty if it keeps up."""
         share, found = self.share(device), []
         if share is not None and share > 1:
             most = device.clock * 1e6 / self.instructions

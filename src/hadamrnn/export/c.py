@@ -115,7 +115,7 @@ def check_c_name(name: str) -> None:
 
 
 def source_files(model: AnyModel, name: str, *, packed: bool = True) -> dict[str, str]:
-    """Return what a firmware needs, name -> text: the runtime, the network, and windows over it."""
+    """Return the files that firmware needs, by name: the runtime, the network, and windows over it."""
     is_reservoir, dense = isinstance(model, IntegerReservoir), model.input_kind == "dense"
     data = constants(model, packed=packed)
     meaning, prefix = input_meaning(model), macro_prefix(name)
@@ -153,7 +153,7 @@ def source_files(model: AnyModel, name: str, *, packed: bool = True) -> dict[str
 
 
 def constants(model: AnyModel, *, packed: bool = True) -> ModelData | ReservoirData:
-    """Return what the templates print of a network of either kind."""
+    """Return the variables of the templates, for a network of either kind."""
     return ReservoirData(model) if isinstance(model, IntegerReservoir) else ModelData(model, packed=packed)
 
 
@@ -174,7 +174,7 @@ def _shared_folder(model: AnyModel, name: str, *, packed: bool) -> dict[str, str
 
 
 def _signal_files(model: AnyModel, shared: dict[str, Any]) -> dict[str, str]:
-    """Return what reads samples: the front end and its tables; nothing where the network has none."""
+    """Return the files of the front end and its tables, if the network has one."""
     front_end, name = model.network.front_end, shared["name"]
     if front_end is None:
         return {}
@@ -201,7 +201,7 @@ def _decision_files(model: AnyModel, shared: dict[str, Any]) -> dict[str, str]:
 
 
 def shared_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict[str, str | bytes]:
-    """Return the shared runtime beside hadamrnn.h and the blob of `model`, name -> content."""
+    """Return the files of the shared runtime, except hadamrnn.h, and the blob of `model`, by name."""
     data = ModelData(model, packed=packed)
     return {
         **{file: runtime_file(file) for file in SHARED_RUNTIME},
@@ -215,7 +215,7 @@ def runtime_file(file: str) -> str:
 
 
 def selftest_files(model: AnyModel, name: str, golden: Golden) -> dict[str, str]:
-    """Return the self-test and its vectors, name -> text."""
+    """Return the files of the self-test and its vectors, by name."""
     classes, plan = class_symbols(model), memory_plan(model)
     shared: dict[str, Any] = {
         "name": name,

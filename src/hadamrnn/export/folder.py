@@ -1,4 +1,4 @@
-"""The folder of an export: its name, its manifest, what may be replaced in it."""
+"""Manage the folder of an export: its name, its manifest, and the files that may be replaced."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def front_end_struct(front_end: FrontEnd) -> dict[str, str]:
 
 
 def front_end_js(front_end: FrontEnd) -> dict[str, Any]:
-    """Return what `new FrontEnd` of the JavaScript runtime takes."""
+    """Return the argument of `new FrontEnd` in the JavaScript runtime."""
     return {
         "frame": front_end.frame,
         "hop": front_end.hop,

@@ -1,4 +1,4 @@
-"""Golden vectors: inputs, and what the reference engine makes of them. C must equal them bit for bit."""
+"""Golden vectors: inputs and outputs of the reference engine, which C must equal bit for bit."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _run(
 def _raw_samples(
     model: AnyModel, rng: np.random.Generator
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """Return raw codes, small, large and extreme ones, with what they encode to; none unless dense."""
+    """Return small, large and extreme raw codes and their encodings; none unless inputs are dense."""
     if model.input_kind != "dense":
         empty = np.zeros((0, 1), np.int32)
         return empty, empty, np.zeros(0, np.int64)

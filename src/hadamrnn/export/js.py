@@ -108,7 +108,7 @@ def runtime_text(file: str) -> str:
 
 
 def _common(model: IntegerModel | IntegerReservoir) -> dict[str, Any]:
-    """Return what networks of every kind say of their inputs and outputs."""
+    """Return the fields on inputs and outputs that networks of all kinds have."""
     dense = model.input_kind == "dense"
     offset, scale = value_scaling(model) if dense else (None, None)
     return {

@@ -1,4 +1,4 @@
-"""What a page needs to listen: the front end, its sliding window, and recordings for want of a microphone."""
+"""Data of a page that listens: the front end, its sliding window, and recordings as a fallback."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Clip:
 
 
 def hears_sound(model: IntegerModel) -> bool:
-    """Return whether the network reads what a microphone gives: the 16-bit samples of sound."""
+    """Return whether the network reads the 16-bit samples of a microphone."""
     front_end = model.network.front_end
     return front_end is not None and front_end.is_mel and front_end.unit == 1
 
@@ -34,7 +34,7 @@ def hears_sound(model: IntegerModel) -> bool:
 def listening_data(
     model: IntegerModel, classes: Sequence[str], steps: int, clips: Sequence[Clip]
 ) -> dict[str, Any] | None:
-    """Return what `live/listening.js` reads, None for a network that reads no sound.
+    """Return the data of `live/listening.js`, None for a network that reads no sound.
 
     Args:
         steps: of a sequence that the network was made for; the window has as many, rounded up to whole hops.

@@ -1,4 +1,4 @@
-"""What readers, build systems and package managers are told of an exported network.
+"""Descriptions of an exported network for readers, build systems and package managers.
 
 `summarise` is for people, from the network's metadata. A few small files lie beside the C:
 
@@ -77,7 +77,7 @@ def _beyond_paper(model: IntegerModel) -> list[str]:
 
 
 def class_symbols(model: IntegerBase) -> list[tuple[str, str]]:
-    """Return what C calls each class: the end of an enum's name, and a string literal; none without names.
+    """Return the C names of the classes: the end of an enum's name, and a string literal; none without names.
 
     Enum names are ASCII and unique: the number of the class tells apart names that would be equal, and
     replaces a name without a letter of its own.
@@ -135,7 +135,7 @@ def plain(value: object) -> str:
 
 
 def manager_files(name: str, summary: Summary) -> dict[str, str]:
-    """Return what Arduino and PlatformIO read, name -> text; their sources lie in the folder or in src/."""
+    """Return the files that Arduino and PlatformIO read, by name; sources lie in the folder or in src/."""
     properties = {
         "name": name,
         "version": version_numbers(package_version()),

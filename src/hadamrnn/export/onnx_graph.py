@@ -75,11 +75,11 @@ class Recipe(ABC):
 
     @abstractmethod
     def output(self, build: Builder, index: int, x: str, h: str) -> str:
-        """Return what a layer gives to the one above."""
+        """Return the layer output."""
 
     @abstractmethod
     def strided(self, build: Builder, total: str) -> str:
-        """Return what the layer above reads, given the sum of a stride."""
+        """Return the input of the layer above, given the sum of a stride."""
 
     @abstractmethod
     def readout(self, build: Builder, state: State) -> str:
@@ -163,7 +163,7 @@ class Recipe(ABC):
         return build.op("Div", state["steps"], self._period(build, self.network.num_layers - 1))
 
     def _period(self, build: Builder, index: int) -> str:
-        """Return how many inputs make one step of a layer, at most what int64 holds."""
+        """Return the number of inputs for one step of a layer, at most the largest int64."""
         return build.constant(min(self.network.stride**index, 1 << 62), np.int64)
 
     def transform(self, build: Builder, h: str, width: int) -> str:

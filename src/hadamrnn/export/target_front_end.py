@@ -1,4 +1,4 @@
-"""What a front end takes on microcontrollers, beside the network. Start reading at `measure_front_end`."""
+"""Measure a front end on microcontrollers, beside the network. Start reading at `measure_front_end`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ bool front_end_push(int16_t sample, int32_t *codes);
 
 @dataclass(frozen=True)
 class FrontEndMeasurement:
-    """What a front end takes on a target: bytes, and the cost from one frame to the next."""
+    """The bytes of a front end on a target, and its cost from one frame to the next."""
 
     target: str
     unit: str

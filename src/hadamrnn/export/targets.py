@@ -69,7 +69,7 @@ class Board:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a network takes on a target: bytes, and the cost of one step and of one read-out."""
+    """The bytes of a network on a target, and the cost of one step and of one read-out."""
 
     target: str
     unit: str
@@ -151,7 +151,7 @@ def link(target: Board, objects: list[Path], output: Path) -> Path:
 
 
 def run(target: Board, program: Path) -> str:
-    """Run a program in the emulator; return what it prints."""
+    """Run a program in the emulator and return its output."""
     try:
         result = subprocess.run(
             [*target.emulator, str(program)],
@@ -241,7 +241,7 @@ def measure(
 
 
 def try_measure(model: AnyModel, target: Board, *, packed: bool = True) -> Measurement | str:
-    """Return what `measure` finds, or why it cannot: tools are missing, or there but unable."""
+    """Return the result of `measure`, or the reason why there is none."""
     if target.missing_tools:
         return f"no {', '.join(target.missing_tools)} (Debian: {' '.join(target.packages)})"
     try:

@@ -1,4 +1,4 @@
-"""What every integer network has: the encoding of raw codes, and metadata for the reader."""
+"""Base of the integer networks: the encoding of raw codes, and metadata for the reader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_CLASS_NAMES = 3000  # characters of all class names that the metadata keeps
 
 
 class IntegerBase(ArrayFields):
-    """What integer networks of every kind say of their raw inputs, and their metadata of their classes.
+    """The properties of raw inputs that all integer networks have, and their metadata of their classes.
 
     A subclass is a frozen dataclass with these fields or properties.
     """

@@ -1,4 +1,4 @@
-"""What a network costs: bytes of storage and operations a step.
+"""Count the bytes of a network and the operations of a step.
 
 Counted twice: as the paper counts (Section 3.6, Table 1), where W h takes d_h 2^k additions, and as
 the fast transform does it, d_h k additions. Numpy and torch free; `hadamrnn cost` prints it.
@@ -108,7 +108,7 @@ def _scale_bits(network: Network, bias_bits: int) -> int:
 
 
 def _gains(network: Network) -> int:
-    """Return the number of units with a gain and an offset of their own."""
+    """Return the number of units that have a gain and an offset."""
     integer = network.activation_bits is not None
     scaled = network.scales_layers if integer else network.normalize
     return network.directions * sum(network.widths[:-1]) if scaled else 0

@@ -1,4 +1,4 @@
-"""Anomalies in integers: how far each sample lies from the network's prediction of it, smoothed.
+"""Detect anomalies in integers, by the smoothed distance of each sample from its prediction.
 
 The network answers after every step with the sample that it expects next, in the units of its inputs x:
 
@@ -43,7 +43,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Detection(ArrayFields):
-    """The stage behind the network: its numbers, as the equations above name them."""
+    """The stage after the network; its fields have the names of the equations above."""
 
     multiplier: int  # M
     shift: int  # s, 1..62
@@ -148,7 +148,7 @@ def detection_of(model: IntegerBase) -> Detection | None:
 
 
 def _scaled(values: NDArray[np.float64], bits: int) -> tuple[Integers, Integers]:
-    """Return whole numbers of so many bits and shifts with values ~ whole / 2^shift."""
+    """Return integers of this many bits, and shifts, with values ~ integer / 2^shift."""
     _, exponents = np.frexp(values)
     shifts = np.clip(bits - exponents, 1, MAX_SHIFT)
     whole = np.minimum(np.rint(np.ldexp(values, shifts)), math.ldexp(1, bits) - 1)

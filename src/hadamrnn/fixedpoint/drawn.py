@@ -1,4 +1,4 @@
-"""Integer networks with random weights: what a step costs does not depend on the values."""
+"""Draw integer networks with random weights: the cost of a step does not depend on the values."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _draw_layer(
 
 
 def _draw_output(network: Network, index: int, input_bits: int, draw: Draw) -> dict[str, Any]:
-    """Return what lies above a layer: gains up to 2, offsets up to an eighth of the range, a skip at par."""
+    """Return the fields between two layers: gains up to 2, offsets up to an eighth of the range, a skip."""
     bits, units = activation_bits(network), network.widths[index]
     grown = (network.stride - 1).bit_length()
     output_bits = bits if not network.scales_layers else max(2, min(bits, 16 - grown))

@@ -1,4 +1,4 @@
-"""From what a sensor or a data set gives to the codes of an integer model.
+"""Encode the values of a sensor or a data set as codes of an integer model.
 
     values    r = round(value / raw_unit)                                             as in the training file
     raw codes x = saturate(round((r - raw_offset) * raw_multiplier / 2^raw_shift))    integers only
@@ -26,7 +26,7 @@ OCTAVE_BITS = 16  # of compressed codes below the point
 
 
 class Inputs(Protocol):
-    """What an integer network says of its inputs; the fields are those of `IntegerModel`."""
+    """The properties of an integer network's inputs; the fields are those of `IntegerModel`."""
 
     @property
     def input_kind(self) -> str: ...
@@ -80,7 +80,7 @@ def encode_raw(model: Inputs, raw: ArrayLike) -> tuple[Codes, int]:
 
 
 def count_outliers(model: Inputs, values: ArrayLike) -> int:
-    """Return how many values of the training file lie outside the range of the codes by more than one code.
+    """Return the number of training values that exceed the range of the codes by more than one code.
 
     The largest value of the calibration data may round to the first code outside, which loses nothing.
     """
@@ -103,7 +103,7 @@ def _wide_codes(model: Inputs, raw: NDArray[Any]) -> NDArray[np.int64]:
 def compressed_codes(raw: NDArray[np.int64], knee: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return `compress(raw, 2^knee)` in units of 2^-16, rounded towards zero; raw itself where knee is 0.
 
-    a = |raw| + 2^knee lies e octaves above 1. What a device does is a count of leading zeros and a shift.
+    a = |raw| + 2^knee lies e octaves above 1. A device counts leading zeros and shifts.
 
     >>> compressed_codes(np.array([0, 16, -48, 5]), np.array([4, 4, 4, 0])).tolist()
     [0, 65536, -131072, 5]
@@ -170,7 +170,7 @@ def _check_channels(what: str, model: Inputs, array: NDArray[Any]) -> None:
 
 
 def input_meaning(model: IntegerBase) -> str:
-    """Return what a device feeds the network, in words for the programmer."""
+    """Describe the inputs of the network for the programmer of a device."""
     if model.input_kind != "dense":
         return f"ids 0..{model.vocabulary_size - 1}"
     if model.raw_unit == 1:

@@ -1,4 +1,4 @@
-"""The engine: what an `IntegerModel` computes, bit for bit.
+"""The engine: run an `IntegerModel`, bit for bit as a device does.
 
 Streaming, as a device does it:              Batch, as an evaluation does it:
 
@@ -40,7 +40,7 @@ MAX_WINDOW = (1 << 31) - 1
 
 @dataclass
 class State:
-    """What a device keeps between steps, for several streams at once; owned by the caller."""
+    """The state between steps of several streams; owned by the caller."""
 
     hidden: list[Int32]  # of each layer, (hidden_size, streams), activation_bits
     sums: list[Int32]  # of each layer but the last, the codes that the layer above will read, as wide
@@ -195,7 +195,7 @@ class Engine:
                 yield ids, table[:, ids]
 
     def _input_codes(self, inputs: NDArray[Any]) -> NDArray[Any]:
-        """Return what the lowest layer reads: `(input_size, streams)` codes, or ids of hot channels."""
+        """Return the input of the lowest layer: `(input_size, streams)` codes, or ids of hot channels."""
         if self.model.embedding_int is not None:
             inputs = self.model.embedding_int[inputs]
         return inputs.T

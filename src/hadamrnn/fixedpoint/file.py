@@ -54,7 +54,7 @@ _UNSIGNED = ("leak", "feature_shift")  # the latter less feature_shift_base
 
 
 class Slot(NamedTuple):
-    """Where an array goes: its shape and the bits of one entry."""
+    """The layout of an array: its shape and the bits of one entry."""
 
     shape: tuple[int, ...]
     bits: int
@@ -74,7 +74,7 @@ class FileSize:
 
 
 def save(model: IntegerModel, path: Path | str) -> FileSize:
-    """Write `model` to `path`, whole or not at all; return what it takes."""
+    """Write `model` to `path`, whole or not at all; return its size."""
     data = to_bytes(model)
     write_atomically(path, data)
     return file_size(model, len(data))
@@ -137,12 +137,12 @@ def open_arrays(data: bytes, kind: str, version: int) -> tuple[dict[str, Any], d
 
 
 def file_format(data: bytes) -> object:
-    """Return what kind of file it says it is."""
+    """Return the format that a file states."""
     return _header(data).get("format")
 
 
 def _header(data: bytes) -> dict[str, Any]:
-    """Return what the header says of the model, once the lengths that the file claims are checked."""
+    """Return the header's description of the model, after checking the lengths that the file claims."""
     length = int.from_bytes(data[:8], "little")
     if len(data) < 8 or length > min(MAX_HEADER_BYTES, len(data) - 8):
         raise InputError("The file is damaged: it is shorter than its header says.")
@@ -194,7 +194,7 @@ def _scalar_names(network: Network) -> set[str]:
 
 
 def _prefix(index: int) -> str:
-    """Return what precedes the names of a layer's fields in the file."""
+    """Return the prefix of the names of a layer's fields in the file."""
     return f"layer{index}." if index else ""
 
 
@@ -249,7 +249,7 @@ def _take_layer(network: Network, index: int, values: dict[str, Any]) -> Integer
 
 
 def _unpacked(name: str, data: Bytes, slot: Slot) -> NDArray[np.int64]:
-    """Return one array. Its bytes are in memory already, so a length that fits bounds what it takes."""
+    """Return one array. Its bytes are in memory already, so a length that fits bounds its memory."""
     if data.dtype != np.uint8 or data.ndim != 1:
         raise InputError(f"The file is damaged: {name} is no string of bytes.")
     codes = unpack(data, math.prod(slot.shape), slot.bits).reshape(slot.shape)

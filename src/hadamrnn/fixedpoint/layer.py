@@ -1,4 +1,4 @@
-"""One layer of an integer network: its weights, its shifts, and what the layer above reads of it.
+"""One layer of an integer network: its weights, its shifts and its output.
 
 One step of layer l, with b = `block_size`, k the leak of the unit's block, x the codes that the layer reads:
 
@@ -55,7 +55,7 @@ def _same(left: Any, right: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class IntegerLayer(ArrayFields):
-    """One layer; `IntegerLayer.of` takes what a `Network` says of it from there. Arrays are read-only."""
+    """One layer; `IntegerLayer.of` reads its shape from a `Network`. Arrays are read-only."""
 
     block_size: int  # b, divides hidden_size
     weight_bits: WeightBits  # of U: 2..8, or "ternary" (codes -1, 0, 1)

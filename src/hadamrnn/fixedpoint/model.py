@@ -108,7 +108,7 @@ class IntegerModel(IntegerBase):
         return load(path)
 
     def save(self, path: Path | str) -> FileSize:
-        """Write the model to `path`, whole or not at all; return what it takes."""
+        """Write the model to `path`, whole or not at all; return its size."""
         from hadamrnn.fixedpoint.file import save
 
         return save(self, path)

@@ -60,7 +60,7 @@ class NativeNetwork:
         return logits, int(saturations.sum())
 
     def _drives(self, ids: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """Return rows of a table for ids, and the table: what an id adds to the lowest accumulators."""
+        """Return the table rows of ids, and the table of what each id adds to the lowest accumulators."""
         model = self._model
         place = np.zeros(model.vocabulary_size, np.int32)
         place[ids] = 1

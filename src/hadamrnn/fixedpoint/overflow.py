@@ -68,7 +68,7 @@ def readout_bound(model: IntegerModel) -> tuple[int, int]:
 
 
 def feature_bounds(model: IntegerModel) -> NDArray[np.int64]:
-    """Return the largest magnitude of each code that V sees, `(features,)`.
+    """Return the largest magnitude of each code that V reads, `(features,)`.
 
     A mean is at most top - theta, and its rate times its steps at most 2^15 M.
     """
@@ -124,7 +124,7 @@ def prove_output(layer: IntegerLayer) -> None:
 
 
 def bits_of_sums(steps: int) -> int:
-    """Return the most activation_bits of states whose sum over so many steps stays within int32.
+    """Return the most activation_bits of states whose sum over this many steps stays within int32.
 
     >>> bits_of_sums(32_767), bits_of_sums(32_768)
     (16, 15)

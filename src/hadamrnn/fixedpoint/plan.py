@@ -1,4 +1,4 @@
-"""How the runtime computes and stores one model: the stages of each transform, and where its memory lies.
+"""Plan how the runtime computes and stores a model: the stages of each transform, and its memory layout.
 
 A block F_1 kron ... kron F_r kron S_{2^stages} is applied factor by factor (`runtime/hadamrnn.h`): stages in
 pairs in the state's own 16 bits as long as these hold them, since k stages of p-bit numbers take p + k bits,

@@ -1,4 +1,4 @@
-"""A layer's step, and what V sees of the last layer, on arrays of numpy, for many streams at once.
+"""Compute a layer's step, and the features that V reads, with numpy for many streams at once.
 
 The equations are those of `layer.py` and `model.py`.
 """
@@ -113,7 +113,7 @@ class Readout:
         return np.ascontiguousarray((product + self._bias).T)
 
     def _codes(self, pools: Pools, h: Int32, steps: int | NDArray[np.int64]) -> NDArray[np.int64] | Int32:
-        """Return what V sees, `(features, streams)`."""
+        """Return the features that V reads, `(features, streams)`."""
         model, last = self._model, np.maximum(h, 0)
         if model.feature_shift is None or model.feature_multiplier is None or model.feature_bits is None:
             return last

@@ -24,7 +24,7 @@ MAX_CHARACTERS = 3000  # of all targets in the metadata
 
 @dataclass(frozen=True, eq=False)
 class ValueFormat:
-    """How logits become values; arrays have one entry for each target."""
+    """The conversion of logits to values; arrays have one entry for each target."""
 
     frac_bits: int
     multiplier: NDArray[np.int32]

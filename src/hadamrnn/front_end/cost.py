@@ -1,4 +1,4 @@
-"""What a front end costs: bytes, and operations of a frame by the equations of `reference.py`."""
+"""Count the bytes of a front end, and the operations of a frame by the equations of `reference.py`."""
 
 from __future__ import annotations
 

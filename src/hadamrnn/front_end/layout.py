@@ -8,7 +8,7 @@ from hadamrnn.front_end.description import FrontEnd, table_fields
 
 
 def front_end_bytes(front_end: FrontEnd) -> tuple[bytes, dict[str, int]]:
-    """Return the tables one after the other, words little endian and aligned, and where each begins."""
+    """Concatenate the tables, words little endian and aligned; also return their offsets."""
     content, starts = b"", {}
     for name, table in table_fields(front_end).items():
         starts[name] = len(content)

@@ -1,4 +1,4 @@
-"""Who computes: the C library, or plain torch.
+"""Choose the backend: the C library, or plain torch.
 
 The kernels implement forward and first-order backward on the CPU, in float32 and float64. Everything else
 (forward-mode derivatives, `torch.func` transforms, other devices) uses plain torch operations.
@@ -84,7 +84,7 @@ def is_traced(tensor: Tensor) -> bool:
 
 
 def full_precision(tensor: Tensor) -> AbstractContextManager[None]:
-    """Switch autocast off for what computes with `tensor`."""
+    """Switch autocast off on the device of `tensor`."""
     return torch.autocast(tensor.device.type, enabled=False) if autocast_is_on(tensor) else nullcontext()
 
 

@@ -33,7 +33,7 @@ REAL = {torch.float32: np.float32, torch.float64: np.float64}
 
 
 class Results(NamedTuple):
-    """What a forward pass leaves: five results, and what its backward pass needs; `(0,)` where not wanted.
+    """The outputs of a forward pass, and the tensors of its backward pass; `(0,)` where not wanted.
 
     `ScanArgs` in native/arguments.h has the shapes; of pools the kept ones lie in tiles and are flat here.
     """
@@ -80,7 +80,7 @@ def empty_results(recurrence: Recurrence) -> Results:
 
 @constant_when_traced
 def tile_rows(dtype: torch.dtype) -> int:
-    """Return how many rows of the batch lie in the lanes of a vector."""
+    """Return the number of rows of the batch in the lanes of a vector."""
     return native_kernel("tile_rows", dtype)()
 
 

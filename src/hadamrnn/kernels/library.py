@@ -131,7 +131,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class NativeStatus:
-    """Which backend runs the recurrence on the CPU, and why."""
+    """The backend of the recurrence on the CPU, and the reason for it."""
 
     backend: str  # "native" or "torch"
     isa: str | None  # the instruction set in use, native only

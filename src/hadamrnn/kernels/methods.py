@@ -67,7 +67,7 @@ def run(recurrence: Recurrence) -> tuple[Tensor | None, Tensor]:
         return loop(recurrence) if method == "loop" else plain_scan(recurrence)
     keeps_states = recurrence.every_output and recurrence.output_weight is None
     if recurrence.is_wide and (keeps_states or torch.compiler.is_exporting()):
-        # The states of all steps are kept anyway, so their inputs may be too: no chunk is projected twice.
+        # The states of all steps are kept anyway, so keep their inputs too: no chunk is projected twice.
         # An exported program, whose length is open, knows no chunks.
         recurrence = recurrence.with_rows()
     described = replace(recurrence, segment=_segment(recurrence))
@@ -160,7 +160,7 @@ def _fed_with(recurrence: Recurrence, nothing: Tensor, weight: Tensor, bias: Ten
 
 
 def reverse_rows(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Reverse every row in time, within its own length; what lies past the length stays."""
+    """Reverse every row in time, within its own length; padding stays in place."""
     if lengths is None:
         return x.flip(1)
     steps = torch.arange(x.shape[1], device=x.device)

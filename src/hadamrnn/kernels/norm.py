@@ -57,7 +57,7 @@ def plain_normalized(
 
 
 def counted(rows: Tensor, lengths: Tensor) -> Tensor:
-    """Return which steps of `(batch, time, ...)` lie within the lengths, `(batch, time)`."""
+    """Return a mask `(batch, time)` of the steps within the lengths."""
     return torch.arange(rows.shape[1], device=rows.device) < lengths[:, None]
 
 

@@ -1,4 +1,4 @@
-"""One recurrence over one batch: its weights, its input, what is asked of it, and its result in plain torch.
+"""One recurrence over one batch: its weights, its input, the requested outputs, and a plain torch version.
 
 A layer makes a `Recurrence`, every method takes it, and its fields are the arguments of the operator
 `hadamrnn::scan`. A new kind of recurrence is a new field here. Plain torch is the fallback of the native

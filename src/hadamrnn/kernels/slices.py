@@ -41,7 +41,7 @@ def run_slices_on(threads: int, kernel: Kernel, args: Structure | None, num_slic
 
 
 def _join(jobs: list[Future[None]]) -> None:
-    """Wait until all jobs are done; what interrupts the wait is raised afterwards."""
+    """Wait until all jobs are done; an interrupt is raised afterwards."""
     interrupts: list[BaseException] = []
     for job in jobs:
         while not job.done():
@@ -54,7 +54,7 @@ def _join(jobs: list[Future[None]]) -> None:
 
 
 class _Slices:
-    """The slices that are left, each handed out once, even to threads that ask at the same time."""
+    """A thread-safe queue of the slices that are left."""
 
     def __init__(self, count: int) -> None:
         self._left = iter(range(count))

@@ -22,7 +22,7 @@ SUFFIX = ".int.safetensors"
 
 @dataclass(frozen=True)
 class InputDescription:
-    """What a model reads.
+    """The inputs of a model.
 
     Args:
         channels: their number and meaning, in order.
@@ -64,12 +64,12 @@ class Shipped:
         return (folder or FOLDER) / f"{self.name}{SUFFIX}"
 
     def load(self, folder: Path | None = None) -> IntegerModel:
-        """Return the network; a file that is not what its metadata says is refused."""
+        """Return the network; a file that does not match its metadata is refused."""
         self._checked(folder)
         return load(self.path(folder))
 
     def _checked(self, folder: Path | None) -> bytes:
-        """Return the content of the file, which must be what the metadata says."""
+        """Return the content of the file, which must match its metadata."""
         path = self.path(folder)
         content = read_regular(path, MAX_TENSOR_BYTES)
         if digest(content) != self.sha256:

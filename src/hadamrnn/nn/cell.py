@@ -102,7 +102,7 @@ class HadamCell(nn.Module):
 
     @property
     def decay(self) -> Tensor | None:
-        """lambda of every unit, in the type that the recurrence runs in; None if no block leaks.
+        """lambda of every unit, in the data type of the recurrence; None if no block leaks.
 
         In float16 or bfloat16, which the weights may have, 1 - 2^-k would be 1.
         """
@@ -125,7 +125,7 @@ class HadamCell(nn.Module):
     def run(
         self, x: Tensor | Tokens, readouts: tuple[str, ...] = (), **asked: Any
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Return what is asked of all steps, and the state at each row's end, None beside read-outs.
+        """Return the requested outputs of all steps, and each row's last state, None beside read-outs.
 
         Args:
             readouts: some of last, mean, positive and max; see `kernels.methods.run_pooled`.

@@ -1,4 +1,4 @@
-"""What a recurrent layer takes and offers: numbers or token ids, in rows of one length or several.
+"""The interface of recurrent layers: numbers or token ids, in rows of one length or several.
 
 Input and initial state have the weights' type, as torch.nn.RNN requires. The recurrence runs in float32
 (float64 in a float64 layer) and its result has the weights' type again: a state of a thousand steps has

@@ -67,7 +67,7 @@ class SequenceModel(nn.Module):
         return self.recurrent
 
     def layer_input(self, x: Tensor) -> Tensor | Tokens:
-        """Return what the recurrent layer reads: dense vectors as they are, ids with their embedding."""
+        """Return the input of the recurrent layer: dense vectors as they are, ids with their embedding."""
         return Tokens(x, self.embedding) if self.network.takes_ids else x
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:

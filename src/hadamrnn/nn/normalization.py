@@ -85,7 +85,7 @@ def fresh_statistics(model: nn.Module) -> Iterator[bool]:
 def refresh_statistics(
     model: nn.Module, batches: Iterable[Any], call: Callable[[Any], object] | None = None
 ) -> None:
-    """Replace the running statistics of normalised layers by those of `batches`, all counted alike.
+    """Replace the running statistics of normalised layers by those of `batches`, with equal weights.
 
     The weights move after every batch, so running statistics lag behind them, and an evaluation may be off by
     ten points. Call this before each evaluation; a few hundred training sequences are enough. Parameters and
@@ -125,7 +125,7 @@ class UnitNorm(RunningMoments):
         self.bias = nn.Parameter(torch.zeros(size, device=device, dtype=dtype))
 
     def reset_parameters(self) -> None:
-        """Set a = 1 and c = 0, and forget all batches."""
+        """Set a = 1 and c = 0, and reset the running statistics."""
         self.reset_running_stats()
         nn.init.ones_(self.weight)
         nn.init.zeros_(self.bias)
@@ -166,7 +166,7 @@ class FeatureScale(RunningMoments):
         self.register_buffer("exponents", torch.zeros(size))
 
     def reset_parameters(self) -> None:
-        """Set e = 0, and forget all batches."""
+        """Set e = 0, and reset the running statistics."""
         self.reset_running_stats()
         self.exponents.zero_()
 

@@ -1,4 +1,4 @@
-"""Stacked Hadamard layers, batch first: what each reads, and what is asked of the last.
+"""Stacked Hadamard layers, batch first: the input of each, and the outputs of the last.
 
     h_t = lambda W(u) h_(t-1) + U x_t + b_i        in every layer
     y_t = sigma(a norm(h_t) + c) [+ x_t]           which the next layer reads, or the mean of a few of them
@@ -36,7 +36,7 @@ LayerTrace = list[tuple[Tensor, Tensor | None]]
 
 
 class HadamStack(RecurrentLayer):
-    """The cells of a network and what lies between them; without embedding and read-out.
+    """The cells of a network and the operations between them, without embedding and read-out.
 
     Args:
         network: sizes, blocks, leak and the rest; embedding and read-out are left to the caller.
@@ -176,7 +176,7 @@ class HadamStack(RecurrentLayer):
         trace: LayerTrace | None = None,
         **asked: Any,
     ) -> tuple[Tensor | None, Tensor]:
-        """Return what is asked of the last layer (see `HadamCell.run`), and the last states of all layers.
+        """Return the requested outputs of the last layer (see `HadamCell.run`) and all layers' last states.
 
         States are as wide as the widest layer's. `trace` is given the states and y_t of the layers below.
         """
@@ -215,7 +215,7 @@ class HadamStack(RecurrentLayer):
         return (None if output is None else output.to(dtype)), h_n.to(dtype)
 
     def _share(self, asked: dict[str, Any], direction: int) -> dict[str, Any]:
-        """Return what is asked of one direction: each has thresholds of its own."""
+        """Return the requested outputs of one direction, with its own thresholds."""
         if asked.get("thresholds") is None:
             return asked
         shares = asked["thresholds"].chunk(self.network.directions, dim=1)
@@ -261,13 +261,13 @@ class HadamStack(RecurrentLayer):
         return self.cell(layer * self.network.directions + direction).recurrent_weight()
 
     def norm(self, layer: int) -> UnitNorm:
-        """Return what lies above a layer of a normalised stack."""
+        """Return the operations after a layer of a normalised stack."""
         norm = self.norms[layer]
         assert isinstance(norm, UnitNorm)
         return norm
 
     def _check_step(self, x_t: Tensor | Tokens) -> tuple[int, ...]:
-        """Return the batch shape of one time step; refuse what cannot be streamed."""
+        """Return the batch shape of one time step; refuse networks that cannot be streamed."""
         network = self.network
         if network.bidirectional or (network.stride > 1 and network.num_layers > 1):
             raise InputError(

@@ -1,4 +1,4 @@
-"""From a trained network to integers: calibrate, lower, fine-tune. Start at `lowering.lower`.
+"""Turn a trained network into integers: calibrate, lower, fine-tune. Start at `lowering.lower`.
 
 The settings are here, without torch: the command line reads their fields.
 """
@@ -19,7 +19,7 @@ RAW_UNIT = Range(0, 3e38, "(]")
 
 @dataclass(frozen=True, kw_only=True)
 class Precision:
-    """How finely states and inputs become integers."""
+    """The precision of integer states and inputs."""
 
     activation_bits: Annotated[int, ACTIVATION_BITS] = option(12, "of states and biases, 6..16 (default 12)")
     input_bits: Annotated[int, INPUT_BITS] | None = option(
@@ -43,6 +43,6 @@ class Precision:
 
 @dataclass(frozen=True, kw_only=True)
 class QuantizeConfig(Precision):
-    """How a trained network becomes integers; `finetune` says how to train with them in the loop."""
+    """The settings of quantization; `finetune` is a recipe for training with integers in the loop."""
 
     finetune: TrainingConfig | None = None

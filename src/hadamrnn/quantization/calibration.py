@@ -40,7 +40,7 @@ class Calibration:
     samples: int
     percentile: float = 100.0
     below: tuple[tuple[float, float], ...] = ()  # max |h_t| and max |y_t| of the layers below, lowest first
-    max_feature: float = 0.0  # max |2^-e f| of pooled or normalised read-outs, in which V sees features f
+    max_feature: float = 0.0  # max |2^-e f| of pooled or normalised read-outs, as V reads feature f
 
 
 class NotFinite(InputError):
@@ -51,7 +51,7 @@ class NotFinite(InputError):
 def calibrate(
     model: SequenceModel, batches: Iterable[tuple[Tensor, Tensor | None]], percentile: float = 100.0
 ) -> Calibration:
-    """Run `model` over batches `(x, lengths)`, in evaluation mode, and return the ranges of what it computes.
+    """Run `model` over batches `(x, lengths)`, in evaluation mode, and return the ranges of its values.
 
     Args:
         model: a `SequenceModel` of Hadamard layers that read forwards.
@@ -176,7 +176,7 @@ def _percentile(values: list[float], percentile: float) -> float:
 
 @dataclass(frozen=True)
 class Coding:
-    """What the codes x mean that a layer reads: x alpha / 2^(bits - 1), for |x| <= 2^(bits - 1)."""
+    """The values x alpha / 2^(bits - 1) of codes x that a layer reads, for |x| <= 2^(bits - 1)."""
 
     bits: int
     scale: float  # alpha_i
@@ -190,7 +190,7 @@ class Coding:
 
 @dataclass(frozen=True)
 class RawInputs:
-    """What raw sensor codes r mean: the network's input is v = (r - offset) * scale, channel by channel.
+    """The values of raw sensor codes r: the network's input is v = (r - offset) * scale in each channel.
 
     `knee` is k of a channel whose codes are compressed first (`compressed_codes`, 2^k), 0 of the others.
     `levels` is for codes 0, 1, ..., levels that mean r / levels (pixels: 255): they then enter exactly.

@@ -167,7 +167,7 @@ def quantize(
 
 
 def raw_inputs(splits: Splits, unit: float | None = None) -> RawInputs | None:
-    """Return what raw codes of this task's sensor mean: pixels k / levels, or values in steps of `unit`.
+    """Return the values of raw codes of this task's sensor: pixels k / levels, or multiples of `unit`.
 
     By default the unit is the task's own, 1 where the training data are whole numbers.
     """

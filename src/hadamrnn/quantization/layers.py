@@ -81,7 +81,7 @@ class FloatLayer:
 
 @dataclass(frozen=True)
 class LoweredLayer:
-    """An integer layer and what its codes mean."""
+    """An integer layer and the values of its codes."""
 
     layer: IntegerLayer
     state_step: float  # of h
@@ -154,7 +154,7 @@ def bias_codes(bias: NDArray[np.float64], unit: float, bits: int) -> tuple[NDArr
 def _handed_up(
     network: Network, floats: FloatLayer, skipped: Coding | None, state_step: float, above: FloatLayer
 ) -> tuple[Coding, dict[str, Any]]:
-    """Return what the layer above reads, and the fields that make it so.
+    """Return the coding of the layer output, and the fields that compute it.
 
     The layer above reads sums of `stride` codes, and means of their values: one code of a sum is worth 1 /
     stride of one of y.
@@ -184,7 +184,7 @@ def _handed_up(
 
 
 def _summed(stride: int, bits: int, step: float, *, is_free: bool = False) -> Coding:
-    """Return the coding of sums of `stride` codes of `bits` bits, of which one is worth `step`."""
+    """Return the coding of sums of `stride` codes of `bits` bits with resolution `step`."""
     bits += (stride - 1).bit_length()
     return Coding(bits, step / stride * 2.0 ** (bits - 1), is_free)
 

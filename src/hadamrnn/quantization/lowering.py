@@ -107,7 +107,7 @@ def _lowered(
     input_bits: int | None,
     raw: RawInputs | None,
 ) -> tuple[Coding, list[LoweredLayer]]:
-    """Return what the lowest layer reads, and all layers in integers."""
+    """Return the coding of the lowest layer's input, and all layers in integers."""
     network = replace(model.hadamard_layers.network, activation_bits=activation_bits)
     stack = float_layers(forward_layers(model), calibration)
     coding = stack[0].raised(input_coding(model, calibration, activation_bits, input_bits, raw))

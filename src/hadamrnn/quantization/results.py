@@ -33,7 +33,7 @@ SOURCE = "source"  # the metadata entry of an integer model that names its float
 
 @dataclass(frozen=True, kw_only=True)
 class Saturation:
-    """How many states and inputs left the range of an integer model and were clipped."""
+    """The numbers of states and inputs that left the range of an integer model and were clipped."""
 
     states: int
     inputs: int
@@ -76,7 +76,7 @@ class Evaluation:
 
     @property
     def absent_classes(self) -> list[str]:
-        """The classes of which the data has no sample."""
+        """The classes without samples."""
         return [name for name, share in self.recall.items() if share is None]
 
 
@@ -181,7 +181,7 @@ def quantize_lines(figures: dict[str, Any]) -> list[str]:
 
 
 def _advice(figures: dict[str, Any]) -> list[str]:
-    """Return what to do about a metric that rounding has spoilt; nothing where it has not."""
+    """Return advice if rounding has degraded the metric, else nothing."""
     exact, rounded, bits = figures["float"], figures["integer"], figures["activation_bits"]
     if figures["metric"] == "accuracy":
         lost, spoilt = f"{100 * (exact - rounded):.2f} points", exact - rounded > BEARABLE_LOSS

@@ -1,4 +1,4 @@
-"""What a reservoir costs: bits of storage, bytes of state and operations a sample.
+"""Count the bits of a reservoir, the bytes of its state and its operations per sample.
 
 Stored are, to the bit: a sign, 4 bits of U and 4 bits that count its features for each unit; the channel of
 each block, if there are several; a threshold, an exponent and V for each feature, and its third where the

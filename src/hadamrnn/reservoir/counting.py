@@ -1,4 +1,4 @@
-"""Counts and states of a pool of units, for fitting: what a device would count, on many series at once.
+"""Counts and states of a pool of units for fitting, as a device computes them, on many series at once.
 
 Start reading at `feature_counts`; `sampled_states` gives the states that thresholds are chosen from.
 """
@@ -69,7 +69,7 @@ def sampled_states(
 def checked_codes(
     network: Reservoir, x: ArrayLike, lengths: ArrayLike | None
 ) -> tuple[Int32, NDArray[np.int64]]:
-    """Return codes saturated to input_bits, and the lengths; refuse what the network cannot read."""
+    """Return codes saturated to input_bits, and the lengths; refuse inputs that do not fit the network."""
     array = np.asarray(x)
     if array.ndim != 3 or array.shape[2] != network.input_size or array.dtype.kind not in "iu":
         raise InputError(

@@ -56,7 +56,7 @@ class Group:
         return self.dilation if self.is_difference else 0
 
     def counted_steps(self, samples: Any) -> Any:
-        """Return how many steps count after so many samples, a number or an array."""
+        """Return the number of steps that count after this many samples, an int or an array."""
         steps = samples // self.width - self.start
         return steps * (steps > 0)
 

@@ -38,7 +38,7 @@ _UNSIGNED = ("channel", "features_per_unit", "segment", "exponents")
 
 
 def save(model: IntegerReservoir, path: Path | str) -> FileSize:
-    """Write `model` to `path`, whole or not at all; return what it takes."""
+    """Write `model` to `path`, whole or not at all; return its size."""
     data = to_bytes(model)
     write_atomically(path, data)
     return file_size(model, len(data))
@@ -147,7 +147,7 @@ def _tensors(model: IntegerReservoir) -> dict[str, Bytes]:
 
 
 def _unpack(tensors: dict[str, Bytes], name: str, slot: Slot) -> NDArray[np.int64]:
-    """Return one array. Its bytes are in memory already, so a length that fits bounds what it takes."""
+    """Return one array. Its bytes are in memory already, so a length that fits bounds its memory."""
     data = tensors.get(name)
     if data is None or data.dtype != np.uint8 or data.ndim != 1:
         raise InputError(f"The file is damaged: {name} is no string of bytes.")

@@ -77,7 +77,7 @@ class IntegerReservoir(IntegerBase):
         return load(path)
 
     def save(self, path: Path | str) -> FileSize:
-        """Write the model to `path`, whole or not at all; return what it takes."""
+        """Write the model to `path`, whole or not at all; return its size."""
         from hadamrnn.reservoir.file import save
 
         return save(self, path)
@@ -91,7 +91,7 @@ class IntegerReservoir(IntegerBase):
         return BatchResult(self.logits(counts, ends), clipped)
 
     def logits(self, counts: NDArray[np.uint16], lengths: NDArray[np.int64]) -> Int32:
-        """Return the logits of counts `(n, features)` after so many samples."""
+        """Return the logits of counts `(n, features)` after this many samples."""
         steps = feature_steps(self.network, self.features, lengths)
         values = feature_codes(counts, steps, self.exponents.astype(np.int8))
         # Every partial sum is below 2^31: float64's fast product is exact.

@@ -12,7 +12,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.layer import ArrayFields, freeze_array
 from hadamrnn.reservoir.description import BLOCK, MAX_LENGTH, THIRDS, Reservoir
 
-Integers = NDArray[np.signedinteger[Any]]  # any in, the narrowest that holds them out
+Integers = NDArray[np.signedinteger[Any]]  # accepts any width, returns the narrowest
 
 INPUT_WEIGHT_BITS = 4  # of U
 FEATURE_COUNT_BITS = 4
@@ -49,7 +49,7 @@ class Units(ArrayFields):
 
 @dataclass(frozen=True, eq=False)
 class Features(ArrayFields):
-    """What is counted: a step in which state `unit` lies above `threshold`.
+    """A feature: the number of steps in which state `unit` exceeds `threshold`.
 
     Args:
         network: what they belong to.
@@ -86,11 +86,11 @@ class Features(ArrayFields):
 
     @property
     def per_unit(self) -> NDArray[np.int64]:
-        """How many features each unit has."""
+        """The number of features of each unit."""
         return np.bincount(self.unit, minlength=self.network.hidden_size)
 
     @property
     def per_group(self) -> NDArray[np.int64]:
-        """How many features each group has."""
+        """The number of features of each group."""
         counts = self.per_unit
         return np.array([counts[part].sum() for part in self.network.unit_slices], np.int64)

@@ -145,7 +145,7 @@ def heartbeat(trial: Trial) -> Iterator[None]:
 
 
 def fail_stale_trials(study: Study) -> None:
-    """Mark the trials of dead workers as failed: no such process on this machine, or no heartbeat."""
+    """Mark the trials of dead workers as failed: their process is gone, or there is no heartbeat."""
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         assert trial.datetime_start is not None
         known = trial.user_attrs
@@ -178,7 +178,7 @@ def open_storage(place: str) -> BaseStorage:
 
 @contextmanager
 def storage_errors_in_one_line(place: str) -> Iterator[None]:
-    """Raise what a database reports inside this block as an `InputError`."""
+    """Turn a database's errors inside this block into an `InputError`."""
     try:
         yield
     except (SQLAlchemyError, StorageInternalError) as error:

@@ -158,7 +158,7 @@ def _run_trial(study: Study, trial: Trial, search: Search, space: SearchSpace, s
         if outcome.finished:
             integer, _ = quantize(outcome.model, splits, quantize_config(candidate))
             value = evaluate(IntegerNetwork(integer), splits.validation, splits.metric)
-    except InputError as error:  # it diverged, or no shift fits its states: a bad trial only
+    except InputError as error:  # it diverged, or no shift fits its states: only this trial fails
         tell(state=TrialState.PRUNED)
         return f"{line}  {error}"
     seconds = time.monotonic() - began

@@ -29,7 +29,7 @@ OF_NUMBERS = (
 
 
 def check_suited(config: TrainingConfig, splits: Splits) -> None:
-    """Refuse settings that the task, or the kind of network, has no use for."""
+    """Refuse settings without effect on this task or kind of network."""
     task, has_ids = f"the task {splits.task}", splits.vocabulary_size is not None
     reasons = {}
     if not has_ids or splits.one_hot:
@@ -50,7 +50,7 @@ def check_suited(config: TrainingConfig, splits: Splits) -> None:
 def augment(
     x: Tensor, config: TrainingConfig, splits: Splits, generator: Generator, lengths: Tensor | None = None
 ) -> Tensor:
-    """Return a batch `(batch, time, channels)` of numbers, or ids `(batch, time)`, as a step sees it.
+    """Return an augmented batch of numbers `(batch, time, channels)`, or of ids `(batch, time)`.
 
     Hidden words become padding. Of numbers, each row by its own draw:
 
@@ -86,7 +86,7 @@ def _normal(shape: tuple[int, ...], like: Tensor, generator: Generator) -> Tenso
 
 
 def _turned(x: Tensor, degrees: float, splits: Splits, generator: Generator) -> Tensor:
-    """Return rows whose devices were worn differently: all vectors of a device turn alike.
+    """Rotate the sensors of each row, as if worn differently: one rotation for all vectors of a device.
 
         v -> exp(angle [axis]_x) v,   the angle normal with this standard deviation, the axis uniform
 

@@ -1,4 +1,4 @@
-"""What a training run is, in one frozen dataclass, and where its values come from.
+"""The configuration of a training run, and the sources of its values.
 
 Sources, later ones win: a preset, a YAML file, the command line. `resolve_config` joins them.
 Nothing here imports torch: the command line reads the fields to make its options.
@@ -177,7 +177,7 @@ def network_of(model: str, values: Mapping[str, Any]) -> Architecture:
 
 
 def config_values(config: TrainingConfig) -> dict[str, Any]:
-    """Return every setting by name, the network's among them, as JSON has them: what `make_config` takes."""
+    """Return all settings by name, including the network's, as JSON values that `make_config` takes."""
     values, network = dataclasses.asdict(config), config.network
     chosen = {name: values["network"][name] for name in _options(type(network))}
     del values["network"]
@@ -229,7 +229,7 @@ def resolve_config(
 def preset_values(
     task: str, preset: str, options: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Return the values of a preset for a task; a task without this recipe has that of arrays.
+    """Return the values of a preset for a task; a task without this recipe uses the one for arrays.
 
     Options of the task adapt its recipes, except the paper's.
 
@@ -244,7 +244,7 @@ def preset_values(
 
 
 def bits_values(preset: str, weight_bits: object) -> dict[str, Any]:
-    """Return what a recipe changes for weights of few bits; nothing in the paper's recipes.
+    """Return the settings that change for weights of few bits; none in the paper's recipes.
 
     >>> bits_values("best", 2), bits_values("best", 4), bits_values("paper", 2)
     ({'weight_clip': 1.5}, {}, {})

@@ -92,7 +92,7 @@ def confusion(model: Predictor, split: Split, classes: int) -> Tensor:
 
 
 def accuracy_of(counts: Tensor, split: Split) -> float:
-    """Return the accuracy over `split` whose confusions are `counts`."""
+    """Return the accuracy over `split` from its confusion matrix `counts`."""
     classes = torch.arange(len(counts))
     right = split.same(classes[None, :], classes[:, None])
     return int(counts[right].sum()) / int(counts.sum())

@@ -49,7 +49,7 @@ from hadamrnn.training.trainer import Trainer
 
 FORMAT = "hadamrnn run"
 FORMAT_VERSION = 2
-MAX_RECORD_BYTES = 1 << 30  # it numbers the samples of every part
+MAX_RECORD_BYTES = 1 << 30  # it lists the sample numbers of every part
 PACKAGES = ("torch", "numpy", "safetensors")
 
 

@@ -1,4 +1,4 @@
-"""From a user's arrays to labels or values, by a model and the facts of its task."""
+"""Read a user's arrays for a run, and turn logits into labels or values."""
 
 from __future__ import annotations
 

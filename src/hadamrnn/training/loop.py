@@ -25,7 +25,7 @@ REFRESH_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended; `finished` is False if it was asked to stop."""
+    """The result of training; `finished` is False if it was asked to stop."""
 
     model: SequenceModel
     finished: bool

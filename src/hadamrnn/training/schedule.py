@@ -24,7 +24,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.training.config import TrainingConfig
 
 SETTLED_RATE = 0.1  # of a cosine: at higher rates differences in loss are mostly noise
-# With a parameter of more numbers than this, torch's threads are worth it.
+# Above this number of elements, torch's threads are worth it.
 LARGEST = 1 << 16
 DTYPES = (torch.float32, torch.float64)  # that numpy has too
 
@@ -103,7 +103,7 @@ class Schedule:
 
 
 def epoch_order(split: Split, seed: int, epoch: int, balanced: bool) -> Tensor:
-    """Return the samples of an epoch in the order they are seen, a function of seed and epoch.
+    """Return the order of the samples in an epoch, a function of seed and epoch.
 
     A permutation; if `balanced`, as many draws with replacement, every class equally likely.
     """
