@@ -19,7 +19,7 @@ TASKS = "hadamrnn.tasks"
 NETWORKS = "hadamrnn.networks"
 COMMANDS = "hadamrnn.commands"
 NAME = "hadamrnn"
-PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"  # there only in a source tree
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"  # exists only in a source tree
 
 
 @cache

@@ -100,7 +100,7 @@ class Run(RunFolder):
     @property
     def integer(self) -> IntegerModel:
         """The integer model that `quantize` wrote."""
-        self._own_model_file()  # which the integer model names
+        self._own_model_file()  # refuses a model of another run
         return load_integer(self.path)
 
     def _own_model_file(self) -> Path:

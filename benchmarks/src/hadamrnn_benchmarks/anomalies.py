@@ -223,7 +223,7 @@ def stage_bytes(model: IntegerModel) -> int:
 
 @dataclass(frozen=True)
 class Setting:
-    """The options of a detector, and what smooths its distances and sets its threshold."""
+    """The options of a detector, and of the smoothing and the threshold of its distances."""
 
     options: dict[str, Any]
     smoothing: int

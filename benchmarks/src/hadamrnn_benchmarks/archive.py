@@ -1,7 +1,7 @@
 """`HadamRNNClassifier` on sets of the UCR archive, at several sizes, beside MiniRocket's published accuracy.
 
 The sets lie in the folder `ucr` of the data folder, one NAME.npz each, and `published.csv` beside them.
-Results are JSON Lines, one for each set, seed and size, so a run that stops goes on where it was.
+Results are JSON Lines, one for each set, seed and size, so a stopped run can be resumed.
 Start at `run_archive`.
 """
 

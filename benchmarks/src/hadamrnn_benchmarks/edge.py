@@ -81,7 +81,7 @@ ORIGIN = "Written by `hadamrnn bench edge --out docs/edge.md`; do not edit."
 
 @dataclass(frozen=True)
 class EdgeRow:
-    """One network on one target; None is what a rival does not have."""
+    """One network on one target; a figure that a rival does not have is None."""
 
     network: str
     target: str
@@ -95,7 +95,7 @@ class EdgeRow:
 
 
 def run_edge() -> tuple[list[EdgeRow], list[str]]:
-    """Return the rows of every target whose tools are installed, and what was left out and why."""
+    """Return the rows of every target whose tools are installed, and the targets left out, with reasons."""
     rows, left_out = [], []
     for target in TARGETS:
         if target.missing_tools:

@@ -46,7 +46,7 @@ SETS = (
     *("OSULeaf", "PLAID", HAR),
 )
 HADAMRNN, LARGER, ROCKET = "HadamRNN", "HadamRNN 16 kB", "MiniRocket"
-PENALTY_ROWS = 1000  # of which MiniRocket's ridge takes leave-one-out errors
+PENALTY_ROWS = 1000  # rows for the leave-one-out errors of MiniRocket's ridge
 ONCE = ("GRU 32", "logistic regression")  # the first takes minutes, the second is always the same
 TITLE = "# The estimators on real series"
 INTRODUCTION = """\

@@ -49,7 +49,7 @@ from hadamrnn_benchmarks.training import milliseconds, torch_threads
 
 Work = Callable[[], NDArray[np.generic]]
 Codes = NDArray[np.int32]
-GATES = {"GRU": 3, "LSTM": 4}  # what users pick instead
+GATES = {"GRU": 3, "LSTM": 4}  # the usual alternatives
 
 
 @dataclass(frozen=True)
@@ -82,20 +82,20 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class InferenceRow:
-    """What was measured of one shape by one engine."""
+    """The measurements of one engine on one shape."""
 
     shape: str
     engine: str
     sequences_per_second: float
     steps_per_second: float
     nanoseconds_per_step: float
-    ratio: float | None  # to the plain loop, where there is one
+    ratio: float | None  # to the plain loop, if there is one
     numpy_ratio: float  # to the engine on numpy
     limit_share: float | None = None  # of the native engine: the least time by vector additions over its own
 
 
 def run_inference(names: list[str], rounds: int = 3) -> tuple[list[InferenceRow], list[str]]:
-    """Measure each shape; return the rows, and what was left out with the reason."""
+    """Measure each shape; return the rows, and the shapes left out with the reason."""
     for name in names:
         check_name("A shape", name, SHAPES)
     rows: list[InferenceRow] = []

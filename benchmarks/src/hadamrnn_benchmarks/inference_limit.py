@@ -33,7 +33,7 @@ def least_seconds(network: NativeNetwork, model: IntegerModel, folder: Path) -> 
 
 
 def _addition_rate(vector_bytes: int, folder: Path) -> float:
-    """Return how many vectors of so many bytes this core adds in a second."""
+    """Return the number of vectors of this many bytes that this core adds in a second."""
     measure = compiled(folder, "additions.c", f"-DVECTOR_BYTES={vector_bytes}").additions_per_second
     measure.argtypes, measure.restype = [ctypes.c_long], ctypes.c_double
     return max(float(measure(_TURNS)) for _ in range(5))

@@ -67,7 +67,7 @@ def _normalized(norm: UnitNorm, states: Tensor) -> Tensor:
 
 
 def _features(model: SequenceModel, states: Tensor | None, last: Tensor) -> Tensor:
-    """Return what V sees: every state, the mean of them, or the last one."""
+    """Return the input of V: every state, their mean, or the last one."""
     assert model.hadamard_layers.network.readouts in (("last",), ("mean",))
     if states is None:
         return last.relu()

@@ -58,7 +58,7 @@ print(json.dumps([1024 * (kilobytes("VmHWM") - before), time.perf_counter() - be
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """One file: its form and size, and what loading it, or fitting to it, took."""
+    """One file: its form and size, and the time to load it or fit to it."""
 
     shape: str
     megabytes: float

@@ -81,7 +81,7 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class TrainingRow:
-    """What was measured of one shape."""
+    """The measurements of one shape."""
 
     shape: str
     ratio: float
@@ -91,7 +91,7 @@ class TrainingRow:
     gru_ms: float  # torch.nn.GRU of the same width and depth
     rnn_ms: float  # torch.nn.RNN likewise
     loop_ms: float  # one step of `fit`, around the engine
-    loop_share: float  # of that step, what is not the engine's
+    loop_share: float  # share of the step outside the engine
     plain_mb: float | None  # peak memory beyond imports, model and batch
     engine_mb: float | None
     rounds: int

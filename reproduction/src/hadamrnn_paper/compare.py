@@ -38,7 +38,7 @@ class Comparison:
 
     @property
     def setup(self) -> Setup:
-        """What was run."""
+        """The setup of a run."""
         assert self.row.setup is not None, "a row without a setup has no results"
         return self.row.setup
 
@@ -65,7 +65,7 @@ class Comparison:
 
     @property
     def activations(self) -> str:
-        """What the states are."""
+        """The kinds of states."""
         return "float" if self.row.activation_bits is None else "integers"
 
     @property
@@ -131,7 +131,7 @@ def trains_on_validation(result: Result) -> bool:
 
 
 def measurements(row: Row, results: Iterable[Result]) -> list[Comparison]:
-    """Return what was measured for a row: a comparison for each preset, over all its seeds."""
+    """Return the measurements for a row: a comparison for each preset, over all its seeds."""
     mine = [result for result in results if result.experiment == row.key]
     if row.activation_bits is not None:
         mine = [each for each in mine if each.integer and each.integer.activation_bits == row.activation_bits]

@@ -84,7 +84,7 @@ class Standing:
 
     @property
     def lead(self) -> Cell:
-        """How far `best` is ahead of the paper's on the test set; empty if nothing is measured."""
+        """Return the lead of `best` over the paper's on the test set; empty if nothing is measured."""
         return Cell() if self.best is None else lead(self.task.metric, self.best.value, self.paper.value)
 
 

@@ -1,4 +1,4 @@
-"""From a folder of results to RESULTS.md, RESULTS.html and the figures: the same bytes for the same results.
+"""Write RESULTS.md, RESULTS.html and the figures from a folder of results, deterministically.
 
 Start at `write_report`.
 """
@@ -41,7 +41,7 @@ TITLE = "HadamRNN: published and measured"
 
 
 def write_report(results: Path, out: Path, force: bool = False) -> list[Path]:
-    """Write the report on the results in a folder; return what was written.
+    """Write the report on the results in a folder; return the written files.
 
     Args:
         force: also replace files that no report wrote.

@@ -40,7 +40,7 @@ CURVES = {"paper": (PAPER, "-"), "best": (OURS, "--"), "quick": (SECOND, ":")}
 
 
 def standing_picture(found: Sequence[Standing]) -> tuple[Picture, ...]:
-    """How far the best of ours is from the paper's best, in points; nothing if nothing is measured."""
+    """Plot the difference between our best and the paper's best, in points, if anything is measured."""
     judged = [each for each in found if each.best and each.task.metric == "accuracy"]
     if not judged:
         return ()
@@ -154,7 +154,7 @@ def additions_cross_entropy(results: Sequence[Result]) -> Picture:
 
 
 def memorization_picture(found: Memorization) -> Picture:
-    """How far adding 1 to x_t moves the last state: linear above, ReLU below."""
+    """Plot how far adding 1 to x_t moves the last state: linear above, ReLU below."""
     with styled():
         canvas = Canvas(figsize=(WIDTH, 4.2))
         top, bottom = canvas.subplots(2, 1, sharex=True)

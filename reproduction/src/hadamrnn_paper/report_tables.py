@@ -1,4 +1,4 @@
-"""The report's tables: every row of the paper with what was measured for it. Start at `table_section`.
+"""The report's tables: every row of the paper beside its measurements. Start at `table_section`.
 
 `recipe_section` asks whether the paper's own recipe gives the paper's figures.
 """

@@ -1,4 +1,4 @@
-"""A row of a table: a setup that can be run, and what the paper printed for it.
+"""A row of a table: a setup to run, and the figures that the paper printed.
 
 A `Setup` is a network and a task. Several rows may share one: the 4-bit HadamRNN on pMNIST is in four
 tables, and its 12-bit activations are another row of the same training run.
@@ -24,7 +24,7 @@ INTEGER_BITS = 12  # of a setup's integer network, unless the setup names others
 
 @dataclass(frozen=True)
 class Added:
-    """What an option of a task adds to the inputs and outputs that it has in the paper."""
+    """The inputs and outputs that an option of a task adds to those in the paper."""
 
     words: str
     channels: int = 0
@@ -139,7 +139,7 @@ class Setup:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What to change in a preset. The preset says whether b_i is learnt, unless the setup has no b_i."""
+        """The changes to a preset, which decides whether b_i is learnt, unless the setup has no b_i."""
         network = self.network
         settings: dict[str, Any] = {"model": network.kind, "hidden_size": network.hidden_size}
         if isinstance(network, Network):

@@ -1,4 +1,4 @@
-"""From names on the command line to setups, and to results: train what is missing, measure it, write it.
+"""Turn names on the command line into setups, and train, measure and write the missing results.
 
 It can be stopped at any time: a killed run continues from its checkpoint, and a finished row is not run
 again. Processes or machines that share the folders take different rows. Start at `select` and `run_jobs`.
@@ -147,7 +147,7 @@ def run_jobs(
 
 
 def run_job(job: Job, places: Places, options: RunOptions, tell: Tell, held: SoftFileLease) -> Result:
-    """Train one job, or continue it, and return what it measures on the test set."""
+    """Train one job, or continue it, and return its measurements on the test set."""
     path, begun = run_folder(job, places.runs)
     config = job.config
     # The data is loaded once, for the pace, the training and the test.

@@ -13,7 +13,7 @@ from hadamrnn_paper.runner import first_fitting
 
 
 def ship(result: Result, name: str, inputs: models.InputDescription, runs: Path, folder: Path) -> list[Path]:
-    """Add the integer network behind a result to a folder of models; return what was written.
+    """Add the integer network behind a result to a folder of models; return the written files.
 
     Args:
         name: what the network does; its size is added, as in `motion-6kb`.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hadamrnn.cli.predict import PredictOptions
     from hadamrnn.cli.train import TrainOptions
 
-SETTINGS = ("hidden_size", "leak", "weight_bits", "seed", "threads")  # that a detector has
+SETTINGS = ("hidden_size", "leak", "weight_bits", "seed", "threads")  # the settings of a detector
 WHERE = "on an anomaly detector"
 
 

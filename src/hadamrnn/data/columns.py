@@ -26,7 +26,7 @@ CLOCKS = ("time", "timestamp", "datetime", "date", "index", "")
 CLOCK_STAMPS = 16  # a column that never falls and has at least this many values is a clock
 LEAST_GROUPS = 3  # files are the groups if every class is in this many of them
 MOST_NUMBERED = 30  # classes that may be called by numbers
-OF_FILE = ("file", "folder")  # what a label or a group can be, other than a column
+OF_FILE = ("file", "folder")  # sources of a label or a group other than columns
 
 
 def decide(
@@ -118,7 +118,7 @@ def why_not(tables: list[Recording], name: str, labels: NDArray[np.object_]) -> 
 
 
 def _follows(values: NDArray[np.float64], labels: NDArray[np.object_]) -> bool:
-    """Whether rows of one label have one value, and not all rows the same."""
+    """Whether the value is a function of the label, and not constant."""
     for rows in (slice(SAMPLE_ROWS), slice(None)):  # a few rows tell it of most columns
         pairs = pd.DataFrame({"label": labels[rows], "value": values[rows]}).drop_duplicates()
         if len(pairs) > pairs["label"].nunique():

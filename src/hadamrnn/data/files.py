@@ -62,7 +62,7 @@ def search_folders(data_dir: str | Path | None) -> list[Path]:
     if not chosen:
         return [cache_folder()]
     folder = Path(chosen)
-    with suppress(RuntimeError):  # a ~ of nobody, which names no folder
+    with suppress(RuntimeError):  # ~USER of an unknown user
         folder = folder.expanduser()
     if not folder.is_dir():
         source = "--data-dir" if data_dir else "HADAMRNN_DATA"

@@ -41,7 +41,7 @@ from hadamrnn.settings import Seed
 MINIMUM_SAMPLES = 10
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 FEW_STEPS = 16  # a table (n, fewer columns) is hardly a set of series
-FEW_ROWS, FLOWING = 32, 0.25  # of a table whose rows may be one recording; how alike neighbours then are
+FEW_ROWS, FLOWING = 32, 0.25  # least rows to test; median ratio below which rows continue each other
 GROUP_NAMES = ("groups", "person", "subject")
 KNOWN = {"x", "y", "lengths", *GROUP_NAMES}
 Layout = Literal["time-first", "channels-first"]

@@ -20,7 +20,7 @@ from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError, short
 
 PARTS = ("training", "validation", "test")
-DRAWS, GROUPS_DRAWN = 50, 5000  # orders of groups that are tried; groups in all of them
+DRAWS, GROUPS_DRAWN = 50, 5000  # random orders to try; limit on the groups of all orders
 
 
 def read_numbers(path: Path, delimiter: str | None = None, **layout: Any) -> NDArray[np.float32]:
@@ -165,7 +165,7 @@ def _deal(counts: NDArray[np.float64], shares: tuple[float, float], held: list[i
             before = np.square(sums[1:] / total - target[:, None]).sum(1)
             after = np.square((sums[1:] + counts[chosen]) / total - target[:, None]).sum(1)
             gain = [(before - after)[to - 1] for to in held]
-            if held and max(gain) > -1e-9:  # of two choices that are as close, hold out more
+            if held and max(gain) > -1e-9:  # if two choices are equally close, hold out more
                 give(int(chosen), held[int(np.argmax(gain))])
     return part
 

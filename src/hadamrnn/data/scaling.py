@@ -25,7 +25,7 @@ CONSTANT = 1e-12  # a deviation below this share of the mean is rounding
 RAW_LIMIT = (1 << 31) - 1
 VALUES_AT_ONCE = 1 << 18
 UNIT_BITS = 12  # a raw unit is this many powers of two below the least deviation of a channel
-LEAST_BITS = 6  # or at least this many, where int32 could not reach the largest value otherwise
+LEAST_BITS = 6  # or at least this many, if int32 could not reach the largest value otherwise
 
 
 def standardised(
@@ -81,7 +81,7 @@ def standardise(x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tenso
 def with_standard_targets(splits: Splits, preparation: Preparation | None) -> Splits:
     """Return a regression whose targets, `(n, targets)`, are standardised over the training part.
 
-    Outputs of size 1 are what initial weights, rates and the integers' bits are made for.
+    Initial weights, learning rates and the integers' bits suit outputs of size 1.
     """
     if preparation is None:
         assert splits.train.y is not None

@@ -41,7 +41,7 @@ from hadamrnn.quantization.chain import calibration_batches
 from hadamrnn.quantization.lowering import can_lower, state_step
 
 MOST_APART = 10  # powers of two between exponents: an integer network holds 15, and kinds differ too
-MOST_FEATURES = 2000  # whose rounding errors are compensated: that inverts a matrix of this size
+MOST_FEATURES = 2000  # limit for compensating rounding errors, which inverts a matrix of this size
 KEPT_SERIES = 2000  # series that select the network, the penalty and the temperature
 CALIBRATION_SAMPLES = 10_000
 

@@ -33,12 +33,12 @@ from hadamrnn.reservoir.description import BLOCK
 
 INPUT_BITS = 12
 CANDIDATES = ((DIFFERENCES,), (DIFFERENCES, IN_THIRDS), KINDS)
-SEARCH_SERIES = 1000  # that choose the kinds and the features; of more series folds are left out
+SEARCH_SERIES = 1000  # series that select kinds and features; with more, folds are left out
 FOLDS = 5
 PRUNING_PENALTY = 10  # times that of the whole pool
-KEPT_SERIES = 2000  # whose held-out predictions choose penalty and temperature
+KEPT_SERIES = 2000  # series whose held-out predictions select penalty and temperature
 CODE_BITS = 15  # of a share of steps
-BLOCK_BYTES, FEATURE_BYTES, COUNTER_BYTES = 10, 2.5, 2  # that features are weighed against
+BLOCK_BYTES, FEATURE_BYTES, COUNTER_BYTES = 10, 2.5, 2  # costs that pruning weighs features by
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,8 +38,8 @@ from hadamrnn.quantization.lowering import lower
 from hadamrnn.settings import Positive, Range
 from hadamrnn.training.evaluate import predict_logits
 
-MOST_WINDOWS = 1 << 16  # that V is fitted to, evenly spread
-COMPARED_WINDOWS = 1 << 13  # by which networks are compared
+MOST_WINDOWS = 1 << 16  # windows that V is fitted to, evenly spread
+COMPARED_WINDOWS = 1 << 13  # windows on which networks are compared
 CALIBRATION_WINDOWS = 10_000
 HELD_OUT = 0.2  # of the series, its end, by which network and penalty are chosen
 ACTIVATION_BITS = 14  # half of a state's range is left to the offset that keeps it positive

@@ -17,7 +17,7 @@ from hadamrnn.fixedpoint.integers import signed_range
 # Of each standardised feature, when V is rounded: new series differ from the training data in all directions.
 LEAST_CURVATURE = 0.1
 MAX_EXPONENT = 15
-MOST_FEATURES = 2000  # whose rounding errors are compensated: that inverts a matrix of this size
+MOST_FEATURES = 2000  # limit for compensating rounding errors, which inverts a matrix of this size
 
 
 class Rounded(NamedTuple):

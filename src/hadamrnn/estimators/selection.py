@@ -48,13 +48,13 @@ FEATURE_SETS: tuple[FeatureSet, ...] = (
     (("positive",), 3),
 )
 MOST_UNITS = 512
-SEARCH_SERIES = 1000  # that candidates are compared on; of more series folds are left out
+SEARCH_SERIES = 1000  # series to compare candidates on; with more, folds are left out
 FOLDS = 5
 # Few and short series are compared with several draws of each candidate: the error of one says little.
 MOST_DRAWS, DRAWN_SERIES, DRAWN_STEPS = 6, 600, 120_000
 LEAST_ERROR = 1e-12
 NESTED = (1, 3)  # thresholds at quantiles of which the fewer are some of the more
-THRESHOLD_SERIES = 256  # whose states the thresholds are quantiles of; fewer series count all
+THRESHOLD_SERIES = 256  # series for the quantiles that become thresholds, or all if there are fewer
 THRESHOLD_STEPS = 8  # of each of them, evenly spread
 # A threshold lies above its quantile by this share of the unit's spread: states at rest keep one value for
 # long, and rounding alone must not decide on which side of the threshold it is.
@@ -252,7 +252,7 @@ class _Pool:
 
 
 def _pools(candidates: list[Network]) -> Iterator[_Pool]:
-    """Put candidates together that differ in units, read-outs and nested thresholds only."""
+    """Group candidates that differ only in units, read-outs and nested thresholds."""
     groups: dict[tuple[int, tuple[int, ...], int], list[Network]] = {}
     for network in candidates:
         nested = network.thresholds in NESTED or not network.counts_steps

@@ -17,7 +17,7 @@ from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, compress
 from hadamrnn.quantization.calibration import RawInputs
 
 Floats = NDArray[np.float64]
-APART = 2.5  # how far below the deviation of all the median series lies, where a channel is compressed
+APART = 2.5  # compress a channel if its overall deviation is this many times that of its median series
 REACH = 2.0**24  # from the knee to the largest value: an int32 reaches it and still resolves the knee
 PART_VALUES = 1 << 18  # of X that are converted at once
 

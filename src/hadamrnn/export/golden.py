@@ -29,7 +29,7 @@ class Golden:
     """
 
     inputs: NDArray[Any]  # raw codes (sequences, time, input_size) or ids (sequences, time)
-    codes: NDArray[Any]  # what the engine reads of them: encoded, or the same ids
+    codes: NDArray[Any]  # inputs of the engine: encoded values, or the same ids
     logits: NDArray[np.int32]  # (sequences, time or 1, output_size)
     classes: NDArray[np.int64]  # (sequences,), after the last step
     hidden: tuple[NDArray[np.int32], ...]  # h of each layer after the last step, (sequences, units)
@@ -38,7 +38,7 @@ class Golden:
     encoded: NDArray[np.int32]  # (samples, input_size)
     raw_clipped: NDArray[np.int64]  # (samples,)
     every: bool
-    source: str = "given codes"  # where the inputs come from, one line
+    source: str = "given codes"  # the source of the inputs, one line
 
     @property
     def input_type(self) -> str:

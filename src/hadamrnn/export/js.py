@@ -75,7 +75,7 @@ def export_js(
 def js_module(model: IntegerModel | IntegerReservoir, summary: Summary) -> str:
     """Return the ES module: the runtime, then the network."""
     lines = "\n".join(f" * {line}" for line in (summary.title, *summary.lines))
-    head = f"/* {MARKER} {package_version()}:\n{lines}\n */\n".replace("</", "< /")  # a page may hold it
+    head = f"/* {MARKER} {package_version()}:\n{lines}\n */\n".replace("</", "< /")  # safe in a page
     is_reservoir = isinstance(model, IntegerReservoir)
     fields = js_reservoir(model) if isinstance(model, IntegerReservoir) else js_model(model)
     data = json.dumps(fields, separators=(",", ":")).replace("<", "\\u003c")

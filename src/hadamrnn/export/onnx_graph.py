@@ -19,7 +19,7 @@ from hadamrnn.hadamard.orders import hadamard_matrix, split_order
 from hadamrnn.network import COUNTED, Network
 
 OPSET = 17
-IR_VERSION = 8  # what runtimes of 2022 and later read
+IR_VERSION = 8  # supported by runtimes since 2022
 
 
 class Builder:
@@ -55,8 +55,8 @@ class Recipe(ABC):
 
     dtype: Any
     element: int  # TensorProto code of states
-    answer: int  # that of logits
-    numbers: str  # what its numbers are, for a reader
+    answer: int  # TensorProto code of logits
+    numbers: str  # a description of its numbers
     properties: dict[str, Any]  # of the graph's metadata
     network: Network
     thresholds: NDArray[Any] | None  # (rows, units) of the last layer

@@ -32,7 +32,7 @@ from hadamrnn.fixedpoint.layer import ArrayFields, freeze_array
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.settings import check_int
 
-MAX_CHANNELS = 32  # of the sums over channels, which the header of the runtime has room for
+MAX_CHANNELS = 32  # limit of the sums over channels in the header of the runtime
 MAX_SMOOTHING = 15
 DISTANCE_BITS = 8  # of z below the point
 LARGEST_BITS = 13  # of z: one channel counts up to 16 deviations

@@ -149,7 +149,7 @@ def encode_inputs(model: Inputs, inputs: ArrayLike) -> tuple[Codes, int]:
         return encode_raw(model, raw_from_inputs(model, inputs))
     array = np.asarray(inputs, np.float64)
     _check_values(model, array)
-    with np.errstate(over="ignore"):  # what overflows saturates
+    with np.errstate(over="ignore"):  # overflow saturates
         scaled = np.floor(array * (2.0 ** (model.input_bits - 1) / model.input_scale) + 0.5)
     clipped, count = saturate(scaled, model.input_bits)
     return clipped.astype(np.int32), count

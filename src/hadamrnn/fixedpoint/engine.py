@@ -44,7 +44,7 @@ class State:
 
     hidden: list[Int32]  # of each layer, (hidden_size, streams), activation_bits
     sums: list[Int32]  # of each layer but the last, the codes that the layer above will read, as wide
-    pools: Pools  # what the read-outs keep of the last layer's steps so far
+    pools: Pools  # the read-outs' sums and maxima over the last layer's steps so far
     steps: int = 0
     saturations: int = 0  # entries of states clipped so far, over all layers and streams
 

@@ -43,7 +43,7 @@ ENTRY = "hadamrnn"  # the one entry of safetensors' own metadata
 MAX_FILE_BYTES = 1 << 30
 MAX_HEADER_BYTES = 1 << 20
 
-# What a layer and the model hold besides arrays, metadata and the network.
+# Fields of a layer and of the model besides arrays, metadata and the network.
 _LAYER_SCALARS = ("input_bits", "hidden_shift", "accumulator_frac_bits", "input_bias_shift")
 _GAIN_SCALARS = ("gain_shift", "offset_shift")
 _MODEL_SCALARS = ("output_bias_shift", "input_scale", "logit_scale")

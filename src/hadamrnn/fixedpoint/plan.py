@@ -29,8 +29,8 @@ class LayerPlan:
     stages: int  # log2 of the power of two in the block
     in_place: int  # how many stages are made in the cells of the state, an even number
     factors: tuple[tuple[int, int], ...]  # order and stride of the factors that are no power of two
-    cells: int  # where the state begins, among the narrow cells
-    sums: int  # where the sums for the layer above begin, among the narrow cells
+    cells: int  # offset of the state among the narrow cells
+    sums: int  # offset of the sums for the layer above among the narrow cells
 
     @property
     def rows(self) -> int:
@@ -51,12 +51,12 @@ class Plan:
     """The layers of a model and the memory of a stream, in cells."""
 
     layers: tuple[LayerPlan, ...]
-    counts: int  # where the counters begin, among the wide cells; the sums come before them
+    counts: int  # offset of the counters among the wide cells; the sums come before them
     pool_wide: int  # sums and counters of the read-outs
     pool_narrow: int  # maxima of the read-outs
-    phases: int  # where the layers' steps since the layer above made one begin, among the narrow cells
+    phases: int  # offset, among the narrow cells, of each layer's steps since the last step above
     narrow_cells: int
-    code_cells: int  # of the buffer for what a layer reads, 16 bits each
+    code_cells: int  # of the buffer for a layer's input, 16 bits each
 
     @property
     def work_cells(self) -> int:

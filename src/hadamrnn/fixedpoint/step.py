@@ -25,7 +25,7 @@ from hadamrnn.fixedpoint.layer import IntegerLayer
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import COUNTED
 
-RATE_BITS = 15  # a rate is a multiplier with so many bits after the point
+RATE_BITS = 15  # fractional bits of a rate
 
 Pools = dict[str, Int32]  # sums, counters and maxima since the start: read-out -> (..., hidden_size, streams)
 

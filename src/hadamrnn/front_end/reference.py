@@ -33,7 +33,7 @@ from hadamrnn.front_end.description import (
 )
 
 FREE_BITS = (
-    13  # values of so many bits go through a stage without a division: it grows them by 1 + sqrt(2) at most
+    13  # values of this many bits need no division before a stage, which grows them by at most 1 + sqrt(2)
 )
 FALL_SHIFT = 3  # of the noise floor
 CHUNK = 1 << 12  # frames at once

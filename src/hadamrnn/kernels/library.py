@@ -1,8 +1,7 @@
 """Find and load the native library; mirror its structures. No torch here.
 
-The library is one file, `hadamrnn_kernels.so`, that the build puts into this package's folder (of an
-editable install: the one in site-packages, which is also on the package's `__path__`). Nothing is
-ever compiled at run time: without the library `load_library` returns None and the layers fall back
+The build puts one file, `hadamrnn_kernels.so`, into this package's folder. In an editable install that is the
+folder in site-packages, which is also on the package's `__path__`. Nothing is ever compiled at run time: without the library `load_library` returns None and the layers fall back
 to torch.
 
 Environment: `HADAMRNN_NATIVE_LIBRARY` names the file to load (`none`: do not load any), `HADAMRNN_ISA`
@@ -216,7 +215,7 @@ def _load() -> tuple[Library | None, str]:
     if wanted == "none":
         return None, "HADAMRNN_NATIVE_LIBRARY=none"
     if wanted:
-        try:  # Asked for by name: to fail is an error, not a reason to fall back.
+        try:  # Requested explicitly: failure is an error, not a reason to fall back.
             return Library(Path(wanted), isa), "named by HADAMRNN_NATIVE_LIBRARY"
         except OSError as error:
             raise InputError(

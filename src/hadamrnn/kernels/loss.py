@@ -91,7 +91,7 @@ class CrossEntropy(Function):
             (again,) = torch.autograd.grad(loss, rows, grad_loss, create_graph=True)
             return again, None
         gradient, ctx.gradient = ctx.gradient, None
-        if gradient is None:  # the graph was retained, and the caller may have changed what it got before
+        if gradient is None:  # the graph was retained, and the caller may have changed the earlier gradient
             _, gradient = loss_and_gradient(logits, targets, True)
         return _scaled(gradient, grad_loss), None
 

@@ -65,7 +65,7 @@ class _Slices:
             return next(self._left, None)
 
     def withdraw(self) -> None:
-        """Hand out no more of them."""
+        """Hand out no more slices."""
         with self._lock:
             self._left = iter(range(0))
 

@@ -31,7 +31,7 @@ def save_model(model: SequenceModel, path: str | Path, run: str | None = None) -
     Args:
         run: the identity of the run that trained it; see `check_run`.
     """
-    model = getattr(model, "_orig_mod", model)  # the one inside what torch.compile returns
+    model = getattr(model, "_orig_mod", model)  # the model that torch.compile wraps
     dtype = model.readout.weight.dtype
     if dtype not in DTYPES:
         raise InputError(f"A model file holds float32 or float64, got {dtype}. Save model.float() instead.")

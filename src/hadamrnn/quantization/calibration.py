@@ -36,7 +36,7 @@ class Calibration:
 
     max_state: float  # max |h_t| of the last layer
     max_input: float  # max |x_t|: of the data, of the embedding table, 1 for one-hot inputs
-    seq_length: int  # the longest sequence seen; states of longer ones may be larger
+    seq_length: int  # the longest sequence so far; states of longer ones may be larger
     samples: int
     percentile: float = 100.0
     below: tuple[tuple[float, float], ...] = ()  # max |h_t| and max |y_t| of the layers below, lowest first
@@ -221,7 +221,7 @@ class RawInputs:
         Precision(raw_unit=unit)  # checks it
         knees = np.zeros_like(scale, np.float64) if knee is None else np.asarray(knee, np.float64)
         step = np.where(knees > 0, 2.0**-OCTAVE_BITS, unit)
-        with np.errstate(over="ignore"):  # `raw_encoding` refuses what is not finite
+        with np.errstate(over="ignore"):  # `raw_encoding` refuses values that are not finite
             scales, offsets = step / np.asarray(scale, np.float64), np.asarray(offset, np.float64) / step
         powers = [_power(each / unit) if each else 0 for each in knees.tolist()]
         return cls(scales.tolist(), offsets.tolist(), unit=unit, knee=powers if any(powers) else ())

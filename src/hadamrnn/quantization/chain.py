@@ -71,7 +71,7 @@ class IntegerNetwork:
 
     def __call__(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         if lengths is not None and self.model.input_kind == "dense":
-            # Padding is never read: whatever it holds, it counts as no clipped input.
+            # Padding is never read, so it must not count as clipped input.
             x = x.masked_fill(~counted(x, lengths)[:, :, None], 0)
         codes, clipped = input_codes(self.model, x)
         self.input_saturations += clipped

@@ -40,7 +40,7 @@ Integers = NDArray[np.int64]
 MAX_SHIFT = 31
 MAX_GAIN_SHIFT = 30
 MAX_CODE_BITS = 16
-# How far alpha_i may be raised for the state's sake: nearer to 2 the input loses what the state gains.
+# Limit on raising alpha_i for a finer state: near 2 the input loses as much as the state gains.
 MAX_RAISE = 1.75
 
 
@@ -51,7 +51,7 @@ class FloatLayer:
     cell: HadamCell
     norm: UnitNorm | None  # between it and the layer above
     max_state: float
-    max_output: float  # of what the layer above reads; 0 of the last layer
+    max_output: float  # of the layer output; 0 of the last layer
 
     def input_codes(self) -> tuple[Integers, float]:
         """Return U as codes, and alpha_U."""
@@ -85,7 +85,7 @@ class LoweredLayer:
 
     layer: IntegerLayer
     state_step: float  # of h
-    output: Coding | None  # of what the layer above reads; None of the last layer
+    output: Coding | None  # of the layer output; None of the last layer
 
 
 def lower_layer(

@@ -30,7 +30,7 @@ from sqlalchemy.pool import NullPool
 from hadamrnn.errors import InputError
 
 SETTINGS = "settings"
-STARTUP_TRIALS = 5  # that are never pruned
+STARTUP_TRIALS = 5  # the first trials are never pruned
 WARMUP_PERCENT = 20  # of a training, before a trial may be pruned
 HEARTBEAT_SECONDS = 30
 STALE_SECONDS = 300  # without a heartbeat; much longer than the clocks of two machines differ

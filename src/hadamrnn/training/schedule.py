@@ -26,7 +26,7 @@ from hadamrnn.training.config import TrainingConfig
 SETTLED_RATE = 0.1  # of a cosine: at higher rates differences in loss are mostly noise
 # Above this number of elements, torch's threads are worth it.
 LARGEST = 1 << 16
-DTYPES = (torch.float32, torch.float64)  # that numpy has too
+DTYPES = (torch.float32, torch.float64)  # data types that numpy shares
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Adam(torch.optim.AdamW):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        with np.errstate(all="ignore"):  # a run that diverges is seen by its loss
+        with np.errstate(all="ignore"):  # a diverging run shows in its loss
             for group in self.param_groups:
                 for parameter in group["params"]:
                     if parameter.grad is not None:

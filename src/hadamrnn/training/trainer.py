@@ -27,7 +27,7 @@ from hadamrnn.training.models import Draws
 from hadamrnn.training.processes import Processes
 from hadamrnn.training.schedule import Adam, Schedule, epoch_order
 
-STATISTICS_SAMPLES = 2048  # of which the statistics of a validation are computed
+STATISTICS_SAMPLES = 2048  # samples for the running statistics before a validation
 
 Groups = dict[str, dict[str, Tensor]]
 
@@ -141,7 +141,7 @@ class Trainer:
             raise Diverged(f"a weight is NaN or infinite at step {counters.step}") from error
         model, metric = self._candidate(), self._score(self._candidate())
         if self.average is not None and self.splits.targets is not None and metric is not None:
-            # The scale of an average that has just begun is wrong, which values show and classes do not.
+            # A young average has the wrong scale, which affects values but not classes.
             current = self._score(self.model)
             if current is not None and is_better(self.splits.metric, current, metric):
                 model, metric = self.model, current

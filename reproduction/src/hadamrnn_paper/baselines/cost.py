@@ -1,4 +1,4 @@
-"""What the competitors cost, by the rules that give the cells of the paper's tables.
+"""Count the cost of the competitors by the rules that give the cells of the paper's tables.
 
 The tables count each family differently: ORNN without biases, LSTM without V, and so on. So a size is
 kept part by part, with the parts that the paper leaves out named; both sums are there. What differs between
@@ -39,7 +39,7 @@ class BaselineSize:
 
     @property
     def bits(self) -> int:
-        """What the paper's tables count."""
+        """The quantities that the paper's tables count."""
         return sum(bits for name, bits in self.parts.items() if name not in self.left_out)
 
     @property

@@ -1,4 +1,4 @@
-"""Recurrences with a dense d_h-by-d_h weight, linear or ReLU: what ORNN, QORNN and others share.
+"""Recurrences with a dense d_h-by-d_h weight, linear or ReLU: the base of ORNN, QORNN and others.
 
     linear:  h_t = W h_(t-1) + z_t          relu:  h_t = max(0, W h_(t-1) + z_t)          z_t = U x_t + b_i
 

@@ -1,4 +1,4 @@
-"""What all baselines with one layer and one direction share: checks, tokens and lengths."""
+"""Base of all baselines with one layer and one direction: checks, tokens and lengths."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Baseline(Architecture):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a user may choose, by name."""
+        """The user's choices, by name."""
         return {each.name: getattr(self, each.name) for each in fields(self) if "help" in each.metadata}
 
     @property

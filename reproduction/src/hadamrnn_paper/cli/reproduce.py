@@ -156,7 +156,7 @@ def _list(args: ReproduceOptions, places: Places) -> None:
 
 
 def _read(jobs: list[Job], places: Places) -> Results:
-    """Return the results that the jobs have."""
+    """Return the results of the jobs that have any."""
     from hadamrnn_paper.results import read_results
 
     wanted = {job.name for job in jobs}
