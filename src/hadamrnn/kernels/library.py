@@ -1,8 +1,8 @@
 """Find and load the native library; mirror its structures. No torch here.
 
-The build puts one file, `hadamrnn_kernels.so`, into this package's folder. In an editable install that is the
-folder in site-packages, which is also on the package's `__path__`. Nothing is ever compiled at run time: without the library `load_library` returns None and the layers fall back
-to torch.
+The build puts one file, `hadamrnn_kernels.so`, into this package's folder; in an editable install that is the
+folder in site-packages, which is also on the package's `__path__`. Nothing is ever compiled at run time:
+without the library `load_library` returns None and the layers fall back to torch.
 
 Environment: `HADAMRNN_NATIVE_LIBRARY` names the file to load (`none`: do not load any), `HADAMRNN_ISA`
 forces one of the library's instruction sets (`baseline`, `avx2`, `avx512`).
