@@ -1,6 +1,7 @@
 """A hook of mkdocs: every cell of a table knows its column, so that a narrow screen can show rows as cards.
 
-In code that wraps, an option's name stays whole. The style is `docs/cards.css`. Start at `on_page_content`.
+In code that wraps, an option's name stays whole. Code scrolls by the keyboard, and the search has a name for
+screen readers. The style is `docs/cards.css`. Start at `on_page_content`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,12 @@ def on_page_content(html: str, **_: Any) -> str:
     """Return the page with `data-label` on every cell of its tables, and its options in one piece."""
     labelled = TABLE.sub(lambda table: label_cells(table[0]), html)
     return CODE.sub(lambda code: OPTION.sub(r'<span class="option">\g<0></span>', code[0]), labelled)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Return the whole page with what the theme leaves out for keyboards and screen readers."""
+    named = output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+    return named.replace("<pre>", '<pre tabindex="0">')
 
 
 def label_cells(table: str) -> str:

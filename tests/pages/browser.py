@@ -19,6 +19,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 PHONE, TABLET, DESK = 390, 820, 1400
+AXE = Path(__file__).parents[2] / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 
 # Every figure has an SVG, and every pair of axes in it marks that take room: lines, collections, bars. The
 # ground (the first patch), the frame (patches without fill), axes, texts and legends are no marks.
@@ -96,6 +97,22 @@ def faults(browser: webdriver.Chrome, page: Path, *, width: int = DESK, dark: bo
         found.append(f"{wide} pixels wide on a screen of {width}")
     found += browser.execute_script(CUT)
     return found
+
+
+def serious_violations(browser: webdriver.Chrome) -> list[tuple[str, list[str]]]:
+    """Return what axe finds serious in the open page; skip without axe, unless HADAMRNN_PAGES wants it."""
+    if not AXE.exists():
+        reason = "no axe-core: make test-pages installs it"
+        if os.environ.get("HADAMRNN_PAGES"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    browser.execute_script(AXE.read_text())
+    found = browser.execute_async_script("axe.run({resultTypes: ['violations']}).then(arguments[0])")
+    return [
+        (fault["id"], [node["html"][:200] for node in fault["nodes"]][:3])
+        for fault in found["violations"]
+        if fault["impact"] in ("serious", "critical")
+    ]
 
 
 def open_page(browser: webdriver.Chrome, page: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -22,11 +21,10 @@ from hadamrnn.export.page import Stored, export_page
 from hadamrnn.fixedpoint import Engine, IntegerModel, encode_raw, encode_values, load
 from hadamrnn.models import find
 from hadamrnn_paper.data.mnist import pixel_permutation
-from tests.pages.browser import DESK, PHONE, faults, open_page, part, wait
+from tests.pages.browser import DESK, PHONE, faults, open_page, part, serious_violations, wait
 
 pytestmark = pytest.mark.pages
 ROOT = Path(__file__).parents[2]
-AXE = ROOT / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 MOTION = "motion-6kb"
 KEYWORDS = "keywords-16kb"
 STROKE = [(-60, -60), (60, -60), (0, 90)]  # a seven, from the middle of the pad
@@ -383,14 +381,5 @@ def test_an_image_of_784_pixels_is_read_by_512_units_in_two_seconds_at_thirty_fr
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("name", ["demo", "page", "playground", "report", "results"])
 def test_axe_finds_no_serious_fault(name: str, dark: bool, pages: dict[str, Path], browser: Chrome) -> None:
-    if not AXE.exists():
-        reason = "no axe-core: make test-pages installs it"
-        if os.environ.get("HADAMRNN_PAGES"):
-            pytest.fail(reason)
-        pytest.skip(reason)
     assert faults(browser, pages[name], width=PHONE, dark=dark) == []
-    browser.execute_script(AXE.read_text())
-    found = browser.execute_async_script("axe.run({resultTypes: ['violations']}).then(arguments[0])")
-
-    serious = [fault for fault in found["violations"] if fault["impact"] in ("serious", "critical")]
-    assert [(fault["id"], [node["html"][:200] for node in fault["nodes"]][:3]) for fault in serious] == []
+    assert serious_violations(browser) == []

@@ -12,7 +12,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.pages.browser import DESK, PHONE, faults, ground
+from tests.pages.browser import DESK, PHONE, TABLET, faults, ground, serious_violations
 
 pytest.importorskip("mkdocs", reason="make docs installs mkdocs")
 pytestmark = pytest.mark.pages
@@ -27,16 +27,34 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_no_page_is_wider_than_a_phone_or_fetches_anything(site: Path, browser: Chrome) -> None:
-    pages = sorted(page for page in site.glob("*.html") if page.name not in ("404.html", "live.html"))
+def documents(site: Path) -> list[Path]:
+    """Return the pages that read from the disk, without the playground, which test_live.py opens."""
+    return sorted(page for page in site.glob("*.html") if page.name not in ("404.html", "live.html"))
+
+
+@pytest.mark.parametrize("width", [PHONE, TABLET, DESK])
+def test_no_page_is_wider_than_the_screen_or_fetches_anything(
+    site: Path, browser: Chrome, width: int
+) -> None:
+    pages = documents(site)
 
     assert len(pages) > 10
     for page in pages:
-        assert faults(browser, page, width=PHONE) == [], page.name
+        assert faults(browser, page, width=width) == [], page.name
         loaded = browser.execute_script(
             "return performance.getEntriesByType('resource').map(entry => entry.name)"
         )
         assert [name for name in loaded if not name.startswith("file:")] == [], page.name
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_nothing_serious_on_any_page(site: Path, browser: Chrome, dark: bool) -> None:
+    found = {}
+    for page in documents(site):
+        assert faults(browser, page, width=TABLET, dark=dark) == [], page.name
+        found[page.name] = serious_violations(browser)
+
+    assert {name: faults for name, faults in found.items() if faults} == {}
 
 
 def test_the_site_is_light_or_dark_as_the_system_is_at_any_time(site: Path, browser: Chrome) -> None:
