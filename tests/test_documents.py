@@ -34,6 +34,7 @@ RESULT_PAGES = (
         "docs/edge.md",
         "docs/estimators.md",
         "docs/anomalies.md",
+        "docs/alarms.md",
         "docs/archive.md",
     ),
     "reproduction/RESULTS.md",

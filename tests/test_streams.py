@@ -8,13 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from hadamrnn.export.c import wrapped
 from hadamrnn.fixedpoint.decision import NEVER, Decision, decision_of
+from hadamrnn.fixedpoint.encoding import encode_raw
+from hadamrnn.fixedpoint.engine import Engine, SlidingWindow
+from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.run import Run
-from hadamrnn.streams import Stream, compare, raise_events, read_streams, tune
+from hadamrnn.streams import Stream, compare, raise_events, read_streams, tune, window_logits
 from tests.conftest import Command
 from tests.export.programs import SANITIZED, compile_and_run, write_sources
+from tests.export.random_models import random_model
 
 
 def write_days(folder: Path, files: int, seed: int) -> Path:
@@ -83,6 +88,27 @@ def test_tune_keeps_its_rate_and_eval_streams_other_recordings(place: Path, comm
     assert decision_of(Run.open(run).integer) is not None
 
 
+def events_in_c(folder: Path, model: IntegerModel, raw: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return the step and the class of every event that exported C raises on raw codes."""
+    write_sources(folder, model, "net")
+    main = folder / "main.c"
+    main.write_text(
+        '#include <stdio.h>\n#include "net.c"\n#include "net_window.c"\n#include "net_decision.h"\n'
+        f"static const int32_t raw[] = {{ {' '.join(wrapped(raw))} }};\n"
+        "int main(void)\n{\n    static net_window window; net_decider decider; uint16_t event;\n"
+        "    static net_slot slots[NET_WINDOW_STEPS / NET_HOP_STEPS];\n"
+        "    (void)net_window_init(&window, slots, NET_WINDOW_STEPS, NET_HOP_STEPS);\n"
+        "    net_decider_init(&decider);\n"
+        f"    for (int t = 0; t < {len(raw)}; t++) {{\n"
+        "        if (net_window_push(&window, raw + t * (int)NET_INPUT_SIZE) == HADAMRNN_READY) {\n"
+        "            event = net_decide(&decider, window.logits);\n"
+        '            if (event != HADAMRNN_NO_CLASS) { printf("%d %u\\n", t, (unsigned)event); }\n'
+        "        }\n    }\n    return 0;\n}\n"
+    )
+    lines = (line.split() for line in compile_and_run("cc", main, SANITIZED).splitlines())
+    return [(int(step), int(label)) for step, label in lines]
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler installed")
 def test_c_fed_the_same_stream_raises_the_same_events_at_the_same_samples(
     place: Path, command: Command, tmp_path: Path
@@ -94,23 +120,22 @@ def test_c_fed_the_same_stream_raises_the_same_events_at_the_same_samples(
     decision = decision_of(model)
     streams, window, hop = read_streams(run, place / "held")
     assert decision is not None and (decision.window, decision.hop) == (window, hop)
-    write_sources(tmp_path, model, "net")
-    main = tmp_path / "main.c"
-    main.write_text(
-        '#include <stdio.h>\n#include "net.c"\n#include "net_window.c"\n#include "net_decision.h"\n'
-        f"static const int32_t raw[] = {{ {' '.join(wrapped(streams[0].raw))} }};\n"
-        "int main(void)\n{\n    static net_window window; net_decider decider; uint16_t event;\n"
-        f"    static net_slot slots[{window // hop - 1}];\n"
-        "    (void)net_window_init(&window, slots, NET_WINDOW_STEPS, NET_HOP_STEPS);\n"
-        "    net_decider_init(&decider);\n"
-        f"    for (int t = 0; t < {len(streams[0].raw)}; t++) {{\n"
-        "        if (net_window_push(&window, raw + t * (int)NET_INPUT_SIZE) == HADAMRNN_READY) {\n"
-        "            event = net_decide(&decider, window.logits);\n"
-        '            if (event != HADAMRNN_NO_CLASS) { printf("%d %u\\n", t, (unsigned)event); }\n'
-        "        }\n    }\n    return 0;\n}\n"
-    )
-    printed = [tuple(map(int, line.split())) for line in compile_and_run("cc", main, SANITIZED).splitlines()]
+    printed = events_in_c(tmp_path, model, streams[0].raw)
     assert printed and printed == raise_events(streams[0], decision)
+
+
+@pytest.mark.parametrize(("window", "hop"), [(8, 8), (8, 2), (12, 4), (40, 8)])
+def test_windows_together_have_the_logits_of_a_sliding_window(window: int, hop: int) -> None:
+    model = random_model(
+        np.random.default_rng(0), input_kind="dense", input_size=3, output_size=4, every_output=False
+    )
+    raw = np.random.default_rng(1).integers(-300, 300, (39, 3))
+    sliding = SlidingWindow(Engine(model), window, hop)
+    pushed = [(step, sliding.push(codes)) for step, codes in enumerate(encode_raw(model, raw)[0])]
+    expected = [(step, logits.tolist()) for step, logits in pushed if logits is not None]
+
+    steps, logits = window_logits(model, raw, window, hop)
+    assert list(zip(steps.tolist(), logits.tolist(), strict=True)) == expected
 
 
 def stream_of(labels: str, events: list[tuple[int, int]]) -> Stream:

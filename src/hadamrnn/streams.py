@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -19,18 +20,20 @@ from numpy.typing import NDArray
 
 from hadamrnn.data.options import RecordingOptions
 from hadamrnn.data.recordings import read_segments
+from hadamrnn.data.samples import cut_windows
 from hadamrnn.data.scaling import rescale
 from hadamrnn.data.segments import Segment
 from hadamrnn.data.signals import segment_codes
 from hadamrnn.errors import InputError, check_name, short
 from hadamrnn.fixedpoint.decision import NEVER, Decider, Decision, margin
 from hadamrnn.fixedpoint.encoding import encode_raw, raw_from_inputs
-from hadamrnn.fixedpoint.engine import Engine, SlidingWindow
+from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.run import Run
 
 BACKGROUND = ("background", "idle", "none", "normal", "nothing", "ok", "other", "rest", "silence", "unknown")
 VOTES = ((1, 1), (2, 3), (3, 5), (4, 6))  # k of n that `tune` tries
+WINDOWS_AT_ONCE = 1024
 SHARES = np.geomspace(1, 1e-5, 61)  # of wrong votes that pass a threshold
 
 
@@ -56,9 +59,13 @@ class Stream:
 
     def incidents(self, background: Collection[str]) -> list[tuple[str, int, int]]:
         """Return the label, first row and end row of each run of rows that are not background."""
+        return [each for each in self.runs if each[0] not in background]
+
+    @cached_property
+    def runs(self) -> list[tuple[str, int, int]]:
+        """The label, first row and end row of each run of rows with one label."""
         edges = [0, *(np.flatnonzero(self.labels[1:] != self.labels[:-1]) + 1).tolist(), len(self.labels)]
-        found = [(str(self.labels[start]), start, end) for start, end in pairwise(edges)]
-        return [each for each in found if each[0] not in background]
+        return [(str(self.labels[start]), start, end) for start, end in pairwise(edges)]
 
 
 @dataclass(frozen=True)
@@ -137,15 +144,15 @@ def _stream(run: Run, name: str, pieces: Sequence[Segment], front_end: Any, wind
     rows_per_step, first = (1, 0) if front_end is None else (front_end.hop, front_end.frame - 1)
     inputs = values if front_end is None else segment_codes(front_end, values)
     raw = device_codes(run, inputs)
-    found = window_logits(run.integer, raw, window, hop)
-    pairs = [margin(logits) for _, logits in found]
+    steps, logits = window_logits(run.integer, raw, window, hop)
+    pairs = [margin(each) for each in logits]
     return Stream(
         name=name,
         values=values,
         labels=labels,
         raw=raw,
         rows_per_step=rows_per_step,
-        ends=np.array([step * rows_per_step + first for step, _ in found], np.int64),
+        ends=steps * rows_per_step + first,
         classes=np.array([label for label, _ in pairs], np.int64),
         margins=np.array([lead for _, lead in pairs], np.int64),
     )
@@ -170,12 +177,15 @@ def device_codes(run: Run, values: NDArray[Any]) -> NDArray[np.int64]:
 
 def window_logits(
     model: IntegerModel, raw: NDArray[np.int64], window: int, hop: int
-) -> list[tuple[int, NDArray[np.int32]]]:
-    """Return the last step of every window that is ready, and its logits, from one persistent state."""
-    sliding = SlidingWindow(Engine(model), window, hop)
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the last step of every window, and its logits: those of `SlidingWindow`, many at once."""
     codes, _ = encode_raw(model, raw)
-    found = ((step, sliding.push(each)) for step, each in enumerate(codes))
-    return [(step, logits) for step, logits in found if logits is not None]
+    if len(codes) < window:
+        return np.empty(0, np.int64), np.empty((0, model.output_size), np.int32)
+    windows, engine = cut_windows(codes, window, hop), Engine(model)
+    parts = range(0, len(windows), WINDOWS_AT_ONCE)
+    logits = [engine.run(windows[first : first + WINDOWS_AT_ONCE]).logits for first in parts]
+    return window - 1 + hop * np.arange(len(windows)), np.concatenate(logits)
 
 
 def raise_events(stream: Stream, decision: Decision) -> list[Event]:
@@ -229,6 +239,9 @@ def choose_background(streams: Sequence[Stream], names: Sequence[str], given: Co
     return [max(rows, key=rows.__getitem__)]
 
 
+Tried = tuple[Decision, Report]  # a decision and what it does
+
+
 def tune(
     streams: Sequence[Stream],
     names: Sequence[str],
@@ -237,14 +250,26 @@ def tune(
     rate: float,
     window: int,
     hop: int,
-) -> tuple[Decision, Report]:
-    """Return the decision with the most detections within a limit of false alarms per hour, and its report.
+) -> Tried:
+    """Return the decision with the most detections within a limit of false alarms an hour, and its report."""
+    return choose(try_decisions(streams, names, background, rate, window, hop), most)
+
+
+def try_decisions(
+    streams: Sequence[Stream],
+    names: Sequence[str],
+    background: Collection[str],
+    rate: float,
+    window: int,
+    hop: int,
+) -> list[Tried]:
+    """Return decisions of every strictness, and what they do.
 
     The thresholds of a setting let the same share of the wrong windows of each class pass.
     """
     wrong = _wrong_margins(streams, names, background)
     tolerance = window * streams[0].rows_per_step
-    best: tuple[tuple[float, ...], Decision, Report] | None = None
+    tried: list[Tried] = []
     for (needed, votes), share in product(VOTES, SHARES):
         thresholds = tuple(
             NEVER if name in background else _threshold(wrong[label], float(share))
@@ -252,17 +277,27 @@ def tune(
         )
         sizes = {"window": window, "hop": hop, "refractory": max(window // hop, 1)}
         decision = Decision(thresholds=thresholds, needed=needed, votes=votes, **sizes)
+        if tried and tried[-1][0] == decision:
+            continue
         raised = [raise_events(stream, decision) for stream in streams]
-        report = compare(streams, raised, names, background, tolerance, rate)
-        rank = (float(report.detected), -(report.latency or 0.0), -report.per_hour)
-        if report.per_hour <= most and (best is None or rank > best[0]):
-            best = rank, decision, report
-    if best is None:
+        tried.append((decision, compare(streams, raised, names, background, tolerance, rate)))
+    return tried
+
+
+def choose(tried: Sequence[Tried], most: float) -> Tried:
+    """Return the decision that detects most of those with at most so many false alarms per hour."""
+
+    def rank(pair: Tried) -> tuple[float, ...]:
+        report = pair[1]
+        return report.detected, -(report.latency or 0.0), -report.per_hour
+
+    allowed = [pair for pair in tried if pair[1].per_hour <= most]
+    if not allowed:
         raise InputError(
             f"No decision keeps {short(most)} false alarms per hour on these recordings. Allow more, or "
             "train a better network."
         )
-    return best[1], best[2]
+    return max(allowed, key=rank)
 
 
 def _wrong_margins(

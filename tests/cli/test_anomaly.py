@@ -163,3 +163,17 @@ def test_figures_of_alarms_are_the_published_ones() -> None:
     assert found.false_alarm_rate == pytest.approx(0.2)
     assert found.missed_rate == pytest.approx(1 / 3)
     assert Detected.of(truth[4:], alarms[4:]).f1 is None
+
+
+def test_margin_smoothing_and_quantile_are_those_of_the_detector(
+    run: Path, recordings: Path, command: Command
+) -> None:
+    given = ("--margin", 4, "--smoothing", 1, "--quantile", 0.5)
+    strict = recordings / "strict"
+    answer = command("train", recordings / "normal.csv", "--goal", "anomaly", "--out", strict, *given)
+    usual, other = (DetectorFolder.open(each).detection for each in (run, strict))
+
+    assert answer.status == 0 and (other.smoothing, usual.smoothing) == (1, 3)
+    assert other.threshold != usual.threshold and other.warmup == usual.warmup == 8
+    refused = command("train", recordings / "normal.csv", "--margin", 4, "--out", recordings / "x")
+    assert refused.status == 2 and "--margin has no effect without --goal anomaly" in refused.err

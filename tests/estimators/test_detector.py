@@ -57,8 +57,18 @@ def test_new_normal_data_raise_few_alarms_and_a_broken_relation_many(waves: Floa
 
     for predict in (detector.predict, detector.predict_integer):
         alarms = predict(broken) == -1
-        assert alarms[20:1000].mean() < 0.01  # the first samples follow on an empty state
+        assert alarms[:1000].mean() < 0.01
         assert alarms[1020:].mean() > 0.9
+
+
+def test_an_empty_state_raises_no_alarm(waves: Floats) -> None:
+    detector = small().fit([waves[:1000], waves[1003:2000]])
+    starts = [waves[first : first + 40] for first in range(2000, 3960, 40)]
+
+    assert detector.warmup_ == 16 and small().fit(waves[:20]).warmup_ == 10
+    for scores in (detector.score_samples(starts), detector.score_samples_integer(starts)):
+        assert not scores.reshape(-1, 40)[:, :16].any() and scores.reshape(-1, 40)[:, 16:].all()
+    assert (detector.predict_integer(starts) == 1).mean() > 0.99
 
 
 def test_scores_offset_decisions_and_predictions_agree(waves: Floats) -> None:

@@ -49,3 +49,14 @@ def test_of_equally_ranked_scores_those_nearer_the_targets_have_the_smaller_erro
 
     assert errors == sorted(errors)
     assert target.error(-0.5 * scores) > errors[-1]
+
+
+def test_owners_fall_into_one_fold_each_and_folds_are_as_heavy() -> None:
+    owners = torch.tensor([3, 3, 1, 1, 1, 1, 0, 0, 2])
+    ones = torch.ones(9, dtype=torch.float64)
+    target = ValueTarget(ones[:, None], ones, torch.arange(9), owners)
+    folds = target.folds(2)
+
+    assert all(len(folds[owners == owner].unique()) == 1 for owner in owners)
+    assert folds.bincount().tolist() == [4, 5] or folds.bincount().tolist() == [5, 4]
+    assert target.at(torch.tensor([8, 2])).folds(5).unique().tolist() == [0, 1]

@@ -25,6 +25,7 @@ def random_detection(rng: np.random.Generator, channels: int) -> Detection:
         whitening_shift=rng.integers(1, 30, channels).astype(np.int8),
         smoothing=int(rng.integers(0, 16)),
         threshold=int(rng.integers(0, 2**29)),
+        warmup=int(rng.integers(0, 5)),
     )
 
 
@@ -47,19 +48,21 @@ def test_distances_and_levels_are_the_equations_in_exact_integers(channels: int)
         codes = rng.choice([-(2**15), -7, 0, 300, 2**15 - 1], (9, channels))
         logits = rng.choice([-(2**31), -12345, 0, 77, 2**31 - 1], (9, channels))
         total = 0
-        for x, logit, distance, level in zip(
-            codes,
-            logits,
-            stage.distances(codes, logits),
-            stage.levels(stage.distances(codes, logits)),
-            strict=True,
+        for step, (x, logit, distance, level) in enumerate(
+            zip(
+                codes,
+                logits,
+                stage.distances(codes, logits),
+                stage.levels(stage.distances(codes, logits)),
+                strict=True,
+            )
         ):
             predicted = [rounded(int(each) * stage.multiplier, stage.shift, 16) for each in logit]
             residuals = [int(each) - p for each, p in zip(x, predicted, strict=True)]
             sums = [sum(int(w) * r for w, r in zip(row, residuals, strict=True)) for row in stage.whitening]
             z = [rounded(s, int(shift), 13) for s, shift in zip(sums, stage.whitening_shift, strict=True)]
             squares = sum(each * each for each in z)
-            total += squares - (total >> stage.smoothing)
+            total += (squares if step >= stage.warmup else 0) - (total >> stage.smoothing)
 
             assert max(map(abs, sums)) < 2**37 and squares <= 2**29 and total < 2**45
             assert (distance, level) == (squares, total >> stage.smoothing)
@@ -71,7 +74,7 @@ def test_a_stage_of_real_numbers_is_the_mahalanobis_distance() -> None:
     residuals = rng.normal(size=(500, 4)) @ mixed.T
     whitening = np.linalg.inv(np.linalg.cholesky(mixed @ mixed.T))
     step, logit_scale = 2.0**-11, 3e-6
-    stage = Detection.of(whitening, 9.0, 3, step=step, logit_scale=logit_scale)
+    stage = Detection.of(whitening, 9.0, 3, 0, step=step, logit_scale=logit_scale)
     predicted = rng.uniform(-2, 2, (500, 4))
     codes = np.rint((predicted + residuals) / step).astype(int)
 
@@ -98,9 +101,9 @@ def test_a_stage_is_saved_with_its_model(tmp_path: Path) -> None:
         "{}",
         '{"whitening": 3}',
         '{"whitening": "zz", "whitening_shift": [1]}',
-        '{"multiplier":1,"shift":1,"smoothing":99,"threshold":1,"whitening_shift":[1],"whitening":"0001"}',
-        '{"multiplier":1,"shift":1,"smoothing":1,"threshold":1,"whitening_shift":[],"whitening":"0001"}',
-        '{"multiplier":1,"shift":0.5,"smoothing":1,"threshold":1,"whitening_shift":[1],"whitening":"0001"}',
+        '{"multiplier":1,"shift":1,"smoothing":99,"threshold":1,"warmup":0,"whitening_shift":[1],"whitening":"0001"}',
+        '{"multiplier":1,"shift":1,"smoothing":1,"threshold":1,"warmup":0,"whitening_shift":[],"whitening":"0001"}',
+        '{"multiplier":1,"shift":0.5,"smoothing":1,"threshold":1,"warmup":0,"whitening_shift":[1],"whitening":"0001"}',
     ],
 )
 def test_a_damaged_stage_is_none(damaged: str) -> None:
@@ -124,6 +127,7 @@ def test_other_models_have_none() -> None:
         ("multiplier", -1, "multiplier"),
         ("shift", 0, "shift"),
         ("threshold", 2**31, "threshold"),
+        ("warmup", -1, "warmup"),
         ("whitening", np.ones((2, 2), int), "lower triangular"),
         ("whitening", np.full((2, 2), 2**15), "whitening"),
         ("whitening_shift", np.array([0, 1]), "whitening_shift"),

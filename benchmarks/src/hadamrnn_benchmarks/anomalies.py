@@ -218,7 +218,7 @@ def integer_alarms(
 def stage_bytes(model: IntegerModel) -> int:
     """Return the bytes of the stage behind a network: L, its shifts, and the few other numbers."""
     channels = model.input_size
-    return channels * (channels + 1) + channels + 2 * 4 + 3
+    return channels * (channels + 1) + channels + 2 * 4 + 2 + 3
 
 
 @dataclass(frozen=True)

@@ -305,9 +305,28 @@ def run_anomalies(args: AnomaliesOptions) -> None:
     publish(args, rows, [], anomalies.anomalies_page(rows, constant))
 
 
+@dataclass(frozen=True, kw_only=True)
+class AlarmsOptions(PageOptions, DataFolder):
+    """No options of its own."""
+
+
+@command(
+    help="false alarms of tuned decisions on other recordings",
+    description="Train networks on recordings of people and of words, tune decisions for several rates of "
+    "false alarms on some recordings, and measure them on others.",
+    examples=("hadamrnn bench alarms --out docs/alarms.md",),
+)
+def run_alarms(args: AlarmsOptions) -> None:
+    from hadamrnn_benchmarks import alarms
+
+    check_output("--out", args.out, alarms.TITLE)
+    rows = alarms.run_alarms(args.data_dir)
+    publish(args, rows, [], alarms.alarms_page(rows))
+
+
 run = Command(
     None,
-    help="measure training, inference, devices, estimators, archive, anomalies, reading or fitting",
+    help="measure training, inference, devices, estimators, archive, anomalies, alarms, reading or fitting",
     description="Measure on this machine what the library claims.",
     examples=("hadamrnn bench training --shapes mnist copy --json",),
     parts={
@@ -317,6 +336,7 @@ run = Command(
         "estimators": run_estimators,
         "archive": run_archive,
         "anomalies": run_anomalies,
+        "alarms": run_alarms,
         "reading": run_reading,
         "fitting": run_fitting,
     },

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from hadamrnn.cli.arguments import check_unused, flag, set_threads
 from hadamrnn.errors import InputError
 from hadamrnn.files import INTEGER_FILE
+from hadamrnn.fixedpoint.detection import MAX_SMOOTHING
+from hadamrnn.settings import Positive, Range, Share, option
 
 if TYPE_CHECKING:
     from hadamrnn.cli.eval import EvalOptions
@@ -17,6 +19,24 @@ if TYPE_CHECKING:
 
 SETTINGS = ("hidden_size", "leak", "weight_bits", "seed", "threads")  # the settings of a detector
 WHERE = "on an anomaly detector"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlarmOptions:
+    """When a detector raises an alarm; None is the default of `HadamRNNDetector`."""
+
+    smoothing: Annotated[int, Range(0, MAX_SMOOTHING)] | None = option(
+        None, "--goal anomaly: k of the level, a mean over about 2^k distances (default 3)"
+    )
+    quantile: Share | None = option(
+        None, "--goal anomaly: share of the levels of normal data that --margin multiplies (default 0.99)"
+    )
+    margin: Positive | None = option(
+        None, "--goal anomaly: threshold over that quantile; more gives fewer alarms (default 1.25)"
+    )
+
+
+ALARM_FIELDS = tuple(each.name for each in fields(AlarmOptions))
 
 
 def refuse(path: Path, what: str) -> None:
@@ -49,6 +69,8 @@ def train_goal(options: TrainOptions, settings: dict[str, Any]) -> None:
     from hadamrnn.estimators.detector_folder import DetectorFolder, train_detector
 
     parameters = {name: value for name, value in settings.items() if name not in ("seed", "threads")}
+    given_alarms = {name: getattr(options, name) for name in ALARM_FIELDS}
+    parameters |= {name: value for name, value in given_alarms.items() if value is not None}
     set_threads(settings.get("threads"))
     seed = settings.get("seed", 0)
     judged = train_detector(options.task, options.out, options.columns, random_state=seed, **parameters)

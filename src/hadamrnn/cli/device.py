@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hadamrnn.cli.arguments import check_unused
+from hadamrnn.data.options import Rate
 from hadamrnn.settings import Count, Range, option
 
 if TYPE_CHECKING:
@@ -19,9 +20,7 @@ CLOCK = 64.0  # MHz
 class DeviceOptions:
     """The device that `cost` and `export --report` compare a network with."""
 
-    rate: Annotated[float, Range(0, 1e9, "(]")] | None = option(
-        None, "budget: steps of the network per second; says how busy a Cortex-M4 is"
-    )
+    rate: Rate | None = option(None, "budget: steps of the network per second; says how busy a Cortex-M4 is")
     clock: Clock = option(CLOCK, "budget: MHz of the Cortex-M4 (default 64)")
     max_ram: Count | None = option(None, "budget: bytes of RAM for state, stack and window")
     max_flash: Count | None = option(None, "budget: bytes of flash for code and network")

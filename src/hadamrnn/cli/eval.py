@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hadamrnn.cli.anomaly import eval_detector
 from hadamrnn.cli.arguments import (
@@ -17,8 +17,9 @@ from hadamrnn.cli.arguments import (
     positional,
     set_threads,
 )
+from hadamrnn.data.options import Rate
 from hadamrnn.errors import InputError
-from hadamrnn.settings import Range, option
+from hadamrnn.settings import option
 
 if TYPE_CHECKING:
     from hadamrnn.quantization.results import Evaluation
@@ -39,7 +40,7 @@ class EvalOptions(DataOptions, JsonOption):
     stream: bool = option(
         False, "run the recordings in FILE as a device would, with the decision of `hadamrnn tune`"
     )
-    rate: Annotated[float, Range(0, 1e9, "(]")] | None = option(
+    rate: Rate | None = option(
         None, "--stream: rows per second (default: the --rate or the WAV files of the training)"
     )
     background: tuple[str, ...] = option((), "--stream: classes that raise no alarm (default: as tuned)")

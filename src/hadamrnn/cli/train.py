@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hadamrnn.cli.anomaly import train_goal
+from hadamrnn.cli.anomaly import ALARM_FIELDS, AlarmOptions, train_goal
 from hadamrnn.cli.arguments import (
     MODEL_HELP,
     MODEL_OPTION_HELP,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(OwnData, DataFolder, JsonOption):
+class TrainOptions(OwnData, AlarmOptions, DataFolder, JsonOption):
     task: str | None = task_argument(default=None)
     out: Path | None = option(None, "new or empty folder for the run")
     resume: Path | None = option(None, "continue this run; takes no other settings")
@@ -76,6 +76,7 @@ def run(options: TrainOptions, settings: dict[str, Any]) -> None:
         check_unused(options, "with --goal anomaly", "resume")
         train_goal(options, settings)
         return
+    check_unused(options, "without --goal anomaly", *ALARM_FIELDS)
     path = options.resume or options.out
     if path is None:
         raise InputError("A run needs a folder: --out RUN for a new one, --resume RUN for an old one.")

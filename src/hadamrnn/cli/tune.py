@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from hadamrnn.cli.arguments import DataOptions, JsonOption, command, positional, required, set_threads
-from hadamrnn.settings import Positive, Range, option
+from hadamrnn.data.options import Rate
+from hadamrnn.settings import Positive, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,9 +16,7 @@ class TuneOptions(DataOptions, JsonOption):
     run_folder: Path = positional("RUN", "folder of a quantized run that was trained on recordings")
     recordings: Path = positional("RECORDINGS", "labelled recordings that the run was not trained on")
     false_alarms_per_hour: Positive = required("how many false alarms are bearable")
-    rate: Annotated[float, Range(0, 1e9, "(]")] | None = option(
-        None, "rows per second (default: the --rate or the WAV files of the training)"
-    )
+    rate: Rate | None = option(None, "rows per second (default: the --rate or the WAV files of the training)")
     background: tuple[str, ...] = option(
         (),
         "classes that raise no alarm (default: those of a usual name, such as silence; else the commonest)",

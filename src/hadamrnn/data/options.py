@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from hadamrnn.front_end import FrontEnd
-from hadamrnn.front_end.description import KINDS, MAX_FRAME, MAX_RATE, MIN_FRAME, MIN_HOP, MIN_RATE
+from hadamrnn.front_end.description import KINDS, MAX_FRAME, MIN_FRAME, MIN_HOP
 from hadamrnn.settings import OneOf, Range, option, validate_fields
 
 HELD_OUT = 0.15  # of each class, for validation and for test alike
 STEPS = 128  # of a window, by default
 Steps = Annotated[int, Range(1, 1 << 20)]
+Rate = Annotated[float, Range(0, 1e9, "(]")]  # a minute between samples is 1/60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +48,7 @@ class RecordingOptions:
         "recordings: none, mel (sound) or bands (vibration): the network reads log energies of bands, "
         "computed in integers (default: mel for WAV files, else none)",
     )
-    rate: Annotated[int, Range(MIN_RATE, MAX_RATE)] | None = option(
-        None, "recordings: samples per second (default: that of the WAV files)"
-    )
+    rate: Rate | None = option(None, "recordings: samples per second (default: that of the WAV files)")
     frame: Annotated[int, Range(MIN_FRAME, MAX_FRAME)] | None = option(
         None, "features: samples in a frame (default: follows from the rate)"
     )
@@ -80,7 +79,7 @@ class RecordingOptions:
         if self.features in (None, "none"):
             return None
         sizes: dict[str, Any] = {"frame": self.frame, "hop": self.frame_hop, "bands": self.bands}
-        return FrontEnd(kind=str(self.features), rate=self.rate or 0, unit=self.unit or 1.0, **sizes)
+        return FrontEnd(kind=str(self.features), rate=int(self.rate or 0), unit=self.unit or 1.0, **sizes)
 
     def given(self) -> dict[str, Any]:
         """Return the options that were given, as options of the task."""

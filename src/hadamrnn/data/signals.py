@@ -97,13 +97,15 @@ def common_rate(given: RecordingOptions, tables: list[Recording]) -> int:
         raise InputError(f"All sound files must have one rate, got {shown}. Resample them to one.")
     if given.rate and found and given.rate not in found:
         raise InputError(
-            f"--rate must be that of the files, {next(iter(found))} Hz, got {given.rate}. Resample them, or "
-            "leave --rate out."
+            f"--rate must be that of the files, {next(iter(found))} Hz, got {given.rate:g}. Resample them, "
+            "or leave --rate out."
         )
     rate = given.rate or next(iter(found), None)
     if rate is None:
         raise InputError("A front end needs the rate of the samples: give --rate, in samples per second.")
-    return rate
+    if rate != int(rate):
+        raise InputError(f"A front end needs a whole number of samples per second, got --rate {rate:g}.")
+    return int(rate)
 
 
 def _unit(tables: list[Recording], column: str) -> float:

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -98,17 +99,18 @@ class SeriesEstimator(IntegerForm):
     def _output_metadata(self, logit_scale: float) -> Metadata:
         """Return the metadata of an integer network that explains its outputs."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the network to series X and their y: labels `(n,)`, or targets `(n,)` or `(n, targets)`.
 
         A sample of weight 2 is the sample twice, and a common factor of all weights changes nothing; the
         weights enter the standardisation too. A warm start continues with the present network.
+
+        `groups` `(n,)` says whom or what each sample is of, such as a person: what is selected, and the
+        held-out part of early stopping, then leave out whole groups.
         """
         parameters = self._parameters()
         warm = self.warm_start and hasattr(self, "network_") and self._solver() == "gradient"
-        samples = read_samples(*self._read(X, y, reset=not warm), align(X, sample_weight))
-        samples = replace(samples, weights=samples.weights / samples.weights.max())
-        target = self._target(samples, reset=not warm)
+        samples, target = self._samples(X, y, sample_weight, groups, reset=not warm)
         for name in ("_stream", "penalty_", "n_iter_", "loss_curve_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         seed = int(check_random_state(self.random_state).randint(2**31))
@@ -201,6 +203,17 @@ class SeriesEstimator(IntegerForm):
         tags.input_tags.three_d_array = True
         tags.target_tags.required = True
         return tags
+
+    def _samples(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, *, reset: bool
+    ) -> tuple[Samples, Target]:
+        """Return the distinct samples, the largest weight 1, and their target."""
+        read = self._read(X, y, reset=reset)
+        samples = read_samples(*read, align(X, sample_weight), align(X, groups))
+        samples = replace(samples, weights=samples.weights / samples.weights.max())
+        target = self._target(samples, reset=reset)
+        owners = None if samples.owners is None else torch.from_numpy(samples.owners)
+        return samples, replace(target, owners=owners)
 
     def _outputs(self, X: Any) -> Floats:
         """Return the float network's outputs, float64 `(n, output_size)`."""

@@ -33,7 +33,7 @@ from hadamrnn.estimators.counted import (
     with_readout,
 )
 from hadamrnn.estimators.gradient import threads
-from hadamrnn.estimators.reading import align, read_samples, read_series
+from hadamrnn.estimators.reading import read_series
 from hadamrnn.estimators.selection import Cost
 from hadamrnn.estimators.series import Floats, Samples, Scaling
 from hadamrnn.estimators.target import Target
@@ -55,19 +55,17 @@ class CountedForm(SeriesEstimator):
     _counted: Counted = field(init=False)
 
     def fit_path(
-        self, X: Any, y: Any, max_bytes: Sequence[int] = PATH, sample_weight: Any = None
+        self, X: Any, y: Any, max_bytes: Sequence[int] = PATH, sample_weight: Any = None, groups: Any = None
     ) -> list[Self]:
         """Return estimators of several sizes from one fit; each equals a `fit` with its `max_bytes`.
 
         Args:
-            X, y, sample_weight: as for `fit`.
+            X, y, sample_weight, groups: as for `fit`.
             max_bytes: of the estimators.
         """
         if self._solver() != "count":
             raise InputError('fit_path needs solver="count": leave out what asks for another network.')
-        samples = read_samples(*self._read(X, y, reset=True), align(X, sample_weight))
-        samples = replace(samples, weights=samples.weights / samples.weights.max())
-        target = self._target(samples, reset=True)
+        samples, target = self._samples(X, y, sample_weight, groups, reset=True)
         seed = int(check_random_state(self.random_state).randint(2**31))
         sizes = sorted({int(size) for size in max_bytes}, reverse=True)
         fitted = self._fit_sizes(samples, target, seed, sizes)

@@ -36,6 +36,7 @@ from hadamrnn.fixedpoint.detection import (
     LARGEST_BITS,
     MAX_CHANNELS,
     MAX_SMOOTHING,
+    MAX_WARMUP,
     Detection,
     detection_of,
 )
@@ -62,8 +63,9 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
 
     The rows of X are consecutive samples, `(time, channels)`: the score of a row depends on the rows before
     it. Several recordings are a list of such arrays, or `(n, time, channels)`; each begins anew, and their
-    rows come one recording after the other. At the start of a recording, and of a device, the state is empty:
-    expect alarms within the first 2^max(leak) samples if normal recordings do not begin alike.
+    rows come one recording after the other. At the start of a recording, and of a device, the state is
+    empty: the first `warmup_` samples count as normal, 2^(max(leak) + 1) of them, or half of the shortest
+    recording.
 
     Parameters
     ----------
@@ -95,6 +97,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
     network_ : SequenceModel, float64, which predicts the next sample
     offset_ : float, minus the threshold: rows with lower `score_samples` are anomalies
     levels_ : ndarray `(samples,)`, levels of the normal data by fits that left them out
+    warmup_ : int, samples at the start of a recording that raise no alarm
     whitening_ : ndarray `(channels, channels)`, the inverse Cholesky factor of the residuals' covariance
     n_features_in_ : int, the channels
     cost_ : Cost, bytes of weights and operations of one step
@@ -129,6 +132,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
     whitening_: Floats = field(init=False)
     levels_: Floats = field(init=False)
     offset_: float = field(init=False)
+    warmup_: int = field(init=False)
     _kept: list[Tensor] = field(init=False)  # inputs of the latest recordings
     _older: Moments | None = field(init=False)  # of recordings before them
 
@@ -137,6 +141,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
         recordings, network = read_streams(self, X, reset=True), self._network()
         self.scaling_ = Scaling.of(as_series(recordings), np.ones(len(recordings)))
         seed = int(check_random_state(self.random_state).randint(2**31))
+        self.warmup_ = min(2 << max(network.leak), min(map(len, recordings)) // 2, MAX_WARMUP)
         with threads(self.n_jobs):
             self.network_ = draw_network(network, seed).double()
             self.config_ = network
@@ -209,6 +214,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
             self.whitening_,
             -self.offset_,
             self._smoothing,
+            self.warmup_,
             step=integer.input_scale * 2.0 ** (1 - integer.input_bits),
             logit_scale=integer.logit_scale,
         )
@@ -269,8 +275,8 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
         residuals = target.values - outputs + solution.predict(features) - solution.held_out
         self.whitening_ = _whitening(residuals, parameters.shrinkage)
         ends = np.cumsum([len(x) for x in kept])[:-1].tolist()
-        levels = [self._levels(part) for part in torch.tensor_split(residuals, ends)]
-        self.levels_ = np.concatenate(levels)
+        parts = [self._levels(part)[self.warmup_ :] for part in torch.tensor_split(residuals, ends)]
+        self.levels_ = np.concatenate(parts)
         self.offset_ = -parameters.margin * float(np.quantile(self.levels_, parameters.quantile))
 
     def _calibrate(self) -> None:
@@ -296,8 +302,9 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
     def _levels(self, residuals: Tensor) -> Floats:
         """Return the level after each row of a recording's residuals."""
         z = np.clip(residuals.numpy() @ self.whitening_.T, -LARGEST_RESIDUAL, LARGEST_RESIDUAL)
-        levels, level, share = [], 0.0, 2.0**-self._smoothing
-        for distance in (z * z).sum(1).tolist():
+        distances, levels, level, share = (z * z).sum(1), [], 0.0, 2.0**-self._smoothing
+        distances[: self.warmup_] = 0.0
+        for distance in distances.tolist():
             level += share * (distance - level)
             levels.append(level)
         return np.array(levels)

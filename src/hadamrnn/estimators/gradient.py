@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
@@ -101,7 +101,11 @@ def _splits(samples: Split, target: Target, held_out: float, config: TrainingCon
         strata = target.values.argmax(1).numpy() if is_labelled else None
         if strata is not None and np.unique(strata, return_counts=True)[1].min() < 2:
             strata = None  # a class with one sample cannot be split
-        kept, held = train_test_split(kept, test_size=held_out, stratify=strata, random_state=config.seed)
+        if target.owners is None:
+            kept, held = train_test_split(kept, test_size=held_out, stratify=strata, random_state=config.seed)
+        else:
+            splitter = GroupShuffleSplit(1, test_size=held_out, random_state=config.seed)
+            kept, held = next(splitter.split(kept, groups=target.owners.numpy()))
     train_part, validation = _rows(samples, np.sort(kept)), _rows(samples, np.sort(held))
     return Splits(
         config.task,

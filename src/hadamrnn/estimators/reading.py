@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from hadamrnn.errors import InputError
-from hadamrnn.estimators.series import Floats, Samples, Series
+from hadamrnn.estimators.series import Floats, Samples, Series, numbered
 
 LARGEST = 1e100  # of X and y: squares, and sums of them, stay within float64
 TURN = "It looks like (n, channels, time): pass X.transpose(0, 2, 1)."
@@ -47,15 +48,28 @@ def read_series(estimator: Any, X: Any, *, reset: bool) -> Series:
     return series
 
 
-def read_samples(series: Series, known: NDArray[Any], sample_weight: Any) -> Samples:
+def read_samples(series: Series, known: NDArray[Any], sample_weight: Any, groups: Any = None) -> Samples:
     """Return the distinct samples of positive weight; without `sample_weight` each counts once."""
+    owners = None if groups is None else _owners(groups, len(series))
     if sample_weight is None:
-        return Samples.of(series, known, np.ones(len(series)))
+        return Samples.of(series, known, np.ones(len(series)), owners)
     weights = _check_sample_weight(sample_weight, series.values, dtype=np.float64, ensure_non_negative=True)
     counted = np.flatnonzero(weights)
     if len(counted) == 0:
         raise ValueError("sample_weight must be positive for at least one sample, got zeros only.")
-    return Samples.of(series.at(counted), known[counted], weights[counted])
+    owners = None if owners is None else owners[counted]
+    return Samples.of(series.at(counted), known[counted], weights[counted], owners)
+
+
+def _owners(groups: Any, count: int) -> NDArray[np.int64]:
+    """Return the number of the group of each of `count` samples."""
+    owners = numbered(column_or_1d(groups).tolist())
+    if len(owners) != count or len(set(owners.tolist())) < 2:
+        raise InputError(
+            f"groups must say of each of the {count} samples whom it is of, two groups at least, got "
+            f"{len(set(owners.tolist()))} in {len(owners)} entries."
+        )
+    return owners
 
 
 def _from_table(estimator: Any, X: Any, rank: int, reset: bool) -> Series:

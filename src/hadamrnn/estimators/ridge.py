@@ -33,6 +33,7 @@ PENALTIES = tuple(10.0 ** (k / 2) for k in range(-6, 5))
 CONSTANT = 1e-9  # a spread below this share of the largest mean is rounding
 LEAST_EIGENVALUE = 1e-13  # of the largest: smaller ones are rounding, which a small 1 - h w would amplify
 LEAST_SHARE = 1e-12  # of 1 - h w: a group that is all there is says nothing when it is left out
+OWNER_FOLDS = 10  # at most, where the caller says whom rows are of
 PART_VALUES = 1 << 20  # of the features that are worked on at once
 
 
@@ -116,7 +117,8 @@ def solve(
         features: `(n, features)` of all samples, or of some of them whose error counts.
         target: of these samples; their weights are positive.
         penalties: to choose from.
-        folds: a number for each row: all rows of the same number are left out together.
+        folds: a number for each row: all rows of the same number are left out together. By default the
+            owners of the target, where it has some, else one row at a time.
         moments: of all samples, if these are only some of them.
 
     >>> from hadamrnn.estimators.target import ValueTarget
@@ -126,6 +128,8 @@ def solve(
     True
     """
     count, width = features.shape
+    if folds is None and target.owners is not None:
+        folds = target.folds(OWNER_FOLDS)
     decomposed: _Gram | _Covariance
     if moments is None and count < width:
         decomposed = _Gram(features, target, folds)

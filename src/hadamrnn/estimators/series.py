@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from hadamrnn.data.samples import merge_copies
 from hadamrnn.data.scaling import channel_statistics, raw_unit
 from hadamrnn.data.splits import Split
 from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, compress
@@ -73,32 +74,41 @@ class Samples:
     """Distinct samples: their series, labels `(n,)` or values `(n, targets)`, and weights `(n,)`.
 
     Samples that agree in series and label are one sample with the sum of their weights, so repeating a
-    sample and weighting it are the same. `groups` `(n,)` numbers the distinct series.
+    sample and weighting it are the same. `groups` `(n,)` numbers the distinct series; `owners` `(n,)` says
+    whom they are of, where the caller did: owners of one series are one.
     """
 
     series: Series
     known: NDArray[Any]
     weights: Floats
     groups: NDArray[np.int64]
+    owners: NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, series: Series, known: NDArray[Any], weights: Floats) -> Samples:
+    def of(
+        cls, series: Series, known: NDArray[Any], weights: Floats, owners: NDArray[Any] | None = None
+    ) -> Samples:
         """Return the distinct ones of these samples, in the order of their first appearance."""
         _, targets = np.unique(known, axis=0 if known.ndim > 1 else None, return_inverse=True)
         digests = series.digests()
-        places = _numbered(list(zip(digests, targets.ravel().tolist(), strict=True)))
+        numbers = numbered(digests)
+        owners = None if owners is None else merge_copies(owners, numbers)
+        places = numbered(list(zip(digests, targets.ravel().tolist(), strict=True)))
         _, first = np.unique(places, return_index=True)
         if len(first) < len(series):
             totals = np.zeros(len(first))
             np.add.at(totals, places, weights)
             series, known, weights = series.at(first), known[first], totals
-        return cls(series, known, weights, _numbered(digests)[first])
+        return cls(series, known, weights, numbers[first], None if owners is None else owners[first])
 
     def __len__(self) -> int:
         return len(self.series)
 
     def at(self, index: NDArray[Any]) -> Samples:
-        return Samples(self.series.at(index), self.known[index], self.weights[index], self.groups[index])
+        owners = None if self.owners is None else self.owners[index]
+        return Samples(
+            self.series.at(index), self.known[index], self.weights[index], self.groups[index], owners
+        )
 
     def order(self) -> NDArray[np.int64]:
         """Return an order of the samples that does not depend on how they came."""
@@ -113,10 +123,10 @@ class Samples:
         )
 
 
-def _numbered(keys: Sequence[Any]) -> NDArray[np.int64]:
+def numbered(keys: Sequence[Any]) -> NDArray[np.int64]:
     """Return a number for each key, the same for equal keys, in the order of their first appearance.
 
-    >>> _numbered(["b", "a", "b"]).tolist()
+    >>> numbered(["b", "a", "b"]).tolist()
     [0, 1, 0]
     """
     numbers: dict[Any, int] = {}

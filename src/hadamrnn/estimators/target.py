@@ -21,11 +21,13 @@ class Target(ABC):
     """The values `(n, outputs)` that a fit aims at, with weights and groups of the samples, `(n,)`.
 
     Samples with the same input form a group; cross-validation leaves out a whole group, with all its weight.
+    `owners`, `(n,)`, is whom samples are of, where the caller says so: then owners are left out, in folds.
     """
 
     values: Tensor
     weights: Tensor
     groups: Tensor
+    owners: Tensor | None = None
 
     @abstractmethod
     def losses(self, outputs: Tensor, index: Tensor) -> Tensor:
@@ -48,10 +50,12 @@ class Target(ABC):
         """Return the fold of each sample; neighbours fall into the same one."""
 
     def folds(self, count: int) -> Tensor:
-        """Return the fold of each sample: stretches of neighbours, and no group in two folds.
+        """Return the fold of each sample: some owners, else stretches of neighbours; no group in two folds.
 
         Neighbours are often windows of one recording, or of one person, and predict each other.
         """
+        if self.owners is not None:
+            return _dealt(self.owners, self.weights, count)
         _, group = self.groups.unique(return_inverse=True)
         folds = self._stretches(count)
         return folds.scatter_reduce(0, group, folds, "amin", include_self=False)[group]
@@ -59,7 +63,11 @@ class Target(ABC):
     def at(self, index: Tensor) -> Self:
         """Return the target of some samples."""
         return replace(
-            self, values=self.values[index], weights=self.weights[index], groups=self.groups[index]
+            self,
+            values=self.values[index],
+            weights=self.weights[index],
+            groups=self.groups[index],
+            owners=None if self.owners is None else self.owners[index],
         )
 
     @cached_property
@@ -151,6 +159,21 @@ def _stretches(weights: Tensor, count: int) -> Tensor:
     """
     middles = weights.cumsum(0) - weights / 2
     return (count * middles / weights.sum()).long()
+
+
+def _dealt(owners: Tensor, weights: Tensor, count: int) -> Tensor:
+    """Return the fold of each sample: every owner in one, the heaviest dealt first, to the lightest fold.
+
+    >>> _dealt(torch.tensor([0, 0, 1, 2, 2, 2]), torch.ones(6), 2).tolist()
+    [1, 1, 1, 0, 0, 0]
+    """
+    _, owner = owners.unique(return_inverse=True)
+    totals = torch.zeros(int(owner.max()) + 1, dtype=weights.dtype).index_add_(0, owner, weights)
+    folds, sums = torch.zeros_like(totals, dtype=torch.int64), totals.new_zeros(count)
+    for each in totals.argsort(descending=True, stable=True).tolist():
+        folds[each] = sums.argmin()
+        sums[folds[each]] += totals[each]
+    return folds[owner]
 
 
 def spread_out(weights: Tensor, most: int) -> Tensor:

@@ -53,6 +53,7 @@ def detector_js(model: IntegerBase, runtime_text: Callable[[str], str]) -> str:
         "whiteningShift": detection.whitening_shift.tolist(),
         "smoothing": detection.smoothing,
         "threshold": detection.threshold,
+        "warmup": detection.warmup,
     }
     text = json.dumps(fields, separators=(",", ":"))
     return f"\n{runtime_text('detector.js')}\nexport const detector = new Detector(network, {text});\n"

@@ -5,7 +5,7 @@ The network answers after every step with the sample that it expects next, in th
     p = saturate16(round(logit M / 2^s))                          before the step
     r = x - p                                                     17 bits
     z_i = saturate13(round(sum_(j <= i) L_ij r_j / 2^(s_i)))      in units of 2^-8, at most 16 in magnitude
-    d = sum_i z_i^2                                               in units of 2^-16, at most 2^29
+    d = sum_i z_i^2, 0 in the warm-up of a stream                 in units of 2^-16, at most 2^29
     sum <- sum - floor(sum / 2^k) + d                             from 0; below 2^45
     level = floor(sum / 2^k)                                      the smoothed distance
     alarm = level > threshold
@@ -34,6 +34,7 @@ from hadamrnn.settings import check_int
 
 MAX_CHANNELS = 32  # limit of the sums over channels in the header of the runtime
 MAX_SMOOTHING = 15
+MAX_WARMUP = 0xFFFF
 DISTANCE_BITS = 8  # of z below the point
 LARGEST_BITS = 13  # of z: one channel counts up to 16 deviations
 MULTIPLIER_BITS, WHITENING_BITS, MAX_SHIFT = 31, 16, 62
@@ -51,6 +52,7 @@ class Detection(ArrayFields):
     whitening_shift: NDArray[np.int8]  # s_i, (channels,), 1..62
     smoothing: int  # k
     threshold: int
+    warmup: int  # samples at the start of a stream, whose distances do not count
 
     def __post_init__(self) -> None:
         channels = len(self.whitening_shift)
@@ -59,6 +61,7 @@ class Detection(ArrayFields):
         check_int("shift", self.shift, 1, MAX_SHIFT)
         check_int("smoothing", self.smoothing, 0, MAX_SMOOTHING)
         check_int("threshold", self.threshold, 0, signed_range(32)[1])
+        check_int("warmup", self.warmup, 0, MAX_WARMUP)
         freeze_array(self, "whitening", np.int16, (channels, channels), signed_range(WHITENING_BITS))
         freeze_array(self, "whitening_shift", np.int8, (channels,), (1, MAX_SHIFT))
         if np.triu(self.whitening, 1).any():
@@ -66,7 +69,14 @@ class Detection(ArrayFields):
 
     @classmethod
     def of(
-        cls, whitening: ArrayLike, threshold: float, smoothing: int, *, step: float, logit_scale: float
+        cls,
+        whitening: ArrayLike,
+        threshold: float,
+        smoothing: int,
+        warmup: int,
+        *,
+        step: float,
+        logit_scale: float,
     ) -> Detection:
         """Return the stage of real numbers, rounded.
 
@@ -74,6 +84,7 @@ class Detection(ArrayFields):
             whitening: L, of residuals in the units of the float network's inputs.
             threshold: of the level.
             smoothing: k.
+            warmup: samples at the start of a stream.
             step: the value of one code x.
             logit_scale: that of one integer logit, in the same unit.
         """
@@ -88,6 +99,7 @@ class Detection(ArrayFields):
             shifts.astype(np.int8),
             smoothing,
             round(min(max(threshold, 0.0) * 4.0**DISTANCE_BITS, float(signed_range(32)[1]))),
+            warmup,
         )
 
     def predictions(self, logits: ArrayLike) -> Integers:
@@ -106,8 +118,8 @@ class Detection(ArrayFields):
     def levels(self, distances: ArrayLike) -> Integers:
         """Return the level after each distance `(time,)` of a stream, from its start."""
         values, total = [], 0
-        for distance in np.asarray(distances).tolist():
-            total += distance - (total >> self.smoothing)
+        for step, distance in enumerate(np.asarray(distances).tolist()):
+            total += (distance if step >= self.warmup else 0) - (total >> self.smoothing)
             values.append(total >> self.smoothing)
         return np.array(values, np.int64)
 
@@ -125,6 +137,7 @@ class Detection(ArrayFields):
             "shift": self.shift,
             "smoothing": self.smoothing,
             "threshold": self.threshold,
+            "warmup": self.warmup,
             "whitening_shift": self.whitening_shift.tolist(),
             "whitening": self.whitening[np.tril_indices(len(self.whitening))].astype(">i2").tobytes().hex(),
         }

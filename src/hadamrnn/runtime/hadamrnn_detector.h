@@ -5,7 +5,7 @@
  *
  *     r    = x - saturate16(round(logit multiplier / 2^prediction_shift))
  *     z[i] = saturate13(round(sum_(j <= i) whitening[i, j] r[j] / 2^shift[i]))
- *     sum  = sum - floor(sum / 2^smoothing) + sum_i z[i]^2
+ *     sum  = sum - floor(sum / 2^smoothing) + sum_i z[i]^2        the squares of the first `warmup` samples count as 0
  *     level = floor(sum / 2^smoothing), an alarm where it is above the threshold
  *
  * At most 32 channels and a smoothing of at most 15: |logit multiplier| is below 2^62, |r| below 2^17, a sum over channels
@@ -26,7 +26,14 @@ typedef struct {
     uint8_t channels;
     uint8_t smoothing;
     int32_t threshold;
+    uint16_t warmup; /* samples of a new stream */
 } hadamrnn_detection;
+
+/* What of a stream the detector keeps, beside the state of the network. */
+typedef struct {
+    uint64_t sum;
+    uint16_t waiting; /* samples of the warm-up that are still to come */
+} hadamrnn_smoothing;
 
 #endif
 
@@ -59,17 +66,22 @@ HADAMRNN_INLINE uint32_t hadamrnn_distance(const hadamrnn_detection *detection, 
     return distance;
 }
 
-/* The level of a smoothing sum. */
-HADAMRNN_INLINE int32_t hadamrnn_level(const hadamrnn_detection *detection, uint64_t sum)
+/* The level after the last sample. */
+HADAMRNN_INLINE int32_t hadamrnn_level(const hadamrnn_detection *detection, const hadamrnn_smoothing *stream)
 {
-    return (int32_t)(sum >> detection->smoothing);
+    return (int32_t)(stream->sum >> detection->smoothing);
 }
 
 /* Add a sample to the smoothing sum; return whether its level is an alarm. */
-HADAMRNN_INLINE bool hadamrnn_detect(const hadamrnn_detection *detection, uint64_t *sum, const int16_t *x, int32_t *logits)
+HADAMRNN_INLINE bool hadamrnn_detect(const hadamrnn_detection *detection, hadamrnn_smoothing *stream, const int16_t *x,
+                                     int32_t *logits)
 {
-    *sum -= *sum >> detection->smoothing;
-    *sum += hadamrnn_distance(detection, x, logits);
-    return hadamrnn_level(detection, *sum) > detection->threshold;
+    stream->sum -= stream->sum >> detection->smoothing;
+    if (stream->waiting > 0u) {
+        stream->waiting--;
+    } else {
+        stream->sum += hadamrnn_distance(detection, x, logits);
+    }
+    return hadamrnn_level(detection, stream) > detection->threshold;
 }
 #endif

@@ -7,9 +7,9 @@ export class Detector {
     Object.assign(this, { network }, fields);
   }
 
-  /** Return the state of a new stream; its level is 0. */
+  /** Return the state of a new stream; its level is 0, and stays so for `warmup` samples. */
   init() {
-    return { state: this.network.init(), sum: 0, level: 0 };
+    return { state: this.network.init(), sum: 0, level: 0, waiting: this.warmup };
   }
 
   /** Take one sample's raw readings; return whether the level, `stream.level`, is above `threshold`. */
@@ -18,7 +18,8 @@ export class Detector {
     const distance = this.distance(codes, this.network.read(stream.state));
     this.network.step(stream.state, codes);
     const unit = 2 ** this.smoothing;
-    stream.sum += distance - Math.floor(stream.sum / unit); // below 2^45
+    stream.sum += (stream.waiting > 0 ? 0 : distance) - Math.floor(stream.sum / unit); // below 2^45
+    stream.waiting = Math.max(stream.waiting - 1, 0);
     stream.level = Math.floor(stream.sum / unit);
     return stream.level > this.threshold;
   }
