@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import torch
 
 from hadamrnn.network import Network, hadamard
 from hadamrnn.nn.storage import load_model
-from hadamrnn.training.config import read_config
+from hadamrnn.training.config import TrainingConfig, read_config
 
 GOLDEN = Path(__file__).parent / "golden"
 FIGURES = json.loads((GOLDEN / "golden.json").read_text())
@@ -33,3 +34,18 @@ def test_a_stored_configuration_says_the_same_network() -> None:
 
     network = hadamard(config.network)
     assert (network.hidden_size, network.input_bias, config.steps) == (8, False, 6)
+
+
+@pytest.mark.parametrize("kind", [Network, TrainingConfig])
+def test_a_setting_that_a_file_leaves_out_keeps_its_value(kind: type[Network] | type[TrainingConfig]) -> None:
+    golden = json.loads((GOLDEN / "settings.json").read_text())
+
+    assert json.loads(json.dumps(defaults(kind))) == golden[kind.__name__]
+
+
+def defaults(kind: type[Network] | type[TrainingConfig]) -> dict[str, object]:
+    return {
+        each.name: each.default
+        for each in dataclasses.fields(kind)
+        if each.default is not dataclasses.MISSING
+    }

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -81,3 +85,23 @@ def test_the_documents_list_every_task_with_its_help_and_its_options(task: str) 
     options = find_task(task).options.keys()
     assert row.split("|")[2].strip() == find_task(task).help
     assert set(re.findall(r"`(\w+)`", row.split("|")[3])) - {"none"} == options
+
+
+@pytest.mark.parametrize("task", LIBRARY)
+def test_recipes_and_the_defaults_of_options_are_those_that_gave_the_published_figures(task: str) -> None:
+    golden = json.loads((Path(__file__).parents[1] / "golden/recipes.json").read_text())
+
+    assert json.loads(json.dumps(published(task))) == golden[task]
+
+
+def published(task: str) -> dict[str, Any]:
+    found = find_task(task)
+    defaults = {
+        each.name: each.default
+        for each in inspect.signature(found.loader).parameters.values()
+        if each.default is not inspect.Parameter.empty and each.name not in found.option_groups
+    }
+    for group in found.option_groups.values():
+        defaults |= {each.name: each.default for each in dataclasses.fields(group)}
+    told = {name: value if value is not dataclasses.MISSING else "needed" for name, value in defaults.items()}
+    return {"recipes": found.recipes, "options": told}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,12 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hadamrnn.errors import InputError
-from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor
+from hadamrnn.estimators import (
+    HadamRNNClassifier,
+    HadamRNNDetector,
+    HadamRNNForecaster,
+    HadamRNNRegressor,
+)
 from hadamrnn.estimators.gradient import threads
 
 Waves = tuple[NDArray[np.float64], NDArray[Any]]
@@ -291,3 +298,12 @@ def test_a_rate_that_is_too_large_is_named() -> None:
     X, y = load_digits(return_X_y=True)
     with pytest.raises(InputError, match=r"Training diverged: .* smaller learning_rate"):
         HadamRNNRegressor(solver="gradient", learning_rate=1e30, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "kind", [HadamRNNClassifier, HadamRNNRegressor, HadamRNNForecaster, HadamRNNDetector]
+)
+def test_the_defaults_are_those_that_gave_the_published_figures(kind: type[Any]) -> None:
+    golden = json.loads((Path(__file__).parents[1] / "golden/estimators.json").read_text())
+
+    assert json.loads(json.dumps(kind().get_params())) == golden[kind.__name__]

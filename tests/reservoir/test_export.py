@@ -136,7 +136,7 @@ def _saved(model: IntegerReservoir, folder: Path) -> Path:
     return folder / "model.safetensors"
 
 
-def test_commands_export_and_cost_a_file_and_refuse_onnx(
+def test_commands_export_and_cost_a_file_and_refuse_what_reservoirs_have_no_form_of(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = _saved(drawn(1), tmp_path)
@@ -147,8 +147,9 @@ def test_commands_export_and_cost_a_file_and_refuse_onnx(
     assert main(["cost", str(path), "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures["bytes"] > 0 and figures["bits"]["state_bytes"] > 0
-    assert main(["export", str(path), "--to", "onnx", "--out", str(tmp_path / "o")]) == 2
-    assert "A reservoir becomes c, arduino or js" in capsys.readouterr().err
+    for target in ("onnx", "page"):
+        assert main(["export", str(path), "--to", target, "--out", str(tmp_path / "o")]) == 2
+        assert f"A reservoir becomes c, arduino or js, got {target}" in capsys.readouterr().err
 
 
 def test_an_arduino_library_brings_the_runtime_and_the_example(tmp_path: Path) -> None:
