@@ -38,3 +38,35 @@ def test_groups_are_drawn_until_every_part_has_every_class() -> None:
         parts = group_parts(groups, labels, seed)
         assert set(labels[parts[0]]) == {0, 1, 2}
         assert not any(set(groups[a]) & set(groups[b]) for a, b in itertools.combinations(parts, 2))
+
+
+@pytest.mark.parametrize(
+    ("groups", "classes", "shares", "held"),
+    [
+        (5, 2, (0.15, 0.15), [[2], [4]]),
+        (7, 3, (0.15, 0.15), [[2], [3]]),
+        (13, 4, (0.15, 0.15), [[5, 9], [10, 12]]),
+        (40, 2, (0.15, 0.15), [[6, 9, 11, 12, 15, 26, 34], [2, 5, 8, 19, 25, 30, 38]]),
+        (130, 3, (0.05, 0.03), [[6, 42, 78, 82, 110, 114, 129], [18, 46, 60, 83, 127, 128]]),
+        (9, 3, (0.0, 0.2), [[], [1, 2, 7]]),
+        (12, 3, (0.3, 0.0), [[6, 7, 10, 11], []]),
+    ],
+)
+def test_a_seed_gives_the_groups_that_the_published_figures_held_out(
+    groups: int, classes: int, shares: tuple[float, float], held: list[list[int]]
+) -> None:
+    rng = np.random.RandomState(groups)
+    group, label = rng.randint(groups, size=5 * groups), rng.randint(classes, size=5 * groups)
+
+    _, *parts = group_parts(group, label, 3, weights=1 + label, shares=shares)
+
+    assert [np.unique(group[part.numpy()]).tolist() for part in parts] == held
+
+
+def test_a_seed_gives_the_samples_that_the_published_figures_held_out() -> None:
+    labels = np.random.RandomState(0).randint(3, size=30)
+
+    _, validation, test = stratified_parts(labels, seed=5)
+
+    assert validation.tolist() == [4, 5, 10, 18, 20]
+    assert test.tolist() == [6, 13, 21, 23, 24]
