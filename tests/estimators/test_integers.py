@@ -23,7 +23,7 @@ from hadamrnn.fixedpoint.encoding import encode_raw, encode_values, raw_codes
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.values import target_units
-from hadamrnn.quantization.lowering import state_step
+from hadamrnn.quantization.lowering import state_lsb
 
 
 @pytest.fixture(scope="module")
@@ -279,6 +279,6 @@ def test_thresholds_of_a_fit_lie_on_the_grid_of_the_integer_states(
     _X, _, classifier = network_octaves
     thresholds, calibration = classifier.network_.thresholds, classifier.calibration_
     assert thresholds is not None and calibration is not None
-    codes = thresholds / state_step(classifier.network_, calibration, 16)
+    codes = thresholds / state_lsb(classifier.network_, calibration, 16)
 
     torch.testing.assert_close(codes, codes.round(), rtol=0, atol=1e-6)

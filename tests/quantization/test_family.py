@@ -72,7 +72,7 @@ class ErrorBound:
         multiplier = 2.0 ** (layer.activation_bits - 17)
         bias = 0.5 * 2**layer.input_bias_shift * unit
         codes = 0.5 + 1.0 + multiplier + (0.5 * unit if layer.leak else 0) + bias + 0.5 * unit
-        return float(np.sqrt(layer.hidden_size) * codes * lowered_layer.state_step)
+        return float(np.sqrt(layer.hidden_size) * codes * lowered_layer.state_lsb)
 
     def of_output(
         self, floats: FloatLayer, lowered_layer: LoweredLayer, state: float, read: float, states: Tensor
@@ -82,10 +82,10 @@ class ErrorBound:
         assert output is not None
         if layer.gain_int is None:
             return state
-        step = output.step * self.integer.network.stride
+        step = output.lsb * self.integer.network.stride
         wanted = np.ones(layer.hidden_size) if floats.norm is None else floats.norm.folded()[0].numpy()
         mean = np.zeros(layer.hidden_size) if floats.norm is None else floats.norm.running_mean.numpy()
-        gain = layer.gain_int * 2.0**-layer.gain_shift * step / lowered_layer.state_step
+        gain = layer.gain_int * 2.0**-layer.gain_shift * step / lowered_layer.state_lsb
         rounded = np.abs((gain - wanted) * (np.abs(states.numpy() - mean).max((0, 1))))
         codes = 0.5 + 1.0 + 0.5 * 2.0 ** (layer.offset_shift - layer.gain_shift)
         skip = 0.0 if layer.skip_shift is None else np.sqrt(layer.hidden_size) * 1.5 * step + read
@@ -94,7 +94,7 @@ class ErrorBound:
 
     def of_features(self, state: float, states: Tensor) -> Any:
         """Of each feature in codes, given the error of the last layer's states."""
-        integer, step = self.integer, self.layers[-1].state_step
+        integer, step = self.integer, self.layers[-1].state_lsb
         if integer.feature_shift is None or integer.feature_multiplier is None:
             return np.full(integer.network.num_features, state / step)
         theta = torch.zeros(1, integer.hidden_size).double()

@@ -37,7 +37,7 @@ from hadamrnn.settings import from_json
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import predict_logits
 from hadamrnn.training.loop import fit
-from hadamrnn.training.models import Draws
+from hadamrnn.training.models import RandomGenerator
 from hadamrnn_benchmarks.markdown import markdown_table
 
 HAR = "UCI HAR"
@@ -237,7 +237,7 @@ class GRUClassifier(ClassifierMixin, BaseEstimator):
             input_noise=0.2,
             seed=self.seed,
         )
-        with Draws(self.seed):
+        with RandomGenerator(self.seed):
             model = SequenceModel(network)
         self.network = fit(model, splits, config).model
         return self

@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         drop_unwritable_output()
         return 0
     except (InputError, OSError) as error:
-        print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)  # one line, whatever it repeats
+        print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)  # always one line
         drop_unwritable_output()
         return 2
     except (MemoryError, RuntimeError) as error:

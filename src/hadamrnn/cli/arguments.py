@@ -49,7 +49,7 @@ def task_argument(**default: Any) -> Any:
 
 
 def repeated(help: str, metavar: str = "NAME=VALUE") -> Any:
-    """Return a dataclass field that is an option which may be repeated; its values make a tuple."""
+    """Return a dataclass field for an option that may be repeated; its values form a tuple."""
     return field(default=(), metadata={"repeat": metavar, "help": f"{help}; may be repeated"})
 
 

@@ -117,7 +117,7 @@ def config_of(options: TrainOptions, settings: dict[str, Any]) -> TrainingConfig
 
 
 def _report(done: Run, options: TrainOptions) -> None:
-    """Print the result; of several processes under torchrun only the first does."""
+    """Print the result; under torchrun only the first process does."""
     if os.environ.get("WORLD_SIZE", "1") != "1" and os.environ.get("RANK") != "0":
         return
     from hadamrnn.training.evaluate import show_metric

@@ -24,7 +24,7 @@ CHANNELS = tuple(f"{kind}_{axis}" for kind in ("body_acc", "body_gyro", "total_a
 STEPS = 128
 ACTIVITIES = ("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "laying")  # 1 to 6
 GROUP = (2, 4, 6)  # of HAR-2
-# How far those who sit or stand still move, and by how much from step to step, in g and in rad/s.
+# The range of values, and of changes per step, of people who sit or stand still, in g and rad/s.
 STILL = (0.006,) * 3 + (0.018,) * 3
 SLOW = (0.002,) * 3 + (0.006,) * 3
 # Windows overlap by half, so validation holds out people: one of these groups of the 21 for training.

@@ -37,7 +37,7 @@ from hadamrnn.quantization.lowering import lower
 from hadamrnn.settings import Count, NotNegative, OneOf, Positive, Range
 from hadamrnn.training.config import Between0And1
 from hadamrnn.training.evaluate import predict_logits
-from hadamrnn.training.models import Draws
+from hadamrnn.training.models import RandomGenerator
 
 DEFAULT_BYTES, DEFAULT_OUTPUTS = 4096, 10  # max_bytes for up to this many outputs; more in proportion
 GRADIENT_UNITS = 256  # hidden_size of a network that gradients train
@@ -288,7 +288,7 @@ class SeriesEstimator(IntegerForm):
             )
         scaling = self.scaling_ if warm else Scaling.of(samples.series, samples.weights)
         inputs = scaling.split(samples.series, np.float32)
-        with Draws(seed):
+        with RandomGenerator(seed):
             model = copy.deepcopy(self.network_).float() if warm else SequenceModel(network)
         config = recipe(parameters, type(self).__name__, len(samples), seed)
         with threads(self.n_jobs):

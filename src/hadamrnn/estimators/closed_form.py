@@ -38,7 +38,7 @@ from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.chain import calibration_batches
-from hadamrnn.quantization.lowering import can_lower, state_step
+from hadamrnn.quantization.lowering import can_lower, state_lsb
 
 MOST_APART = 10  # powers of two between exponents: an integer network holds 15, and kinds differ too
 MOST_FEATURES = 2000  # limit for compensating rounding errors, which inverts a matrix of this size
@@ -97,7 +97,7 @@ def snap_thresholds(model: SequenceModel, calibration: Calibration) -> None:
     """Move every threshold to the nearest code of a state, in a network that can become integers."""
     if model.thresholds is None or not can_lower(model):
         return
-    step = state_step(model, calibration, state_bits(model.hadamard_layers.network, calibration.seq_length))
+    step = state_lsb(model, calibration, state_bits(model.hadamard_layers.network, calibration.seq_length))
     model.thresholds.copy_((model.thresholds / step).round() * step)
 
 

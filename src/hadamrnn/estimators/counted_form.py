@@ -185,7 +185,7 @@ class CountedForm(SeriesEstimator):
     def _fit_sizes(self, samples: Samples, target: Target, seed: int, sizes: list[int]) -> list[Counted]:
         """Return a network for each size, descending."""
         parameters, outputs = self._parameters(), target.values.shape[1]
-        if len(samples) <= SEARCH_SERIES:  # of more, stretches are left out
+        if len(samples) <= SEARCH_SERIES:  # with more, stretches are left out
             order = samples.order()
             samples, target = samples.at(order), target.at(torch.from_numpy(order))
         self.scaling_ = Scaling.of(samples.series, samples.weights)

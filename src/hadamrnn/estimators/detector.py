@@ -48,7 +48,7 @@ from hadamrnn.quantization.calibration import Calibration, calibrate, forward_la
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.settings import Positive, Range, Share
 
-KEPT_ROWS = 1 << 14  # of the latest recordings, by which covariance and threshold are set
+KEPT_ROWS = 1 << 14  # rows of the latest recordings, which set covariance and threshold
 FOLD_ROWS, FOLDS = 500, 5  # rows that are left out together; the least number of folds
 LARGEST_INPUT = 8.0  # standard deviations; inputs beyond are clipped
 HEADROOM = 4.0  # of states and features over those of normal data

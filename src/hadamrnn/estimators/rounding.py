@@ -14,7 +14,7 @@ from torch import Tensor
 
 from hadamrnn.fixedpoint.integers import signed_range
 
-# Of each standardised feature, when V is rounded: new series differ from the training data in all directions.
+# Penalty on each standardised feature when V is rounded: new series differ in all directions.
 LEAST_CURVATURE = 0.1
 MAX_EXPONENT = 15
 MOST_FEATURES = 2000  # limit for compensating rounding errors, which inverts a matrix of this size

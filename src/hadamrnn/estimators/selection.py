@@ -26,7 +26,7 @@ from hadamrnn.fixedpoint.overflow import bits_of_sums
 from hadamrnn.network import COUNTED, READOUTS, Network
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import forward_layers
-from hadamrnn.training.models import Draws
+from hadamrnn.training.models import RandomGenerator
 
 ACTIVATION_BITS = 12
 POOLED_BITS = 16  # of a network whose read-out weighs many sums of states against each other
@@ -240,7 +240,7 @@ class _Pool:
 
     @torch.no_grad()
     def member(self, wide: SequenceModel, member: Network) -> SequenceModel:
-        """Return the member with the first units, and its thresholds, of the wide network."""
+        """Return the member that has the first units of the wide network and their thresholds."""
         model = draw_network(member, 0)
         source, cell = forward_layers(wide).cell(0), forward_layers(model).cell(0)
         for name, values in cell.named_parameters():
@@ -274,7 +274,7 @@ def _pools(candidates: list[Network]) -> Iterator[_Pool]:
 
 def draw_network(network: Network, seed: int) -> SequenceModel:
     """Return the network with random weights, in evaluation mode."""
-    with Draws(seed):
+    with RandomGenerator(seed):
         return SequenceModel(network).eval()
 
 

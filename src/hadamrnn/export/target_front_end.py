@@ -89,7 +89,7 @@ def measure_front_end(
 
 
 def measure_front_ends(front_end: FrontEnd) -> list[FrontEndMeasurement]:
-    """Return a measurement for every target that can be."""
+    """Measure every target whose tools are installed."""
     rows = []
     for target in TARGETS:
         if not target.missing_tools:

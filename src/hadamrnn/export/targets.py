@@ -1,4 +1,4 @@
-"""The exported C at work: what it takes on microcontrollers whose tools are installed, its answers here.
+"""Run exported C: measure it on microcontrollers whose tools are installed, and get its answers here.
 
 Cortex-M and RV32 run in QEMU, where executed instructions are counted (they are not cycles); the
 ATmega328P runs in simavr, which counts cycles. All tools are Debian packages; `missing_tools` names those

@@ -56,7 +56,7 @@ class Decision:
 
 
 def margin(logits: ArrayLike) -> tuple[int, int]:
-    """Return the class of the largest logit, the first of equals, and by how much it leads.
+    """Return the class of the largest logit (the first of several) and its lead over the second.
 
     >>> margin([3, 9, 7]), margin([-4])
     ((1, 2), (0, 4))

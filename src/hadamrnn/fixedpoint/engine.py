@@ -157,7 +157,7 @@ class Engine:
         return BatchResult(found, saturations + state.saturations)
 
     def _advance(self, state: State, codes: NDArray[Any], drive: Int32) -> None:
-        """One step of the lowest layer, which reads `codes`, and of every layer that now has its `stride`.
+        """Advance the lowest layer, which reads `codes`, and every layer whose `stride` is complete.
 
         `drive` is what the codes add to the accumulators of the lowest layer.
         """

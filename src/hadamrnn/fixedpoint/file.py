@@ -50,7 +50,7 @@ _MODEL_SCALARS = ("output_bias_shift", "input_scale", "logit_scale")
 _FEATURE_SCALARS = ("feature_bits", "feature_multiplier", "feature_shift_base")
 _RAW = ("raw_offset", "raw_multiplier", "raw_shift", "raw_knee")
 _EXTRAS = ("embedding_int", *_RAW)  # not in the paper's formula
-_UNSIGNED = ("leak", "feature_shift")  # the latter less feature_shift_base
+_UNSIGNED = ("leak", "feature_shift")  # feature_shift without feature_shift_base
 
 
 class Slot(NamedTuple):

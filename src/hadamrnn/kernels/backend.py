@@ -28,7 +28,7 @@ _constants: dict[Hashable, Tensor] = {}
 def constant_when_traced(function: Callable[P, R]) -> Callable[P, R]:
     """Let a tracer call `function` once and take its result as a constant.
 
-    What `torch.compiler.assume_constant_result` does, but that imports the whole compiler: seconds
+    `torch.compiler.assume_constant_result` does the same, but imports the whole compiler: seconds
     at every start of a command.
     """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]

@@ -85,7 +85,7 @@ def _check_status(status: int) -> None:
 
 
 def _helpers(count: int) -> ThreadPoolExecutor:
-    """Return the pool, grown to `count` threads where it was smaller."""
+    """Return the pool, with at least `count` threads."""
     global _pool, _pool_size
     with _pool_lock:
         if _pool is None or _pool_size < count:

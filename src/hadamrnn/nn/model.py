@@ -24,7 +24,7 @@ from hadamrnn.nn.linear import QuantizedLinear
 from hadamrnn.nn.normalization import FeatureScale, valid_rows
 from hadamrnn.nn.stack import HadamStack
 
-QUANTILE_ROWS = 4096  # steps that the quantiles of states are taken over, evenly spread
+QUANTILE_ROWS = 4096  # steps for the quantiles of states, evenly spread
 
 
 class SequenceModel(nn.Module):

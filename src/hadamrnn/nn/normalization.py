@@ -48,7 +48,7 @@ class RunningMoments(nn.Module):
         self.settling = False  # see `fresh_statistics`
 
     def reset_running_stats(self) -> None:
-        """Forget all batches."""
+        """Reset the running statistics."""
         self.running_mean.zero_()
         self.running_var.fill_(1)
         self.batches.zero_()

@@ -133,6 +133,6 @@ def _expected(network: Architecture, count: int, path: str | Path) -> dict[str, 
         with torch.device("meta"):
             return SequenceModel(network).state_dict()
     except RuntimeError as error:  # torch's orthogonal map looks at values
-        if network.hidden_size**2 > count:  # it is of a dense matrix
+        if network.hidden_size**2 > count:  # a bound for dense matrices
             raise damaged(path, "it is too short for its hidden_size.") from error
         return SequenceModel(network).state_dict()

@@ -60,7 +60,7 @@ def calibrate(
     """
     Precision(percentile=percentile)  # checks it
     recurrent = forward_layers(model)
-    # Numbers, not tensors: small blocks that stay would cut up the large ones that malloc could use again.
+    # Numbers, not tensors: small tensors would fragment the memory that malloc could reuse.
     ranges = _Ranges(recurrent.network.num_layers)
     largest_inputs: list[float] = []
     seq_length = 0
@@ -183,7 +183,7 @@ class Coding:
     is_free: bool = False  # nothing else depends on alpha_i: it may be larger
 
     @property
-    def step(self) -> float:
+    def lsb(self) -> float:
         """The value of one code."""
         return self.scale * 2.0 ** (1 - self.bits)
 

@@ -10,7 +10,7 @@ straight through:
 
 The value of y is exactly the integer network's logits, its gradient the float network's. For a linear
 recurrence that is the straight-through gradient of every rounding at every step, because rounding counts
-as the identity and W does not change. Signs are held; U, V, the biases, an embedding and the gains and
+as the identity and W does not change. Signs are frozen; U, V, the biases, an embedding and the gains and
 offsets of normalisation learn. Its statistics are constants of the integers, so f runs in evaluation mode.
 """
 
@@ -99,7 +99,7 @@ class IntegerObjective(Objective):
 def finetune(
     model: SequenceModel, splits: Splits, lower: Lower, recipe: TrainingConfig = RECIPE
 ) -> SequenceModel:
-    """Return a copy of `model` that does better in integers, or an equal one: it is never worse.
+    """Return a fine-tuned copy of `model`, or an unchanged one if that is better in integers.
 
     Args:
         model: the trained float network; it stays as it is.

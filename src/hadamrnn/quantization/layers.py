@@ -84,7 +84,7 @@ class LoweredLayer:
     """An integer layer and the values of its codes."""
 
     layer: IntegerLayer
-    state_step: float  # of h
+    state_lsb: float  # of h
     output: Coding | None  # of the layer output; None of the last layer
 
 
@@ -103,7 +103,7 @@ def lower_layer(
     codes, input_range = floats.input_codes()
     unit = coding.scale * input_range
     shift = hidden_shift(floats.needed_range(coding.scale))
-    state_step = unit * (2**shift * math.sqrt(cell.block_size) / 2) * 2.0 ** (1 - network.activation_bits)
+    state_lsb = unit * (2**shift * math.sqrt(cell.block_size) / 2) * 2.0 ** (1 - network.activation_bits)
     fields: dict[str, Any] = {
         **layer_fields(network, index),
         "input_bits": coding.bits,
@@ -115,10 +115,10 @@ def lower_layer(
     output = None
     if above is not None:
         skipped = coding if network.has_skip(index) else None
-        output, handed_up = _handed_up(network, floats, skipped, state_step, above)
-        fields |= handed_up
+        output, output_fields = _layer_output(network, floats, skipped, state_lsb, above)
+        fields |= output_fields
     frac_bits = max(network.activation_bits - shift, weight_frac_bits(network.weight_bits) + coding.bits - 1)
-    return LoweredLayer(_with_accumulator(fields, frac_bits, cell.input_bias, unit), state_step, output)
+    return LoweredLayer(_with_accumulator(fields, frac_bits, cell.input_bias, unit), state_lsb, output)
 
 
 def hidden_shift(scaled_state: float) -> int:
@@ -151,8 +151,8 @@ def bias_codes(bias: NDArray[np.float64], unit: float, bits: int) -> tuple[NDArr
     )
 
 
-def _handed_up(
-    network: Network, floats: FloatLayer, skipped: Coding | None, state_step: float, above: FloatLayer
+def _layer_output(
+    network: Network, floats: FloatLayer, skipped: Coding | None, state_lsb: float, above: FloatLayer
 ) -> tuple[Coding, dict[str, Any]]:
     """Return the coding of the layer output, and the fields that compute it.
 
@@ -168,7 +168,7 @@ def _handed_up(
                 f"Use activation_bits {MAX_CODE_BITS - more_bits}, or train with normalize."
             )
         bits = network.activation_bits
-        return _summed(network.stride, bits, state_step), {"output_bits": bits}
+        return _summed(network.stride, bits, state_lsb), {"output_bits": bits}
     bits = min(network.activation_bits, MAX_CODE_BITS - more_bits)
     range_needed = floats.max_output or 1.0
     fields: dict[str, Any] = {"output_bits": bits}
@@ -176,29 +176,29 @@ def _handed_up(
         output = _summed(network.stride, bits, range_needed * 2.0 ** (1 - bits), is_free=True)
         output = above.raised(output)
     else:
-        shift = math.ceil(math.log2(range_needed / skipped.step)) - (bits - 1)
+        shift = math.ceil(math.log2(range_needed / skipped.lsb)) - (bits - 1)
         fields["skip_shift"] = -shift
-        output = _summed(network.stride, bits, skipped.step * 2.0**shift)
-    output_step = output.step * network.stride
-    return output, fields | _gains(floats, state_step, output_step, network.activation_bits)
+        output = _summed(network.stride, bits, skipped.lsb * 2.0**shift)
+    output_lsb = output.lsb * network.stride
+    return output, fields | _gains(floats, state_lsb, output_lsb, network.activation_bits)
 
 
-def _summed(stride: int, bits: int, step: float, *, is_free: bool = False) -> Coding:
-    """Return the coding of sums of `stride` codes of `bits` bits with resolution `step`."""
+def _summed(stride: int, bits: int, lsb: float, *, is_free: bool = False) -> Coding:
+    """Return the coding of sums of `stride` codes of `bits` bits with resolution `lsb`."""
     bits += (stride - 1).bit_length()
-    return Coding(bits, step / stride * 2.0 ** (bits - 1), is_free)
+    return Coding(bits, lsb / stride * 2.0 ** (bits - 1), is_free)
 
 
-def _gains(floats: FloatLayer, state_step: float, output_step: float, bits: int) -> dict[str, Any]:
+def _gains(floats: FloatLayer, state_lsb: float, output_lsb: float, bits: int) -> dict[str, Any]:
     """Return a and c as codes: y_int = (gain h_int + (offset << offset_shift)) / 2^gain_shift.
 
-        gain / 2^gain_shift ~ a state_step / output_step
+        gain / 2^gain_shift ~ a state_lsb / output_lsb
 
     A gain's rounding counts as much as the states of its unit move: one that never moves may have any gain.
     The offset makes up for it at their mean m.
     """
     scale, mean, spread, shift_up = _affine(floats)
-    wanted = scale * (state_step / output_step)
+    wanted = scale * (state_lsb / output_lsb)
     low, high = signed_range(bits)
     best: tuple[float, dict[str, Any]] | None = None
     for gain_shift in range(MAX_GAIN_SHIFT + 1):
@@ -206,7 +206,7 @@ def _gains(floats: FloatLayer, state_step: float, output_step: float, bits: int)
         error = float(np.square((gain * 2.0**-gain_shift - wanted) * spread).sum())
         if best is not None and error >= best[0]:
             continue
-        offset = shift_up / output_step * 2.0**gain_shift - gain * (mean / state_step)
+        offset = shift_up / output_lsb * 2.0**gain_shift - gain * (mean / state_lsb)
         codes, offset_shift = bias_codes(offset, 1.0, bits)
         largest = np.abs(gain) * -low + np.abs(codes) * 2.0**offset_shift
         if largest.max() + 2.0**gain_shift < LIMIT:

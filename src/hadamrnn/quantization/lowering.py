@@ -89,15 +89,15 @@ def lower(
             **({} if raw is None else {"raw_unit": raw.unit}),
             **(metadata or {}),
         },
-        **lower_readout(model, network, layers[-1].state_step, calibration),
+        **lower_readout(model, network, layers[-1].state_lsb, calibration),
         **embedding_fields(model, coding),
         **raw_fields(network.input_size, raw, coding),
     )
 
 
-def state_step(model: SequenceModel, calibration: Calibration, activation_bits: int) -> float:
+def state_lsb(model: SequenceModel, calibration: Calibration, activation_bits: int) -> float:
     """Return the value of one code of the last layer's states, in the integer network of real inputs."""
-    return _lowered(model, calibration, activation_bits, None, None)[1][-1].state_step
+    return _lowered(model, calibration, activation_bits, None, None)[1][-1].state_lsb
 
 
 def _lowered(
@@ -145,13 +145,13 @@ def float_layers(recurrent: HadamStack, calibration: Calibration) -> list[FloatL
 
 
 def lower_readout(
-    model: SequenceModel, network: Network, state_step: float, calibration: Calibration
+    model: SequenceModel, network: Network, state_lsb: float, calibration: Calibration
 ) -> dict[str, Any]:
     """Return the fields of an `IntegerModel` from the states of the last layer to its logits.
 
     Args:
         network: of the integer model: its activation_bits are set.
-        state_step: the value of one code of a state.
+        state_lsb: the value of one code of a state.
         calibration: its largest |2^-e f|, and its longest sequence, whose sums must fit 32 bits.
     """
     assert network.activation_bits is not None and network.weight_bits is not None
@@ -163,15 +163,15 @@ def lower_readout(
     if network.counts_steps:
         fields["longest"] = _longest(network.activation_bits, calibration.seq_length)
     if model.thresholds is not None:
-        theta = np.floor(floats_of(model.thresholds) / state_step + 0.5)
+        theta = np.floor(floats_of(model.thresholds) / state_lsb + 0.5)
         fields["thresholds_int"] = np.clip(theta, *signed_range(network.activation_bits)).astype(np.int64)
     if not network.scales_features:
-        return fields | _output_bias(bias, state_step * weight_step, network.activation_bits)
+        return fields | _output_bias(bias, state_lsb * weight_step, network.activation_bits)
     exponents, means = _statistics(model)
     for feature_bits in range(MOST_FEATURE_BITS, 1, -1):
         # The value of one code of a feature times 2^-e.
         step = HEADROOM * (calibration.max_feature or 1.0) * 2.0 ** (1 - feature_bits)
-        factors, scales = _feature_scales(network, exponents, state_step, step)
+        factors, scales = _feature_scales(network, exponents, state_lsb, step)
         folded = bias - (weight * weight_step) @ (factors * step * means)
         output = _output_bias(folded, step * weight_step, network.activation_bits)
         if _largest_logit(weight, feature_bits, output) < LIMIT:
@@ -196,7 +196,7 @@ def _longest(activation_bits: int, seq_length: int) -> int:
 
 
 def _feature_scales(
-    network: Network, exponents: Floats, state_step: float, step: float
+    network: Network, exponents: Floats, state_lsb: float, step: float
 ) -> tuple[Floats, dict[str, Any]]:
     """Return the codes per unit of each feature f, and the fields that make them so.
 
@@ -205,7 +205,7 @@ def _feature_scales(
     """
     rows = [features_per_unit((kind,), network.thresholds) for kind in network.readouts]
     counts = [network.hidden_size * each for each in rows]
-    units = np.array([1.0 if kind == "positive" else state_step for kind in network.readouts])
+    units = np.array([1.0 if kind == "positive" else state_lsb for kind in network.readouts])
     fractions, powers = np.frexp(units / step)
     shifts = exponents.astype(np.int64) + np.repeat(MULTIPLIER_BITS + RATE_BITS - powers, counts)
     groups = np.split(shifts, np.cumsum(counts)[:-1])

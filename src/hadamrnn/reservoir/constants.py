@@ -1,4 +1,4 @@
-"""A reservoir as the constants of runtime/hadamrnn_reservoir.h: bytes, and where each group finds its own.
+"""A reservoir as the constants of runtime/hadamrnn_reservoir.h: bytes, and their offsets by group.
 
 Devices, and the native library on a host, read the same bytes.
 """

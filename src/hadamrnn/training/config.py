@@ -88,7 +88,7 @@ class TrainingConfig:
     weight_decay: NotNegative = option(0.0, "weight decay of AdamW")
     sign_learning_rate: NotNegative | None = option(None, "of the signs; none is the learning rate")
     sign_freeze_epoch: NotNegative | None = option(
-        None, "epoch at which signs stop learning: 0 holds them, none never"
+        None, "epoch at which signs stop learning: 0 freezes them, none never"
     )
     negative_signs: Share | None = option(
         None, "share of the signs that start at -1; none draws each sign. 0 makes W its own inverse"

@@ -1,8 +1,8 @@
 """Build the network of a configuration and a task. Start at `build`.
 
 torch draws the weights of modules, and the masks of dropout, from one generator that all threads share.
-`Draws` gives them another one. It acts only on the thread that enters it, so runs in several threads do not
-influence each other, and the caller's random stream stays as it was.
+`RandomGenerator` gives them another one. It acts only on the thread that enters it, so several runs do
+not influence each other, and the caller's random stream stays as it was.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from hadamrnn.training.config import TrainingConfig
 THRESHOLD_SAMPLES = 64  # of the training part; thresholds are quantiles of their states
 
 
-class Draws(TorchDispatchMode):
-    """A context in which torch draws from `generator`; `drawn` says whether it did.
+class RandomGenerator(TorchDispatchMode):
+    """A context in which torch draws from `generator`; `used` says whether it did.
 
     The bits are those that torch's own generator gives after `manual_seed(seed)`.
 
-    >>> with Draws(seed=3):
+    >>> with RandomGenerator(seed=3):
     ...     first = torch.nn.Linear(2, 2).weight
     >>> generator = torch.manual_seed(3)
     >>> torch.equal(first, torch.nn.Linear(2, 2).weight)
@@ -40,7 +40,7 @@ class Draws(TorchDispatchMode):
     def __init__(self, seed: int = 0) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.generator = torch.Generator().manual_seed(seed)
-        self.drawn = False
+        self.used = False
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -50,7 +50,7 @@ class Draws(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded in func.tags:
-            self.drawn = True
+            self.used = True
             names = [argument.name for argument in func._schema.arguments]
             if "generator" not in names:  # as rand, whose overload rand.generator does
                 func = func.overloadpacket.generator
@@ -79,7 +79,7 @@ def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
     network = task_network(config, splits)
     if isinstance(network, Network):
         _check_memory(network)
-    with Draws(config.seed):
+    with RandomGenerator(config.seed):
         model = SequenceModel(network)
         if config.negative_signs is not None:
             for index in range(len(model.hadamard_layers.cells)):

@@ -23,7 +23,7 @@ from hadamrnn.training.augmentation import augment, check_suited
 from hadamrnn.training.checkpoint import Counters, adam_tensors, restore_adam
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import MetricsRow, Objective, is_better
-from hadamrnn.training.models import Draws
+from hadamrnn.training.models import RandomGenerator
 from hadamrnn.training.processes import Processes
 from hadamrnn.training.schedule import Adam, Schedule, epoch_order
 
@@ -71,11 +71,11 @@ class Trainer:
         self._constrained = [layer for layer in model.modules() if isinstance(layer, Constrained)]
         self._signs = sign_parameters(model)
         self._quantized = quantized_parameters(model)
-        for latent in self._signs:  # held signs need no gradient, so the engine skips it
+        for latent in self._signs:  # frozen signs need no gradient, so the engine skips it
             latent.requires_grad_(self.schedule.signs_learn(0))
         self._loss = self.processes.loss_function(self.objective)
-        self._draws = Draws()
-        self._model_draws = True  # until the first step shows otherwise
+        self._random = RandomGenerator()
+        self._model_is_random = True  # until the first step shows otherwise
         learnt = {id(latent) for latent in self._signs}
         others = [parameter for parameter in model.parameters() if id(parameter) not in learnt]
         groups: list[dict[str, Any]] = [
@@ -105,10 +105,10 @@ class Trainer:
         """Make one step of Adam and return the batch's loss before it."""
         step = self.counters.step
         learning = self._set_rates(step)
-        self._draws.generator.manual_seed(self.schedule.dropout_seed(step, self.processes.rank))
+        self._random.generator.manual_seed(self.schedule.dropout_seed(step, self.processes.rank))
         x, target, lengths = self.splits.train.batch(self._samples(step))
         assert target is not None
-        augmented = augment(self._cast(x), self.config, self.splits, self._draws.generator, lengths)
+        augmented = augment(self._cast(x), self.config, self.splits, self._random.generator, lengths)
         loss = self._batch_loss(augmented, self._cast(target), lengths)
         value = loss.item()
         if not math.isfinite(value):
@@ -225,7 +225,7 @@ class Trainer:
         A feature's mean may be many times its spread. So the statistics of earlier weights are wrong after
         one more step of the optimizer, or for an average of the weights.
         """
-        with fresh_statistics(model) as has_statistics, self._draws:
+        with fresh_statistics(model) as has_statistics, self._random:
             if not has_statistics:
                 return
             count = min(len(self.splits.train), STATISTICS_SAMPLES)
@@ -263,11 +263,11 @@ class Trainer:
 
     def _batch_loss(self, x: Tensor, target: Tensor, lengths: Tensor | None) -> Tensor:
         """Return the loss; random draws of the model, such as dropout, use the run's generator."""
-        if not self._model_draws:
+        if not self._model_is_random:
             return self._loss(x, target, lengths)
-        with self._draws:
+        with self._random:
             loss = self._loss(x, target, lengths)
-        self._model_draws = self._draws.drawn
+        self._model_is_random = self._random.used
         return loss
 
     @torch.no_grad()
