@@ -54,7 +54,7 @@ class Network(Architecture):
     switches: Annotated[str, OneOf(("rows", "rows+columns"))] = option("rows", "rows or rows+columns")
     input_bias: bool = option(True, "learn b_i; without it padding leaves the state at rest")
     leak: tuple[Annotated[int, Range(0, MAX_LEAK)], ...] = option(
-        (), "k of lambda = 1 - 2^-k for each block in turn, as 1,2,3,none; none never forgets"
+        (), "k of lambda = 1 - 2^-k for each block in turn, as 1,2,3,none; none does not leak"
     )
     readouts: tuple[Annotated[str, OneOf(READOUTS)], ...] = option(
         ("last",), "pooled features of the states: last, mean, positive and max, as mean,max"
@@ -68,7 +68,7 @@ class Network(Architecture):
     normalize: bool = option(False, "normalise each unit between layers, and the scale of the features")
     skip: bool = option(False, "add a layer's input to its output where they have the same width")
     stride: Annotated[int, Range(1, MAX_STRIDE)] = option(
-        1, "a layer reads means of this many steps of the layer below"
+        1, "each layer averages this many steps of the layer below"
     )
     activation_bits: Annotated[int, Range(*ACTIVATION_BITS)] | None = None
 

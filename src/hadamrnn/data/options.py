@@ -23,7 +23,7 @@ class RecordingOptions:
 
     label: str | None = option(
         None,
-        "recordings: where labels are: the name of a column, file (its name up to the first _) or folder "
+        "recordings: source of the labels: a column, file (its name up to the first _) or folder "
         "(default: a column of a usual name, such as label)",
     )
     target: str | None = option(
@@ -31,9 +31,9 @@ class RecordingOptions:
     )
     group: str | None = option(
         None,
-        "recordings: what training and test data must not share: the name of a column (such as person), file "
-        "or folder; a pattern of the file's name with brackets, as 'load(\\d)': what they hold; or time, to "
-        "split in time (default: decided by the recordings, and reported)",
+        "recordings: groups that training and test data must not share: a column (such as person), file, "
+        "folder, a pattern whose brackets match part of the file's name, as in 'load(\\d)', or time to split "
+        "in time (default: depends on the recordings, and is reported)",
     )
     window: Steps | None = option(None, f"recordings: rows in a window (default {STEPS})")
     hop: Steps | None = option(

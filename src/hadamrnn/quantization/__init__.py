@@ -21,15 +21,17 @@ RAW_UNIT = Range(0, 3e38, "(]")
 class Precision:
     """The precision of integer states and inputs."""
 
-    activation_bits: Annotated[int, ACTIVATION_BITS] = option(12, "of states and biases, 6..16 (default 12)")
+    activation_bits: Annotated[int, ACTIVATION_BITS] = option(
+        12, "bits of states and biases, 6..16 (default 12)"
+    )
     input_bits: Annotated[int, INPUT_BITS] | None = option(
-        None, "2..16; default exact for symbols and pixels, else as activations"
+        None, "bits of inputs, 2..16 (default: exact for symbols and pixels, else as activations)"
     )
     percentile: Annotated[float, PERCENTILE] = option(
-        100.0, "of the calibration sequences whose states must fit (default 100)"
+        100.0, "percentage of the calibration sequences whose states must fit (default 100)"
     )
     calibration_samples: Count = option(
-        10_000, "sequences of training and validation data to calibrate on at most (default 10000)"
+        10_000, "most sequences of training and validation data to calibrate on (default 10000)"
     )
     raw_unit: Annotated[float, RAW_UNIT] | None = option(
         None,

@@ -66,7 +66,7 @@ class TrainingConfig:
 
     task: str
     network: Architecture = field(default_factory=Network)
-    preset: str | None = option(None, "where the values started from: paper, quick or best")
+    preset: str | None = option(None, "source of the values: paper, quick or best")
     task_options: dict[str, Any] = field(default_factory=dict)
     embedding_size: Annotated[int, Range(1, MAX_SIZE)] | None = option(
         None, "width of the embedding; none takes the task's"
@@ -86,7 +86,9 @@ class TrainingConfig:
         0.999, "Adam's memory of squared gradients; less where the loss falls fast"
     )
     weight_decay: NotNegative = option(0.0, "weight decay of AdamW")
-    sign_learning_rate: NotNegative | None = option(None, "of the signs; none is the learning rate")
+    sign_learning_rate: NotNegative | None = option(
+        None, "learning rate of the signs; none uses learning_rate"
+    )
     sign_freeze_epoch: NotNegative | None = option(
         None, "epoch at which signs stop learning: 0 freezes them, none never"
     )
@@ -96,18 +98,18 @@ class TrainingConfig:
     input_noise: NotNegative = option(
         0.0, "standard deviation of the noise added to inputs that are numbers, drawn for each step"
     )
-    input_dropout: Dropout = option(0.0, "share of the input (numbers, or embedded words) that a step hides")
+    input_dropout: Dropout = option(
+        0.0, "share of the input (numbers, or embedded words) dropped in each step"
+    )
     time_shift: Annotated[int, Range(0, 10**6)] = option(
-        0, "most steps by which numbers come earlier or later, drawn for each row and step"
+        0, "largest random shift of each row in time, in steps"
     )
-    time_mask: Annotated[int, Range(0, 10**6)] = option(0, "widest band of steps that is hidden")
-    channel_mask: Annotated[int, Range(0, MAX_SIZE)] = option(0, "widest band of channels that is hidden")
-    channel_gain: NotNegative = option(0.0, "standard deviation of the logarithm of each channel's gain")
-    channel_offset: NotNegative = option(0.0, "standard deviation of what each channel is moved by")
-    rotation: NotNegative = option(
-        0.0, "standard deviation, in degrees, of how far every sensor is turned about a random axis"
-    )
-    embedding_scale: Positive = option(1.0, "standard deviation of the embedding at the start")
+    time_mask: Annotated[int, Range(0, 10**6)] = option(0, "widest band of masked steps")
+    channel_mask: Annotated[int, Range(0, MAX_SIZE)] = option(0, "widest band of masked channels")
+    channel_gain: NotNegative = option(0.0, "standard deviation of the logarithm of the gain of each channel")
+    channel_offset: NotNegative = option(0.0, "standard deviation of the offset added to each channel")
+    rotation: NotNegative = option(0.0, "standard deviation, in degrees, of random rotations of each sensor")
+    embedding_scale: Positive = option(1.0, "initial standard deviation of the embedding")
     gradient_clip: Positive | None = option(None, "largest norm of the gradient; none does not clip")
     weight_clip: Annotated[float, Range(1, 3e38, "(]")] | None = option(
         None, "largest entry of U and of V, in root mean squares of its matrix; none does not clip"
@@ -115,14 +117,12 @@ class TrainingConfig:
     weight_average: Between0And1 | None = option(
         None, "keep an exponential average of the weights with this factor per step, as 0.999"
     )
-    keep: Literal["best", "last"] = option(
-        "best", "the weights that a run ends with: best by validation, or last"
-    )
+    keep: Literal["best", "last"] = option("best", "final weights: best by validation, or last")
     patience: Count | None = option(
         None,
-        "validations without progress that end the run; with a cosine they count near its end. none never",
+        "stop after this many validations without progress (with a cosine: near its end); none never stops",
     )
-    tolerance: NotNegative = option(0.0, "what the validation metric must gain to count as progress")
+    tolerance: NotNegative = option(0.0, "least gain of the validation metric that counts as progress")
     seed: Seed = option(0, "seed of initial weights, order of samples and dropout")
     dtype: Literal["float32", "float64"] = option("float32", "float32 or float64")
     threads: Threads | None = option(None, "CPU threads of each process; none is torch's choice")
