@@ -305,6 +305,13 @@ def test_a_file_without_a_header_does_not_lose_its_first_row(first: str, tmp_pat
         read_recordings(path, label="walk", window=2)
 
 
+def test_one_text_of_the_first_line_that_is_found_below_makes_it_a_row(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["3,7,walk,Ann", *["0.5,-1.5,walk,Bob", "0.25,1.5,sit,Eve"] * 20]))
+    with pytest.raises(InputError, match="Add a header line"):
+        read_recordings(path, label="walk", window=2)
+
+
 def test_rising_whole_numbers_can_name_columns() -> None:
     cells = {"400": [3, 1, 2], "405": [1, 2, 1], "label": ["sit"] * 3}
     assert read_recordings(cells, window=2).columns == ("400", "405")

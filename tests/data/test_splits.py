@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hadamrnn.data.scaling import standardise
+from hadamrnn.data.scaling import raw_unit, standardise
 from hadamrnn.data.splits import Split
 from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
@@ -86,6 +86,28 @@ def test_standardising_skips_invalid_steps_and_leaves_constants_finite() -> None
 def test_a_deviation_that_float32_rounds_to_zero_is_a_constant() -> None:
     _, scale, _ = standardise(torch.tensor([[[1e-45], [0.0], [0.0], [0.0]]]))
     assert scale.tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("largest", "deviation", "unit"),
+    [
+        (2**31 - 1, 1.0, 1.0),  # whole numbers that fit are their own codes
+        (2**31, 1.0, None),
+        (2**31, 2.0**10, 2.0),
+        (0.5, 1.0, 2.0**-12),  # twelve bits below the deviation
+        (0.5, 0.0, 2.0**-12),  # a constant says nothing
+        (2**18 + 0.5, 1.0, 2.0**-12),
+        (2**20 + 0.5, 1.0, 2.0**-10),  # as int32 holds the largest value
+        (2**24 + 0.5, 1.0, 2.0**-6),
+        (2**25 + 0.5, 1.0, None),  # less than six bits below the deviation
+    ],
+)
+def test_a_raw_unit_holds_the_largest_value_and_the_least_deviation(
+    largest: float, deviation: float, unit: float | None
+) -> None:
+    x = np.array([[[0.0], [1.0]], [[1.0], [-largest]]])
+
+    assert raw_unit(x, np.array([deviation, 4096.0 if deviation else 0.0])) == unit
 
 
 @pytest.mark.parametrize("kind", ["float64", "int64"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,3 +57,30 @@ def test_every_cell_of_a_stack_has_one_use(readouts: tuple[str, ...], stride: in
         narrow.extend(range(plan.phases, plan.phases + 3))
 
     assert narrow == [*range(plan.narrow_cells)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "state", "work"),
+    [
+        ({}, 140, 14),
+        ({"input_size": 100}, 140, 204),
+        ({"input_kind": "one_hot", "input_size": 9}, 140, 6),
+        ({"activation_bits": 16}, 140, 266),
+        ({"hidden_size": 512}, 1036, 138),
+        ({"readouts": ("mean",)}, 392, 14),
+        ({"readouts": ("max", "last")}, 268, 14),
+        ({"readouts": ("mean", "positive", "max"), "thresholds": 3}, 1800, 14),
+        ({"layer_sizes": (64, 32, 40), "num_blocks": 2}, 284, 448),
+        ({"layer_sizes": (64, 32, 40), "num_blocks": 2, "stride": 3, "readouts": ("mean",)}, 636, 330),
+        ({"num_layers": 2, "stride": 2}, 400, 14),
+    ],
+)
+def test_the_memory_of_a_plan_is_that_of_the_compiled_structs(
+    fields: dict[str, Any], state: int, work: int
+) -> None:
+    network = Network(
+        **{"input_size": 5, "hidden_size": 64, "output_size": 3, "activation_bits": 12, **fields}
+    )
+    plan = make_plan(draw_model(network))
+
+    assert (plan.state_bytes, plan.work_bytes) == (state, work)
