@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor
-from hadamrnn.estimators.pruning import Costs, prune
+from hadamrnn.estimators.pruning import Costs, PoolRows, prune
 from hadamrnn.estimators.rounding import share_codes
 from hadamrnn.estimators.target import ValueTarget
 from hadamrnn.fixedpoint.encoding import encode_values
@@ -172,13 +172,14 @@ def test_pruning_keeps_the_feature_that_says_it_all() -> None:
     """Forty features of noise in ten blocks, and one that is the target."""
     rng = np.random.default_rng(0)
     shares = rng.normal(size=(50, 40)).astype(np.float32)
-    values = torch.from_numpy(shares[:, 17:18]).double()
+    values = torch.from_numpy(shares[:, 17:18]).double()  # a copy
     target = ValueTarget(values, torch.ones(50, dtype=torch.float64), torch.arange(50))
     costs = Costs(np.arange(40) // 4, np.full(10, 4.0), 1.0)
 
-    ten, one = prune(
-        shares, target, 0.1, costs, [lambda kept: bool(kept.sum() <= 10), lambda kept: bool(kept.sum() <= 1)]
-    )
+    rows, all_of_them = PoolRows.of(shares, target), np.ones(40, np.bool_)
+    limits = [lambda kept: bool(kept.sum() <= 10), lambda kept: bool(kept.sum() <= 1)]
+
+    ten, one = prune(rows, all_of_them, rows.z.double() @ rows.z.double().T, 0.1, costs, limits)
 
     assert ten.sum() == 10 and np.flatnonzero(one).tolist() == [17] and (one <= ten).all()
 

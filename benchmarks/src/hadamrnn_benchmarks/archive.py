@@ -31,10 +31,13 @@ TITLE = "# The UCR archive"
 SIZES = (512, 1024, 2048, 4096, 8192, 16384)
 DEFAULT, SMALL_RAM = "default", "default, max_ram=2048"
 ABLATIONS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
-    "without thirds": ((counted, "CANDIDATES", ((pool.DIFFERENCES,), (pool.DIFFERENCES, pool.SAMPLES))),),
-    "without samples": ((counted, "CANDIDATES", ((pool.DIFFERENCES,), (pool.DIFFERENCES, pool.IN_THIRDS))),),
-    "without a choice of kinds": ((counted, "CANDIDATES", (pool.KINDS,)),),
-    "differences only": ((counted, "CANDIDATES", ((pool.DIFFERENCES,),)),),
+    "without thirds": (
+        (pool, "KINDS", (pool.DIFFERENCES, pool.SAMPLES)),
+        (counted, "KINDS", (pool.DIFFERENCES, pool.SAMPLES)),
+    ),
+    "without samples": ((counted, "CANDIDATES", (1, 2)),),
+    "without a choice of kinds": ((counted, "CANDIDATES", (len(pool.KINDS),)),),
+    "differences only": ((counted, "CANDIDATES", (1,)),),
     "scale 1 only": ((pool, "SCALES", (1,)),),
     "means in place of phases": ((pool, "MOST_PHASES", 1),),
     "thresholds at the same levels in every unit": ((pool, "GOLDEN", 1 / pool.THRESHOLDS),),

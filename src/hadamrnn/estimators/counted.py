@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.errors import InputError
-from hadamrnn.estimators.pool import DIFFERENCES, IN_THIRDS, KINDS, Codes, Lengths, Pool, draw_pool
-from hadamrnn.estimators.pruning import Costs, prune
-from hadamrnn.estimators.ridge import Moments, Solution, solve
+from hadamrnn.estimators.pool import KINDS, Codes, Lengths, Pool, draw_pool
+from hadamrnn.estimators.pruning import Costs, PoolRows, prune
+from hadamrnn.estimators.ridge import Moments, Solution, cross_validate, solve
 from hadamrnn.estimators.rounding import LEAST_CURVATURE, share_codes
 from hadamrnn.estimators.selection import Cost
 from hadamrnn.estimators.series import Scaling, Series
@@ -32,7 +32,8 @@ from hadamrnn.reservoir.cost import reservoir_size, reservoir_step_cost
 from hadamrnn.reservoir.description import BLOCK
 
 INPUT_BITS = 12
-CANDIDATES = ((DIFFERENCES,), (DIFFERENCES, IN_THIRDS), KINDS)
+CANDIDATES = (1, 2, 3)  # how many of KINDS a network may have
+HEADROOM = 1.5  # of the input codes, beyond the largest training value: few are clipped later
 SEARCH_SERIES = 1000  # series that select kinds and features; with more, folds are left out
 FOLDS = 5
 PRUNING_PENALTY = 10  # times that of the whole pool
@@ -57,8 +58,8 @@ class SeriesEncoding:
 
     @classmethod
     def of(cls, scaling: Scaling, series: Series) -> SeriesEncoding:
-        """Return codes that reach the largest value of these series; raw ones if a unit suits them all."""
-        largest = max(
+        """Return codes that reach beyond the values of these series; raw ones if a unit suits them all."""
+        largest = HEADROOM * max(
             float(np.abs(scaling.split(series.at(rows), np.float64).x.numpy()).max(initial=0.0))
             for rows in np.array_split(np.arange(len(series)), -(-len(series) // KEPT_SERIES))
         )
@@ -141,15 +142,15 @@ def fit_counted(
     folds = target.folds(FOLDS)[index] if len(codes) > SEARCH_SERIES else None
     rows = index.numpy()
     pool = draw_pool(codes[rows], lengths[rows], some.weights.numpy(), plan.network, seed)
-    shares = pool.shares(codes[rows], lengths[rows])
-    kinds, chosen = _best_kinds(pool, shares, some, folds)
-    own, shares = pool.keep(kinds), shares[:, kinds]
-    log(f"chose {len(own.features)} features by cross-validation, ridge penalty {chosen.penalty:.3g}")
-    limits = [lambda kept, most=most: _fits(own.keep(kept), plan, most) for most in plan.max_bytes]
+    features = PoolRows.of(pool.shares(codes[rows], lengths[rows]), some)
+    kinds, gram, penalty = _best_kinds(pool, features, folds)
+    log(f"chose {kinds.sum()} features by cross-validation, ridge penalty {penalty:.3g}")
+    limits = [lambda kept, most=most: _fits(pool.keep(kept), plan, most) for most in plan.max_bytes]
+    masks = prune(features, kinds, gram, PRUNING_PENALTY * penalty, _costs(pool, plan), limits)
+    del features, gram
     found = []
-    masks = prune(shares, some, PRUNING_PENALTY * chosen.penalty, _costs(own, plan), limits)
     for kept, most in zip(masks, plan.max_bytes, strict=True):
-        small = own.keep(kept)
+        small = pool.keep(kept)
         if not _fits(small, plan, most):
             least = cost_of(small)
             raise InputError(
@@ -161,16 +162,18 @@ def fit_counted(
     return found
 
 
-def _best_kinds(
-    pool: Pool, shares: NDArray[np.float32], target: Target, folds: Tensor | None
-) -> tuple[NDArray[np.bool_], Solution]:
-    """Return the features of the kinds with the least cross-validation error, and their regression."""
-    tried: list[tuple[NDArray[np.bool_], Solution]] = []
-    for kinds in CANDIDATES:
-        mask = pool.of_kinds(kinds)
-        if mask.any() and not any(np.array_equal(mask, other) for other, _ in tried):
-            tried.append((mask, solve(torch.from_numpy(shares[:, mask]).double(), target, folds=folds)))
-    return min(tried, key=lambda trial: trial[1].error)
+def _best_kinds(pool: Pool, rows: PoolRows, folds: Tensor | None) -> tuple[NDArray[np.bool_], Tensor, float]:
+    """Return the features of the kinds with the least cross-validation error, their Gram matrix, penalty."""
+    gram = torch.zeros(len(rows.z), len(rows.z), dtype=torch.float64)
+    least, found = float("inf"), (pool.of_kinds(()), gram, 1.0)
+    for count, kind in enumerate(KINDS, 1):
+        own = pool.of_kinds((kind,))
+        rows.add_gram(gram, own)
+        if own.any() and count in CANDIDATES:
+            error, penalty = cross_validate(gram, rows.target, folds)
+            if error < least:
+                least, found = error, (pool.of_kinds(KINDS[:count]), gram.clone(), penalty)
+    return found
 
 
 def with_readout(

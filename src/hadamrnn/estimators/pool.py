@@ -39,7 +39,8 @@ THRESHOLD_SERIES, THRESHOLD_STATES = 256, 2500  # samples for the quantiles that
 LARGEST_STATE = 12_000  # of those that thresholds are chosen from: others may be larger
 MAX_SHIFT = 8
 SPREAD = 3.5  # deviation of U
-PART_STEPS = 1 << 22  # samples whose features are computed at once
+LANES = 32  # rows that the kernels run together, or a multiple
+PART_VALUES = 1 << 19  # samples, or features, that are worked on at once
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Kind:
 DIFFERENCES = Kind("differences", 1024)
 SAMPLES = Kind("samples", 384, is_difference=False)
 IN_THIRDS = Kind("differences in thirds", 128, segments=THIRDS)
-KINDS = (DIFFERENCES, SAMPLES, IN_THIRDS)
+KINDS = (DIFFERENCES, IN_THIRDS, SAMPLES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,7 @@ class Pool:
     def shares(self, codes: Codes, lengths: Lengths) -> Shares:
         """Return the share of steps that each feature counts, `(n, features)`."""
         found = np.empty((len(codes), len(self.features)), np.float32)
-        for part in _parts(codes):
+        for part in _parts(codes, len(self.features)):
             counts = feature_counts(self.units, self.features, codes[part], lengths[part], threads=1)
             steps = feature_steps(self.network, self.features, lengths[part])
             np.divide(counts, np.maximum(steps, 1), out=found[part])
@@ -226,7 +227,7 @@ def _joined(pools: list[Pool]) -> Pool:
     return Pool(units, features, np.concatenate([pool.kind for pool in pools]))
 
 
-def _parts(codes: Codes) -> Iterator[slice]:
+def _parts(codes: Codes, features: int) -> Iterator[slice]:
     """Yield slices of some series at a time, so that temporary arrays stay small."""
-    rows = max(1, PART_STEPS // max(1, codes[0].size))
+    rows = max(LANES, PART_VALUES // max(codes[0].size, features) // LANES * LANES)
     return (slice(start, start + rows) for start in range(0, len(codes), rows))

@@ -7,12 +7,13 @@ one. Start reading at `prune`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from hadamrnn.estimators.pool import Shares
 from hadamrnn.estimators.target import Target
@@ -21,6 +22,7 @@ Mask = NDArray[np.bool_]
 Fits = Callable[[Mask], bool]
 ROUND = 0.08  # of the blocks, and of the features, go in a round
 LEAST_SPREAD = 1e-6
+COLUMNS = 512  # features that are worked on at once
 HALVINGS = 7  # bisections of the last round, to get close to the limit
 
 
@@ -33,25 +35,78 @@ class Costs:
     of_feature: float
 
 
-def prune(shares: Shares, target: Target, penalty: float, costs: Costs, limits: Sequence[Fits]) -> list[Mask]:
+@dataclass(frozen=True, eq=False)
+class PoolRows:
+    """Features of a pool as ridge regressions take them, and the target of their series.
+
+    Args:
+        z: `(n, features)`, of unit spread, times the square root of a series' weight.
+        varying: which features are not constant.
+    """
+
+    z: Tensor
+    varying: Mask
+    target: Target
+
+    @classmethod
+    def of(cls, shares: Shares, target: Target) -> PoolRows:
+        """Standardise shares `(n, features)` where they are: they may take most of a fit's memory."""
+        z, root = torch.from_numpy(shares), target.weights.sqrt().float()[:, None]
+        weights = (target.weights / target.weight).float()
+        varying = np.zeros(z.shape[1], np.bool_)
+        for own, part in zip(
+            z.split(COLUMNS, 1), np.split(varying, range(COLUMNS, len(varying), COLUMNS)), strict=True
+        ):
+            own -= weights @ own
+            spread = (weights @ own.square()).sqrt()
+            part[:] = (spread > LEAST_SPREAD).numpy()
+            own *= root / torch.where(spread > LEAST_SPREAD, spread, torch.inf)
+        return cls(z, varying, target)
+
+    def add_gram(self, gram: Tensor, features: Mask, sign: int = 1) -> None:
+        """Add the Gram matrix of the rows of some features, in float64, or subtract it."""
+        for part in self._columns(features):
+            own = part.double()
+            gram.addmm_(own, own.T, alpha=sign)
+
+    def use(self, kept: Mask, gram: Tensor, penalty: float) -> NDArray[np.float64]:
+        """Return the sum over outputs of the squared coefficients of each feature that is kept."""
+        target = self.target
+        y = target.weights.sqrt()[:, None] * (target.values - target.mean(target.values))
+        matrix = gram.clone()
+        matrix.diagonal().add_(penalty * target.weight)
+        solved = torch.cholesky_solve(y, torch.linalg.cholesky(matrix)).float()
+        squares = [(part.T @ solved).double().square().sum(1) for part in self._columns(kept)]
+        return torch.cat(squares).numpy()
+
+    def _columns(self, kept: Mask) -> Iterator[Tensor]:
+        return (self.z[:, part] for part in torch.from_numpy(np.flatnonzero(kept)).split(COLUMNS))
+
+
+def prune(
+    rows: PoolRows, kept: Mask, gram: Tensor, penalty: float, costs: Costs, limits: Sequence[Fits]
+) -> list[Mask]:
     """Return which features remain within each limit.
 
     Args:
-        shares: of the features, `(n, features)`.
-        target: of these series.
+        rows: of all features.
+        kept: those to start from.
+        gram: the Gram matrix of the rows of these; overwritten.
         penalty: of the ridge regressions.
         costs: what block and feature are weighed against.
         limits: whether what remains is small enough; each allows less than the one before.
     """
-    usefulness = _Usefulness(shares, target, penalty)
-    kept, found = usefulness.varying, []
+    kept, found = rows.varying & kept, []
+    if not kept.any():
+        kept[0] = True
     ranking: _Ranking | None = None
     for fits in limits:
         while not fits(kept):
-            ranking = ranking or _Ranking(kept, usefulness.of(kept), costs)
+            ranking = ranking or _Ranking(kept, rows.use(kept, gram, penalty), costs)
             fewer = ranking.without(ROUND)
             if fits(fewer) or fewer.sum() == kept.sum():
                 break
+            rows.add_gram(gram, kept & ~fewer, -1)
             kept, ranking = fewer, None
         found.append(kept if ranking is None or fits(kept) else _most(ranking, fits))
     return found
@@ -91,40 +146,3 @@ class _Ranking:
         kept = self._kept.copy()
         kept[self._places[~stays]] = False
         return kept
-
-
-class _Usefulness:
-    """Squared coefficients of ridge regressions on some of the features, of unit spread.
-
-    The Gram matrix of the rows is kept from one regression to the next, less the features that went.
-    """
-
-    def __init__(self, shares: Shares, target: Target, penalty: float) -> None:
-        features, root = torch.from_numpy(shares), target.weights.sqrt()[:, None]
-        weights = (target.weights / target.weight).float()
-        centred = features - weights @ features
-        spread = (weights @ centred.square()).sqrt()
-        self.varying: Mask = (spread > LEAST_SPREAD).numpy()
-        if not self.varying.any():
-            self.varying[0] = True
-        self._z = centred / torch.where(spread > LEAST_SPREAD, spread, torch.inf) * root.float()
-        self._y = root * (target.values - target.mean(target.values))
-        self._ridge = penalty * target.weight
-        self._gram, self._of = torch.zeros(len(shares), len(shares)), np.zeros_like(self.varying)
-
-    def of(self, kept: Mask) -> NDArray[np.float64]:
-        """Return the sum over outputs of the squared coefficients of each feature that is kept."""
-        changed = kept != self._of
-        if changed.sum() < kept.sum():
-            gone = self._z[:, torch.from_numpy(changed)]
-            self._gram -= gone @ gone.T
-        else:
-            own = self._z[:, torch.from_numpy(kept)]
-            self._gram = own @ own.T
-        self._of = kept
-        matrix = self._gram.double()
-        matrix.diagonal().add_(self._ridge)
-        solved = torch.cholesky_solve(self._y, torch.linalg.cholesky(matrix)).float()
-        coefficients = self._z[:, torch.from_numpy(kept)].T @ solved
-        use: NDArray[np.float64] = coefficients.double().square().sum(1).numpy()
-        return use

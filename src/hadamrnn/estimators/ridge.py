@@ -136,8 +136,7 @@ def solve(
     else:
         moments = moments or Moments.of(features, target)
         decomposed = _Covariance(features, target, folds, moments)
-    tried = [(target.error(decomposed.held_out(penalty)), penalty) for penalty in penalties]
-    error, penalty = min(reversed(tried), key=lambda pair: pair[0])
+    error, penalty = _least_error(decomposed, target, penalties)
     return Solution(
         decomposed.mean,
         decomposed.spread,
@@ -151,19 +150,27 @@ def solve(
     )
 
 
-class _Gram:
+def cross_validate(gram: Tensor, target: Target, folds: Tensor | None = None) -> tuple[float, float]:
+    """Return the least error of held-out rows, and its penalty, from sqrt(w) Z Z' sqrt(w)."""
+    return _least_error(_Rows(gram, target, folds), target, PENALTIES)
+
+
+def _least_error(
+    decomposed: _Rows | _Covariance, target: Target, penalties: Sequence[float]
+) -> tuple[float, float]:
+    tried = [(target.error(decomposed.held_out(penalty)), penalty) for penalty in penalties]
+    return min(reversed(tried), key=lambda pair: pair[0])
+
+
+class _Rows:
     """sqrt(w) Z Z' sqrt(w) = Q diag(values) Q', for fewer rows than features."""
 
-    def __init__(self, features: Tensor, target: Target, folds: Tensor | None) -> None:
+    def __init__(self, gram: Tensor, target: Target, folds: Tensor | None) -> None:
         self._target, self._folds = target, folds
-        self.weight = target.weight
-        self.mean, self.intercept = target.mean(features), target.mean(target.values)
-        centred = features - self.mean
-        self.spread = _spread(target.mean(centred.square()), self.mean)
-        root = target.weights.sqrt()[:, None]
-        self._z = root * centred / self.spread
-        values, self._vectors = torch.linalg.eigh(self._z @ self._z.T)
+        self.weight, self.intercept = target.weight, target.mean(target.values)
+        values, self._vectors = torch.linalg.eigh(gram)
         self._values = torch.where(values > LEAST_EIGENVALUE * values[-1], values, 0.0)
+        root = target.weights.sqrt()[:, None]
         self._turned = self._vectors.T @ (root * (target.values - self.intercept))
 
     def held_out(self, penalty: float) -> Tensor:
@@ -172,6 +179,17 @@ class _Gram:
         fitted = self._vectors @ (kept[:, None] * self._turned) / weights.sqrt()[:, None] + self.intercept
         scores = self._vectors / weights.sqrt()[:, None]
         return _without(self._target, self._folds, fitted, scores, kept, self.weight)
+
+
+class _Gram(_Rows):
+    """The rows of features."""
+
+    def __init__(self, features: Tensor, target: Target, folds: Tensor | None) -> None:
+        self.mean = target.mean(features)
+        centred = features - self.mean
+        self.spread = _spread(target.mean(centred.square()), self.mean)
+        self._z = target.weights.sqrt()[:, None] * centred / self.spread
+        super().__init__(self._z @ self._z.T, target, folds)
 
     def coefficients(self, penalty: float) -> Tensor:
         solved: Tensor = self._vectors @ (self._turned / (self._values + penalty * self.weight)[:, None])
