@@ -121,7 +121,7 @@ def test_the_code_of_every_mix_of_options_is_small(
 
     code, _, _ = section_sizes(target, compile_object(target, tmp_path / "net.c"))
 
-    assert code <= (2_400 if name == "cortex-m0" else 2_100)
+    assert code <= {"cortex-m0": 2_360, "cortex-m3": 2_100, "cortex-m4": 2_048}[name]
 
 
 @pytest.mark.parametrize(("hidden_size", "most"), [(128, 5_000), (512, 19_000)])
@@ -139,14 +139,14 @@ def test_a_step_of_permuted_mnist_keeps_its_budget_on_the_cortex_m4() -> None:
     assert measured.flash <= 5_900
 
 
-@pytest.mark.parametrize(("name", "specialised"), [("pMNIST 512", 16_400), ("Google-12, 3 x 128", 77_000)])
+@pytest.mark.parametrize(("name", "specialised"), [("pMNIST 512", 16_400), ("Google-12, 3 x 128", 56_000)])
 def test_the_shared_build_takes_at_most_a_quarter_more_on_the_cortex_m4(name: str, specialised: int) -> None:
     target, model = installed("cortex-m4"), draw_model(NETWORKS[name], name)
-    shared = measure(model, target, shared=True)
+    alone, shared = measure(model, target), measure(model, target, shared=True)
 
     assert shared.differences == 0
-    assert measure(model, target).step <= specialised
-    assert shared.step <= 1.25 * specialised
+    assert alone.step <= specialised
+    assert shared.step <= 1.25 * alone.step
 
 
 def test_the_copy_network_fits_an_atmega328p() -> None:

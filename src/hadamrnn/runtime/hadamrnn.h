@@ -347,7 +347,13 @@ HADAMRNN_INLINE int32_t hadamrnn_code(const uint8_t *group, uint_fast8_t bits, u
     const uint_fast8_t end = (uint_fast8_t)((((uint_fast16_t)bits * i) & 7u) + bits);
     int32_t code;
     if (end <= 8u) {
+#ifdef __AVR__ /* which shifts by one bit at a time */
+        const uint8_t bottom = (uint8_t)((hadamrnn_byte(p) >> (end - bits)) & ((1u << bits) - 1u));
+        const uint8_t sign = (uint8_t)(1u << (bits - 1u));
+        code = (int8_t)(uint8_t)((bottom ^ sign) - sign);
+#else
         code = (int8_t)(uint8_t)((uint32_t)hadamrnn_byte(p) << (8u - end)) >> (8u - bits);
+#endif
     } else {
         const uint32_t both = hadamrnn_byte(p) | ((uint32_t)hadamrnn_byte(p + 1) << 8);
         code = (int16_t)(uint16_t)(both << (16u - end)) >> (16u - bits);
@@ -933,19 +939,22 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
 HADAMRNN_INLINE void hadamrnn_output(const hadamrnn_model *model, const hadamrnn_layer *layer,
                                      const hadamrnn_memory *memory, const hadamrnn_narrow *x, hadamrnn_narrow *sums)
 {
-    for (uint_fast16_t i = 0; i < layer->units; i++) {
-        const hadamrnn_wide h = hadamrnn_widened(memory->narrow[layer->cells + i]);
+    const hadamrnn_layer own = *layer; /* a copy, as of rows */
+    const uint_fast8_t bytes = model->value_bytes;
+    const bool is_strided = model->stride > 1u;
+    const hadamrnn_narrow *const state = memory->narrow + own.cells;
+    for (uint_fast16_t i = 0; i < own.units; i++) {
+        const hadamrnn_wide h = hadamrnn_widened(state[i]);
         hadamrnn_wide code = h;
-        if (layer->gain != NULL) {
-            code = (h * hadamrnn_value(layer->gain, model->value_bytes, i)) +
-                   hadamrnn_shifted_value(layer->offset, model->value_bytes, i, layer->offset_shift);
-            code = hadamrnn_round_shift(code, layer->gain_shift);
+        if (own.gain != NULL) {
+            code = (h * hadamrnn_value(own.gain, bytes, i)) + hadamrnn_shifted_value(own.offset, bytes, i, own.offset_shift);
+            code = hadamrnn_round_shift(code, own.gain_shift);
         }
-        code = hadamrnn_saturate(hadamrnn_positive(code), layer->output_bits);
-        if (layer->has_skip != 0u) {
-            code = hadamrnn_saturate(code + hadamrnn_shift(hadamrnn_widened(x[i]), layer->skip_shift), layer->output_bits);
+        code = hadamrnn_saturate(hadamrnn_positive(code), own.output_bits);
+        if (own.has_skip != 0u) {
+            code = hadamrnn_saturate(code + hadamrnn_shift(hadamrnn_widened(x[i]), own.skip_shift), own.output_bits);
         }
-        sums[i] = hadamrnn_narrowed((model->stride > 1u) ? (hadamrnn_widened(sums[i]) + code) : code);
+        sums[i] = hadamrnn_narrowed(is_strided ? (hadamrnn_widened(sums[i]) + code) : code);
     }
 }
 
@@ -960,22 +969,27 @@ HADAMRNN_INLINE void hadamrnn_pool_step(const hadamrnn_model *model, const hadam
     const bool counts = model->pool_wide > model->counts;
     const bool is_pooled = (model->pool_wide != 0u) || (model->pool_narrow != 0u);
     const uint_fast16_t units = is_pooled ? top->units : 0u;
-    const uint_fast16_t entries = rows * model->thresholds;
+    const uint_fast16_t entries = (model->pool_wide != 0u) ? (rows * model->thresholds) : 0u;
+    const uint_fast8_t bytes = model->value_bytes;
+    const uint8_t *const thresholds = model->theta;
+    hadamrnn_wide *const sum = memory->wide;
+    hadamrnn_wide *const count = memory->wide + model->counts;
+    hadamrnn_narrow *const largest = memory->narrow;
+    const bool has_largest = model->pool_narrow != 0u;
+    const bool is_first = memory->counters->pooled == 0u;
     for (uint_fast16_t i = 0; i < units; i++) {
         const hadamrnn_narrow h = memory->narrow[top->cells + i];
-        if (model->pool_wide != 0u) {
-            for (uint_fast16_t at = i; at < entries; at += rows) {
-                const int32_t theta = (model->theta == NULL) ? 0 : hadamrnn_value(model->theta, model->value_bytes, at);
-                if (sums) {
-                    memory->wide[at] += hadamrnn_positive(hadamrnn_widened(h) - theta);
-                }
-                if (counts) {
-                    memory->wide[model->counts + at] += hadamrnn_exceeds(hadamrnn_widened(h), theta);
-                }
+        for (uint_fast16_t at = i; at < entries; at += rows) {
+            const int32_t theta = (thresholds == NULL) ? 0 : hadamrnn_value(thresholds, bytes, at);
+            if (sums) {
+                sum[at] += hadamrnn_positive(hadamrnn_widened(h) - theta);
+            }
+            if (counts) {
+                count[at] += hadamrnn_exceeds(hadamrnn_widened(h), theta);
             }
         }
-        if (model->pool_narrow != 0u) {
-            memory->narrow[i] = (memory->counters->pooled == 0u) ? h : hadamrnn_larger(h, memory->narrow[i]);
+        if (has_largest) {
+            largest[i] = is_first ? h : hadamrnn_larger(h, largest[i]);
         }
     }
     if (is_pooled && (memory->counters->pooled < UINT16_MAX)) {
