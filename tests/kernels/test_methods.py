@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hadamrnn.kernels import backend as kernels_backend
-from hadamrnn.kernels import methods
-from hadamrnn.kernels.methods import choose_method, kernel_form, run
-from hadamrnn.kernels.recurrence import Recurrence, loop, plain_scan
+from hadamrnn.kernels import methods, recurrence
+from hadamrnn.kernels.methods import choose_method, kernel_form, power_form, run
+from hadamrnn.kernels.recurrence import MAX_KEPT_POWERS, Recurrence, dense_powers, loop, plain_scan
 from hadamrnn.nn.rnn import HadamRNN
 from tests.kernels.problems import cases, leaves, make_case
 
-METHODS = ("auto", "loop", "plain", "scan", "kernel")
+METHODS = ("auto", "loop", "plain", "scan", "kernel", "powers")
 
 
 def run_by(method: str, case: Recurrence) -> tuple[Tensor | None, Tensor]:
@@ -31,6 +31,8 @@ def run_by(method: str, case: Recurrence) -> tuple[Tensor | None, Tensor]:
         return plain_scan(case)
     if method == "kernel":
         return None, kernel_form(case)
+    if method == "powers":
+        return None, power_form(case)
     with patch.object(methods, "choose_method", choose_method if method == "auto" else lambda *_: "scan"):
         return run(case)
 
@@ -38,7 +40,8 @@ def run_by(method: str, case: Recurrence) -> tuple[Tensor | None, Tensor]:
 def possible(case: Recurrence, every_output: bool) -> list[str]:
     """Return the methods that can compute the case."""
     has_kernel = not (case.relu or every_output or case.x is None)
-    return [name for name in METHODS if name != "kernel" or has_kernel]
+    missing = {*(() if has_kernel else ("kernel", "powers")), *(() if case.h_0 is None else ("powers",))}
+    return [name for name in METHODS if name not in missing]
 
 
 def weighted_sum(*tensors: Tensor | None) -> Tensor:
@@ -170,6 +173,26 @@ def test_padding_may_hold_anything(method: str) -> None:
 
 def test_the_kernel_form_takes_an_empty_batch() -> None:
     assert kernel_form(make_case(8, 8, batch=0)).shape == (0, 8)
+    assert power_form(make_case(8, 8, batch=0)).shape == (0, 8)
+
+
+@pytest.mark.parametrize("time", [0, 1, 31, 32, 33, 70])
+@pytest.mark.parametrize("with_lengths", [False, True])
+def test_powers_by_doubling_give_the_last_state_of_any_length(time: int, with_lengths: bool) -> None:
+    case = make_case(24, 12, time=time, leak=True, with_lengths=with_lengths)
+    torch.testing.assert_close(power_form(case), plain_scan(case)[1])
+
+
+def test_powers_are_kept_of_signs_that_rest_alone() -> None:
+    case = make_case(8, 8)
+    resting = replace(case, signs=case.signs.detach())
+    assert dense_powers(case)[0] is not dense_powers(case)[0]
+    assert dense_powers(resting)[0] is dense_powers(resting)[0]
+    turned = replace(resting, signs=-resting.signs)
+    torch.testing.assert_close(dense_powers(turned)[0], -dense_powers(resting)[0])
+    for hidden_size in range(8, 8 + 4 * MAX_KEPT_POWERS, 4):
+        dense_powers(replace(make_case(hidden_size, 4), signs=torch.ones(hidden_size)))
+    assert len(recurrence._kept_powers) == MAX_KEPT_POWERS
 
 
 @pytest.mark.parametrize("relu", [False, True])
@@ -234,16 +257,19 @@ def test_torch_compile_takes_the_layer_whole() -> None:
 
 
 def test_the_choice_is_by_cost_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    def chosen(batch: int = 64, time: int = 784, input_size: int = 1, **changes: object) -> str:
+    def chosen(
+        batch: int = 64, time: int = 784, input_size: int = 1, native: bool = True, **changes: object
+    ) -> str:
         def empty(*shape: int) -> Tensor:
             return torch.empty(*shape, device="meta")
 
         shape = Recurrence(
             signs=empty(512), block_size=512, x=empty(batch, time, input_size), weight=empty(512, input_size)
         )
-        return choose_method(replace(shape, **changes), native=True)  # type: ignore[arg-type]
+        return choose_method(replace(shape, **changes), native)  # type: ignore[arg-type]
 
-    assert chosen() == "kernel"
+    assert chosen() == chosen(native=False) == "kernel"
+    assert chosen(native=False, time=20) == "scan"  # six squares of W would outweigh its steps
     assert chosen(every_output=True) == chosen(relu=True) == "scan"
     assert chosen(x=None, ids=torch.empty(64, 784, device="meta")) == "scan"
     assert chosen(input_size=300) == "scan"  # the powers W^j U would outweigh the batch

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
 import pytest
 import torch
 
@@ -42,3 +45,30 @@ def test_a_leak_needs_no_file_after_construction_on_the_meta_device() -> None:
 
     assert decay is not None
     assert decay.tolist() == [0.5, 0.5, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("leak", [(), (1, 2)])
+@pytest.mark.parametrize(
+    "options", [{}, {"recurrence": "relu"}, {"switches": "rows+columns"}, {"bias": False}]
+)
+def test_a_step_without_gradients_sees_every_change_of_the_parameters(
+    options: dict[str, Any], leak: tuple[int, ...]
+) -> None:
+    """It keeps dense matrices between calls, also across an optimizer that writes past torch's versions."""
+    rnn = HadamRNN(3, 8, num_blocks=2, leak=leak, dtype=torch.float64, **options)
+    x, h = torch.randn(4, 3, dtype=torch.float64), torch.randn(1, 4, 8, dtype=torch.float64)
+
+    def both_agree() -> None:
+        with torch.no_grad():
+            found = rnn.step(x, h)
+        torch.testing.assert_close(found, rnn.step(x, h))
+
+    for _ in range(2):
+        both_agree()
+        for parameter in rnn.parameters():
+            parameter.detach().numpy()[...] = torch.randn_like(parameter).numpy()
+    both_agree()
+    copied = copy.deepcopy(rnn).float()
+    with torch.no_grad():
+        assert copied.step(x.float(), h.float())[0].dtype == torch.float32
+    assert rnn.cell(0).__getstate__()["_kept"] is None

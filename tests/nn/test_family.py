@@ -255,7 +255,7 @@ def test_streaming_ids_is_forward_where_the_layers_above_skip() -> None:
     shape = Network(
         8, 8, 2, num_layers=3, skip=True, input_kind="embedded", vocabulary_size=20, every_output=True
     )
-    model = SequenceModel(shape)
+    model = SequenceModel(shape).double()
     ids = torch.randint(20, (BATCH, TIME))
     h: Tensor | None = None
     for t, expected in enumerate(model(ids).unbind(1)):

@@ -83,6 +83,16 @@ def is_traced(tensor: Tensor) -> bool:
     return torch.compiler.is_compiling() or (not isinstance(tensor, Parameter) and type(tensor) is not Tensor)
 
 
+def is_constant(tensor: Tensor) -> bool:
+    """Whether no derivative is taken at the tensor, so what is computed from it may be kept."""
+    return _has_values(tensor) and not (tensor.requires_grad and torch.is_grad_enabled())
+
+
+def derivatives_are_off(tensor: Tensor) -> bool:
+    """Whether torch records nothing, so what is computed may be kept for the next call."""
+    return _has_values(tensor) and not torch.is_grad_enabled()
+
+
 def full_precision(tensor: Tensor) -> AbstractContextManager[None]:
     """Switch autocast off on the device of `tensor`."""
     return torch.autocast(tensor.device.type, enabled=False) if autocast_is_on(tensor) else nullcontext()
@@ -125,6 +135,11 @@ def check_range(name: str, values: Tensor, limit: int, advice: str = "") -> None
     if lowest < 0 or highest >= limit:
         wrong = lowest if lowest < 0 else highest
         raise InputError(f"{name} must lie in 0..{limit - 1}, got {wrong}.{advice}")
+
+
+def _has_values(tensor: Tensor) -> bool:
+    """Whether values can be looked at, and are all that there is."""
+    return not (values_are_hidden() or is_traced(tensor) or tensor.is_meta or _has_tangent(tensor))
 
 
 def _has_tangent(tensor: Tensor | None) -> bool:

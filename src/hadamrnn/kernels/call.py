@@ -120,11 +120,11 @@ class ScanCall(Call):
     """The call of a recurrence.
 
     Args:
-        results: what `empty_results` has made; None to check the recurrence alone.
+        results: what `empty_results` has made.
         slices: the most slices to cut the batch into.
     """
 
-    def __init__(self, recurrence: Recurrence, results: Results | None, slices: int) -> None:
+    def __init__(self, recurrence: Recurrence, results: Results, slices: int) -> None:
         super().__init__(ScanArgs(), recurrence.signs.dtype)
         self.is_dense = recurrence.ids is None
         self.decay = recurrence.decay
@@ -136,11 +136,10 @@ class ScanCall(Call):
         if recurrence.decay is not None:  # lambda * W(u) h = W(lambda * u) h
             check_array("decay", recurrence.decay, self.dtype, self.shapes["decay"])
             self.keep("signs", recurrence.signs * recurrence.decay)
-        if results is not None:
-            self.point_field("last", results.last)
-            for name in ("checkpoints", "mean_bits", "positive_bits", "max_steps"):
-                if getattr(results, name).numel():
-                    self.keep(name, getattr(results, name))
+        self.point_field("last", results.last)
+        for name in ("checkpoints", "mean_bits", "positive_bits", "max_steps"):
+            if getattr(results, name).numel():
+                self.keep(name, getattr(results, name))
         self._set_sizes(recurrence)
         self._set_transform(recurrence.block_size)
 
@@ -274,8 +273,6 @@ def check(recurrence: Recurrence) -> None:
             raise InputError(f"A native recurrence needs {rule}.")
     native_kernel("scan_forward", recurrence.signs.dtype)  # refuses types that there is no kernel for
     count_blocks(recurrence.hidden_size, recurrence.block_size)
-    if recurrence.is_wide:  # before it is projected; everything else is checked where its pointer is taken
-        ScanCall(recurrence, None, 1)
     if ids is not None and weight is not None:
         check_array("ids", ids, ids.dtype, (recurrence.batch, recurrence.time))
         check_ids(ids, weight.shape[0])

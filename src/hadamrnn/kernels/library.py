@@ -50,6 +50,15 @@ class ScanArgs(ctypes.Structure):
     )
 
 
+class ProductArgs(ctypes.Structure):
+    """`ProductArgs` of native/arguments.h."""
+
+    _fields_ = (
+        *_fields(ctypes.c_int64, "rows columns depth a_row a_step num_slices"),
+        *_fields(ctypes.c_void_p, "a b bias c"),
+    )
+
+
 class LossArgs(ctypes.Structure):
     """`LossArgs` of native/arguments.h."""
 
@@ -114,6 +123,7 @@ class ReservoirArgs(ctypes.Structure):
 MIRRORS: dict[str, type[ctypes.Structure]] = {
     "scan_args": ScanArgs,
     "norm_args": NormArgs,
+    "product_args": ProductArgs,
     "loss_args": LossArgs,
     "integer_args": IntegerArgs,
     "front_end_args": FrontEndArgs,

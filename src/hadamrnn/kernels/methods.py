@@ -4,6 +4,7 @@
     scan     one step after the other by the fast transform; natively fused, else in torch
     kernel   K_j = (lambda W)^j U for all j, then one product:
              h_T = sum_j K_j x_(T-j) + (what b_i and h_0 give)
+             natively by a scan over j, in torch by products with W, W^2, W^4, ...
 
 Start reading at `run`. Costs are nanoseconds of a training step on one core, as measured on x86-64 with
 AVX-512. Only their ratios count, and near a tie either choice is good.
@@ -22,7 +23,16 @@ from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import order_factors
 from hadamrnn.kernels.backend import runs_natively
 from hadamrnn.kernels.call import POOLS, Results, tile_rows
-from hadamrnn.kernels.recurrence import DIFFERENTIABLE, Recurrence, loop, plain_pools, plain_scan
+from hadamrnn.kernels.product import with_rows
+from hadamrnn.kernels.recurrence import (
+    DENSE_POWERS,
+    DIFFERENTIABLE,
+    Recurrence,
+    dense_powers,
+    loop,
+    plain_pools,
+    plain_scan,
+)
 from hadamrnn.kernels.scan import native_scan
 
 # The kernel form keeps the powers W^j U and their gradient; above this size the scan takes over.
@@ -36,13 +46,12 @@ STEP_COST = 1.4
 GEMM_COST = 0.23
 # Without the native library a step is a few torch calls: dense products win for hidden sizes below this.
 DENSE_HIDDEN_SIZE = 256
+# A multiply-add of products of dense powers, and a step's calls.
+SQUARE_COST = 0.06
+CALLS_COST = 100e3
 
 # A linear scan keeps at most this many states of a row, at least as many steps apart.
 MAX_KEPT_STATES = 64
-# The projected rows of a wide input are made in chunks of about this size.
-CHUNK_BYTES = 16 << 20
-# The fewest steps of such a chunk.
-MIN_CHUNK_STEPS = 16
 # Of the bits that pools keep for a tile of rows: 16,384 steps of 128 units.
 BITS_BYTES = 4 << 20
 
@@ -62,14 +71,10 @@ def run(recurrence: Recurrence) -> tuple[Tensor | None, Tensor]:
         shape = f"batch {recurrence.batch}, time {recurrence.time}, hidden size {recurrence.hidden_size}"
         _log.debug("%s (%s) for %s", method, "native" if native else "torch", shape)
     if method == "kernel":
-        return None, kernel_form(recurrence)
+        return None, kernel_form(recurrence) if native else power_form(recurrence)
     if not native:
         return loop(recurrence) if method == "loop" else plain_scan(recurrence)
-    keeps_states = recurrence.every_output and recurrence.output_weight is None
-    if recurrence.is_wide and (keeps_states or torch.compiler.is_exporting()):
-        # The states of all steps are kept anyway, so keep their inputs too: no chunk is projected twice.
-        # An exported program, whose length is open, knows no chunks.
-        recurrence = recurrence.with_rows()
+    recurrence = with_rows(recurrence) if recurrence.is_wide else recurrence
     described = replace(recurrence, segment=_segment(recurrence))
     output, last, *_ = native_scan(recurrence.signs)(*described.arguments())
     return (output if recurrence.has_output else None), last
@@ -126,10 +131,7 @@ def kernel_form(recurrence: Recurrence) -> Tensor:
     rest = _without_input(recurrence, weight)
     if time == 0:
         return rest
-    newest_first = reverse_rows(x, lengths)
-    if lengths is not None:
-        steps = torch.arange(time, device=x.device)
-        newest_first = newest_first.masked_fill((steps >= lengths[:, None])[:, :, None], 0)
+    newest_first = _newest_first(x, lengths)
     silence = _fed_with(recurrence, weight.new_empty(input_size, time - 1, 0), weight, None)
     powers, _ = run(replace(silence, h_0=weight.T, lengths=None, every_output=True))
     assert powers is not None
@@ -137,6 +139,49 @@ def kernel_form(recurrence: Recurrence) -> Tensor:
     older = newest_first[:, 1:].transpose(1, 2).flatten(1)
     newest = torch.addmm(rest, newest_first[:, 0], weight.T)
     return torch.addmm(newest, older, powers.reshape(-1, recurrence.hidden_size))
+
+
+def power_form(recurrence: Recurrence) -> Tensor:
+    """Return the same from zero states in plain torch: few large products in place of many small steps."""
+    x, weight, bias, lengths = recurrence.x, recurrence.weight, recurrence.bias, recurrence.lengths
+    assert x is not None and weight is not None
+    batch, time, _ = x.shape
+    steps = dense_powers(recurrence)
+    rest = weight.new_zeros(batch, recurrence.hidden_size)
+    if bias is not None and lengths is not None:
+        sums = _powers_of(steps, bias[None], time).sum(1).cumsum(0)
+        rest = torch.cat((rest[:1], sums))[lengths]
+    elif bias is not None:  # block after block of steps, a short one first
+        first = _powers_of(steps, bias[None], DENSE_POWERS).sum(1)
+        block, state = first.sum(0, keepdim=True), first[: time % DENSE_POWERS].sum(0, keepdim=True)
+        for _ in range(time // DENSE_POWERS):
+            state = torch.addmm(block, state, steps[-1])
+        rest = state.expand_as(rest)
+    powers = _powers_of(steps, weight.T, time).flatten(0, 1)
+    return torch.addmm(rest, _newest_first(x, lengths).flatten(1), powers)
+
+
+def _powers_of(steps: tuple[Tensor, ...], columns: Tensor, count: int) -> Tensor:
+    """Return (lambda W)^j c for j < `count` and every c of `columns`, `(count, columns, hidden_size)`.
+
+    The first `DENSE_POWERS` by doubling, K = cat(K, K P) and P = P^2; then as many again with every product.
+    """
+    first = columns[None]
+    for step in steps[:-1]:
+        first = torch.cat((first, first @ step)) if len(first) < count else first
+    blocks = [first]
+    while len(blocks) * len(first) < count:
+        blocks.append(blocks[-1] @ steps[-1])
+    return torch.cat(blocks)[:count]
+
+
+def _newest_first(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Return the rows reversed in time, zero past their lengths."""
+    reversed_rows = reverse_rows(x, lengths)
+    if lengths is None:
+        return reversed_rows
+    steps = torch.arange(x.shape[1], device=x.device)
+    return reversed_rows.masked_fill((steps >= lengths[:, None])[:, :, None], 0)
 
 
 def _without_input(recurrence: Recurrence, weight: Tensor) -> Tensor:
@@ -171,8 +216,10 @@ def reverse_rows(x: Tensor, lengths: Tensor | None) -> Tensor:
 def choose_method(recurrence: Recurrence, native: bool) -> str:
     """Return "kernel", "scan" or (only without the native library) "loop"."""
     exporting = torch.compiler.is_exporting()  # the batch size is open: costs cannot be compared
-    if not exporting and kernel_is_possible(recurrence) and kernel_cost(recurrence) < scan_cost(recurrence):
-        return "kernel"
+    if not exporting and kernel_is_possible(recurrence):
+        is_cheaper = kernel_cost(recurrence) < scan_cost(recurrence)
+        if is_cheaper if native else powers_are_cheaper(recurrence):
+            return "kernel"
     return "scan" if native or recurrence.hidden_size >= DENSE_HIDDEN_SIZE else "loop"
 
 
@@ -198,6 +245,12 @@ def kernel_cost(recurrence: Recurrence) -> float:
     return rows * time * _step_cost(recurrence) + products
 
 
+def powers_are_cheaper(recurrence: Recurrence) -> bool:
+    """Whether in plain torch dense powers of W cost less than a few calls for every step."""
+    squares = DENSE_POWERS.bit_length() * recurrence.hidden_size**3 * SQUARE_COST
+    return recurrence.h_0 is None and squares < recurrence.time * CALLS_COST
+
+
 def _step_cost(recurrence: Recurrence) -> float:
     factors = order_factors(recurrence.block_size)
     stages = sum(log2(order) for order in factors if order <= 2)
@@ -210,9 +263,6 @@ def _segment(recurrence: Recurrence) -> int:
     time = recurrence.time
     if torch.compiler.is_exporting():  # the length may be open: one segment, nothing to compare
         return time
-    if recurrence.is_wide:
-        row_bytes = recurrence.hidden_size * recurrence.signs.element_size()
-        return max(MIN_CHUNK_STEPS, CHUNK_BYTES // max(recurrence.batch * row_bytes, 1))
     if recurrence.is_irreversible:
         return _about_root(time)
     return max(MAX_KEPT_STATES, -(-time // MAX_KEPT_STATES))
@@ -227,7 +277,7 @@ def _as_tiles(recurrence: Recurrence) -> Recurrence:
     if not exporting:
         segment = _about_root(recurrence.time) if wants_states else max(recurrence.time, 1)
     if recurrence.ids is not None or recurrence.is_wide:
-        recurrence = recurrence.with_rows()
+        recurrence = with_rows(recurrence)
     return replace(recurrence, segment=segment, keep_bits=keep)
 
 

@@ -7,7 +7,7 @@ scan, and gives derivatives of any kind. Start at `Recurrence`, then `plain_scan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -17,13 +17,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding, linear
 
-from hadamrnn.kernels.backend import check_ids, constant_tensor, constant_when_traced
+from hadamrnn.kernels.backend import (
+    check_ids,
+    constant_tensor,
+    constant_when_traced,
+    is_constant,
+)
 from hadamrnn.kernels.transform import hadamard_transform
 
 Product = Callable[[Tensor], Tensor]
+_kept_powers: dict[Hashable, tuple[Tensor, ...]] = {}
 
 # Inputs up to this width are projected inside the native loop, step by step.
 NARROW_INPUT = 16
+# Without the native library W, W^2, W^4, ... up to this power are dense matrices, kept for so many layers.
+DENSE_POWERS = 32
+MAX_KEPT_POWERS = 8
 
 
 @dataclass(frozen=True)
@@ -118,10 +127,6 @@ class Recurrence:
             return embedding(self.ids, self.weight)
         return linear(self.rows, self.weight, self.bias)
 
-    def with_rows(self) -> Recurrence:
-        """Return the same recurrence with every z_t as its input, in place of x or ids and their weight."""
-        return replace(self, x=self.projected(), ids=None, weight=None, bias=None)
-
     def start(self) -> Tensor:
         """Return h_0, `(batch, hidden_size)`."""
         return self.signs.new_zeros(self.batch, self.hidden_size) if self.h_0 is None else self.h_0
@@ -159,9 +164,37 @@ def plain_scan(recurrence: Recurrence) -> tuple[Tensor | None, Tensor]:
 
 def loop(recurrence: Recurrence) -> tuple[Tensor | None, Tensor]:
     """Return the same as the paper writes it: one product with the dense W(u, v) per step."""
+    transposed = dense_step(recurrence)
+    return _steps(replace(recurrence, decay=None), lambda h: h @ transposed)
+
+
+def dense_step(recurrence: Recurrence) -> Tensor:
+    """Return (lambda W(u, v))', the matrix that rows of states are multiplied by, `(units, units)`."""
     signs = recurrence.signs
     transposed = fast_product(recurrence)(torch.eye(len(signs), dtype=signs.dtype, device=signs.device))
-    return _steps(recurrence, lambda h: h @ transposed)
+    return transposed if recurrence.decay is None else transposed * recurrence.decay
+
+
+def dense_powers(recurrence: Recurrence) -> tuple[Tensor, ...]:
+    """Return the powers 1, 2, 4, ... `DENSE_POWERS` of `dense_step`; those of signs that rest are kept."""
+    parts = (recurrence.signs, recurrence.column_signs, recurrence.decay)
+    given = [part for part in parts if part is not None]
+    if not all(map(is_constant, given)):
+        return _powers(recurrence)
+    key = (recurrence.block_size, given[0].dtype, given[0].device, *(tuple(part.tolist()) for part in given))
+    if key not in _kept_powers:
+        while len(_kept_powers) >= MAX_KEPT_POWERS:
+            _kept_powers.pop(next(iter(_kept_powers)))
+        with torch.inference_mode(False), torch.no_grad():
+            _kept_powers[key] = _powers(recurrence)
+    return _kept_powers[key]
+
+
+def _powers(recurrence: Recurrence) -> tuple[Tensor, ...]:
+    powers = [dense_step(recurrence)]
+    while 2 ** (len(powers) - 1) < DENSE_POWERS:
+        powers.append(powers[-1] @ powers[-1])
+    return tuple(powers)
 
 
 def plain_pools(recurrence: Recurrence) -> tuple[dict[str, Tensor], Tensor]:

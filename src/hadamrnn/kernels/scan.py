@@ -4,14 +4,12 @@ torch.compile and torch.export keep both as they are: their fake kernels tell th
 `native_scan` skips the dispatcher and calls the same functions through `Scan`. Derivatives of the gradient go
 through `hadamrnn.kernels.recurrence`.
 
-Inputs wider than `NARROW_INPUT` are projected by torch's GEMM, a chunk of time at a time, and the native code
-gets the projected rows; everything else is projected inside the native loop.
+Narrow inputs are projected inside the native loop; wider ones are before, by `kernels.product`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from typing import Any
 
@@ -46,8 +44,6 @@ def native_scan(signs: Tensor) -> Callable[..., tuple[Tensor, ...]]:
 def forward(recurrence: Recurrence) -> Results:
     """Run a recurrence in C."""
     check(recurrence)
-    if recurrence.is_wide:
-        return _wide_forward(recurrence)
     results = empty_results(recurrence)
     if results.checkpoints.numel() and not recurrence.pools:
         # A row that ends early leaves its later checkpoints as they are: they must not be garbage. numpy's
@@ -84,8 +80,6 @@ def backward(
     # The gradient of a result that was not asked for has one dimension.
     grad_output, *others = (None if g is not None and g.dim() < 2 else g for g in gradients)
     wanted = list(wanted)
-    if recurrence.is_wide:
-        return _wide_backward(recurrence, grad_output, others[0], results, set(wanted))
     call = ScanCall(recurrence, results, backward_slices(recurrence))
     if results.output.dim() == 3:
         call.point_field("output", results.output)
@@ -95,73 +89,6 @@ def backward(
     if recurrence.pools:
         call.args.replay = not recurrence.keep_bits or recurrence.relu or "signs" in wanted
     return call.gradients("pool_backward" if recurrence.pools else "scan_backward", wanted)
-
-
-def _chunks(recurrence: Recurrence) -> Iterator[tuple[int, int, int]]:
-    """Yield (index, start, end) of the segments: the chunks of a wide input."""
-    for index, start in enumerate(range(0, recurrence.time, recurrence.segment)):
-        yield index, start, min(start + recurrence.segment, recurrence.time)
-
-
-def _chunk(recurrence: Recurrence, start: int, end: int, h_0: Tensor | None) -> Recurrence:
-    """Return the steps start..end-1 with projected rows as input."""
-    assert recurrence.x is not None
-    lengths = None if recurrence.lengths is None else (recurrence.lengths - start).clamp(0, end - start)
-    rows = replace(recurrence, x=recurrence.x[:, start:end]).projected()
-    return replace(recurrence, x=rows, weight=None, bias=None, h_0=h_0, lengths=lengths, segment=end - start)
-
-
-def _wide_forward(recurrence: Recurrence) -> Results:
-    """Run chunk by chunk on projected rows."""
-    results, state = empty_results(recurrence), recurrence.h_0
-    for index, start, end in _chunks(recurrence):
-        part = forward(_chunk(recurrence, start, end, state))
-        state = part.last
-        if results.output.dim() == 3:
-            results.output[:, start:end] = part.output
-        if end < recurrence.time:
-            results.checkpoints[:, index] = state
-    last = recurrence.signs.new_zeros(results.last.shape) if state is None else state.clone()
-    return results._replace(last=last)
-
-
-def _wide_backward(
-    recurrence: Recurrence,
-    grad_output: Tensor | None,
-    grad_last: Tensor | None,
-    results: Results,
-    wanted: set[str],
-) -> dict[str, Tensor]:
-    """Go back chunk by chunk: project again, run the adjoint on the rows, and multiply out their gradient."""
-    assert recurrence.x is not None and recurrence.weight is not None
-    totals = {name: torch.zeros_like(getattr(recurrence, name)) for name in wanted - {"x", "h_0"}}
-    grad_x = torch.empty_like(recurrence.x) if "x" in wanted else None
-    end_state, adjoint = results.last, grad_last
-    for index, start, end in reversed(list(_chunks(recurrence))):
-        start_state = results.checkpoints[:, index - 1].contiguous() if index else recurrence.h_0
-        chunk = _chunk(recurrence, start, end, start_state)
-        needed = (wanted - {"weight", "bias"}) | {"x"} | ({"h_0"} if index else set())
-        incoming = None if grad_output is None else grad_output[:, start:end].contiguous()
-        output = results.output[:, start:end] if results.output.dim() == 3 else results.output
-        kept = results._replace(output=output, last=end_state, checkpoints=results.checkpoints[:, :0])
-        part = backward(chunk, (incoming, adjoint, None, None, None), kept, needed)
-        rows = part.pop("x")
-        adjoint = part.pop("h_0", None)
-        end_state = start_state if start_state is not None else end_state
-        if grad_x is not None:
-            grad_x[:, start:end] = rows @ recurrence.weight
-        if "weight" in wanted:
-            part["weight"] = rows.flatten(0, 1).T @ recurrence.x[:, start:end].flatten(0, 1)
-        if "bias" in wanted:
-            part["bias"] = rows.sum((0, 1))
-        for name, gradient in part.items():
-            totals[name] += gradient
-    if grad_x is not None:
-        totals["x"] = grad_x
-    if "h_0" in wanted:
-        assert recurrence.h_0 is not None
-        totals["h_0"] = torch.zeros_like(recurrence.h_0) if adjoint is None else adjoint.clone()
-    return totals
 
 
 def backward_slices(recurrence: Recurrence) -> int:

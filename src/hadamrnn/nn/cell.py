@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
-from hadamrnn.kernels.backend import constant_tensor, constant_when_traced, widen
+from hadamrnn.kernels.backend import constant_tensor, constant_when_traced, derivatives_are_off, widen
 from hadamrnn.kernels.methods import run, run_pooled
 from hadamrnn.kernels.recurrence import Recurrence, fast_product
 from hadamrnn.network import Network
@@ -60,6 +61,7 @@ class HadamCell(nn.Module):
         self.latent_decay = parameter(network.num_blocks) if train_decay else None
         for latent in self._latents():
             latent.requires_grad_(train_signs)
+        self._kept: tuple[Tensor, ...] | None = None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -74,6 +76,13 @@ class HadamCell(nn.Module):
             with torch.no_grad():
                 start = self.latent_decay.new_tensor(self.decays or (MAX_START,))
                 self.latent_decay.copy_(torch.logit(start.clamp(max=MAX_START)))
+
+    def _apply(self, *arguments: Any, **options: Any) -> HadamCell:
+        self._kept = None  # it has the type and the device of before
+        return super()._apply(*arguments, **options)  # type: ignore[no-any-return, no-untyped-call]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": None}
 
     @torch.no_grad()
     def draw_signs(self, negative: float) -> None:
@@ -138,11 +147,24 @@ class HadamCell(nn.Module):
 
     def step(self, x_t: Tensor | Tokens, h: Tensor) -> Tensor:
         """Return h_t from x_t `(batch, input_size)`, or ids `(batch,)`, and h_(t-1) `(batch, units)`."""
+        if isinstance(x_t, Tensor) and h.dtype == self.input_weight.dtype and derivatives_are_off(h):
+            weight, recurrent = self._matrices()
+            new = linear(x_t, weight, self.input_bias).add_(linear(h, recurrent))
+            return new.relu_() if self.network.recurrence == "relu" else new
         recurrence = self._describe(x_t)
         carried = fast_product(recurrence)(h)
         carried = carried if recurrence.decay is None else carried * recurrence.decay
         new = carried + recurrence.projected()
         return new.relu() if recurrence.relu else new
+
+    def _matrices(self) -> tuple[Tensor, Tensor]:
+        """Return q(U) and lambda W(u), made again where the parameters have changed since the last call."""
+        every = (self.input_weight, *self._latents(), self.latent_decay)
+        own = [parameter for parameter in every if parameter is not None]
+        if self._kept is None or not all(map(torch.equal, own, self._kept[2:])):
+            weight, recurrent = self.quantized_weight(), self.recurrent_weight()
+            self._kept = (weight, recurrent, *(parameter.detach().clone() for parameter in own))
+        return self._kept[0], self._kept[1]
 
     def _describe(self, x: Tensor | Tokens, **asked: Any) -> Recurrence:
         """Return the recurrence of this cell over x; all of it has x's type, float32 or float64."""

@@ -28,6 +28,7 @@ from hadamrnn.kernels.backend import (
     widen,
 )
 from hadamrnn.kernels.methods import reverse_rows as reverse_rows
+from hadamrnn.kernels.product import project
 
 AUTOCAST_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -82,7 +83,7 @@ def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> tuple
         table, ids = weight.T, tokens.ids
     else:
         distinct, ids = _distinct(tokens.ids, tokens.embedding.num_embeddings)
-        table = tokens.embedding(distinct).to(weight.dtype) @ weight.T
+        return ids, project(tokens.embedding(distinct).to(weight.dtype), weight, bias)
     return ids, (table if bias is None else table + bias)
 
 

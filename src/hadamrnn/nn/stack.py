@@ -154,19 +154,20 @@ class HadamStack(RecurrentLayer):
             x_t: `(batch, input_size)` or `(input_size,)`, or `Tokens` of ids `(batch,)` or `()`.
             h: the state that the last call returned; None starts a new sequence.
         """
-        shape = (self.network.num_layers, *self._check_step(x_t), max(self.network.widths))
+        network, weight = self.network, self._weight
+        widths = network.widths
+        shape = (len(widths), *self._check_step(x_t), max(widths))
         value = self._admit(x_t)
-        previous = admit("The state", self._weight.new_zeros(shape) if h is None else h, self._weight)
+        previous = admit("The state", weight.new_zeros(shape) if h is None else h, weight)
         check_state("The state", previous, shape)
         states = []
-        with full_precision(self._weight):
-            for layer, width in enumerate(self.network.widths):
-                state = self.cell(layer).step(value, previous[layer, ..., :width])
+        with full_precision(weight):
+            for layer, (width, before) in enumerate(zip(widths, previous.unbind(0), strict=True)):
+                state = self.cell(layer).step(value, before if width == shape[-1] else before[..., :width])
                 states.append(self._padded(state))
                 y = state.relu() if layer >= len(self.norms) else self.norm(layer).step(state).relu()
-                value = y + value if isinstance(value, Tensor) and self.network.has_skip(layer) else y
-        dtype = self._weight.dtype
-        return y.to(dtype), torch.stack(states).to(dtype)
+                value = y + value if isinstance(value, Tensor) and network.has_skip(layer) else y
+        return y.to(weight.dtype), torch.stack(states).to(weight.dtype)
 
     def _run(
         self,

@@ -85,6 +85,14 @@ typedef struct {
     void *grad_h;
 } NormArgs;
 
+/* c = a b + bias; see product.h. a[i][k] lies at i a_row + k a_step. */
+typedef struct {
+    int64_t rows, columns, depth, a_row, a_step, num_slices;
+    const void *a, *b;  /* b (depth, columns) */
+    const void *bias;   /* (columns,), NULL: zeros */
+    void *c;            /* (rows, columns); of `product_terms` (num_slices, rows, columns) */
+} ProductArgs;
+
 /* Mean cross-entropy of (positions, classes) logits; see loss.h. */
 typedef struct {
     int64_t positions, classes, num_slices;

@@ -28,6 +28,8 @@ typedef struct {
     int norm_forward_##real##_##isa(const NormArgs *, int64_t);                                          \
     int norm_sums_##real##_##isa(const NormArgs *, int64_t);                                             \
     int norm_backward_##real##_##isa(const NormArgs *, int64_t);                                         \
+    int product_##real##_##isa(const ProductArgs *, int64_t);                                            \
+    int product_terms_##real##_##isa(const ProductArgs *, int64_t);                                      \
     int loss_##real##_##isa(const LossArgs *, int64_t);                                                  \
     int reduce_##real##_##isa(int64_t, int64_t, int64_t, int64_t, const real *, real *);
 #define ENTRIES(real, isa)                                                                               \
@@ -40,6 +42,8 @@ typedef struct {
     {"norm_forward_" #real, (Kernel)norm_forward_##real##_##isa},                                        \
     {"norm_sums_" #real, (Kernel)norm_sums_##real##_##isa},                                              \
     {"norm_backward_" #real, (Kernel)norm_backward_##real##_##isa},                                      \
+    {"product_" #real, (Kernel)product_##real##_##isa},                                                  \
+    {"product_terms_" #real, (Kernel)product_terms_##real##_##isa},                                      \
     {"loss_" #real, (Kernel)loss_##real##_##isa},                                                        \
     {"reduce_" #real, (Kernel)reduce_##real##_##isa},
 #define INSTANCE(isa)                                                                                    \
@@ -79,6 +83,7 @@ EXPORT int hadamrnn_abi_version(void) { return ABI_VERSION; }
 /* The sizes of the argument structures, which the caller's mirror of them must have. */
 EXPORT int64_t hadamrnn_scan_args_size(void) { return (int64_t)sizeof(ScanArgs); }
 EXPORT int64_t hadamrnn_norm_args_size(void) { return (int64_t)sizeof(NormArgs); }
+EXPORT int64_t hadamrnn_product_args_size(void) { return (int64_t)sizeof(ProductArgs); }
 EXPORT int64_t hadamrnn_loss_args_size(void) { return (int64_t)sizeof(LossArgs); }
 EXPORT int64_t hadamrnn_integer_args_size(void) { return (int64_t)sizeof(IntegerArgs); }
 EXPORT int64_t hadamrnn_front_end_args_size(void) { return (int64_t)sizeof(FrontEndArgs); }

@@ -8,4 +8,5 @@
 #include "pooled.h"
 #include "pooled_adjoint.h"
 #include "norm.h"
+#include "product.h"
 #include "loss.h"

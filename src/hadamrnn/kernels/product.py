@@ -1,0 +1,88 @@
+"""U x_t + b_i of all steps at once, and its gradients: what a layer reads of the one below.
+
+The native product takes the slices of the other kernels, on their threads. Start reading at `project`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.nn.functional import linear
+
+from hadamrnn.kernels.backend import is_traced, runs_natively
+from hadamrnn.kernels.call import Call, sum_slices
+from hadamrnn.kernels.library import ProductArgs
+from hadamrnn.kernels.recurrence import Recurrence
+
+MAX_SLICES = 32
+# The matrices that the slices of a sum make stay below this size together.
+SUMS_BYTES = 8 << 20
+
+
+def project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return `torch.nn.functional.linear(x, weight, bias)`, natively if possible."""
+    if is_traced(x) or not runs_natively(weight, x, bias) or not x.numel():
+        return linear(x, weight, bias)
+    projected: Tensor = Project.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+    return projected
+
+
+def with_rows(recurrence: Recurrence) -> Recurrence:
+    """Return the same recurrence with every z_t as its input, in place of x or ids and their weight."""
+    x, weight = recurrence.x, recurrence.weight
+    if x is None or weight is None:
+        rows = recurrence.projected()
+    else:
+        rows = project(x, weight, recurrence.bias)
+    return replace(recurrence, x=rows, ids=None, weight=None, bias=None)
+
+
+class Project(Function):
+    """`project` in C, with its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return product(x.reshape(-1, x.shape[-1]), weight.T, bias).reshape(*x.shape[:-1], len(weight))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        rows, seen = grad.reshape(-1, grad.shape[-1]), x.reshape(-1, x.shape[-1])
+        wanted = ctx.needs_input_grad
+        again = torch.is_grad_enabled()  # create_graph=True
+        grad_x = (rows @ weight if again else product(rows, weight)) if wanted[0] else None
+        grad_weight = (rows.T @ seen if again else sum_of_products(rows, seen)) if wanted[1] else None
+        grad_x = None if grad_x is None else grad_x.reshape(x.shape)
+        return grad_x, grad_weight, rows.sum(0) if wanted[2] else None
+
+
+def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return a b + bias, of tensors with two dimensions."""
+    rows, depth, columns = *a.shape, b.shape[1]
+    call = Call(ProductArgs(rows, columns, depth, depth, 1, max(1, min(rows, MAX_SLICES))), a.dtype)
+    call.point("a", a, (rows, depth))
+    call.point("b", b, (depth, columns))
+    call.point("bias", bias, (columns,))
+    c = a.new_empty(rows, columns)
+    call.keep("c", c)
+    call.run("product")
+    return c
+
+
+def sum_of_products(a: Tensor, b: Tensor) -> Tensor:
+    """Return a' b: the sum of the products of the rows of two tensors."""
+    depth, rows, columns = *a.shape, b.shape[1]
+    most = max(2, SUMS_BYTES // max(1, rows * columns * a.element_size()))
+    slices = max(1, min(depth, MAX_SLICES, most))
+    call = Call(ProductArgs(rows, columns, depth, 1, rows, slices), a.dtype)
+    call.point("a", a, (depth, rows))
+    call.point("b", b, (depth, columns))
+    c = a.new_empty(slices, rows, columns)
+    call.keep("c", c)
+    call.run("product_terms")
+    return sum_slices(c)
