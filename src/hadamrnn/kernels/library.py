@@ -21,7 +21,7 @@ from typing import Any
 from hadamrnn.errors import InputError
 
 LIBRARY_NAME = "hadamrnn_kernels.so"
-ABI_VERSION = 15
+ABI_VERSION = 16
 
 INPUT_DENSE, INPUT_TOKENS, INPUT_ROWS = range(3)
 STATUS_NO_MEMORY = 1

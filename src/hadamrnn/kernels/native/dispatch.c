@@ -10,7 +10,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 /* Bumped whenever a structure or a signature changes: the loader refuses a library that is not its own. */
-#define ABI_VERSION 15
+#define ABI_VERSION 16
 
 typedef void (*Kernel)(void);
 typedef struct {
