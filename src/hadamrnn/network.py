@@ -259,6 +259,14 @@ class Network(Architecture):
         return f"{units} units{blocks}{leak}{readouts}, {weights} weights, {states} states"
 
 
+def check_deployable(network: Network, form: str) -> None:
+    """Refuse a network without an integer or ONNX form: it must read forwards, with signs of rows only."""
+    wrong = "bidirectional=True" if network.bidirectional else ""
+    wrong = wrong or ('switches="rows+columns"' if network.column_switches else "")
+    if wrong:
+        raise InputError(f"{form} reads forwards, with signs of rows only, got {wrong}. Train without it.")
+
+
 def features_per_unit(readouts: Sequence[str], thresholds: int) -> int:
     """Return the number of features per unit: mean and positive give one for each threshold."""
     return sum(max(thresholds, 1) if kind in COUNTED else 1 for kind in readouts)

@@ -56,21 +56,16 @@ def check_name(name: str) -> None:
     hadamrnn.errors.InputError: A name must be a C identifier of at most 40 characters, a letter first; \
 got 'my-net'. Choose another --name.
     """
-    if not _IDENTIFIER.fullmatch(name) or len(name) > _MAX_NAME:
-        raise InputError(
-            f"A name must be a C identifier of at most {_MAX_NAME} characters, a letter first; "
-            f"got {name[:60]!r}. Choose another --name."
-        )
-    if name == name.upper():
-        raise InputError(
-            f"A name needs a lower-case letter, its macros are in upper case; got {name!r}. "
-            "Choose another --name."
-        )
-    if name in _KEYWORDS or name.lower() in _HEADERS | _TARGETS:
-        raise InputError(
-            f"A name must be no keyword, no header of C and no target of CMake, got {name!r}. "
-            "Choose another --name."
-        )
+    is_identifier = _IDENTIFIER.fullmatch(name) and len(name) <= _MAX_NAME
+    rules = {
+        f"be a C identifier of at most {_MAX_NAME} characters, a letter first": is_identifier,
+        "have a lower-case letter, as its macros are in upper case": name != name.upper(),
+        "be no keyword, no header of C and no target of CMake": name not in _KEYWORDS
+        and name.lower() not in _HEADERS | _TARGETS,
+    }
+    for rule, holds in rules.items():
+        if not holds:
+            raise InputError(f"A name must {rule}; got {name[:60]!r}. Choose another --name.")
 
 
 def check_folder(out: Path, *, force: bool) -> None:

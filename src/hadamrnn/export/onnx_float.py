@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from onnx import TensorProto
 
-from hadamrnn.errors import InputError
 from hadamrnn.export.onnx_graph import Builder, Recipe, State
+from hadamrnn.network import check_deployable
 
 if TYPE_CHECKING:
     from hadamrnn.nn.model import SequenceModel
@@ -51,15 +51,7 @@ class FloatRecipe(Recipe):
 
     def __init__(self, model: SequenceModel, units: ValueUnits, class_names: Sequence[str]) -> None:
         network = model.hadamard_layers.network
-        if network.bidirectional:
-            raise InputError(
-                "ONNX holds Hadamard layers that read forwards, this network reads backwards too. "
-                "Train with bidirectional=False."
-            )
-        if network.column_switches:
-            raise InputError(
-                'ONNX holds signs of rows only, got switches "rows+columns". Train with switches="rows".'
-            )
+        check_deployable(network, "A network in ONNX")
         self.model, self.layers = model, model.hadamard_layers
         self.network = network
         self.thresholds = None if model.thresholds is None else model.thresholds.detach().cpu().numpy()

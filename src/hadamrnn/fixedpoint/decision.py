@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import damaged
 from hadamrnn.fixedpoint.base import IntegerBase
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.settings import check_int, from_json
@@ -108,9 +108,9 @@ def decision_of(model: IntegerBase) -> Decision | None:
     try:
         decision = from_json(Decision, json.loads(str(text)), "The decision of this model")
     except (ValueError, RecursionError) as error:
-        raise InputError(f"The decision of this model is damaged: {error}") from error
+        raise damaged("The decision of this model", f"{error}") from error
     if len(decision.thresholds) != max(model.output_size, 2):
-        raise InputError("The decision of this model is damaged: it needs a threshold for every class.")
+        raise damaged("The decision of this model", "it needs a threshold for every class.")
     return decision
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from safetensors import SafetensorError
 from safetensors import numpy as safetensors_numpy
 
 from hadamrnn.architecture import EXPONENT_BITS, stored_bits
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, damaged
 from hadamrnn.files import INTEGER_FILE, check_format, one_line, read_regular, write_atomically
 from hadamrnn.fixedpoint.integers import Bytes, pack, unpack
 from hadamrnn.fixedpoint.layer import IntegerLayer, activation_bits, check_integer_network
@@ -130,9 +130,9 @@ def open_arrays(data: bytes, kind: str, version: int) -> tuple[dict[str, Any], d
     try:
         tensors: dict[str, Bytes] = safetensors_numpy.load(data)
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
-        raise InputError(f"The file is damaged: {one_line(error)}.") from error
+        raise damaged("The file", f"{one_line(error)}.") from error
     if header.pop("sha256", None) != _checksum(header, tensors):
-        raise InputError("The file is damaged: its checksum does not match. Quantize or copy it again.")
+        raise damaged("The file", "its checksum does not match. Quantize or copy it again.")
     return header, tensors
 
 
@@ -145,7 +145,7 @@ def _header(data: bytes) -> dict[str, Any]:
     """Return the header's description of the model, after checking the lengths that the file claims."""
     length = int.from_bytes(data[:8], "little")
     if len(data) < 8 or length > min(MAX_HEADER_BYTES, len(data) - 8):
-        raise InputError("The file is damaged: it is shorter than its header says.")
+        raise damaged("The file", "it is shorter than its header says.")
     metadata = _parse(data[8 : 8 + length]).get("__metadata__")
     text = metadata.get(ENTRY) if isinstance(metadata, dict) else None
     return _parse(text) if isinstance(text, str) else {}
@@ -160,9 +160,9 @@ def _parse(text: str | bytes) -> dict[str, Any]:
     try:
         value = json.loads(text, parse_constant=finite, parse_float=finite)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"The file is damaged: {one_line(error)}.") from error
+        raise damaged("The file", f"{one_line(error)}.") from error
     if not isinstance(value, dict):
-        raise InputError("The file is damaged: its header is no JSON object.")
+        raise damaged("The file", "its header is no JSON object.")
     return value
 
 
@@ -211,16 +211,16 @@ def _tensors(model: IntegerModel) -> dict[str, Bytes]:
 def _assemble(header: dict[str, Any], tensors: dict[str, Bytes]) -> IntegerModel:
     scalars, metadata = header.get("model"), header.get("metadata")
     if not isinstance(scalars, dict):
-        raise InputError("The file is damaged: its list of fields is not this version's.")
+        raise damaged("The file", "its list of fields is not this version's.")
     network = read_network(header.get("network"))
     check_integer_network(network)
     _check_scalars(network, scalars)
     layout = _layout(network, scalars["input_bits"])
     if not layout.keys() - set(_RAW) <= tensors.keys() <= layout.keys():
-        raise InputError(f"The file is damaged: it holds the tensors {', '.join(tensors)!r:.120}.")
-    arrays: dict[str, Any] = {name: _unpacked(name, data, layout[name]) for name, data in tensors.items()}
+        raise damaged("The file", f"it holds the tensors {', '.join(tensors)!r:.120}.")
+    arrays: dict[str, Any] = {name: unpack_array(tensors, name, layout[name], _UNSIGNED) for name in tensors}
     if tuple(arrays.pop("leak", ())) != network.block_leaks:
-        raise InputError("The file is damaged: its leaks are not those of its network.")
+        raise damaged("The file", "its leaks are not those of its network.")
     if "feature_shift" in arrays:
         arrays["feature_shift"] += scalars.pop("feature_shift_base")
     values = {**scalars, **arrays}
@@ -233,7 +233,7 @@ def _assemble(header: dict[str, Any], tensors: dict[str, Bytes]) -> IntegerModel
 def _check_scalars(network: Network, scalars: dict[str, Any]) -> None:
     """Refuse names that the network does not have, and bad values of those that the loader itself uses."""
     if scalars.keys() != _scalar_names(network):
-        raise InputError("The file is damaged: its list of fields is not this version's.")
+        raise damaged("The file", "its list of fields is not this version's.")
     check_int("input_bits", scalars["input_bits"], 2, 16)
     if network.scales_features:
         check_int("feature_shift_base", scalars["feature_shift_base"], 1, 62)
@@ -248,12 +248,15 @@ def _take_layer(network: Network, index: int, values: dict[str, Any]) -> Integer
     return IntegerLayer.of(network, index, **{name: values.pop(prefix + name) for name in names})
 
 
-def _unpacked(name: str, data: Bytes, slot: Slot) -> NDArray[np.int64]:
+def unpack_array(
+    tensors: dict[str, Bytes], name: str, slot: Slot, unsigned: Collection[str]
+) -> NDArray[np.int64]:
     """Return one array. Its bytes are in memory already, so a length that fits bounds its memory."""
-    if data.dtype != np.uint8 or data.ndim != 1:
-        raise InputError(f"The file is damaged: {name} is no string of bytes.")
+    data = tensors.get(name)
+    if data is None or data.dtype != np.uint8 or data.ndim != 1:
+        raise damaged("The file", f"{name} is no string of bytes.")
     codes = unpack(data, math.prod(slot.shape), slot.bits).reshape(slot.shape)
-    return codes & (1 << slot.bits) - 1 if name in _UNSIGNED else codes
+    return codes & (1 << slot.bits) - 1 if name in unsigned else codes
 
 
 def _layout(network: Network, input_bits: int) -> dict[str, Slot]:

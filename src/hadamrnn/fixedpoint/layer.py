@@ -33,7 +33,7 @@ from hadamrnn.architecture import ACTIVATION_BITS, IntegerWeightBits, WeightBits
 from hadamrnn.errors import InputError, short
 from hadamrnn.fixedpoint.integers import rounding_factor, signed_range
 from hadamrnn.fixedpoint.overflow import prove_input, prove_output, prove_recurrence
-from hadamrnn.network import MAX_LEAK, Network, Recurrence
+from hadamrnn.network import MAX_LEAK, Network, Recurrence, check_deployable
 from hadamrnn.settings import OneOf, check, check_int
 
 
@@ -205,15 +205,7 @@ def layer_fields(network: Network, index: int) -> dict[str, Any]:
 
 def check_integer_network(network: Network) -> None:
     """Refuse a network that has no integer form: it must read forwards, and have few bits."""
-    if network.bidirectional:
-        raise InputError(
-            "An integer network reads forwards, got a bidirectional one. Train with bidirectional=False."
-        )
-    if network.column_switches:
-        raise InputError(
-            'An integer network has signs of rows only, got switches "rows+columns". '
-            'Train with switches="rows".'
-        )
+    check_deployable(network, "An integer network")
     check("weight_bits", network.weight_bits or "none", IntegerWeightBits)
     if network.activation_bits is None:
         raise InputError("An integer network needs activation_bits, got none. Quantize with 12, for example.")

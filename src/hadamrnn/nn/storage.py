@@ -68,7 +68,11 @@ def load_model(path: str | Path) -> SequenceModel:
 
 def check_run(path: str | Path, run: str) -> None:
     """Refuse a model file that another run wrote."""
-    metadata, _ = read_sealed(path, FORMAT, VERSION, "Train it again.")
+    check_owner(read_sealed(path, FORMAT, VERSION, "Train it again.")[0], run, path)
+
+
+def check_owner(metadata: Mapping[str, str], run: str, path: str | Path) -> None:
+    """Refuse the metadata of a file that another run wrote."""
     if metadata.get("run") != run:
         raise InputError(f"{path} must be of this run, but another run wrote it. Restore it from a copy.")
 

@@ -20,6 +20,7 @@ from torch import Tensor
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, raw_encoding
 from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.network import check_deployable
 from hadamrnn.nn.interface import Tokens, evaluating
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import counted
@@ -140,10 +141,7 @@ def forward_layers(model: SequenceModel) -> HadamStack:
             f"Only a SequenceModel becomes integers, got {type(model).__name__}. Put its layers into one."
         )
     recurrent = model.hadamard_layers
-    if recurrent.network.bidirectional:
-        raise InputError(
-            "An integer network reads forwards, this one is bidirectional. Train it with bidirectional=False."
-        )
+    check_deployable(recurrent.network, "An integer network")
     check_finite(model)
     return recurrent
 

@@ -8,19 +8,17 @@ trusts nothing.
 from __future__ import annotations
 
 import dataclasses
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hadamrnn.architecture import EXPONENT_BITS
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, damaged
 from hadamrnn.files import read_regular, write_atomically
 from hadamrnn.fixedpoint import file as integer_file
-from hadamrnn.fixedpoint.file import FileSize, Slot, file_format, open_arrays, seal_arrays
-from hadamrnn.fixedpoint.integers import Bytes, pack, unpack
+from hadamrnn.fixedpoint.file import FileSize, Slot, file_format, open_arrays, seal_arrays, unpack_array
+from hadamrnn.fixedpoint.integers import Bytes, pack
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.reservoir.constants import SEGMENT_BITS, channel_bytes, is_segmented
 from hadamrnn.reservoir.cost import BIAS_BITS
@@ -88,15 +86,19 @@ def from_bytes(data: bytes) -> IntegerReservoir:
     network = from_json(Reservoir, header.get("network"), "The network")
     scalars, metadata = header.get("model"), header.get("metadata")
     if not isinstance(scalars, dict) or scalars.keys() != set(_SCALARS) or not isinstance(metadata, dict):
-        raise InputError("The file is damaged: its list of fields is not this version's.")
-    counts = _unpack(tensors, "features_per_unit", Slot((network.hidden_size,), FEATURE_COUNT_BITS))
+        raise damaged("The file", "its list of fields is not this version's.")
+    counts = unpack_array(
+        tensors, "features_per_unit", Slot((network.hidden_size,), FEATURE_COUNT_BITS), _UNSIGNED
+    )
     unit = np.repeat(np.arange(network.hidden_size), counts)
     zeros = np.zeros(len(unit), np.int64)
     features = Features(network, unit, zeros, zeros)
     layout = _layout(features)
     if not layout.keys() - set(_RAW) <= tensors.keys() <= layout.keys():
-        raise InputError(f"The file is damaged: it holds the tensors {', '.join(tensors)!r:.120}.")
-    arrays = {name: _unpack(tensors, name, slot) for name, slot in layout.items() if name in tensors}
+        raise damaged("The file", f"it holds the tensors {', '.join(tensors)!r:.120}.")
+    arrays = {
+        name: unpack_array(tensors, name, slot, _UNSIGNED) for name, slot in layout.items() if name in tensors
+    }
     segment = zeros.copy()
     segment[is_segmented(features)] = arrays.pop("segment", 0)
     del arrays["features_per_unit"]
@@ -144,12 +146,3 @@ def _tensors(model: IntegerReservoir) -> dict[str, Bytes]:
     }
     slots = _layout(features).items()
     return {name: pack(values[name], slot.bits) for name, slot in slots if values[name] is not None}
-
-
-def _unpack(tensors: dict[str, Bytes], name: str, slot: Slot) -> NDArray[np.int64]:
-    """Return one array. Its bytes are in memory already, so a length that fits bounds its memory."""
-    data = tensors.get(name)
-    if data is None or data.dtype != np.uint8 or data.ndim != 1:
-        raise InputError(f"The file is damaged: {name} is no string of bytes.")
-    codes = unpack(data, math.prod(slot.shape), slot.bits).reshape(slot.shape)
-    return codes & (1 << slot.bits) - 1 if name in _UNSIGNED else codes

@@ -16,9 +16,8 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from hadamrnn.errors import InputError
 from hadamrnn.files import parse_json, read_sealed, seal, write_atomically
-from hadamrnn.nn.storage import check_tensors, parse_tensors
+from hadamrnn.nn.storage import check_owner, check_tensors, parse_tensors
 from hadamrnn.settings import Range, from_json
 
 FORMAT = "hadamrnn checkpoint"
@@ -63,8 +62,8 @@ def write_checkpoint(
 def read_checkpoint(path: Path, run: str | None = None) -> tuple[dict[str, dict[str, Tensor]], Counters]:
     """Return the groups and counters that `write_checkpoint` wrote; refuse a checkpoint of another run."""
     header, content = read_sealed(path, FORMAT, VERSION, "Resume with the release that wrote it.")
-    if run is not None and header.get("run") != run:
-        raise InputError(f"{path} must be of this run, but another run wrote it. Restore it from a copy.")
+    if run is not None:
+        check_owner(header, run, path)
     groups: dict[str, dict[str, Tensor]] = {}
     for key, tensor in parse_tensors(content, path).items():
         group, _, name = key.partition("/")
