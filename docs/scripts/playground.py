@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.data.files import fetch
 from hadamrnn.data.har import SLOW, STILL
-from hadamrnn.data.keywords import FILES, expand
-from hadamrnn.data.speech import WORDS
+from hadamrnn.data.keywords import FILES, WORDS, expand
 from hadamrnn.data.tasks import load_task
 from hadamrnn.export.listening import Clip
 from hadamrnn.export.page import DrawingPad, Stored, live_network, live_part

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.io import wavfile
 
-from hadamrnn.data.audio import read_wav
+from hadamrnn.data.audio import Sound, read_wav, resampled
+from hadamrnn.data.recordings import read_like
 from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.training.config import resolve_config
@@ -121,13 +122,18 @@ def test_a_table_with_a_rate_has_the_codes_of_the_sound(
     assert np.array_equal(table.train.x, sound.train.x)
 
 
-def test_sound_is_trained_with_random_levels_unless_they_are_set(folder: Path) -> None:
-    def offset(features: str | None, **given: object) -> object:
-        options = {"path": str(folder), **({} if features is None else {"features": features})}
-        return resolve_config("recordings", overrides={"task_options": options, **given}).channel_offset
+def test_sound_is_trained_with_random_levels_and_hidden_bands_unless_they_are_set(folder: Path) -> None:
+    def recipe(features: str | None, bands: int | None = None, **given: object) -> tuple[float, int]:
+        chosen = {"path": str(folder), "features": features, "bands": bands}
+        options = {name: value for name, value in chosen.items() if value is not None}
+        config = resolve_config("recordings", overrides={"task_options": options, **given})
+        return config.channel_offset, config.channel_mask
 
-    assert (offset(None), offset("bands"), offset("none")) == (0.5, 0.5, 0.0)
-    assert offset("bands", channel_offset=0.1) == 0.1
+    assert recipe(None) == (0.5, 0)
+    assert recipe("bands") == (1.0, 16)
+    assert recipe("none") == (0.0, 0)
+    assert recipe("bands", 12) == (1.0, 6)
+    assert recipe("bands", channel_offset=0.1, channel_mask=0) == (0.1, 0)
 
 
 def test_short_clips_begin_with_silence(tmp_path: Path) -> None:
@@ -173,3 +179,29 @@ def test_a_table_without_a_rate_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,label\n" + "1,a\n2,a\n" * 500)
     with pytest.raises(InputError, match="--rate"):
         load_task("recordings", path=str(tmp_path / "a.csv"), features="bands")
+
+
+def test_files_of_any_rate_are_resampled_on_request_and_so_are_those_of_a_prediction(folder: Path) -> None:
+    rng = np.random.default_rng(2)
+    wavfile.write(folder / "fan" / "9.wav", 11025, rng.normal(0, 1000, 4 * 11025).astype(np.int16))
+    splits = load_task("recordings", path=str(folder), resample=4000, window=2000)
+    assert splits.front_end is not None and splits.front_end.rate == 4000
+    assert "resampled from 11025 to 4000 Hz" in splits.assumptions[0]
+
+    found = read_like(folder / "fan" / "9.wav", splits.options, labelled=False)
+    assert found.x.shape[1:] == splits.train.x.shape[1:] and len(found.x) > 10
+
+
+def test_a_resampled_tone_is_the_tone_at_the_new_rate() -> None:
+    def tone(rate: int) -> Sound:
+        return Sound(np.rint(9000 * np.sin(2 * np.pi * 300 * np.arange(rate) / rate)).astype(np.int16), rate)
+
+    found = resampled(tone(11025), 8000)
+    assert (found.rate, len(found.samples)) == (8000, 8000)
+    assert np.abs(found.samples[400:-400].astype(int) - tone(8000).samples[400:-400]).max() <= 20
+
+
+def test_a_table_is_not_resampled(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,label\n" + "1,a\n2,a\n" * 500)
+    with pytest.raises(InputError, match=r"--resample is for WAV files, got .*a\.csv"):
+        load_task("recordings", path=str(tmp_path / "a.csv"), resample=8000)

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file as load_safetensors
 from hadamrnn import fixedpoint, models
 from hadamrnn.cli import main
 from hadamrnn.data.har import ACTIVITIES
-from hadamrnn.data.speech import WORDS
+from hadamrnn.data.keywords import WORDS
 from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network

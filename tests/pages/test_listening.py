@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from scipy.io import wavfile
 from selenium.webdriver import Chrome
 
-from hadamrnn.data.keywords import expand
-from hadamrnn.data.speech import WORDS
+from hadamrnn.data.keywords import WORDS, expand
 from hadamrnn.export.listening import Clip
 from hadamrnn.export.page import Stored, live_network, live_part
 from hadamrnn.fixedpoint import Engine, IntegerModel, encode_raw

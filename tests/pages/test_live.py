@@ -16,7 +16,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from hadamrnn.data.har import SLOW, STILL, with_fine
-from hadamrnn.data.speech import WORDS
+from hadamrnn.data.keywords import WORDS
 from hadamrnn.export.page import Stored, export_page
 from hadamrnn.fixedpoint import Engine, IntegerModel, encode_raw, encode_values, load
 from hadamrnn.models import find

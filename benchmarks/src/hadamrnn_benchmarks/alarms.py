@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from hadamrnn.data.files import DataFile, fetch
 from hadamrnn.data.har import ACTIVITIES, CHANNELS, HarPart, read_har
 from hadamrnn.data.keywords import FILES as KEYWORD_FILES
-from hadamrnn.data.keywords import expand
-from hadamrnn.data.speech import WORDS
+from hadamrnn.data.keywords import WORDS, expand
 from hadamrnn.run import Run, train
 from hadamrnn.streams import (
     Report,

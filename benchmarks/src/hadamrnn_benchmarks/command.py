@@ -324,9 +324,31 @@ def run_alarms(args: AlarmsOptions) -> None:
     publish(args, rows, [], alarms.alarms_page(rows))
 
 
+class VibrationOptions(PageOptions, DataFolder):
+    seeds: Annotated[int, Range(1, 1000)] = option(5, "networks of the default recipe (default 5)")
+    raw_seeds: Annotated[int, Range(0, 1000)] = option(
+        1, "networks that read raw samples, which takes minutes each (default 1)"
+    )
+
+
+@command(
+    help="faults of bearings at loads that training has not",
+    description="Train networks on vibration of MFPT's bearings, from the folder mfpt of the data folder: "
+    "the default recipe beside others at the training's loads, and beside other methods at the test's.",
+    examples=("hadamrnn bench vibration --out docs/vibration.md",),
+)
+def run_vibration(args: VibrationOptions) -> None:
+    from hadamrnn_benchmarks import vibration
+
+    check_output("--out", args.out, vibration.TITLE)
+    rows = vibration.run_vibration(args.data_dir, seeds=args.seeds, raw_seeds=args.raw_seeds)
+    publish(args, rows, [], vibration.vibration_page(rows))
+
+
 run = Command(
     None,
-    help="measure training, inference, devices, estimators, archive, anomalies, alarms, reading or fitting",
+    help="measure training, inference, devices, estimators, archive, anomalies, alarms, vibration, reading, "
+    "fitting",
     description="Measure on this machine what the library claims.",
     examples=("hadamrnn bench training --shapes mnist copy --json",),
     parts={
@@ -337,6 +359,7 @@ run = Command(
         "archive": run_archive,
         "anomalies": run_anomalies,
         "alarms": run_alarms,
+        "vibration": run_vibration,
         "reading": run_reading,
         "fitting": run_fitting,
     },

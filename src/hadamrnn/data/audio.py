@@ -9,13 +9,14 @@ from __future__ import annotations
 import struct
 import warnings
 from dataclasses import dataclass
-from math import log2
+from math import gcd, log2
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.io import wavfile
+from scipy.signal import resample_poly
 
 from hadamrnn.errors import InputError
 from hadamrnn.front_end import FrontEnd
@@ -70,13 +71,30 @@ def _as_int16(values: NDArray[Any], path: Path) -> Samples:
     if kind == np.uint8:
         return (values.astype(np.int16) - 128) << 8
     if kind == np.int32:  # 24 bits lie in the upper three bytes
-        rounded = (values.astype(np.int64) + (1 << 15)) >> 16
-    elif kind.kind == "f" and np.isfinite(values).all():
-        rounded = np.floor(values.astype(np.float64) * (FULL_SCALE + 1) + 0.5)
-    else:
-        raise InputError(f"{path} must hold samples of 8, 16, 24 or 32 bits, got {kind}.")
-    samples: Samples = np.clip(rounded, -FULL_SCALE - 1, FULL_SCALE).astype(np.int16)
+        return _rounded(values / (1 << 16))
+    if kind.kind == "f" and np.isfinite(values).all():
+        return _rounded(values.astype(np.float64) * (FULL_SCALE + 1))
+    raise InputError(f"{path} must hold samples of 8, 16, 24 or 32 bits, got {kind}.")
+
+
+def _rounded(values: NDArray[np.float64]) -> Samples:
+    """Return values as int16, ties towards +infinity; larger ones at full scale."""
+    samples: Samples = np.clip(np.floor(values + 0.5), -FULL_SCALE - 1, FULL_SCALE).astype(np.int16)
     return samples
+
+
+def resampled(sound: Sound, rate: int) -> Sound:
+    """Return the sound at another rate, through a low-pass filter below both rates' halves; clipped to int16.
+
+    >>> resampled(Sound(np.zeros(441, np.int16), 44_100), 16_000).samples.shape
+    (160,)
+    """
+    if sound.rate == rate:
+        return sound
+    common = gcd(sound.rate, rate)
+    values = resample_poly(sound.samples.astype(np.float64), rate // common, sound.rate // common)
+    remark = f"resampled from {sound.rate} to {rate} Hz"
+    return Sound(_rounded(values), rate, (*sound.remarks, remark))
 
 
 def choose_front_end(kind: str, rate: int, **given: Any) -> FrontEnd:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from hadamrnn.front_end import FrontEnd
-from hadamrnn.front_end.description import KINDS, MAX_FRAME, MIN_FRAME, MIN_HOP
+from hadamrnn.front_end.description import KINDS, MAX_FRAME, MAX_RATE, MIN_FRAME, MIN_HOP, MIN_RATE
 from hadamrnn.settings import OneOf, Range, option, validate_fields
 
 HELD_OUT = 0.15  # of each class, for validation and for test alike
@@ -49,6 +49,9 @@ class RecordingOptions:
         "computed in integers (default: mel for WAV files, else none)",
     )
     rate: Rate | None = option(None, "recordings: samples per second (default: that of the WAV files)")
+    resample: Annotated[int, Range(MIN_RATE, MAX_RATE)] | None = option(
+        None, "recordings: resample WAV files to this many samples per second (default: as they are)"
+    )
     frame: Annotated[int, Range(MIN_FRAME, MAX_FRAME)] | None = option(
         None, "features: samples in a frame (default: follows from the rate)"
     )

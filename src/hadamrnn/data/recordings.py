@@ -201,7 +201,7 @@ def read_segments(
 ) -> Recorded:
     """Read recordings from `source` and `more`, fill in unset options and divide rows into segments."""
     texts = {name for name in (given.label, given.group) if name is not None}
-    read = [read_tables(each, texts.union(LABELS, GROUPS)) for each in (source, *more)]
+    read = [read_tables(each, texts.union(LABELS, GROUPS), given.resample) for each in (source, *more)]
     tables = list(chain.from_iterable(read))
     origins = [origin for origin, found in enumerate(read) for _ in found]
     if group_is_optional and given.group not in (*tables[0].names, "time", *OF_FILE):

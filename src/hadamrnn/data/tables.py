@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hadamrnn.data.audio import read_wav
+from hadamrnn.data.audio import read_wav, resampled
 from hadamrnn.data.labels import canonical_label, check_label
 from hadamrnn.data.npz import FLOAT32_MAX, GROUP_NAMES, check_array, read_npz
 from hadamrnn.errors import InputError, missing_package, short
@@ -119,26 +119,29 @@ class Recording:
 
 
 def read_tables(
-    source: str | Path | Mapping[str, Any] | Any, labels: Collection[str] = ()
+    source: str | Path | Mapping[str, Any] | Any, labels: Collection[str] = (), rate: int | None = None
 ) -> list[Recording]:
     """Return the recordings of a file, of a folder and the folders in it, or of a data frame.
 
     `labels` are the columns to read as text, whatever they look like; small letters match capitals too.
+    `rate` is the one to which sound is resampled.
     """
     if not isinstance(source, (str, Path)):
         return [_from_frame(source)]
     path = Path(source)
     if not path.is_dir():
-        return [_read_file(path, labels)]
+        return [_read_file(path, labels, rate)]
     files = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES)
     if not files:
         raise InputError(f"A folder of recordings must hold {', '.join(SUFFIXES)} files, {path} holds none.")
-    return [_read_file(file, labels) for file in files]
+    return [_read_file(file, labels, rate) for file in files]
 
 
-def _read_file(path: Path, labels: Collection[str]) -> Recording:
+def _read_file(path: Path, labels: Collection[str], rate: int | None) -> Recording:
     """Return one recording, read as its file name ends."""
     kind = path.suffix.lower()
+    if rate is not None and kind != SOUND:
+        raise InputError(f"--resample is for WAV files, got {path}. Resample it before, or leave it out.")
     if kind == ".npz":
         return _from_arrays(path)
     if kind not in SUFFIXES:
@@ -146,6 +149,7 @@ def _read_file(path: Path, labels: Collection[str]) -> Recording:
     check_regular(path, MAX_BYTES)
     if kind == SOUND:
         sound = read_wav(path)
+        sound = sound if rate is None else resampled(sound, rate)
         remarks = "; ".join(f"{path.name}: {remark}" for remark in sound.remarks)
         return Recording(path, pd.DataFrame({"sound": sound.samples}), remarks, sound.rate)
     table = _read_parquet(path) if kind == ".parquet" else _read_csv(path, DELIMITERS[kind], labels)

@@ -27,7 +27,7 @@ LIBRARY = {
     "copy": "copy",
     "har2": "har",
     "har6": "har",
-    "google12": "speech",
+    "google12": "keywords",
     "keywords": "keywords",
     "etth1": "ett",
     "etth2": "ett",
