@@ -21,7 +21,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.export.c import export_c
 from hadamrnn.export.page import live_network, live_part
 from hadamrnn.export.targets import classify_on_host, has_compiler, target_named, try_measure
-from hadamrnn.files import write_atomically
+from hadamrnn.files import check_new_folder, write_atomically
 from hadamrnn.fixedpoint.cost import fast_step_cost
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.pages.document import (
@@ -107,8 +107,7 @@ def table(result: DemoResult) -> list[tuple[str, str]]:
 
 def run_demo(out: Path, watcher: Watcher, *, epochs: int | None = None, seed: int = 0) -> DemoResult:
     """Train, quantize, export and check; leave the run in `out`/run, the C in `out`/c, and demo.html."""
-    if out.exists() and any(out.iterdir()):
-        raise InputError(f"The demo needs a new or empty folder, got {out}. Choose another --out.")
+    check_new_folder(out, "Choose another --out.")
     # One thread: the network is small, and two threads that wait for each other crawl on a busy machine.
     overrides = {"seed": seed, "threads": 1} | ({} if epochs is None else {"epochs": epochs})
     watcher.remark("1/4  training on scikit-learn's digits, one pixel a step")

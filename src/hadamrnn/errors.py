@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from unicodedata import category
 
@@ -19,6 +20,15 @@ class InputError(ValueError):
 
 class SaturationWarning(UserWarning):
     """Numbers of an integer network left their range and were clipped: its outputs may be wrong."""
+
+
+@contextmanager
+def naming(source: object) -> Iterator[None]:
+    """Put the name of a source before the message of an `InputError` of this block."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from error
 
 
 def damaged(source: object, reason: object) -> InputError:

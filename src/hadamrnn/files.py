@@ -16,7 +16,7 @@ import os
 import secrets
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,6 +74,15 @@ def check_regular(path: str | Path, limit: int) -> None:
         raise InputError(f"{path} must be a regular file, got a folder, pipe or device. Name another.")
     if status.st_size > limit:
         raise InputError(f"{path} may take at most {limit:,} bytes, got {status.st_size:,}.")
+
+
+def check_new_folder(path: Path, advice: str, ignored: Collection[str] = ()) -> None:
+    """Refuse a file, and a folder that already holds something; hidden files and `ignored` do not count."""
+    names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
+    is_file = path.exists() and not path.is_dir()
+    if is_file or any(not name.startswith(".") for name in names - set(ignored)):
+        found = "is a file" if is_file else "holds files"
+        raise InputError(f"{path} must be a new or empty folder, but it {found}. {advice}")
 
 
 def read_json(

@@ -21,7 +21,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from hadamrnn.errors import InputError, damaged, short
+from hadamrnn.errors import InputError, damaged, naming, short
 
 T = TypeVar("T")
 
@@ -164,10 +164,8 @@ def from_json(kind: type[T], values: object, source: str | Path) -> T:
             fields[name] = _validated(f"{source} is damaged: {name}", values[name], hints[name])
         elif each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
             raise damaged(source, f"it has no {name}.")
-    try:
+    with naming(source):
         return kind(**fields)
-    except InputError as error:
-        raise InputError(f"{source}: {error}") from error
 
 
 def read_text(name: str, text: str, hint: Any) -> Any:

@@ -110,7 +110,7 @@ def test_settings_of_the_network_are_those_of_the_command(recordings: Path, comm
         (("train", "normal.csv", "--goal", "anomaly"), "needs a new folder: --out RUN"),
         (("train", "--goal", "anomaly", "--out", "x"), "TASK must be a file or a folder of them, got none"),
         (("train", "digits", "--goal", "anomaly", "--out", "x"), "TASK must be a file or a folder"),
-        (("train", "normal.csv", "--goal", "anomaly", "--out", "run"), "needs a new or empty folder"),
+        (("train", "normal.csv", "--goal", "anomaly", "--out", "run"), "must be a new or empty folder"),
         (
             ("train", "normal.csv", "--goal", "anomaly", "--out", "x", "--epochs", "3"),
             "--epochs has no effect",

@@ -117,7 +117,7 @@ def test_codes_out_of_range_saturate_and_ids_are_refused(
             with pytest.raises(InputError, match="must lie in"):
                 engine.step(state, beyond)
         assert state.steps == 0 and not state.h.any()
-    with pytest.raises(InputError, match="integer codes"):
+    with pytest.raises(InputError, match="must hold integers"):
         engine.run(np.zeros(shape))
     with pytest.raises(InputError, match="shape"):
         engine.run(np.zeros((1, *shape), np.int64))

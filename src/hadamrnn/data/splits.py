@@ -70,6 +70,11 @@ class Split:
         """Whether `batch` gives a y; false for GLUE's private tests."""
         return self.y is not None
 
+    def check_labelled(self, purpose: str) -> None:
+        """Refuse samples without labels."""
+        if not self.labelled:
+            raise InputError(f"{purpose} needs labels, and this part of the data has none.")
+
     def same(self, decided: Tensor, target: Tensor) -> Tensor:
         """Return where a decision is right.
 

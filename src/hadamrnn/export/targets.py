@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, check_name
 from hadamrnn.export.c import (
     SHARED_RUNTIME,
     AnyModel,
@@ -30,7 +30,7 @@ from hadamrnn.export.c import (
     source_files,
 )
 from hadamrnn.export.golden import draw_golden
-from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.fixedpoint.integers import check_integers, signed_range
 
 COMPILER = "cc"
 NAME = "net"
@@ -130,10 +130,9 @@ TARGETS = (
 
 def target_named(name: str) -> Board:
     """Return the target of that name."""
-    for target in TARGETS:
-        if target.name == name:
-            return target
-    raise InputError(f"A target is one of {', '.join(t.name for t in TARGETS)}, got {name!r}.")
+    targets = {target.name: target for target in TARGETS}
+    check_name("A target", name, targets)
+    return targets[name]
 
 
 def compile_object(target: Board, source: Path, flags: tuple[str, ...] = ("-O2",)) -> Path:
@@ -311,9 +310,7 @@ def _checked_sequences(model: AnyModel, sequences: NDArray[Any]) -> NDArray[Any]
     most = model.longest or shape[1]
     if not 1 <= shape[1] <= most:
         raise InputError(f"Sequences must have 1..{max(most, 1)} steps, got {shape[1]}.")
-    low, high = signed_range(32) if dense else (0, model.vocabulary_size - 1)
-    if sequences.size and (sequences.min() < low or sequences.max() > high):
-        raise InputError(f"Inputs must lie in {low}..{high}, got {sequences.min()}..{sequences.max()}.")
+    check_integers("Inputs", sequences, shape, signed_range(32) if dense else (0, model.vocabulary_size - 1))
     return sequences
 
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.base import IntegerBase
-from hadamrnn.fixedpoint.integers import saturate, signed_range
+from hadamrnn.fixedpoint.integers import check_integers, saturate, signed_range
 
 Codes = NDArray[np.int32]
 
@@ -69,12 +69,9 @@ def raw_codes(values: ArrayLike, unit: float) -> NDArray[np.int64]:
 def encode_raw(model: Inputs, raw: ArrayLike) -> tuple[Codes, int]:
     """Return the codes of raw int32 sensor codes `(..., input_size)`, and how many saturated."""
     array = np.asarray(raw)
-    low, high = signed_range(32)
     _check_channels("Raw codes", model, array)
-    if array.dtype.kind not in "iu":
-        raise InputError(f"Raw codes must be integers, got {array.dtype}. encode_values takes real numbers.")
-    if array.size and (array.min() < low or array.max() > high):
-        raise InputError(f"Raw codes must fit int32, got {array.min()}..{array.max()}.")
+    advice = " encode_values takes real numbers."
+    check_integers("Raw codes", array, array.shape, signed_range(32), advice)
     clipped, count = saturate(_wide_codes(model, array), model.input_bits)
     return clipped.astype(np.int32), count
 

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.blob import fits_runtime
-from hadamrnn.fixedpoint.integers import Int32, signed_range
+from hadamrnn.fixedpoint.integers import Int32, check_integers, signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.native import NativeNetwork
 from hadamrnn.fixedpoint.step import LayerStep, Pools, Readout
@@ -206,15 +206,12 @@ class Engine:
 
     def _checked(self, codes: NDArray[Any]) -> NDArray[Any]:
         """Return `codes` if they are integers that the model knows, else raise; dense codes as int32."""
-        if codes.dtype.kind not in "iu":
-            raise InputError(f"Inputs must be integer codes, got {codes.dtype}. See fixedpoint.encoding.")
-        if self.model.input_kind == "dense":
-            fitting = codes if np.can_cast(codes.dtype, np.int32) else self._saturated(codes)
-            return np.asarray(fitting, np.int32)
-        high = self.model.vocabulary_size - 1
-        if codes.size and (codes.min() < 0 or codes.max() > high):
-            raise InputError(f"Token ids must lie in 0..{high}, got {codes.min()}..{codes.max()}.")
-        return codes
+        if self.model.input_kind != "dense":
+            check_integers("Token ids", codes, codes.shape, (0, self.model.vocabulary_size - 1))
+            return codes
+        check_integers("Inputs", codes, codes.shape, advice=" See fixedpoint.encoding.")
+        fitting = codes if np.can_cast(codes.dtype, np.int32) else self._saturated(codes)
+        return np.asarray(fitting, np.int32)
 
     def _saturated(self, codes: NDArray[Any]) -> NDArray[Any]:
         """Return dense codes clipped to their bits, and ids as they are."""
@@ -234,10 +231,7 @@ class Engine:
             self._check_longest(time)
             return np.full(batch, time)
         array = np.asarray(lengths)
-        if array.dtype.kind not in "iu" or array.shape != (batch,):
-            raise InputError(f"lengths must be {batch} integers, got {array.dtype} of shape {array.shape}.")
-        if array.size and (array.min() < 0 or array.max() > time):
-            raise InputError(f"lengths must lie in 0..{time}, got {array.min()}..{array.max()}.")
+        check_integers("lengths", array, (batch,), (0, time))
         self._check_longest(int(array.max(initial=0)))
         return array.astype(np.int64)
 

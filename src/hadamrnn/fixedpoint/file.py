@@ -28,7 +28,7 @@ from safetensors import SafetensorError
 from safetensors import numpy as safetensors_numpy
 
 from hadamrnn.architecture import EXPONENT_BITS, stored_bits
-from hadamrnn.errors import InputError, damaged
+from hadamrnn.errors import InputError, damaged, naming
 from hadamrnn.files import INTEGER_FILE, check_format, one_line, read_regular, write_atomically
 from hadamrnn.fixedpoint.integers import Bytes, pack, unpack
 from hadamrnn.fixedpoint.layer import IntegerLayer, activation_bits, check_integer_network
@@ -83,10 +83,8 @@ def save(model: IntegerModel, path: Path | str) -> FileSize:
 def load(path: Path | str) -> IntegerModel:
     """Read a model; a file that is not one raises `InputError`."""
     data = read_regular(path, MAX_FILE_BYTES)
-    try:
+    with naming(path):
         return from_bytes(data)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 def file_size(model: IntegerModel, total: int) -> FileSize:

@@ -117,6 +117,23 @@ def hadamard_transform(states: Int32, block_size: int) -> Int32:
     return source if source is not states else states.copy()
 
 
+def check_integers(
+    name: str,
+    array: NDArray[Any],
+    shape: tuple[int, ...],
+    bounds: tuple[int, int] | None = None,
+    advice: str = "",
+) -> None:
+    """Refuse anything but integers of this shape, within bounds if there are any."""
+    if array.dtype.kind not in "iu" or array.shape != shape:
+        got = f"{array.dtype} of {array.shape}"
+        raise InputError(f"{name} must hold integers of shape {shape}, got {got}.{advice}")
+    if bounds and array.size and (array.min() < bounds[0] or array.max() > bounds[1]):
+        raise InputError(
+            f"{name} must lie in {bounds[0]}..{bounds[1]}, got {array.min()}..{array.max()}.{advice}"
+        )
+
+
 def pack(codes: NDArray[Any], bits: int) -> Bytes:
     """Return the bits of `codes`, row by row; codes of one bit are signs.
 

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.architecture import ACTIVATION_BITS, IntegerWeightBits, WeightBits
 from hadamrnn.errors import InputError, short
-from hadamrnn.fixedpoint.integers import rounding_factor, signed_range
+from hadamrnn.fixedpoint.integers import check_integers, rounding_factor, signed_range
 from hadamrnn.fixedpoint.overflow import prove_input, prove_output, prove_recurrence
 from hadamrnn.network import MAX_LEAK, Network, Recurrence, check_deployable
 from hadamrnn.settings import OneOf, check, check_int
@@ -247,11 +247,7 @@ def freeze_array(
     With `zero=False` the entry 0 is refused as well: with bounds -1..1 that leaves signs.
     """
     array = np.asarray(getattr(owner, name))
-    if array.dtype.kind not in "iu" or array.shape != shape:
-        raise InputError(f"{name} must hold integers of shape {shape}, got {array.dtype} of {array.shape}.")
-    low, high = bounds
-    if array.size and (array.min() < low or array.max() > high):
-        raise InputError(f"{name} must lie in {low}..{high}, got {array.min()}..{array.max()}.")
+    check_integers(name, array, shape, bounds)
     if not zero and not array.all():
         raise InputError(f"{name} must hold +1 and -1 only, got a 0.")
     array = array.astype(dtype, copy=True, order="C")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.integers import Int32, signed_range
+from hadamrnn.fixedpoint.integers import Int32, check_integers, signed_range
 from hadamrnn.kernels.library import load_library
 from hadamrnn.reservoir.description import Reservoir
 from hadamrnn.reservoir.native import count_native
@@ -78,8 +78,7 @@ def checked_codes(
         )
     n, time = array.shape[:2]
     ends = np.full(n, time) if lengths is None else np.asarray(lengths)
-    if ends.dtype.kind not in "iu" or ends.shape != (n,) or np.any(ends < 0) or np.any(ends > time):
-        raise InputError(f"lengths must be {n} integers in 0..{time}.")
+    check_integers("lengths", ends, (n,), (0, time))
     longest = int(ends.max(initial=0))
     if longest > network.longest:
         raise InputError(

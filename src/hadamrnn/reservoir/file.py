@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hadamrnn.architecture import EXPONENT_BITS
-from hadamrnn.errors import InputError, damaged
+from hadamrnn.errors import InputError, damaged, naming
 from hadamrnn.files import read_regular, write_atomically
 from hadamrnn.fixedpoint import file as integer_file
 from hadamrnn.fixedpoint.file import FileSize, Slot, file_format, open_arrays, seal_arrays, unpack_array
@@ -53,11 +53,9 @@ def load(path: Path | str) -> IntegerReservoir:
 def load_any(path: Path | str) -> IntegerModel | IntegerReservoir:
     """Read an integer network of either kind; a file that is not one raises `InputError`."""
     data = read_regular(path, integer_file.MAX_FILE_BYTES)
-    try:
+    with naming(path):
         is_reservoir = file_format(data) == FORMAT
         return from_bytes(data) if is_reservoir else integer_file.from_bytes(data)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 def file_size(model: IntegerReservoir, total: int) -> FileSize:

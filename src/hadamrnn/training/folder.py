@@ -33,6 +33,7 @@ from hadamrnn.files import (
     METRICS_FILE,
     MODEL_FILE,
     RECORD_FILE,
+    check_new_folder,
     parse_json,
     read_json,
     read_regular,
@@ -291,15 +292,8 @@ def check_free(path: str | Path) -> None:
 
     A run.json alone does not count: a process killed in its first milliseconds leaves it.
     """
-    path = Path(path)
-    if path.exists() and not path.is_dir():
-        raise InputError(f"A run needs a folder, but {path} is a file.")
-    names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
-    if any(not name.startswith(".") for name in names - {RECORD_FILE}):
-        raise InputError(
-            f"A new run needs a new or empty folder, but {path} holds files. "
-            f"Choose another, or continue with: hadamrnn train --resume {path}."
-        )
+    advice = f"Choose another, or continue with: hadamrnn train --resume {path}."
+    check_new_folder(Path(path), advice, ignored=(RECORD_FILE,))
 
 
 def _config_sha256(config: TrainingConfig) -> str:

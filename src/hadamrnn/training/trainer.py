@@ -56,8 +56,7 @@ class Trainer:
         processes: Processes | None = None,
         objective: Objective | None = None,
     ) -> None:
-        if not splits.train.labelled:
-            raise InputError("Training needs labels, and this training split has none.")
+        splits.train.check_labelled("Training")
         check_suited(config, splits)
         self.config = config
         self.splits = splits
