@@ -12,6 +12,15 @@ from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 
 
+def test_the_months_of_training_alone_standardise_all_hours(real_data: str) -> None:
+    splits, hours = load_task("etth1", real_data), torch.from_numpy(read_ett("etth1", real_data)).double()
+    assert splits.offset is not None and splits.scale is not None
+
+    training = hours[: 12 * 30 * 24]
+    torch.testing.assert_close(splits.offset.double(), training.mean(0), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(splits.scale.double(), training.std(0, unbiased=False), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("task", ["etth1", "etth2"])
 def test_ett_has_the_windows_of_the_standard_protocol(
     task: str, real_splits: Callable[[str], Splits]

@@ -112,8 +112,8 @@ def read_sound(path: Path, suffix: str) -> tuple[Tensor, Tensor]:
 def expand(codes: NDArray[np.uint8]) -> NDArray[np.int16]:
     """Return int16 samples of 8-bit mu-law codes.
 
-    >>> expand(np.array([0, 127, 128, 255], np.uint8)).tolist()
-    [-32768, -3, 3, 32767]
+    >>> expand(np.array([0, 64, 127, 128, 255], np.uint8)).tolist()
+    [-32768, -1905, -3, 3, 32767]
     """
     level = np.arange(256) * 2 / 255 - 1
     values = np.rint(np.sign(level) * (256 ** abs(level) - 1) / 255 * 32768)
