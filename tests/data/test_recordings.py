@@ -70,6 +70,11 @@ def test_a_window_has_one_label(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.abs(windows.x[:, :, 0]), starts[:, None] + np.arange(20))
 
 
+def test_a_window_may_be_as_long_as_the_longest_run(tmp_path: Path) -> None:
+    windows = read_recordings(write(tmp_path / "log.csv", log(run=60)), window=60)
+    assert windows.starts.tolist() == [0, 60, 120, 180]
+
+
 def test_no_group_is_in_two_parts(tmp_path: Path) -> None:
     for number in range(9):  # two files a person, so that a file would be too little
         write(tmp_path / f"{number}.csv", log(offset=1000 * number, person=f"p{number // 2}"))

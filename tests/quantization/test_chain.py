@@ -15,6 +15,7 @@ from hadamrnn.quantization import QuantizeConfig
 from hadamrnn.quantization.calibration import RawInputs, calibrate
 from hadamrnn.quantization.chain import RECIPE, IntegerNetwork, finetune, integer_logits, quantize
 from hadamrnn.quantization.lowering import lower
+from hadamrnn.quantization.results import Saturation, saturation
 from hadamrnn.training.config import make_config
 from hadamrnn.training.models import build
 
@@ -35,6 +36,20 @@ def test_forward_is_the_integers_and_backward_the_float_network() -> None:
     plain = torch.autograd.grad((model(x) * direction).sum(), parameters)
     assert all(torch.equal(left, right) for left, right in zip(straight, plain, strict=True))
     torch.testing.assert_close(target_loss(model(x), target), model.loss(x, target))
+
+
+def test_an_integer_network_counts_what_it_clips_and_a_float_network_clips_nothing() -> None:
+    torch.manual_seed(0)
+    model = SequenceModel(Network(2, 16, 3)).double()
+    quiet = torch.rand(5, 9, 2, dtype=torch.float64)
+    network = IntegerNetwork(lower(model, calibrate(model, [(quiet, None)]), activation_bits=8))
+
+    assert saturation(model) is None
+    network(quiet)
+    assert saturation(network) == Saturation(states=0, inputs=0)
+    network(100 * quiet)
+    clipped = saturation(network)
+    assert clipped is not None and 0 < clipped.states <= 5 * 9 * 16 and 0 < clipped.inputs <= 5 * 9 * 2
 
 
 def accuracy(integer: IntegerModel, split: Split) -> float:
