@@ -193,7 +193,7 @@ def test_an_archive_in_the_data_folder_is_verified_then_unpacked(
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"no zip", "is not a zip archive"), (zipped({"b.txt": b""}), "must hold a folder Inner Folder")],
+    [(b"no zip", "is damaged"), (zipped({"b.txt": b""}), "holds no folder Inner Folder")],
 )
 def test_a_wrong_archive_is_refused(
     content: bytes, message: str, cache: Path, address: str, tmp_path: Path

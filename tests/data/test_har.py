@@ -77,7 +77,7 @@ def test_the_compact_form_is_the_text_form(tmp_path: Path) -> None:
         ("y_train.txt", "1\n2\n", "n windows of 128 steps"),
         ("y_train.txt", "1\n2\n3\n4\n5\n7\n", "activities 1 to 6"),
         ("subject_train.txt", "1\n1\n1\n1\n1\n1\n", "must hold people .* and others"),
-        ("subject_train.txt", "1\n1\n1\n1\n1\nx\n", "must be a table of numbers"),
+        ("subject_train.txt", "1\n1\n1\n1\n1\nx\n", "not a readable table of numbers"),
         ("Inertial Signals/body_acc_x_train.txt", "", "the same number of lines, of 128 numbers"),
         ("Inertial Signals/body_acc_x_train.txt", "1 2 3\n", "the same number of lines, of 128 numbers"),
         ("Inertial Signals/body_acc_x_train.txt", ("nan " * 128 + "\n") * 6, "all finite"),

@@ -157,7 +157,7 @@ def test_groups_that_were_asked_for_are_kept_and_what_a_part_lacks_is_said(tmp_p
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [
-        (r"load(\d", "no column, and no pattern: missing"),
+        (r"load(\d", "no column, and as a pattern .* missing"),
         (r"day(\d)", "must match the name of every file with brackets .* but 0.csv does not match"),
         ("house", "has no column 'house'"),
     ],

@@ -153,7 +153,7 @@ def test_a_damaged_file_is_refused(folder: Path) -> None:
     path = model.path(folder)
     path.write_bytes(path.read_bytes()[:-1] + b"\x01")
 
-    with pytest.raises(InputError, match="is not the file that"):
+    with pytest.raises(InputError, match="describes another file"):
         model.load(folder)
 
 
@@ -163,7 +163,7 @@ def test_a_damaged_file_is_refused(folder: Path) -> None:
         ("{", "no readable JSON"),
         ("[]", "names and values"),
         ('{"name": 3}', "is damaged"),
-        (None, "its file must have that name"),
+        (None, "whose name its file must have"),
     ],
 )
 def test_metadata_that_no_one_wrote_is_refused(text: str | None, complaint: str, folder: Path) -> None:

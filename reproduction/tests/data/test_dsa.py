@@ -66,10 +66,10 @@ def test_an_empty_place_is_named(folder: Path) -> None:
     ("text", "message"),
     [
         ("", "125 lines of 45 finite numbers, got 0"),
-        ("1,2\n1,2,3\n", "must be a table of numbers"),
+        ("1,2\n1,2,3\n", "not a readable table of numbers"),
         ("1,2,3\n", "125 lines of 45 finite numbers, got 1 of 3"),
         ((",".join(["nan"] * 45) + "\n") * 125, "finite"),
-        ("1,2,x\n", "must be a table of numbers"),
+        ("1,2,x\n", "not a readable table of numbers"),
     ],
 )
 def test_a_malformed_segment_is_refused(text: str, message: str, tmp_path: Path) -> None:

@@ -165,14 +165,14 @@ def _matched(pattern: str, path: Path) -> str:
     >>> _matched(r"load(\d)", Path("inner_load3.csv"))
     '3'
     """
+    found, reason = None, f"{path.name} does not match"
     try:
-        compiled = re.compile(pattern)
+        found = re.search(pattern, path.name)
     except re.error as error:
-        raise InputError(f"--group is no column, and no pattern: {error}, got {short(pattern)}.") from error
-    found = compiled.search(path.name)
-    if found is None or not compiled.groups:
+        reason = str(error)
+    if found is None or not found.re.groups:
         raise InputError(
             f"--group {short(pattern)} is no column, and as a pattern it must match the name of every file "
-            f"with brackets around the group, but {path.name} does not match."
+            f"with brackets around the group, but {reason}."
         )
     return " ".join(each or "" for each in found.groups())

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 
 import pooch
 
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, damaged
 
 TIMEOUT_SECONDS = 60
 _OFFLINE = ContextVar("offline", default=False)
@@ -156,10 +156,10 @@ def unpack(archive: Path, target: Path) -> Path:
                 with zipfile.ZipFile(inner_path) as inner:
                     inner.extractall(scratch)
         except zipfile.BadZipFile as error:
-            raise InputError(f"{archive} is not a zip archive ({error}). Download it again.") from error
+            raise damaged(archive, f"{error}. Download it again.") from error
         source = Path(scratch, target.name)
         if not source.is_dir():
-            raise InputError(f"{archive} must hold a folder {target.name}, and does not.")
+            raise damaged(archive, f"it holds no folder {target.name}. Download it again.")
         try:
             source.replace(target)  # one rename: the folder is there whole, or not at all
         except OSError:

@@ -34,7 +34,7 @@ from hadamrnn.data.samples import array_table, check_training, digests, divide_a
 from hadamrnn.data.scaling import standardised, with_standard_targets
 from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint, joint_fingerprint
 from hadamrnn.data.tasks import SMALL_STACK, Task
-from hadamrnn.errors import InputError, short
+from hadamrnn.errors import InputError, damaged, short
 from hadamrnn.files import check_regular, one_line
 from hadamrnn.settings import Seed
 
@@ -235,7 +235,7 @@ def read_npz(path: str | Path) -> dict[str, NDArray[np.generic]]:
         raise
     except Exception as error:  # zipfile and numpy do not catch what struct, zlib, seek and eval raise
         reason = one_line(error) or type(error).__name__
-        raise InputError(f"{path} is damaged ({reason}). Write it again with numpy.savez.") from error
+        raise damaged(path, f"{reason}. Write it again with numpy.savez.") from error
 
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str | Path) -> NDArray[np.generic]:
@@ -253,9 +253,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str | 
             )
         claimed = math.prod(shape) * dtype.itemsize
         if min(shape, default=0) < 0 or claimed != member.file_size - file.tell():
-            raise InputError(
-                f"{name} is damaged: its shape {shape!s:.60} does not fit its bytes. Write it again."
-            )
+            raise damaged(name, f"its shape {shape!s:.60} does not fit its bytes. Write it again.")
     with archive.open(member) as file:
         array: NDArray[np.generic] = np.lib.format.read_array(file, allow_pickle=False)
     return array

@@ -18,6 +18,7 @@ from torch import Tensor
 from hadamrnn.data.options import HELD_OUT, HeldOutFiles
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError, short
+from hadamrnn.files import unreadable
 
 PARTS = ("training", "validation", "test")
 DRAWS, GROUPS_DRAWN = 50, 5000  # random orders to try; limit on the groups of all orders
@@ -35,8 +36,7 @@ def read_numbers(path: Path, delimiter: str | None = None, **layout: Any) -> NDA
             warnings.simplefilter("ignore", UserWarning)  # an empty file: its shape tells the caller
             return np.loadtxt(path, np.float32, delimiter=delimiter, ndmin=2, **layout)
     except ValueError as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise InputError(f"{path} must be a table of numbers: {reason}.") from error
+        raise unreadable(path, "table of numbers", str(error).splitlines()[0].rstrip(".")) from error
 
 
 def cut_windows(values: NDArray[Any], length: int, hop: int = 1) -> NDArray[Any]:

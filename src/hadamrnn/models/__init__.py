@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hadamrnn.errors import InputError, check_name
+from hadamrnn.errors import check_name, damaged
 from hadamrnn.files import MAX_TENSOR_BYTES, parse_json, read_regular, write_atomically
 from hadamrnn.fixedpoint import IntegerModel, load
 from hadamrnn.settings import from_json
@@ -73,9 +73,7 @@ class Shipped:
         path = self.path(folder)
         content = read_regular(path, MAX_TENSOR_BYTES)
         if digest(content) != self.sha256:
-            raise InputError(
-                f"{path} is not the file that {self.name}.json describes. Install hadamrnn again."
-            )
+            raise damaged(path, f"{self.name}.json describes another file. Install hadamrnn again.")
         return content
 
 
@@ -85,7 +83,7 @@ def shipped(folder: Path | None = None) -> list[Shipped]:
     for path in sorted((folder or FOLDER).glob("*.json")):
         model = from_json(Shipped, parse_json(read_regular(path), path), path)
         if path.name != f"{model.name}.json":
-            raise InputError(f"{path} describes the model {model.name}: its file must have that name.")
+            raise damaged(path, f"it describes the model {model.name}, whose name its file must have.")
         models.append(model)
     return models
 

@@ -280,11 +280,8 @@ def _join(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
     values = parse_yaml(read_regular(path, MAX_YAML_BYTES).decode(errors="replace"), path)
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
-        raise InputError(f"{path} must hold names and values, as in `epochs: 10`, got {short(values)}.")
-    return {str(name): value for name, value in values.items()}
+    settings: dict[str, Any] = coerce(str(path), {} if values is None else values, dict[str, Any])
+    return settings
 
 
 def read_config(path: str | Path) -> TrainingConfig:
