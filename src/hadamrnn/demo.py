@@ -55,7 +55,7 @@ ABOUT = (
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The figures of the demo's table. None was not measured, and `missing` says why, by field.
+    """The figures of the demo's table. A figure that was not measured is None; `missing` has the reason.
 
     `page` is where the page is, or why there is none.
     """

@@ -263,7 +263,7 @@ def try_decisions(
     window: int,
     hop: int,
 ) -> list[Tried]:
-    """Return decisions of every strictness, and what they do.
+    """Return decisions of every strictness, with their reports.
 
     The thresholds of a setting let the same share of the wrong windows of each class pass.
     """

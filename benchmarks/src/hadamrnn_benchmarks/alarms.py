@@ -102,7 +102,7 @@ class AlarmRow:
 
 @dataclass(frozen=True)
 class Source:
-    """Recordings in three parts, how a network is trained on the first, and the rates that are asked for."""
+    """Recordings in three parts, the recipe for a network, and the requested rates."""
 
     read: Callable[[str | Path | None], Iterator[tuple[str, Recording]]]  # part and recording
     columns: tuple[str, ...]
@@ -272,7 +272,7 @@ def train_network(source: Source, folder: Path) -> Run:
 def measure(
     name: str, source: Source, run: Run, streams: list[Stream], window: int, hop: int
 ) -> list[AlarmRow]:
-    """Return a row for each rate that is asked for."""
+    """Return a row for each requested rate."""
     names, rate = run.facts.class_names, source.rate
     background = choose_background(streams, names, source.background)
     tolerance = window * streams[0].rows_per_step

@@ -311,7 +311,7 @@ def _measure_peak(name: str, side: str, threads: int, data_dir: Path | None) -> 
 
 
 def extra_megabytes(work: Callable[[], object]) -> float:
-    """Return by how much this process grows, at most, while `work` runs."""
+    """Return the largest growth of this process while `work` runs."""
     gc.collect()  # garbage of earlier work that is freed during `work` would hide the growth
     _return_freed_memory()
     start = _reset_peak()

@@ -43,7 +43,7 @@ def measured(task: str, results: Sequence[Result]) -> list[Comparison]:
     found = []
     for key, (setup, _) in setups("all").items():
         if setup.task != task or not isinstance(setup.network, Network) or setup.task_options:
-            continue  # task options make another split of it
+            continue  # task options change its split
         for bits in (None, setup.integer_bits):
             found += measurements(replace(home(key), activation_bits=bits), results)
     return [each for each in found if each.values and each.compared]

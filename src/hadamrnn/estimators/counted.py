@@ -69,7 +69,7 @@ class SeriesEncoding:
 
     @classmethod
     def reaching(cls, largest: float, scaling: Scaling, raw_unit: float | None = None) -> SeriesEncoding:
-        """Return raw codes whose largest means this standardised value."""
+        """Return an encoding whose largest code stands for this standardised value."""
         raw, channels = scaling.raw_inputs(raw_unit), len(scaling.scale)
         return cls(channels, largest, raw.unit, **raw_fields(channels, raw, Coding(INPUT_BITS, largest)))
 

@@ -129,7 +129,7 @@ class DetectorFolder:
         return self._judge(read_tables(source, labels=()))
 
     def evaluate(self, source: str | Path) -> Detected:
-        """Return how alarms meet the labels of recordings: a column named anomaly or label, of 0 and 1."""
+        """Compare alarms with the labels of recordings: a column named anomaly or label, of 0 and 1."""
         tables = read_tables(source, labels=())
         truths = []
         for table in tables:

@@ -33,7 +33,7 @@ PENALTIES = tuple(10.0 ** (k / 2) for k in range(-6, 5))
 CONSTANT = 1e-9  # a spread below this share of the largest mean is rounding
 LEAST_EIGENVALUE = 1e-13  # of the largest: smaller ones are rounding, which a small 1 - h w would amplify
 LEAST_SHARE = 1e-12  # of 1 - h w: a group that is all there is says nothing when it is left out
-OWNER_FOLDS = 10  # at most, where the caller says whom rows are of
+OWNER_FOLDS = 10  # at most, if the caller names the owners of rows
 PART_VALUES = 1 << 20  # of the features that are worked on at once
 
 

@@ -11,7 +11,7 @@ from hadamrnn.fixedpoint.plan import make_plan
 from hadamrnn.network import Network
 
 CODE_BYTES, CODE_PER_LAYER = 1200, 900  # of hadamrnn.h on a Cortex-M4, one layer and each further one
-WINDOW_BYTES = 24  # of its place, beside state and logits
+WINDOW_BYTES = 24  # beside state and logits
 
 
 @dataclass(frozen=True, kw_only=True)

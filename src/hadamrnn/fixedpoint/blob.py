@@ -58,7 +58,7 @@ ARRAY_FORMAT = "<12I"
 
 
 class Place(int):
-    """Where an array begins in the data."""
+    """The offset of an array in the data."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Constants:
         return sum(len(section.content) for section in self.sections)
 
     def _add(self, comment: str, array: NDArray[Any], bytes_each: int) -> Place:
-        """Append an array of integers; return where it begins."""
+        """Append an array of integers and return its offset."""
         return self._append(comment, array.astype(f"<i{bytes_each}").tobytes())
 
     def _append(self, comment: str, content: bytes) -> Place:

@@ -111,7 +111,7 @@ class Recurrence:
 
     @property
     def has_output(self) -> bool:
-        """Whether something of every step is wanted: h_t or y_t."""
+        """Whether an output of every step is requested: h_t or y_t."""
         return self.every_output or self.output_weight is not None
 
     def arguments(self) -> tuple[Any, ...]:

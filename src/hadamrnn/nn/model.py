@@ -188,7 +188,7 @@ def _recurrent_layers(network: Architecture, train_signs: bool) -> RecurrentLaye
 
 
 def target_loss(logits: Tensor, target: Tensor) -> Tensor:
-    """Return the mean loss that the targets ask for.
+    """Return the mean loss that suits the targets.
 
     Real targets: squared error. Integer ones: cross-entropy, binary where there is a single logit.
 

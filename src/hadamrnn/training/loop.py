@@ -129,19 +129,19 @@ class Watcher:
     """Shows nothing; the base of those that do. One watcher may follow several runs, one after another."""
 
     def remark(self, line: str) -> None:
-        """Something about the run that people should know, before it starts."""
+        """Show a remark about the run before it starts."""
 
     def start(self, step: int, total_steps: int, epochs: float, metric: Metric) -> None:
-        """The run starts after `step` of its `total_steps` steps, which are `epochs` epochs."""
+        """Start after `step` of `total_steps` steps, which are `epochs` epochs."""
 
     def advance(self, step: int, loss: float) -> None:
-        """A step was made."""
+        """Show a step."""
 
     def row(self, row: MetricsRow, best: bool) -> None:
-        """A validation was made; `best` says whether its model is the best so far."""
+        """Show a validation; `best` says whether its model is the best so far."""
 
     def close(self) -> None:
-        """The run has ended, one way or another."""
+        """Clean up after the run, however it ended."""
 
 
 class Lines(Watcher):
