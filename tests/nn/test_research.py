@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -159,3 +161,25 @@ def test_a_program_exported_with_an_open_length_runs_every_length(model: Any) ->
     for length in (2, 30, 211):
         x = torch.randn(4, length, width)
         torch.testing.assert_close(program(x), model(x))
+
+
+def test_deep_copies_hooks_and_data_parallel_training_see_an_ordinary_module(tmp_path: Path) -> None:
+    layer = HadamRNN(3, 8, 2, batch_first=True, normalize=True, train_signs=True)
+    x = torch.randn(4, 9, 3, requires_grad=True)
+    seen: list[str] = []
+    layer.register_forward_hook(lambda *_: seen.append("forward"))
+    layer.register_full_backward_hook(lambda *_: seen.append("backward"))
+    copied = copy.deepcopy(layer)
+    store = f"file://{tmp_path / 'store'}"
+    torch.distributed.init_process_group("gloo", init_method=store, rank=0, world_size=1)
+    try:
+        parallel = torch.nn.parallel.DistributedDataParallel(copied)
+        for module in (layer, parallel):
+            module(x)[0].square().sum().backward()
+    finally:
+        torch.distributed.destroy_process_group()
+
+    assert seen == ["forward", "backward"] * 2
+    for (name, one), other in zip(layer.named_parameters(), copied.parameters(), strict=True):
+        assert one.grad is not None and other.grad is not None, name
+        torch.testing.assert_close(one.grad, other.grad)

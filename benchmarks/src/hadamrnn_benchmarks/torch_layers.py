@@ -1,4 +1,4 @@
-"""Training steps of torch.nn.GRU and torch.nn.RNN of a workload's width, with the read-out of its network."""
+"""Training steps of torch.nn.GRU, torch.nn.RNN and the obvious class, of a workload's width and read-out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,29 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 
 from hadamrnn.network import Network
 
-LAYERS: dict[str, type[nn.GRU] | type[nn.RNN]] = {"gru": nn.GRU, "rnn": nn.RNN}
+
+class ObviousLayer(nn.Module):
+    """What one writes first: h = h @ W.T + z[:, t]. The plain loop must not be slower."""
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int, batch_first: bool) -> None:
+        super().__init__()
+        assert batch_first
+        sizes = [input_size, *[hidden_size] * (num_layers - 1)]
+        self.projections = nn.ModuleList(nn.Linear(size, hidden_size) for size in sizes)
+        self.weights = nn.ParameterList(torch.eye(hidden_size) for _ in sizes)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        for project, weight in zip(self.projections, self.weights, strict=True):
+            z = project(x)
+            h, states = torch.zeros_like(z[:, 0]), []
+            for t in range(x.shape[1]):
+                h = h @ weight.T + z[:, t]
+                states.append(h)
+            x = torch.stack(states, dim=1).relu()
+        return x, h
+
+
+LAYERS: dict[str, type[nn.Module]] = {"gru": nn.GRU, "rnn": nn.RNN, "obvious": ObviousLayer}
 
 
 class TorchNetwork(nn.Module):
@@ -22,9 +44,8 @@ class TorchNetwork(nn.Module):
         self.embedding: nn.Embedding | None = None
         if network.vocabulary_size is not None:
             self.embedding = nn.Embedding(network.vocabulary_size, network.input_size, network.padding_id)
-        self.layer = LAYERS[layer](
-            network.input_size, network.hidden_size, network.num_layers, batch_first=True
-        )
+        sizes = (network.input_size, network.hidden_size, network.num_layers)
+        self.layer = LAYERS[layer](*sizes, batch_first=True)
         self.readout = nn.Linear(network.hidden_size, network.output_size)
 
     def forward(self, x: Tensor) -> Tensor:

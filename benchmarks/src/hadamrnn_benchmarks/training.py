@@ -42,7 +42,7 @@ SIDES = ("plain", "engine")
 LOOP_STEPS = 4  # of the loop for every round of the two sides
 WARM_UP = 3  # steps of the loop that are not timed
 LEVELS = 255  # the loop's dense inputs are stored as MNIST's pixels are
-TORCH_ROUNDS = 3  # of torch.nn.GRU and torch.nn.RNN
+TORCH_ROUNDS = 3  # of the layers in torch
 BATCHES = 8  # of the loop's training set
 
 
@@ -90,6 +90,7 @@ class TrainingRow:
     engine_ms: float
     gru_ms: float  # torch.nn.GRU of the same width and depth
     rnn_ms: float  # torch.nn.RNN likewise
+    obvious_ms: float  # the class that one writes first, see `ObviousLayer`
     loop_ms: float  # one step of `fit`, around the engine
     loop_share: float  # share of the step outside the engine
     plain_mb: float | None  # peak memory beyond imports, model and batch
@@ -115,7 +116,7 @@ def named_shapes(names: Sequence[str]) -> list[Workload]:
 def run_shape(shape: Workload, rounds: int, threads: int, data_dir: Path | None, memory: bool) -> TrainingRow:
     """Measure one shape: one warm-up of each side, then `rounds` rounds of both."""
     with torch_threads(threads):
-        plain_ms, engine_ms, gru_ms, rnn_ms = time_sides(shape, rounds, data_dir)
+        plain_ms, engine_ms, gru_ms, rnn_ms, obvious_ms = time_sides(shape, rounds, data_dir)
         loop_ms, loop_share = measure_loop(shape, LOOP_STEPS * rounds, data_dir)
     plain_mb, engine_mb = (
         peak_megabytes(shape.name, side, threads, data_dir) if memory else None for side in SIDES
@@ -128,6 +129,7 @@ def run_shape(shape: Workload, rounds: int, threads: int, data_dir: Path | None,
         engine_ms=engine_ms,
         gru_ms=gru_ms,
         rnn_ms=rnn_ms,
+        obvious_ms=obvious_ms,
         loop_ms=loop_ms,
         loop_share=loop_share,
         plain_mb=plain_mb,
@@ -148,8 +150,8 @@ def torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def time_sides(shape: Workload, rounds: int, data_dir: Path | None) -> tuple[float, float, float, float]:
-    """Return the median milliseconds of a step: plain loop, engine, torch.nn.GRU, torch.nn.RNN.
+def time_sides(shape: Workload, rounds: int, data_dir: Path | None) -> list[float]:
+    """Return the median milliseconds of a step: plain loop, engine, and `LAYERS`.
 
     The torch layers may take seconds a step: they run in the first `TORCH_ROUNDS` rounds only.
     """
@@ -170,10 +172,8 @@ def time_sides(shape: Workload, rounds: int, data_dir: Path | None) -> tuple[flo
         )
         for number in range(rounds)
     ]
-    plain_ms, engine_ms, gru_ms, rnn_ms = (
-        median(value for value in column if not isnan(value)) for column in zip(*times, strict=True)
-    )
-    return plain_ms, engine_ms, gru_ms, rnn_ms
+    columns = zip(*times, strict=True)
+    return [median(value for value in column if not isnan(value)) for column in columns]
 
 
 def measure_loop(shape: Workload, steps: int, data_dir: Path | None) -> tuple[float, float]:

@@ -84,8 +84,25 @@ class Standing:
 
     @property
     def lead(self) -> Cell:
-        """Return the lead of `best` over the paper's on the test set; empty if nothing is measured."""
-        return Cell() if self.best is None else lead(self.task.metric, self.best.value, self.paper.value)
+        """How far `best` is ahead of the paper's on the test set; empty if nothing is measured."""
+        if self.best is None:
+            return Cell()
+        found = lead(self.task.metric, self.best.value, self.paper.value)
+        return replace(found, text=f"{found.text}, level") if self.is_level else found
+
+    @property
+    def is_level(self) -> bool:
+        """Whether the difference lies within one standard deviation over the seeds."""
+        values = [] if self.best is None or self.task.metric != "accuracy" else self.best.values
+        if len(values) < 2:
+            return False
+        return abs(statistics.fmean(values) - self.paper.value) <= statistics.stdev(values)
+
+    @property
+    def is_leaky_stack(self) -> bool:
+        """Whether `best` has several layers that forget, as no network of the paper has."""
+        network = None if self.best is None else hadamard(self.best.setup.network)
+        return network is not None and bool(network.leak) and network.num_layers > 1
 
 
 def standings(results: Sequence[Result]) -> list[Standing]:
@@ -124,8 +141,9 @@ def standing_section(found: Sequence[Standing], pictures: tuple[Picture, ...] = 
     text = (
         "The paper's best HadamRNN or Block-HadamRNN, and our best that needs no more memory: test accuracy "
         "in percent, and the difference in points. For the copy task it is cross-entropy, where less is "
-        "better, and ours as a multiple of the paper's. ▲ is level with the paper or ahead, ▼ behind. For "
-        "SST-2 the paper prints whole kilobytes; ours is a network of the size that it describes."
+        "better, and ours as a multiple of the paper's. ▲ is level with the paper or ahead, ▼ behind; level: "
+        "within one standard deviation over the seeds. For SST-2 the paper "
+        "prints whole kilobytes; ours is a network of the size that it describes."
     )
     return grid_section("standing", "Where this stands", text, Grid(header, tuple(lines)), pictures)
 

@@ -95,11 +95,20 @@ def _lead(found: Sequence[Standing]) -> str:
     judged = [each for each in found if each.best is not None]
     if not judged:
         return "Nothing has been measured here yet."
-    ahead = [each for each in judged if each.lead.mark == "better"]
+    level = [each for each in judged if each.is_level]
+    ahead = [each for each in judged if each.lead.mark == "better" and not each.is_level]
+    stacks = [each.task.title for each in judged if each.is_leaky_stack]
     return (
-        f"On {len(ahead)} of {len(judged)} tasks a network trained here matches or beats the paper's best, "
-        "in no more memory."
+        f"On {len(ahead)} of {len(judged)} tasks a network trained here is ahead of the paper's best, in no "
+        f"more memory, and on {len(level)} level with it, within one standard deviation over the seeds"
+        f"{_named([each.task.title for each in level])}. Stacks of layers that forget, which the paper does "
+        f"not have, are {len(stacks)} of these networks{_named(stacks)}."
     )
+
+
+def _named(titles: Sequence[str]) -> str:
+    """Return titles in brackets; nothing if there are none."""
+    return f" ({', '.join(titles)})" if titles else ""
 
 
 def _coverage(results: Sequence[Result]) -> str:
