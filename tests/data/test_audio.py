@@ -74,6 +74,29 @@ def test_a_damaged_file_is_refused_by_its_name(content: bytes, tmp_path: Path) -
         read_wav(path)
 
 
+def test_a_file_that_is_cut_short_is_read_as_far_as_it_goes_and_said_so(tmp_path: Path) -> None:
+    path = write_pcm(tmp_path / "a.wav", VALUES.tobytes(), 16)
+    path.write_bytes(path.read_bytes()[:-4])
+    sound = read_wav(path)
+    assert sound.samples.tolist() == VALUES[:-2].tolist()
+    assert "cut short" in sound.remarks[0]
+
+
+def test_floating_point_files_span_one_and_must_be_finite(tmp_path: Path) -> None:
+    wavfile.write(tmp_path / "a.wav", RATE, np.array([0, 0.5, -1, 1, 2], np.float32))
+    assert read_wav(tmp_path / "a.wav").samples.tolist() == [0, 16384, -32768, 32767, 32767]
+    wavfile.write(tmp_path / "b.wav", RATE, np.array([0, np.nan], np.float32))
+    with pytest.raises(InputError, match=r"b\.wav must hold finite samples"):
+        read_wav(tmp_path / "b.wav")
+
+
+def test_a_remark_on_many_files_is_said_once(folder: Path) -> None:
+    for path in (folder / "fan").glob("*.wav"):
+        wavfile.write(path, RATE, np.zeros(3 * RATE, np.int16))
+    first = load_task("recordings", path=str(folder)).assumptions[0]
+    assert first.count("silent") == 1 and "fan/0.wav, fan/1.wav, fan/2.wav, fan/3.wav: silent" in first
+
+
 def test_a_file_without_samples_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.wav"):
         read_wav(write_pcm(tmp_path / "a.wav", b"", 16))

@@ -44,11 +44,11 @@ class Sound:
 def read_wav(path: Path) -> Sound:
     """Return the first channel of a WAV file as int16; 24 and 32 bits are rounded."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", wavfile.WavFileWarning)  # chunks of other programs
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always", wavfile.WavFileWarning)  # of chunks of other programs, too
             rate, values = wavfile.read(path)
     except (ValueError, EOFError, OSError, struct.error) as error:
-        raise InputError(f"{path} must be a WAV file of 8 to 32 bits, got: {error}") from None
+        raise InputError(f"{path} must be a whole WAV file of 8 to 32 bits, got: {error}") from None
     if not MIN_RATE <= rate <= MAX_RATE:
         raise InputError(f"{path}: a rate must be {MIN_RATE} to {MAX_RATE} Hz, got {rate}.")
     channels = 1 if values.ndim == 1 else values.shape[1]
@@ -57,6 +57,8 @@ def read_wav(path: Path) -> Sound:
         raise InputError(f"{path} must hold samples, got none.")
     samples = _as_int16(first, path)
     remarks = [f"the first of {channels} channels"] if channels > 1 else []
+    if any("EOF" in str(each.message) for each in found):
+        remarks.append("cut short: its header promises more samples")
     if not samples.any():
         remarks.append("silent: every sample is 0")
     elif (clipped := float(np.mean(abs(samples.astype(np.int32)) >= FULL_SCALE))) > CLIPPED_SHARE:
@@ -72,7 +74,9 @@ def _as_int16(values: NDArray[Any], path: Path) -> Samples:
         return (values.astype(np.int16) - 128) << 8
     if kind == np.int32:  # 24 bits lie in the upper three bytes
         return _rounded(values / (1 << 16))
-    if kind.kind == "f" and np.isfinite(values).all():
+    if kind.kind == "f":
+        if not np.isfinite(values).all():
+            raise InputError(f"{path} must hold finite samples, got NaN or infinity. Write it again.")
         return _rounded(values.astype(np.float64) * (FULL_SCALE + 1))
     raise InputError(f"{path} must hold samples of 8, 16, 24 or 32 bits, got {kind}.")
 

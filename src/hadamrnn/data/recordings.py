@@ -37,7 +37,7 @@ from hadamrnn.data.segments import (
 )
 from hadamrnn.data.signals import adapt_recipe, pad_clip, segment_codes
 from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint, joint_fingerprint
-from hadamrnn.data.tables import listed, read_tables
+from hadamrnn.data.tables import file_remarks, listed, read_tables
 from hadamrnn.data.tasks import PAPER_SENSORS, SMALL_STACK, Task
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Seed
@@ -224,8 +224,9 @@ def read_segments(
             f"A window must fit into rows of one label and group, the longest run has {longest}, got "
             f"--window {window}. Choose a shorter one."
         )
-    forms = sorted({table.form for table in tables if table.form})
-    return Recorded([table.path for table in tables], origins, options, segments, left_out, forms)
+    return Recorded(
+        [table.path for table in tables], origins, options, segments, left_out, file_remarks(tables)
+    )
 
 
 def part_segments(

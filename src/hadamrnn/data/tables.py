@@ -26,6 +26,7 @@ from hadamrnn.errors import InputError, missing_package, short
 from hadamrnn.files import check_regular, one_line, unreadable
 
 MAX_BYTES = 1 << 32
+MOST_FORMS = 10  # remarks on files that are shown
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}
 SOUND = ".wav"
 SUFFIXES = (*DELIMITERS, ".parquet", SOUND)
@@ -150,8 +151,7 @@ def _read_file(path: Path, labels: Collection[str], rate: int | None) -> Recordi
     if kind == SOUND:
         sound = read_wav(path)
         sound = sound if rate is None else resampled(sound, rate)
-        remarks = "; ".join(f"{path.name}: {remark}" for remark in sound.remarks)
-        return Recording(path, pd.DataFrame({"sound": sound.samples}), remarks, sound.rate)
+        return Recording(path, pd.DataFrame({"sound": sound.samples}), "; ".join(sound.remarks), sound.rate)
     table = _read_parquet(path) if kind == ".parquet" else _read_csv(path, DELIMITERS[kind], labels)
     if not table.names or not len(table):
         raise InputError(f"{path} must hold rows below its header, got none.")
@@ -162,6 +162,19 @@ def listed(names: Iterable[object]) -> str:
     """Return names for a line: all, or the first ones and how many there are."""
     known = [one_line(name) for name in names]
     return ", ".join(known) if len(known) <= 12 else f"{', '.join(known[:10])} and {len(known) - 10} more"
+
+
+def file_remarks(tables: list[Recording]) -> list[str]:
+    """Return what is said of files, each once, with the names of those it is said of unless it is all."""
+    files: dict[str, list[Path]] = {}
+    for table in tables:
+        if table.form:
+            files.setdefault(table.form, []).append(Path(*table.path.parts[-2:]))
+    forms = [
+        form if len(paths) == len(tables) else f"{listed(paths)}: {form}"
+        for form, paths in sorted(files.items())
+    ]
+    return forms if len(forms) <= MOST_FORMS else [*forms[:MOST_FORMS], f"and {len(forms) - MOST_FORMS} more"]
 
 
 def _read_csv(path: Path, delimiters: str, labels: Collection[str]) -> Recording:
