@@ -71,8 +71,8 @@ class Split:
         return self.y is not None
 
     def check_labelled(self, purpose: str) -> None:
-        """Refuse samples without labels."""
-        if not self.labelled:
+        """Refuse a part without samples or without labels."""
+        if not self.labelled or not len(self):
             raise InputError(f"{purpose} needs labels, and this part of the data has none.")
 
     def same(self, decided: Tensor, target: Tensor) -> Tensor:

@@ -92,19 +92,15 @@ def feature_bounds(model: IntegerModel) -> NDArray[np.int64]:
 def prove_input(layer: IntegerLayer) -> None:
     """Refuse a layer whose product U x, with the half unit of its rounding, could leave int32."""
     half = 1 << -layer.input_shift - 1 if layer.input_shift < 0 else 0
-    bound = int(input_product_bounds(layer).max()) + half
-    if bound >= LIMIT:
-        raise InputError(
-            f"The input product must stay below 2^31, it could reach {bound}. "
-            f"Lower input_bits or weight_bits."
-        )
+    terms = {"U x": int(input_product_bounds(layer).max()), "rounding": half}
+    prove("The input product", terms, "Lower input_bits or weight_bits.")
 
 
 def prove_recurrence(layer: IntegerLayer) -> None:
     """Refuse a layer whose accumulator could leave int32 in one step."""
     state, product, bias = recurrence_bound(layer)
     knob = _knob(layer, state, product, bias)
-    _prove("The accumulator", {"state": state, "input": product, "bias": bias}, knob, AccumulatorOverflow)
+    prove("The accumulator", {"state": state, "input": product, "bias": bias}, knob, AccumulatorOverflow)
 
 
 def prove_output(layer: IntegerLayer) -> None:
@@ -112,15 +108,12 @@ def prove_output(layer: IntegerLayer) -> None:
     if layer.gain_int is not None:
         product, offset = output_bound(layer)
         knob = "activation_bits" if product >= offset else "offset_shift or gain_shift"
-        _prove("A gain", {"state": product, "offset": offset}, f"Lower {knob}.")
+        prove("A gain", {"state": product, "offset": offset}, f"Lower {knob}.")
     if layer.skip_shift is not None and layer.output_bits is not None:
         code, shift = 1 << layer.input_bits - 1, layer.skip_shift
         half = 1 << -shift - 1 if shift < 0 else 0
         bound = max(code + half, _shifted(code, shift) + (1 << layer.output_bits - 1))
-        if bound >= LIMIT:
-            raise InputError(
-                f"A skip must stay below 2^31, it could reach {bound}. Bring skip_shift nearer to 0."
-            )
+        prove("A skip", {"code": bound}, "Bring skip_shift nearer to 0.")
 
 
 def bits_of_sums(steps: int) -> int:
@@ -136,17 +129,16 @@ def prove_readout(model: IntegerModel) -> None:
     """Refuse a model whose sums over the longest sequence, or whose logits, could leave int32."""
     if any(kind in COUNTED for kind in model.network.readouts):
         bound = model.longest << model.activation_bits
-        if bound >= LIMIT:
-            raise InputError(
-                f"A sum over the steps must stay below 2^31, after {model.longest} it could reach {bound}. "
-                f"Lower longest to {(LIMIT - 1) >> model.activation_bits}, or activation_bits."
-            )
+        most = (LIMIT - 1) >> model.activation_bits
+        knob = f"Lower longest to {most}, or activation_bits."
+        prove(f"A sum over {model.longest} steps", {"states": bound}, knob)
     product, bias = readout_bound(model)
     knob = "activation_bits or weight_bits" if product >= bias else "output_bias_shift"
-    _prove("A logit", {"read-out": product, "bias": bias}, f"Lower {knob}.")
+    prove("A logit", {"read-out": product, "bias": bias}, f"Lower {knob}.")
 
 
-def _prove(what: str, terms: dict[str, int], knob: str, error: type[InputError] = InputError) -> None:
+def prove(what: str, terms: dict[str, int], knob: str, error: type[InputError] = InputError) -> None:
+    """Refuse a sum of terms that could leave int32."""
     bound = sum(terms.values())
     if bound >= LIMIT:
         parts = " + ".join(f"{name} {term}" for name, term in terms.items())

@@ -20,7 +20,7 @@ from hadamrnn.fixedpoint.base import IntegerBase, Metadata, check_metadata
 from hadamrnn.fixedpoint.engine import BatchResult
 from hadamrnn.fixedpoint.integers import Int32, signed_range
 from hadamrnn.fixedpoint.layer import check_scale, freeze_array
-from hadamrnn.fixedpoint.overflow import LIMIT
+from hadamrnn.fixedpoint.overflow import prove
 from hadamrnn.reservoir.counting import checked_codes, run_counts
 from hadamrnn.reservoir.description import MAX_LENGTH, Reservoir
 from hadamrnn.reservoir.reference import CODE_BITS, feature_codes, feature_steps
@@ -158,8 +158,4 @@ class IntegerReservoir(IntegerBase):
 
     def _prove(self) -> None:
         """Refuse a read-out whose sums could leave int32; hadamrnn_reservoir.h bounds the others."""
-        if self.logit_bound >= LIMIT:
-            raise InputError(
-                f"A logit must stay below 2^31, it could reach {self.logit_bound}. "
-                "Lower weight_bits or output_bias_shift."
-            )
+        prove("A logit", {"read-out": self.logit_bound}, "Lower weight_bits or output_bias_shift.")
