@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.c' -o -name '*.h' 2>/dev/null) $(wildcard CMakeLists.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-edge test-pages test-database test-aeon prove check results docs sanitize fuzz coverage \
+.PHONY: help setup demo test test-fast edge-tools test-edge test-pages test-database test-aeon prove check results docs sanitize fuzz fuzz-runtime coverage \
   release clean
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make coverage    measure the lines and branches that the tests of the library reach"
 	@echo "make release     check, build and try the distributions, and tag the version"
 	@echo "make fuzz        read 5,000 damaged files, run 200 drawn command lines, mix 2,000 runs"
+	@echo "make fuzz-runtime run random networks by every engine and emulator, and damaged blobs by the C runtime"
 	@echo "make setup       build .venv (the others do it by themselves)"
 
 # Editable, so that Python edits need no reinstall; a changed C source or pyproject.toml does.
@@ -57,10 +58,19 @@ test-fast: setup
 EDGE_PACKAGES := clang libclang-rt-14-dev cppcheck gcc-arm-none-eabi picolibc-arm-none-eabi qemu-system-arm \
   gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc gcc-avr avr-libc simavr
 
-test-edge: setup
+edge-tools:
 	dpkg -s $(EDGE_PACKAGES) >/dev/null 2>&1 || test "$$(id -u)" != 0 || \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(EDGE_PACKAGES); }
+
+test-edge: setup edge-tools
 	HADAMRNN_EDGE=1 $(BIN)/python -m pytest -m edge
+
+# A thousand random networks by numpy, the native engine, both builds of the C under sanitizers and JavaScript, a hundred
+# of them by ONNX Runtime and by C in every emulator: the same bits. Ten thousand damaged blobs, and those of libFuzzer.
+RUNTIME_TESTS := tests/fixedpoint/test_native.py $(addprefix tests/export/test_,c_host.py shared.py js.py onnx.py edge.py)
+
+fuzz-runtime: setup edge-tools
+	HADAMRNN_EDGE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(RUNTIME_TESTS)
 
 # Eva, a plugin of Frama-C, on the runtime with any weights, states and inputs of small networks of each kind.
 prove: setup
