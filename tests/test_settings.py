@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pytest
 
 from hadamrnn.errors import InputError
-from hadamrnn.settings import OneOf, from_json, read_text
+from hadamrnn.settings import OneOf, Range, from_json, read_text
 
 
 @dataclass
@@ -55,3 +55,19 @@ def test_none_is_a_value_where_it_is_listed_as_one() -> None:
     hint = Annotated[str, OneOf(("none", "mel"))] | None
     assert read_text("features", "none", hint) == "none"
     assert read_text("epochs", "none", int | None) is None
+
+
+@pytest.mark.parametrize(
+    ("bounds", "inside", "outside"),
+    [
+        (Range(1, 8), (1, 8), (0.99, 8.01)),
+        (Range(0.0, 1.0, "[)"), (0.0, 0.99), (-0.01, 1.0)),
+        (Range(0.0, 1.0, "(]"), (0.01, 1.0), (0.0, 1.01)),
+        (Range(0.0, 1.0, "()"), (0.01, 0.99), (0.0, 1.0)),
+    ],
+)
+def test_an_end_belongs_to_its_range_if_its_bracket_is_square(
+    bounds: Range, inside: tuple[float, ...], outside: tuple[float, ...]
+) -> None:
+    assert all(value in bounds for value in inside)
+    assert not any(value in bounds for value in (*outside, float("nan"), "1"))
