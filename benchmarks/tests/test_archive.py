@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hadamrnn.errors import InputError
+from hadamrnn.estimators import HadamRNNClassifier
+from hadamrnn.export.targets import classify_on_host
+from hadamrnn.fixedpoint.encoding import raw_codes
 from hadamrnn_benchmarks.archive import (
     DEFAULT,
     SIZES,
@@ -14,6 +18,7 @@ from hadamrnn_benchmarks.archive import (
     Published,
     archive_page,
     find_archive,
+    load_set,
     read_rows,
 )
 
@@ -37,3 +42,24 @@ def test_an_archive_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert read_rows(tmp_path / "none.jsonl") == []
     with pytest.raises(InputError, match=r"has no published\.csv"):
         find_archive(tmp_path)
+
+
+TEN_SETS = (
+    "BeetleFly BME CBF Chinatown Lightning7 Plane SmoothSubspace SonyAIBORobotSurface2 Trace UMD".split()
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TEN_SETS)
+def test_exported_c_answers_as_the_integers_on_the_whole_test_part(name: str) -> None:
+    try:
+        folder = find_archive(None)
+    except InputError as error:
+        pytest.skip(str(error))
+    X, y, X_test, _ = load_set(folder, name)
+    classifier = HadamRNNClassifier(random_state=0).fit(X, y)
+    model = classifier.quantize()
+
+    classes = classify_on_host(model, raw_codes(X_test, model.raw_unit))
+
+    np.testing.assert_array_equal(classifier.classes_[classes], classifier.predict_integer(X_test))
