@@ -34,7 +34,7 @@ def test_the_page_has_the_means_and_marks_what_was_not_measured() -> None:
     page = archive_page(rows, sets)
 
     assert "| default | 81.0 | 4,000 | 3,000 |" in page
-    assert "ahead of MiniRocket on 1 sets, level on 0 and\nbehind on 1" in page
+    assert "ahead of MiniRocket on 1 sets, level on 0 and\nbehind on 1 (Wilcoxon's" in page
     assert "| without thirds | - |" in page and "| A | 20 | 2 | 81.0 | 81.0 | 81.0 | 90.0 |" in page
 
 
