@@ -179,7 +179,9 @@ def run_edge(args: PageOptions) -> None:
 
     check_output("--out", args.out, edge.TITLE)
     rows, left_out = edge.run_edge()
-    publish(args, rows, left_out, edge.edge_page(rows, left_out, edge.run_two_models()))
+    publish(
+        args, rows, left_out, edge.edge_page(rows, left_out, edge.run_two_models(), edge.run_front_ends())
+    )
 
 
 def publish(args: PageOptions, rows: Sequence[Any], left_out: list[str], page: str) -> None:

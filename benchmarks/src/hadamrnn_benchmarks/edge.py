@@ -13,7 +13,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from hadamrnn.data.audio import choose_front_end
 from hadamrnn.errors import InputError
+from hadamrnn.export.target_front_end import measure_front_ends
 from hadamrnn.export.targets import (
     AVR_TICK,
     CALIBRATION,
@@ -76,6 +78,19 @@ A specialised build (`NAME.c`) compiles the program for its network. The shared 
 of the runtime, which a linker drops (`--gc-sections`) if no blob is opened. Cortex-M4, `gcc -O2`; a step is
 counted in instructions.
 """
+FRONT_ENDS = {  # the defaults at these rates
+    "mel, 16 kHz": choose_front_end("mel", 16_000),
+    "bands, 12 kHz": choose_front_end("bands", 12_000),
+    "bands, 48 kHz": choose_front_end("bands", 48_000),
+}
+FRONT_ENDS_TEXT = """\
+## The signal front end
+
+The part before the network, 32 bands of int16 samples: mel bands of 25 ms every 10 ms, and bands of frames
+side by side. Flash is code and tables, RAM the stream with its buffers. A hop is all samples from one frame
+to the next, with the frame; the load is its share of the time, counted as above. The codes on each target are
+those of Python; an ATmega328P has too little RAM.
+"""
 ORIGIN = "Written by `hadamrnn bench edge --out docs/edge.md`; do not edit."
 
 
@@ -137,6 +152,20 @@ def run_two_models() -> list[tuple[str, ...]]:
     return [*rows, ("together", f"{totals['specialised']:,}", "-", f"{totals['shared']:,}", "-")]
 
 
+def run_front_ends() -> list[tuple[str, ...]]:
+    """Return the rows of front ends on every target whose tools are installed and that they fit."""
+    rows = []
+    for name, front_end in FRONT_ENDS.items():
+        for found in measure_front_ends(front_end):
+            if found.differences:
+                raise AssertionError(f"{name} on {found.target} is not bit-exact")
+            sizes = (found.flash, found.ram, found.stack, found.hop)
+            milliseconds = found.hop / (AVR_KILOHERTZ if found.unit == "cycles" else KILOHERTZ)
+            load = milliseconds * front_end.rate / front_end.hop / 1000
+            rows.append((name, found.target, *(f"{size:,}" for size in sizes), f"{load:.1%}"))
+    return rows
+
+
 def measure_rival(rival: str, hidden_size: int, target: Board) -> EdgeRow:
     """Build a comparison cell and count one of its steps."""
     flags = ("-O2", f"-DHIDDEN={hidden_size}")
@@ -157,7 +186,12 @@ def measure_rival(rival: str, hidden_size: int, target: Board) -> EdgeRow:
     return EdgeRow(name, target.name, target.unit, flash, buffers, None, code, round(step * tick), None)
 
 
-def edge_page(rows: list[EdgeRow], left_out: list[str], two_models: Sequence[tuple[str, ...]] = ()) -> str:
+def edge_page(
+    rows: list[EdgeRow],
+    left_out: list[str],
+    two_models: Sequence[tuple[str, ...]] = (),
+    front_ends: Sequence[tuple[str, ...]] = (),
+) -> str:
     """Return the Markdown of the page."""
     lines = [INTRODUCTION]
     for target in TARGETS:
@@ -172,6 +206,9 @@ def edge_page(rows: list[EdgeRow], left_out: list[str], two_models: Sequence[tup
     if two_models:
         columns = ("network", "specialised flash", "step", "shared flash", "step")
         lines += [TWO_MODELS_TEXT, markdown_table(columns, two_models, numbers=4), ""]
+    if front_ends:
+        titles = ("front end", "target", "flash", "RAM", "stack", "hop, instructions", "load")
+        lines += [FRONT_ENDS_TEXT, markdown_table(titles, front_ends, numbers=5), ""]
     if left_out:
         lines += ["## Left out", "", *(f"- {line}" for line in left_out), ""]
     return "\n".join([*lines, ORIGIN, ""])
