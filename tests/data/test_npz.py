@@ -171,7 +171,7 @@ def test_a_path_must_be_an_npz_archive(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         load_task("npz", path=tmp_path / "none.npz")
     np.save(tmp_path / "x.npy", X)
-    with pytest.raises(InputError, match=r"must be an npz archive. Write it with numpy\.savez"):
+    with pytest.raises(InputError, match=r"npz archive. .*numpy\.savez"):
         load_task("npz", path=tmp_path / "x.npy")
 
 

@@ -306,7 +306,7 @@ def test_another_column_of_labels_or_groups_is_a_channel_only_where_asked_for(na
 def test_a_file_without_a_header_does_not_lose_its_first_row(first: str, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("\n".join([first, *["0.5,-1.5,walk", "0.25,1.5,sit"] * 20]))
-    with pytest.raises(InputError, match=r"must name the columns, got values: .*walk\. Add a header line"):
+    with pytest.raises(InputError, match=r"got values: .*walk\. Add a header"):
         read_recordings(path, label="walk", window=2)
 
 

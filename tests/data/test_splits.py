@@ -29,7 +29,7 @@ def test_a_batch_is_the_rows_at_the_index(index: torch.Tensor | slice) -> None:
 
 
 def test_arrays_are_not_tensors() -> None:
-    with pytest.raises(InputError, match=r"x must be a tensor, got array.* torch.as_tensor makes one"):
+    with pytest.raises(InputError, match="x must be a tensor, got array"):
         Split(torch.zeros(3, 5, 1).numpy(), None)  # type: ignore[arg-type]
 
 

@@ -25,7 +25,7 @@ def small(**parameters: Any) -> HadamRNNClassifier:
 
 @pytest.mark.parametrize("values", [["a", None, "b"], [1, "b", 2]])
 def test_labels_that_cannot_be_compared_are_refused(X: Any, values: list[Any]) -> None:
-    with pytest.raises(InputError, match="y must hold labels of one type, and none may be missing, got"):
+    with pytest.raises(InputError, match=r"labels of one type, .* got"):
         small().fit(X, np.array(values, dtype=object)[Y])
 
 
@@ -67,7 +67,7 @@ def test_the_classes_of_a_stream_are_two_or_more_and_stay(X: Any) -> None:
     with pytest.raises(ValueError, match="classes contains NaN"):
         small().partial_fit(X, Y, classes=[0, 1, 2, np.nan])
     classifier = small().partial_fit(X, Y, classes=[0, 1, 2])
-    with pytest.raises(InputError, match=r"must have the classes \[0 1 2\], got \[0 1 2 3\]"):
+    with pytest.raises(InputError, match=r"\[0 1 2\], got \[0 1 2 3\]"):
         classifier.partial_fit(X, Y, classes=[0, 1, 2, 3])
 
     assert classifier.partial_fit(X, Y, classes=[2, 1, 0]).classes_.tolist() == [0, 1, 2]

@@ -201,7 +201,7 @@ def test_a_model_without_a_detector_is_refused(waves: Floats) -> None:
     detector = small().fit(waves[:900])
     model = detector.quantize()
     metadata = {name: value for name, value in model.metadata.items() if name != "detection"}
-    with pytest.raises(InputError, match="model must be what quantize of a detector returns"):
+    with pytest.raises(InputError, match="quantize of a detector"):
         detector.predict_integer(waves, replace(model, metadata=metadata))
 
 

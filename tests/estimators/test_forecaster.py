@@ -144,7 +144,7 @@ def test_a_window_must_be_long_enough_and_have_the_channels(waves: Floats) -> No
     forecaster = small().fit(waves)
 
     for window in (waves[:23], waves[:, :1], np.zeros((4, 24, 3))):
-        with pytest.raises(InputError, match="A forecast needs 24 steps or more of 2 channels"):
+        with pytest.raises(InputError, match="24 steps or more of 2 channels"):
             forecaster.predict(window)
 
 
@@ -168,7 +168,7 @@ def test_a_jump_beyond_int32_is_clipped_in_integers(waves: Floats) -> None:
             forecaster.predict_integer(window), forecaster.predict_integer(waves[:30])
         )
         window[-3] = jump
-        with pytest.warns(SaturationWarning, match=r"2 of 48 inputs of the integer network saturated"):
+        with pytest.warns(SaturationWarning, match="2 of 48 inputs"):
             assert np.isfinite(forecaster.predict_integer(window)).all()
 
 

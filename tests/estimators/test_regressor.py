@@ -60,5 +60,5 @@ def test_a_stream_and_a_warm_start_keep_their_number_of_targets() -> None:
     warm = HadamRNNRegressor(16, random_state=0, max_steps=2, warm_start=True).fit(X, X[:, :2])
 
     for again in (stream.partial_fit, warm.fit):
-        with pytest.raises(InputError, match="y must have 2 targets, as in the first call, got 1"):
+        with pytest.raises(InputError, match=r"2 targets, .* got 1"):
             again(X, X[:, 0])

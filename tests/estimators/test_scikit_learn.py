@@ -266,11 +266,11 @@ def test_later_data_must_have_the_channels_and_labels_of_the_first(waves: Waves)
     classifier = small().fit(X, y)
     table = small().fit(X[:, :, 0], y)
 
-    with pytest.raises(ValueError, match="X has 1 channels, but HadamRNNClassifier is expecting 2 channels"):
+    with pytest.raises(ValueError, match=r"X has 1 channels, .* expecting 2 channels"):
         classifier.predict(X[:, :, :1])
     with pytest.raises(ValueError, match="Expected 3D array, got 2D array instead"):
         classifier.predict(X[:, :, 0])
-    with pytest.raises(ValueError, match="X has 7 features, but HadamRNNClassifier is expecting 20 features"):
+    with pytest.raises(ValueError, match=r"X has 7 features, .* expecting 20 features"):
         table.predict(X[:, :7, 0])
     with pytest.raises(ValueError, match=r"y contains previously unseen labels: \['still'\]"):
         classifier.score(X, np.where(y == "slow", "slow", "still"))

@@ -155,7 +155,7 @@ def test_a_raw_encoding_has_an_offset_for_each_channel_or_one_for_all() -> None:
     alike = [raw_encoding([0.5, 0.25], offset, input_scale=1.0, input_bits=9) for offset in (3, [3, 3])]
 
     assert [part.tolist() for part in alike[0]] == [part.tolist() for part in alike[1]]
-    with pytest.raises(InputError, match=r"one per channel, got shapes \(2,\) and \(3,\)"):
+    with pytest.raises(InputError, match=r"got shapes \(2,\) and \(3,\)"):
         raw_encoding([0.5, 0.25], [1, 2, 3], input_scale=1.0, input_bits=9)
 
 

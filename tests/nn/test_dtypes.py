@@ -186,9 +186,9 @@ def test_other_types_of_embedding_and_read_out_are_refused() -> None:
         layer(Tokens(ids, nn.Embedding(4, NARROW, dtype=torch.float64)))
     with pytest.raises(InputError, match=r"The read-out's weight must be torch\.float32"):
         layer.every_readout(torch.zeros(BATCH, TIME, NARROW), torch.zeros(4, HIDDEN_SIZE).double(), None)
-    with pytest.raises(InputError, match=r"The input must be dense .*, got torch\.sparse_coo"):
+    with pytest.raises(InputError, match=r"dense .*, got torch\.sparse_coo"):
         layer(torch.zeros(BATCH, TIME, NARROW).to_sparse())
-    with pytest.raises(InputError, match=r"The input must be dense and on cpu .* on meta"):
+    with pytest.raises(InputError, match=r"on cpu .* on meta"):
         layer(torch.zeros(BATCH, TIME, NARROW, device="meta"))
 
 

@@ -48,7 +48,7 @@ def test_nan_weights_are_refused_when_saving_and_loading_but_not_in_forward(tmp_
     with torch.no_grad():
         model.readout.weight[0, 0] = torch.nan
     assert model(torch.randn(BATCH, TIME, 3)).isnan().any()
-    with pytest.raises(InputError, match=r"readout.weight holds NaN or infinity. Go back"):
+    with pytest.raises(InputError, match=r"readout.weight holds NaN"):
         save_model(model, path)
     assert path.read_bytes() == before
     with pytest.raises(InputError, match="holds NaN"):
@@ -76,7 +76,7 @@ def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
     from hadamrnn.files import seal
 
     save_file({"w": torch.zeros(2)}, path)
-    with pytest.raises(InputError, match="must be a hadamrnn of version 3, got format None"):
+    with pytest.raises(InputError, match="version 3, got format None"):
         load_model(path)
     for network, message in (
         ('{"kind": "hadamrnn"}', "it has no input_size"),
@@ -100,7 +100,7 @@ def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
 
 def test_what_a_file_cannot_hold_is_refused_when_saving(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    with pytest.raises(InputError, match=r"float32 or float64, got torch\.bfloat16. Save model\.float\(\)"):
+    with pytest.raises(InputError, match=r"got torch\.bfloat16"):
         save_model(SequenceModel(Network(3, 8, 2)).bfloat16(), path)
     model = SequenceModel(Network(3, 8, 2, normalize=True))
     assert model.feature_scale is not None

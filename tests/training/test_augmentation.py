@@ -132,5 +132,5 @@ def test_the_angle_of_a_rotation_has_its_standard_deviation() -> None:
 
 def test_a_rotation_is_refused_where_channels_are_no_axes() -> None:
     config = make_config(task="digits", epochs=1, rotation=10)
-    with pytest.raises(InputError, match="does not say which channels are the axes of one"):
+    with pytest.raises(InputError, match="which channels are the axes"):
         check_suited(config, sensors(0))

@@ -72,7 +72,7 @@ def test_a_split_without_labels_has_no_metric() -> None:
 
 def test_a_metric_that_is_none_is_refused() -> None:
     split = Split(torch.zeros(2, 1, 1), torch.zeros(2))
-    with pytest.raises(InputError, match="metric must be one of accuracy, cross_entropy, mse, got 'acc'"):
+    with pytest.raises(InputError, match=r"metric .* got 'acc'"):
         evaluate(lambda x, lengths: x[:, 0], split, "acc")  # type: ignore[arg-type]
 
 

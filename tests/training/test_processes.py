@@ -135,5 +135,5 @@ def test_two_processes_are_one_with_twice_the_batch(tmp_path: Path) -> None:
 
 def test_a_count_of_processes_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "many")
-    with pytest.raises(InputError, match="WORLD_SIZE must be the number of processes, got 'many'"):
+    with pytest.raises(InputError, match=r"WORLD_SIZE .* 'many'"):
         join_processes("float32")
