@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
 import json
 from pathlib import Path
 
 import pytest
 import torch
 
+import hadamrnn
 from hadamrnn.network import Network, hadamard
 from hadamrnn.nn.storage import load_model
-from hadamrnn.training.config import TrainingConfig, read_config
+from hadamrnn.training.config import read_config
 
 GOLDEN = Path(__file__).parent / "golden"
 FIGURES = json.loads((GOLDEN / "golden.json").read_text())
@@ -36,16 +37,23 @@ def test_a_stored_configuration_says_the_same_network() -> None:
     assert (network.hidden_size, network.input_bias, config.steps) == (8, False, 6)
 
 
-@pytest.mark.parametrize("kind", [Network, TrainingConfig])
-def test_a_setting_that_a_file_leaves_out_keeps_its_value(kind: type[Network] | type[TrainingConfig]) -> None:
-    golden = json.loads((GOLDEN / "settings.json").read_text())
-
-    assert json.loads(json.dumps(defaults(kind))) == golden[kind.__name__]
+CALLS = json.loads((GOLDEN / "calls.json").read_text())
 
 
-def defaults(kind: type[Network] | type[TrainingConfig]) -> dict[str, object]:
-    return {
-        each.name: each.default
-        for each in dataclasses.fields(kind)
-        if each.default is not dataclasses.MISSING
-    }
+@pytest.mark.parametrize("name", CALLS)
+def test_what_a_call_or_a_file_leaves_out_keeps_its_value(name: str) -> None:
+    found = json.loads(json.dumps(defaults(name)))
+
+    assert {option: found.get(option) for option in CALLS[name]} == CALLS[name]
+
+
+def defaults(name: str) -> dict[str, object]:
+    """Return the default values of a public function or class."""
+    parameters = inspect.signature(getattr(hadamrnn, name)).parameters.values()
+    return {each.name: each.default for each in parameters if _is_plain(each.default)}
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, int | float | str | None) or (
+        isinstance(value, tuple) and all(map(_is_plain, value))
+    )

@@ -96,6 +96,17 @@ def test_candidates_have_blocks_of_at_least_four_units() -> None:
     assert blocks == {4 << power for power in range(11)}
 
 
+def test_the_space_is_the_documented_one() -> None:
+    candidates = all_candidates(DIGITS)
+
+    sizes = {2**n for n in range(3, 13)} | {3 * 2**n for n in range(3, 11)}
+    assert {each.hidden_size for each in candidates} == sizes
+    assert {each.weight_bits for each in candidates} == {"ternary", 2, 3, 4, 6, 8}
+    assert {each.activation_bits for each in candidates} == {8, 10, 12}
+    blocks = [each.num_blocks for each in candidates if each.hidden_size == 24 and each.weight_bits == 2]
+    assert set(blocks) == {3, 6}
+
+
 def test_stacks_of_several_widths_are_searched_with_one() -> None:
     wide = Network(32, 8, 12, layer_sizes=(64, 128, 128), num_blocks=8)
 
