@@ -35,6 +35,7 @@ RESULT_PAGES = (
         "docs/estimators.md",
         "docs/anomalies.md",
         "docs/alarms.md",
+        "docs/regression.md",
         "docs/archive.md",
     ),
     "reproduction/RESULTS.md",

@@ -121,11 +121,7 @@ def read_streams(run: Run, path: Path) -> tuple[list[Stream], int, int]:
     for label in {segment.label for segment in recorded.segments}:
         check_name("A label", label, run.facts.class_names)
     front_end = recorded.options.front_end
-    window, hop = recorded.options.window_and_hop
-    rows_per_step = 1 if front_end is None else front_end.hop
-    steps = window if front_end is None else front_end.num_frames(window)
-    hop = max(hop // rows_per_step, 1)
-    window = max(steps // hop, 1) * hop  # a whole number of hops
+    window, hop, _ = window_steps(recorded.options)
     files: dict[int, list[Segment]] = {}
     for segment in recorded.segments:
         files.setdefault(segment.file, []).append(segment)
@@ -134,6 +130,15 @@ def read_streams(run: Run, path: Path) -> tuple[list[Stream], int, int]:
         for file, pieces in files.items()
     ]
     return [stream for stream in streams if len(stream.ends)], window, hop
+
+
+def window_steps(options: RecordingOptions) -> tuple[int, int, int]:
+    """Return the network's steps in a window (whole hops) and in a hop, and the rows of a step."""
+    front_end, (window, hop) = options.front_end, options.window_and_hop
+    rows = 1 if front_end is None else front_end.hop
+    steps = window if front_end is None else front_end.num_frames(window)
+    hop = max(hop // rows, 1)
+    return max(steps // hop, 1) * hop, hop, rows
 
 
 def _stream(run: Run, name: str, pieces: Sequence[Segment], front_end: Any, window: int, hop: int) -> Stream:

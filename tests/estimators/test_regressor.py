@@ -62,3 +62,16 @@ def test_a_stream_and_a_warm_start_keep_their_number_of_targets() -> None:
     for again in (stream.partial_fit, warm.fit):
         with pytest.raises(InputError, match=r"2 targets, .* got 1"):
             again(X, X[:, 0])
+
+
+def test_counts_of_very_different_size_become_integers() -> None:
+    """Most series hold ones and zeros: the knee of the compression is no finer than a code."""
+    rng = np.random.default_rng(0)
+    X = rng.poisson(np.repeat([0.05, 2000.0], [30, 10])[:, None] * np.ones(20))
+    y = np.log1p(X.sum(1))
+    regressor = HadamRNNRegressor(32, random_state=0).fit(X[..., None].astype(float), y)
+
+    assert regressor.scaling_.knee is not None
+    np.testing.assert_allclose(
+        regressor.predict_integer(X[..., None]), regressor.predict(X[..., None]), atol=0.5
+    )

@@ -328,6 +328,7 @@ def run_alarms(args: AlarmsOptions) -> None:
     publish(args, rows, [], alarms.alarms_page(rows))
 
 
+@dataclass(frozen=True, kw_only=True)
 class VibrationOptions(PageOptions, DataFolder):
     seeds: Annotated[int, Range(1, 1000)] = option(5, "networks of the default recipe (default 5)")
     raw_seeds: Annotated[int, Range(0, 1000)] = option(
@@ -349,10 +350,48 @@ def run_vibration(args: VibrationOptions) -> None:
     publish(args, rows, [], vibration.vibration_page(rows))
 
 
+@dataclass(frozen=True, kw_only=True)
+class CountOptions(JsonOption):
+    networks: Annotated[int, Range(1, 1000)] = option(40, "networks to draw (default 40)")
+
+
+@command(
+    help="estimated instructions of a step beside counted ones",
+    description="Draw networks that the estimate was not fitted to, and count their instructions in an "
+    "emulator of a Cortex-M4.",
+    examples=("hadamrnn bench instructions --networks 40",),
+)
+def run_instructions(args: CountOptions) -> None:
+    from hadamrnn_benchmarks import instructions
+
+    rows = instructions.run_instructions(args.networks)
+    lines = [f"{row.estimated:9,} {row.counted:9,} {row.error:+7.1%}  {row.network}" for row in rows]
+    args.show({"rows": [asdict(row) for row in rows]}, *lines, instructions.summary(rows))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionOptions(PageOptions, DataFolder):
+    seeds: Annotated[int, Range(1, 1000)] = option(2, "fits of each set (default 2)")
+
+
+@command(
+    help="the regressor beside a ridge regression on simple features",
+    description="Fit HadamRNNRegressor, and a ridge regression on mean, last value and trend of each "
+    "channel, to sets of series with values.",
+    examples=("hadamrnn bench regression --out docs/regression.md",),
+)
+def run_regression(args: RegressionOptions) -> None:
+    from hadamrnn_benchmarks import regression
+
+    check_output("--out", args.out, regression.TITLE)
+    rows = regression.run_regression(args.data_dir, seeds=args.seeds)
+    publish(args, rows, [], regression.regression_page(rows, args.seeds))
+
+
 run = Command(
     None,
-    help="measure training, inference, devices, estimators, archive, anomalies, alarms, vibration, reading, "
-    "fitting",
+    help="measure training, inference, devices, instructions, estimators, regression, archive, anomalies, "
+    "alarms, vibration, reading, fitting",
     description="Measure on this machine what the library claims.",
     examples=("hadamrnn bench training --shapes mnist copy --json",),
     parts={
@@ -364,6 +403,8 @@ run = Command(
         "anomalies": run_anomalies,
         "alarms": run_alarms,
         "vibration": run_vibration,
+        "instructions": run_instructions,
+        "regression": run_regression,
         "reading": run_reading,
         "fitting": run_fitting,
     },

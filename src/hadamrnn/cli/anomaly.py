@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hadamrnn.cli.arguments import check_unused, flag, set_threads
+from hadamrnn.cli.device import BUDGET_FIELDS
 from hadamrnn.errors import InputError
 from hadamrnn.files import INTEGER_FILE
 from hadamrnn.fixedpoint.detection import MAX_SMOOTHING
@@ -52,7 +53,7 @@ def train_goal(options: TrainOptions, settings: dict[str, Any]) -> None:
     given = [name for name in options.given() if name != "columns"]
     check_unused(options, "with --goal anomaly", *given, "validation", "test", "preset", "config")
     check_unused(options, "with --goal anomaly", "task_option", "model", "model_option")
-    check_unused(options, "with --goal anomaly", "checkpoint_seconds", "data_dir")
+    check_unused(options, "with --goal anomaly", "checkpoint_seconds", "data_dir", *BUDGET_FIELDS)
     unknown = [name for name in settings if name not in SETTINGS]
     if unknown:
         raise InputError(

@@ -281,6 +281,8 @@ def parse_task(task: str | None, texts: Iterable[str], own: OwnData) -> tuple[st
     is the task recordings.
     """
     recordings, files = own.given(), own.given_files()
+    if set(recordings) == {"rate"} and _kind_of_file(task, False) != "recordings" and task is not None:
+        recordings = {}  # a rate alone is that of the device
     named = split_options("--task-option", texts)
     kind = _kind_of_file(task, bool(recordings))
     if kind is not None:

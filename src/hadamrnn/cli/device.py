@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ from hadamrnn.data.options import Rate
 from hadamrnn.settings import Count, Range, option
 
 if TYPE_CHECKING:
+    from hadamrnn.export.budget import Device
     from hadamrnn.network import Network
 
 Clock = Annotated[float, Range(0, 1e5, "(]")]
@@ -17,17 +19,32 @@ CLOCK = 64.0  # MHz
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeviceOptions:
-    """The device that `cost` and `export --report` compare a network with."""
+class BudgetOptions:
+    """What a device has for a network; `train` and `search` take the rate from the recordings."""
 
-    rate: Rate | None = option(None, "budget: steps of the network per second; says how busy a Cortex-M4 is")
     clock: Clock = option(CLOCK, "budget: MHz of the Cortex-M4 (default 64)")
     max_ram: Count | None = option(None, "budget: bytes of RAM for state, stack and window")
     max_flash: Count | None = option(None, "budget: bytes of flash for code and network")
+
+    def device(self, rate: float | None) -> Device:
+        """Return the device, at so many steps of the network per second."""
+        from hadamrnn.export.budget import Device
+
+        if rate is None:
+            check_unused(self, "without --rate", "clock")
+        return Device(rate=rate, clock=self.clock, max_ram=self.max_ram, max_flash=self.max_flash)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceOptions(BudgetOptions):
+    """The device that `cost` and `export --report` compare a network with."""
+
+    rate: Rate | None = option(None, "budget: steps of the network per second; says how busy a Cortex-M4 is")
     window: Count | None = option(None, "budget: steps of a window (default: one hop)")
     hop: Count | None = option(None, "budget: steps from one window to the next (default: half a window)")
 
 
+BUDGET_FIELDS = tuple(each.name for each in fields(BudgetOptions))
 DEVICE_FIELDS = tuple(each.name for each in fields(DeviceOptions))
 
 
@@ -35,15 +52,17 @@ def device_report(
     options: DeviceOptions, network: Network, step: int | None = None
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the load of the device as figures and as lines; `step` is the number of counted instructions."""
-    from hadamrnn.export.budget import Device, Load
-
-    if options.rate is None:
-        check_unused(options, "without --rate", "clock")
     window = options.window or options.hop or 1
     hop = options.hop or max(window // 2, 1)
-    device = Device(
-        rate=options.rate, clock=options.clock, max_ram=options.max_ram, max_flash=options.max_flash
-    )
+    return load_report(options.device(options.rate), network, window, hop, step)
+
+
+def load_report(
+    device: Device, network: Network, window: int, hop: int, step: int | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the load of a device whose windows have `window` steps, `hop` apart, as figures and as lines."""
+    from hadamrnn.export.budget import Load
+
     load = Load.of(network, window, hop, step)
     excesses = load.excesses(device)
     figures = {
@@ -57,7 +76,27 @@ def device_report(
     return {"device": figures}, [f"device        {load.line(device)} ({how})", *excesses]
 
 
-def is_asked(options: DeviceOptions) -> bool:
+def task_device(
+    options: BudgetOptions, rate: float | None, task: str, decided: Mapping[str, Any], steps: int
+) -> tuple[Device, int, int]:
+    """Return the device of a task's data, and the steps of a window and of a hop.
+
+    Recordings have `rate` rows per second, and windows as their options, `decided`, say; series of other
+    tasks, of `steps` each, follow one another.
+    """
+    from hadamrnn.data.options import RecordingOptions
+    from hadamrnn.streams import window_steps
+
+    if task != "recordings":
+        return options.device(rate), steps, steps
+    names = {each.name for each in fields(RecordingOptions)}
+    read: dict[str, Any] = {name: value for name, value in decided.items() if name in names}
+    window, hop, rows = window_steps(RecordingOptions(**read))
+    rate = rate or read.get("rate")
+    return options.device(None if rate is None else rate / rows), window, hop
+
+
+def is_asked(options: BudgetOptions) -> bool:
     """Whether any option of the device was given."""
-    given = (options.rate, options.max_ram, options.max_flash, options.window, options.hop)
-    return any(each is not None for each in given) or options.clock != CLOCK
+    names = [each.name for each in fields(options) if each.name in DEVICE_FIELDS and each.name != "clock"]
+    return any(getattr(options, name) is not None for name in names) or options.clock != CLOCK

@@ -17,13 +17,18 @@ from hadamrnn.cli.arguments import (
     positional,
     set_threads,
 )
+from hadamrnn.cli.device import BudgetOptions, task_device
 from hadamrnn.data.options import Rate
 from hadamrnn.errors import InputError
+from hadamrnn.network import Network
 from hadamrnn.settings import option
 
 if TYPE_CHECKING:
+    from hadamrnn.pages.evaluation import Bar, Examples
     from hadamrnn.quantization.results import Evaluation
     from hadamrnn.run import Run
+
+MEMORY = 1 << 16  # bytes of flash and of RAM that the page compares with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +50,9 @@ class EvalOptions(DataOptions, JsonOption):
     )
     background: tuple[str, ...] = option((), "--stream: classes that raise no alarm (default: as tuned)")
     page: Path | None = option(
-        None, "write the confusion matrix and the recall of every class to this HTML page"
+        None,
+        "write confusion matrix, windows, errors, reliability and cost to this HTML page; with --stream the "
+        "alarms",
     )
 
 
@@ -80,7 +87,7 @@ def run(args: EvalOptions) -> None:
         raise InputError("A metric needs labels, and this split has none.")
     figures = {"task": opened.config.task, "split": str(args.file or args.split), **_figures(found)}
     if args.page is not None:
-        _write_page(args.page, figures)
+        _write_page(args, opened, figures)
         figures["page"] = str(args.page)
     args.show(figures, *_lines(figures))
 
@@ -210,13 +217,67 @@ def _error_lines(errors: dict[str, dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _write_page(path: Path, figures: dict[str, Any]) -> None:
+def _write_page(args: EvalOptions, opened: Run, figures: dict[str, Any]) -> None:
     from hadamrnn.files import write_atomically
     from hadamrnn.pages.document import to_html
-    from hadamrnn.pages.drawing import confusion_page
+    from hadamrnn.pages.evaluation import evaluation_page
 
-    lead = _lines(figures)[0]
-    page = confusion_page(
-        f"Confusion matrix of {figures['task']}", lead, figures["recall"], figures["confusion"]
+    assert args.page is not None
+    page = evaluation_page(
+        f"{figures['task']}, {figures['split']}",
+        _lines(figures)[0],
+        figures["recall"],
+        figures["confusion"],
+        _examples(args, opened),
+        _bars(opened),
     )
-    write_atomically(path, to_html(page).encode())
+    write_atomically(args.page, to_html(page).encode())
+
+
+def _examples(args: EvalOptions, opened: Run) -> Examples | None:
+    """Return the samples with what the network says; None if a sample has several labels."""
+    import torch
+
+    from hadamrnn.pages.evaluation import Examples
+    from hadamrnn.training.evaluate import predict_logits
+
+    samples = opened.read(args.file, args.layout)[0] if args.file else getattr(opened.splits, args.split)
+    x, labels, _ = samples.batch(slice(None))
+    if labels is None or labels.ndim > 1:
+        return None
+    logits = predict_logits(opened.predictor(args.integer, args.threads), samples).double()
+    each = torch.cat([torch.zeros_like(logits), logits], 1) if logits.shape[1] == 1 else logits
+    right = samples.same(each.argmax(1), labels)
+    return Examples(
+        x.numpy(),
+        labels.numpy(),
+        each.softmax(1).numpy(),
+        right.numpy(),
+        opened.facts.class_names,
+    )
+
+
+def _bars(opened: Run) -> list[tuple[str, list[Bar]]]:
+    """Return the parts of the network's bytes, and what it takes of a Cortex-M4."""
+    from hadamrnn.export.budget import Load
+    from hadamrnn.fixedpoint.cost import network_size
+
+    network = opened.network
+    if not isinstance(network, Network):
+        return []
+    size = network_size(network)
+    parts = {name: getattr(size, name) for name in ("signs", "weights", "biases", "scales")}
+    bits = [(name, each / size.bits, f"{each / 8:,.0f} bytes") for name, each in parts.items() if each]
+    options = BudgetOptions()
+    device, window, hop = task_device(options, None, opened.config.task, opened.config.task_options, 1)
+    load = Load.of(network, window, hop)
+    share = load.share(device)
+    taken = [
+        ("flash", load.flash / MEMORY, f"{load.flash:,} bytes"),
+        ("RAM", load.ram / MEMORY, f"{load.ram:,} bytes"),
+        *([] if share is None else [("clock", share, f"{100 * share:.2g} %")]),
+    ]
+    return [
+        (f"{size.bits / 8:,.0f} bytes of weights", bits),
+        (f"Of {MEMORY >> 10} kB each, and {device.clock:g} MHz of a Cortex-M4", taken),
+    ]

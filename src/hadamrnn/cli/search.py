@@ -13,7 +13,6 @@ from hadamrnn.cli.arguments import (
     JsonOption,
     Minutes,
     OwnData,
-    check_unused,
     command,
     parse_task,
     repeated,
@@ -21,7 +20,7 @@ from hadamrnn.cli.arguments import (
     set_threads,
     task_argument,
 )
-from hadamrnn.cli.device import CLOCK, Clock
+from hadamrnn.cli.device import BudgetOptions, task_device
 from hadamrnn.settings import Count, Range, Seed, option
 
 if TYPE_CHECKING:
@@ -29,14 +28,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchOptions(OwnData, DataOptions, JsonOption):
+class SearchOptions(OwnData, BudgetOptions, DataOptions, JsonOption):
     task: str = task_argument()
     max_bytes: Count = required("budget: bytes of weights")
     max_instructions: Count | None = option(None, "budget: instructions of a step on a Cortex-M4")
-    steps_per_second: Annotated[float, Range(0, 1e9, "(]")] | None = option(
-        None, "budget: steps of the network per second, which a Cortex-M4 of --clock must keep up with"
-    )
-    clock: Clock = option(CLOCK, "budget: MHz of the Cortex-M4 (default 64)")
     trials: Annotated[int, Range(1, 10**6)] = option(
         30, "networks to try, by all workers together (default 30)"
     )
@@ -61,14 +56,15 @@ class SearchOptions(OwnData, DataOptions, JsonOption):
     help="the best network within a budget",
     description="Search hidden sizes, blocks, bits and learning rates for the best validation metric of the "
     "integer network. Networks that do not fit the budget are never trained. Bytes are those of the weights "
-    "in the integer file, without an embedding table. Instructions of a step on a Cortex-M4 are counted in "
-    "an emulator where the tools are installed, else estimated to 15 %. Repeat the command to "
-    "continue a search that was stopped. Several machines search together if they share --storage and all "
+    "in the integer file, without an embedding table. With --rate, samples per second, a Cortex-M4 can keep "
+    "up with the network that is returned, overlapping windows included. Instructions of a step are counted "
+    "in an emulator where the tools are installed, else estimated. Repeat the command to continue a "
+    "search that was stopped. Several machines search together if they share --storage and all "
     "but one are given --worker.",
     examples=(
         "hadamrnn search digits --max-bytes 512 --trials 30 --out searches/digits",
         "hadamrnn search har2 --max-bytes 4096 --max-instructions 20000 --minutes 60 --out searches/har",
-        "hadamrnn search har2 --max-bytes 4096 --steps-per-second 50 --clock 1 --out searches/slow",
+        "hadamrnn search har2 --max-bytes 4096 --rate 50 --clock 1 --max-ram 2048 --out searches/slow",
         "hadamrnn search pmnist --max-bytes 4096 --storage /shared/pmnist.journal --worker",
     ),
 )
@@ -110,16 +106,9 @@ def _search(args: SearchOptions) -> Search:
     )
     set_threads(args.threads)
     splits = load_task(preset.task, args.data_dir, **preset.task_options)
-    return Search(splits, preset, Budget(args.max_bytes, _most_instructions(args)))
-
-
-def _most_instructions(args: SearchOptions) -> int | None:
-    """Return the instructions that a step may take; the estimate is sure to 15 %."""
-    if args.steps_per_second is None:
-        check_unused(args, "without --steps-per-second", "clock")
-        return args.max_instructions
-    most = int(0.85 * args.clock * 1e6 / args.steps_per_second)
-    return max(most, 1) if args.max_instructions is None else min(most, args.max_instructions)
+    windows = task_device(args, args.rate, splits.task, splits.options, splits.seq_length)
+    budget = Budget(args.max_bytes, args.max_instructions, *windows)
+    return Search(splits, preset, budget)
 
 
 def _until(stop: Stop, minutes: float | None) -> Stop:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,17 +23,20 @@ from hadamrnn.cli.arguments import (
     repeated,
     task_argument,
 )
+from hadamrnn.cli.device import BUDGET_FIELDS, BudgetOptions, is_asked, load_report, task_device
 from hadamrnn.errors import InputError
 from hadamrnn.interrupts import REPEAT, stopped_by_signals
+from hadamrnn.network import Network
 from hadamrnn.settings import NotNegative, option
 from hadamrnn.training.config import OPTIONS, TrainingConfig, resolve_config
 
 if TYPE_CHECKING:
+    from hadamrnn.data.splits import Splits
     from hadamrnn.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(OwnData, AlarmOptions, DataFolder, JsonOption):
+class TrainOptions(OwnData, AlarmOptions, BudgetOptions, DataFolder, JsonOption):
     task: str | None = task_argument(default=None)
     out: Path | None = option(None, "new or empty folder for the run")
     resume: Path | None = option(None, "continue this run; takes no other settings")
@@ -60,6 +63,7 @@ class TrainOptions(OwnData, AlarmOptions, DataFolder, JsonOption):
         "--out runs/fast",
         "hadamrnn train data.npz --epochs 50 --out runs/mine",
         "hadamrnn train log.csv --label activity --group person --window 128 --out runs/log",
+        "hadamrnn train log.csv --label activity --rate 50 --clock 16 --max-ram 2048 --out runs/small",
         "hadamrnn train normal.csv --goal anomaly --out runs/pump",
         "hadamrnn train --resume runs/pmnist",
         "torchrun --nproc-per-node 2 -m hadamrnn train pmnist --threads 1 --out runs/two",
@@ -91,8 +95,10 @@ def run(options: TrainOptions, settings: dict[str, Any]) -> None:
         )
         if any((*others, options.task_option, options.model, options.model_option, settings)):
             raise InputError("--resume takes all settings from the run folder. Leave the others out.")
+        check_unused(options, "with --resume; see: hadamrnn cost RUN", *BUDGET_FIELDS)
     from hadamrnn.files import CONFIG_FILE
     from hadamrnn.run import RunOptions, resume, train
+    from hadamrnn.training.folder import check_free
     from hadamrnn.training.loop import choose_watcher
 
     def advice() -> str:
@@ -102,11 +108,33 @@ def run(options: TrainOptions, settings: dict[str, Any]) -> None:
     with stopped_by_signals(advice) as stop:
         watcher = choose_watcher(options.quiet)
         how = RunOptions(options.data_dir, watcher, options.checkpoint_seconds, stop)
+        figures: dict[str, Any] = {}
         if options.resume is not None:
             done = resume(options.resume, how)
         else:
-            done = train(config_of(options, settings), path, how)
-        _report(done, options)
+            config = config_of(options, settings)
+            if is_asked(options):
+                check_free(path)
+                splits, figures, lines = _on_device(config, options)
+                how = replace(how, splits=splits)
+                for line in lines:
+                    watcher.remark(line)
+            done = train(config, path, how)
+        _report(done, options, figures)
+
+
+def _on_device(config: TrainingConfig, options: TrainOptions) -> tuple[Splits, dict[str, Any], list[str]]:
+    """Return the data, and what the network to train takes of the device, as figures and as lines."""
+    from hadamrnn.data.tasks import load_task
+    from hadamrnn.training.models import task_network
+
+    splits = load_task(config.task, options.data_dir, **config.task_options)
+    network = task_network(config, splits)
+    if not isinstance(network, Network):
+        check_unused(options, f"on a {network.kind}: its instructions are not known", *BUDGET_FIELDS)
+        return splits, {}, []
+    device, window, hop = task_device(options, options.rate, splits.task, splits.options, splits.seq_length)
+    return splits, *load_report(device, network, window, hop)
 
 
 def config_of(options: TrainOptions, settings: dict[str, Any]) -> TrainingConfig:
@@ -116,7 +144,7 @@ def config_of(options: TrainOptions, settings: dict[str, Any]) -> TrainingConfig
     return resolve_config(task, preset=options.preset, file=options.config, overrides=overrides)
 
 
-def _report(done: Run, options: TrainOptions) -> None:
+def _report(done: Run, options: TrainOptions, device: dict[str, Any]) -> None:
     """Print the result; under torchrun only the first process does."""
     if os.environ.get("WORLD_SIZE", "1") != "1" and os.environ.get("RANK") != "0":
         return
@@ -132,6 +160,7 @@ def _report(done: Run, options: TrainOptions) -> None:
         "best_validation": outcome.best_metric,
         "best_step": outcome.best_step,
         "seconds": round(outcome.seconds, 3),
+        **device,
     }
     best = "none yet"
     if outcome.best_metric is not None:

@@ -30,7 +30,7 @@ from hadamrnn.architecture import WeightBits
 from hadamrnn.data.splits import Split
 from hadamrnn.estimators.ridge import Moments, Solution, row_parts, solve
 from hadamrnn.estimators.rounding import LEAST_CURVATURE, successive
-from hadamrnn.estimators.selection import features_of, select, some_of, state_bits
+from hadamrnn.estimators.selection import features_of, folds_of_many, select, some_of, state_bits
 from hadamrnn.estimators.series import Samples, Scaling
 from hadamrnn.estimators.target import Target
 from hadamrnn.fixedpoint.integers import signed_range
@@ -71,7 +71,7 @@ def fit_closed_form(
     calibration = ranges_of(model, samples)
     snap_thresholds(model, calibration)
     features = features_of(model, samples)
-    solution = solve(features, target)
+    solution = solve(features, target, folds=folds_of_many(target))
     set_readout(model, solution, target, features)
     network = model.hadamard_layers.network
     log(f"compared {len(candidates)} networks by cross-validation")
@@ -216,7 +216,7 @@ def refit(
         stream.others = more if stream.others is None else stream.others + more
     if stream.others is not None:
         moments = moments + stream.others
-    solution = solve(stream.features, kept, moments=moments)
+    solution = solve(stream.features, kept, folds=folds_of_many(kept), moments=moments)
     set_readout(model, solution, kept, stream.features)
     longest = max([fitted.calibration.seq_length, *others.series.steps_each().tolist()])
     calibration = with_features(replace(fitted.calibration, seq_length=longest), model, stream.features)

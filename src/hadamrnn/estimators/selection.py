@@ -191,7 +191,8 @@ def select(samples: Split, target: Target, candidates: list[Network], seed: int)
     """
     index = spread_out(target.weights, SEARCH_SERIES)
     some, some_target = some_of(samples, index), target.at(index)
-    folds = target.folds(FOLDS)[index] if len(samples) > SEARCH_SERIES else None
+    folds = folds_of_many(target)
+    folds = None if folds is None else folds[index]
     draws = 1
     if len(candidates) > 1:
         draws = min(MOST_DRAWS, DRAWN_SERIES // len(some), DRAWN_STEPS // (len(some) * some.x.shape[1]))
@@ -212,6 +213,11 @@ def select(samples: Split, target: Target, candidates: list[Network], seed: int)
     best = min(candidates, key=mean_error)
     _, pool, wide = min(tried[best], key=lambda trial: trial[0])
     return pool.member(wide, best)
+
+
+def folds_of_many(target: Target) -> Tensor | None:
+    """Return the fold of each of many samples; None for few, of which one is left out at a time."""
+    return target.folds(FOLDS) if len(target.values) > SEARCH_SERIES else None
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,8 @@ class Scaling:
         mean, deviation = channel_statistics(series.values, series.lengths, weights)
         knee = _knees(series, weights, deviation)
         unit = raw_unit(series.values, np.where(knee > 0, knee, deviation))
+        if unit is not None:  # a device resolves the knee
+            knee = np.where(knee > 0, np.maximum(knee, 2 * unit), 0.0)
         step = np.full(series.channels, unit or 0.0)
         if knee.any():
             mean, deviation = channel_statistics(

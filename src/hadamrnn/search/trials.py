@@ -138,8 +138,7 @@ def _run_trial(study: Study, trial: Trial, search: Search, space: SearchSpace, s
     candidate = space.suggest(trial)
     rates = suggest_rates(trial, search.preset)
     config = replace(search.preset, network=replace(candidate, activation_bits=None), **rates)
-    most = search.budget.max_instructions
-    counted = None if most is None else count(candidate)  # only a budget needs the count
+    counted = count(candidate) if search.budget.counts else None
     instructions = counted if isinstance(counted, int) else estimate(candidate)
     size = payload_bytes(candidate)
     trial.set_user_attr("config", config_values(config))
@@ -147,9 +146,10 @@ def _run_trial(study: Study, trial: Trial, search: Search, space: SearchSpace, s
     trial.set_user_attr("bytes", size)
     trial.set_user_attr("instructions", instructions)
     line = f"{candidate}  {size:,} bytes"
-    if most is not None and isinstance(counted, int) and counted > most:
+    excesses = search.budget.excesses(candidate, counted) if isinstance(counted, int) else []
+    if excesses:
         tell(state=TrialState.PRUNED)
-        return f"{line}  not trained: {counted:,} instructions, counted"
+        return f"{line}  not trained: {counted:,} instructions, counted: {'; '.join(excesses)}"
     reporter = Reporter(trial)
     splits = search.splits
     try:
@@ -259,6 +259,12 @@ def _figures(best: FrozenTrial, search: Search, out: Path, options: RunOptions) 
     quantized = run.quantize(quantize_config(candidate))
     counted = count(candidate, quantized.model)
     estimated = isinstance(counted, str)
+    excesses = [] if isinstance(counted, str) else search.budget.excesses(candidate, counted)
+    if excesses:
+        raise InputError(
+            f"The best network, {candidate}, takes {counted:,} instructions with its own weights: "
+            f"{'; '.join(excesses)}. Search with a smaller budget."
+        )
     return {
         "trial": best.number,
         "network": str(candidate),

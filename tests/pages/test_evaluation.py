@@ -1,0 +1,67 @@
+"""The page of an evaluation: the surest errors first, confidence beside what is right, and what it costs."""
+
+from __future__ import annotations
+
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hadamrnn.pages.document import to_html
+from hadamrnn.pages.evaluation import Examples, calibration_error, evaluation_page
+from tests.conftest import Command
+
+
+def examples(count: int, seed: int = 0) -> Examples:
+    """Return samples whose labels are drawn from the probabilities: as sure as right."""
+    rng = np.random.default_rng(seed)
+    probabilities = rng.dirichlet((0.6, 0.6, 0.6), count)
+    labels = np.array([rng.choice(3, p=each) for each in probabilities])
+    right = probabilities.argmax(1) == labels
+    return Examples(rng.normal(size=(count, 20, 2)), labels, probabilities, right, ("a", "$b$", "c"))
+
+
+def test_a_network_that_is_as_sure_as_it_is_right_has_a_small_calibration_error() -> None:
+    honest = examples(20_000)
+    boasting = honest.probabilities.round()
+    sure = Examples(honest.x, honest.labels, boasting, honest.right, honest.names)
+
+    assert calibration_error(honest) < 0.02 < 0.15 < calibration_error(sure)
+
+
+def test_the_surest_errors_come_first() -> None:
+    found = examples(60)
+    wrong = np.flatnonzero(~found.right)
+    surest = wrong[np.argmax(found.confidence[wrong])]
+    bars = [("80 bytes", [("signs", 0.25, "20 bytes"), ("weights", 2.0, "60 bytes")])]
+    page = unescape(
+        to_html(evaluation_page("T", "L", dict.fromkeys(found.names, 1.0), [[1] * 3] * 3, found, bars))
+    )
+
+    said, was = (found.names[k[surest]] for k in (found.verdicts, found.labels))
+    first = page.index(f"{surest}: {said} {found.confidence[surest]:.0%}")
+    others = [page.find(f"{sample}: ") for sample in wrong if sample != surest]
+    assert f"was {was}" in page and all(place == -1 or place > 0 for place in others) and first > 0
+    assert f"{len(wrong)} errors; here those" in page and page.count("<svg") == 5
+    assert "weights: 60 bytes" in page
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_page_without_errors_or_with_nothing_else_is_drawn(right: bool) -> None:
+    one = examples(1)
+    every = Examples(one.x, one.labels, one.probabilities, np.array([right]), one.names)
+    page = to_html(evaluation_page("T", "L", dict.fromkeys(one.names), [[0] * 3] * 3, every, []))
+
+    assert ("There are none." in page) == right
+
+
+def test_eval_writes_the_page_of_a_run(command: Command, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert command("train", "digits", "--steps", 2, "--threads", 1, "--out", run).status == 0
+    assert command("eval", run, "--page", tmp_path / "page.html").status == 0
+    page = (tmp_path / "page.html").read_text()
+
+    for heading in ("Classes", "Windows", "Errors by confidence", "Reliability", "Size and budget"):
+        assert f">{heading}<" in page
+    assert "bytes of weights" in page and "MHz of a Cortex-M4" in page
