@@ -34,7 +34,7 @@ from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
 from hadamrnn_benchmarks.markdown import markdown_table
 
-# Normalised layers that forget, read out by mean and maximum, as in the recipes for sensors and keywords.
+# Normalised leaky layers, read out by mean and maximum, as in the recipes for sensors and keywords.
 STACK: dict[str, Any] = {
     "num_blocks": 8,
     "leak": (1, 2, 3, 4, 5, 6),
@@ -153,7 +153,7 @@ def run_two_models() -> list[tuple[str, ...]]:
 
 
 def run_front_ends() -> list[tuple[str, ...]]:
-    """Return the rows of front ends on every target whose tools are installed and that they fit."""
+    """Return the rows of front ends on every target that they fit and whose tools are installed."""
     rows = []
     for name, front_end in FRONT_ENDS.items():
         for found in measure_front_ends(front_end):

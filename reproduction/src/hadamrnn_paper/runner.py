@@ -83,7 +83,7 @@ class Places:
         return self.results / LOCKS
 
     def result(self, job: Job) -> Result | None:
-        """Return the result that a job has."""
+        """Return the result of a job."""
         return find_result(self.results, job.setup.task, job.name)
 
 

@@ -27,7 +27,7 @@ class BudgetOptions:
     max_flash: Count | None = option(None, "budget: bytes of flash for code and network")
 
     def device(self, rate: float | None) -> Device:
-        """Return the device, at so many steps of the network per second."""
+        """Return the device, for this many steps of the network per second."""
         from hadamrnn.export.budget import Device
 
         if rate is None:

@@ -202,7 +202,7 @@ def cost_of(pool: Pool) -> Cost:
 
 
 def _costs(pool: Pool, plan: FitPlan) -> Costs:
-    """Return the bytes that a block and a feature take, of the states too if their memory is limited."""
+    """Return the bytes of a block and of a feature, including their states if RAM is limited."""
     network = pool.network
     of_block = [float(BLOCK_BYTES)] * network.num_blocks
     of_feature = FEATURE_BYTES + network.weight_bits * network.output_size / 8

@@ -37,7 +37,7 @@ class IntegerForm(BaseEstimator):
         """Return the integer network."""
 
     def _parameters(self) -> SimpleNamespace:
-        """Return the parameters as their declarations have them; numpy's values become Python's."""
+        """Return the parameters in their declared types; numpy's values become Python's."""
         types = field_types(type(self))
         given = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
         return SimpleNamespace(**{name: coerce(name, value, types[name]) for name, value in given.items()})

@@ -55,7 +55,7 @@ MOST_DRAWS, DRAWN_SERIES, DRAWN_STEPS = 6, 600, 120_000
 LEAST_ERROR = 1e-12
 NESTED = (1, 3)  # thresholds at quantiles of which the fewer are some of the more
 THRESHOLD_SERIES = 256  # series for the quantiles that become thresholds, or all if there are fewer
-THRESHOLD_STEPS = 8  # of each of them, evenly spread
+THRESHOLD_STEPS = 8  # steps of each of these series, evenly spread
 # A threshold lies above its quantile by this share of the unit's spread: states at rest keep one value for
 # long, and rounding alone must not decide on which side of the threshold it is.
 MARGIN = 0.002

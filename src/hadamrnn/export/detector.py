@@ -1,4 +1,4 @@
-"""The detector behind a network, as C and JavaScript: nothing for networks that have none."""
+"""Write the detector behind a network, if it has one, as C and JavaScript."""
 
 from __future__ import annotations
 

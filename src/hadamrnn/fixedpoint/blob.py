@@ -331,7 +331,7 @@ def _input_weight(planned: LayerPlan) -> NDArray[Any]:
 
 
 def padded_rows(array: NDArray[Any], rows: int) -> NDArray[Any]:
-    """Fill up the last axis, the units of a layer, with zeros to whole groups."""
+    """Pad the last axis, the units of a layer, with zeros to whole groups."""
     return np.pad(array, [*[(0, 0)] * (array.ndim - 1), (0, rows - array.shape[-1])])
 
 

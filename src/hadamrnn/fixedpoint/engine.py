@@ -43,7 +43,7 @@ class State:
     """The state between steps of several streams; owned by the caller."""
 
     hidden: list[Int32]  # of each layer, (hidden_size, streams), activation_bits
-    sums: list[Int32]  # of each layer but the last, the codes that the layer above will read, as wide
+    sums: list[Int32]  # the sums for the layer above, of each layer but the last
     pools: Pools  # the read-outs' sums and maxima over the last layer's steps so far
     steps: int = 0
     saturations: int = 0  # entries of states clipped so far, over all layers and streams

@@ -40,7 +40,7 @@ class ReservoirSize:
 
 
 def reservoir_size(features: Features) -> ReservoirSize:
-    """Return what the network of these features stores, and the state that a device keeps."""
+    """Return the storage of the network of these features, and of its state on a device."""
     network, count = features.network, len(features)
     per_unit = 1 + INPUT_WEIGHT_BITS + FEATURE_COUNT_BITS
     per_feature = STATE_BITS + EXPONENT_BITS
@@ -65,7 +65,7 @@ def narrow_cells(network: Reservoir) -> int:
 
 
 def reservoir_step_cost(features: Features) -> StepCost:
-    """Return the mean operations of one sample; V comes in once a window, and is counted all the same."""
+    """Return the mean operations of one sample; V, which runs once per window, is counted in full."""
     network, inputs, recurrent = features.network, [], []
     for group, count in zip(network.groups, features.per_group.tolist(), strict=True):
         sums = network.input_size * (group.width > 1)
