@@ -1,9 +1,10 @@
-"""Data of a page that listens: the front end, its sliding window, and recordings as a fallback."""
+"""Data of a page that listens: the front end, its decision, and recordings as a fallback."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from math import log
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,12 @@ from numpy.typing import NDArray
 
 from hadamrnn.export.front_end import front_end_js
 from hadamrnn.export.js import deflated
+from hadamrnn.fixedpoint.decision import NEVER, Decision, decision_of
 from hadamrnn.fixedpoint.model import IntegerModel
 
-HOPS = 10  # of a window
+# The decision of a model that keeps none: windows with ten hops. An event is a class that leads in three of
+# four windows as one of two classes with this share would; no other event follows for a window.
+HOPS, NEEDED, VOTES, SURE = 10, 3, 4, 0.7
 IDLE = frozenset({"silence", "unknown", "noise", "background", "other"})  # classes that are no word
 
 
@@ -42,16 +46,24 @@ def listening_data(
     front_end = model.network.front_end
     if front_end is None or not hears_sound(model):
         return None
-    hop = max(round(steps / HOPS), 1)
-    size = -(-steps // hop) * hop
     return {
         "frontEnd": front_end_js(front_end),
         "rate": front_end.rate,
-        "hop": hop,
-        "size": size if size <= (model.longest or size) else size - hop,
-        "idle": [index for index, name in enumerate(classes) if name.strip("_").lower() in IDLE],
+        "decision": asdict(decision_of(model) or _usual_decision(model, classes, steps)),
         "clips": [_clip(clip, classes) for clip in clips],
     }
+
+
+def _usual_decision(model: IntegerModel, classes: Sequence[str], steps: int) -> Decision:
+    """Return what raises events if a model keeps no decision of its own."""
+    hop = max(round(steps / HOPS), 1)
+    size = -(-steps // hop) * hop
+    size = size if size <= (model.longest or size) else size - hop
+    least = min(round(log(SURE / (1 - SURE)) / model.logit_scale), NEVER - 1)
+    thresholds = tuple(NEVER if name.strip("_").lower() in IDLE else least for name in classes)
+    return Decision(
+        thresholds=thresholds, needed=NEEDED, votes=VOTES, refractory=size // hop, window=size, hop=hop
+    )
 
 
 def _clip(clip: Clip, classes: Sequence[str]) -> dict[str, Any]:

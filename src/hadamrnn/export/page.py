@@ -159,8 +159,11 @@ ABOUT = (
 )
 
 
+RUNTIME = ("network.js", "front_end.js", "decision.js")
+
+
 def live_part(*networks: Live) -> LivePart:
-    return LivePart(networks, runtime_text("network.js") + runtime_text("front_end.js"))
+    return LivePart(networks, "".join(map(runtime_text, RUNTIME)))
 
 
 def _pad(pad: DrawingPad) -> dict[str, Any]:

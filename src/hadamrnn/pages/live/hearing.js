@@ -1,16 +1,16 @@
-/* Sound without end, int16 samples: its frames, the answers of a sliding window, and what they decide. */
+/* Sound without end, int16 samples: its frames, the answers of a sliding window, and the events they raise. */
+import { Decider } from "./decision.js";
 import { FrontEnd } from "./front_end.js";
 import { shares } from "./lab.js";
 
-const TOGETHER = 4; // windows in a row that decide
-const SURE = 0.7; // the share that they must give a class on average
 const SHOWN = 3; // windows side by side that are remembered
 
 export class Hearing {
-  /** `idle` are the classes that decide nothing; `decided(class)` is told of each other one as it begins. */
-  constructor({ frontEnd, size, hop, idle }, network, decided) {
-    Object.assign(this, { size, hop, idle, decided, decision: null, inputs: [], answers: [] });
+  /** `decided(class)` is told of each event. */
+  constructor({ frontEnd, decision }, network, decided) {
+    Object.assign(this, { size: decision.window, hop: decision.hop, decided, inputs: [], answers: [] });
     this.frontEnd = new FrontEnd(frontEnd);
+    this.decider = new Decider(decision);
     this.use(network);
   }
 
@@ -40,16 +40,7 @@ export class Hearing {
     if (!logits) return;
     this.logits = logits;
     this.answers = [...this.answers, shares(logits, this.network.logitScale)].slice(-answers);
-    this.decide();
-  }
-
-  /** Decide on the class that the last windows are sure of on average; on none if there is no such class. */
-  decide() {
-    const last = this.answers.slice(-TOGETHER);
-    const means = last[0].map((_, k) => last.reduce((sum, answer) => sum + answer[k], 0) / TOGETHER);
-    const best = means.indexOf(Math.max(...means));
-    const decision = means[best] >= SURE && !this.idle.includes(best) ? best : null;
-    if (decision !== null && decision !== this.decision) this.decided(decision);
-    this.decision = decision;
+    const event = this.decider.decide(logits);
+    if (event >= 0) this.decided(event);
   }
 }
