@@ -117,29 +117,11 @@ class HadamRNN(HadamStack):
             dtype=dtype,
         )
         self.batch_first = batch_first
+        self.hidden_size, self.num_layers = network.hidden_size, network.num_layers
+        self.bias, self.dropout, self.bidirectional = bias, network.dropout, network.bidirectional
         if negative_signs is not None:
             for index in range(network.cells):
                 self.cell(index).draw_signs(negative_signs)
-
-    @property
-    def hidden_size(self) -> int:
-        return self.network.hidden_size
-
-    @property
-    def num_layers(self) -> int:
-        return self.network.num_layers
-
-    @property
-    def bias(self) -> bool:
-        return self.network.input_bias
-
-    @property
-    def dropout(self) -> float:
-        return self.network.dropout
-
-    @property
-    def bidirectional(self) -> bool:
-        return self.network.bidirectional
 
     def forward(
         self, x: Tensor | PackedSequence | Tokens, h_0: Tensor | None = None
