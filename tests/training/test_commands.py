@@ -187,7 +187,7 @@ def test_whole_numbers_are_codes_and_real_ones_are_not(command: Command, run: Pa
     [
         (np.full((2, 64, 1), np.nan), "must be finite"),
         (np.zeros((2, 64, 3)), "must have 1 channels"),
-        (np.zeros(3), "must have shape"),
+        (np.zeros(3), "got float64 of shape (3,)"),
         (np.array([["a"]]), "real numbers"),
     ],
 )

@@ -254,7 +254,7 @@ def bits_values(preset: str, weight_bits: object) -> dict[str, Any]:
 
 def _check_widths(settings: Mapping[str, Any]) -> None:
     """Refuse one width or a number of layers beside a list of widths that says otherwise."""
-    sizes = settings.get("layer_sizes") or ()
+    sizes = settings.get("layer_sizes")
     if not isinstance(sizes, list | tuple) or not sizes:
         return
     for name, value in (("hidden_size", sizes[-1]), ("num_layers", len(sizes))):
