@@ -163,7 +163,7 @@ def test_a_step_is_defined_for_every_state_and_every_input(kind: str, tmp_path: 
 @pytest.mark.parametrize(
     ("kind", "sound", "broken"),
     [
-        ("stack", r"i < layer->units; i\+\+", "i <= layer->units; i++"),  # writes a row too many
+        ("stack", r"i < own\.units; i\+\+", "i <= own.units; i++"),  # writes a row too many
         ("stack", r"a -= \(a \+", "a -= 16384 * (a +"),  # a sum beyond 32 bits
         (
             "relu",
