@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -53,6 +54,8 @@ def test_the_demo_ends_with_a_table_and_a_page(command: Command, tmp_path: Path)
     assert answer.status == 0
     for label in ("accuracy, float", "accuracy, integer", "accuracy, C", "weights", "additions", "cortex-m4"):
         assert label in answer.out
+    found = dict(re.findall(r"accuracy, (\w+) +([\d.]+)", answer.out))
+    assert found.get("C", found["integer"]) == found["integer"] and float(found["integer"]) > 10
     assert [line[:3] for line in answer.err.splitlines() if line[1] == "/"] == ["1/4", "2/4", "3/4", "4/4"]
     shown = (Path(__file__).parents[1] / "docs" / "index.md").read_text()
     for line in answer.out.splitlines():
