@@ -34,6 +34,7 @@ RESULT_PAGES = (
         "docs/edge.md",
         "docs/estimators.md",
         "docs/anomalies.md",
+        "docs/vibration.md",
         "docs/alarms.md",
         "docs/regression.md",
         "docs/archive.md",

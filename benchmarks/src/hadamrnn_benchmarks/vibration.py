@@ -61,7 +61,7 @@ def run_vibration(
     """Return the rows of the selection and of the test."""
     with np.load(find_bearings(data_dir)) as arrays, tempfile.TemporaryDirectory() as scratch:
         signals = {name: arrays[name] for name in arrays.files if "_vload_" in name}
-        bench = _Bench(signals, Path(scratch))
+        bench = Bench(signals, Path(scratch))
         rows = [bench.selection(name, given) for name, given in SETTINGS.items()] if select else []
         rows.append(bench.test(DEFAULT, BANDS, seeds))
         rows.append(VibrationRow(LINEAR, "test", (bench.linear(),)))
@@ -70,7 +70,7 @@ def run_vibration(
         return rows
 
 
-class _Bench:
+class Bench:
     """Trains in folders of its own, on recordings that it writes as a user has them."""
 
     def __init__(self, signals: dict[str, Any], folder: Path) -> None:
