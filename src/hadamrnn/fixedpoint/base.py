@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hadamrnn.architecture import Architecture
 from hadamrnn.errors import InputError, short
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.layer import ArrayFields, check_presence, check_scale, freeze_array
@@ -26,20 +27,44 @@ class IntegerBase(ArrayFields):
     A subclass is a frozen dataclass with these fields or properties.
     """
 
-    input_kind: Any
+    network: Architecture
     input_bits: Any
-    input_size: Any
     input_scale: float
-    output_size: Any
     raw_offset: NDArray[np.int32] | None
     raw_multiplier: NDArray[np.int32] | None
     raw_shift: NDArray[np.int32] | None
     raw_knee: NDArray[np.int32] | None
     metadata: Metadata
-    vocabulary_size: Any
-    every_output: Any
     logit_scale: float
     logit_bound: Any  # the largest magnitude of a logit
+
+    @property
+    def input_kind(self) -> str:
+        return self.network.input_kind
+
+    @property
+    def input_size(self) -> int:
+        return self.network.input_size
+
+    @property
+    def hidden_size(self) -> int:
+        return self.network.hidden_size
+
+    @property
+    def output_size(self) -> int:
+        return self.network.output_size
+
+    @property
+    def every_output(self) -> bool:
+        """Read out after every step, or after the last one."""
+        return self.network.every_output
+
+    @property
+    def vocabulary_size(self) -> int:
+        """The number of token ids or hot channels; 0 for dense inputs."""
+        if self.network.vocabulary_size is not None:
+            return self.network.vocabulary_size
+        return self.input_size if self.input_kind == "one_hot" else 0
 
     @property
     def raw_unit(self) -> float:

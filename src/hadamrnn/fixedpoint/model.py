@@ -125,24 +125,12 @@ class IntegerModel(IntegerBase):
         return self.layers[0].input_bits
 
     @property
-    def hidden_size(self) -> int:
-        return self.network.hidden_size
-
-    @property
     def block_size(self) -> int:
         return self.network.block_size
 
     @property
     def num_blocks(self) -> int:
         return self.network.num_blocks
-
-    @property
-    def input_size(self) -> int:
-        return self.network.input_size
-
-    @property
-    def output_size(self) -> int:
-        return self.network.output_size
 
     @property
     def weight_bits(self) -> WeightBits:
@@ -156,15 +144,6 @@ class IntegerModel(IntegerBase):
     @property
     def recurrence(self) -> str:
         return self.network.recurrence
-
-    @property
-    def every_output(self) -> bool:
-        """Read out after every step, or after the last one."""
-        return self.network.every_output
-
-    @property
-    def input_kind(self) -> str:
-        return self.network.input_kind
 
     @property
     def weight_storage_bits(self) -> int:
@@ -197,13 +176,6 @@ class IntegerModel(IntegerBase):
         """Return how many steps the last layer makes after `steps` inputs."""
         period: int = self.network.stride ** (len(self.layers) - 1)
         return steps // min(period, 1 << 62)
-
-    @property
-    def vocabulary_size(self) -> int:
-        """The number of token ids or hot channels; 0 for dense inputs."""
-        if self.network.vocabulary_size is not None:
-            return self.network.vocabulary_size
-        return self.input_size if self.input_kind == "one_hot" else 0
 
     def _check_layers(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))

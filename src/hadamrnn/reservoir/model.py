@@ -121,27 +121,6 @@ class IntegerReservoir(IntegerBase):
         return self.network.input_bits
 
     @property
-    def input_size(self) -> int:
-        return self.network.input_size
-
-    @property
-    def output_size(self) -> int:
-        return self.network.output_size
-
-    @property
-    def hidden_size(self) -> int:
-        return self.network.hidden_size
-
-    @property
-    def input_kind(self) -> str:
-        return self.network.input_kind
-
-    @property
-    def vocabulary_size(self) -> int:
-        """The number of token ids: a reservoir reads none."""
-        return 0
-
-    @property
     def every_output(self) -> bool:
         """Read out after the last sample."""
         return False
