@@ -38,7 +38,6 @@ ALLOWED: dict[str, set[str]] = {
     "runtime": set(),
     "export": {"fixedpoint", "hadamard", "pages", "reservoir", "runtime"},
     "export.onnx": {"nn", "fixedpoint", "hadamard"},
-    "export.onnx_float": {"nn", "fixedpoint", "hadamard"},
     "deployment": {*TRAINING, "fixedpoint", "reservoir", "quantization", "export"},
     "run": {*TRAINING, "fixedpoint", "quantization", "export", "deployment"},
     "streams": {*TRAINING, "fixedpoint", "run"},

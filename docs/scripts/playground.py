@@ -18,8 +18,7 @@ from hadamrnn.data.files import fetch
 from hadamrnn.data.har import SLOW, STILL
 from hadamrnn.data.keywords import FILES, WORDS, expand
 from hadamrnn.data.tasks import load_task
-from hadamrnn.export.listening import Clip
-from hadamrnn.export.page import DrawingPad, Stored, live_network, live_part
+from hadamrnn.export.page import Clip, DrawingPad, Stored, live_network, live_part
 from hadamrnn.fixedpoint.encoding import raw_from_inputs
 from hadamrnn.models import find
 from hadamrnn.pages.document import Document, Live, Section, to_html

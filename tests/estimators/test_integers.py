@@ -19,10 +19,9 @@ from hadamrnn.errors import InputError, SaturationWarning
 from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor
 from hadamrnn.estimators.series import Scaling, Series
 from hadamrnn.export.targets import classify_on_host, has_compiler
-from hadamrnn.fixedpoint.encoding import encode_raw, encode_values, raw_codes
+from hadamrnn.fixedpoint.encoding import encode_raw, encode_values, raw_codes, target_units
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.values import target_units
 from hadamrnn.quantization.lowering import state_lsb
 
 

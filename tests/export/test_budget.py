@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hadamrnn.export.budget import Device, Load
+from hadamrnn.fixedpoint.cost import estimate
 from hadamrnn.fixedpoint.drawn import draw_model
-from hadamrnn.fixedpoint.instructions import estimate
 from hadamrnn.fixedpoint.plan import make_plan
 from hadamrnn.network import Network
 from hadamrnn.search.space import ESTIMATE_MARGIN, Budget, SearchSpace

@@ -16,9 +16,8 @@ import pytest
 from hadamrnn.export.golden import draw_golden
 from hadamrnn.export.js import RUNTIME, export_js, js_model
 from hadamrnn.fixedpoint import FILE_NAME, Engine, IntegerModel, save
-from hadamrnn.fixedpoint.encoding import encode_raw
+from hadamrnn.fixedpoint.encoding import encode_raw, target_metadata, value_format
 from hadamrnn.fixedpoint.engine import SlidingWindow
-from hadamrnn.fixedpoint.values import target_metadata, value_format
 from tests.conftest import Command
 from tests.export.random_models import random_model
 from tests.family_models import family_model

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hadamrnn.fixedpoint.encoding import target_metadata, target_units, value_format
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.values import target_metadata, target_units, value_format
 from tests.export.programs import SANITIZED, compile_and_run, write_sources
 from tests.export.random_models import random_model
 from tests.plain_integers import calibrated_codes

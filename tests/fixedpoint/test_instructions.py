@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.instructions import estimate, estimate_readout
+from hadamrnn.fixedpoint.cost import estimate, estimate_readout
 from hadamrnn.network import Network
 
 LEAKS = (1, 2, 3, 4)

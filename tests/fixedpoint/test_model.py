@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import IntegerModel
 from hadamrnn.fixedpoint.drawn import draw_integers
+from hadamrnn.fixedpoint.encoding import ValueFormat
 from hadamrnn.fixedpoint.overflow import readout_bound, recurrence_bound
-from hadamrnn.fixedpoint.values import ValueFormat
 from hadamrnn.network import Network
 from tests.integer_models import integer_model, with_layer
 

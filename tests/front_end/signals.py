@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.front_end import FrontEnd
-from hadamrnn.front_end.layout import front_end_bytes, front_end_numbers
+from hadamrnn.front_end.description import front_end_bytes, front_end_numbers
 
 Samples = NDArray[np.int16]
 KINDS = ("noise", "quiet", "silent", "full scale", "constant", "impulse", "tone", "square")

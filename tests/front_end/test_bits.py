@@ -14,8 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.export.front_end import front_end_js
-from hadamrnn.export.js import RUNTIME
+from hadamrnn.export.js import RUNTIME, front_end_js
 from hadamrnn.front_end import FrontEnd, compute_bands
 from hadamrnn.front_end.reference import reference_bands
 from tests.export.programs import SANITIZED, STRICT

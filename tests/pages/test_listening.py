@@ -15,8 +15,7 @@ from scipy.io import wavfile
 from selenium.webdriver import Chrome
 
 from hadamrnn.data.keywords import WORDS, expand
-from hadamrnn.export.listening import Clip
-from hadamrnn.export.page import Stored, live_network, live_part
+from hadamrnn.export.page import Clip, Stored, live_network, live_part
 from hadamrnn.fixedpoint import Engine, IntegerModel, encode_raw
 from hadamrnn.front_end import FrontEnd, compute_bands
 from hadamrnn.models import find

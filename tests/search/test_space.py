@@ -13,8 +13,8 @@ from optuna.trial import FixedTrial
 
 from hadamrnn import fixedpoint
 from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.cost import estimate
 from hadamrnn.fixedpoint.drawn import draw_model
-from hadamrnn.fixedpoint.instructions import estimate
 from hadamrnn.network import Network, hadamard
 from hadamrnn.search.space import (
     BOARD,

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from hadamrnn import InputError, load_task, read_recordings
+from hadamrnn.fixedpoint.encoding import value_format
 from hadamrnn.fixedpoint.engine import Engine
-from hadamrnn.fixedpoint.values import value_format
 from hadamrnn.quantization.chain import input_codes
 from hadamrnn.run import Run, train
 from hadamrnn.training.config import resolve_config

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.instructions import estimate
+from hadamrnn.fixedpoint.cost import estimate
 from hadamrnn.network import Network
 from hadamrnn.search.space import count
 

@@ -16,7 +16,7 @@ from hadamrnn.estimators.reading import align, check_size, read_series
 from hadamrnn.estimators.series import Floats, Samples, Series
 from hadamrnn.estimators.target import ValueTarget
 from hadamrnn.fixedpoint.base import Metadata
-from hadamrnn.fixedpoint.values import target_metadata
+from hadamrnn.fixedpoint.encoding import target_metadata
 
 
 class HadamRNNRegressor(RegressorMixin, SeriesEstimator):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hadamrnn.fixedpoint.blob import ModelData
+from hadamrnn.fixedpoint.cost import USUAL_BITS, estimate, estimate_readout
 from hadamrnn.fixedpoint.drawn import draw_model
-from hadamrnn.fixedpoint.instructions import USUAL_BITS, estimate, estimate_readout
 from hadamrnn.fixedpoint.plan import make_plan
 from hadamrnn.network import Network
 

@@ -38,7 +38,6 @@ from hadamrnn.errors import InputError
 from hadamrnn.export.detector import RUNTIME as DETECTOR
 from hadamrnn.export.detector import detector_selftest, detector_sources
 from hadamrnn.export.folder import check_name, fresh_folder, macro_prefix
-from hadamrnn.export.front_end import front_end_struct
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.metadata import (
     class_symbols,
@@ -52,13 +51,12 @@ from hadamrnn.export.reservoir import RESERVOIR_RUNTIME, ReservoirData, Reservoi
 from hadamrnn.fixedpoint.blob import ModelData, Place
 from hadamrnn.fixedpoint.decision import decision_of
 from hadamrnn.fixedpoint.detection import detection_of
-from hadamrnn.fixedpoint.encoding import input_meaning
+from hadamrnn.fixedpoint.encoding import input_meaning, value_format
 from hadamrnn.fixedpoint.file import VERSION, to_bytes
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.plan import Plan, make_plan
-from hadamrnn.fixedpoint.values import value_format
-from hadamrnn.front_end.layout import front_end_bytes
+from hadamrnn.front_end.description import FrontEnd, front_end_bytes, front_end_numbers
 from hadamrnn.packages import package_version
 from hadamrnn.reservoir import file as reservoir_file
 from hadamrnn.reservoir.model import IntegerReservoir
@@ -311,3 +309,10 @@ def export_arduino(
         f"examples/{name}/{name}_golden.h": tests[f"{name}_golden.h"],
     }
     return fresh_folder(Path(out), files, force=force)
+
+
+def front_end_struct(front_end: FrontEnd) -> dict[str, str]:
+    """Return the fields of `hadamrnn_front_end`, name -> C, with the tables in `FRONT_END_DATA`."""
+    _, starts = front_end_bytes(front_end)
+    numbers = {name: f"{value}u" for name, value in front_end_numbers(front_end).items()}
+    return numbers | {name: f"&FRONT_END_DATA[{start}]" for name, start in starts.items()}

@@ -23,17 +23,16 @@ from hadamrnn.architecture import stored_bits
 from hadamrnn.export.c import render
 from hadamrnn.export.detector import detector_js, golden_levels
 from hadamrnn.export.folder import MARKER, check_name, fresh_folder
-from hadamrnn.export.front_end import front_end_js
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.metadata import Summary, summarise
 from hadamrnn.export.reservoir import js_reservoir_arrays, js_reservoir_groups
 from hadamrnn.fixedpoint.base import IntegerBase
 from hadamrnn.fixedpoint.decision import decision_of
-from hadamrnn.fixedpoint.encoding import value_scaling
+from hadamrnn.fixedpoint.encoding import value_format, value_scaling
 from hadamrnn.fixedpoint.integers import pack
 from hadamrnn.fixedpoint.layer import IntegerLayer
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.values import value_format
+from hadamrnn.front_end.description import FrontEnd, table_fields
 from hadamrnn.hadamard.orders import factor_matrix, order_factors
 from hadamrnn.packages import package_version
 from hadamrnn.reservoir.model import IntegerReservoir
@@ -227,3 +226,16 @@ def _golden_text(golden: Golden, levels: dict[str, Any]) -> str:
     names = ("inputs", "logits", "classes", "raw", "encoded")
     arrays = {name: getattr(golden, name).tolist() for name in names}
     return json.dumps({**arrays, "every": golden.every, "source": golden.source, **levels}) + "\n"
+
+
+def front_end_js(front_end: FrontEnd) -> dict[str, Any]:
+    """Return the argument of `new FrontEnd` in the JavaScript runtime."""
+    return {
+        "frame": front_end.frame,
+        "hop": front_end.hop,
+        "fftSize": front_end.fft_size,
+        "bands": front_end.bands,
+        "isMel": front_end.is_mel,
+        "noiseShift": front_end.noise_shift,
+        **{name: table.tolist() for name, table in table_fields(front_end).items()},
+    }

@@ -12,22 +12,20 @@ and offset and scale of each channel. A network that stacks or counts has more p
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hadamrnn.errors import InputError, missing_package
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hadamrnn.errors import InputError
 from hadamrnn.export.folder import MARKER, check_name, fresh_folder
-
-if importlib.util.find_spec("onnx") is None:
-    raise missing_package("ONNX graphs", "onnx", "onnx")
-
-from hadamrnn.export.onnx_float import FloatRecipe
-from hadamrnn.export.onnx_float import ValueUnits as ValueUnits
-from hadamrnn.export.onnx_graph import Recipe, sequence_model, step_model
+from hadamrnn.export.onnx_graph import Builder, Recipe, State, TensorProto, sequence_model, step_model
 from hadamrnn.export.onnx_integer import IntegerRecipe
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.network import check_deployable
 from hadamrnn.packages import package_version
 
 if TYPE_CHECKING:
@@ -73,3 +71,126 @@ def export_onnx(
     ]
     files["README.md"] = "\n".join([*lines, ""])
     return fresh_folder(Path(out), files, force=force)
+
+
+@dataclass(frozen=True, eq=False)
+class ValueUnits:
+    """The units that a float network was trained with; None leaves its inputs, or its outputs, as they are.
+
+        v = (x - offset) / scale        y = output * target_scale + target_offset
+
+    v is the network's input and x a value of the training data, or `compress(value, knee)`.
+    """
+
+    offset: NDArray[np.float64] | None = None  # (channels,), with scale
+    scale: NDArray[np.float64] | None = None
+    knee: NDArray[np.float64] | None = None  # (channels,), 0 for a channel that is not compressed
+    target_offset: NDArray[np.float64] | None = None  # (outputs,), with target_scale
+    target_scale: NDArray[np.float64] | None = None
+
+    @classmethod
+    def of(
+        cls, offset: Sequence[float] | None, scale: Sequence[float] | None, levels: int | None
+    ) -> ValueUnits:
+        """Return the units of a run: standardised values, or codes 0..levels that mean code / levels."""
+        if offset is not None and scale is not None:
+            return cls(np.array(offset, np.float64), np.array(scale, np.float64))
+        return cls() if levels is None else cls(np.zeros(1), np.full(1, float(levels)))
+
+
+class FloatRecipe(Recipe):
+    """A `SequenceModel` of Hadamard layers that read forwards, in float32 with its quantized weights."""
+
+    dtype = np.float32
+    element = TensorProto.FLOAT
+    numbers = "float32, quantized weights"
+
+    def __init__(self, model: SequenceModel, units: ValueUnits, class_names: Sequence[str]) -> None:
+        network = model.hadamard_layers.network
+        check_deployable(network, "A network in ONNX")
+        self.model, self.layers = model, model.hadamard_layers
+        self.network = network
+        self.thresholds = None if model.thresholds is None else model.thresholds.detach().cpu().numpy()
+        self.units = units
+        self.answer = TensorProto.FLOAT if units.target_scale is None else TensorProto.DOUBLE
+        self.properties = {"classes": list(class_names)}
+        if units.offset is not None and units.scale is not None:
+            self.properties |= {"offset": units.offset.tolist(), "scale": units.scale.tolist()}
+
+    def admit(self, build: Builder, x: str, state: State) -> tuple[str, str | None]:
+        if self.model.embedding is not None:
+            return build.op("Gather", self._weights(build, self.model.embedding.weight), x), None
+        if self.network.takes_ids:
+            return x, None
+        if self.units.knee is not None:
+            x = self._compressed(build, x, self.units.knee)
+        if self.units.offset is not None and self.units.scale is not None:
+            x = build.op("Sub", x, build.constant(self.units.offset, np.float64))
+            x = build.op("Div", x, build.constant(self.units.scale, np.float64))
+        return build.op("Cast", x, to=self.element), None
+
+    @staticmethod
+    def _compressed(build: Builder, x: str, knee: NDArray[np.float64]) -> str:
+        """Return `compress(x, knee)`: sign(x) (e + a / 2^e - 1), a = 1 + |x| / knee, 2^e <= a < 2^(e + 1)."""
+
+        def number(value: ArrayLike) -> str:
+            return build.constant(value, np.float64)
+
+        above = build.op(
+            "Add", build.op("Div", build.op("Abs", x), number(np.where(knee > 0, knee, 1))), number(1)
+        )
+        logarithm = build.op("Div", build.op("Log", above), number(np.log(2)))
+        octave = build.op("Floor", logarithm)  # one too many or too few where rounding crosses a power of two
+        power = build.op("Pow", number(2), octave)
+        rest = build.op("Sub", build.op("Div", above, power), number(1))
+        # Continuous at powers of two, so that e + rest hardly changes if e is one off.
+        octaves = build.op("Mul", build.op("Sign", x), build.op("Add", octave, rest))
+        return build.op("Where", build.constant(knee > 0, np.bool_), octaves, x)
+
+    def layer(self, build: Builder, index: int, x: str, h: str) -> str:
+        cell = self.layers.cell(index)
+        signs = cell.signs() / cell.block_size**0.5
+        signs = signs if cell.decay is None else signs * cell.decay
+        state = build.op("Mul", self.transform(build, h, cell.hidden_size), self._weights(build, signs))
+        weight = self._weights(build, cell.quantized_weight().T)
+        hot = index == 0 and self.network.input_kind == "one_hot"
+        drive = build.op("Gather", weight, x) if hot else build.op("MatMul", x, weight)
+        state = build.op("Add", state, drive)
+        if cell.input_bias is not None:
+            state = build.op("Add", state, self._weights(build, cell.input_bias))
+        return build.op("Relu", state) if self.network.recurrence == "relu" else state
+
+    def output(self, build: Builder, index: int, x: str, h: str) -> str:
+        if index < len(self.layers.norms):
+            scale, bias = self.layers.norm(index).folded()
+            h = build.op("Add", build.op("Mul", h, self._weights(build, scale)), self._weights(build, bias))
+        y = build.op("Relu", h)
+        return build.op("Add", y, x) if self.network.has_skip(index) else y
+
+    def strided(self, build: Builder, total: str) -> str:
+        return build.op("Div", total, build.constant(self.network.stride, np.float32))
+
+    def readout(self, build: Builder, state: State) -> str:
+        parts = [self._feature(build, state, kind) for kind in self.network.readouts]
+        features = build.op("Concat", *parts, axis=1)
+        scales, weight, bias = self.model.folded_readout()
+        logits = build.op("MatMul", features, self._weights(build, (weight * scales).T))
+        logits = build.op("Add", logits, self._weights(build, bias))
+        if self.units.target_scale is None or self.units.target_offset is None:
+            return logits
+        logits = build.op("Cast", logits, to=self.answer)
+        logits = build.op("Mul", logits, build.constant(self.units.target_scale, np.float64))
+        return build.op("Add", logits, build.constant(self.units.target_offset, np.float64))
+
+    def _feature(self, build: Builder, state: State, kind: str) -> str:
+        if kind == "last":
+            h = state[self.hidden(self.network.num_layers - 1)]
+            return h if self.network.recurrence == "relu" else build.op("Relu", h)
+        if kind == "max":
+            return state[kind]
+        steps = build.op("Max", self.top_steps(build, state), build.constant(1, np.int64))
+        return build.op("Div", state[kind], build.op("Cast", steps, to=self.element))
+
+    @staticmethod
+    def _weights(build: Builder, tensor: Any) -> str:
+        return build.constant(tensor.detach().cpu().numpy(), np.float32)

@@ -11,12 +11,18 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
 
+from hadamrnn.errors import missing_package
 from hadamrnn.hadamard.orders import hadamard_matrix, split_order
 from hadamrnn.network import COUNTED, Network
+
+try:
+    import onnx
+    from onnx import TensorProto as TensorProto
+    from onnx import helper, numpy_helper
+except ModuleNotFoundError as error:
+    raise missing_package("ONNX graphs", error.name, "onnx") from error
 
 OPSET = 17
 IR_VERSION = 8  # supported by runtimes since 2022

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from onnx import TensorProto
 
-from hadamrnn.export.onnx_graph import Builder, Recipe, State
+from hadamrnn.export.onnx_graph import Builder, Recipe, State, TensorProto
 from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, value_scaling
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel

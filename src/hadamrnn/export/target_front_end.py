@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from hadamrnn.errors import InputError
-from hadamrnn.export.c import FRONT_END, RUNTIME, render, runtime_file
-from hadamrnn.export.front_end import front_end_struct
+from hadamrnn.export.c import FRONT_END, RUNTIME, front_end_struct, render, runtime_file
 from hadamrnn.export.targets import (
     AVR_TICK,
     CALIBRATION,
@@ -24,7 +23,7 @@ from hadamrnn.export.targets import (
     stack_frames,
 )
 from hadamrnn.front_end import FrontEnd, compute_bands
-from hadamrnn.front_end.layout import front_end_bytes
+from hadamrnn.front_end.description import front_end_bytes
 
 FRAMES = 3  # of the signal; the first is not counted
 HEADER = """#include <stdbool.h>

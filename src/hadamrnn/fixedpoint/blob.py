@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.base import IntegerBase
+from hadamrnn.fixedpoint.encoding import value_format
 from hadamrnn.fixedpoint.integers import pack
 from hadamrnn.fixedpoint.layer import IntegerLayer
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.plan import GROUP, MAX_FACTORS, LayerPlan, Plan, make_plan, whole_groups
-from hadamrnn.fixedpoint.values import value_format
 from hadamrnn.hadamard.orders import factor_matrix
 
 INPUT_KINDS = ("dense", "one_hot", "embedded")  # as HADAMRNN_DENSE, ... count them

@@ -1,7 +1,8 @@
-"""`FrontEnd`: the frozen description of a signal front end, and the tables that its arithmetic reads.
+"""`FrontEnd`: the frozen description of a signal front end, its tables, and its cost.
 
 The tables are computed in float64 once and rounded to integers; everything after them is integer arithmetic
-(`reference.py`, `runtime/front_end.h`, `export/runtime/front_end.js`).
+(`reference.py`, `runtime/hadamrnn_front_end.h`, `export/runtime/front_end.js`). `front_end_bytes` and
+`front_end_numbers` are what the header reads.
 """
 
 from __future__ import annotations
@@ -146,3 +147,57 @@ def table_fields(front_end: FrontEnd) -> dict[str, Integers]:
         "weights": front_end.weights,
         "log2": log_table(),
     }
+
+
+def front_end_bytes(front_end: FrontEnd) -> tuple[bytes, dict[str, int]]:
+    """Concatenate the tables, words little endian and aligned; also return their offsets."""
+    content, starts = b"", {}
+    for name, table in table_fields(front_end).items():
+        starts[name] = len(content)
+        stored = table.astype(np.uint8 if name == "weights" else "<i2").tobytes()
+        content += stored + bytes(-len(stored) % 4)
+    return content, starts
+
+
+def front_end_numbers(front_end: FrontEnd) -> dict[str, int]:
+    """Return the numbers of `hadamrnn_front_end`, in the order of its fields."""
+    return {
+        "frame": front_end.frame,
+        "hop": front_end.hop,
+        "log2_size": front_end.fft_size.bit_length() - 1,
+        "bands": front_end.bands,
+        "is_mel": int(front_end.is_mel),
+        "noise_shift": front_end.noise_shift,
+    }
+
+
+STREAM = 16  # bytes: three pointers of 32 bits, two counts
+
+
+@dataclass(frozen=True)
+class FrontEndCost:
+    """Tables in flash and a stream in RAM, in bytes; multiplications and additions of a frame."""
+
+    tables: int
+    ram: int
+    multiplications: int
+    additions: int
+
+
+def front_end_cost(front_end: FrontEnd) -> FrontEndCost:
+    """Return the cost; a product of two bytes or words is one multiplication.
+
+    >>> front_end_cost(FrontEnd("mel", rate=16000, frame=400, hop=160, bands=32)).tables
+    1052
+    """
+    tables, _ = front_end_bytes(front_end)
+    points = front_end.fft_size // 2
+    butterflies = points // 2 * (points.bit_length() - 1)
+    bins = int(front_end.edges[-1] - front_end.edges[0])
+    noise = front_end.bands if front_end.noise_shift else 0
+    return FrontEndCost(
+        tables=len(tables),
+        ram=STREAM + 2 * front_end.frame + 2 * front_end.fft_size + 4 * noise,
+        multiplications=front_end.frame + 4 * butterflies + (8 if front_end.is_mel else 6) * bins,
+        additions=2 * front_end.frame + 6 * butterflies + (12 if front_end.is_mel else 11) * bins,
+    )

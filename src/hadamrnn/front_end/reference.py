@@ -1,5 +1,7 @@
 """The arithmetic of the front end in numpy: the specification that C and JavaScript repeat bit for bit.
 
+`compute_bands` runs `runtime/hadamrnn_front_end.h` in the native library where there is one, else this.
+
 For every frame x of int16 samples, all integers, `round` with ties towards +infinity, `bits` of the largest
 v, or -1 - v where v is negative:
 
@@ -22,6 +24,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hadamrnn.errors import InputError
 from hadamrnn.front_end.description import (
     CODES_PER_OCTAVE,
     COSINE_BITS,
@@ -29,8 +32,12 @@ from hadamrnn.front_end.description import (
     WINDOW_BITS,
     FrontEnd,
     Integers,
+    front_end_bytes,
+    front_end_numbers,
     log_table,
 )
+from hadamrnn.kernels.library import FrontEndArgs, Library, load_library
+from hadamrnn.kernels.slices import run_slices_on
 
 FREE_BITS = (
     13  # values of this many bits need no division before a stage, which grows them by at most 1 + sqrt(2)
@@ -203,3 +210,33 @@ def magnitude(values: Integers) -> Integers:
 def round_shift(values: Integers, shift: int | Integers) -> Integers:
     """Return values / 2^shift, ties towards +infinity; shift is at least 1."""
     return (values + (np.int64(1) << (shift - 1))) >> shift
+
+
+def compute_bands(front_end: FrontEnd, samples: NDArray[np.integer]) -> NDArray[np.int16]:
+    """Return the codes `(frames, bands)` of one recording; samples after its last frame are left out."""
+    if samples.ndim != 1 or samples.dtype != np.int16:
+        raise InputError(
+            f"A front end reads one channel of int16 samples, got {samples.dtype} of shape {samples.shape}."
+        )
+    if not front_end.num_frames(len(samples)):
+        return np.zeros((0, front_end.bands), np.int16)
+    read, library = np.ascontiguousarray(samples, np.int16), load_library()
+    if library is None:
+        return reference_bands(front_end, read)
+    return _native(front_end, read, library)
+
+
+def _native(front_end: FrontEnd, samples: NDArray[np.int16], library: Library) -> NDArray[np.int16]:
+    """Return the codes of contiguous samples."""
+    codes = np.empty((front_end.num_frames(len(samples)), front_end.bands), np.int16)
+    content, starts = front_end_bytes(front_end)
+    tables = np.frombuffer(content, np.uint8)
+    args = FrontEndArgs(
+        count=len(samples),
+        **front_end_numbers(front_end),
+        **{name: tables.ctypes.data + start for name, start in starts.items()},
+        samples=samples.ctypes.data,
+        codes=codes.ctypes.data,
+    )
+    run_slices_on(1, library.kernel("front_end"), args, 1)
+    return codes

@@ -29,10 +29,9 @@ from torch import Tensor
 from hadamrnn.data.splits import Metric, Split, Splits
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.base import class_metadata
-from hadamrnn.fixedpoint.encoding import encode_inputs
+from hadamrnn.fixedpoint.encoding import encode_inputs, target_metadata
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.values import target_metadata
 from hadamrnn.nn.interface import evaluating
 from hadamrnn.nn.model import SequenceModel, target_loss
 from hadamrnn.nn.normalization import counted

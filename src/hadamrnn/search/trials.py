@@ -28,7 +28,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
 from hadamrnn.files import CONFIG_FILE, INTEGER_FILE, write_atomically
-from hadamrnn.fixedpoint.instructions import estimate
+from hadamrnn.fixedpoint.cost import estimate
 from hadamrnn.network import Network, hadamard, network_values, read_network
 from hadamrnn.pages.document import BLUE, GREY, ORANGE, Cell, Document, Grid, Picture, grid_section, to_html
 from hadamrnn.pages.drawing import Canvas, Point, draw_front, front, scatter, styled, svg
