@@ -1,7 +1,7 @@
-"""The playground: shipped networks at work in one page, on test data stored beside this script.
+"""Write the playground: shipped networks at work in one page, on test data stored beside this script.
 
 python docs/scripts/playground.py PAGE.html          write the page
-python docs/scripts/playground.py --draw             take the stored sequences from the data sets anew
+python docs/scripts/playground.py --draw             select the stored sequences from the data sets again
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ MOTION_NETWORK = "motion-6kb"
 KEYWORD_NETWORK = "keywords-16kb"
 PLAYED = ("yes", "no", "stop")  # words whose first test clip is stored as sound
 LEAD = (
-    "Networks that ship with the package, at work in this page: the very integers of the exported C. "
-    "It needs no server and sends no request."
+    "Five small neural networks run in this page, with the same integers as on a microcontroller. Each reads "
+    "its input one step at a time and keeps all that it needs in a small memory, so you can watch it make up "
+    "its mind. Nothing leaves your computer."
 )
 SOURCES = (
     "Digits: MNIST by LeCun, Cortes and Burges (CC BY-SA 3.0). Motion: UCI HAR by Reyes-Ortiz et al. (CC BY "
-    "4.0). Words: Speech Commands by Warden (CC BY 4.0), as bands and three as 8-bit sound. All are of test "
-    "sets."
+    "4.0). Words: Speech Commands by Warden (CC BY 4.0), as bands and three as 8-bit sound. All are from "
+    "test sets."
 )
 
 
@@ -95,10 +96,10 @@ def digits(task: str, title: str, order: NDArray[Any] | None) -> Live:
     codes = input_codes(model, pixels)[0].reshape(-1)
     images = arrays["digits"] if order is None else arrays["digits"][:, order]
     about = (
-        "Draw a digit: both networks read it, a pixel a step. Row by row, what is to be recognised comes in "
-        "pieces that belong together.",
-        "The same pixels in an order that was drawn once. Neighbours come hundreds of steps apart: the "
-        "network has to remember all of them.",
+        "Draw a digit: both networks read it, one pixel per step. Row by row, neighbouring pixels arrive "
+        "together.",
+        "The same pixels in a random order that never changes. Neighbours arrive hundreds of steps apart, so "
+        "the network has to remember all of them.",
     )
     return live_network(
         model,
@@ -121,9 +122,9 @@ def word() -> Live:
         "A word, a thousand steps later",
         Stored(x.numpy(), y.numpy()),
         paragraphs=(
-            "Type a word. Each letter becomes two of eight symbols; then come a thousand empty steps, and a "
-            "marker that asks for the word. The state carries it all that time: flip one sign of u and "
-            "see.",
+            "Type a word. The network reads it as symbols, two per letter, waits a thousand empty steps, and "
+            "repeats it when asked. Only its memory carries the word all that time: flip a single sign and "
+            "see what is left of it.",
         ),
         classes=("none", *(f"{k}" for k in range(1, 9))),
         word={"example": "hello", "symbols": 10, "delay": 1000, "marker": 9, "base": 8},
@@ -135,14 +136,13 @@ def motion() -> Live:
     return live_network(
         find(MOTION_NETWORK).load(),
         "motion",
-        "A recording of a person who moves",
+        "A person in motion",
         Stored(arrays["motion"], arrays["motion_labels"]),
         paragraphs=(
-            "Windows of 2.56 s of one person with a phone at the waist: nine channels of acceleration and "
-            f"rotation, {RATE} steps a second, and beside them the small movements of those who hardly move, "
-            "enlarged. Two layers tell six activities apart.",
-            "A phone can take the recording's place where its browser gives the sensor to the page: wear it "
-            "at the waist, as those people did.",
+            "Recordings of 2.56 s from a phone worn at the waist: nine channels of acceleration and "
+            f"rotation, {RATE} times a second, and magnified copies of their small movements. The network "
+            "decides between six activities, from walking to lying down.",
+            "On a phone you can use its own sensor instead, if the browser allows it: wear it at the waist.",
         ),
         sensor={
             "still": STILL,
@@ -160,9 +160,9 @@ def keywords() -> Live:
         "A spoken word",
         Stored(arrays["keywords"], arrays["keyword_labels"], raw=True),
         paragraphs=(
-            f"Say one of ten words: {', '.join(WORDS[2:])}. A network of 16 kB listens; it also knows "
-            "silence and other words (unknown). Below are clips of one second as well, by people whom it has "
-            "never heard.",
+            f"Say one of ten words: {', '.join(WORDS[2:])}. A network of 16 kB listens; it also recognises "
+            "silence and other words (unknown). The examples below are spoken by people whom it has never "
+            "heard.",
         ),
         clips=[
             Clip(expand(sound), WORDS.index(word))

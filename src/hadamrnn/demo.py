@@ -46,10 +46,10 @@ from hadamrnn.training.loop import Watcher
 GOLDEN_DIGITS = 8
 BOARD = "cortex-m4"
 ABOUT = (
-    "Draw a digit with mouse, pen or finger, or take one of the test set. The network in this page is the "
-    "one that was trained, in the integers of its C. It reads one pixel a step, from the upper left corner "
-    "to the lower right; it was trained for its last answer alone.",
-    "Click a sign to flip it, or round the weights to fewer bits, and see what is left of the accuracy.",
+    "Draw a digit with mouse, pen or finger, or choose an example from the test set. This is the network "
+    "that was just trained, with the same integers as its C. It reads one pixel per step, from the upper "
+    "left corner to the lower right, and was trained to be right after the last one.",
+    "Click a sign to flip it, or round the weights to fewer bits, and see how many answers stay right.",
 )
 
 

@@ -78,7 +78,7 @@ def check_batch(
 
 @pytest.mark.parametrize("task", LIBRARY)
 def test_the_documents_list_every_task_with_its_help_and_its_options(task: str) -> None:
-    page = Path(__file__).parents[2] / "docs/train.md"
+    page = Path(__file__).parents[2] / "docs/tasks.md"
     lines = page.read_text(encoding="utf-8").splitlines()
     (row,) = [line for line in lines if line.startswith(f"| `{task}` |")]
 

@@ -333,7 +333,7 @@ def _names(arrays: dict[str, NDArray[np.generic]]) -> str:
 
 NPZ = Task(
     load_npz,
-    help="your own arrays; `FILE.npz` is short for it",
+    help="your own arrays; `train FILE.npz` is short for it",
     recipes={
         "paper": {"hidden_size": 128, "epochs": 60},
         "quick": {**SMALL_STACK, "batch_size": 32, "epochs": 20, "min_steps": 600},

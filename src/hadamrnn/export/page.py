@@ -156,9 +156,9 @@ def export_page(
 
 
 ABOUT = (
-    "The network runs in this page, in the integers of the exported C. It reads one step at a time; below is "
-    "the answer it would give if the sequence ended there. Change its signs or its bits and see what is left "
-    "of the accuracy."
+    "The network runs in this page, with the same integers as the exported C. It reads one step at a time "
+    "and shows the answer that it would give if the sequence ended there. Flip its signs or round its "
+    "weights to fewer bits, and see how many answers stay right."
 )
 
 

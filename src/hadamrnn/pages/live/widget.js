@@ -109,7 +109,7 @@ export class Widget {
       inputs.forEach(([code], t) => (levels[this.pixel(t)] = Math.max(0, codes.indexOf(code))));
       this.pad.set(levels);
     }
-    this.part.stored.textContent = `stored ${index + 1} of ${this.stored.length}`;
+    this.part.stored.textContent = `example ${index + 1} of ${this.stored.length}`;
     this.read(inputs, labels);
   }
 
