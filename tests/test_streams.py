@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from hadamrnn.errors import InputError
 from hadamrnn.export.c import wrapped
 from hadamrnn.fixedpoint.decision import NEVER, Decision, decision_of
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine, SlidingWindow
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.run import Run
-from hadamrnn.streams import Stream, compare, raise_events, read_streams, tune, window_logits
+from hadamrnn.streams import (
+    Stream,
+    compare,
+    raise_events,
+    read_streams,
+    rows_per_second,
+    tune,
+    window_logits,
+)
 from tests.conftest import Command
 from tests.export.programs import SANITIZED, compile_and_run, write_sources
 from tests.export.random_models import random_model
@@ -124,6 +134,32 @@ def test_c_fed_the_same_stream_raises_the_same_events_at_the_same_samples(
     assert printed and printed == raise_events(streams[0], decision)
 
 
+def test_people_of_one_file_are_streams_of_their_own(place: Path) -> None:
+    rows = [row.split(",") for row in (place / "held" / "2_0.csv").read_text().splitlines()[1:]]
+    halves = {"a": rows[:301], "b": rows[301:]}
+    people = place / "people.csv"
+    text = [",".join([*row, name]) for name, half in halves.items() for row in half]
+    people.write_text("\n".join(["sensor,label,person", *text]))
+    run = Run.open(place / "run")
+    run.config = replace(run.config, task_options={**run.config.task_options, "group": "person"})
+
+    streams, window, _ = read_streams(run, people)
+    assert [stream.start for stream in streams] == [0, 301]
+    for stream, half in zip(streams, halves.values(), strict=True):
+        assert stream.labels.tolist() == [label for _, label in half]
+        assert stream.values[:, 0].tolist() == [float(value) for value, _ in half]
+        assert stream.ends[0] == window - 1  # no window reads rows of somebody else
+
+
+def test_recordings_have_the_rate_of_the_training(place: Path) -> None:
+    run = Run.open(place / "run")
+    assert rows_per_second(run, 10.0) == 10
+    run.config = replace(run.config, task_options={**run.config.task_options, "rate": 50.0})
+    assert rows_per_second(run, None) == rows_per_second(run, 50.0) == 50
+    with pytest.raises(InputError, match=r"50 .* got 10"):
+        rows_per_second(run, 10.0)
+
+
 @pytest.mark.parametrize(("window", "hop"), [(8, 8), (8, 2), (12, 4), (40, 8)])
 def test_windows_together_have_the_logits_of_a_sliding_window(window: int, hop: int) -> None:
     model = random_model(
@@ -143,7 +179,7 @@ def stream_of(labels: str, events: list[tuple[int, int]]) -> Stream:
     ends, classes = (np.array(each, np.int64) for each in zip(*events, strict=True))
     nothing = np.zeros((len(labels), 1), np.int64)
     names = np.array([{".": "quiet", "a": "a", "b": "b"}[label] for label in labels], object)
-    return Stream("made", nothing, names, nothing, 1, ends, classes, np.full(len(ends), 10))
+    return Stream("made", 0, nothing, names, nothing, 1, ends, classes, np.full(len(ends), 10))
 
 
 def test_events_are_matched_with_incidents_of_their_class() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import groupby, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +43,14 @@ class Stream:
 
     Args:
         name: of its file.
+        start: its first row in the file.
         values: the signal, `(rows, channels)`, and `labels` the class of each row.
         raw: what the device is fed, `(steps, channels)` raw codes, and `rows_per_step` of the signal each.
         ends: the row at which each window ends, with the `classes` and `margins` of its logits.
     """
 
     name: str
+    start: int
     values: NDArray[Any]
     labels: NDArray[np.object_]
     raw: NDArray[np.int64]
@@ -56,6 +58,10 @@ class Stream:
     ends: NDArray[np.int64]
     classes: NDArray[np.int64]
     margins: NDArray[np.int64]
+
+    @property
+    def title(self) -> str:
+        return self.name if self.start == 0 else f"{self.name} from row {self.start}"
 
     def incidents(self, background: Collection[str]) -> list[tuple[str, int, int]]:
         """Return the label, first row and end row of each run of rows that are not background."""
@@ -110,7 +116,10 @@ Event = tuple[int, int]  # row and class
 
 
 def read_streams(run: Run, path: Path) -> tuple[list[Stream], int, int]:
-    """Return recordings as streams of the run's integer network, and its window and hop in steps."""
+    """Return recordings as streams of the run's integer network, and its window and hop in steps.
+
+    Rows of one group after another in a file are one stream: no device read two people in turn.
+    """
     if run.config.task != "recordings" or not run.facts.class_names:
         raise InputError(f"Streams need a run trained on recordings with labels, got {run.config.task}.")
     options = run.config.task_options
@@ -122,12 +131,9 @@ def read_streams(run: Run, path: Path) -> tuple[list[Stream], int, int]:
         check_name("A label", label, run.facts.class_names)
     front_end = recorded.options.front_end
     window, hop, _ = window_steps(recorded.options)
-    files: dict[int, list[Segment]] = {}
-    for segment in recorded.segments:
-        files.setdefault(segment.file, []).append(segment)
     streams = [
-        _stream(run, recorded.paths[file].name, pieces, front_end, window, hop)
-        for file, pieces in files.items()
+        _stream(run, recorded.paths[file].name, list(pieces), front_end, window, hop)
+        for (file, _), pieces in groupby(recorded.segments, lambda each: (each.file, each.group))
     ]
     return [stream for stream in streams if len(stream.ends)], window, hop
 
@@ -153,6 +159,7 @@ def _stream(run: Run, name: str, pieces: Sequence[Segment], front_end: Any, wind
     pairs = [margin(each) for each in logits]
     return Stream(
         name=name,
+        start=pieces[0].start,
         values=values,
         labels=labels,
         raw=raw,
@@ -164,8 +171,14 @@ def _stream(run: Run, name: str, pieces: Sequence[Segment], front_end: Any, wind
 
 
 def rows_per_second(run: Run, given: float | None) -> float:
-    """Return the rate of recordings: the one given, or that of the training."""
-    rate = given or run.config.task_options.get("rate")
+    """Return the rate of recordings: that of the training if it is known, else the one given."""
+    trained = run.config.task_options.get("rate")
+    if given is not None and trained is not None and given != trained:
+        raise InputError(
+            f"--rate must be the {trained:g} rows per second of the training, got {given:g}. Resample the "
+            "recordings, or leave it out."
+        )
+    rate = trained or given
     if rate is None:
         raise InputError("False alarms per hour need the rows per second of the recordings: give --rate.")
     return float(rate)

@@ -171,10 +171,21 @@ def test_short_clips_begin_with_silence(tmp_path: Path) -> None:
     assert sum(map(len, parts)) == 8  # one window for each clip
 
 
-def test_mixed_rates_are_refused_with_both(folder: Path) -> None:
+@pytest.mark.parametrize("features", ["none", "mel"])
+def test_sound_of_another_rate_than_in_training_is_refused(features: str, folder: Path) -> None:
+    splits = load_task("recordings", path=str(folder), features=features, window=2000)
+    assert splits.options["rate"] == RATE
+    other = folder / "other.wav"
+    wavfile.write(other, 2 * RATE, np.ones(6000, np.int16))
+    with pytest.raises(InputError, match=r"8000 Hz, got 16000|16000 Hz, got 8000"):
+        read_like(other, splits.options, labelled=False)
+
+
+@pytest.mark.parametrize("features", ["none", "mel"])
+def test_mixed_rates_are_refused_with_both(features: str, folder: Path) -> None:
     wavfile.write(folder / "fan" / "9.wav", 16000, np.ones(48000, np.int16))
     with pytest.raises(InputError, match=r"8000 Hz .*16000 Hz"):
-        load_task("recordings", path=str(folder))
+        load_task("recordings", path=str(folder), features=features)
 
 
 @pytest.mark.parametrize(

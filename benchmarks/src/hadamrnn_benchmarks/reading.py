@@ -1,4 +1,4 @@
-"""`hadamrnn bench reading` and `bench fitting`: peak memory and time of a user's own data.
+"""`hadamrnn bench reading` and `bench fitting`: peak memory and CPU time of a user's own data.
 
 Files of random values are written at the sizes asked for. A process of its own loads each as a task, or reads
 it into arrays and fits a classifier. Its peak counts from the end of its imports; libraries that reading
@@ -50,15 +50,15 @@ torch.set_num_threads(1)
 work, small, path = sys.argv[1:]
 load(small) if work == "load" else arrays(small)
 Path("/proc/self/clear_refs").write_text("5")  # the peak starts here
-before, began = kilobytes("VmRSS"), time.perf_counter()
+before, began = kilobytes("VmRSS"), time.process_time()
 load(path) if work == "load" else HadamRNNClassifier(random_state=0).fit(*arrays(path))
-print(json.dumps([1024 * (kilobytes("VmHWM") - before), time.perf_counter() - began]))
+print(json.dumps([1024 * (kilobytes("VmHWM") - before), time.process_time() - began]))
 """.replace("STEPS", str(STEPS))
 
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """One file: its form and size, and the time to load it or fit to it."""
+    """One file: its form and size, and the CPU time to load it or fit to it."""
 
     shape: str
     megabytes: float

@@ -138,7 +138,7 @@ def _stream(args: EvalOptions, opened: Run) -> None:
     tolerance = window * found[0].rows_per_step
     report = streams.compare(found, raised, names, background, tolerance, rate)
     events = [
-        {"file": stream.name, "row": row, "class": names[label]}
+        {"file": stream.name, "row": stream.start + row, "class": names[label]}
         for stream, each in zip(found, raised, strict=True)
         for row, label in each
     ]
@@ -150,7 +150,7 @@ def _stream(args: EvalOptions, opened: Run) -> None:
         from hadamrnn.pages.drawing import stream_page
 
         drawn = [
-            (stream.name, stream.values, stream.incidents(background), [(row, names[k]) for row, k in each])
+            (stream.title, stream.values, stream.incidents(background), [(row, names[k]) for row, k in each])
             for stream, each in zip(found, raised, strict=True)
         ]
         page = stream_page(f"Alarms in {args.file.name}", "; ".join(lines[1:]), drawn, rate, tolerance)

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hadamrnn.data.options import RecordingOptions
-from hadamrnn.data.signals import decide_features
+from hadamrnn.data.signals import common_rate, decide_features
 from hadamrnn.data.tables import SAMPLE_ROWS, Recording, listed
 from hadamrnn.errors import InputError, short
 
@@ -69,7 +69,8 @@ def decide(
     options = replace(given, label=label, group=group, columns=columns)
     if given.features in (None, "none"):
         window, hop = given.window_and_hop
-        options = replace(options, window=window, hop=hop)
+        rate = common_rate(given, tables) if is_sound else given.rate
+        options = replace(options, window=window, hop=hop, rate=rate)
     else:
         options = decide_features(options, tables)
     return options if group else replace(options, group=_assumed_group(tables, options)), reasons

@@ -66,8 +66,9 @@ def export_onnx(
         ]
     lines += [
         "",
-        "x holds ids, or values in the units of the training data, in float64. The metadata of each graph",
-        "has, in JSON, the classes in the order of the logits, and offset and scale of each channel.",
+        "x holds ids, values in the units of the training data, or behind a front end its codes, in float64.",
+        "The metadata of each graph has, in JSON, the classes in the order of the logits, and offset and",
+        "scale of each channel.",
     ]
     files["README.md"] = "\n".join([*lines, ""])
     return fresh_folder(Path(out), files, force=force)
