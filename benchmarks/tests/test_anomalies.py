@@ -78,7 +78,10 @@ def test_every_detector_tells_the_first_setting_of_its_grid(name: str) -> None:
     some, detector = recording(0), DETECTORS[name]
     found = detector.levels(some.values, next(detector.grid()), 0)
 
-    assert found.every.shape == (800,) and np.isfinite(found.every).all() and len(found.normal) == TRAIN_ROWS
+    warmup = 8 if name == HADAMRNN else 0  # its first samples, in which it raises no alarm, set no threshold
+
+    assert found.every.shape == (800,) and np.isfinite(found.every).all()
+    assert len(found.normal) == TRAIN_ROWS - warmup
     assert found.every[some.truth].mean() > found.every[:TRAIN_ROWS].mean()
 
 
@@ -91,4 +94,4 @@ def test_the_page_says_who_is_ahead() -> None:
     page = anomalies_page(rows, 0.69)
 
     assert page.startswith(TITLE) and "Ahead of it is the other with 0.900." in page and "| 2,000 |" in page
-    assert "F1 0.69" in page and "- other: b 2" in page
+    assert "F1 0.69" in " ".join(page.split()) and "- other: b 2" in page

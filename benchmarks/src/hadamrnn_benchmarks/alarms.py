@@ -59,24 +59,25 @@ TITLE = "# Alarms in long recordings, measured"
 INTRODUCTION = """\
 {title}
 
-Whether the false alarms per hour that `hadamrnn tune` is asked for hold on recordings that it has not seen.
-Recordings are those of single people: of UCI HAR one activity after the other, of DSA-19 (the nine channels
-of the torso) in minutes of random order, of Google-12 clips in random order between stretches of noise. In
-UCI HAR's, sitting, standing and laying are the background, in DSA-19's resting and lifts, in Google-12's
-silence and other words; every other stretch of one class is an incident.
+If you ask `hadamrnn tune` for at most so many false alarms per hour, does that hold on recordings that it
+has not seen? Each recording is of one person: in UCI HAR one activity after the other, in DSA-19 (nine
+channels at the torso) minutes in random order, in Google-12 clips in random order between stretches of
+noise. Some classes are background: sitting, standing and lying in UCI HAR, resting and lifts in DSA-19,
+silence and other words in Google-12. Every other stretch of one class is an incident.
 
-A network of the default preset was trained on {har} people of UCI HAR, {dsa} of DSA-19 and clips of Google-12
-by speakers of the training part. The other people (of Google-12 six groups of them) were left out in up to
-six turns: a decision was tuned on the rest, and measured on those left out. *Asked* is what `tune` was given,
-*tuned* what its decisions do on the recordings they were tuned on (the mean), *measured* what they do on
-those left out, *worst* the same for the person or group with the most false alarms.
+Networks of the default preset were trained on {har} people of UCI HAR, on {dsa} of DSA-19, and on clips
+of the training speakers of Google-12. The other people (six groups of speakers in Google-12) were
+cross-validated in up to six folds: a decision was tuned on the rest and measured on those left out.
+*Asked* is the rate requested from `tune`, *tuned* the mean rate on the recordings that were used for
+tuning, *measured* the rate on those left out, *worst* the same for the person or group with the most
+false alarms.
 
 {verdict}
 
-A rate is a mean over people: one whom the network does not understand has most of the false alarms of all,
-so tune on many people rather than on long recordings of a few. Where stricter decisions detect as much,
-`tune` takes one, and stays below what it is allowed. C and JavaScript raise the events of Python at the same
-samples: a test feeds C these recordings.
+A rate is a mean over people, and a single person whom the network does not understand may cause most of
+the false alarms: tune on many people rather than on long recordings of a few. If a stricter decision
+detects as many incidents, `tune` takes it and stays below the requested rate. C and JavaScript raise the
+same events as Python at the same samples: a test feeds these recordings to C.
 """
 ORIGIN = "Written by `hadamrnn bench alarms --out docs/alarms.md`; do not edit."
 TRAIN, OTHERS = "train", "others"

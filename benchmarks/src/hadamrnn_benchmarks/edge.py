@@ -58,25 +58,25 @@ TITLE = "# On microcontrollers"
 INTRODUCTION = f"""\
 {TITLE}
 
-4-bit weights, packed; 12-bit states; `gcc -O2`. Flash is the bytes of code and constants of the
-network's object, RAM its state struct and work buffers, stack that of a step. A step is counted without
-its read-out: executed instructions in QEMU (they are not cycles), cycles of the ATmega328P in simavr. Its
-time is that at 64 MHz if an instruction took a cycle, for the ATmega328P at 16 MHz. Every HadamRNN row
-passed its self-test on the target, bit for bit.
+All networks have packed 4-bit weights and 12-bit states, compiled with `gcc -O2`. Flash counts the code
+and constants of the network, RAM its state and work buffers, stack the stack of one step; all in bytes. A
+step is counted without the read-out: as executed instructions in QEMU (which are not cycles), or as
+cycles in simavr for the ATmega328P. Times assume one instruction per cycle at 64 MHz; the ATmega328P runs
+at 16 MHz. Every HadamRNN row passed its self-test on the target, bit for bit.
 
-The two stacks forget (leak 1 to 6 in eight blocks) and read out mean and maximum. The layers of Google-12
-step half as often as the one below, and its step is the mean over eight. The dense binary product holds
-hidden size squared bits and makes as many additions; it and the GRU cell leave out the read-out, the former
-its input as well.
+The two stacks have leaks 1 to 6 in eight blocks and read out mean and maximum. Each layer of Google-12
+steps half as often as the layer below it; its figures are means over eight steps. For comparison, the
+dense binary product stores hidden size squared bits and makes as many additions. It and the GRU cell have
+no read-out, and the dense product has no input either.
 """
 TWO_MODELS = ("pMNIST 512", "Google-12, 3 x 128")  # in one firmware
 TWO_MODELS_TEXT = """\
 ## Two networks in one firmware
 
-A specialised build (`NAME.c`) compiles the program for its network. The shared build compiles it once,
-`shared/hadamrnn_shared.c`; every further network adds its data alone. `hadamrnn_open` with its checks is 6 kB
-of the runtime, which a linker drops (`--gc-sections`) if no blob is opened. Cortex-M4, `gcc -O2`; a step is
-counted in instructions.
+A specialised build (`NAME.c`) compiles the program for its network. The shared build compiles the program
+once, as `shared/hadamrnn_shared.c`, and every further network adds only its data. `hadamrnn_open` and its
+checks take 6 kB of the runtime; the linker drops them (`--gc-sections`) if no blob is opened. Cortex-M4,
+`gcc -O2`, steps in instructions.
 """
 FRONT_ENDS = {  # the defaults at these rates
     "mel, 16 kHz": choose_front_end("mel", 16_000),
@@ -86,10 +86,10 @@ FRONT_ENDS = {  # the defaults at these rates
 FRONT_ENDS_TEXT = """\
 ## The signal front end
 
-The part before the network, 32 bands of int16 samples: mel bands of 25 ms every 10 ms, and bands of frames
-side by side. Flash is code and tables, RAM the stream with its buffers. A hop is all samples from one frame
-to the next, with the frame; the load is its share of the time, counted as above. The codes on each target are
-those of Python; an ATmega328P has too little RAM.
+The front end computes 32 bands from int16 samples before the network reads them: mel bands of 25 ms every
+10 ms, or bands of frames without overlap. Flash counts code and tables, RAM the stream with its buffers.
+A hop is all the work from one frame to the next; the load is its share of a 64 MHz core, counted as
+above. The codes on each target are those of Python. The ATmega328P has too little RAM.
 """
 ORIGIN = "Written by `hadamrnn bench edge --out docs/edge.md`; do not edit."
 

@@ -52,20 +52,25 @@ TITLE = "# The estimators on real series"
 INTRODUCTION = """\
 {title}
 
-`HadamRNNClassifier()` (a network that counts; 4-bit weights, at most 4 kB up to ten classes), the same with
-`solver="ridge"` (random recurrent networks of the family that `hadamrnn train` trains), sktime's
-MiniRocket with its ridge classifier, a float32 GRU of 32 units, trained by the package's loop, and logistic
-regression on the values of a series, on the published training and test parts; UCI HAR's test part is other
-people. Accuracies are means over {seeds} seeds, with the worst and the best; one of the GRU, which takes
-minutes, and of logistic regression.
-Integer is the network of 16-bit states that C runs, on raw inputs. Bytes are those of the weights: biases
-and thresholds of 16 bits for HadamRNN, 32 bits for everything else; MiniRocket's features are computed.
-Training is the mean CPU time of `fit`, on one thread. Majority is the accuracy of always answering the most
-frequent class of the training part. MiniRocket and logistic regression read shorter series with zeros at
-their end. MiniRocket's ridge penalty has the least leave-one-out error; of UCI HAR, over 1000 series.
+This page compares, on published training and test parts (UCI HAR's test people are not in its training
+part):
 
-A fit sees its training part alone. The networks that it chooses from were compared on splits of the training
-parts, UCI HAR's by person, but not without the test figures in view: expect somewhat less on other data.
+- `HadamRNNClassifier()`: a reservoir that counts, 4-bit weights, at most 4 kB for up to ten classes;
+- the same with `solver="ridge"`: random recurrent networks of the kind that `hadamrnn train` trains;
+- sktime's MiniRocket with its ridge classifier, whose penalty has the least leave-one-out error (for UCI
+  HAR over 1000 series);
+- a float32 GRU of 32 units, trained with the package's loop;
+- logistic regression on the values of a series.
+
+Accuracies are means over {seeds} seeds, with the worst and the best; the GRU, which takes minutes, and
+logistic regression have one seed. *Integer* is the accuracy of the network of 16-bit states that C runs,
+on raw inputs. *Majority* always answers the most frequent class of the training part. *Bytes* are those
+of the weights: biases and thresholds have 16 bits in HadamRNN, everything in the others has 32 bits, and
+MiniRocket's features are not stored. *Training* is the mean CPU time of `fit` on one thread. MiniRocket
+and logistic regression read shorter series padded with zeros.
+
+A fit uses only its training part. The candidates that it selects from were compared on splits of the
+training parts, but with the test figures in view: expect somewhat less on other data.
 
 {verdict}
 """

@@ -31,22 +31,24 @@ ORIGIN = "Written by `hadamrnn bench regression --out docs/regression.md`; do no
 INTRODUCTION = """\
 {title}
 
-R2 on test data of `HadamRNNRegressor()` as it comes, and of a ridge regression on three features of every
-channel: the mean of the window, its last value and its trend. Means over {seeds} seeds, with the worst and
-the best; integers are those of the exported C. Nothing is selected on test data.
+R2 on test data of `HadamRNNRegressor()` with default parameters, and of a ridge regression on three
+features per channel: the mean of the window, its last value and its trend. Figures are means over {seeds}
+seeds, with the worst and the best; integers are those of the exported C. Nothing is selected on test
+data.
 
-- ETTh1, ETTh2: hourly loads of transformers; four days, and the oil temperature a day later. The first year
-  trains, months 17 to 20 are the test: another season, at temperatures that training hardly has.
-- Covid3Month, Tecator: sets of sktime's package, with their test parts. diabetes: scikit-learn's.
-- engines: drawn, after NASA's turbofans: 14 sensors, 30 cycles, the cycles left; a quarter of the engines are
-  the test, and `groups` names the engine.
+- ETTh1, ETTh2: hourly loads of transformers. Four days predict the oil temperature a day later. The first
+  year is for training and months 17 to 20 for testing: another season, at temperatures that are rare in
+  training.
+- Covid3Month, Tecator: from sktime's package, with their test parts. diabetes: from scikit-learn.
+- engines: synthetic, modelled on NASA's turbofans. 30 cycles of 14 sensors predict the remaining cycles.
+  A quarter of the engines are for testing, and `groups` names the engine.
 
 {verdict}
 
-The network draws its features at random and has hundreds of them, so it needs data that cover what it will
-see. If the target follows level and trend of the sensors, and the test lies outside the range of training, a
-ridge regression on a few features extrapolates better: try it first. To forecast a series,
-`HadamRNNForecaster` reads values relative to the last one, and does not drift away.
+The network has hundreds of random features, so it needs training data that cover what it will meet. If
+the target follows the level and trend of the sensors, and the test lies outside the range of training, a
+ridge regression on a few features extrapolates better: try it first. To forecast a series, use
+`HadamRNNForecaster`: it reads values relative to the last one and does not drift away.
 """
 PENALTIES = tuple(10.0 ** (k / 2) for k in range(-6, 9))
 LOOKBACK, AHEAD = 96, 24  # hours of ETT

@@ -179,18 +179,19 @@ def _percent(value: float) -> str:
 PAGE = """\
 {title}
 
-Inner against outer race faults of MFPT's bearings (48.8 kHz, int16), at loads that training has not: trained
-at loads 1 to 5, tested at 6 and 7, windows of a quarter of a second, 96 of them. The default is what
-`hadamrnn train mfpt/train --test mfpt/test --features bands --window 12207` and `hadamrnn quantize` make of
-it; accuracies are those of the integers, with means and standard deviations over seeds.
+Distinguish inner from outer race faults of MFPT's bearings (48.8 kHz, int16) at unseen loads: train at
+loads 1 to 5, test at 6 and 7, on 96 windows of a quarter of a second. The default is the result of
+`hadamrnn train mfpt/train --test mfpt/test --features bands --window 12207` and `hadamrnn quantize`.
+Accuracies are those of the integers, with means and standard deviations over seeds.
 
 {test}
 
-Logistic regression has the mean bands of a window, raw samples have `--features none`.
+Logistic regression reads the mean bands of a window; raw samples means `--features none`.
 
-The recipe was chosen at loads 1 to 5 alone: {count} networks for each line, trained at one load or at two,
-tested at the others of the five. By default every training window moves its bands by random offsets of
-one deviation (`--channel-offset 1`) and hides a random block of up to half of them (`--channel-mask 16`).
+The recipe was selected at loads 1 to 5 alone: {count} networks per line, trained at one or two of these
+loads and tested at the others. By default the bands of every training window get random offsets of one
+standard deviation (`--channel-offset 1`), and a random block of up to half of them is masked
+(`--channel-mask 16`).
 
 {selection}
 
