@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from hadamrnn.errors import InputError, short
 from hadamrnn.front_end.description import FrontEnd
-from hadamrnn.settings import OneOf, Range, check, option, validate_fields
+from hadamrnn.settings import OneOf, Range, check, check_int, option, validate_fields
 
 Ternary = Annotated[str, OneOf(("ternary",))]
 WeightBits = Annotated[int, Range(2, 16)] | Ternary | None  # None is full precision
@@ -78,10 +78,8 @@ class Architecture:
                 f'A vocabulary_size belongs to input_kind "embedded", and only there, got '
                 f"{short(self.vocabulary_size)} for {self.input_kind!r}."
             )
-        if self.padding_id is not None and self.padding_id >= (self.vocabulary_size or MAX_VOCABULARY):
-            raise InputError(
-                f"padding_id must be below vocabulary_size {self.vocabulary_size}, got {self.padding_id}."
-            )
+        if self.padding_id is not None:
+            check_int("padding_id", self.padding_id, 0, (self.vocabulary_size or MAX_VOCABULARY) - 1)
 
     @property
     def takes_ids(self) -> bool:

@@ -16,7 +16,7 @@ from hadamrnn import packages
 from hadamrnn.architecture import ACTIVATION_BITS, Architecture, Size, WeightBits
 from hadamrnn.errors import InputError, check_name, damaged, short
 from hadamrnn.hadamard.orders import order_factors
-from hadamrnn.settings import OneOf, Range, Share, from_json, option
+from hadamrnn.settings import OneOf, Range, Share, check_int, from_json, option
 
 HADAMRNN = "hadamrnn"
 RECURRENCES = ("linear", "relu")
@@ -88,10 +88,7 @@ class Network(Architecture):
         """Let `layer_sizes` set width and depth; equal widths need no list."""
         if not self.layer_sizes:
             return
-        if len(self.layer_sizes) > MAX_LAYERS:
-            raise InputError(
-                f"layer_sizes must list at most {MAX_LAYERS} widths, got {len(self.layer_sizes)}."
-            )
+        check_int("The number of layer_sizes", len(self.layer_sizes), 1, MAX_LAYERS)
         object.__setattr__(self, "hidden_size", self.layer_sizes[-1])
         object.__setattr__(self, "num_layers", len(self.layer_sizes))
         if len(set(self.layer_sizes)) == 1:

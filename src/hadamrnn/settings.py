@@ -144,6 +144,20 @@ def check_int(name: str, value: object, low: int, high: int) -> None:
     _validated(name, value, Annotated[int, Range(low, high)])
 
 
+def check_shape(name: str, array: Any, *axes: int | str) -> None:
+    """Refuse an array or a tensor of other axes than these; a text stands for an axis of any length.
+
+    >>> check_shape("x", memoryview(b"abc"), "batch", 4)
+    Traceback (most recent call last):
+    hadamrnn.errors.InputError: x must have shape (batch, 4), got (3,).
+    """
+    found = tuple(array.shape)
+    fits = len(found) == len(axes)
+    if not fits or any(isinstance(n, int) and n != size for n, size in zip(axes, found, strict=True)):
+        shown = ", ".join(map(str, axes)) + ("," if len(axes) == 1 else "")
+        raise InputError(f"{name} must have shape ({shown}), got {found}.")
+
+
 def from_json(kind: type[T], values: object, source: str | Path) -> T:
     """Return the dataclass that `values` describe: all its fields, no others, each of its declared type.
 

@@ -12,8 +12,8 @@ from hadamrnn.errors import InputError
     [
         ([0.1, 0.1, 0.1], [0.5], "got 3 and 1 for 3 channels"),
         ([0.1] * 4, [0.5] * 4, "got 4 and 4 for 3 channels"),
-        ([0.1], [0.0], "positive number, in the sensor's units, got 0.0"),
-        ([float("nan")], [0.5], "positive number, in the sensor's units, got nan"),
+        ([0.1], [0.0], "in the sensor's units, must .*, got 0.0"),
+        ([float("nan")], [0.5], "in the sensor's units, must .*, got nan"),
     ],
 )
 def test_limits_of_fine_channels_that_fit_no_channel_are_refused(

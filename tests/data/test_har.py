@@ -81,7 +81,7 @@ def test_the_compact_form_is_the_text_form(tmp_path: Path) -> None:
         ("Inertial Signals/body_acc_x_train.txt", "", "the same number of lines, of 128 numbers"),
         ("Inertial Signals/body_acc_x_train.txt", "1 2 3\n", "the same number of lines, of 128 numbers"),
         ("Inertial Signals/body_acc_x_train.txt", ("nan " * 128 + "\n") * 6, "all finite"),
-        ("Inertial Signals/body_acc_x_train.txt", None, "body_acc_x_train.txt is missing"),
+        ("Inertial Signals/body_acc_x_train.txt", None, "body_acc_x_train.txt cannot be read"),
     ],
 )
 def test_malformed_files_are_refused(file: str, text: str | None, message: str, tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ def test_a_network_of_very_long_series_takes_its_own_training_data(tmp_path: Pat
     ):
         classifier.quantize(activation_bits=16)
     longer = HadamRNNClassifier(**classifier.get_params()).fit(np.tile(X, (1, 2, 1)), y)
-    with pytest.raises(InputError, match=r"at most 65535 steps, .* of 80000\. Cut the sequences"):
+    with pytest.raises(InputError, match=r"hold 65535 steps, .* of 80000\. Cut the sequences"):
         longer.predict_integer(X)
 
 

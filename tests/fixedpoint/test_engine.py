@@ -137,7 +137,7 @@ def test_a_step_takes_one_input_a_stream_and_never_reshapes(
     engine.step(engine.init(), np.zeros(channels, np.int64))  # one stream may leave out its axis
     engine.step(engine.init(4), np.zeros((4, *channels), np.int64))
     for shape in ((1, 4, *channels), (4 * (channels or (1,))[0] + 1,), (2, *channels), (4, *channels, 1)):
-        with pytest.raises(InputError, match="One step of 4 streams has shape"):
+        with pytest.raises(InputError, match="One step of 4 streams must have shape"):
             engine.step(engine.init(4), np.zeros(shape, np.int64))
 
 

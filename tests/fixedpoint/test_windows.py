@@ -93,7 +93,7 @@ def test_only_entries_of_windows_count_as_saturated() -> None:
         (4, 0, "hop must lie in 1"),
         (4.0, 2.0, r"hop must be int, got 2.0"),
         ("4", 2, "window must be int, got"),
-        (1001, 1001, "The sums of this network hold 1000 steps, got a window of 1001"),
+        (1001, 1001, "The sums of this network hold 1000 steps, got 1001"),
     ],
 )
 def test_a_window_that_cannot_be_is_refused(window: Any, hop: Any, message: str) -> None:

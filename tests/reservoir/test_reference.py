@@ -80,9 +80,9 @@ def test_bad_descriptions_arrays_and_series_are_refused_in_one_line() -> None:
         (lambda: make_features(network, [3] * 16, [0] * 16, [0] * 16), "15 features"),
         (lambda: make_features(network, [9], [0], [1]), "three segments"),
         (lambda: feature_counts(units, features, np.zeros((2, 9, 2), int)), "n, time, 1"),
-        (lambda: feature_counts(units, features, np.zeros((2, 9, 1))), "integer codes"),
+        (lambda: feature_counts(units, features, np.zeros((2, 9, 1))), "hold integers"),
         (lambda: feature_counts(units, features, np.zeros((2, 9, 1), int), [10, 0]), r"0\.\.9"),
-        (lambda: feature_counts(units, features, np.zeros((2, 10, 1), int)), "hold 9 samples"),
+        (lambda: feature_counts(units, features, np.zeros((2, 10, 1), int)), "must lie in 0..9, got 10"),
     ):
         with pytest.raises(InputError, match=rule):
             make()

@@ -21,6 +21,7 @@ from scipy.signal import resample_poly
 from hadamrnn.errors import InputError
 from hadamrnn.front_end import FrontEnd
 from hadamrnn.front_end.description import MAX_FRAME, MAX_RATE, MIN_FRAME, MIN_HOP, MIN_RATE
+from hadamrnn.settings import check_int
 
 SAMPLE_BITS = 16
 FULL_SCALE = (1 << (SAMPLE_BITS - 1)) - 1
@@ -49,8 +50,7 @@ def read_wav(path: Path) -> Sound:
             rate, values = wavfile.read(path)
     except (ValueError, EOFError, OSError, struct.error) as error:
         raise InputError(f"{path} must be a whole WAV file of 8 to 32 bits, got: {error}") from None
-    if not MIN_RATE <= rate <= MAX_RATE:
-        raise InputError(f"{path}: a rate must be {MIN_RATE} to {MAX_RATE} Hz, got {rate}.")
+    check_int(f"{path}: the rate in Hz", int(rate), MIN_RATE, MAX_RATE)
     channels = 1 if values.ndim == 1 else values.shape[1]
     first = values if values.ndim == 1 else values[:, 0]
     if not len(first):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -18,7 +17,7 @@ from hadamrnn.data.scaling import standardised
 from hadamrnn.data.splits import Split, Splits
 from hadamrnn.data.tasks import PAPER_SENSORS, SMALL_STACK, Task, Values
 from hadamrnn.errors import InputError
-from hadamrnn.settings import Range
+from hadamrnn.settings import Positive, Range, coerce
 
 CHANNELS = tuple(f"{kind}_{axis}" for kind in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")
 STEPS = 128
@@ -203,8 +202,7 @@ def with_fine(x: Tensor, values: Sequence[float], changes: Sequence[float]) -> T
             f"other, got {len(values)} and {len(changes)} for {x.shape[-1]} channels."
         )
     for limit in (*values, *changes):
-        if not 0 < limit < math.inf:
-            raise InputError(f"A limit must be a positive number, in the sensor's units, got {limit}.")
+        coerce("A limit, in the sensor's units,", float(limit), Positive)
     still, slow = (torch.tensor(limits, dtype=x.dtype, device=x.device) for limits in (values, changes))
     copied = x[..., : len(still)]
     change = torch.diff(copied, dim=1, prepend=copied[:, :1])

@@ -18,7 +18,7 @@ from torch import Tensor
 from hadamrnn.data.options import HELD_OUT, HeldOutFiles
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError, short
-from hadamrnn.files import unreadable
+from hadamrnn.files import MAX_TENSOR_BYTES, check_regular, unreadable
 
 PARTS = ("training", "validation", "test")
 DRAWS, GROUPS_DRAWN = 50, 5000  # random orders to try; limit on the groups of all orders
@@ -29,8 +29,7 @@ def read_numbers(path: Path, delimiter: str | None = None, **layout: Any) -> NDA
 
     The default delimiter is white space; `layout` is what else `np.loadtxt` takes.
     """
-    if not path.is_file():
-        raise InputError(f"{path} is missing. Unpack the published archive again.")
+    check_regular(path, MAX_TENSOR_BYTES)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # an empty file: its shape tells the caller

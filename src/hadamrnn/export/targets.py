@@ -31,6 +31,7 @@ from hadamrnn.export.c import (
 )
 from hadamrnn.export.golden import draw_golden
 from hadamrnn.fixedpoint.integers import check_integers, signed_range
+from hadamrnn.settings import check_int, check_shape
 
 COMPILER = "cc"
 NAME = "net"
@@ -304,13 +305,11 @@ def _checked_sequences(model: AnyModel, sequences: NDArray[Any]) -> NDArray[Any]
     """Return `sequences` if the C can read them: it would take numbers of another shape as well."""
     dense, shape = model.input_kind == "dense", sequences.shape
     channels = (model.input_size,) if dense else ()
-    if sequences.dtype.kind not in "iu" or len(shape) < 2 or shape[2:] != channels:
-        axes = ", ".join(["batch", "time", *map(str, channels)])
-        raise InputError(f"Sequences must be integer codes ({axes}), got {sequences.dtype} of {shape}.")
-    most = model.longest or shape[1]
-    if not 1 <= shape[1] <= most:
-        raise InputError(f"Sequences must have 1..{max(most, 1)} steps, got {shape[1]}.")
-    check_integers("Inputs", sequences, shape, signed_range(32) if dense else (0, model.vocabulary_size - 1))
+    check_shape("Sequences", sequences, "batch", "time", *channels)
+    check_int("The number of steps", shape[1], 1, model.longest or max(shape[1], 1))
+    check_integers(
+        "Sequences", sequences, shape, signed_range(32) if dense else (0, model.vocabulary_size - 1)
+    )
     return sequences
 
 

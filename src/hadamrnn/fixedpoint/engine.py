@@ -33,7 +33,7 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.native import NativeNetwork
 from hadamrnn.fixedpoint.step import LayerStep, Pools, Readout
 from hadamrnn.kernels.library import load_library
-from hadamrnn.settings import check_int
+from hadamrnn.settings import check_int, check_shape
 
 MAX_WINDOW = (1 << 31) - 1
 
@@ -95,11 +95,8 @@ class Engine:
         streams, array = state.h.shape[1], np.asarray(codes)
         if streams == 1 and array.shape == self._input_shape:
             array = array[None]
-        if array.shape != (streams, *self._input_shape):
-            raise InputError(
-                f"One step of {streams} streams has shape {(streams, *self._input_shape)}, got {array.shape}."
-            )
-        self._check_longest(state.steps + 1)
+        check_shape(f"One step of {streams} streams", array, streams, *self._input_shape)
+        self.check_longest(state.steps + 1)
         inputs = self._input_codes(self._saturated(self._checked(array)))
         self._advance(state, inputs, self._layers[0].drive(inputs))
 
@@ -122,9 +119,7 @@ class Engine:
             length the state counts as zero.
         """
         array = np.asarray(codes)
-        if array.ndim < 2 or array.shape[2:] != self._input_shape:
-            axes = ", ".join(["batch", "time", *map(str, self._input_shape)])
-            raise InputError(f"A batch has shape ({axes}), got {array.shape}.")
+        check_shape("A batch", array, "batch", "time", *self._input_shape)
         inputs = self._checked(array)
         ends = self._checked_lengths(lengths, *inputs.shape[:2])
         if self._native is not None:
@@ -219,7 +214,8 @@ class Engine:
             return codes
         return np.asarray(np.clip(codes, *signed_range(self.model.input_bits)))
 
-    def _check_longest(self, steps: int) -> None:
+    def check_longest(self, steps: int) -> None:
+        """Refuse more steps than the sums of this network hold."""
         if self.model.longest and steps > self.model.longest:
             raise InputError(
                 f"The sums of this network hold {self.model.longest} steps, got {steps}. "
@@ -228,11 +224,11 @@ class Engine:
 
     def _checked_lengths(self, lengths: ArrayLike | None, batch: int, time: int) -> NDArray[np.int64]:
         if lengths is None:
-            self._check_longest(time)
+            self.check_longest(time)
             return np.full(batch, time)
         array = np.asarray(lengths)
         check_integers("lengths", array, (batch,), (0, time))
-        self._check_longest(int(array.max(initial=0)))
+        self.check_longest(int(array.max(initial=0)))
         return array.astype(np.int64)
 
 
@@ -249,9 +245,7 @@ class SlidingWindow:
         check_int("window", window, 1, MAX_WINDOW)
         if window % hop:
             raise InputError(f"window must be a multiple of hop, got {window} and {hop}.")
-        longest = engine.model.longest
-        if longest and window > longest:
-            raise InputError(f"The sums of this network hold {longest} steps, got a window of {window}.")
+        engine.check_longest(window)
         self._engine = engine
         self._window = window
         self._hop = hop

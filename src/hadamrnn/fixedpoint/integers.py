@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import factor_matrix, order_factors
+from hadamrnn.settings import check_shape
 
 Int32 = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
@@ -153,8 +154,7 @@ def unpack(data: Bytes, count: int, bits: int) -> NDArray[np.int64]:
     [-1, 1]
     """
     size = (count * bits + 7) // 8
-    if data.size != size:
-        raise InputError(f"{count} codes of {bits} bits take {size} bytes, got {data.size}.")
+    check_shape(f"The bytes of {count} codes of {bits} bits", data, size)
     stream = np.unpackbits(data, bitorder="little")
     if stream[count * bits :].any():
         raise InputError("The bits after the last code must be zero.")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.layer import IntegerLayer
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.hadamard.orders import order_factors
 from hadamrnn.network import COUNTED
+from hadamrnn.settings import check_int
 
 GROUP = 8  # rows that are finished together: eight codes of p bits are p whole bytes
 IN_REGISTERS = 2  # stages of the transform that are made with the rest of a row
@@ -108,10 +108,7 @@ def plan_layer(layer: IntegerLayer, cells: int) -> LayerPlan:
     """Return the plan of a layer whose state begins at `cells`."""
     orders = order_factors(layer.block_size)
     large = [order for order in orders if order != 2]
-    if len(large) > MAX_FACTORS:
-        raise InputError(
-            f"A block has at most {MAX_FACTORS} factors beside 2, {layer.block_size} has {large}."
-        )
+    check_int(f"The number of factors beside 2 of a block of {layer.block_size}", len(large), 0, MAX_FACTORS)
     stages = len(orders) - len(large)
     in_place = 0 if large else min(max(stages - IN_REGISTERS, 0), 16 - layer.activation_bits) // 2 * 2
     factors, stride = [], layer.block_size

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.settings import OneOf, Range, option, validate_fields
+from hadamrnn.settings import OneOf, Positive, Range, option, validate_fields
 
 KINDS = ("mel", "bands")
 MIN_FRAME, MAX_FRAME = 64, 1024
@@ -49,12 +48,10 @@ class FrontEnd:
     noise_shift: Annotated[int, Range(0, 12)] = option(
         0, "k of the noise floor that follows a band by 2^-k per frame and is subtracted; 0: none"
     )
-    unit: float = option(1.0, "the value of a sample code 1, in the unit of the training data")
+    unit: Positive = option(1.0, "the value of a sample code 1, in the unit of the training data")
 
     def __post_init__(self) -> None:
         validate_fields(self)
-        if not 0 < self.unit < inf:
-            raise InputError(f"unit must be a positive number, got {self.unit}.")
         if self.hop > self.frame:
             raise InputError(
                 f"hop must be at most the frame of {self.frame} samples, got {self.hop}. "

@@ -19,7 +19,6 @@ from math import log2
 import torch
 from torch import Tensor
 
-from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import order_factors
 from hadamrnn.kernels.backend import runs_natively
 from hadamrnn.kernels.call import POOLS, Results, tile_rows
@@ -34,6 +33,7 @@ from hadamrnn.kernels.recurrence import (
     plain_scan,
 )
 from hadamrnn.kernels.scan import native_scan
+from hadamrnn.settings import check_shape
 
 # The kernel form keeps the powers W^j U and their gradient; above this size the scan takes over.
 KERNEL_BYTES = 64 << 20
@@ -95,9 +95,7 @@ def run_pooled(recurrence: Recurrence, readouts: tuple[str, ...]) -> Tensor:
     theta = recurrence.thresholds
     if theta is None:
         theta = recurrence.signs.new_zeros(1, recurrence.hidden_size)
-    if theta.dim() != 2 or theta.shape[1] != recurrence.hidden_size:
-        rule = f"thresholds must have the shape (count, {recurrence.hidden_size})"
-        raise InputError(f"{rule}, got {tuple(theta.shape)}.")
+    check_shape("thresholds", theta, "count", recurrence.hidden_size)
     pools = tuple(kind for kind in readouts if kind != "last")
     recurrence = replace(recurrence, pools=pools, thresholds=theta.detach())
     if is_native(recurrence):

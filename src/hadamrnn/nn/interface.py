@@ -29,6 +29,7 @@ from hadamrnn.kernels.backend import (
 )
 from hadamrnn.kernels.methods import reverse_rows as reverse_rows
 from hadamrnn.kernels.product import project
+from hadamrnn.settings import check_shape
 
 AUTOCAST_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -58,8 +59,8 @@ class Tokens:
 
 
 def batch_and_time(x: Tensor | Tokens) -> tuple[int, int]:
-    if isinstance(x, Tokens) and x.ids.dim() != 2:
-        raise InputError(f"Ids must have shape (batch, time), got {tuple(x.ids.shape)}.")
+    if isinstance(x, Tokens):
+        check_shape("Ids", x.ids, "batch", "time")
     batch, time = (x.ids if isinstance(x, Tokens) else x).shape[:2]
     return batch, time
 

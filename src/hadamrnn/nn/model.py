@@ -23,6 +23,7 @@ from hadamrnn.nn.interface import RecurrentLayer, Tokens
 from hadamrnn.nn.linear import QuantizedLinear
 from hadamrnn.nn.normalization import FeatureScale, valid_rows
 from hadamrnn.nn.stack import HadamStack
+from hadamrnn.settings import check_shape
 
 QUANTILE_ROWS = 4096  # steps for the quantiles of states, evenly spread
 
@@ -161,12 +162,9 @@ class SequenceModel(nn.Module):
 
     def _check_input(self, x: Tensor) -> None:
         if self.network.takes_ids:
-            if x.dim() != 2:
-                raise InputError(f"Ids must have shape (batch, time), got {tuple(x.shape)}.")
-        elif x.dim() != 3 or x.shape[-1] != self.network.input_size:
-            raise InputError(
-                f"Input must have shape (batch, time, {self.network.input_size}), got {tuple(x.shape)}."
-            )
+            check_shape("Ids", x, "batch", "time")
+        else:
+            check_shape("Input", x, "batch", "time", self.network.input_size)
 
 
 def _recurrent_layers(network: Architecture, train_signs: bool) -> RecurrentLayer:

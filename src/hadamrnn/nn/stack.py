@@ -31,6 +31,7 @@ from hadamrnn.nn.interface import (
     reverse_rows,
 )
 from hadamrnn.nn.normalization import UnitNorm
+from hadamrnn.settings import check_shape
 
 LayerTrace = list[tuple[Tensor, Tensor | None]]
 
@@ -284,7 +285,5 @@ class HadamStack(RecurrentLayer):
 
 
 def check_state(name: str, state: Tensor | None, shape: tuple[int, ...]) -> None:
-    if state is not None and tuple(state.shape) != shape:
-        raise InputError(
-            f"{name} must have shape {shape} (unbatched: without the second), got {tuple(state.shape)}."
-        )
+    if state is not None:
+        check_shape(name, state, *shape)

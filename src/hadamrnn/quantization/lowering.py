@@ -182,15 +182,14 @@ def lower_readout(
 def _longest(activation_bits: int, seq_length: int) -> int:
     """Return the most steps of a sequence whose sums fit 32 bits; refuse fewer than the calibration had."""
     longest = min(MAX_LONGEST, (LIMIT - 1) >> activation_bits)
-    if seq_length > MAX_LONGEST:
-        raise InputError(
-            f"An integer network sums over at most {MAX_LONGEST} steps, and was calibrated with sequences of "
-            f"{seq_length}. Cut the sequences."
-        )
     if seq_length > longest:
+        bits = bits_of_sums(seq_length)
+        advice = (
+            "Cut the sequences" if seq_length > MAX_LONGEST else f"Choose activation_bits of at most {bits}"
+        )
         raise InputError(
             f"Sums of {activation_bits}-bit states hold {longest} steps, and the calibration had sequences "
-            f"of {seq_length}. Choose activation_bits of at most {bits_of_sums(seq_length)}."
+            f"of {seq_length}. {advice}."
         )
     return longest
 

@@ -10,13 +10,13 @@ import os
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.integers import Int32, check_integers, signed_range
 from hadamrnn.kernels.library import load_library
 from hadamrnn.reservoir.description import Reservoir
 from hadamrnn.reservoir.native import count_native
 from hadamrnn.reservoir.reference import count_features, group_states
 from hadamrnn.reservoir.units import Features, Units
+from hadamrnn.settings import check_int, check_shape
 
 
 def feature_counts(
@@ -71,17 +71,10 @@ def checked_codes(
 ) -> tuple[Int32, NDArray[np.int64]]:
     """Return codes saturated to input_bits, and the lengths; refuse inputs that do not fit the network."""
     array = np.asarray(x)
-    if array.ndim != 3 or array.shape[2] != network.input_size or array.dtype.kind not in "iu":
-        raise InputError(
-            f"Series must be integer codes (n, time, {network.input_size}), got {array.dtype} of "
-            f"{array.shape}. See fixedpoint.encoding."
-        )
+    check_shape("Series", array, "n", "time", network.input_size)
+    check_integers("Series", array, array.shape, advice=" See fixedpoint.encoding.")
     n, time = array.shape[:2]
     ends = np.full(n, time) if lengths is None else np.asarray(lengths)
     check_integers("lengths", ends, (n,), (0, time))
-    longest = int(ends.max(initial=0))
-    if longest > network.longest:
-        raise InputError(
-            f"The counters of this network hold {network.longest} samples, got {longest}. Cut the series."
-        )
+    check_int("The samples that counters hold", int(ends.max(initial=0)), 0, network.longest)
     return np.clip(array, *signed_range(network.input_bits)).astype(np.int32), ends.astype(np.int64)
