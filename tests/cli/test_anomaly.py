@@ -107,7 +107,7 @@ def test_settings_of_the_network_are_those_of_the_command(recordings: Path, comm
     ("arguments", "message"),
     [
         (("train", "new.csv", "--goal", "anomaly", "--out", "x"), "are labelled as anomalies"),
-        (("train", "normal.csv", "--goal", "anomaly"), "needs a new folder: --out RUN"),
+        (("train", "normal.csv", "--goal", "anomaly"), "A run needs a folder: --out RUN"),
         (("train", "--goal", "anomaly", "--out", "x"), "TASK must be a file or a folder of them, got none"),
         (("train", "digits", "--goal", "anomaly", "--out", "x"), "TASK must be a file or a folder"),
         (("train", "normal.csv", "--goal", "anomaly", "--out", "run"), "must be a new or empty folder"),
@@ -117,7 +117,7 @@ def test_settings_of_the_network_are_those_of_the_command(recordings: Path, comm
         ),
         (("train", "normal.csv", "--goal", "anomaly", "--out", "x", "--label", "a"), "--label has no effect"),
         (("train", "normal.csv", "--goal", "other", "--out", "x"), "--goal"),
-        (("train", "--goal", "anomaly", "--resume", "run"), "--resume has no effect with --goal anomaly"),
+        (("train", "--goal", "anomaly", "--resume", "run"), "--goal has no effect with --resume"),
         (("train", "normal.csv", "--goal", "anomaly", "--out", "x", "--columns", "c"), "has no column 'c'"),
         (("eval", "run"), "has no test data of its own"),
         (("eval", "run", "new.csv", "--split", "train"), "--split has no effect on an anomaly detector"),

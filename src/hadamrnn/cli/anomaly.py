@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hadamrnn.cli.arguments import check_unused, flag, set_threads
-from hadamrnn.cli.device import BUDGET_FIELDS
+from hadamrnn.cli.arguments import check_only, check_unused, flag, set_threads
 from hadamrnn.errors import InputError
 from hadamrnn.files import INTEGER_FILE
 from hadamrnn.fixedpoint.detection import MAX_SMOOTHING
@@ -50,23 +49,15 @@ def refuse(path: Path, what: str) -> None:
 
 def train_goal(options: TrainOptions, settings: dict[str, Any]) -> None:
     """Fit a detector to normal recordings and write it."""
-    given = [name for name in options.given() if name != "columns"]
-    check_unused(options, "with --goal anomaly", *given, "validation", "test", "preset", "config")
-    check_unused(options, "with --goal anomaly", "task_option", "model", "model_option")
-    check_unused(options, "with --goal anomaly", "checkpoint_seconds", "data_dir", *BUDGET_FIELDS)
-    unknown = [name for name in settings if name not in SETTINGS]
-    if unknown:
-        raise InputError(
-            f"{flag(unknown[0])} has no effect with --goal anomaly, which takes "
-            f"{', '.join(map(flag, SETTINGS))}. Leave it out."
-        )
+    where = f"with --goal anomaly, which takes {', '.join(map(flag, SETTINGS))}"
+    allowed = ("goal", "task", "out", "columns", "quiet", "json", *ALARM_FIELDS)
+    check_only(options, where, *allowed, settings=[name for name in settings if name not in SETTINGS])
     if options.task is None or not Path(options.task).exists():
         raise InputError(
             "--goal anomaly learns from normal recordings: TASK must be a file or a folder of them, "
             f"got {options.task or 'none'}."
         )
-    if options.out is None:
-        raise InputError("A detector needs a new folder: --out RUN.")
+    assert options.out is not None
     from hadamrnn.estimators.detector_folder import DetectorFolder, train_detector
 
     parameters = {name: value for name, value in settings.items() if name not in ("seed", "threads")}

@@ -195,9 +195,16 @@ def check_unused(options: Any, where: str, *names: str, settings: Iterable[str] 
 
     `settings` are the names of given ones, none of which counts.
     """
-    defaults = {each.name: each.default for each in dataclasses.fields(options)}
-    for name in (*(name for name in names if getattr(options, name) != defaults[name]), *settings):
-        raise InputError(f"{flag(name)} has no effect {where}. Leave it out.")
+    known = {each.name: each for each in dataclasses.fields(options)}
+    for name in (*(name for name in names if getattr(options, name) != known[name].default), *settings):
+        shown = known[name].metadata.get("metavar") if name in known else None
+        raise InputError(f"{shown or flag(name)} has no effect {where}. Leave it out.")
+
+
+def check_only(options: Any, where: str, *names: str, settings: Iterable[str] = ()) -> None:
+    """Refuse every option that was given but these."""
+    others = [each.name for each in dataclasses.fields(options) if each.name not in names]
+    check_unused(options, where, *others, settings=settings)
 
 
 def check_output(name: str, path: Path | None, beginning: str | None = None) -> None:

@@ -101,12 +101,8 @@ def _check(args: EvalOptions, opened: Run) -> None:
         check_unused(args, "without a FILE", "layout")
     if task == "recordings":
         check_unused(args, "on recordings", "layout")
-    own_data = task in ("npz", "recordings")
-    if args.data_dir is not None and (own_data or not args.data_dir.expanduser().is_dir()):
-        raise InputError(
-            f"--data-dir names the folder of a task's public files, got {args.data_dir} for the task {task}. "
-            f"For data of your own: hadamrnn eval {opened.path} FILE"
-        )
+    if task in ("npz", "recordings"):
+        check_unused(args, f"on data of your own; for new data: hadamrnn eval {opened.path} FILE", "data_dir")
     if args.stream:
         check_unused(args, "with --stream", "integer", "split", "layout")
         if args.file is None:

@@ -16,6 +16,7 @@ from hadamrnn.cli.arguments import (
     DataFolder,
     JsonOption,
     OwnData,
+    check_only,
     check_unused,
     command,
     parse_options,
@@ -76,26 +77,17 @@ class TrainOptions(OwnData, AlarmOptions, BudgetOptions, DataFolder, JsonOption)
     ),
 )
 def run(options: TrainOptions, settings: dict[str, Any]) -> None:
-    if options.goal is not None:
-        check_unused(options, "with --goal anomaly", "resume")
-        train_goal(options, settings)
-        return
-    check_unused(options, "without --goal anomaly", *ALARM_FIELDS)
     path = options.resume or options.out
     if path is None:
         raise InputError("A run needs a folder: --out RUN for a new one, --resume RUN for an old one.")
     if options.resume is not None:
-        others = (
-            options.task,
-            options.out,
-            options.preset,
-            options.config,
-            options.given(),
-            options.given_files(),
-        )
-        if any((*others, options.task_option, options.model, options.model_option, settings)):
-            raise InputError("--resume takes all settings from the run folder. Leave the others out.")
-        check_unused(options, "with --resume; see: hadamrnn cost RUN", *BUDGET_FIELDS)
+        where = "with --resume, which takes all settings from the run folder"
+        allowed = ("resume", "data_dir", "checkpoint_seconds", "quiet", "json")
+        check_only(options, where, *allowed, settings=settings)
+    if options.goal is not None:
+        train_goal(options, settings)
+        return
+    check_unused(options, "without --goal anomaly", *ALARM_FIELDS)
     from hadamrnn.files import CONFIG_FILE
     from hadamrnn.run import RunOptions, resume, train
     from hadamrnn.training.folder import check_free
