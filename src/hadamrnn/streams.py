@@ -8,7 +8,7 @@ until a window after its last detects it; any other event is a false alarm. Star
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise, product
 from pathlib import Path
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from hadamrnn.data.options import RecordingOptions
 from hadamrnn.data.recordings import read_segments
 from hadamrnn.data.samples import cut_windows
-from hadamrnn.data.scaling import rescale
+from hadamrnn.data.scaling import scaled_alike
 from hadamrnn.data.segments import Segment
 from hadamrnn.data.signals import segment_codes
 from hadamrnn.errors import InputError, check_name, short
@@ -122,11 +122,7 @@ def read_streams(run: Run, path: Path) -> tuple[list[Stream], int, int]:
     """
     if run.config.task != "recordings" or not run.facts.class_names:
         raise InputError(f"Streams need a run trained on recordings with labels, got {run.config.task}.")
-    options = run.config.task_options
-    given: dict[str, Any] = {
-        each.name: options[each.name] for each in fields(RecordingOptions) if each.name in options
-    }
-    recorded = read_segments(path, RecordingOptions(**given), group_is_optional=True)
+    recorded = read_segments(path, RecordingOptions.of(run.config.task_options), group_is_optional=True)
     for label in {segment.label for segment in recorded.segments}:
         check_name("A label", label, run.facts.class_names)
     front_end = recorded.options.front_end
@@ -186,10 +182,8 @@ def rows_per_second(run: Run, given: float | None) -> float:
 
 def device_codes(run: Run, values: NDArray[Any]) -> NDArray[np.int64]:
     """Return the raw codes that a device is fed for values `(time, channels)` of the recordings."""
-    facts, x = run.facts, torch.from_numpy(np.asarray(values, np.float64))[None]
-    if facts.offset is not None and facts.scale is not None:
-        offset, scale = (torch.tensor(each, dtype=torch.float64) for each in (facts.offset, facts.scale))
-        x = rescale(x, offset, scale)
+    x = torch.from_numpy(np.asarray(values, np.float64))[None]
+    x = scaled_alike(x, run.facts.preparation)
     return np.asarray(raw_from_inputs(run.integer, x[0].numpy()), np.int64)
 
 

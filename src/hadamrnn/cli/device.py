@@ -89,10 +89,9 @@ def task_device(
 
     if task != "recordings":
         return options.device(rate), steps, steps
-    names = {each.name for each in fields(RecordingOptions)}
-    read: dict[str, Any] = {name: value for name, value in decided.items() if name in names}
-    window, hop, rows = window_steps(RecordingOptions(**read))
-    rate = rate or read.get("rate")
+    read = RecordingOptions.of(decided)
+    window, hop, rows = window_steps(read)
+    rate = rate or read.rate
     return options.device(None if rate is None else rate / rows), window, hop
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -65,6 +66,12 @@ class RecordingOptions:
 
     def __post_init__(self) -> None:
         validate_fields(self)
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> RecordingOptions:
+        """Return those among the options of a task."""
+        names = {each.name for each in dataclasses.fields(RecordingOptions)}
+        return RecordingOptions(**{name: value for name, value in options.items() if name in names})
 
     @property
     def window_and_hop(self) -> tuple[int, int]:

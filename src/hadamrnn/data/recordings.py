@@ -9,7 +9,7 @@ Options that the caller leaves open are decided by `decide`, reported in `Splits
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -112,12 +112,12 @@ def read_recordings(source: str | Path | Any, *, labelled: bool = True, **option
     return cut(recorded.segments, recorded)
 
 
-def read_like(source: str | Path, options: dict[str, Any], labelled: bool) -> RecordedWindows:
-    """Return windows of new recordings, cut as those of a run were: `options` are `Splits.options`.
+def read_like(source: str | Path, options: Mapping[str, Any], labelled: bool) -> RecordedWindows:
+    """Return windows of new recordings, cut as those of a run were: `options` are its task's.
 
     A file without the run's group column is one group.
     """
-    given = RecordingOptions(**options)
+    given = RecordingOptions.of(options)
     given = given if labelled else replace(given, label=None, target=None)
     recorded = read_segments(source, given, labelled, group_is_optional=True)
     return cut(recorded.segments, recorded)

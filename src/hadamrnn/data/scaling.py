@@ -161,6 +161,16 @@ def raw_unit(x: NDArray[Any], details: Floats) -> float | None:
     return math.ldexp(1.0, max(fine, coarse)) if coarse <= fine + UNIT_BITS - LEAST_BITS else None
 
 
+def scaled_alike(x: Tensor, preparation: Preparation) -> Tensor:
+    """Return values of new data, standardised as those of the preparation were."""
+    if preparation.offset is None or preparation.scale is None:
+        return x
+    offset, scale = (
+        torch.tensor(each, dtype=torch.float64) for each in (preparation.offset, preparation.scale)
+    )
+    return rescale(x, offset, scale)
+
+
 def rescale(x: Tensor, offset: Tensor, scale: Tensor) -> Tensor:
     """Return (x - offset) / scale in float32, computed in x's own type."""
     values, low, unit = x.numpy(), offset.to(x.dtype).numpy(), scale.to(x.dtype).numpy()

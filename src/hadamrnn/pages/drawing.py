@@ -177,6 +177,11 @@ def svg(canvas: Canvas, name: str) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
+def plain(name: str) -> str:
+    """Return a name in which matplotlib reads no mathematics, as it does between two dollars."""
+    return name.replace("$", r"\$")
+
+
 def confusion_picture(matrix: ArrayLike, names: Sequence[str]) -> Picture:
     """Return the confusion matrix as a picture: rows true, columns predicted."""
     counts = np.asarray(matrix, int)
@@ -192,10 +197,8 @@ def confusion_picture(matrix: ArrayLike, names: Sequence[str]) -> Picture:
                 axes.text(verdict, label, str(count), ha="center", va="center", fontsize=8, color=color)
         axes.set_aspect("equal")
         upright = 90 if max(map(len, names)) > LONG_NAME else 0
-        # Between two dollars matplotlib would read mathematics.
-        plain = [name.replace("$", r"\$") for name in names]
-        axes.set_xticks(range(len(names)), plain, rotation=upright)
-        axes.set_yticks(range(len(names)), plain)
+        axes.set_xticks(range(len(names)), [*map(plain, names)], rotation=upright)
+        axes.set_yticks(range(len(names)), [*map(plain, names)])
         axes.set_xlabel("what the network says")
         axes.set_ylabel("what it was")
         return Picture("confusion", svg(canvas, "confusion"), f"{wrong} samples are off the diagonal.")
@@ -246,14 +249,14 @@ def stream_picture(
             range(min(values.shape[1], MOST_CHANNELS)), (GREY, BLUE, GREEN), strict=False
         ):
             signal.plot(seconds, values[::stride, channel], color=color, linewidth=0.5)
-        signal.set_title(name.replace("$", r"\$"))
+        signal.set_title(plain(name))
         labels = sorted({label for label, _, _ in incidents} | {label for _, label in events})
         for label, start, end in incidents:
             truth.barh(labels.index(label), (end - start) / rate, left=start / rate, color=BLUE, alpha=0.3)
         for row, label in events:
             right = any(each == label and start <= row < end + tolerance for each, start, end in incidents)
             truth.plot(row / rate, labels.index(label), "|", color="black" if right else ORANGE, markersize=9)
-        truth.set_yticks(range(len(labels)), [label.replace("$", r"\$") for label in labels])
+        truth.set_yticks(range(len(labels)), [*map(plain, labels)])
         truth.set_xlabel("seconds")
         caption = f"{name}: {len(incidents)} incidents, {len(events)} alarms."
         return Picture(f"stream-{number}", svg(canvas, f"stream-{number}"), caption)

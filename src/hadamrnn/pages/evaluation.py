@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.pages.document import BLUE, GREEN, GREY, LINE, ORANGE, Document, Picture, Section
-from hadamrnn.pages.drawing import Axes, Canvas, confusion_page, styled, svg
+from hadamrnn.pages.drawing import Axes, Canvas, confusion_page, plain, styled, svg
 
 MOST_ERRORS, COLUMNS, MOST_CHANNELS, MOST_WINDOWS, BINS = 12, 2, 3, 10, 10
 COLORS = (GREY, BLUE, GREEN)
@@ -87,7 +87,7 @@ def _windows(examples: Examples) -> Section:
             color = BLUE if examples.right[sample] else ORANGE
             truth.barh(examples.labels[sample], 1, left=place, color=BLUE, alpha=0.3)
             truth.plot(place + 0.5, examples.verdicts[sample], "o", color=color, markersize=4)
-        truth.set_yticks(range(len(examples.names)), [_plain(name) for name in examples.names])
+        truth.set_yticks(range(len(examples.names)), [plain(name) for name in examples.names])
         truth.set_xticks(range(len(index)), [str(sample) for sample in index], fontsize=6)
         truth.set_xlabel("window")
         caption = f"{len(index)} of {count} windows, {int((~examples.right[index]).sum())} of them wrong."
@@ -108,7 +108,7 @@ def _errors(examples: Examples) -> Section:
         grid = canvas.subplots(rows, COLUMNS, squeeze=False).ravel()
         for axes, sample in zip(grid, worst, strict=False):
             _draw(axes, examples.x[sample], np.arange(examples.x.shape[1]))
-            said, was = (_plain(examples.names[k[sample]]) for k in (examples.verdicts, examples.labels))
+            said, was = (plain(examples.names[k[sample]]) for k in (examples.verdicts, examples.labels))
             axes.set_title(f"{sample}: {said} {examples.confidence[sample]:.0%}\nwas {was}", fontsize=7)
             axes.tick_params(labelsize=6)
         for axes in grid[len(worst) :]:
@@ -172,8 +172,3 @@ def _draw(axes: Axes, values: NDArray[Any], time: NDArray[Any]) -> None:
         low, high = channel.min(), channel.max()
         axes.plot(time, (channel - low) / ((high - low) or 1.0) - 1.1 * number, color=color, linewidth=0.6)
     axes.set_yticks([])
-
-
-def _plain(name: str) -> str:
-    """Return a name that matplotlib does not read as mathematics."""
-    return name.replace("$", r"\$")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hadamrnn.architecture import EXPONENT_BITS
-from hadamrnn.fixedpoint.cost import Operations, StepCost, matrix_product
+from hadamrnn.fixedpoint.cost import Operations, StepCost, add_up, matrix_product
 from hadamrnn.reservoir.constants import SEGMENT_BITS, channel_bytes, is_segmented
 from hadamrnn.reservoir.description import BLOCK, Reservoir
 from hadamrnn.reservoir.reference import STATE_BITS
@@ -75,8 +75,4 @@ def reservoir_step_cost(features: Features) -> StepCost:
         inputs.append(Operations(products.multiplications, products.additions + differences.additions + sums))
         recurrent.append(mixed)
     output = matrix_product(len(features) * network.output_size, network.weight_bits)
-    return StepCost(_total(inputs), _total(recurrent), output)
-
-
-def _total(parts: list[Operations]) -> Operations:
-    return Operations(sum(each.multiplications for each in parts), sum(each.additions for each in parts))
+    return StepCost(add_up(inputs), add_up(recurrent), output)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,8 @@ from torch import Tensor
 
 from hadamrnn.data.labels import class_numbers
 from hadamrnn.data.npz import check_array, check_inputs, check_regression, read_npz, time_first
-from hadamrnn.data.options import RecordingOptions
 from hadamrnn.data.recordings import read_like
-from hadamrnn.data.scaling import rescale
+from hadamrnn.data.scaling import scaled_alike
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
 from hadamrnn.nn.model import SequenceModel
@@ -48,9 +47,7 @@ def _read_arrays(path: Path, folder: RunFolder, labelled: bool) -> Arrays:
                 f"This run was trained on {folder.config.task}: FILE must be an npz file, got {path}."
             )
         return read_npz(path)
-    options = folder.config.task_options
-    reading = {each.name: options[each.name] for each in fields(RecordingOptions) if each.name in options}
-    windows = read_like(path, reading, labelled)
+    windows = read_like(path, folder.config.task_options, labelled)
     arrays: Arrays = {"x": windows.x, "file": windows.files, "row": windows.starts}
     if windows.last is not None:
         arrays["last"] = windows.last
@@ -71,10 +68,8 @@ def _inputs(arrays: Arrays, model: SequenceModel, folder: RunFolder, path: Path,
     x, lengths = check_inputs(arrays, path)
     if x.shape[2] != expected:
         raise InputError(f"x must have {expected} channels, as in training, got {x.shape[2]} in {path}.")
-    if facts.offset is not None and facts.scale is not None:
-        offset, scale = (torch.tensor(each, dtype=torch.float64) for each in (facts.offset, facts.scale))
-        x = rescale(x, offset, scale)
-    elif facts.levels is not None and arrays["x"].dtype.kind in "iu":
+    x = scaled_alike(x, facts.preparation)
+    if facts.offset is None and facts.levels is not None and arrays["x"].dtype.kind in "iu":
         x = x / facts.levels
     return Split(x.float(), None, lengths)
 
