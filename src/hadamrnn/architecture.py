@@ -12,11 +12,11 @@ from hadamrnn.settings import OneOf, Range, check, check_int, option, validate_f
 
 Ternary = Annotated[str, OneOf(("ternary",))]
 WeightBits = Annotated[int, Range(2, 16)] | Ternary | None  # None is full precision
-IntegerWeightBits = Annotated[int, Range(2, 8)] | Ternary  # of weights that become integers
-EXPONENT_BITS = 4  # of a shift that differs from unit to unit
+IntegerWeightBits = Annotated[int, Range(2, 8)] | Ternary  # for weights that become integers
+EXPONENT_BITS = 4  # to store a shift that differs from unit to unit
 FLOAT_BITS = 32
-ACTIVATION_BITS = (2, 16)  # the fewest and the most of states and biases in integers
-MAX_SIZE = 1 << 15  # of hidden, input and output
+ACTIVATION_BITS = (2, 16)  # fewest and most bits of integer states and biases
+MAX_SIZE = 1 << 15  # limit for hidden, input and output sizes
 MAX_VOCABULARY = 1 << 20
 Size = Annotated[int, Range(1, MAX_SIZE)]
 

@@ -151,7 +151,7 @@ def run_demo(out: Path, watcher: Watcher, *, epochs: int | None = None, seed: in
     try:
         page = out / "demo.html"
         write_atomically(page, to_html(build_page(result, run.rows(), live_part(live))).encode())
-    except InputError as error:  # no matplotlib
+    except InputError as error:  # matplotlib is missing
         return replace(result, page=f"not written. {error}")
     return replace(result, page=str(page))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ExportFormat = Literal["c", "arduino", "js", "page", "onnx"]
 GOLDEN_SEQUENCES = 3
-BOARD_VALUES = 2_000  # golden numbers in an Arduino sketch: up to four bytes each, beside the network
+BOARD_VALUES = 2_000  # limit on golden numbers in an Arduino sketch, up to four bytes each
 
 
 class Export(NamedTuple):

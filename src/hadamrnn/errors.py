@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from unicodedata import category
 
-UNPRINTABLE = {"Cc", "Cs", "Zl", "Zp"}  # controls, halves of characters, separators of lines
+UNPRINTABLE = {"Cc", "Cs", "Zl", "Zp"}  # control characters, surrogates, line separators
 REORDERING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
@@ -77,6 +77,6 @@ def short(value: object) -> str:
     """Return a value as an error shows it: on one line, cut if it is long."""
     try:
         text = " ".join(repr(value).split())
-    except ValueError:  # an int of too many digits to print
+    except ValueError:  # an int with too many digits to print
         text = "a number of too many digits"
     return text if len(text) <= 60 else f"{text[:57]}..."

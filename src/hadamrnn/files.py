@@ -37,9 +37,9 @@ CHECKPOINT_FILE = "resume.safetensors"
 MAX_TEXT_BYTES = 1 << 24
 MAX_TENSOR_BYTES = 1 << 32
 MAX_HEADER_BYTES = 1 << 20
-SEAL = "sha256"  # the entry of a safetensors file's metadata that holds the checksum
+SEAL = "sha256"  # entry with the checksum in a safetensors file's metadata
 LOCK_NAME = ".lock"
-LEASE_SECONDS = 30.0  # without a refresh, after which the owner of a claim is dead
+LEASE_SECONDS = 30.0  # a claim that is not refreshed for this long is abandoned
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
@@ -125,7 +125,7 @@ def parse_yaml(text: str, source: str | Path) -> Any:
 
     try:
         return yaml.load(text, Loader)
-    except Exception as error:  # PyYAML does not catch what int(), date() and its own look-ups raise
+    except Exception as error:  # PyYAML lets errors of int(), date() and its own look-ups through
         raise unreadable(source, "YAML file", error) from error
 
 

@@ -82,7 +82,7 @@ def stopped_by_signals(advice: Callable[[], str] = lambda: REPEAT) -> Iterator[C
         yield lambda: bool(caught)
     except InputError:
         if not caught:
-            raise  # after a signal the error is only about unfinished work
+            raise  # after a signal, errors only concern unfinished work
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -102,7 +102,7 @@ class Network(Architecture):
                 f"num_blocks must divide hidden_size, got {self.num_blocks} for hidden_size "
                 f"{width}. Nearest divisors: {' and '.join(map(str, nearest))}."
             )
-        order_factors(width // self.num_blocks)  # raises, naming the nearest orders
+        order_factors(width // self.num_blocks)  # raises an error with the nearest orders
 
     def _check_readouts(self) -> None:
         if not self.readouts or len(set(self.readouts)) < len(self.readouts):

@@ -49,7 +49,7 @@ def load(group: str, name: str) -> Any:
         raise InputError(f"{short(name)} must be offered by one package, got {values}. Uninstall one.")
     try:
         return entry.load()
-    except Exception as error:  # whatever a foreign module raises while it is imported
+    except Exception as error:  # a foreign module may raise anything while it is imported
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(
             f"{name} cannot be imported from {entry.value} ({reason}). Reinstall its package."

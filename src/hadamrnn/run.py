@@ -79,7 +79,7 @@ class RunOptions:
 class Run(RunFolder):
     """A run on disk, from `train`, `resume` or `Run.open`."""
 
-    outcome: Outcome | None = None  # of the training that returned this run; None for an opened one
+    outcome: Outcome | None = None  # result of the training that returned this run; None for an opened run
 
     @property
     def finished(self) -> bool:
@@ -100,7 +100,7 @@ class Run(RunFolder):
     @property
     def integer(self) -> IntegerModel:
         """The integer model that `quantize` wrote."""
-        self._own_model_file()  # refuses a model of another run
+        self._own_model_file()  # refuse a model of another run
         return load_integer(self.path)
 
     def _own_model_file(self) -> Path:

@@ -32,9 +32,9 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.run import Run
 
 BACKGROUND = ("background", "idle", "none", "normal", "nothing", "ok", "other", "rest", "silence", "unknown")
-VOTES = ((1, 1), (2, 3), (3, 5), (4, 6))  # k of n that `tune` tries
+VOTES = ((1, 1), (2, 3), (3, 5), (4, 6))  # values of k of n that `tune` tries
 WINDOWS_AT_ONCE = 1024
-SHARES = np.geomspace(1, 1e-5, 61)  # of wrong votes that pass a threshold
+SHARES = np.geomspace(1, 1e-5, 61)  # shares of wrong votes that pass a threshold
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +251,7 @@ def choose_background(streams: Sequence[Stream], names: Sequence[str], given: Co
     return [max(rows, key=rows.__getitem__)]
 
 
-Tried = tuple[Decision, Report]  # a decision and what it does
+Tried = tuple[Decision, Report]  # a decision and its results
 
 
 def tune(

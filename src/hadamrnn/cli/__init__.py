@@ -26,10 +26,10 @@ COMMANDS = (
     *("train", "eval", "predict", "quantize", "export", "cost"),
     *("models", "search", "tune", "demo", "doctor"),
 )
-# What glibc's mallopt calls its two thresholds.
+# Parameters of glibc's mallopt for its two thresholds.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 256 << 20
-_LARGEST_BLOCK = 32 << 20  # more is not allowed
+_LARGEST_BLOCK = 32 << 20  # glibc's limit
 _SPINS = 20_000
 _WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 
@@ -39,19 +39,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     name = "hadamrnn"
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a path or a label may hold what UTF-8 does not
+            stream.reconfigure(errors="backslashreplace")  # paths and labels need not be UTF-8
     try:
         args = build_parser().parse_args(argv)
         name = f"hadamrnn {args.command}"
         keep_freed_memory()
         let_waiting_threads_sleep()
         status: int | None = args.run(args)
-        print(end="", flush=True)  # a full disk shows here, not as a traceback at the interpreter's exit
+        print(end="", flush=True)  # report a full disk here, not as a traceback when the interpreter exits
     except KeyboardInterrupt as error:
         interrupted = error if isinstance(error, Interrupted) else Interrupted()
         print(f"{name}: {interrupted}", file=sys.stderr)
         return interrupted.status
-    except BrokenPipeError:  # the reader (`| head`) has seen enough
+    except BrokenPipeError:  # the reader (`| head`) has closed the pipe
         drop_unwritable_output()
         return 0
     except (InputError, OSError) as error:
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         drop_unwritable_output()
         return 2
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "allocate memory" not in str(error):  # torch's words
+        if not isinstance(error, MemoryError) and "allocate memory" not in str(error):  # as torch says
             raise
         print(f"{name}: out of memory. Try smaller batches, a smaller network or less data.", file=sys.stderr)
         return 2
@@ -91,7 +91,7 @@ def _add_offered(subparsers: Any, name: str) -> None:
         def refuse(args: argparse.Namespace) -> NoReturn:
             raise broken
 
-        # No character begins an option, so that any arguments lead to the refusal.
+        # No prefix character: all arguments are taken as positional, so any of them leads to the refusal.
         parser = subparsers.add_parser(name, help="not available", prefix_chars="\0", add_help=False)
         parser.add_argument("arguments", nargs="*")
         parser.set_defaults(run=refuse)
@@ -102,7 +102,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         super().print_help(file)
-        print(end="", flush=True)  # within `main`, as the output of a command is
+        print(end="", flush=True)  # flush within `main`, like the output of a command
 
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: {' '.join(message.split())}. See {self.prog} --help.", file=sys.stderr)

@@ -109,7 +109,7 @@ class Command:
         return declared
 
     def add(self, subparsers: Any, name: str) -> None:
-        width = max(shutil.get_terminal_size().columns - 2, 11)  # as argparse wraps the rest
+        width = max(shutil.get_terminal_size().columns - 2, 11)  # the width at which argparse wraps
         parser = subparsers.add_parser(
             name,
             help=self.help,
@@ -289,7 +289,7 @@ def parse_task(task: str | None, texts: Iterable[str], own: OwnData) -> tuple[st
     """
     recordings, files = own.given(), own.given_files()
     if set(recordings) == {"rate"} and _kind_of_file(task, False) != "recordings" and task is not None:
-        recordings = {}  # a rate alone is that of the device
+        recordings = {}  # a rate without features belongs to the device
     named = split_options("--task-option", texts)
     kind = _kind_of_file(task, bool(recordings))
     if kind is not None:
@@ -307,7 +307,7 @@ def parse_task(task: str | None, texts: Iterable[str], own: OwnData) -> tuple[st
         )
     if not named:
         return task, {}
-    if task is None:  # a configuration file names it; the loader checks the values
+    if task is None:  # named in a configuration file; the loader checks the values
         return None, {name: read_scalar(text) for name, text in named.items()}
     options = {name: read_text(name, text, option_type(task, name)) for name, text in named.items()}
     if "path" in options:  # a run is also read from other folders; its file holds plain text

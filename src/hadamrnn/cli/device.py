@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hadamrnn.network import Network
 
 Clock = Annotated[float, Range(0, 1e5, "(]")]
-CLOCK = 64.0  # MHz
+CLOCK = 64.0  # in MHz
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,9 +25,9 @@ from hadamrnn.settings import check_int
 
 SAMPLE_BITS = 16
 FULL_SCALE = (1 << (SAMPLE_BITS - 1)) - 1
-CLIPPED_SHARE = 1e-3  # of samples at full scale, above which a file is reported
-FRAME_SECONDS, HOP_SECONDS = 0.025, 0.010  # of speech
-FRAMES_PER_SECOND = 32  # of vibration: a frame is the power of two below, at most 512 samples
+CLIPPED_SHARE = 1e-3  # a file with a larger share of samples at full scale is reported
+FRAME_SECONDS, HOP_SECONDS = 0.025, 0.010  # customary for speech
+FRAMES_PER_SECOND = 32  # for vibration: a frame is the largest power of two below 1/32 s, at most 512 samples
 LARGEST_BANDS_FRAME = 512
 
 Samples = NDArray[np.int16]
@@ -46,7 +46,7 @@ def read_wav(path: Path) -> Sound:
     """Return the first channel of a WAV file as int16; 24 and 32 bits are rounded."""
     try:
         with warnings.catch_warnings(record=True) as found:
-            warnings.simplefilter("always", wavfile.WavFileWarning)  # of chunks of other programs, too
+            warnings.simplefilter("always", wavfile.WavFileWarning)  # repeat warnings about unknown chunks
             rate, values = wavfile.read(path)
     except (ValueError, EOFError, OSError, struct.error) as error:
         raise InputError(f"{path} must be a whole WAV file of 8 to 32 bits, got: {error}") from None

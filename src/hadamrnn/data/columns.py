@@ -21,11 +21,11 @@ from hadamrnn.errors import InputError, short
 
 LABELS = ("label", "labels", "activity", "class")
 GROUPS = ("group", "groups", "person", "subject", "user", "participant")
-MARKS = (*LABELS, *GROUPS, "target", "anomaly", "changepoint")  # as channels they would give the answer away
+MARKS = (*LABELS, *GROUPS, "target", "anomaly", "changepoint")  # as channels these would leak the answer
 CLOCKS = ("time", "timestamp", "datetime", "date", "index", "")
 CLOCK_STAMPS = 16  # a column that never falls and has at least this many values is a clock
 LEAST_GROUPS = 3  # files are the groups if every class is in this many of them
-MOST_NUMBERED = 30  # classes that may be called by numbers
+MOST_NUMBERED = 30  # limit on classes with numeric names
 OF_FILE = ("file", "folder")  # sources of a label or a group other than columns
 
 
@@ -120,7 +120,7 @@ def why_not(tables: list[Recording], name: str, labels: NDArray[np.object_]) -> 
 
 def _follows(values: NDArray[np.float64], labels: NDArray[np.object_]) -> bool:
     """Whether the value is a function of the label, and not constant."""
-    for rows in (slice(SAMPLE_ROWS), slice(None)):  # a few rows tell it of most columns
+    for rows in (slice(SAMPLE_ROWS), slice(None)):  # for most columns a few rows decide
         pairs = pd.DataFrame({"label": labels[rows], "value": values[rows]}).drop_duplicates()
         if len(pairs) > pairs["label"].nunique():
             return False

@@ -19,7 +19,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.settings import Count, Range, Seed
 
 BLANK, MARKER, SYMBOLS = 0, 9, 10
-MOST_SYMBOLS = 500_000_000  # a byte each
+MOST_SYMBOLS = 500_000_000  # one byte per symbol
 Length = Annotated[int, Range(1, 100_000)]
 
 
@@ -70,7 +70,7 @@ def load_copy(
         )
 
     def draw(part: int, size: int) -> CopySplit:
-        # RandomState's stream is frozen by numpy's policy, so a seed always means the same.
+        # numpy guarantees RandomState's stream, so a seed always gives the same sentences.
         symbols = np.random.RandomState([seed, part]).randint(
             1, MARKER, (size, sentence_length), dtype=np.uint8
         )
@@ -91,7 +91,7 @@ def load_copy(
 
 
 # The loss falls by orders of magnitude, and its gradient with it. With the usual 0.999 Adam divides by the
-# large gradients of a thousand steps ago and crawls: at delay 150, 1500 steps end at 1.5e-2 (learning rate
+# large gradients of a thousand steps ago and stalls: at delay 150, 1500 steps end at 1.5e-2 (learning rate
 # 1e-3) or 2.5e-4 (1e-2); with 0.95 at 1.3e-8 (1e-2), with the same seed. At delay 1000, 2000 steps end at
 # 2.1e-7.
 FAST = {"hidden_size": 128, "batch_size": 128, "learning_rate": 0.01, "adam_beta2": 0.95}

@@ -26,7 +26,7 @@ DIGITS = Task(
     load_digits,
     help="scikit-learn's 8 x 8 digits, 64 pixels; no download",
     recipes={
-        "paper": {"hidden_size": 64, "epochs": 60},  # the paper's recipe for MNIST, smaller
+        "paper": {"hidden_size": 64, "epochs": 60},  # the paper's recipe for MNIST, scaled down
         "quick": {"hidden_size": 64, "epochs": 40, "batch_size": 32, "learning_rate": 0.003},
         "best": {"hidden_size": 128, "epochs": 100, "batch_size": 32, "learning_rate": 0.002},
     },

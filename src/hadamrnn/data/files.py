@@ -104,7 +104,7 @@ def fetch(file: DataFile, data_dir: str | Path | None) -> Path:
     target = cache_folder() / (file.archive or file.paths[0])
     try:
         download(file, target)
-    except (OSError, ValueError) as error:  # ValueError: of pooch, for another checksum
+    except (OSError, ValueError) as error:  # pooch raises ValueError for a wrong checksum
         place = search_folders(data_dir)[0] / (file.archive or file.paths[0])
         checksum = f"SHA-256 {file.sha256}" if file.sha256 else "no published checksum is known"
         raise InputError(
@@ -161,8 +161,8 @@ def unpack(archive: Path, target: Path) -> Path:
         if not source.is_dir():
             raise damaged(archive, f"it holds no folder {target.name}. Download it again.")
         try:
-            source.replace(target)  # one rename: the folder is there whole, or not at all
+            source.replace(target)  # one rename: the folder is complete or absent
         except OSError:
-            if not target.is_dir():  # else another process was quicker, with the same files
+            if not target.is_dir():  # otherwise another process was faster, with the same files
                 raise
     return target

@@ -22,8 +22,8 @@ from hadamrnn.settings import Positive, Range, coerce
 CHANNELS = tuple(f"{kind}_{axis}" for kind in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")
 STEPS = 128
 ACTIVITIES = ("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "laying")  # 1 to 6
-GROUP = (2, 4, 6)  # of HAR-2
-# The range of values, and of changes per step, of people who sit or stand still, in g and rad/s.
+GROUP = (2, 4, 6)  # activities with label 1 in HAR-2
+# Ranges of values and of changes per step for people who sit or stand still, in g and rad/s.
 STILL = (0.006,) * 3 + (0.018,) * 3
 SLOW = (0.002,) * 3 + (0.006,) * 3
 # Windows overlap by half, so validation holds out people: one of these groups of the 21 for training.

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from hadamrnn.errors import InputError, printable, short
 
-MAX_LABEL = 200  # characters
+MAX_LABEL = 200  # limit in characters
 
 
 def canonical_label(value: Any) -> str:

@@ -40,8 +40,8 @@ from hadamrnn.settings import Seed
 
 MINIMUM_SAMPLES = 10
 FLOAT32_MAX = float(np.finfo(np.float32).max)
-FEW_STEPS = 16  # a table (n, fewer columns) is hardly a set of series
-FEW_ROWS, FLOWING = 32, 0.25  # least rows to test; median ratio below which rows continue each other
+FEW_STEPS = 16  # a table (n, columns) with fewer columns is probably not a set of series
+FEW_ROWS, FLOWING = 32, 0.25  # fewest rows to test; median ratio below which rows continue each other
 GROUP_NAMES = ("groups", "person", "subject")
 KNOWN = {"x", "y", "lengths", *GROUP_NAMES}
 Layout = Literal["time-first", "channels-first"]
@@ -233,7 +233,7 @@ def read_npz(path: str | Path) -> dict[str, NDArray[np.generic]]:
             }
     except InputError:
         raise
-    except Exception as error:  # zipfile and numpy do not catch what struct, zlib, seek and eval raise
+    except Exception as error:  # zipfile and numpy let errors of struct, zlib, seek and eval through
         reason = one_line(error) or type(error).__name__
         raise damaged(path, f"{reason}. Write it again with numpy.savez.") from error
 

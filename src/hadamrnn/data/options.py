@@ -12,10 +12,10 @@ from hadamrnn.front_end import FrontEnd
 from hadamrnn.front_end.description import KINDS, MAX_FRAME, MAX_RATE, MIN_FRAME, MIN_HOP, MIN_RATE
 from hadamrnn.settings import OneOf, Range, option, validate_fields
 
-HELD_OUT = 0.15  # of each class, for validation and for test alike
-STEPS = 128  # of a window, by default
+HELD_OUT = 0.15  # share of each class for validation, and for test
+STEPS = 128  # default window length
 Steps = Annotated[int, Range(1, 1 << 20)]
-Rate = Annotated[float, Range(0, 1e9, "(]")]  # a minute between samples is 1/60
+Rate = Annotated[float, Range(0, 1e9, "(]")]  # one sample per minute is 1/60
 
 
 @dataclass(frozen=True, kw_only=True)

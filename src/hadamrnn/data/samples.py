@@ -32,7 +32,7 @@ def read_numbers(path: Path, delimiter: str | None = None, **layout: Any) -> NDA
     check_regular(path, MAX_TENSOR_BYTES)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # an empty file: its shape tells the caller
+            warnings.simplefilter("ignore", UserWarning)  # an empty file warns; the caller checks the shape
             return np.loadtxt(path, np.float32, delimiter=delimiter, ndmin=2, **layout)
     except ValueError as error:
         raise unreadable(path, "table of numbers", str(error).splitlines()[0].rstrip(".")) from error
@@ -68,11 +68,11 @@ def stratified_parts(
     >>> [len(part) for part in parts]
     [12, 4, 4]
     """
-    rng = np.random.RandomState(seed)  # its stream is frozen by numpy's policy
+    rng = np.random.RandomState(seed)  # numpy guarantees its stream
     _, first, content = np.unique(
         np.arange(len(labels)) if copies is None else copies, return_index=True, return_inverse=True
     )
-    originals = first[content]  # of each sample, the first that is equal to it
+    originals = first[content]  # index of the first sample equal to each
     part = np.zeros(len(labels), np.int64)
     for label in np.unique(labels):
         rows = np.flatnonzero((labels == label) & (originals == np.arange(len(labels))))
@@ -142,7 +142,7 @@ def _deal(counts: NDArray[np.float64], shares: tuple[float, float], held: list[i
     """
     total = np.maximum(counts.sum(0), 1)
     has, part = counts > 0, np.zeros(len(counts), np.int64)
-    left = has.sum(0)  # groups of each class that training still has
+    left = has.sum(0)  # number of training groups that still contain each class
     sums = np.zeros((3, counts.shape[1]))
 
     def give(chosen: int, to: int) -> None:

@@ -25,7 +25,7 @@ CONSTANT = 1e-12  # a deviation below this share of the mean is rounding
 RAW_LIMIT = (1 << 31) - 1
 VALUES_AT_ONCE = 1 << 18
 UNIT_BITS = 12  # a raw unit is this many powers of two below the least deviation of a channel
-LEAST_BITS = 6  # or at least this many, if int32 could not reach the largest value otherwise
+LEAST_BITS = 6  # fewest such powers, used if int32 could not reach the largest value
 
 
 def standardised(
@@ -72,7 +72,7 @@ def standardise(x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tenso
     """
     values = x.numpy()
     mean, deviation = channel_statistics(values, None if lengths is None else lengths.numpy())
-    scale = torch.from_numpy(deviation).float()  # before it is compared: it may round to 0
+    scale = torch.from_numpy(deviation).float()  # convert before comparing: float32 may round it to 0
     offset = torch.from_numpy(np.rint(mean) if _is_whole(values) else mean)
     scale = torch.where(scale > 0, scale, 1.0)
     return offset.to(x.dtype), scale.to(x.dtype), raw_unit(values, deviation)

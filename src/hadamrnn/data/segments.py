@@ -20,7 +20,7 @@ from hadamrnn.data.samples import PARTS, digests, group_parts, merge_copies
 from hadamrnn.data.tables import listed
 from hadamrnn.errors import InputError, short
 
-Shares = tuple[float, float]  # of validation and test; 0 for a part that has files of its own
+Shares = tuple[float, float]  # for validation and test; 0 for a part with files of its own
 
 
 class Segment(NamedTuple):

@@ -26,8 +26,8 @@ from hadamrnn.front_end.description import KINDS
 # `hadamrnn bench vibration`. The last model is kept: a few files of validation are soon all right, before
 # training is done.
 SOUND_OFFSET, VIBRATION_OFFSET = 0.5, 1.0
-HIDDEN_SHARE = 0.5  # of the bands, at most
-LONGEST_CLIP = 2  # seconds: files up to here are clips, each a window of its own
+HIDDEN_SHARE = 0.5  # largest share of the bands to mask
+LONGEST_CLIP = 2  # in seconds; shorter files are clips, one window each
 
 
 def adapt_recipe(options: Mapping[str, Any]) -> dict[str, Any]:

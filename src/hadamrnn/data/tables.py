@@ -26,12 +26,12 @@ from hadamrnn.errors import InputError, missing_package, short
 from hadamrnn.files import check_regular, one_line, unreadable
 
 MAX_BYTES = 1 << 32
-MOST_FORMS = 10  # remarks on files that are shown
+MOST_FORMS = 10  # limit on remarks to show
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}
 SOUND = ".wav"
 SUFFIXES = (*DELIMITERS, ".parquet", SOUND)
-EXACT = 1 << 24  # float32 holds all whole numbers up to here
-SAMPLE_ROWS = 1000  # to recognise decimal commas, columns of text and a missing header
+EXACT = 1 << 24  # float32 represents all integers up to this one
+SAMPLE_ROWS = 1000  # rows read to recognise decimal commas, text columns and a missing header
 MISSING = ("", "nan", "none", "null", "na", "n/a", "<na>", "nat")  # cells without a value, in any case
 
 
@@ -79,7 +79,7 @@ class Recording:
             values = cells.to_numpy(np.float64, na_value=np.nan)
         elif cells.dtype.kind == "O":
             values = np.array([as_number(cell) for cell in cells], np.float64)
-        else:  # complex numbers and times, which are no channels
+        else:  # complex numbers and times cannot be channels
             values = np.full(len(cells), np.nan)
         wrong = np.flatnonzero(~(np.abs(values) <= FLOAT32_MAX))
         if len(wrong):
@@ -216,8 +216,8 @@ def _parse(path: Path, **layout: Any) -> pd.DataFrame:
     """Call `pandas.read_csv`; report its errors and warnings in one line."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # cells that would be dropped
-            warnings.simplefilter("ignore", pd.errors.DtypeWarning)  # `numbers` finds the cell
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # pandas would drop cells
+            warnings.simplefilter("ignore", pd.errors.DtypeWarning)  # `numbers` reports the cell
             frame: pd.DataFrame = pd.read_csv(path, **layout)
             return frame
     except pd.errors.EmptyDataError:
@@ -268,7 +268,7 @@ def _read_parquet(path: Path) -> Recording:
         raise missing_package("Parquet files", error.name, "parquet") from error
     try:
         return Recording(path, pyarrow.parquet.read_table(path).to_pandas(ignore_metadata=True))
-    except Exception as error:  # pyarrow raises errors of its own, and those of its decoders
+    except Exception as error:  # pyarrow raises its own errors and those of its decoders
         raise unreadable(path, "parquet file", error) from error
 
 
@@ -283,7 +283,7 @@ def _from_frame(frame: Any) -> Recording:
     _check_different([str(name) for name in names], path)
     try:
         columns = {str(name): np.asarray(frame[name]) for name in names}
-    except (ValueError, TypeError, KeyError):  # rows of different lengths; a frame of another kind
+    except (ValueError, TypeError, KeyError):  # rows of different lengths, or an unsupported frame
         columns = {}
     shapes = {cells.shape for cells in columns.values()}
     if len(shapes) != 1 or len(min(shapes)) != 1 or (0,) in shapes:

@@ -41,7 +41,7 @@ NOT_OPTIONS = {"data_dir", "preparation", "return"}
 # two cores; best, the best recipe found.
 Values = dict[str, Any]
 
-# The paper gives sensor tasks no hyper-parameters: MNIST's, for fewer epochs.
+# The paper gives no hyper-parameters for sensor tasks; these are MNIST's, with fewer epochs.
 PAPER_SENSORS: Values = {"hidden_size": 512, "num_blocks": 2, "epochs": 100}
 
 # Beyond the paper: layers that leak at several rates, normalised in between; V reads the mean and the maximum

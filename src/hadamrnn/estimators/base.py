@@ -40,7 +40,7 @@ from hadamrnn.training.evaluate import predict_logits
 from hadamrnn.training.models import RandomGenerator
 
 DEFAULT_BYTES, DEFAULT_OUTPUTS = 4096, 10  # max_bytes for up to this many outputs; more in proportion
-GRADIENT_UNITS = 256  # hidden_size of a network that gradients train
+GRADIENT_UNITS = 256  # default hidden_size for gradient training
 SHAPE = ("hidden_size", "num_blocks", "leak", "readouts", "thresholds")  # parameters; None leaves them open
 Leak = tuple[Annotated[int, Range(0, MAX_LEAK)], ...]
 Readouts = tuple[Annotated[str, OneOf(READOUTS)], ...]
@@ -76,8 +76,8 @@ class SeriesEstimator(IntegerForm):
     network_: Any = field(init=False)  # a SequenceModel, or an IntegerReservoir
     scaling_: Scaling = field(init=False)
     calibration_: Calibration = field(init=False)
-    penalty_: float = field(init=False)  # of a closed-form fit
-    _stream: SampleStream = field(init=False)  # of `partial_fit`
+    penalty_: float = field(init=False)  # set by closed-form fits
+    _stream: SampleStream = field(init=False)  # set by `partial_fit`
 
     @abstractmethod
     def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Series, NDArray[Any]]:
@@ -111,7 +111,7 @@ class SeriesEstimator(IntegerForm):
         parameters = self._parameters()
         warm = self.warm_start and hasattr(self, "network_") and self._solver() == "gradient"
         samples, target = self._samples(X, y, sample_weight, groups, reset=not warm)
-        for name in ("_stream", "penalty_", "n_iter_", "loss_curve_"):  # of an earlier fit
+        for name in ("_stream", "penalty_", "n_iter_", "loss_curve_"):  # left by an earlier fit
             self.__dict__.pop(name, None)
         seed = int(check_random_state(self.random_state).randint(2**31))
         if self._solver() == "gradient":

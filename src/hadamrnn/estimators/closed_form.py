@@ -40,9 +40,9 @@ from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.chain import calibration_batches
 from hadamrnn.quantization.lowering import can_lower, state_lsb
 
-MOST_APART = 10  # powers of two between exponents: an integer network holds 15, and kinds differ too
+MOST_APART = 10  # largest spread of exponents; an integer network allows 15, but kinds of features differ too
 MOST_FEATURES = 2000  # limit for compensating rounding errors, which inverts a matrix of this size
-KEPT_SERIES = 2000  # series that select the network, the penalty and the temperature
+KEPT_SERIES = 2000  # limit on series used to select the network, the penalty and the temperature
 CALIBRATION_SAMPLES = 10_000
 
 
@@ -65,7 +65,7 @@ def fit_closed_form(
         log: takes lines about what was selected.
     """
     counted = target.weights.nonzero()[:, 0]
-    samples, target = some_of(samples, counted), target.at(counted)  # a class may have the weight 0
+    samples, target = some_of(samples, counted), target.at(counted)  # a class may have weight 0
     # Outputs in float64 do not depend on how samples are batched.
     model = select(samples, target, candidates, seed).double()
     calibration = ranges_of(model, samples)
@@ -141,7 +141,7 @@ def rounded(
     if first is None or len(spread) > MOST_FEATURES:
         return weight.T, exponents
     step = weight[first].min() / lowest
-    # One code of a feature moves the answers by its unit times the standardised feature.
+    # One lsb of a feature moves the answers by its unit times the standardised feature.
     unit = torch.where(spread.isfinite(), step * spread * torch.exp2(-exponents), 0.0)
     order = torch.argsort(unit, descending=True, stable=True)
     order = torch.cat((torch.tensor([first]), order[(order != first) & (unit[order] > 0)]))

@@ -33,12 +33,12 @@ from hadamrnn.reservoir.description import BLOCK
 
 INPUT_BITS = 12
 CANDIDATES = (1, 2, 3)  # how many of KINDS a network may have
-HEADROOM = 1.5  # of the input codes, beyond the largest training value: few are clipped later
+HEADROOM = 1.5  # input codes reach this multiple of the largest training value, so few are clipped later
 SEARCH_SERIES = 1000  # series that select kinds and features; with more, folds are left out
 FOLDS = 5
-PRUNING_PENALTY = 10  # times that of the whole pool
+PRUNING_PENALTY = 10  # multiple of the penalty for the whole pool
 KEPT_SERIES = 2000  # series whose held-out predictions select penalty and temperature
-CODE_BITS = 15  # of a share of steps
+CODE_BITS = 15  # bits of a code, which is a share of steps
 BLOCK_BYTES, FEATURE_BYTES, COUNTER_BYTES = 10, 2.5, 2  # costs that pruning weighs features by
 
 
@@ -116,7 +116,7 @@ class Counted:
     network: IntegerReservoir
     penalty: float
     plan: FitPlan
-    described: str  # its fit, in words
+    described: str  # a description of the fit for people
 
 
 def fit_counted(
@@ -135,7 +135,7 @@ def fit_counted(
         seed: of the pool.
         log: takes lines about what was selected.
     """
-    counted = target.weights.nonzero()[:, 0]  # a class may have the weight 0
+    counted = target.weights.nonzero()[:, 0]  # a class may have weight 0
     codes, lengths, target = codes[counted.numpy()], lengths[counted.numpy()], target.at(counted)
     index = spread_out(target.weights, SEARCH_SERIES)
     some = target.at(index)
@@ -257,7 +257,7 @@ def lowered(
         moments: of the rows that the read-out was fitted to.
     """
     network, scale, spread = pool.network, target.scale(solution.held_out), solution.spread
-    first = solution.coefficients.shape[1] - network.output_size  # of two classes the second is the output
+    first = solution.coefficients.shape[1] - network.output_size  # with two classes, the output is the second
     per_unit = (scale * solution.coefficients / spread[:, None])[:, first:]
     curvature = moments.covariance / spread / spread[:, None]
     curvature.diagonal().add_(max(solution.penalty, LEAST_CURVATURE) * solution.weight)

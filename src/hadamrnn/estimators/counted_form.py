@@ -41,7 +41,7 @@ from hadamrnn.reservoir import IntegerReservoir, Reservoir
 from hadamrnn.settings import Count
 
 COUNTED_BITS = range(2, 9)  # weight_bits that a reservoir takes
-MORE_BYTES = 320  # for each output beyond DEFAULT_OUTPUTS
+MORE_BYTES = 320  # added per output beyond DEFAULT_OUTPUTS
 PATH = (512, 1024, 2048, 4096, 8192, 16384)
 
 
@@ -185,7 +185,7 @@ class CountedForm(SeriesEstimator):
     def _fit_sizes(self, samples: Samples, target: Target, seed: int, sizes: list[int]) -> list[Counted]:
         """Return a network for each size, descending."""
         parameters, outputs = self._parameters(), target.values.shape[1]
-        if len(samples) <= SEARCH_SERIES:  # with more, stretches are left out
+        if len(samples) <= SEARCH_SERIES:  # with more, consecutive stretches are left out
             order = samples.order()
             samples, target = samples.at(order), target.at(torch.from_numpy(order))
         self.scaling_ = Scaling.of(samples.series, samples.weights)

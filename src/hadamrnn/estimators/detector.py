@@ -49,10 +49,10 @@ from hadamrnn.quantization.lowering import lower
 from hadamrnn.settings import Positive, Range, Share
 
 KEPT_ROWS = 1 << 14  # rows of the latest recordings, which set covariance and threshold
-FOLD_ROWS, FOLDS = 500, 5  # rows that are left out together; the least number of folds
-LARGEST_INPUT = 8.0  # standard deviations; inputs beyond are clipped
-HEADROOM = 4.0  # of states and features over those of normal data
-LEAST_RESIDUAL = 2.0**-10  # of an input's deviation: 4 codes of 16 bits
+FOLD_ROWS, FOLDS = 500, 5  # rows left out together; fewest folds
+LARGEST_INPUT = 8.0  # in standard deviations; larger inputs are clipped
+HEADROOM = 4.0  # factor by which states and features may exceed normal data
+LEAST_RESIDUAL = 2.0**-10  # as a share of the input's deviation: four 16-bit codes
 LARGEST_RESIDUAL = 2.0 ** (LARGEST_BITS - 1 - DISTANCE_BITS)
 ACTIVATION_BITS = 16
 
@@ -134,7 +134,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
     offset_: float = field(init=False)
     warmup_: int = field(init=False)
     _kept: list[Tensor] = field(init=False)  # inputs of the latest recordings
-    _older: Moments | None = field(init=False)  # of recordings before them
+    _older: Moments | None = field(init=False)  # statistics of earlier recordings
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the detector to normal recordings X, `(time, channels)` or several of them; y is ignored."""
@@ -270,7 +270,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
         self.network_, self._kept, self._older, self._quantized = model, kept, older, None
         self._smoothing = parameters.smoothing
         self._calibrate()
-        # What rounding V adds, on top of residuals by fits without the sample.
+        # Rounding V adds error to the cross-validated residuals.
         outputs = torch.cat([self._predictions(x) for x in kept])
         residuals = target.values - outputs + solution.predict(features) - solution.held_out
         self.whitening_ = _whitening(residuals, parameters.shrinkage)

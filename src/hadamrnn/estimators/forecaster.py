@@ -38,12 +38,12 @@ from hadamrnn.quantization.lowering import lower
 from hadamrnn.settings import Positive, Range
 from hadamrnn.training.evaluate import predict_logits
 
-MOST_WINDOWS = 1 << 16  # windows that V is fitted to, evenly spread
-COMPARED_WINDOWS = 1 << 13  # windows on which networks are compared
+MOST_WINDOWS = 1 << 16  # limit on windows for fitting V, evenly spaced
+COMPARED_WINDOWS = 1 << 13  # limit on windows for comparing networks
 CALIBRATION_WINDOWS = 10_000
-HELD_OUT = 0.2  # of the series, its end, by which network and penalty are chosen
+HELD_OUT = 0.2  # share at the end of the series that selects network and penalty
 ACTIVATION_BITS = 14  # half of a state's range is left to the offset that keeps it positive
-RAW_UNIT = 2.0**-10  # of a raw code, in deviations of its channel
+RAW_UNIT = 2.0**-10  # in deviations of the channel
 Steps = Annotated[int, Range(1, 1 << 14)]
 
 
@@ -52,7 +52,7 @@ class Windows(NamedTuple):
 
     past: Tensor  # (n, lookback, 1)
     future: Tensor  # (n, horizon)
-    starts: Tensor  # (n,), their first steps
+    starts: Tensor  # (n,), first step of each window
     channels: int
 
     def at_most(self, count: int) -> Windows:
@@ -201,7 +201,7 @@ class HadamRNNForecaster(IntegerForm):
             activation_bits: of states and biases, 6..16.
         """
         check_is_fitted(self)
-        lookback, horizon = len(self.latest_), self.config_.output_size  # of the fit
+        lookback, horizon = len(self.latest_), self.config_.output_size  # those of the fit
         return lower(
             self.network_,
             self.calibration_,
@@ -242,7 +242,7 @@ class HadamRNNForecaster(IntegerForm):
             solution = solve(features, target, penalties)
             return Trial(solution.error, solution.penalty, model)
         moments = Moments.of(features[fitted], target.at(fitted))
-        few = target.at(torch.arange(1))  # held-out predictions decide nothing here
+        few = target.at(torch.arange(1))  # held-out predictions are not used here
         fits = [solve(features[:1], few, (penalty,), moments=moments) for penalty in penalties]
         errors = [
             float((fit.predict(features[held_out]) - windows.future[held_out]).square().mean())
@@ -257,7 +257,7 @@ class HadamRNNForecaster(IntegerForm):
             return self.latest_[None]
         values = self._values(X, reset=False)
         values = values if values.ndim == 3 else _columns(values)[None]
-        lookback = len(self.latest_)  # of the fit
+        lookback = len(self.latest_)  # those of the fit
         if values.shape[1] < lookback or values.shape[2] != self.n_features_in_:
             raise InputError(
                 f"A forecast needs {lookback} steps or more of {self.n_features_in_} channels, got "
@@ -270,7 +270,7 @@ class HadamRNNForecaster(IntegerForm):
         values: Floats = check_array(X, dtype=np.float64, ensure_2d=False, allow_nd=True)
         check_size("X", values)
         if reset:
-            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a frame
+            self.__dict__.pop("feature_names_in_", None)  # left by an earlier fit to a frame
         if hasattr(X, "columns"):
             validate_data(self, X, reset=reset, skip_check_array=True)
         return values

@@ -21,8 +21,8 @@ from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import Objective, predict_logits
 from hadamrnn.training.loop import Outcome, choose_watcher, fit
 
-PASSES, FEWEST_STEPS, MOST_STEPS = 30, 300, 10_000  # of max_steps="auto"
-EVALUATE_EVERY = 20  # fewest steps between evaluations of the loss; a pass through the data if that is longer
+PASSES, FEWEST_STEPS, MOST_STEPS = 30, 300, 10_000  # for max_steps="auto"
+EVALUATE_EVERY = 20  # steps between evaluations of the loss, or one pass through the data if that is longer
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -50,7 +50,7 @@ class SeriesObjective(Objective):
 @contextmanager
 def threads(n_jobs: int | None) -> Iterator[None]:
     """Set torch's number of threads for calls from this thread; other threads keep their number."""
-    torch.get_num_threads()  # the first call in a thread sets its number, so it must come before
+    torch.get_num_threads()  # the first call in a thread sets its number of threads
     with threadpool_limits(effective_n_jobs(n_jobs), user_api="openmp"):
         yield
 

@@ -30,17 +30,17 @@ Lengths = NDArray[np.int64]
 Shares = NDArray[np.float32]
 
 SCALES = (1, 2, 4, 8, 16, 32, 64, 128)  # samples between the states of one phase
-FEWEST_STEPS = 6  # least steps of a window at a scale
+FEWEST_STEPS = 6  # fewest steps per window at a scale
 MOST_PHASES = 4
-THRESHOLDS = 4  # of a unit
+THRESHOLDS = 4  # per unit
 GOLDEN = (5**0.5 - 1) / 2
 LEVELS = 0.01, 0.99  # quantiles of the states between which thresholds lie
-THRESHOLD_SERIES, THRESHOLD_STATES = 256, 2500  # samples for the quantiles that become thresholds
-LARGEST_STATE = 12_000  # of those that thresholds are chosen from: others may be larger
+THRESHOLD_SERIES, THRESHOLD_STATES = 256, 2500  # limits on samples for the quantiles that become thresholds
+LARGEST_STATE = 12_000  # limit on states that thresholds are chosen from; others may be larger
 MAX_SHIFT = 8
-SPREAD = 3.5  # deviation of U
-LANES = 32  # rows that the kernels run together, or a multiple
-PART_VALUES = 1 << 19  # samples, or features, that are worked on at once
+SPREAD = 3.5  # standard deviation of U
+LANES = 32  # rows that the kernels run together, or a multiple of it
+PART_VALUES = 1 << 19  # samples or features processed at once
 
 
 @dataclass(frozen=True)

@@ -20,17 +20,17 @@ from hadamrnn.estimators.target import Target
 
 Mask = NDArray[np.bool_]
 Fits = Callable[[Mask], bool]
-ROUND = 0.08  # of the blocks, and of the features, go in a round
+ROUND = 0.08  # share of blocks and of features removed per round
 LEAST_SPREAD = 1e-6
-COLUMNS = 512  # features that are worked on at once
-HALVINGS = 7  # bisections of the last round, to get close to the limit
+COLUMNS = 512  # features processed at once
+HALVINGS = 7  # bisection steps in the last round, to approach the limit
 
 
 @dataclass(frozen=True, eq=False)
 class Costs:
     """The cost of the features of a pool: bytes of each block `(blocks,)`, and of a feature."""
 
-    block: NDArray[np.int64]  # of each feature
+    block: NDArray[np.int64]  # block of each feature
     of_block: NDArray[np.float64]
     of_feature: float
 

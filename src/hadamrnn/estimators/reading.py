@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.series import Floats, Samples, Series, numbered
 
-LARGEST = 1e100  # of X and y: squares, and sums of them, stay within float64
+LARGEST = 1e100  # limit on X and y, so sums of squares stay within float64
 TURN = "It looks like (n, channels, time): pass X.transpose(0, 2, 1)."
 TURN_ROWS = "They look like (channels, time): pass [series.T for series in X]."
 
@@ -31,7 +31,7 @@ def read_series(estimator: Any, X: Any, *, reset: bool) -> Series:
     """
     frame = rows_of_frame(X)
     rows = _as_rows(X) if frame is None else frame
-    rank = 3 if rows is not None else getattr(X, "ndim", 2)  # a list that is not of rows becomes a table
+    rank = 3 if rows is not None else getattr(X, "ndim", 2)  # a list of anything but rows becomes a table
     if rank != 3:
         series = _from_table(estimator, X, rank, reset)
     else:
@@ -42,7 +42,7 @@ def read_series(estimator: Any, X: Any, *, reset: bool) -> Series:
                 "If so, pass X.transpose(0, 2, 1); if series have more channels than steps, pass list(X)."
             )
         _check_channels(estimator, series, reset)
-        if frame is not None:  # the names of its columns, which are channels
+        if frame is not None:  # columns are channels, so remember their names
             validate_data(estimator, X, reset=reset, skip_check_array=True)
     _check_finite(series)
     return series
@@ -140,7 +140,7 @@ def _checked(values: Any, input_name: str = "X", **options: Any) -> Floats:
 
 def _check_finite(series: Series) -> None:
     """Refuse NaN, infinity and values that are too large, and say where the first is."""
-    usable = (series.values >= -LARGEST) & (series.values <= LARGEST)  # NaN is neither
+    usable = (series.values >= -LARGEST) & (series.values <= LARGEST)  # false for NaN
     wrong = np.argwhere(~usable)
     if len(wrong):
         sample, step, channel = wrong[0]
@@ -170,7 +170,7 @@ def _check_channels(estimator: Any, series: Series, reset: bool) -> None:
             )
         estimator.n_features_in_ = series.channels
         estimator.reads_features_ = False
-        vars(estimator).pop("feature_names_in_", None)  # of an earlier fit to a table
+        vars(estimator).pop("feature_names_in_", None)  # left by an earlier fit to a table
         return
     expected = 1 if estimator.reads_features_ else estimator.n_features_in_
     if series.channels != expected:

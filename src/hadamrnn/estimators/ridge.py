@@ -31,10 +31,10 @@ from hadamrnn.estimators.target import Target
 
 PENALTIES = tuple(10.0 ** (k / 2) for k in range(-6, 5))
 CONSTANT = 1e-9  # a spread below this share of the largest mean is rounding
-LEAST_EIGENVALUE = 1e-13  # of the largest: smaller ones are rounding, which a small 1 - h w would amplify
-LEAST_SHARE = 1e-12  # of 1 - h w: a group that is all there is says nothing when it is left out
-OWNER_FOLDS = 10  # at most, if the caller names the owners of rows
-PART_VALUES = 1 << 20  # of the features that are worked on at once
+LEAST_EIGENVALUE = 1e-13  # relative to the largest; smaller ones are amplified rounding
+LEAST_SHARE = 1e-12  # limit on 1 - h w: leaving out a group that is all of the data says nothing
+OWNER_FOLDS = 10  # limit on folds if the caller names the owners of rows
+PART_VALUES = 1 << 20  # feature values processed at once
 
 
 def row_parts(values: Tensor) -> Iterator[slice]:

@@ -29,8 +29,8 @@ from hadamrnn.quantization.calibration import forward_layers
 from hadamrnn.training.models import RandomGenerator
 
 ACTIVATION_BITS = 12
-POOLED_BITS = 16  # of a network whose read-out weighs many sums of states against each other
-FeatureSet = tuple[tuple[str, ...], int]  # read-outs, thresholds per unit
+POOLED_BITS = 16  # for read-outs that weigh many sums of states against each other
+FeatureSet = tuple[tuple[str, ...], int]  # kinds of read-outs, thresholds per unit
 # (block size, leak): short filters, long ones, and blocks that never forget; the smallest blocks last.
 DYNAMICS = (
     (32, (2, 3, 4, 5)),
@@ -39,7 +39,7 @@ DYNAMICS = (
     (128, (0,)),
     (8, (1, 2)),
 )
-# Without a search the first of both lists are taken.
+# Without a search, the first entries of both lists are used.
 FEATURE_SETS: tuple[FeatureSet, ...] = (
     (("last", "mean", "positive", "max"), 1),
     (("mean", "positive", "max"), 1),
@@ -53,13 +53,13 @@ FOLDS = 5
 # Few and short series are compared with several draws of each candidate: the error of one says little.
 MOST_DRAWS, DRAWN_SERIES, DRAWN_STEPS = 6, 600, 120_000
 LEAST_ERROR = 1e-12
-NESTED = (1, 3)  # thresholds at quantiles of which the fewer are some of the more
+NESTED = (1, 3)  # numbers of thresholds whose quantiles are nested
 THRESHOLD_SERIES = 256  # series for the quantiles that become thresholds, or all if there are fewer
 THRESHOLD_STEPS = 8  # steps of each of these series, evenly spread
 # A threshold lies above its quantile by this share of the unit's spread: states at rest keep one value for
 # long, and rounding alone must not decide on which side of the threshold it is.
 MARGIN = 0.002
-ROW_BYTES = 1 << 22  # of inputs or states that are held at once
+ROW_BYTES = 1 << 22  # limit on the bytes of inputs or states in memory at once
 LANES = 16  # rows that the kernels run together
 
 

@@ -19,8 +19,8 @@ from hadamrnn.quantization.calibration import RawInputs
 
 Floats = NDArray[np.float64]
 APART = 2.5  # compress a channel if its overall deviation is this many times that of its median series
-REACH = 2.0**24  # from the knee to the largest value: an int32 reaches it and still resolves the knee
-PART_VALUES = 1 << 18  # of X that are converted at once
+REACH = 2.0**24  # largest value over threshold: an int32 covers this range and still resolves the threshold
+PART_VALUES = 1 << 18  # values of X converted at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +153,7 @@ class Scaling:
         mean, deviation = channel_statistics(series.values, series.lengths, weights)
         knee = _knees(series, weights, deviation)
         unit = raw_unit(series.values, np.where(knee > 0, knee, deviation))
-        if unit is not None:  # a device resolves the knee
+        if unit is not None:  # so that a device resolves the threshold
             knee = np.where(knee > 0, np.maximum(knee, 2 * unit), 0.0)
         step = np.full(series.channels, unit or 0.0)
         if knee.any():

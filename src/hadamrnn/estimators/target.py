@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-SCALES = 1e-2, 1e3  # of the predictions: the range of temperatures
+SCALES = 1e-2, 1e3  # range of temperatures for the predictions
 NEWTON_STEPS = 20
-LEAST_ERROR = 1e-6  # of labels: below it everything is right, and a larger penalty is as good
+LEAST_ERROR = 1e-6  # on labels: below this every answer is right, and a larger penalty is as good
 
 
 @dataclass(frozen=True, eq=False)

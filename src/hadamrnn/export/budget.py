@@ -10,8 +10,8 @@ from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.plan import make_plan
 from hadamrnn.network import Network
 
-CODE_BYTES, CODE_PER_LAYER = 1200, 900  # of hadamrnn.h on a Cortex-M4, one layer and each further one
-WINDOW_BYTES = 24  # beside state and logits
+CODE_BYTES, CODE_PER_LAYER = 1200, 900  # hadamrnn.h on a Cortex-M4: the first layer, each further layer
+WINDOW_BYTES = 24  # in addition to states and logits
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,7 +65,7 @@ AnyModel = IntegerModel | IntegerReservoir
 RUNTIME = "hadamrnn.h"
 SHARED_RUNTIME = ("hadamrnn_shared.c", "hadamrnn_shared.h", "hadamrnn_blob.h")
 FRONT_END = "hadamrnn_front_end.h"
-_LINE = 100  # characters of a line of weights
+_LINE = 100  # characters per line of weights
 
 
 def export_c(
@@ -239,7 +239,7 @@ def wrapped(values: NDArray[Any] | bytes) -> list[str]:
     """Return comma separated numbers in lines of at most `_LINE` characters."""
     lines, line = [], ""
     for value in values if isinstance(values, bytes) else values.reshape(-1).tolist():
-        # -2^31 is no C constant: 2^31 does not fit an int before its minus is applied.
+        # C has no constant -2^31: 2^31 does not fit an int before the minus is applied.
         text = "(-2147483647 - 1)," if value == -(1 << 31) else f"{value},"
         if len(line) + len(text) + 1 > _LINE:
             lines.append(line)

@@ -15,7 +15,7 @@ from hadamrnn.fixedpoint.encoding import encode_raw, raw_from_inputs
 from hadamrnn.fixedpoint.model import IntegerModel
 
 RUNTIME = "hadamrnn_detector.h"
-SEQUENCES, STEPS = 2, 24  # of the self-test
+SEQUENCES, STEPS = 2, 24  # for the self-test
 Render = Callable[..., str]
 
 

@@ -34,7 +34,7 @@ _HEADERS = frozenset(
     " stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype"
     " alloca arduino arm_acle endian features newlib picolibc reent strings".split()
 )
-# Targets that CMake or the Makefile have already.
+# Names of targets that CMake or the Makefile already define.
 _TARGETS = frozenset("all clean edit_cache help install main preinstall rebuild_cache test".split())
 
 
@@ -100,7 +100,7 @@ def fresh_folder(out: Path, files: Mapping[str, str | bytes], *, force: bool) ->
     try:
         for name, content in contents.items():
             _made_parent(scratch / name).write_bytes(content)
-        scratch.rename(out)  # over an empty folder as well
+        scratch.rename(out)  # also replaces an empty folder
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise

@@ -141,10 +141,10 @@ class FloatRecipe(Recipe):
             "Add", build.op("Div", build.op("Abs", x), number(np.where(knee > 0, knee, 1))), number(1)
         )
         logarithm = build.op("Div", build.op("Log", above), number(np.log(2)))
-        octave = build.op("Floor", logarithm)  # one too many or too few where rounding crosses a power of two
+        octave = build.op("Floor", logarithm)  # off by one if rounding crosses a power of two
         power = build.op("Pow", number(2), octave)
         rest = build.op("Sub", build.op("Div", above, power), number(1))
-        # Continuous at powers of two, so that e + rest hardly changes if e is one off.
+        # Continuous at powers of two, so e + rest hardly changes if e is off by one.
         octaves = build.op("Mul", build.op("Sign", x), build.op("Add", octave, rest))
         return build.op("Where", build.constant(knee > 0, np.bool_), octaves, x)
 

@@ -63,7 +63,7 @@ class Recipe(ABC):
     element: int  # TensorProto code of states
     answer: int  # TensorProto code of logits
     numbers: str  # a description of its numbers
-    properties: dict[str, Any]  # of the graph's metadata
+    properties: dict[str, Any]  # metadata of the graph
     network: Network
     thresholds: NDArray[Any] | None  # (rows, units) of the last layer
 
@@ -122,7 +122,7 @@ class Recipe(ABC):
         x, moves = self.admit(build, x, state)
         if self.counts:
             new["steps"] = build.op("Add", state["steps"], build.constant(1, np.int64))
-        due = None  # the rows in which the layer makes a step: all
+        due = None  # rows in which the layer makes a step; None for all
         for index in range(network.num_layers):
             name = self.hidden(index)
             h = self.layer(build, index, x, state[name])

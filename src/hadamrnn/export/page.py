@@ -26,7 +26,7 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.pages.document import Document, Live, LivePart, to_html
 
 MAX_SEQUENCES = 300
-MAX_CODES_BYTES = 120_000  # of stored sequences; base64 adds a third
+MAX_CODES_BYTES = 120_000  # limit on stored sequences; base64 adds a third
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ def stored_rows(model: IntegerModel, total: int, time: int) -> NDArray[np.int64]
     """Return which of `total` test sequences of `time` steps a page holds: evenly spaced, as many as fit."""
     bits = model.input_size * model.input_bits
     if model.input_kind != "dense":
-        bits = model.vocabulary_size.bit_length() + 1  # ids get a sign bit that they do not need
+        bits = model.vocabulary_size.bit_length() + 1  # ids are stored with a sign bit that they do not need
     fitting = 8 * MAX_CODES_BYTES // (time * bits)
     count = max(1, min(MAX_SEQUENCES, fitting, total))
     return np.linspace(0, total - 1, count).astype(np.int64)
@@ -184,7 +184,7 @@ def _pad(pad: DrawingPad) -> dict[str, Any]:
 # The decision of a model that keeps none: windows with ten hops. An event is a class that leads in three of
 # four windows as one of two classes with this share would; no other event follows for a window.
 HOPS, NEEDED, VOTES, SURE = 10, 3, 4, 0.7
-IDLE = frozenset({"silence", "unknown", "noise", "background", "other"})  # classes that are no word
+IDLE = frozenset({"silence", "unknown", "noise", "background", "other"})  # classes that are not words
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from hadamrnn.export.targets import (
 from hadamrnn.front_end import FrontEnd, compute_bands
 from hadamrnn.front_end.description import front_end_bytes
 
-FRAMES = 3  # of the signal; the first is not counted
+FRAMES = 3  # frames in the signal; the first is not counted
 HEADER = """#include <stdbool.h>
 #include <stdint.h>
 void front_end_init(void);
@@ -43,8 +43,8 @@ class FrontEndMeasurement:
     flash: int  # code and tables
     ram: int  # the stream with its buffers
     stack: int
-    hop: int  # all samples from one frame to the next, with the frame
-    differences: int  # from the reference's codes
+    hop: int  # cost of all samples from one frame to the next, and of the frame
+    differences: int  # codes that differ from the reference
 
 
 def measure_front_end(

@@ -36,16 +36,16 @@ from hadamrnn.settings import check_int, check_shape
 COMPILER = "cc"
 NAME = "net"
 STEPS = 8
-CALIBRATION = 20_000  # instructions, in runtime/counter.h
-AVR_TICK = 8  # cycles
-_TIMEOUT = 600  # seconds, of a compiler or a program on this machine
+CALIBRATION = 20_000  # in instructions, as in runtime/counter.h
+AVR_TICK = 8  # in cycles
+_TIMEOUT = 600  # in seconds, for a compiler or a program on this machine
 _EMULATOR_TIMEOUT = 300
 _QEMU = (
     *("-display", "none", "-monitor", "none", "-serial", "none", "-chardev", "stdio,id=s0"),
     *("-semihosting-config", "enable=on,target=native,chardev=s0"),
     *("-icount", "shift=6,align=off,sleep=off", "-kernel"),
 )
-_PICOLIBC = "--specs=picolibc.specs"  # names its headers too, so it belongs to compiling as well
+_PICOLIBC = "--specs=picolibc.specs"  # also selects its headers, so it is needed for compiling too
 _SEMIHOST = ("--oslib=semihost", "--crt0=semihost")
 
 
@@ -54,11 +54,11 @@ class Board:
     """One processor: how to compile for it and how to run the result."""
 
     name: str
-    prefix: str  # of the cross tools
+    prefix: str  # prefix of the cross tools
     flags: tuple[str, ...]
     link: tuple[str, ...]
     emulator: tuple[str, ...]
-    unit: str  # of a step: instructions, or cycles where the emulator counts them
+    unit: str  # what a step is counted in: instructions, or cycles if the emulator counts them
     packages: tuple[str, ...]
     ram: int  # bytes
 
@@ -78,10 +78,10 @@ class Measurement:
     flash: int  # code and constants
     ram: int  # state struct and work buffers
     logits: int  # bytes of the caller's buffer for a read-out
-    stack: int  # of a step, work buffers included
+    stack: int  # of one step, work buffers included
     step: int
     readout: int
-    differences: int  # from the golden vectors
+    differences: int  # outputs that differ from the golden vectors
 
 
 def _arm(name: str, machine: str, flash: int, ram: int) -> Board:
@@ -217,7 +217,7 @@ def measure(
         code, flash, mutable = map(sum, zip(*(section_sizes(target, each) for each in objects), strict=True))
         stack = _step_stack(objects)
         needed = plan.state_bytes + stack + sum(stack_frames(harness).values())
-        if needed > target.ram:  # no linker knows of the stack
+        if needed > target.ram:  # linkers do not know about the stack
             raise InputError(
                 f"{target.name}: state, stack and self-test take {needed} bytes, "
                 f"too large for its {target.ram} bytes of RAM."

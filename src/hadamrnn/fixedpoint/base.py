@@ -17,8 +17,8 @@ from hadamrnn.fixedpoint.layer import ArrayFields, check_presence, check_scale, 
 
 Metadata = Mapping[str, str | int | float | bool]
 
-MAX_ENTRIES, MAX_ENTRY_LENGTH = 100, 4000  # of the metadata
-MAX_CLASS_NAMES = 3000  # characters of all class names that the metadata keeps
+MAX_ENTRIES, MAX_ENTRY_LENGTH = 100, 4000  # limits on metadata
+MAX_CLASS_NAMES = 3000  # limit on the characters of all class names in the metadata
 
 
 class IntegerBase(ArrayFields):
@@ -117,7 +117,7 @@ def check_metadata(metadata: Mapping[str, object]) -> dict[str, str | int | floa
         raise InputError(f"metadata must be a mapping of at most {MAX_ENTRIES} entries.")
     copy: dict[str, str | int | float | bool] = {}
     for name, value in metadata.items():
-        # Neither inf nor nan lies below the largest float, nor does an int of too many digits to print.
+        # False for inf and nan, and for an int with too many digits to print.
         finite = not isinstance(value, int | float) or abs(value) <= sys.float_info.max
         if not isinstance(name, str) or not isinstance(value, str | int | float) or not finite:
             raise InputError(

@@ -26,8 +26,8 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.plan import GROUP, MAX_FACTORS, LayerPlan, Plan, make_plan, whole_groups
 from hadamrnn.hadamard.orders import factor_matrix
 
-INPUT_KINDS = ("dense", "one_hot", "embedded")  # as HADAMRNN_DENSE, ... count them
-READOUT_KINDS = ("last", "mean", "positive", "max")  # as HADAMRNN_LAST, ... count them
+INPUT_KINDS = ("dense", "one_hot", "embedded")  # in the order of HADAMRNN_DENSE, ...
+READOUT_KINDS = ("last", "mean", "positive", "max")  # in the order of HADAMRNN_LAST, ...
 ALIGNMENT = 4
 LANE_BITS = 32
 MAX_SIZE = 1 << 15  # HADAMRNN_MAX_UNITS
@@ -39,7 +39,7 @@ MAGIC, BLOB_VERSION = b"HRNN", 1
 HEADER = "<4sHHII"
 MODEL_FIELDS = (
     *("input_kind", "input_bits", "activation_bits", "code_bits", "is_relu", "num_layers", "num_readouts"),
-    *("thresholds", "feature_bits", "output_bias_shift"),  # so far a byte each
+    *("thresholds", "feature_bits", "output_bias_shift"),  # the fields up to here take one byte each
     *("stride", "input_size", "output_size", "longest", "vocabulary", "readouts", "multipliers"),
 )
 MODEL_FORMAT = "<10B4HI4B4H"
@@ -66,8 +66,8 @@ class ConstantArray:
     """One array of constants."""
 
     comment: str
-    offset: int  # in the data
-    content: bytes  # filled up to whole words
+    offset: int  # within the data
+    content: bytes  # padded to whole words
 
 
 class Constants:

@@ -24,7 +24,7 @@ class Size:
     weights: int
     biases: int
     embedding: int
-    scales: int = 0  # of leak, normalisation and read-outs, which the paper's network lacks
+    scales: int = 0  # for leaks, normalisation and pooled read-outs, which the paper's network lacks
 
     @property
     def bits(self) -> int:
@@ -167,7 +167,7 @@ def _step_cost(network: Network, additions: list[int]) -> StepCost:
     )
 
 
-USUAL_BITS = 12  # of states, where a network in floating point does not say
+USUAL_BITS = 12  # assumed for states of a network in floating point
 PER_STEP, PER_UNIT, PER_STAGE, NARROW_SAVING, PER_PRODUCT_ROUNDING = 45.0, 19.15, 1.9, 1.08, 0.13
 PER_DENSE_UNIT, PER_OUTPUT = 12.24, 32.0
 PER_SINGLE_LEAK, PER_LEAK, PER_GAIN, PER_POOLED = 3.21, 13.49, 31.6, 7.41

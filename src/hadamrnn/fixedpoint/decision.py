@@ -24,7 +24,7 @@ from hadamrnn.settings import check_int, from_json
 
 NEVER = (1 << 31) - 1
 MOST_VOTES, MOST_WINDOWS = 32, 0xFFFF
-ENTRY = "decision"  # of the metadata
+ENTRY = "decision"  # name of the metadata entry
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,8 +35,8 @@ from hadamrnn.settings import check_int
 MAX_CHANNELS = 32  # limit of the sums over channels in the header of the runtime
 MAX_SMOOTHING = 15
 MAX_WARMUP = 0xFFFF
-DISTANCE_BITS = 8  # of z below the point
-LARGEST_BITS = 13  # of z: one channel counts up to 16 deviations
+DISTANCE_BITS = 8  # fractional bits of z
+LARGEST_BITS = 13  # limit on z: one channel contributes up to 16 deviations
 MULTIPLIER_BITS, WHITENING_BITS, MAX_SHIFT = 31, 16, 62
 
 Integers = NDArray[np.int64]
@@ -52,7 +52,7 @@ class Detection(ArrayFields):
     whitening_shift: NDArray[np.int8]  # s_i, (channels,), 1..62
     smoothing: int  # k
     threshold: int
-    warmup: int  # samples at the start of a stream, whose distances do not count
+    warmup: int  # samples at the start of a stream that are ignored
 
     def __post_init__(self) -> None:
         channels = len(self.whitening_shift)

@@ -25,7 +25,7 @@ from hadamrnn.fixedpoint.integers import Int32, check_integers, saturate, signed
 
 Codes = NDArray[np.int32]
 
-OCTAVE_BITS = 16  # of compressed codes below the point
+OCTAVE_BITS = 16  # fractional bits of compressed codes
 
 
 class Inputs(Protocol):
@@ -230,7 +230,7 @@ def raw_encoding(
         )
     whole = np.broadcast_to(np.floor(offsets + 0.5), factors.shape)
     largest, furthest = np.abs(factors).max(), np.abs(whole).max()
-    if not (2.0**-31 <= largest < 1 << 16 and furthest < 1 << 31):  # nan and inf as well
+    if not (2.0**-31 <= largest < 1 << 16 and furthest < 1 << 31):  # also refuses nan and inf
         raise InputError(
             f"Raw int32 codes must reach the network's inputs; one moves an input by {largest:.3g} codes, "
             f"and offsets go up to {furthest:.3g}. Choose another raw unit."
@@ -245,7 +245,7 @@ def raw_encoding(
 
 
 MULTIPLIER_BITS, MAX_SHIFT, MAX_FRAC_BITS = 31, 62, 30
-MAX_CHARACTERS = 3000  # of all targets in the metadata
+MAX_CHARACTERS = 3000  # limit on the text of all targets in the metadata
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,8 +42,8 @@ MAX_WINDOW = (1 << 31) - 1
 class State:
     """The state between steps of several streams; owned by the caller."""
 
-    hidden: list[Int32]  # of each layer, (hidden_size, streams), activation_bits
-    sums: list[Int32]  # the sums for the layer above, of each layer but the last
+    hidden: list[Int32]  # h of each layer, (hidden_size, streams), activation_bits
+    sums: list[Int32]  # stride sums of each layer but the last
     pools: Pools  # the read-outs' sums and maxima over the last layer's steps so far
     steps: int = 0
     saturations: int = 0  # entries of states clipped so far, over all layers and streams
@@ -128,7 +128,7 @@ class Engine:
 
     def _run(self, inputs: NDArray[Any], ends: NDArray[np.int64]) -> BatchResult:
         """Run checked rows `(batch, time, ...)` from zero states, each to its end."""
-        longest_first = np.argsort(-ends, kind="stable")  # rows that still run are a prefix
+        longest_first = np.argsort(-ends, kind="stable")  # rows that are still running form a prefix
         inputs, ends = inputs[longest_first], ends[longest_first]
         state, saturations, every = self.init(len(inputs)), 0, self.model.every_output
         logits = np.empty((*inputs.shape[: 2 if every else 1], self.model.output_size), np.int32)
@@ -249,7 +249,7 @@ class SlidingWindow:
         self._engine = engine
         self._window = window
         self._hop = hop
-        # Up to window / hop of them, a hop apart, each with its own place in its strides.
+        # Up to window / hop states, started a hop apart, each with its own stride counters.
         self._states = [engine.init()]
         self._finished = 0  # clipped entries of states that were restarted
         self._pushed = 0

@@ -49,7 +49,7 @@ _GAIN_SCALARS = ("gain_shift", "offset_shift")
 _MODEL_SCALARS = ("output_bias_shift", "input_scale", "logit_scale")
 _FEATURE_SCALARS = ("feature_bits", "feature_multiplier", "feature_shift_base")
 _RAW = ("raw_offset", "raw_multiplier", "raw_shift", "raw_knee")
-_EXTRAS = ("embedding_int", *_RAW)  # not in the paper's formula
+_EXTRAS = ("embedding_int", *_RAW)  # arrays that the paper's size formula leaves out
 _UNSIGNED = ("leak", "feature_shift")  # feature_shift without feature_shift_base
 
 
@@ -169,7 +169,7 @@ def _values(model: IntegerModel) -> dict[str, Any]:
     values = vars(model).copy()
     for index, layer in enumerate(model.layers):
         values |= {_prefix(index) + name: value for name, value in vars(layer).items()}
-    values["leak"] = np.array(model.network.block_leaks)  # of all layers
+    values["leak"] = np.array(model.network.block_leaks)  # for all layers
     if model.feature_shift is not None:
         base = int(model.feature_shift.min())
         values |= {"feature_shift": model.feature_shift - base, "feature_shift_base": base}

@@ -160,6 +160,6 @@ def unpack(data: Bytes, count: int, bits: int) -> NDArray[np.int64]:
         raise InputError("The bits after the last code must be zero.")
     codes = np.zeros(count, np.int64)
     for bit, column in enumerate(stream[: count * bits].reshape(count, bits).T):
-        place = -(1 << bit) if bit == bits - 1 else 1 << bit  # the last one is the sign's place
+        place = -(1 << bit) if bit == bits - 1 else 1 << bit  # the last bit is the sign
         codes += place * column.astype(np.int64)
-    return 1 + 2 * codes if bits == 1 else codes  # the one bit is its own sign's place: 0 or -1
+    return 1 + 2 * codes if bits == 1 else codes  # a single bit is the sign: 0 or -1

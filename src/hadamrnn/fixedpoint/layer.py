@@ -58,9 +58,9 @@ class IntegerLayer(ArrayFields):
     """One layer; `IntegerLayer.of` reads its shape from a `Network`. Arrays are read-only."""
 
     block_size: int  # b, divides hidden_size
-    weight_bits: WeightBits  # of U: 2..8, or "ternary" (codes -1, 0, 1)
-    activation_bits: int  # p_a, 2..16, of states and biases
-    input_bits: int  # p_i, 2..16, of the codes that the layer reads
+    weight_bits: WeightBits  # bits of U: 2..8, or "ternary" (codes -1, 0, 1)
+    activation_bits: int  # p_a, 2..16, bits of states and biases
+    input_bits: int  # p_i, 2..16, bits of input codes
 
     signs: NDArray[np.int8]  # u, +-1, (hidden_size,)
     input_weight_int: NDArray[np.int8]  # U, (hidden_size, input_size)
@@ -73,7 +73,7 @@ class IntegerLayer(ArrayFields):
     recurrence: str = "linear"
     input_kind: str = "dense"  # or "one_hot": the layer reads the index of the hot channel
 
-    output_bits: int | None = None  # 2..16, of y; None in the last layer
+    output_bits: int | None = None  # bits of y, 2..16; None in the last layer
     gain_int: NDArray[np.int16] | None = None  # (hidden_size,), activation_bits; with normalize or skip
     offset_int: NDArray[np.int16] | None = None  # (hidden_size,), activation_bits; with gain_int
     gain_shift: int = 0  # 0..30

@@ -42,7 +42,7 @@ class NativeNetwork:
         shape = (args.batch, args.time) if self._model.every_output else (args.batch,)
         saturations = np.zeros(-(-args.batch // self.tile_rows), np.int64)
         found = np.empty((*shape, self._model.output_size), np.int32)
-        found[:] = self._model.output_bias  # of every output past the length
+        found[:] = self._model.output_bias  # for every output past the length
         arrays = {
             "lengths": np.ascontiguousarray(lengths[order]),
             "logits": found,

@@ -15,8 +15,8 @@ from hadamrnn.hadamard.orders import order_factors
 from hadamrnn.network import COUNTED
 from hadamrnn.settings import check_int
 
-GROUP = 8  # rows that are finished together: eight codes of p bits are p whole bytes
-IN_REGISTERS = 2  # stages of the transform that are made with the rest of a row
+GROUP = 8  # rows finished together, because eight codes of p bits fill p bytes
+IN_REGISTERS = 2  # transform stages computed together with the rest of a row
 MAX_FACTORS = 4
 COUNTER_BYTES = 8
 
@@ -27,10 +27,10 @@ class LayerPlan:
 
     layer: IntegerLayer
     stages: int  # log2 of the power of two in the block
-    in_place: int  # how many stages are made in the cells of the state, an even number
-    factors: tuple[tuple[int, int], ...]  # order and stride of the factors that are no power of two
+    in_place: int  # number of stages computed in the cells of the state, always even
+    factors: tuple[tuple[int, int], ...]  # order and stride of each factor that is not a power of two
     cells: int  # offset of the state among the narrow cells
-    sums: int  # offset of the sums for the layer above among the narrow cells
+    sums: int  # offset of the stride sums among the narrow cells
 
     @property
     def rows(self) -> int:
@@ -54,9 +54,9 @@ class Plan:
     counts: int  # offset of the counters among the wide cells; the sums come before them
     pool_wide: int  # sums and counters of the read-outs
     pool_narrow: int  # maxima of the read-outs
-    phases: int  # offset, among the narrow cells, of each layer's steps since the last step above
+    phases: int  # offset of the stride counters among the narrow cells
     narrow_cells: int
-    code_cells: int  # of the buffer for a layer's input, 16 bits each
+    code_cells: int  # cells of the buffer for a layer's input, 16 bits each
 
     @property
     def work_cells(self) -> int:

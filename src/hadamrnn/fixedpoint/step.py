@@ -35,7 +35,7 @@ class LayerStep:
 
     def __init__(self, layer: IntegerLayer) -> None:
         self.layer = layer
-        # diag(u) and the shift by s1 in one factor per row.
+        # One factor per row combines diag(u) and the shift by s1.
         self._row_factor = (layer.signs.astype(np.int32) << layer.state_shift)[:, None]
         self._weight = layer.input_weight_int.astype(np.float64)
         self._bias = layer.input_bias.astype(np.int32)[:, None]

@@ -21,9 +21,9 @@ KINDS = ("mel", "bands")
 MIN_FRAME, MAX_FRAME = 64, 1024
 MIN_HOP = 16
 MIN_RATE, MAX_RATE = 100, 192_000
-WINDOW_BITS = 15  # fraction of the window
-COSINE_BITS = 14  # fraction of the cosines: 1 is exact
-WEIGHT_BITS = 8  # fraction of a band's weights
+WINDOW_BITS = 15  # fractional bits of the window
+COSINE_BITS = 14  # fractional bits of the cosines; 1 is exact
+WEIGHT_BITS = 8  # fractional bits of a band's weights
 CODES_PER_OCTAVE = 64  # resolution of a band: 1/64 of a doubling of its energy, 0.047 dB
 
 Integers = NDArray[np.int64]
@@ -102,7 +102,7 @@ class FrontEnd:
         mels = np.linspace(0, 2595 * np.log10(1 + self.rate / 2 / 700), self.bands + 2)
         frequencies = 700 * (10 ** (mels / 2595) - 1)
         bins = np.floor((self.fft_size + 1) * frequencies / self.rate).astype(np.int64)
-        for place in range(1, len(bins)):  # narrow triangles at low frequencies keep a bin each
+        for place in range(1, len(bins)):  # narrow triangles at low frequencies keep one bin each
             bins[place] = max(bins[place], bins[place - 1] + 1)
         return bins
 

@@ -42,8 +42,8 @@ from hadamrnn.kernels.slices import run_slices_on
 FREE_BITS = (
     13  # values of this many bits need no division before a stage, which grows them by at most 1 + sqrt(2)
 )
-FALL_SHIFT = 3  # of the noise floor
-CHUNK = 1 << 12  # frames at once
+FALL_SHIFT = 3  # decay of the noise floor
+CHUNK = 1 << 12  # frames processed at once
 
 
 def reference_bands(front_end: FrontEnd, samples: NDArray[np.int16]) -> NDArray[np.int16]:

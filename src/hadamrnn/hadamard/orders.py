@@ -215,7 +215,7 @@ def order_factors(order: int) -> tuple[int, ...]:
     >>> order_factors(48)
     (12, 2, 2)
     """
-    if not isinstance(order, int | np.integer):  # 12.0 would be kept in place of 12
+    if not isinstance(order, int | np.integer):  # the cache would keep 12.0 instead of 12
         raise InputError(f"The order of a Hadamard matrix must be an int, got {short(order)}.")
     factors = _cheapest_factors(int(order)) if order >= 1 else None
     if factors is None:

@@ -130,7 +130,7 @@ def check_range(name: str, values: Tensor, limit: int, advice: str = "") -> None
     """Refuse integers outside 0..limit - 1, with which C would read out of bounds."""
     if values.numel() == 0 or type(values) is not Tensor:
         return
-    numbers = values.detach().cpu().numpy()  # torch would wake its threads for this
+    numbers = values.detach().cpu().numpy()  # torch would wake its threads
     lowest, highest = int(numbers.min()), int(numbers.max())
     if lowest < 0 or highest >= limit:
         wrong = lowest if lowest < 0 else highest

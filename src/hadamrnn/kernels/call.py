@@ -85,7 +85,7 @@ def tile_rows(dtype: torch.dtype) -> int:
 
 
 def num_checkpoints(recurrence: Recurrence) -> int:
-    if recurrence.segment is recurrence.time:  # a symbol while a program with open lengths is exported
+    if recurrence.segment is recurrence.time:  # the length is a symbol during an export with open lengths
         return 0
     return max(-(-recurrence.time // recurrence.segment) - 1, 0)
 
@@ -154,7 +154,7 @@ class ScanCall(Call):
         found: dict[str, Tensor] = {}
         for name in wanted:
             like = self.tensors[name]
-            own = name in ("x", "h_0")  # no sum over slices
+            own = name in ("x", "h_0")  # these gradients are not summed over slices
             found[name] = torch.empty_like(like) if own else like.new_empty(self.args.num_slices, *like.shape)
             self.keep(f"grad_{name}", found[name])
         self.run(kernel)
@@ -271,7 +271,7 @@ def check(recurrence: Recurrence) -> None:
     for rule, is_kept in rules.items():
         if not is_kept:
             raise InputError(f"A native recurrence needs {rule}.")
-    native_kernel("scan_forward", recurrence.signs.dtype)  # refuses types that there is no kernel for
+    native_kernel("scan_forward", recurrence.signs.dtype)  # refuse types without a kernel
     count_blocks(recurrence.hidden_size, recurrence.block_size)
     if ids is not None and weight is not None:
         check_array("ids", ids, ids.dtype, (recurrence.batch, recurrence.time))

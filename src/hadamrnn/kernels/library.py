@@ -144,8 +144,8 @@ class NativeStatus:
 
     backend: str  # "native" or "torch"
     isa: str | None  # the instruction set in use, native only
-    path: str | None  # of the library
-    reason: str  # one line for people
+    path: str | None  # path of the library
+    reason: str  # one line for the user
 
 
 class Library:

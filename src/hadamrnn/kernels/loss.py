@@ -36,7 +36,7 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     """
     check_targets(logits, targets)
     rows, targets = widen(logits).reshape(targets.numel(), logits.shape[-1]), targets.reshape(-1)
-    if is_traced(rows) or not runs_natively(rows):  # a compiler fuses plain torch itself
+    if is_traced(rows) or not runs_natively(rows):  # a compiler fuses plain torch by itself
         return cross_entropy_reference(rows, targets)
     loss: Tensor = CrossEntropy.apply(rows, targets)  # type: ignore[no-untyped-call]
     return loss
@@ -69,7 +69,7 @@ def loss_and_gradient(logits: Tensor, targets: Tensor, with_gradient: bool) -> t
         call.keep("grad_logits", gradient)
     call.args.scale = 1 / positions if positions else float("nan")
     call.run("loss")
-    total = losses.double().cumsum(0)[-1]  # in order, like every sum over slices
+    total = losses.double().cumsum(0)[-1]  # in order, like all sums over slices
     return (total / positions).to(logits.dtype), gradient
 
 
@@ -103,9 +103,9 @@ def _scaled(gradient: Tensor, factor: Tensor) -> Tensor:
     """
     try:
         number = factor.item()
-    except RuntimeError:  # vmap takes many gradients at once
+    except RuntimeError:  # under vmap there are many gradients at once
         return gradient * factor
-    if number == 1:  # of a loss that is minimised itself
+    if number == 1:  # the loss itself is minimised
         return gradient
     values = gradient.numpy()
     return torch.from_numpy(np.multiply(values, values.dtype.type(number)))

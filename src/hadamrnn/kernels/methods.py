@@ -46,13 +46,13 @@ STEP_COST = 1.4
 GEMM_COST = 0.23
 # Without the native library a step is a few torch calls: dense products win for hidden sizes below this.
 DENSE_HIDDEN_SIZE = 256
-# A multiply-add of products of dense powers, and a step's calls.
+# Costs of a multiply-add in products of dense powers, and of the calls of one step.
 SQUARE_COST = 0.06
 CALLS_COST = 100e3
 
 # A linear scan keeps at most this many states of a row, at least as many steps apart.
 MAX_KEPT_STATES = 64
-# Of the bits that pools keep for a tile of rows: 16,384 steps of 128 units.
+# Limit on the bits that pools keep for a tile of rows: 16,384 steps of 128 units.
 BITS_BYTES = 4 << 20
 
 _log = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ def power_form(recurrence: Recurrence) -> Tensor:
     if bias is not None and lengths is not None:
         sums = _powers_of(steps, bias[None], time).sum(1).cumsum(0)
         rest = torch.cat((rest[:1], sums))[lengths]
-    elif bias is not None:  # block after block of steps, a short one first
+    elif bias is not None:  # blocks of steps one after the other, a short one first
         first = _powers_of(steps, bias[None], DENSE_POWERS).sum(1)
         block, state = first.sum(0, keepdim=True), first[: time % DENSE_POWERS].sum(0, keepdim=True)
         for _ in range(time // DENSE_POWERS):

@@ -36,7 +36,7 @@ def normalized(
         skip: the shape of h; None for zeros.
         epsilon: what is added to the variance.
     """
-    if is_traced(h) or not runs_natively(h, weight, bias, skip):  # a compiler fuses plain torch itself
+    if is_traced(h) or not runs_natively(h, weight, bias, skip):  # a compiler fuses plain torch by itself
         return plain_normalized(h, weight, bias, lengths, skip, epsilon)
     y, mean, var = Norm.apply(h, weight, bias, lengths, skip, epsilon)  # type: ignore[no-untyped-call]
     return y, mean, var

@@ -19,7 +19,7 @@ from hadamrnn.kernels.library import ProductArgs
 from hadamrnn.kernels.recurrence import Recurrence
 
 MAX_SLICES = 32
-# The matrices that the slices of a sum make stay below this size together.
+# Limit on the total size of the matrices that the slices of a sum produce.
 SUMS_BYTES = 8 << 20
 
 

@@ -138,7 +138,7 @@ class Recurrence:
         return linear(states.relu() if self.sigma else states, self.output_weight, self.output_bias)
 
 
-# The fields that the operator takes, and those that may get a gradient.
+# The fields that the operator takes, and those that may receive a gradient.
 FIELDS = tuple(field.name for field in fields(Recurrence) if field.name != "column_signs")
 DIFFERENTIABLE = ("x", "weight", "bias", "signs", "h_0", "output_weight", "output_bias")
 _SCHEMA_TYPES = {
@@ -148,9 +148,9 @@ _SCHEMA_TYPES = {
     "bool": "bool",
     "tuple[str, ...]": "str[]",
 }
-# The operator's arguments, in the language of torch.library.
+# The operator's arguments, in the schema language of torch.library.
 SCHEMA = ", ".join(
-    # A program that is exported with an open length takes it as its segment.
+    # A program exported with an open length uses that length as its segment.
     f"{'SymInt' if field.name == 'segment' else _SCHEMA_TYPES[str(field.type)]} {field.name}"
     for field in fields(Recurrence)
     if field.name in FIELDS

@@ -25,7 +25,7 @@ from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurren
 from hadamrnn.kernels.slices import run_slices_on
 
 NUM_DIFFERENTIABLE_RESULTS = 5  # output, last, mean, positive and max
-# The private gradient sums of all slices together stay below this size (two slices are always allowed).
+# Limit on the total size of the private gradient sums of all slices (two slices are always allowed).
 SUMS_BYTES = 32 << 20
 MAX_SLICES = 32
 
@@ -77,7 +77,7 @@ def backward(
         results: of the forward pass, which has also checked the values of ids and lengths. `output` holds the
             states of all steps if they were kept; else they are rebuilt.
     """
-    # The gradient of a result that was not asked for has one dimension.
+    # The gradient of a result that was not requested has one dimension.
     grad_output, *others = (None if g is not None and g.dim() < 2 else g for g in gradients)
     wanted = list(wanted)
     call = ScanCall(recurrence, results, backward_slices(recurrence))

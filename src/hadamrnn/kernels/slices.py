@@ -89,7 +89,7 @@ def _helpers(count: int) -> ThreadPoolExecutor:
     global _pool, _pool_size
     with _pool_lock:
         if _pool is None or _pool_size < count:
-            # Another thread may still use the smaller pool; once nobody does, it ends by itself.
+            # Another thread may still use the smaller pool, which ends by itself when it is no longer used.
             _pool, _pool_size = ThreadPoolExecutor(count, thread_name_prefix="hadamrnn"), count
         return _pool
 

@@ -18,7 +18,7 @@ from hadamrnn.nn.linear import initialize_projection
 from hadamrnn.nn.straight_through import quantize, sign
 from hadamrnn.nn.weight import recurrent_weight
 
-MAX_START = 1 - 2.0**-10  # of a lambda that learns: the sigmoid of a number that can still move
+MAX_START = 1 - 2.0**-10  # initial limit of a trained lambda, where the sigmoid still has a gradient
 
 
 class HadamCell(nn.Module):
@@ -78,7 +78,7 @@ class HadamCell(nn.Module):
                 self.latent_decay.copy_(torch.logit(start.clamp(max=MAX_START)))
 
     def _apply(self, *arguments: Any, **options: Any) -> HadamCell:
-        self._kept = None  # it has the type and the device of before
+        self._kept = None  # it has the previous type and device
         return super()._apply(*arguments, **options)  # type: ignore[no-any-return, no-untyped-call]
 
     def __getstate__(self) -> dict[str, Any]:

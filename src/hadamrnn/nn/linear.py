@@ -54,7 +54,7 @@ class QuantizedLinear(nn.Module):
         return quantize(self.weight, self.weight_bits)
 
     def forward(self, x: Tensor) -> Tensor:
-        # Autocast would round the grid of q(weight).
+        # Autocast would round the grid points of q(weight).
         if not autocast_is_on(self.weight):
             return nn.functional.linear(x, self.quantized_weight(), self.bias)
         with full_precision(self.weight):
@@ -85,7 +85,7 @@ class HadamardLinear(nn.Module):
         super().__init__()
         self.features = features
         self.num_blocks = num_blocks
-        self.block_size = Network(hidden_size=features, num_blocks=num_blocks).block_size  # checks them
+        self.block_size = Network(hidden_size=features, num_blocks=num_blocks).block_size  # checks both
         self.latent_signs = nn.Parameter(torch.empty(features, device=device, dtype=dtype))
         self.bias = nn.Parameter(torch.empty(features, device=device, dtype=dtype)) if bias else None
         self.reset_parameters()

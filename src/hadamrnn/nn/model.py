@@ -25,7 +25,7 @@ from hadamrnn.nn.normalization import FeatureScale, valid_rows
 from hadamrnn.nn.stack import HadamStack
 from hadamrnn.settings import check_shape
 
-QUANTILE_ROWS = 4096  # steps for the quantiles of states, evenly spread
+QUANTILE_ROWS = 4096  # steps for the quantiles of states, evenly spaced
 
 
 class SequenceModel(nn.Module):

@@ -23,7 +23,7 @@ from hadamrnn.kernels.norm import valid_rows as valid_rows
 
 EPSILON = 1e-5
 MOMENTUM = 0.1
-# An exponent follows a feature that has moved by more than this, in powers of two: it does not flicker.
+# To avoid flicker, an exponent changes only if its feature moves by more than this, in powers of two.
 HYSTERESIS = 0.75
 # A spread below this share of the mean is rounding. And a feature that hardly ever moves must not drown the
 # others when it does: its exponent is at most this far below the median.

@@ -89,7 +89,7 @@ class HadamRNN(HadamStack):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        network = Network(  # checks them
+        network = Network(  # checks the arguments
             input_size,
             hidden_size,
             num_layers=num_layers,
@@ -140,7 +140,7 @@ class HadamRNN(HadamStack):
         if isinstance(x, PackedSequence):
             rows, lengths = unpack_rows(x)
             self._check_input(rows)
-            check_state("h_0", h_0, (self.network.cells, len(rows), max(self.network.widths)))  # unsorted yet
+            check_state("h_0", h_0, (self.network.cells, len(rows), max(self.network.widths)))  # unsorted
             start = h_0 if h_0 is None or x.sorted_indices is None else h_0[:, x.sorted_indices]
             if self.network.stride > 1 and self.network.num_layers > 1:
                 raise InputError(

@@ -136,7 +136,7 @@ def _expected(network: Architecture, count: int, path: str | Path) -> dict[str, 
     try:
         with torch.device("meta"):
             return SequenceModel(network).state_dict()
-    except RuntimeError as error:  # torch's orthogonal map looks at values
-        if network.hidden_size**2 > count:  # a bound for dense matrices
+    except RuntimeError as error:  # torch's orthogonal map needs actual values
+        if network.hidden_size**2 > count:  # this limit is for dense matrices
             raise damaged(path, "it is too short for its hidden_size.") from error
         return SequenceModel(network).state_dict()

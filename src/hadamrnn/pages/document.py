@@ -17,9 +17,9 @@ import jinja2
 from markupsafe import Markup
 
 Mark = Literal["", "better", "worse", "missing", "published", "code"]
-SLIM = 4  # columns that fit a narrow screen
+SLIM = 4  # number of columns that fit a narrow screen
 
-# The colours of figures, which colour-blind readers can tell apart.
+# Colours of figures, distinguishable for colour-blind readers.
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#777777"
 LINE, SOFT, PAPER = "#dddddd", "#444444", "#ffffff"
 LIVE_FOLDER = Path(__file__).parent / "live"
@@ -116,7 +116,7 @@ class Document:
     title: str
     paragraphs: tuple[str, ...]
     sections: tuple[Section, ...] = ()
-    live: LivePart | None = None  # in HTML only
+    live: LivePart | None = None  # shown only in HTML
 
 
 def to_html(document: Document) -> str:

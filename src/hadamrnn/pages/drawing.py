@@ -49,10 +49,10 @@ except ModuleNotFoundError as error:
     raise missing_package("Plots", error.name, "plots") from error
 
 Canvas = Figure
-FAINTEST = 0.02  # of a heat map's strongest cell; weaker ones are left out
-STRONG = 0.5  # of a confusion matrix's largest count; cells above it have white numbers
+FAINTEST = 0.02  # relative to a heat map's strongest cell; weaker cells are left out
+STRONG = 0.5  # relative to the largest count; stronger cells of a confusion matrix have white numbers
 WIDTH, HEIGHT = 4.4, 3.8
-LONG_NAME = 3  # letters; longer names stand upright below the picture
+LONG_NAME = 3  # in letters; longer names are rotated
 
 STYLE: Any = {
     "svg.hashsalt": "hadamrnn",

@@ -44,7 +44,7 @@ class Examples:
         return np.asarray(self.probabilities.max(1))
 
 
-Bar = tuple[str, float, str]  # what, its share of the largest or of the budget, and its figure as text
+Bar = tuple[str, float, str]  # label, share of the largest value or of the budget, and the figure as text
 
 
 def evaluation_page(

@@ -28,7 +28,7 @@ from hadamrnn.nn.stack import HadamStack
 from hadamrnn.nn.storage import check_finite
 from hadamrnn.quantization import Precision
 
-STATE_BYTES = 1 << 22  # of states at once
+STATE_BYTES = 1 << 22  # limit on states in memory at once
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Calibration:
     """The ranges that lowering needs, in the units of the float network."""
 
     max_state: float  # max |h_t| of the last layer
-    max_input: float  # max |x_t|: of the data, of the embedding table, 1 for one-hot inputs
+    max_input: float  # max |x_t| of the data or of the embedding table; 1 for one-hot inputs
     seq_length: int  # the longest sequence so far; states of longer ones may be larger
     samples: int
     percentile: float = 100.0
@@ -59,9 +59,9 @@ def calibrate(
         batches: what the model takes; training and validation data, never the test set.
         percentile: share of the sequences, in percent, whose values must fit.
     """
-    Precision(percentile=percentile)  # checks it
+    Precision(percentile=percentile)  # checks the value
     recurrent = forward_layers(model)
-    # Numbers, not tensors: small tensors would fragment the memory that malloc could reuse.
+    # Plain numbers, because small tensors would fragment the memory that malloc could reuse.
     ranges = _Ranges(recurrent.network.num_layers)
     largest_inputs: list[float] = []
     seq_length = 0
@@ -178,7 +178,7 @@ class Coding:
 
     bits: int
     scale: float  # alpha_i
-    is_free: bool = False  # nothing else depends on alpha_i: it may be larger
+    is_free: bool = False  # whether alpha_i may be larger, because nothing else depends on it
 
     @property
     def lsb(self) -> float:
@@ -197,7 +197,7 @@ class RawInputs:
     scale: Sequence[float] = ()
     offset: Sequence[float] = ()
     levels: int | None = None
-    unit: float = 1.0  # the sensor's value of one raw code, for the reader of the model
+    unit: float = 1.0  # value of one raw code in the unit of the sensor, for documentation
     knee: Sequence[int] = ()
 
     @classmethod
@@ -216,7 +216,7 @@ class RawInputs:
                 "Raw int32 codes need one unit that resolves every channel and reaches its largest value, "
                 "and there is none. Before training subtract large offsets, and scale the channels alike."
             )
-        Precision(raw_unit=unit)  # checks it
+        Precision(raw_unit=unit)  # checks the value
         knees = np.zeros_like(scale, np.float64) if knee is None else np.asarray(knee, np.float64)
         step = np.where(knees > 0, 2.0**-OCTAVE_BITS, unit)
         with np.errstate(over="ignore"):  # `raw_encoding` refuses values that are not finite
@@ -253,7 +253,7 @@ def input_coding(
     levels = None if raw is None else raw.levels
     default = activation_bits if levels is None else levels.bit_length() + 1
     bits = default if input_bits is None else input_bits
-    Precision(input_bits=bits)  # checks them
+    Precision(input_bits=bits)  # checks the bits
     if levels is not None:
         return Coding(bits, 2 ** levels.bit_length() / levels)
     return Coding(bits, calibration.max_input or 1.0, is_free=True)

@@ -49,9 +49,9 @@ class FloatLayer:
     """A layer of the float network, and how large its states and outputs get."""
 
     cell: HadamCell
-    norm: UnitNorm | None  # between it and the layer above
+    norm: UnitNorm | None  # normalisation before the next layer
     max_state: float
-    max_output: float  # of the layer output; 0 of the last layer
+    max_output: float  # max |y| of the layer output; 0 for the last layer
 
     def input_codes(self) -> tuple[Integers, float]:
         """Return U as codes, and alpha_U."""
@@ -84,8 +84,8 @@ class LoweredLayer:
     """An integer layer and the values of its codes."""
 
     layer: IntegerLayer
-    state_lsb: float  # of h
-    output: Coding | None  # of the layer output; None of the last layer
+    state_lsb: float  # resolution of h
+    output: Coding | None  # coding of the layer output; None for the last layer
 
 
 def lower_layer(
@@ -241,7 +241,7 @@ def _with_accumulator(
     try:
         return IntegerLayer(**fields, accumulator_frac_bits=frac_bits)
     except AccumulatorOverflow:
-        if frac_bits == bits - fields["hidden_shift"]:  # the fewest that hold a state
+        if frac_bits == bits - fields["hidden_shift"]:  # fewest bits that represent a state
             raise
         return _with_accumulator(fields, frac_bits - 1, bias, unit)
 

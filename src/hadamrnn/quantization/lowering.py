@@ -53,7 +53,7 @@ from hadamrnn.quantization.layers import (
 )
 
 MOST_FEATURE_BITS = 16
-# Features of other data, or read earlier in a sequence, may be larger than those of the calibration.
+# Features of other data, or earlier in a sequence, may exceed those of the calibration.
 HEADROOM = 2.0
 
 
@@ -76,7 +76,7 @@ def lower(
         raw: what raw sensor codes mean, if the device is to take them.
         metadata: what else to keep with the model.
     """
-    Precision(activation_bits=activation_bits, input_bits=input_bits)  # checks them
+    Precision(activation_bits=activation_bits, input_bits=input_bits)  # checks the bits
     network = replace(forward_layers(model).network, activation_bits=activation_bits)
     check_integer_network(network)
     coding, layers = _lowered(model, calibration, activation_bits, input_bits, raw)
@@ -169,7 +169,7 @@ def lower_readout(
         return fields | _output_bias(bias, state_lsb * weight_step, network.activation_bits)
     exponents, means = _statistics(model)
     for feature_bits in range(MOST_FEATURE_BITS, 1, -1):
-        # The value of one code of a feature times 2^-e.
+        # The value of one lsb of a feature, times 2^-e.
         step = HEADROOM * (calibration.max_feature or 1.0) * 2.0 ** (1 - feature_bits)
         factors, scales = _feature_scales(network, exponents, state_lsb, step)
         folded = bias - (weight * weight_step) @ (factors * step * means)

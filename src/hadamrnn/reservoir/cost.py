@@ -17,8 +17,8 @@ from hadamrnn.reservoir.reference import STATE_BITS
 from hadamrnn.reservoir.units import FEATURE_COUNT_BITS, INPUT_WEIGHT_BITS, Features
 
 BIAS_BITS = 16
-COUNTER_BYTES = 8  # of a state: clipped states, samples
-MIX_ADDITIONS = 3  # a unit: H of 8 units takes 24
+COUNTER_BYTES = 8  # counters in a state: clipped states, samples
+MIX_ADDITIONS = 3  # per unit: H of 8 units takes 24
 
 
 @dataclass(frozen=True)

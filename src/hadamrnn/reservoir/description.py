@@ -13,7 +13,7 @@ from hadamrnn.architecture import Architecture
 from hadamrnn.errors import InputError
 from hadamrnn.settings import OneOf, Range, check_int, option, validate_fields
 
-BLOCK = 8  # units of a block: H is Sylvester's matrix of this order
+BLOCK = 8  # units per block; H is Sylvester's matrix of this order
 MAX_WIDTH, MAX_DILATION = 256, 16
 MAX_LENGTH = 0xFFFF
 MAX_GROUPS = 255

@@ -49,7 +49,7 @@ class IntegerReservoir(IntegerBase):
     input_scale: float
     logit_scale: float
 
-    raw_offset: NDArray[np.int32] | None = None  # (input_size,); these four as of an IntegerModel
+    raw_offset: NDArray[np.int32] | None = None  # (input_size,); these four as in an IntegerModel
     raw_multiplier: NDArray[np.int32] | None = None
     raw_shift: NDArray[np.int32] | None = None
     raw_knee: NDArray[np.int32] | None = None

@@ -14,9 +14,9 @@ from hadamrnn.reservoir.description import BLOCK, MAX_LENGTH, THIRDS, Reservoir
 
 Integers = NDArray[np.signedinteger[Any]]  # accepts any width, returns the narrowest
 
-INPUT_WEIGHT_BITS = 4  # of U
+INPUT_WEIGHT_BITS = 4  # bits of U
 FEATURE_COUNT_BITS = 4
-MAX_FEATURES = (1 << FEATURE_COUNT_BITS) - 1  # of a unit
+MAX_FEATURES = (1 << FEATURE_COUNT_BITS) - 1  # per unit
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,11 +25,11 @@ HIDDEN_SIZES = tuple(sorted({8 << n for n in range(10)} | {24 << n for n in rang
 WEIGHT_BITS: tuple[WeightBits, ...] = ("ternary", 2, 3, 4, 6, 8)
 ACTIVATION_BITS = (8, 10, 12)
 SMALLEST_BLOCK = 4
-RATE_RANGE = 10.0  # learning rates are tried from a tenth to ten times the preset's
+RATE_RANGE = 10.0  # learning rates range from a tenth of the preset's to ten times it
 SEARCHED_FIELDS = ("weight_bits", "activation_bits", "hidden_size", "num_blocks")
 BOARD = "cortex-m4"
 NO_LIMITS = Device()
-ESTIMATE_MARGIN = 1.25  # of 40 drawn networks one took 21 % more instructions than estimated
+ESTIMATE_MARGIN = 1.25  # one of 40 random networks took 21 % more instructions than estimated
 
 
 def payload_bytes(network: Network) -> int:

@@ -31,13 +31,13 @@ from hadamrnn.errors import InputError
 
 SETTINGS = "settings"
 STARTUP_TRIALS = 5  # the first trials are never pruned
-WARMUP_PERCENT = 20  # of a training, before a trial may be pruned
+WARMUP_PERCENT = 20  # share of the training before a trial may be pruned
 HEARTBEAT_SECONDS = 30
-STALE_SECONDS = 300  # without a heartbeat; much longer than the clocks of two machines differ
-ATTEMPTS = 10  # to create the tables while other workers do the same
+STALE_SECONDS = 300  # without a heartbeat; much longer than clocks of two machines differ
+ATTEMPTS = 10  # attempts to create the tables while other workers do the same
 JOURNAL_START = b'{"op_code"'
 MASK = "***"
-# In a URL: the value of an option named like a password, and the text between the user and the last @.
+# Secrets in a URL: the value of an option named like a password, and the text between user and last @.
 PASSWORDS = (
     re.compile(r"([?&](?:password|passwd|pwd|token)=)([^&]+)"),
     re.compile(r"(://[^:/@]*:)(.+)(?=@)"),
@@ -126,7 +126,7 @@ def count_trials(study: Study) -> int:
 @contextmanager
 def heartbeat(trial: Trial) -> Iterator[None]:
     """Record which process works on a trial, and during this block that it is alive."""
-    trial.set_user_attr("host", socket.gethostname())  # first: without it no process is checked
+    trial.set_user_attr("host", socket.gethostname())  # must come first: without it no process is checked
     trial.set_user_attr("process", os.getpid())
     ended = threading.Event()
 

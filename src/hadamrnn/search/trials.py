@@ -101,7 +101,7 @@ class Reporter(Watcher):
     def row(self, row: MetricsRow, best: bool) -> None:
         percent = 100 * row.step // self._total
         assert row.validation_metric is not None  # a task has validation data
-        if percent > self.percent:  # optuna accepts one figure for each and warns of a second
+        if percent > self.percent:  # optuna accepts one figure per percentage and warns about a second
             self.percent = percent
             self._trial.report(row.validation_metric, percent)
         self.pruned = row.step < self._total and self._trial.should_prune()
@@ -158,7 +158,7 @@ def _run_trial(study: Study, trial: Trial, search: Search, space: SearchSpace, s
         if outcome.finished:
             integer, _ = quantize(outcome.model, splits, quantize_config(candidate))
             value = evaluate(IntegerNetwork(integer), splits.validation, splits.metric)
-    except InputError as error:  # it diverged, or no shift fits its states: only this trial fails
+    except InputError as error:  # training diverged, or no shift fits the states: only this trial fails
         tell(state=TrialState.PRUNED)
         return f"{line}  {error}"
     seconds = time.monotonic() - began
@@ -251,7 +251,7 @@ def _figures(best: FrozenTrial, search: Search, out: Path, options: RunOptions) 
     folder = out / f"trial-{best.number + 1:04}"
     splits = search.splits
     config = make_config(**best.user_attrs["config"])
-    # The configuration of a run has the options that its task filled in.
+    # The configuration of a run also has the options that the task filled in.
     config = replace(config, task_options={**config.task_options, **splits.options})
     run = _train(config, folder, options)
     if not run.finished:
@@ -294,7 +294,7 @@ def _earlier_figures(out: Path, best: FrozenTrial, search: Search) -> Figures | 
         same = known["trial"] == best.number and _summary(best) in figures["trials"]
         same &= all(figures[name] == value for name, value in search.settings.items())
         return known if same and (Path(known["run"]) / INTEGER_FILE).is_file() else None
-    except (OSError, ValueError, LookupError, TypeError):  # there is none, or it is damaged
+    except (OSError, ValueError, LookupError, TypeError):  # missing or damaged
         return None
 
 

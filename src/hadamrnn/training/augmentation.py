@@ -16,7 +16,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.network import Network
 from hadamrnn.training.config import TrainingConfig
 
-# Settings that change numbers and mean nothing for ids.
+# Settings that change numeric inputs and have no meaning for ids.
 OF_NUMBERS = (
     "input_noise",
     "time_shift",

@@ -36,7 +36,7 @@ Between0And1 = Annotated[float, Range(0, 1, "()")]
 Dropout = Annotated[float, Range(0, 1, "[)")]
 MAX_YAML_BYTES = 1 << 16
 ONE_WIDTH = {"hidden_size", "num_layers"}  # setting one of these replaces the widths of single layers
-# What all recipes of a preset share. Beyond the paper's, signs stay at their random start: one flip changes
+# Settings that all recipes of a preset share. Only the paper's train the signs: elsewhere one flip changes
 # every power of W, and where position matters it undoes what U and V have learnt.
 COMMON: dict[str, dict[str, Any]] = {
     "paper": {"decay": "exponential"},
@@ -139,7 +139,7 @@ def _options(kind: type) -> dict[str, dataclasses.Field[Any]]:
     return {each.name: each for each in dataclasses.fields(kind) if "help" in each.metadata}
 
 
-# What a user may set, by name: the recipe's settings, then the network's. Presets, YAML files, the command
+# All settings of a user by name: the recipe's, then the network's. Presets, YAML files, the command
 # line and results name them side by side, with the kind of network as `model`.
 OPTIONS: dict[str, dataclasses.Field[Any]] = {**_options(TrainingConfig), **_options(Network)}
 SETTINGS = ("task", "task_options", *_options(TrainingConfig))

@@ -50,7 +50,7 @@ from hadamrnn.training.trainer import Trainer
 
 FORMAT = "hadamrnn run"
 FORMAT_VERSION = 2
-MAX_RECORD_BYTES = 1 << 30  # it lists the sample numbers of every part
+MAX_RECORD_BYTES = 1 << 30  # the record lists the sample numbers of every part
 PACKAGES = ("torch", "numpy", "safetensors")
 
 
@@ -208,7 +208,7 @@ class RunFolder:
                 leftover.unlink(missing_ok=True)
         self._cut_metrics(trainer.counters.metrics_bytes, trainer.counters.metrics_sha256)
         if trainer.finished:
-            self.save(trainer)  # it may have been killed between writing the checkpoint and the model
+            self.save(trainer)  # the run may have been killed between writing the checkpoint and the model
         else:
             with self._guarded():
                 self._events = open_events(self.path / "tensorboard", trainer.counters.step)

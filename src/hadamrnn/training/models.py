@@ -22,7 +22,7 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.augmentation import check_suited
 from hadamrnn.training.config import TrainingConfig
 
-THRESHOLD_SAMPLES = 64  # of the training part; thresholds are quantiles of their states
+THRESHOLD_SAMPLES = 64  # samples of the training part; thresholds are quantiles of their states
 
 
 class RandomGenerator(TorchDispatchMode):
@@ -52,7 +52,7 @@ class RandomGenerator(TorchDispatchMode):
         if torch.Tag.nondeterministic_seeded in func.tags:
             self.used = True
             names = [argument.name for argument in func._schema.arguments]
-            if "generator" not in names:  # as rand, whose overload rand.generator does
+            if "generator" not in names:  # like rand, unlike its overload rand.generator
                 func = func.overloadpacket.generator
             kwargs = {**kwargs, "generator": self.generator}
         return func(*args, **kwargs)

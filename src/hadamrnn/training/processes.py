@@ -17,7 +17,7 @@ from torch import Tensor
 from hadamrnn.errors import InputError, missing_package
 from hadamrnn.training.evaluate import Objective
 
-AGREE_STEPS = 20  # between two agreements of all processes, each of which costs a round trip
+AGREE_STEPS = 20  # steps between agreements of all processes, each a round trip
 
 LossFunction = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 

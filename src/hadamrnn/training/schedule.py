@@ -23,7 +23,7 @@ from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
 from hadamrnn.training.config import TrainingConfig
 
-SETTLED_RATE = 0.1  # of a cosine: at higher rates differences in loss are mostly noise
+SETTLED_RATE = 0.1  # relative to a cosine's start; at higher rates, differences in loss are mostly noise
 # Above this number of elements, torch's threads are worth it.
 LARGEST = 1 << 16
 DTYPES = (torch.float32, torch.float64)  # data types that numpy shares

@@ -79,7 +79,7 @@ class Trainer:
         others = [parameter for parameter in model.parameters() if id(parameter) not in learnt]
         groups: list[dict[str, Any]] = [
             {"params": others, "weight_decay": config.weight_decay},
-            {"params": self._signs, "weight_decay": 0.0},  # signs have no size
+            {"params": self._signs, "weight_decay": 0.0},  # weight decay means nothing for signs
         ]
         betas = (0.9, config.adam_beta2)
         self.optimizer = Adam(groups, lr=config.learning_rate, betas=betas)
@@ -90,7 +90,7 @@ class Trainer:
         )
         order = partial(epoch_order, splits.train, config.seed, balanced=config.balanced)
         self._epoch_order = lru_cache(1)(order)
-        self._epoch_order(0)  # refuse labels that cannot be balanced before anything is written
+        self._epoch_order(0)  # before anything is written, refuse labels that cannot be balanced
         self._positive = self._are_positive()
 
     @property
@@ -228,7 +228,7 @@ class Trainer:
             if not has_statistics:
                 return
             count = min(len(self.splits.train), STATISTICS_SAMPLES)
-            samples = torch.arange(count) * len(self.splits.train) // count  # spread over all of them
+            samples = torch.arange(count) * len(self.splits.train) // count  # evenly spaced
             batches = -(-count // self.config.batch_size)
             model.train()
             for batch in range(batches):
