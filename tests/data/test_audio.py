@@ -157,6 +157,9 @@ def test_sound_is_trained_with_random_levels_and_hidden_bands_unless_they_are_se
     assert recipe("none") == (0.0, 0)
     assert recipe("bands", 12) == (1.0, 6)
     assert recipe("bands", channel_offset=0.1, channel_mask=0) == (0.1, 0)
+    for path in folder.rglob("*.wav"):
+        path.rename(path.with_suffix(".WAV"))
+    assert recipe(None) == (0.5, 0)
 
 
 def test_short_clips_begin_with_silence(tmp_path: Path) -> None:

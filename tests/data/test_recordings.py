@@ -112,6 +112,28 @@ def test_a_file_can_be_its_label(label: str, names: list[str], tmp_path: Path) -
     assert splits.train.y is not None and splits.train.y.bincount().tolist() == [len(splits.train) // 2] * 2
 
 
+def test_folders_within_the_folder_of_a_class_are_of_that_class(tmp_path: Path) -> None:
+    names = ["sit/0.csv", "walk/monday/0.csv", "walk/monday/1.csv", "walk/friday/0.csv"]
+    for number, name in enumerate(names):
+        write(tmp_path / "people" / name, without(log(offset=1000 * number), "label", "person"))
+
+    for path in (tmp_path, tmp_path / "people"):  # a folder around all of them makes no class
+        windows = read_recordings(path, window=10)
+        assert set(zip(windows.files, windows.y, strict=True)) == {
+            (str(tmp_path / "people" / name), name.partition("/")[0]) for name in names
+        }
+
+
+def test_a_folder_of_arrays_is_a_folder_of_recordings(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(4, 300)).astype(np.float32)
+    for number, name in enumerate(("sit_0", "sit_1", "walk_0", "walk_1")):
+        np.savez(tmp_path / f"{name}.npz", x=values[number])
+    windows = read_recordings(tmp_path, label="file", window=100, hop=100)
+
+    np.testing.assert_array_equal(windows.x[..., 0], values.reshape(12, 100))
+    assert windows.y.tolist() == ["sit"] * 6 + ["walk"] * 6
+
+
 def test_what_is_assumed_is_said_and_kept(tmp_path: Path) -> None:
     path = write(tmp_path / "log.csv", {**log(2000, 500), "note": ["ok"] * 2000})
     splits = load_task("recordings", path=path, group="time")

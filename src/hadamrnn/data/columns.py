@@ -81,7 +81,7 @@ def _assumed_label(tables: list[Recording]) -> str:
     first = tables[0]
     arrays = ("y",) if first.path.suffix == ".npz" else ()
     found = _named((*LABELS, *arrays), first)
-    if found is None and len({table.path.parent for table in tables}) > 1:
+    if found is None and len({table.folder for table in tables}) > 1:
         return "folder"
     if found is None:
         raise InputError(
@@ -130,7 +130,7 @@ def _follows(values: NDArray[np.float64], labels: NDArray[np.object_]) -> bool:
 def row_labels(table: Recording, source: str | None) -> NDArray[np.object_]:
     """Return the label of every row, from a column or the file's name or folder; empty without a source."""
     path = table.path.resolve()
-    of_file = {None: "", "file": path.stem.partition("_")[0], "folder": path.parent.name}
+    of_file = {None: "", "file": path.stem.partition("_")[0], "folder": table.folder}
     if source in table.names or source not in of_file:
         return table.texts(str(source))
     return np.broadcast_to(np.array(of_file[source], object), len(table))

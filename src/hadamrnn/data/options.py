@@ -24,8 +24,8 @@ class RecordingOptions:
 
     label: str | None = option(
         None,
-        "recordings: source of the labels: a column, file (its name up to the first _) or folder "
-        "(default: a column of a usual name, such as label)",
+        "recordings: source of the labels: a column, file (its name up to the first _) or folder (that "
+        "of each class; default: a column of a usual name, such as label)",
     )
     target: str | None = option(
         None, "recordings: a column of values to predict, at the last row of each window, in place of labels"

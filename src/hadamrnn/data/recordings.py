@@ -93,10 +93,10 @@ def read_recordings(source: str | Path | Any, *, labelled: bool = True, **option
     """Return the windows of recordings, with labels and groups, as estimators and splitters take them.
 
     Args:
-        source: a CSV or parquet file, a folder of them, an npz file with one long array, or a data frame.
+        source: a CSV, parquet or WAV file, an npz file of one long array, a folder of them, or a data frame.
         labelled: False for recordings without labels.
         options: the fields of `RecordingOptions`:
-            label: a column, `file` (the file's name up to its first "_") or `folder` (its folder's name).
+            label: a column, `file` (the file's name up to its first "_") or `folder` (that of each class).
             target: a column of values, in place of a label.
             group: a column, `file` or `folder`; by default a column of a usual name, else the file.
             window: steps of a window, by default 128.
@@ -134,7 +134,7 @@ def load_recordings(
     """Return the windows of recordings in three parts, channels standardised over the training part.
 
     Args:
-        path: a CSV or parquet file, a folder of them, or an npz file with one long array.
+        path: a CSV, parquet or WAV file, an npz file with one long array, or a folder of them.
         reading: what to read; `group` may also be `time`, for parts in time.
         held_out: files or folders that are the validation or the test part; the rest is divided.
         seed: of the draw of groups; parts in time draw nothing.

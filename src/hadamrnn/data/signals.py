@@ -37,7 +37,7 @@ def adapt_recipe(options: Mapping[str, Any]) -> dict[str, Any]:
     ({}, {'channel_offset': 1.0, 'channel_mask': 16, 'keep': 'last'})
     """
     features, path = options.get("features"), Path(str(options.get("path", "")))
-    is_sound = path.suffix.lower() == SOUND or (path.is_dir() and any(path.rglob(f"*{SOUND}")))
+    is_sound = path.suffix.lower() == SOUND or any(each.suffix.lower() == SOUND for each in path.rglob("*"))
     if features not in KINDS and (features is not None or not is_sound):
         return {}
     if features != "bands":

@@ -1,4 +1,4 @@
-"""Recordings as tables: CSV and parquet files, a folder of them, a long array in an npz file, a data frame.
+"""Recordings as tables: CSV, parquet and WAV files, long arrays in npz files, folders of them, a data frame.
 
 pandas reads them; a row is a time step. Columns of text are read as categories, and so are columns that hold
 labels or groups: a label "07" keeps its zero. Start at `read_tables`.
@@ -6,11 +6,12 @@ labels or groups: a label "07" keeps its zero. Start at `read_tables`.
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ MAX_BYTES = 1 << 32
 MOST_FORMS = 10  # limit on remarks to show
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}
 SOUND = ".wav"
-SUFFIXES = (*DELIMITERS, ".parquet", SOUND)
+SUFFIXES = (*DELIMITERS, ".npz", ".parquet", SOUND)
 EXACT = 1 << 24  # float32 represents all integers up to this one
 SAMPLE_ROWS = 1000  # rows read to recognise decimal commas, text columns and a missing header
 MISSING = ("", "nan", "none", "null", "na", "n/a", "<na>", "nat")  # cells without a value, in any case
@@ -39,13 +40,15 @@ MISSING = ("", "nan", "none", "null", "na", "n/a", "<na>", "nat")  # cells witho
 class Recording:
     """One recording: `path`, whose name and folder can be labels, and `frame`, a row for each time step.
 
-    `form` says how a file was read if it is not plain CSV; `rate` is that of a sound, in samples per second.
+    `form` says how a file was read if it is not plain CSV; `rate` is that of a sound, in samples per second;
+    `folder` is the label that its folder stands for.
     """
 
     path: Path
     frame: pd.DataFrame
     form: str = ""
     rate: int | None = None
+    folder: str = ""
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -131,11 +134,23 @@ def read_tables(
         return [_from_frame(source)]
     path = Path(source)
     if not path.is_dir():
-        return [_read_file(path, labels, rate)]
+        return [replace(_read_file(path, labels, rate), folder=path.resolve().parent.name)]
     files = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES)
     if not files:
         raise InputError(f"A folder of recordings must hold {', '.join(SUFFIXES)} files, {path} holds none.")
-    return [_read_file(file, labels, rate) for file in files]
+    called = folder_labels([file.resolve().parent for file in files])
+    tables = [_read_file(file, labels, rate) for file in files]
+    return [replace(table, folder=label) for table, label in zip(tables, called, strict=True)]
+
+
+def folder_labels(folders: Sequence[Path]) -> list[str]:
+    """Return the label that the folder of each file stands for: the first one in which the folders differ.
+
+    >>> folder_labels([Path("/data/fan/monday"), Path("/data/fan/friday"), Path("/data/pump")])
+    ['fan', 'fan', 'pump']
+    """
+    common = Path(os.path.commonpath(folders))
+    return [(*folder.relative_to(common).parts, common.name)[0] for folder in folders]
 
 
 def _read_file(path: Path, labels: Collection[str], rate: int | None) -> Recording:
@@ -146,7 +161,7 @@ def _read_file(path: Path, labels: Collection[str], rate: int | None) -> Recordi
     if kind == ".npz":
         return _from_arrays(path)
     if kind not in SUFFIXES:
-        raise InputError(f"A recording is a file {', '.join(SUFFIXES)} or .npz, or a folder, got {path}.")
+        raise InputError(f"A recording is a file {', '.join(SUFFIXES)}, or a folder, got {path}.")
     check_regular(path, MAX_BYTES)
     if kind == SOUND:
         sound = read_wav(path)
