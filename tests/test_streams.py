@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.export.c import wrapped
-from hadamrnn.fixedpoint.decision import NEVER, Decision, decision_of
+from hadamrnn.fixedpoint.alarms import NEVER, Decision, decision_of
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine, SlidingWindow
 from hadamrnn.fixedpoint.model import IntegerModel

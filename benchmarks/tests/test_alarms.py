@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hadamrnn.fixedpoint.decision import with_decision
+from hadamrnn.fixedpoint.alarms import with_decision
 from hadamrnn.streams import raise_events, read_streams, tune
 from hadamrnn_benchmarks.alarms import (
     ORIGIN,

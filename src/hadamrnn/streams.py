@@ -25,7 +25,7 @@ from hadamrnn.data.scaling import scaled_alike
 from hadamrnn.data.segments import Segment
 from hadamrnn.data.signals import segment_codes
 from hadamrnn.errors import InputError, check_name, short
-from hadamrnn.fixedpoint.decision import NEVER, Decider, Decision, margin
+from hadamrnn.fixedpoint.alarms import NEVER, Decider, Decision, margin
 from hadamrnn.fixedpoint.encoding import encode_raw, raw_from_inputs
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel

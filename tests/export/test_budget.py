@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hadamrnn.export.budget import Device, Load
-from hadamrnn.fixedpoint.cost import estimate
+from hadamrnn.fixedpoint.cost import Device, Load, estimate
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.plan import make_plan
 from hadamrnn.network import Network

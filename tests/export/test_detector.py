@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hadamrnn.export.js import export_js
-from hadamrnn.fixedpoint.detection import detection_of
+from hadamrnn.fixedpoint.alarms import detection_of
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.model import IntegerModel
 from tests.export.programs import SANITIZED, compile_and_run, write_sources

@@ -17,7 +17,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.export import export_js
 from hadamrnn.export.c import source_files, wrapped
 from hadamrnn.fixedpoint import IntegerModel
-from hadamrnn.fixedpoint.decision import ENTRY, NEVER, Decider, Decision, decision_of, margin, with_decision
+from hadamrnn.fixedpoint.alarms import ENTRY, NEVER, Decider, Decision, decision_of, margin, with_decision
 from tests.export.programs import SANITIZED, compile_and_run, write_sources
 from tests.export.random_models import random_model
 

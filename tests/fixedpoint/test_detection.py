@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.detection import MAX_CHANNELS, Detection, detection_of
+from hadamrnn.fixedpoint.alarms import MAX_CHANNELS, Detection, detection_of
 from hadamrnn.fixedpoint.model import IntegerModel
 from tests.export.random_models import random_model
 

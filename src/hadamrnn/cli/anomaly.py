@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from hadamrnn.cli.arguments import check_only, check_unused, flag, set_threads
 from hadamrnn.errors import InputError
 from hadamrnn.files import INTEGER_FILE
-from hadamrnn.fixedpoint.detection import MAX_SMOOTHING
+from hadamrnn.fixedpoint.alarms import MAX_SMOOTHING
 from hadamrnn.settings import Positive, Range, Share, option
 
 if TYPE_CHECKING:

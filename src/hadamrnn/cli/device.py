@@ -11,7 +11,7 @@ from hadamrnn.data.options import Rate
 from hadamrnn.settings import Count, Range, option
 
 if TYPE_CHECKING:
-    from hadamrnn.export.budget import Device
+    from hadamrnn.fixedpoint.cost import Device
     from hadamrnn.network import Network
 
 Clock = Annotated[float, Range(0, 1e5, "(]")]
@@ -28,7 +28,7 @@ class BudgetOptions:
 
     def device(self, rate: float | None) -> Device:
         """Return the device, for this many steps of the network per second."""
-        from hadamrnn.export.budget import Device
+        from hadamrnn.fixedpoint.cost import Device
 
         if rate is None:
             check_unused(self, "without --rate", "clock")
@@ -61,7 +61,7 @@ def load_report(
     device: Device, network: Network, window: int, hop: int, step: int | None = None
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the load of a device whose windows have `window` steps, `hop` apart, as figures and as lines."""
-    from hadamrnn.export.budget import Load
+    from hadamrnn.fixedpoint.cost import Load
 
     load = Load.of(network, window, hop, step)
     excesses = load.excesses(device)

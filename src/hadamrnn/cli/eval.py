@@ -117,7 +117,7 @@ def _check(args: EvalOptions, opened: Run) -> None:
 def _stream(args: EvalOptions, opened: Run) -> None:
     """Print what the events of long recordings are worth, and draw them with --page."""
     from hadamrnn import streams
-    from hadamrnn.fixedpoint.decision import NEVER, decision_of
+    from hadamrnn.fixedpoint.alarms import NEVER, decision_of
 
     assert args.file is not None
     names, decision = opened.facts.class_names, decision_of(opened.integer)
@@ -255,8 +255,7 @@ def _examples(args: EvalOptions, opened: Run) -> Examples | None:
 
 def _bars(opened: Run) -> list[tuple[str, list[Bar]]]:
     """Return the parts of the network's bytes, and what it takes of a Cortex-M4."""
-    from hadamrnn.export.budget import Load
-    from hadamrnn.fixedpoint.cost import network_size
+    from hadamrnn.fixedpoint.cost import Load, network_size
 
     network = opened.network
     if not isinstance(network, Network):

@@ -38,7 +38,7 @@ def run(args: TuneOptions) -> None:
     from hadamrnn import streams
     from hadamrnn.files import INTEGER_FILE, held
     from hadamrnn.fixedpoint import save
-    from hadamrnn.fixedpoint.decision import with_decision
+    from hadamrnn.fixedpoint.alarms import with_decision
     from hadamrnn.run import Run
 
     set_threads(args.threads)

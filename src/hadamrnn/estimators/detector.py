@@ -31,7 +31,7 @@ from hadamrnn.estimators.selection import Cost, draw_network, network_cost
 from hadamrnn.estimators.series import Floats, Scaling, Series
 from hadamrnn.estimators.streams import as_series, read_streams
 from hadamrnn.estimators.target import ValueTarget
-from hadamrnn.fixedpoint.detection import (
+from hadamrnn.fixedpoint.alarms import (
     DISTANCE_BITS,
     LARGEST_BITS,
     MAX_CHANNELS,

@@ -22,7 +22,7 @@ from hadamrnn.data.tables import Recording, listed, read_tables
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.detector import HadamRNNDetector
 from hadamrnn.files import INTEGER_FILE, RECORD_FILE
-from hadamrnn.fixedpoint.detection import DISTANCE_BITS, Detection, detection_of
+from hadamrnn.fixedpoint.alarms import DISTANCE_BITS, Detection, detection_of
 from hadamrnn.fixedpoint.encoding import encode_values
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.training.folder import check_free

@@ -48,9 +48,8 @@ from hadamrnn.export.metadata import (
     version_numbers,
 )
 from hadamrnn.export.reservoir import RESERVOIR_RUNTIME, ReservoirData, ReservoirPlan, plan_reservoir
+from hadamrnn.fixedpoint.alarms import decision_of, detection_of
 from hadamrnn.fixedpoint.blob import ModelData, Place
-from hadamrnn.fixedpoint.decision import decision_of
-from hadamrnn.fixedpoint.detection import detection_of
 from hadamrnn.fixedpoint.encoding import input_meaning, value_format
 from hadamrnn.fixedpoint.file import VERSION, to_bytes
 from hadamrnn.fixedpoint.integers import signed_range

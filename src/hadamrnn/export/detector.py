@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hadamrnn.fixedpoint.alarms import DISTANCE_BITS, Detection, detection_of
 from hadamrnn.fixedpoint.base import IntegerBase
-from hadamrnn.fixedpoint.detection import DISTANCE_BITS, Detection, detection_of
 from hadamrnn.fixedpoint.encoding import encode_raw, raw_from_inputs
 from hadamrnn.fixedpoint.model import IntegerModel
 

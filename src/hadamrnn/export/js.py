@@ -26,8 +26,8 @@ from hadamrnn.export.folder import MARKER, check_name, fresh_folder
 from hadamrnn.export.golden import Golden, draw_golden
 from hadamrnn.export.metadata import Summary, summarise
 from hadamrnn.export.reservoir import js_reservoir_arrays, js_reservoir_groups
+from hadamrnn.fixedpoint.alarms import decision_of
 from hadamrnn.fixedpoint.base import IntegerBase
-from hadamrnn.fixedpoint.decision import decision_of
 from hadamrnn.fixedpoint.encoding import value_format, value_scaling
 from hadamrnn.fixedpoint.integers import pack
 from hadamrnn.fixedpoint.layer import IntegerLayer

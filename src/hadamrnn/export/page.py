@@ -20,8 +20,8 @@ from hadamrnn.errors import InputError
 from hadamrnn.export.folder import check_name, fresh_folder
 from hadamrnn.export.js import deflated, front_end_js, js_model, runtime_text
 from hadamrnn.export.metadata import summarise
+from hadamrnn.fixedpoint.alarms import NEVER, Decision, decision_of
 from hadamrnn.fixedpoint.cost import fast_step_cost, network_size
-from hadamrnn.fixedpoint.decision import NEVER, Decision, decision_of
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.pages.document import Document, Live, LivePart, to_html
 

@@ -13,9 +13,8 @@ from typing import Any
 
 from hadamrnn.architecture import WeightBits, stored_bits
 from hadamrnn.errors import InputError
-from hadamrnn.export.budget import Device, Load
 from hadamrnn.export.targets import target_named, try_measure
-from hadamrnn.fixedpoint.cost import estimate, network_size
+from hadamrnn.fixedpoint.cost import Device, Load, estimate, network_size
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network, hadamard
