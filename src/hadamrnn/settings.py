@@ -144,6 +144,12 @@ def check_int(name: str, value: object, low: int, high: int) -> None:
     _validated(name, value, Annotated[int, Range(low, high)])
 
 
+def check_equal(name: str, value: object, expected: object) -> None:
+    """Refuse any value but the one that something else determines."""
+    if value != expected:
+        raise InputError(f"{name} must be {short(expected)}, got {short(value)}.")
+
+
 def check_shape(name: str, array: Any, *axes: int | str) -> None:
     """Refuse an array or a tensor of other axes than these; a text stands for an axis of any length.
 

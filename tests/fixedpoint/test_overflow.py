@@ -156,9 +156,9 @@ def test_what_lies_between_layers_is_checked(change: dict[str, Any], message: st
         ({"feature_shift": np.full(16, 0)}, "feature_shift must lie in 1..62, got 0..0"),
         (
             {"feature_shift": np.arange(16) * 2 + 1},
-            "feature_shift must lie within 15 of its least, got 1..31",
+            "The spread of feature_shift must lie in 0..15, got 30",
         ),
-        ({"layers": ()}, "layers must be those of the network, 1, got 0"),
+        ({"layers": ()}, "The number of layers must be 1, got 0"),
         ({"output_bias_int": np.full(2, 2047), "output_bias_shift": 30}, r"A logit must stay below 2\^31"),
     ],
 )

@@ -142,7 +142,7 @@ def test_a_wide_accumulator_gives_up_fractional_bits_before_it_is_refused() -> N
     ("options", "message"),
     [
         ({"bidirectional": True}, "got bidirectional=True"),
-        ({"num_layers": 2}, "This calibration is of 1 layers, the network has 2"),
+        ({"num_layers": 2}, "The number of calibrated layers must be 2, got 1"),
         ({"weight_bits": None}, "2..8"),
         ({"weight_bits": 12}, "got 12"),
     ],

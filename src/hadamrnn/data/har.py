@@ -17,7 +17,7 @@ from hadamrnn.data.scaling import standardised
 from hadamrnn.data.splits import Split, Splits
 from hadamrnn.data.tasks import PAPER_SENSORS, SMALL_STACK, Task, Values
 from hadamrnn.errors import InputError
-from hadamrnn.settings import Positive, Range, coerce
+from hadamrnn.settings import Positive, Range, check_shape, coerce
 
 CHANNELS = tuple(f"{kind}_{axis}" for kind in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")
 STEPS = 128
@@ -153,12 +153,8 @@ def read_original(folder: Path) -> tuple[HarPart, HarPart]:
     def part(name: str) -> HarPart:
         signals = folder / name / "Inertial Signals"
         tables = [read_numbers(signals / f"{channel}_{name}.txt") for channel in CHANNELS]
-        counts = {len(table) for table in tables}
-        if len(counts) > 1 or any(table.shape[1] != STEPS for table in tables):
-            raise InputError(
-                f"The files in {signals} must all have the same number of lines, of {STEPS} numbers each. "
-                "Unpack the published archive again."
-            )
+        for channel, table in zip(CHANNELS, tables, strict=True):
+            check_shape(f"{channel}_{name}.txt in {signals}", table, len(tables[0]), STEPS)
         activity, subject = (read_numbers(folder / name / f"{kind}_{name}.txt") for kind in ("y", "subject"))
         return _checked(folder / name, np.stack(tables, axis=-1), activity.ravel(), subject.ravel())
 

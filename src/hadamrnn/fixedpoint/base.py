@@ -119,13 +119,13 @@ def check_metadata(metadata: Mapping[str, object]) -> dict[str, str | int | floa
     for name, value in metadata.items():
         # False for inf and nan, and for an int with too many digits to print.
         finite = not isinstance(value, int | float) or abs(value) <= sys.float_info.max
-        if not isinstance(name, str) or not isinstance(value, str | int | float) or not finite:
+        known = isinstance(name, str) and finite
+        if not (
+            known and isinstance(value, str | int | float) and len(name + str(value)) <= MAX_ENTRY_LENGTH
+        ):
             raise InputError(
-                f"metadata maps names to strings and finite numbers, got {name!r}: {short(value)}."
-            )
-        if len(name) + len(str(value)) > MAX_ENTRY_LENGTH:
-            raise InputError(
-                f"A metadata entry takes at most {MAX_ENTRY_LENGTH} characters, {name[:40]!r} more."
+                f"metadata maps names to strings and finite numbers of at most {MAX_ENTRY_LENGTH} characters "
+                f"together, got {short(name)}: {short(value)}."
             )
         copy[name] = value
     return copy

@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.architecture import EXPONENT_BITS, stored_bits
-from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.base import IntegerBase, Metadata, check_metadata
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.layer import (
@@ -43,7 +42,7 @@ from hadamrnn.fixedpoint.layer import (
 )
 from hadamrnn.fixedpoint.overflow import prove_readout, readout_bound
 from hadamrnn.network import Network
-from hadamrnn.settings import check_int
+from hadamrnn.settings import check_equal, check_int
 
 if TYPE_CHECKING:
     from hadamrnn.fixedpoint.file import FileSize
@@ -180,29 +179,21 @@ class IntegerModel(IntegerBase):
     def _check_layers(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
         network = self.network
-        if len(self.layers) != network.num_layers:
-            raise InputError(
-                f"layers must be those of the network, {network.num_layers}, got {len(self.layers)}."
-            )
+        check_equal("The number of layers", len(self.layers), network.num_layers)
         for index, layer in enumerate(self.layers):
             self._check_layer(layer, index)
         grown = (network.stride - 1).bit_length()
         for index, (below, above) in enumerate(zip(self.layers, self.layers[1:], strict=False)):
-            given = (below.output_bits or 0) + grown
-            if above.input_bits != given:
-                raise InputError(
-                    f"input_bits of layer {index + 1} must be {given}, what {network.stride} codes of the "
-                    f"layer below sum up to, got {above.input_bits}."
-                )
+            check_equal(
+                f"input_bits of layer {index + 1}", above.input_bits, (below.output_bits or 0) + grown
+            )
 
     def _check_layer(self, layer: IntegerLayer, index: int) -> None:
         """Refuse a layer that is not the one that the network describes in this place."""
         network = self.network
         sizes = {"hidden_size": network.widths[index], "input_size": network.cell_input_sizes[index]}
         for name, expected in {**sizes, **layer_fields(network, index)}.items():
-            found = getattr(layer, name)
-            if found != expected:
-                raise InputError(f"{name} of layer {index} must be the network's, {expected}, got {found}.")
+            check_equal(f"{name} of layer {index}", getattr(layer, name), expected)
         is_below = index < network.num_layers - 1
         scaled = is_below and network.scales_layers
         check_presence(layer, "input_bias_int", network.input_bias, "a network with an input bias")
@@ -232,19 +223,12 @@ class IntegerModel(IntegerBase):
             return
         check_int("feature_bits", self.feature_bits, 2, 16)
         object.__setattr__(self, "feature_multiplier", tuple(self.feature_multiplier))
-        if len(self.feature_multiplier) != len(network.readouts):
-            raise InputError(
-                f"feature_multiplier must hold one number for each of {', '.join(network.readouts)}, "
-                f"got {len(self.feature_multiplier)}."
-            )
+        check_equal("The length of feature_multiplier", len(self.feature_multiplier), len(network.readouts))
         for multiplier in self.feature_multiplier:
             check_int("Every one of feature_multiplier", multiplier, 1, 0xFFFF)
         freeze_array(self, "feature_shift", np.int8, (network.num_features,), (1, 62))
-        least, most = int(self.feature_shift.min()), int(self.feature_shift.max())
-        if most - least >= 1 << EXPONENT_BITS:
-            raise InputError(
-                f"feature_shift must lie within {(1 << EXPONENT_BITS) - 1} of its least, got {least}..{most}."
-            )
+        spread = int(self.feature_shift.max()) - int(self.feature_shift.min())
+        check_int("The spread of feature_shift", spread, 0, (1 << EXPONENT_BITS) - 1)
 
     def _check_inputs(self) -> None:
         self._check_raw()

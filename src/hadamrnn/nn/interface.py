@@ -29,7 +29,7 @@ from hadamrnn.kernels.backend import (
 )
 from hadamrnn.kernels.methods import reverse_rows as reverse_rows
 from hadamrnn.kernels.product import project
-from hadamrnn.settings import check_shape
+from hadamrnn.settings import check_equal, check_shape
 
 AUTOCAST_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -67,11 +67,7 @@ def batch_and_time(x: Tensor | Tokens) -> tuple[int, int]:
 
 def check_embedding(embedding: nn.Embedding, layer: nn.Module) -> None:
     """Refuse an embedding whose vectors the layer cannot read."""
-    if embedding.embedding_dim != layer.input_size:
-        raise InputError(
-            f"The embedding must give vectors of {layer.input_size} numbers, the layer's input_size, "
-            f"got {embedding.embedding_dim}."
-        )
+    check_equal("The size of the embedding's vectors", embedding.embedding_dim, layer.input_size)
 
 
 def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -27,6 +27,7 @@ from hadamrnn.nn.normalization import counted
 from hadamrnn.nn.stack import HadamStack
 from hadamrnn.nn.storage import check_finite
 from hadamrnn.quantization import Precision
+from hadamrnn.settings import check_equal
 
 STATE_BYTES = 1 << 22  # limit on states in memory at once
 
@@ -245,10 +246,7 @@ def input_coding(
 ) -> Coding:
     """Return p_i and alpha_i of the lowest layer."""
     if model.network.input_kind == "one_hot":
-        if input_bits not in (None, 2):
-            raise InputError(
-                f"One-hot inputs are exact in 2 bits, got input_bits {input_bits}. Leave it out."
-            )
+        check_equal("input_bits of one-hot inputs, which are exact,", input_bits or 2, 2)
         return Coding(2, 2.0)
     levels = None if raw is None else raw.levels
     default = activation_bits if levels is None else levels.bit_length() + 1
@@ -275,11 +273,7 @@ def raw_fields(channels: int, raw: RawInputs | None, coding: Coding) -> dict[str
         return {}
     scale = raw.scale if raw.levels is None else [1 / raw.levels] * channels
     offset = raw.offset if raw.levels is None else [0.0] * channels
-    if len(scale) != channels or len(offset) != channels:
-        raise InputError(
-            f"RawInputs needs a scale and an offset for each of {channels} channels, "
-            f"got {len(scale)} and {len(offset)}."
-        )
+    check_equal("The numbers of scales and offsets of RawInputs", (len(scale), len(offset)), (channels,) * 2)
     encoded = raw_encoding(scale, offset, input_scale=coding.scale, input_bits=coding.bits)
     fields = dict(zip(("raw_offset", "raw_multiplier", "raw_shift"), encoded, strict=True))
     return fields | ({"raw_knee": np.array(raw.knee, np.int32)} if raw.knee else {})

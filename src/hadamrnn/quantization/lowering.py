@@ -51,6 +51,7 @@ from hadamrnn.quantization.layers import (
     integers,
     lower_layer,
 )
+from hadamrnn.settings import check_equal
 
 MOST_FEATURE_BITS = 16
 # Features of other data, or earlier in a sequence, may exceed those of the calibration.
@@ -132,11 +133,7 @@ def lower_layers(network: Network, stack: list[FloatLayer], coding: Coding) -> l
 
 def float_layers(recurrent: HadamStack, calibration: Calibration) -> list[FloatLayer]:
     """Return the layers with their ranges, the lowest first."""
-    if len(calibration.below) != recurrent.network.num_layers - 1:
-        raise InputError(
-            f"This calibration is of {len(calibration.below) + 1} layers, the network has "
-            f"{recurrent.network.num_layers}. Calibrate the network itself."
-        )
+    check_equal("The number of calibrated layers", len(calibration.below) + 1, recurrent.network.num_layers)
     layers = []
     for index, ranges in enumerate((*calibration.below, (calibration.max_state, 0.0))):
         normed = index < min(len(recurrent.norms), recurrent.network.num_layers - 1)

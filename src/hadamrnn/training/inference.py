@@ -18,6 +18,7 @@ from hadamrnn.data.scaling import scaled_alike
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
 from hadamrnn.nn.model import SequenceModel
+from hadamrnn.settings import check_equal
 from hadamrnn.training.evaluate import decide
 from hadamrnn.training.folder import RunFolder, TaskFacts
 
@@ -66,8 +67,7 @@ def _inputs(arrays: Arrays, model: SequenceModel, folder: RunFolder, path: Path,
     if facts.task != "recordings":
         arrays = time_first(arrays, layout or folder.config.task_options.get("layout"), path, expected)
     x, lengths = check_inputs(arrays, path)
-    if x.shape[2] != expected:
-        raise InputError(f"x must have {expected} channels, as in training, got {x.shape[2]} in {path}.")
+    check_equal(f"The number of channels in {path}", x.shape[2], expected)
     x = scaled_alike(x, facts.preparation)
     if facts.offset is None and facts.levels is not None and arrays["x"].dtype.kind in "iu":
         x = x / facts.levels
@@ -80,10 +80,7 @@ def _with_labels(arrays: Arrays, split: Split, facts: TaskFacts, path: Path) -> 
         values, units = check_regression(arrays.get("y"), len(split), path), facts.preparation.targets
         if units is None:
             return replace(split, y=values.float())
-        if values.shape[1] != len(units.scale):
-            raise InputError(
-                f"y must have {len(units.scale)} targets, as in training, got {values.shape[1]} in {path}."
-            )
+        check_equal(f"The number of targets in {path}", values.shape[1], len(units.scale))
         last = arrays.get("last")
         before = None if last is None else units.standard(torch.from_numpy(last)[:, None])
         return replace(split, y=units.standard(values), last=before)
