@@ -75,11 +75,7 @@ class Network(Architecture):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._settle_widths()
-        if len(self.leak) > self.num_blocks:
-            raise InputError(
-                f"leak must list at most one k for each of the {self.num_blocks} blocks, "
-                f"got {len(self.leak)}. Leave out the rest, or raise num_blocks."
-            )
+        check_int("The number of values of leak, at most num_blocks,", len(self.leak), 0, self.num_blocks)
         for width in set(self.widths):
             self._check_blocks(width)
         self._check_readouts()

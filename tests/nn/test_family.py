@@ -332,7 +332,7 @@ def test_thresholds_of_no_steps_are_refused() -> None:
 
 
 BAD = [
-    ({"num_blocks": 2, "leak": (1, 2, 3)}, "leak must list at most one k for each of the 2 blocks, got 3"),
+    ({"num_blocks": 2, "leak": (1, 2, 3)}, "at most num_blocks, must lie in 0..2, got 3"),
     ({"leak": (16,)}, "leak must lie in 0..15, got 16"),
     ({"leak": "x"}, "leak must be int, got 'x'"),
     ({"readouts": ("median",)}, "readouts must be one of last, mean, positive, max, got 'median'"),

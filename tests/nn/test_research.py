@@ -107,7 +107,7 @@ def test_nonlinearity_means_what_it_means_in_torch() -> None:
     [
         ({"nonlinearity": "tanh"}, 'nonlinearity must be "relu" or left out'),
         ({"dtype": torch.int32}, "dtype must be one of"),
-        ({"leak": (1, 2)}, "leak must list at most one k for each of the 1 blocks"),
+        ({"leak": (1, 2)}, "at most num_blocks, must lie in 0..1, got 2"),
         ({"decay": (0.5, 0.9)}, "decay must list at most 1 numbers"),
         ({"decay": (1.5,)}, "decay must list"),
         ({"decay": (0.5,), "leak": (1,)}, "decay takes the place of leak"),

@@ -53,11 +53,6 @@ def repeated(help: str, metavar: str = "NAME=VALUE") -> Any:
     return field(default=(), metadata={"repeat": metavar, "help": f"{help}; may be repeated"})
 
 
-def required(help: str) -> Any:
-    """Return a dataclass field that is an option which must be given."""
-    return field(metadata={"help": help})
-
-
 @dataclass(frozen=True, kw_only=True)
 class JsonOption:
     """The option of every command that prints figures."""

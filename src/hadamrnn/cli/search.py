@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +16,6 @@ from hadamrnn.cli.arguments import (
     command,
     parse_task,
     repeated,
-    required,
     set_threads,
     task_argument,
 )
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions(OwnData, BudgetOptions, DataOptions, JsonOption):
     task: str = task_argument()
-    max_bytes: Count = required("budget: bytes of weights")
+    max_bytes: Count = option(MISSING, "budget: bytes of weights")
     max_instructions: Count | None = option(None, "budget: instructions of a step on a Cortex-M4")
     trials: Annotated[int, Range(1, 10**6)] = option(
         30, "networks to try, by all workers together (default 30)"

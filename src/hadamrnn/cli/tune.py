@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hadamrnn.cli.arguments import DataOptions, JsonOption, command, positional, required, set_threads
+from hadamrnn.cli.arguments import DataOptions, JsonOption, command, positional, set_threads
 from hadamrnn.data.options import Rate
 from hadamrnn.settings import Positive, option
 
@@ -15,7 +15,7 @@ from hadamrnn.settings import Positive, option
 class TuneOptions(DataOptions, JsonOption):
     run_folder: Path = positional("RUN", "folder of a quantized run that was trained on recordings")
     recordings: Path = positional("RECORDINGS", "labelled recordings that the run was not trained on")
-    false_alarms_per_hour: Positive = required("how many false alarms are bearable")
+    false_alarms_per_hour: Positive = option(MISSING, "how many false alarms are bearable")
     rate: Rate | None = option(None, "rows per second (default: the --rate or the WAV files of the training)")
     background: tuple[str, ...] = option(
         (),

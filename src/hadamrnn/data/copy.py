@@ -15,8 +15,7 @@ from torch import Tensor
 
 from hadamrnn.data.splits import Batch, Split, Splits, in_parts, rows
 from hadamrnn.data.tasks import Task
-from hadamrnn.errors import InputError
-from hadamrnn.settings import Count, Range, Seed
+from hadamrnn.settings import Count, Range, Seed, check_int
 
 BLANK, MARKER, SYMBOLS = 0, 9, 10
 MOST_SYMBOLS = 500_000_000  # one byte per symbol
@@ -63,11 +62,7 @@ def load_copy(
     The same seed gives the same sentences; a part does not depend on the sizes of the others.
     """
     sizes = (train_size, validation_size, test_size)
-    if max(sizes) * sentence_length > MOST_SYMBOLS:
-        raise InputError(
-            f"The copy task draws at most {MOST_SYMBOLS:,} symbols a part, got sentences of "
-            f"{sentence_length:,} for {max(sizes):,} samples. Ask for fewer."
-        )
+    check_int("The number of symbols in a part", max(sizes) * sentence_length, 1, MOST_SYMBOLS)
 
     def draw(part: int, size: int) -> CopySplit:
         # numpy guarantees RandomState's stream, so a seed always gives the same sentences.

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from hadamrnn.errors import InputError, short
 from hadamrnn.front_end import FrontEnd
+from hadamrnn.settings import check_equal
 
 Batch = tuple[Tensor, Tensor | None, Tensor | None]
 Metric = Literal["accuracy", "cross_entropy", "mse"]
@@ -57,10 +58,8 @@ class Split:
         for name, values in (("x", self.x), ("y", self.y), ("lengths", self.lengths)):
             if values is not None and not isinstance(values, Tensor):
                 raise InputError(f"{name} must be a tensor, got {short(values)}. torch.as_tensor makes one.")
-            if values is not None and len(values) != len(self.x):
-                raise InputError(
-                    f"{name} must have a row for each of the {len(self.x)} samples of x, got {len(values)}."
-                )
+            if values is not None:
+                check_equal(f"The number of rows of {name}", len(values), len(self.x))
 
     def __len__(self) -> int:
         return len(self.x)

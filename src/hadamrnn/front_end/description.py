@@ -14,8 +14,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.errors import InputError
-from hadamrnn.settings import OneOf, Positive, Range, option, validate_fields
+from hadamrnn.settings import OneOf, Positive, Range, check_int, option, validate_fields
 
 KINDS = ("mel", "bands")
 MIN_FRAME, MAX_FRAME = 64, 1024
@@ -52,11 +51,7 @@ class FrontEnd:
 
     def __post_init__(self) -> None:
         validate_fields(self)
-        if self.hop > self.frame:
-            raise InputError(
-                f"hop must be at most the frame of {self.frame} samples, got {self.hop}. "
-                "Samples between two frames would be lost."
-            )
+        check_int("hop, at most a frame,", self.hop, MIN_HOP, self.frame)
 
     @property
     def fft_size(self) -> int:

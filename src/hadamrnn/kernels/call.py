@@ -23,6 +23,7 @@ from hadamrnn.kernels.library import INPUT_DENSE, INPUT_ROWS, INPUT_TOKENS, Scan
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE, Recurrence
 from hadamrnn.kernels.slices import run_slices_on
 from hadamrnn.kernels.transform import count_blocks
+from hadamrnn.settings import check_equal
 
 POOLS = ("mean", "positive", "max")
 INTEGERS = ("ids", "lengths")
@@ -259,8 +260,8 @@ def check(recurrence: Recurrence) -> None:
     dimensions = {"signs": 1, "x": 3, "ids": 2, "weight": 2, "output_weight": 2, "thresholds": 2}
     for name, count in dimensions.items():
         tensor = getattr(recurrence, name)
-        if tensor is not None and tensor.dim() != count:
-            raise InputError(f"{name} must have {count} dimensions, got shape {tuple(tensor.shape)}.")
+        if tensor is not None:
+            check_equal(f"The number of dimensions of {name}", tensor.dim(), count)
     tiled = x is not None and thresholds is not None and recurrence.h_0 is None and not recurrence.is_wide
     rules = {
         "either x, or ids with their weight": (x is None) != (ids is None)

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hadamrnn.errors import InputError, missing_package
+from hadamrnn.errors import missing_package
+from hadamrnn.settings import Count, read_text
 from hadamrnn.training.evaluate import Objective
 
 AGREE_STEPS = 20  # steps between agreements of all processes, each a round trip
@@ -77,7 +78,5 @@ class FabricProcesses(Processes):
 
 def join_processes(dtype: str) -> Processes:
     """Return the processes of this run: those of torchrun (WORLD_SIZE above 1), else this one alone."""
-    count = os.environ.get("WORLD_SIZE", "1")
-    if not count.isdecimal():
-        raise InputError(f"WORLD_SIZE must be the number of processes, got {count!r}. Unset it.")
-    return FabricProcesses(dtype) if int(count) > 1 else Processes()
+    count = read_text("WORLD_SIZE", os.environ.get("WORLD_SIZE", "1"), Count)
+    return FabricProcesses(dtype) if count > 1 else Processes()

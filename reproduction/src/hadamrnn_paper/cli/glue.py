@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 
 from hadamrnn.cli.arguments import (
@@ -11,7 +11,6 @@ from hadamrnn.cli.arguments import (
     check_output,
     command,
     positional,
-    required,
     set_threads,
 )
 from hadamrnn.errors import InputError
@@ -24,7 +23,7 @@ HEADER = "index\tprediction"
 @dataclass(frozen=True, kw_only=True)
 class GlueOptions(DataOptions, JsonOption):
     run_folder: Path = positional("RUN", "folder that `hadamrnn train` wrote, of the task sst2 or qqp")
-    out: Path = required("file to write, such as SST-2.tsv")
+    out: Path = option(MISSING, "file to write, such as SST-2.tsv")
     integer: bool = option(False, "use the integer network that `hadamrnn quantize` wrote")
 
 
