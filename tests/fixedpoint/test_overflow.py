@@ -151,7 +151,7 @@ def test_what_lies_between_layers_is_checked(change: dict[str, Any], message: st
         ({"thresholds_int": None}, "thresholds_int belongs to a network with thresholds"),
         ({"feature_bits": 17}, "feature_bits must lie in 2..16"),
         ({"feature_bits": None}, "feature_bits belongs to normalize or pooled read-outs"),
-        ({"feature_multiplier": (1,)}, "one number for each of mean, max, got 1"),
+        ({"feature_multiplier": (1,)}, "feature_multiplier must be 2, got 1"),
         ({"feature_multiplier": (1, 65536)}, "Every one of feature_multiplier must lie in 1..65535"),
         ({"feature_shift": np.full(16, 0)}, "feature_shift must lie in 1..62, got 0..0"),
         (

@@ -168,7 +168,7 @@ def test_other_networks_and_bits_are_refused() -> None:
         calibrate(random_model(0), [])
     with pytest.raises(InputError, match="percentile"):
         calibrate(random_model(0), [], percentile=0)
-    with pytest.raises(InputError, match="each of 3 channels"):
+    with pytest.raises(InputError, match="scales and offsets of RawInputs"):
         lower(random_model(0), Calibration(1.0, 1.0, 1, 1), raw=RawInputs([1.0], [0.0]))
 
 
