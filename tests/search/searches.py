@@ -16,7 +16,9 @@ from hadamrnn.training.config import resolve_config
 
 def small_search(epochs: int = 1, **budget: Any) -> Search:
     preset = resolve_config("digits", preset="quick", overrides={"epochs": epochs, "threads": 1})
-    return Search(load_task("digits"), preset, Budget(**{"max_bytes": 200, **budget}))
+    splits = load_task("digits")
+    windows = {"window": splits.seq_length, "hop": splits.seq_length}  # one series after the other
+    return Search(splits, preset, Budget(**{"max_bytes": 200, **windows, **budget}))
 
 
 def study_of(search: Search, place: Path | str) -> Study:
