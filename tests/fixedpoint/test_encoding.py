@@ -110,6 +110,21 @@ def test_raw_encoding_keeps_sixteen_bits_of_the_scale(
     assert abs(int(multiplier[0]) / 2 ** int(shift[0]) / factor - 1) <= 2**-15
 
 
+@given(
+    scale=st.floats(2.0**-20, 2.0**-9),
+    offset=st.integers(-(2**20), 2**20),
+    codes=st.lists(st.integers(-256, 255), min_size=1, max_size=20),
+)
+def test_raw_codes_of_inputs_are_encoded_as_these_inputs(scale: float, offset: int, codes: list[int]) -> None:
+    found = raw_encoding([scale], [offset], input_scale=1.0, input_bits=9)
+    names = ("raw_offset", "raw_multiplier", "raw_shift")
+    model = replace(dense_model(1), input_scale=1.0, **dict(zip(names, found, strict=True)))
+    column = np.array(codes)[:, None]
+
+    again, _ = encode_raw(model, raw_from_inputs(model, column / 256))
+    assert np.abs(again - column).max() <= 1
+
+
 Encode = Callable[[IntegerModel, Any], Any]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hadamrnn.pages.document import to_html
+from hadamrnn.pages.document import BLUE, ORANGE, to_html
 from hadamrnn.pages.evaluation import Examples, calibration_error, evaluation_page
 from tests.conftest import Command
 
@@ -65,3 +65,5 @@ def test_eval_writes_the_page_of_a_run(command: Command, tmp_path: Path) -> None
     for heading in ("Classes", "Windows", "Errors by confidence", "Reliability", "Size and budget"):
         assert f">{heading}<" in page
     assert "bytes of weights" in page and "MHz of a Cortex-M4" in page
+    sizes = page[page.rindex(">Size and budget<") :].lower()
+    assert BLUE.lower() in sizes and ORANGE.lower() not in sizes  # a few kB do not exceed 64 kB
