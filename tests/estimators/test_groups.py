@@ -70,6 +70,20 @@ def test_groups_must_be_one_for_each_sample_and_two_at_least(groups: Any) -> Non
         HadamRNNRegressor(16).fit(X, y, groups=groups)
 
 
+@pytest.mark.parametrize("kind", [HadamRNNClassifier, HadamRNNRegressor])
+@pytest.mark.parametrize("wrong", ["weights", "copies"])
+def test_groups_that_do_not_count_are_no_groups_to_leave_out(wrong: str, kind: Any) -> None:
+    X, y, person = people()
+    weights = np.ones(len(X))
+    if wrong == "weights":
+        weights[person != person[0]] = 0
+    else:  # everybody has the same series
+        X[[np.flatnonzero(person == each)[0] for each in np.unique(person)]] = 1.0
+    labels = y > np.median(y) if kind is HadamRNNClassifier else y
+    with pytest.raises(InputError, match="groups must say"):
+        kind(random_state=0).fit(X, labels, sample_weight=weights, groups=person)
+
+
 def test_scikit_learn_routes_groups_to_splitter_and_fit() -> None:
     X, y, person = people()
     seen: list[Any] = []

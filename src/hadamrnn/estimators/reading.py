@@ -49,25 +49,36 @@ def read_series(estimator: Any, X: Any, *, reset: bool) -> Series:
 
 
 def read_samples(series: Series, known: NDArray[Any], sample_weight: Any, groups: Any = None) -> Samples:
-    """Return the distinct samples of positive weight; without `sample_weight` each counts once."""
+    """Return the distinct samples of positive weight; without `sample_weight` each counts once.
+
+    Groups that share a series are one: of those that count there must be two at least.
+    """
     owners = None if groups is None else _owners(groups, len(series))
-    if sample_weight is None:
-        return Samples.of(series, known, np.ones(len(series)), owners)
-    weights = _check_sample_weight(sample_weight, series.values, dtype=np.float64, ensure_non_negative=True)
-    counted = np.flatnonzero(weights)
-    if len(counted) == 0:
-        raise ValueError("sample_weight must be positive for at least one sample, got zeros only.")
-    owners = None if owners is None else owners[counted]
-    return Samples.of(series.at(counted), known[counted], weights[counted], owners)
+    weights = np.ones(len(series))
+    if sample_weight is not None:
+        weights = _check_sample_weight(
+            sample_weight, series.values, dtype=np.float64, ensure_non_negative=True
+        )
+        counted = np.flatnonzero(weights)
+        if len(counted) == 0:
+            raise ValueError("sample_weight must be positive for at least one sample, got zeros only.")
+        series, known, weights = series.at(counted), known[counted], weights[counted]
+        owners = None if owners is None else owners[counted]
+    samples = Samples.of(series, known, weights, owners)
+    if samples.owners is not None and len(np.unique(samples.owners)) < 2:
+        raise InputError(
+            "groups must say of every sample whom it is of, and two of them or more must have samples of "
+            "positive weight and no series in common, got 1."
+        )
+    return samples
 
 
 def _owners(groups: Any, count: int) -> NDArray[np.int64]:
     """Return the number of the group of each of `count` samples."""
     owners = numbered(column_or_1d(groups).tolist())
-    if len(owners) != count or len(set(owners.tolist())) < 2:
+    if len(owners) != count:
         raise InputError(
-            f"groups must say of each of the {count} samples whom it is of, two groups at least, got "
-            f"{len(set(owners.tolist()))} in {len(owners)} entries."
+            f"groups must say of each of the {count} samples whom it is of, got {len(owners)} entries."
         )
     return owners
 
