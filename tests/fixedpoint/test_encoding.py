@@ -116,9 +116,10 @@ def test_raw_encoding_keeps_sixteen_bits_of_the_scale(
     codes=st.lists(st.integers(-256, 255), min_size=1, max_size=20),
 )
 def test_raw_codes_of_inputs_are_encoded_as_these_inputs(scale: float, offset: int, codes: list[int]) -> None:
-    found = raw_encoding([scale], [offset], input_scale=1.0, input_bits=9)
-    names = ("raw_offset", "raw_multiplier", "raw_shift")
-    model = replace(dense_model(1), input_scale=1.0, **dict(zip(names, found, strict=True)))
+    offsets, factors, shifts = raw_encoding([scale], [offset], input_scale=1.0, input_bits=9)
+    model = replace(
+        dense_model(1), input_scale=1.0, raw_offset=offsets, raw_multiplier=factors, raw_shift=shifts
+    )
     column = np.array(codes)[:, None]
 
     again, _ = encode_raw(model, raw_from_inputs(model, column / 256))
