@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hadamrnn.training.config import resolve_config
+from hadamrnn.training.levels import OFFSETS
 from hadamrnn_benchmarks.vibration import (
     BANDS,
     DEFAULT,
@@ -37,7 +39,8 @@ def test_the_default_is_the_recipe_that_the_page_names_and_no_other_setting() ->
     config = resolve_config("recordings", overrides={"task_options": {"path": "a", "features": "bands"}})
     page = " ".join(PAGE.read_text().split())
 
-    assert f"`--channel-offset {config.channel_offset:g}`" in page
+    assert config.channel_offset is None and f"`--channel-offset {OFFSETS[0]:g}`" in page
+    config = replace(config, channel_offset=OFFSETS[0])
     assert f"`--channel-mask {config.channel_mask}`" in page
     for name, given in SETTINGS.items():
         assert (name == DEFAULT) == all(getattr(config, key) == value for key, value in given.items())

@@ -49,6 +49,7 @@ from hadamrnn.training.evaluate import (
 )
 from hadamrnn.training.folder import RunFolder, check_free
 from hadamrnn.training.inference import Arrays, read_split, readable
+from hadamrnn.training.levels import decide_offset
 from hadamrnn.training.loop import CHECKPOINT_SECONDS, Outcome, Watcher, run_trainer
 from hadamrnn.training.models import build
 from hadamrnn.training.processes import Processes, join_processes
@@ -243,10 +244,7 @@ def train(config: TrainingConfig, out: str | Path, options: RunOptions | None = 
     trainer = _prepare(config, options, processes)
     splits = trainer.splits
     decided = {**config.task_options, **splits.options}
-    config = replace(config, network=trainer.model.network, task_options=decided)
-    if first and options.watcher is not None:
-        for line in splits.assumptions:
-            options.watcher.remark(line)
+    config = replace(trainer.config, network=trainer.model.network, task_options=decided)
     with held(Path(out)) if first else nullcontext():
         run = Run.create(out, config, splits, options.data_dir, write=first)
         return _carry_out(run, trainer, options)
@@ -286,4 +284,9 @@ def _prepare(
         splits = load_task(config.task, options.data_dir, preparation, **config.task_options)
     elif preparation is not None:
         preparation.check(splits.fingerprint, f"the task {config.task}")
+    watcher = options.watcher if processes.rank == 0 else None
+    if watcher is not None and preparation is None:
+        for line in splits.assumptions:
+            watcher.remark(line)
+    config = decide_offset(config, splits, watcher, options.stop)
     return Trainer(build(config, splits), splits, config, processes)

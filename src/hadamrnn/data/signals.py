@@ -22,10 +22,10 @@ from hadamrnn.front_end import FrontEnd, compute_bands
 from hadamrnn.front_end.description import KINDS
 
 # Levels of bands change with load, distance and microphone: training moves the bands of each window by random
-# offsets, and hides a random block of those of vibration, so that no few bands decide. The selection is in
-# `hadamrnn bench vibration`. The last model is kept: a few files of validation are soon all right, before
-# training is done.
-SOUND_OFFSET, VIBRATION_OFFSET = 0.5, 1.0
+# offsets, those of vibration as far as validation allows (`training.levels`), and masks a random block of
+# those, so that no few bands decide. The selection is in `hadamrnn bench vibration`. The last
+# model is kept: a few files of validation are soon all right, before training is done.
+SOUND_OFFSET = 0.5
 HIDDEN_SHARE = 0.5  # largest share of the bands to mask
 LONGEST_CLIP = 2  # in seconds; shorter files are clips, one window each
 
@@ -34,7 +34,7 @@ def adapt_recipe(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a recipe that change for recordings with a front end.
 
     >>> adapt_recipe({"path": "log.csv"}), adapt_recipe({"path": "log.csv", "features": "bands"})
-    ({}, {'channel_offset': 1.0, 'channel_mask': 16, 'keep': 'last'})
+    ({}, {'channel_offset': None, 'channel_mask': 16, 'keep': 'last'})
     """
     features, path = options.get("features"), Path(str(options.get("path", "")))
     is_sound = path.suffix.lower() == SOUND or any(each.suffix.lower() == SOUND for each in path.rglob("*"))
@@ -43,7 +43,7 @@ def adapt_recipe(options: Mapping[str, Any]) -> dict[str, Any]:
     if features != "bands":
         return {"channel_offset": SOUND_OFFSET, "keep": "last"}
     hidden = int(HIDDEN_SHARE * int(options.get("bands") or FrontEnd.bands))
-    return {"channel_offset": VIBRATION_OFFSET, "channel_mask": hidden, "keep": "last"}
+    return {"channel_offset": None, "channel_mask": hidden, "keep": "last"}
 
 
 def decide_features(given: RecordingOptions, tables: list[Recording]) -> RecordingOptions:

@@ -107,7 +107,9 @@ class TrainingConfig:
     time_mask: Annotated[int, Range(0, 10**6)] = option(0, "widest band of masked steps")
     channel_mask: Annotated[int, Range(0, MAX_SIZE)] = option(0, "widest band of masked channels")
     channel_gain: NotNegative = option(0.0, "standard deviation of the logarithm of the gain of each channel")
-    channel_offset: NotNegative = option(0.0, "standard deviation of the offset added to each channel")
+    channel_offset: NotNegative | None = option(
+        0.0, "standard deviation of the offset added to each channel; none chooses it by validation"
+    )
     rotation: NotNegative = option(0.0, "standard deviation, in degrees, of random rotations of each sensor")
     embedding_scale: Positive = option(1.0, "initial standard deviation of the embedding")
     gradient_clip: Positive | None = option(None, "largest norm of the gradient; none does not clip")

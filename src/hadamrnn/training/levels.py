@@ -1,0 +1,44 @@
+"""Choose how far training moves the levels of channels. Start at `decide_offset`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from hadamrnn.data.splits import Splits
+from hadamrnn.training.config import TrainingConfig
+from hadamrnn.training.evaluate import show_metric
+from hadamrnn.training.loop import Watcher, fit
+from hadamrnn.training.models import build
+
+OFFSETS = (1.0, 0.25)  # standard deviations of a channel, the largest first
+
+
+def decide_offset(
+    config: TrainingConfig,
+    splits: Splits,
+    watcher: Watcher | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> TrainingConfig:
+    """Return the configuration with the largest offset that validates at least as well as smaller ones.
+
+    Large offsets help at loads that training has not, unless it is their levels that tell classes apart. A
+    network is trained with each offset; none is trained after one that makes no error.
+    """
+    if config.channel_offset is not None:
+        return config
+    chosen, least = replace(config, channel_offset=OFFSETS[0]), float("inf")
+    for offset in OFFSETS:
+        tried = replace(config, channel_offset=offset)
+        metric = fit(build(tried, splits), splits, tried, stop=stop).best_metric
+        if metric is None or stop():
+            break
+        error = 1 - metric if splits.metric == "accuracy" else metric
+        if error < least:
+            chosen, least = tried, error
+        if watcher is not None:
+            shown = show_metric(splits.metric, metric)
+            watcher.remark(f"levels      random offsets of {offset:g} in training: validation {shown}")
+        if error == 0:
+            break
+    return chosen
