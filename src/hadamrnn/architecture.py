@@ -1,4 +1,4 @@
-"""`Architecture`: what all kinds of network share, and the widths that weights may have. No torch."""
+"""`Architecture`: properties shared by all kinds of network, and the allowed widths of weights. No torch."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def stored_bits(weight_bits: WeightBits) -> int:
 
 @dataclass(frozen=True)
 class Architecture:
-    """The width of a network of any kind, and the inputs and outputs that a task gives it.
+    """A network of any kind: its width, and the inputs and outputs that a task gives it.
 
     `input_size` is the number of channels, of one-hot symbols, or the width of the embedding; id `padding_id`
-    embeds to zero. Fields without a line of help are not a user's choice: the task sets them.
+    embeds to zero. Fields without a help text are set by the task, not by the user.
 
     A package offers another kind of network as a subclass, a frozen dataclass whose fields are its settings,
     under the entry point group `hadamrnn.networks`. It implements `recurrent_layer`, and `cost`
     if there is a rule for it.
 
     Attributes:
-        kind: the name of its entry point, and of `--model`.
-        recipe: the settings that it changes in every preset; presets are made for Hadamard networks.
+        kind: name of its entry point and value of `--model`.
+        recipe: settings that it changes in every preset; presets are made for Hadamard networks.
     """
 
     kind: ClassVar[str]
@@ -88,7 +88,7 @@ class Architecture:
 
     @property
     def readout_bits(self) -> WeightBits:
-        """The bits of V; None is full precision."""
+        """The bits of V; None means full precision."""
         return None
 
     def recurrent_layer(self) -> Any:
@@ -96,5 +96,5 @@ class Architecture:
         raise NotImplementedError
 
     def cost(self) -> tuple[Any, Any]:
-        """Return the storage of a network and the `StepCost` of one step, if there are rules for them."""
+        """Return the storage of a network and the `StepCost` of one step, if rules for them exist."""
         raise InputError(f"There is no rule for the cost of a {self.kind}. Leave --model out.")

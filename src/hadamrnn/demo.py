@@ -1,6 +1,6 @@
 """The demo: handwritten digits from data to C, a table and a page.
 
-Each step does what the command of the same name does: train, quantize, export, and the self-test of the
+Each step equals the command of the same name: train, quantize, export, and the self-test of the
 exported folder, which replays real digits and compares every bit. Start at `run_demo`.
 """
 
@@ -55,9 +55,9 @@ ABOUT = (
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The figures of the demo's table. A figure that was not measured is None; `missing` has the reason.
+    """The figures in the demo's table. A figure that was not measured is None; `missing` has the reason.
 
-    `page` is where the page is, or why there is none.
+    `page` is the path of the page, or the reason why there is none.
     """
 
     hidden_size: int
@@ -171,7 +171,7 @@ def check_c(
 
 
 def build_page(result: DemoResult, curve: Sequence[MetricsRow], live: LivePart) -> Document:
-    """Return the page: the network at work on digits, its table, its learning, the C."""
+    """Return the page: the network at work on digits, the table, the training curves, the C."""
     lead, folder = headline(result), Path(result.c_folder).name
     lines = tuple((Cell(label), Cell(value)) for label, value in table(result))
     links = (
@@ -189,7 +189,7 @@ def build_page(result: DemoResult, curve: Sequence[MetricsRow], live: LivePart) 
 
 
 def training_curves(curve: Sequence[MetricsRow]) -> Picture:
-    """Loss and validation accuracy by epoch."""
+    """Plot loss and validation accuracy by epoch."""
     from hadamrnn.pages.drawing import Canvas, styled, svg
 
     with styled():

@@ -1,6 +1,6 @@
 """Write a model as a directory that builds and tests itself on the data of its task. Start at `write`.
 
-Golden vectors and pages replay sequences of the test set where it is found. Nothing here needs torch for an
+Golden vectors and pages replay sequences of the test set if it is found. Nothing here needs torch for an
 integer model that comes without data.
 """
 
@@ -30,7 +30,7 @@ BOARD_VALUES = 2_000  # limit on golden numbers in an Arduino sketch, up to four
 
 
 class Export(NamedTuple):
-    """A written directory, and the source of its golden vectors; None if it has none."""
+    """A written directory, and the source of its golden vectors, if any."""
 
     folder: Path
     golden: str | None = None
@@ -136,7 +136,7 @@ def real_golden(
     most: int | None = None,
     sequences: int = GOLDEN_SEQUENCES,
 ) -> Golden:
-    """Return golden vectors of the first test sequences, of at most `most` numbers."""
+    """Return golden vectors of the first test sequences, with at most `most` numbers."""
     from hadamrnn.export.golden import MAX_VALUES, fit_golden
     from hadamrnn.fixedpoint.encoding import raw_from_inputs
 
@@ -148,7 +148,7 @@ def real_golden(
 
 
 def stored_sequences(model: IntegerModel, splits: Splits) -> Stored:
-    """Return test sequences, evenly spaced over the test set, as many as a page holds."""
+    """Return evenly spaced test sequences, as many as fit into a page."""
     import torch
 
     from hadamrnn.export.page import Stored, stored_rows

@@ -19,12 +19,12 @@ class InputError(ValueError):
 
 
 class SaturationWarning(UserWarning):
-    """Numbers of an integer network left their range and were clipped: its outputs may be wrong."""
+    """Warning that numbers of an integer network were clipped, so its outputs may be wrong."""
 
 
 @contextmanager
 def naming(source: object) -> Iterator[None]:
-    """Put the name of a source before the message of an `InputError` of this block."""
+    """Prefix the message of an `InputError` in this block with the name of a source."""
     try:
         yield
     except InputError as error:
@@ -32,12 +32,12 @@ def naming(source: object) -> Iterator[None]:
 
 
 def damaged(source: object, reason: object) -> InputError:
-    """Return the error of a file whose content this package did not write."""
+    """Return the error for a file with content that this package did not write."""
     return InputError(f"{source} is damaged: {reason}")
 
 
 def missing_package(purpose: str, package: object, extra: str) -> InputError:
-    """Return the error of an optional package that is not installed, with the extra that has it."""
+    """Return the error for a missing optional package, with the extra that installs it."""
     return InputError(f"{purpose} need {package}. Install it: pip install 'hadamrnn[{extra}]'.")
 
 
@@ -56,13 +56,13 @@ def check_name(kind: str, name: str, known: Iterable[str]) -> None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question about the nearest known name, to follow a sentence; empty if nothing is known."""
+    """Return a question about the nearest known name, to append to a sentence; empty if no name is known."""
     nearest = get_close_matches(str(name), list(known), n=1, cutoff=0.0)
     return f" Did you mean {nearest[0]!r}?" if nearest else ""
 
 
 def printable(text: str) -> str:
-    """Return a text for one line of a terminal: control characters are escaped.
+    """Return a text for one line of a terminal, with control characters escaped.
 
     >>> printable("a\\x1b[31m b\\nc")
     'a\\\\x1b[31m b\\\\nc'
@@ -74,7 +74,7 @@ def printable(text: str) -> str:
 
 
 def short(value: object) -> str:
-    """Return a value as an error shows it: on one line, cut if it is long."""
+    """Return a value for an error message: on one line, shortened if it is long."""
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # an int with too many digits to print

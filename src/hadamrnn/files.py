@@ -1,9 +1,9 @@
-"""Files that are written whole or not at all, and read with distrust.
+"""Write files completely or not at all, and read them with distrust.
 
-Readers take only regular files of a bounded size. Whatever is wrong with a file is an `InputError` of one
+Readers only take regular files of bounded size. Whatever is wrong with a file raises an `InputError` of one
 line that names it. Start at `write_atomically` and `read_regular`.
 
-`held` gives one process a run folder: a lock of the operating system, which ends with its process, so nothing
+`held` gives a run folder to one process: a lock of the operating system ends with its process, so nothing
 is left that blocks the next command. `claim` shares work between machines, also on shared file systems, where
 such locks are not reliable: its owner refreshes a file while it works.
 """
@@ -43,7 +43,7 @@ LEASE_SECONDS = 30.0  # a claim that is not refreshed for this long is abandoned
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
-    """Replace the file at `path` in one step: a crash or a full disk leaves the old one as it was."""
+    """Replace the file at `path` in one step: a crash or a full disk leaves the old one unchanged."""
     target = Path(path)
     draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
@@ -77,7 +77,7 @@ def check_regular(path: str | Path, limit: int) -> None:
 
 
 def check_new_folder(path: Path, advice: str, ignored: Collection[str] = ()) -> None:
-    """Refuse a file, and a folder that already holds something; hidden files and `ignored` do not count."""
+    """Refuse a file, or a folder that is not empty, apart from hidden files and `ignored`."""
     names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
     is_file = path.exists() and not path.is_dir()
     if is_file or any(not name.startswith(".") for name in names - set(ignored)):
@@ -88,7 +88,7 @@ def check_new_folder(path: Path, advice: str, ignored: Collection[str] = ()) -> 
 def read_json(
     path: str | Path, kind: str, version: int, advice: str, limit: int = MAX_TEXT_BYTES
 ) -> dict[str, Any]:
-    """Return the fields of a JSON file that this package wrote, less its format, which is checked."""
+    """Return the fields of a JSON file of this package without its format, which is checked."""
     values = parse_json(read_regular(path, limit), path)
     if not isinstance(values, dict):
         raise damaged(path, f"it must hold names and values. {advice}")
@@ -97,7 +97,7 @@ def read_json(
 
 
 def parse_json(text: str | bytes, source: str | Path) -> Any:
-    """Return the values in `text`; `source` is the file that an error names."""
+    """Parse JSON in `text`; errors name the file `source`."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -105,9 +105,9 @@ def parse_json(text: str | bytes, source: str | Path) -> Any:
 
 
 def parse_yaml(text: str, source: str | Path) -> Any:
-    """Return the values in `text`. Refuse names that are given twice, of which PyYAML would take the last.
+    """Parse YAML in `text`; refuse duplicate names, of which PyYAML would take the last.
 
-    Aliases are refused too: a few lines of them stand for gigabytes.
+    Aliases are refused too: a few lines of them can expand to gigabytes.
     """
     import yaml
 
@@ -132,7 +132,7 @@ def parse_yaml(text: str, source: str | Path) -> Any:
 def check_format(
     found: Mapping[str, Any], source: str | Path, kind: str, version: object, advice: str
 ) -> None:
-    """Refuse a file whose `format` is not `kind` or whose `version` is another one."""
+    """Refuse a file with another `format` than `kind`, or another `version`."""
     if (found.get("format"), found.get("version")) != (kind, version):
         got = f"format {found.get('format')!r:.40}, version {found.get('version')!r:.20}"
         raise InputError(f"{source} must be a {kind} of version {version}, got {got}. {advice}")
@@ -154,7 +154,7 @@ def seal(content: bytes) -> bytes:
 def read_sealed(path: str | Path, kind: str, version: str, advice: str) -> tuple[dict[str, str], bytes]:
     """Return the metadata and the whole content of a safetensors file, its format and checksum verified.
 
-    `advice` is for a file of another format.
+    `advice` is added to the error for a file of another format.
     """
     content = read_regular(path, MAX_TENSOR_BYTES)
     header, tensors = _split(content, path)
@@ -166,12 +166,12 @@ def read_sealed(path: str | Path, kind: str, version: str, advice: str) -> tuple
 
 
 def unreadable(source: object, kind: str, error: object) -> InputError:
-    """Return the error of a file that its library cannot read."""
+    """Return the error for a file that its library cannot read."""
     return InputError(f"{source} is not a readable {kind}: {one_line(error)}. Write it again.")
 
 
 def one_line(error: object) -> str:
-    """Return the text of an error on one line, cut if it is long."""
+    """Return the text of an error on one line, shortened if it is long."""
     return printable(" ".join(str(error).split()))[:200]
 
 
@@ -188,7 +188,7 @@ def _split(content: bytes, source: str | Path) -> tuple[dict[str, Any], bytes]:
 
 
 def _checksum(header: Mapping[str, Any], tensors: bytes) -> str:
-    """Return the SHA-256 of the header, less its seal, and the tensors."""
+    """Return the SHA-256 of the header without its seal, and of the tensors."""
     metadata = {name: text for name, text in header["__metadata__"].items() if name != SEAL}
     digest = hashlib.sha256(_canonical({**header, "__metadata__": metadata}))
     digest.update(tensors)
@@ -201,7 +201,7 @@ def _canonical(values: Mapping[str, Any]) -> bytes:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Lock `folder` for this block, creating it if need be; raise `InputError` if it is locked already."""
+    """Lock `folder` for this block, creating it if necessary; raise `InputError` if it is already locked."""
     from filelock import FileLock, Timeout
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -239,12 +239,12 @@ def claim(
 ) -> Iterator[SoftFileLease | None]:
     """Yield the claim on `name`, or None if another process has it.
 
-    A claim whose process died on this machine is free at once. One of another machine is free when it has not
-    been refreshed for `LEASE_SECONDS`, which only a patient caller finds out. The owner of a claim that was
-    taken over sees it by its `compromise`.
+    The claim of a process that died on this machine is free at once. One from another machine is free when
+    it has not been refreshed for `LEASE_SECONDS`, which only a waiting caller finds out. The owner of a
+    claim that was taken over can see that in its `compromise`.
 
     Args:
-        stop: asked while waiting; ends the wait.
+        stop: called while waiting; returns True to end the wait.
     """
     from filelock import SoftFileLease, Timeout
 

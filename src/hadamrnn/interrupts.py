@@ -1,7 +1,7 @@
 """End a command on SIGINT (Ctrl-C) or SIGTERM with one line and exit status 130 or 143.
 
-`raise_on_signals` is for a whole process, before its heavy imports; `stopped_by_signals` is for a stretch of
-work that ends by itself soon after it is asked to, as training does with a checkpoint.
+`raise_on_signals` is for a whole process, before its heavy imports; `stopped_by_signals` is for a piece of
+work that can stop by itself when asked, as training does with a checkpoint.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 def raise_on_signals() -> None:
-    """Let the first signal raise `Interrupted`, so that clean-up runs; the second ends the process at once.
+    """Make the first signal raise `Interrupted`, so that clean-up runs; the second ends the process at once.
 
-    A signal during an import ends it at once too: there C modules turn an exception into a traceback.
+    A signal during an import also ends it at once, because C modules would turn an exception into a
+    traceback.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -58,7 +59,7 @@ def raise_on_signals() -> None:
 
 
 def restore_defaults() -> None:
-    """Let a signal kill the process, as is the system's default: nothing is left to clean up."""
+    """Restore the system's default that a signal kills the process, when nothing is left to clean up."""
     for each in SIGNALS:
         signal.signal(each, signal.SIG_DFL)
 

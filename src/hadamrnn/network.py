@@ -1,7 +1,7 @@
-"""`Network`: the frozen description of an architecture, in every file and every configuration.
+"""`Network`: the frozen description of an architecture, stored in every file and configuration.
 
-It holds no weights and imports no torch, and is the only place that validates its fields: each declares its
-type and range. `nn.model.SequenceModel` makes a torch module of it, `quantization.lowering` integers.
+It has no weights, imports no torch, and alone validates its fields: each declares its
+type and range. `nn.model.SequenceModel` builds a torch module from it, `quantization.lowering` integers.
 Other packages describe other kinds of network: see `hadamrnn.architecture`.
 """
 
@@ -81,7 +81,7 @@ class Network(Architecture):
         self._check_readouts()
 
     def _settle_widths(self) -> None:
-        """Let `layer_sizes` set width and depth; equal widths need no list."""
+        """Derive width and depth from `layer_sizes`; equal widths need no list."""
         if not self.layer_sizes:
             return
         check_int("The number of layer_sizes", len(self.layer_sizes), 1, MAX_LAYERS)
@@ -155,7 +155,7 @@ class Network(Architecture):
 
     @property
     def counts_steps(self) -> bool:
-        """Whether a read-out sums over the steps: in integers the length of a sequence is then bounded."""
+        """Whether a read-out sums over steps, so that in integers the sequence length is bounded."""
         return any(kind in COUNTED for kind in self.readouts)
 
     def has_skip(self, layer: int) -> bool:
@@ -198,12 +198,12 @@ class Network(Architecture):
 
     @property
     def cells(self) -> int:
-        """Recurrent cells: one for each layer and direction."""
+        """The number of recurrent cells: one per layer and direction."""
         return self.num_layers * self.directions
 
     @property
     def state_size(self) -> int:
-        """The states of the last layer, of all directions."""
+        """The number of states of the last layer, over all directions."""
         return self.directions * self.hidden_size
 
     @property
@@ -223,7 +223,7 @@ class Network(Architecture):
 
     @property
     def num_weights(self) -> int:
-        """The entries of all U and of V.
+        """The number of entries of all U and of V.
 
         >>> Network(input_size=9, hidden_size=8, output_size=2, num_layers=2).num_weights
         152
@@ -233,11 +233,11 @@ class Network(Architecture):
 
     @property
     def num_biases(self) -> int:
-        """The entries of all b_i and of b_o."""
+        """The number of entries of all b_i and of b_o."""
         return sum(self.cell_sizes) * self.input_bias + self.output_size
 
     def __str__(self) -> str:
-        """Say what the network is, as `512 units in 8 blocks, 4-bit weights, 12-bit states`.
+        """Describe the network, as `512 units in 8 blocks, 4-bit weights, 12-bit states`.
 
         >>> str(Network(layer_sizes=(128, 64), leak=(1,), readouts=("mean", "max")))
         '128 + 64 units, leak 1, reads out mean,max, 4-bit weights, float states'
@@ -253,7 +253,7 @@ class Network(Architecture):
 
 
 def check_deployable(network: Network, form: str) -> None:
-    """Refuse a network without an integer or ONNX form: it must read forwards, with signs of rows only."""
+    """Refuse a network without an integer or ONNX form: it must be unidirectional, with row signs only."""
     wrong = "bidirectional=True" if network.bidirectional else ""
     wrong = wrong or ('switches="rows+columns"' if network.column_switches else "")
     if wrong:
@@ -266,7 +266,7 @@ def features_per_unit(readouts: Sequence[str], thresholds: int) -> int:
 
 
 def architecture(kind: str) -> type[Architecture]:
-    """Return the description of a kind of network: `Network`, or one that an installed package offers."""
+    """Return the class that describes a kind of network: `Network`, or one of an installed package."""
     if kind == HADAMRNN:
         return Network
     check_name("model", kind, (HADAMRNN, *packages.names(packages.NETWORKS)))
@@ -300,7 +300,7 @@ def read_network(values: object) -> Network:
 
 
 def hadamard(network: Architecture) -> Network:
-    """Return a description that must be of a Hadamard network."""
+    """Return the description if it is that of a Hadamard network; refuse others."""
     if not isinstance(network, Network):
         raise InputError(f"A Hadamard network is needed, got a {network.kind}. Use the model {HADAMRNN}.")
     return network

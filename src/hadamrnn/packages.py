@@ -1,7 +1,7 @@
 """The version of this package, and the tasks, network types and commands that other packages offer.
 
-A package that is installed beside this one extends it by entry points in the groups below. Looking for names
-imports nothing; `load` imports the one object that is asked for. Start at `load`.
+Installed packages extend this one through entry points in the groups below. Looking for names
+imports nothing; `load` imports one requested object. Start at `load`.
 """
 
 from __future__ import annotations
@@ -75,6 +75,6 @@ def installed_version(package: str) -> str | None:
 
 
 def source_version(pyproject: Path) -> str:
-    """Return the version that a project file states, `unknown` if it is not this package's."""
+    """Return the version in a project file, `unknown` if the file is not this package's."""
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"] if pyproject.is_file() else {}
     return str(project["version"]) if project.get("name") == NAME else "unknown"

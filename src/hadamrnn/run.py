@@ -1,10 +1,10 @@
-"""A run directory: configuration, data, model and integer model that belong together. Start at `Run.open`.
+"""A run directory, which keeps configuration, data, model and integer model together. Start at `Run.open`.
 
     run = train(resolve_config("digits"), "runs/digits")
     run.evaluate().value, run.quantize().integer_value, run.export("digits_c")
 
-A run refuses data, a model, a checkpoint or a configuration that are not its own. An integer model names the
-model that it was made from by the SHA-256 of `model.safetensors`.
+A run refuses data, models, checkpoints and configurations that are not its own. An integer model names its
+float model by the SHA-256 of `model.safetensors`.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class RunOptions:
 
     Args:
         data_dir: folder of the public data sets.
-        watcher: shows the progress.
-        checkpoint_seconds: between checkpoints.
-        stop: asked after every step; True ends the run with a checkpoint.
-        splits: the task's data, if the caller has loaded it already.
+        watcher: shows progress.
+        checkpoint_seconds: time between checkpoints.
+        stop: called after every step; True ends the run with a checkpoint.
+        splits: the task's data, if already loaded.
     """
 
     data_dir: str | Path | None = None
@@ -105,7 +105,7 @@ class Run(RunFolder):
         return load_integer(self.path)
 
     def _own_model_file(self) -> Path:
-        """Return the path of the float model, which must be of this run."""
+        """Return the path of the float model, which must belong to this run."""
         if not self.model_path.is_file():
             raise InputError(
                 f"{self.path} holds no model yet. Continue with: hadamrnn train --resume {self.path}."
@@ -115,7 +115,7 @@ class Run(RunFolder):
 
     @cached_property
     def splits(self) -> Splits:
-        """The data that the run was trained with, prepared as it was then; changed data are refused."""
+        """The data of the run, prepared as in training; changed data are refused."""
         config, preparation = self.config, self.facts.preparation
         return load_task(config.task, self.data_dir, preparation, **config.task_options)
 
@@ -128,7 +128,7 @@ class Run(RunFolder):
     def read(
         self, file: str | Path, layout: str | None = None, labelled: bool = True
     ) -> tuple[Split, Arrays]:
-        """Return a user's arrays or recordings, scaled as in training, and the arrays they were made of."""
+        """Return a user's arrays or recordings, scaled as in training, and the original arrays."""
         return read_split(Path(file), self, self.model, layout, labelled)
 
     def evaluate(
@@ -216,7 +216,7 @@ class Run(RunFolder):
     def export(self, out: str | Path, to: ExportFormat = "c", name: str = "net", **options: Any) -> Export:
         """Write the run as a self-contained directory; `options` are those of `hadamrnn.deployment.write`.
 
-        A run that has no integer model yet is quantized first. ONNX takes the models that the run has.
+        A run without an integer model is quantized first. ONNX uses the models that the run has.
         """
         quantized = (self.path / INTEGER_FILE).exists()
         if to == "onnx":
@@ -229,13 +229,13 @@ class Run(RunFolder):
         return write(self.integer, out, to, name, splits=self.local_splits, **options)
 
     def local_splits(self) -> Splits:
-        """Return `splits` if its files are here: nothing is downloaded."""
+        """Return `splits` if its files are present; download nothing."""
         with offline():
             return self.splits
 
 
 def train(config: TrainingConfig, out: str | Path, options: RunOptions | None = None) -> Run:
-    """Train a new model; `out` becomes its run directory. Bad input leaves no directory behind."""
+    """Train a new model with the run directory `out`. Wrong input leaves no directory behind."""
     options = options or RunOptions()
     processes = join_processes(config.dtype)
     first = processes.rank == 0
@@ -276,7 +276,7 @@ def _prepare(
     processes: Processes,
     preparation: Preparation | None = None,
 ) -> Trainer:
-    """Return a trainer with the task's data, prepared as before if asked to, and a freshly drawn model."""
+    """Return a trainer with the task's data, prepared as before if requested, and a newly built model."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     splits = options.splits

@@ -1,4 +1,4 @@
-"""Settings: the type and the range of a value are declared once, where the value is declared.
+"""Settings: declare the type and range of a value once, where the value itself is declared.
 
     epochs: Annotated[int, Range(1, 10**6)] | None = option(None, "passes through the training set")
 
@@ -56,7 +56,7 @@ class Range:
 
 @dataclass(frozen=True)
 class OneOf:
-    """These values alone; for a `str` whose callers need no Literal.
+    """One of these values; for a `str` whose callers need no Literal.
 
     >>> "mean" in OneOf(("last", "mean")), str(OneOf(("last", "mean")))
     (True, 'last, mean')
@@ -84,7 +84,7 @@ Share = Annotated[float, Range(0, 1)]
 
 
 def option(default: Any, help: str) -> Any:
-    """Return a dataclass field that carries its line of help."""
+    """Return a dataclass field with its help text."""
     return field(default=default, metadata={"help": help})
 
 
@@ -107,7 +107,7 @@ def validate_fields(instance: Any) -> None:
 
 
 def coerce(name: str, value: object, hint: Any) -> Any:
-    """Return `value` as `hint` declares it: whole numbers pass as floats, and so does text as in 1e-3.
+    """Convert `value` to the type in `hint`; accept whole numbers as floats, and text such as 1e-3.
 
     >>> coerce("learning_rate", "1e-3", float), coerce("weight_bits", "ternary", int | str | None)
     (0.001, 'ternary')
@@ -130,7 +130,7 @@ def coerce(name: str, value: object, hint: Any) -> Any:
 
 
 def check(name: str, value: object, hint: Any) -> None:
-    """Refuse a value that is not as `hint` declares it; nothing is converted.
+    """Refuse a value of another type or range than `hint` declares; convert nothing.
 
     >>> check("bits", 9, Annotated[int, Range(2, 8)] | Annotated[str, OneOf(("ternary",))])
     Traceback (most recent call last):
@@ -140,7 +140,7 @@ def check(name: str, value: object, hint: Any) -> None:
 
 
 def check_int(name: str, value: object, low: int, high: int) -> None:
-    """Refuse anything but an int in low..high, for ranges that are known only when they are checked."""
+    """Refuse anything but an int in low..high, for ranges that are only known at run time."""
     _validated(name, value, Annotated[int, Range(low, high)])
 
 
@@ -165,9 +165,9 @@ def check_shape(name: str, array: Any, *axes: int | str) -> None:
 
 
 def from_json(kind: type[T], values: object, source: str | Path) -> T:
-    """Return the dataclass that `values` describe: all its fields, no others, each of its declared type.
+    """Build a dataclass from `values`, which must have exactly its fields in their declared types.
 
-    Lists become tuples where the field has one, whole numbers pass as floats; an error names `source`.
+    Lists become tuples for fields of tuples, and whole numbers may be floats; errors name `source`.
 
     >>> from_json(Range, {"low": 1, "high": 2.5}, "a file")
     Range(low=1.0, high=2.5, ends='[]')
@@ -213,7 +213,7 @@ def read_text(name: str, text: str, hint: Any) -> Any:
 
 
 def read_scalar(text: str) -> int | float | bool | str | None:
-    """Parse a text of no declared type: a number, true, false, none, or the text itself.
+    """Parse a text without a declared type: a number, true, false, none, or the text itself.
 
     >>> [read_scalar(text) for text in ("16", "0.5", "true", "none", "2020-13-45")]
     [16, 0.5, True, None, '2020-13-45']
@@ -229,7 +229,7 @@ _UNFIT = object()
 
 
 def _validated(name: str, value: object, hint: Any, given: object = None) -> Any:
-    """Return `value` as `hint` declares it, or refuse it; the error shows `given` if the value was text."""
+    """Convert `value` to the type in `hint`, or refuse it; the error shows `given` if it was text."""
     bounds: list[str] = []
     for kind, bound in _choices(hint):
         fitting = _fitting(name, value, kind)
@@ -284,7 +284,7 @@ def _fitting(name: str, value: Any, kind: Any) -> Any:
 
 
 def _is_choice(text: str, hint: Any) -> bool:
-    """Whether a text is one of the values that are listed for a setting."""
+    """Whether a text is one of the listed values of a setting."""
     return any(isinstance(bound, OneOf) and text in bound for _, bound in _choices(hint))
 
 

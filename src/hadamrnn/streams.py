@@ -1,8 +1,8 @@
-"""Long recordings as a device reads them: windows are pushed, events raised and compared with labels.
+"""Process long recordings like a device: push windows, raise events and compare them with labels.
 
-An incident is rows of one label, other than those of the background. An event of its class from its first row
-until a window after its last detects it; any other event is a false alarm. Start at `read_streams`, then
-`tune` chooses a `Decision`, and `raise_events` and `compare` apply it.
+An incident is a run of rows with one label that is not background. An event of its class from its first row
+until one window after its last row detects it; any other event is a false alarm. Start at `read_streams`,
+then `tune` chooses a `Decision`, and `raise_events` and `compare` apply it.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Stream:
     """One recording as a device reads it.
 
     Args:
-        name: of its file.
-        start: its first row in the file.
+        name: name of the file.
+        start: first row in the file.
         values: the signal, `(rows, channels)`, and `labels` the class of each row.
-        raw: what the device is fed, `(steps, channels)` raw codes, and `rows_per_step` of the signal each.
-        ends: the row at which each window ends, with the `classes` and `margins` of its logits.
+        raw: input of the device, `(steps, channels)` raw codes of `rows_per_step` rows of the signal each.
+        ends: last row of each window, with the `classes` and `margins` of its logits.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Stream:
 
     @cached_property
     def runs(self) -> list[tuple[str, int, int]]:
-        """The label, first row and end row of each run of rows with one label."""
+        """Return label, first row and end row of each run of rows with one label."""
         edges = [0, *(np.flatnonzero(self.labels[1:] != self.labels[:-1]) + 1).tolist(), len(self.labels)]
         return [(str(self.labels[start]), start, end) for start, end in pairwise(edges)]
 
@@ -90,7 +90,7 @@ class Report:
 
     @property
     def latency(self) -> float | None:
-        """The median, in seconds; None if nothing was detected."""
+        """The median latency in seconds; None if nothing was detected."""
         return float(np.median(self.latencies)) if self.latencies else None
 
     def figures(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ Event = tuple[int, int]  # row and class
 def read_streams(run: Run, path: Path) -> tuple[list[Stream], int, int]:
     """Return recordings as streams of the run's integer network, and its window and hop in steps.
 
-    Rows of one group after another in a file are one stream: no device read two people in turn.
+    Consecutive rows of one group in a file are one stream, because no device reads two people in turn.
     """
     if run.config.task != "recordings" or not run.facts.class_names:
         raise InputError(f"Streams need a run trained on recordings with labels, got {run.config.task}.")
@@ -135,7 +135,7 @@ def read_streams(run: Run, path: Path) -> tuple[list[Stream], int, int]:
 
 
 def window_steps(options: RecordingOptions) -> tuple[int, int, int]:
-    """Return the network's steps in a window (whole hops) and in a hop, and the rows of a step."""
+    """Return the steps of the network per window (whole hops) and per hop, and the rows per step."""
     front_end, (window, hop) = options.front_end, options.window_and_hop
     rows = 1 if front_end is None else front_end.hop
     steps = window if front_end is None else front_end.num_frames(window)
@@ -167,7 +167,7 @@ def _stream(run: Run, name: str, pieces: Sequence[Segment], front_end: Any, wind
 
 
 def rows_per_second(run: Run, given: float | None) -> float:
-    """Return the rate of recordings: that of the training if it is known, else the one given."""
+    """Return the sample rate of recordings: that of the training if it is known, else the given one."""
     trained = run.config.task_options.get("rate")
     if given is not None and trained is not None and given != trained:
         raise InputError(
@@ -181,7 +181,7 @@ def rows_per_second(run: Run, given: float | None) -> float:
 
 
 def device_codes(run: Run, values: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the raw codes that a device is fed for values `(time, channels)` of the recordings."""
+    """Return the raw codes that a device reads for values `(time, channels)` of the recordings."""
     x = torch.from_numpy(np.asarray(values, np.float64))[None]
     x = scaled_alike(x, run.facts.preparation)
     return np.asarray(raw_from_inputs(run.integer, x[0].numpy()), np.int64)
@@ -190,7 +190,7 @@ def device_codes(run: Run, values: NDArray[Any]) -> NDArray[np.int64]:
 def window_logits(
     model: IntegerModel, raw: NDArray[np.int64], window: int, hop: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the last step of every window, and its logits: those of `SlidingWindow`, many at once."""
+    """Return the last step of every window and its logits, those of `SlidingWindow`, many at once."""
     codes, _ = encode_raw(model, raw)
     if len(codes) < window:
         return np.empty(0, np.int64), np.empty((0, model.output_size), np.int32)
@@ -241,7 +241,7 @@ def compare(
 
 
 def choose_background(streams: Sequence[Stream], names: Sequence[str], given: Collection[str]) -> list[str]:
-    """Return the classes that raise nothing: those given, of a usual name, or else the most frequent one."""
+    """Return the background classes: those given, those with a customary name, or the most frequent one."""
     for name in given:
         check_name("A class", name, names)
     usual = [name for name in names if name.strip("_").lower() in BACKGROUND]
@@ -263,7 +263,7 @@ def tune(
     window: int,
     hop: int,
 ) -> Tried:
-    """Return the decision with the most detections within a limit of false alarms an hour, and its report."""
+    """Return the decision with the most detections within a limit on false alarms per hour; its report."""
     return choose(try_decisions(streams, names, background, rate, window, hop), most)
 
 
@@ -275,9 +275,9 @@ def try_decisions(
     window: int,
     hop: int,
 ) -> list[Tried]:
-    """Return decisions of every strictness, with their reports.
+    """Return decisions of increasing strictness, with their reports.
 
-    The thresholds of a setting let the same share of the wrong windows of each class pass.
+    The thresholds of a setting let the same share of each class's wrong windows pass.
     """
     wrong = _wrong_margins(streams, names, background)
     tolerance = window * streams[0].rows_per_step
@@ -297,7 +297,7 @@ def try_decisions(
 
 
 def choose(tried: Sequence[Tried], most: float) -> Tried:
-    """Return the decision that detects most of those with at most so many false alarms per hour."""
+    """Return the decision with the most detections among those within the limit of false alarms per hour."""
 
     def rank(pair: Tried) -> tuple[float, ...]:
         report = pair[1]
@@ -315,7 +315,7 @@ def choose(tried: Sequence[Tried], most: float) -> Tried:
 def _wrong_margins(
     streams: Sequence[Stream], names: Sequence[str], background: Collection[str]
 ) -> list[NDArray[np.int64]]:
-    """Return the sorted margins of the windows that a class takes wrongly, by the label of their last row."""
+    """Return the sorted margins of the windows wrongly assigned to a class; labels are of the last row."""
     found: list[list[NDArray[np.int64]]] = [[] for _ in names]
     for stream in streams:
         truth = stream.labels[stream.ends]
@@ -325,6 +325,6 @@ def _wrong_margins(
 
 
 def _threshold(wrong: NDArray[np.int64], share: float) -> int:
-    """Return the least margin that at most a share of the wrong windows reaches."""
+    """Return the least margin that at most this share of the wrong windows reaches."""
     passing = int(share * len(wrong))
     return 0 if passing >= len(wrong) else int(min(wrong[len(wrong) - 1 - passing] + 1, NEVER - 1))

@@ -1,7 +1,7 @@
 """The command line: `hadamrnn COMMAND ...`.
 
 One file per command in this folder. Each offers a `Command` called `run`, which imports what it needs when
-it is called: `--help` stays quick and torch-free. Other packages offer theirs as entry points.
+it is called, so `--help` stays fast and torch-free. Other packages add commands as entry points.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_offered(subparsers: Any, name: str) -> None:
-    """Add a command of another package; one that cannot be imported says so when it is run."""
+    """Add a command of another package; if it cannot be imported, running it says so."""
     try:
         packages.load(packages.COMMANDS, name).add(subparsers, name)
     except InputError as error:
@@ -98,7 +98,7 @@ def _add_offered(subparsers: Any, name: str) -> None:
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """An argument parser whose errors take one line."""
+    """An argument parser with one-line errors."""
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         super().print_help(file)
@@ -110,20 +110,20 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 def let_waiting_threads_sleep() -> None:
-    """Have torch's threads sleep after a tenth of a millisecond without work; GNU's OpenMP only.
+    """Let torch's threads sleep after a tenth of a millisecond without work; GNU's OpenMP only.
 
     By default they spin 300,000 times, which is milliseconds, on cores that the kernels' own threads need. A
     step of the copy task takes 21 ms instead of 30 on two cores, and plain torch is as quick as before. Call
-    it before torch is loaded. A setting of the user's own is left as it is.
+    it before torch is loaded. A user's own setting is kept.
     """
     if not any(name in os.environ for name in _WAITING):
         os.environ["GOMP_SPINCOUNT"] = str(_SPINS)
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep what it frees, up to 256 MB; glibc only.
+    """Let this process keep the memory that it frees, up to 256 MB; glibc only.
 
-    Every training step frees all its tensors and asks for as many again. glibc would give them back to the
+    Every training step frees all of its tensors and allocates as many again. glibc would return them to the
     system in between, and each page would have to be fetched and zeroed again: 3 to 4 ms of a step that
     takes 40 (stack and copy of `hadamrnn bench training`, one thread).
     """

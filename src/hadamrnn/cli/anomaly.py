@@ -23,7 +23,7 @@ WHERE = "on an anomaly detector"
 
 @dataclass(frozen=True, kw_only=True)
 class AlarmOptions:
-    """When a detector raises an alarm; None is the default of `HadamRNNDetector`."""
+    """The options that decide when a detector raises an alarm; None is the default of `HadamRNNDetector`."""
 
     smoothing: Annotated[int, Range(0, MAX_SMOOTHING)] | None = option(
         None, "--goal anomaly: k of the level, a mean over about 2^k distances (default 3)"
@@ -40,7 +40,7 @@ ALARM_FIELDS = tuple(each.name for each in fields(AlarmOptions))
 
 
 def refuse(path: Path, what: str) -> None:
-    """Refuse the folder of a detector, for a command that takes runs alone."""
+    """Refuse the folder of a detector in a command that only takes runs."""
     from hadamrnn.estimators.detector_folder import is_detector
 
     if is_detector(path):
@@ -85,7 +85,7 @@ def train_goal(options: TrainOptions, settings: dict[str, Any]) -> None:
 
 
 def eval_detector(args: EvalOptions) -> None:
-    """Print how a detector's alarms meet the labels of recordings."""
+    """Compare a detector's alarms with the labels of recordings, and print the result."""
     from hadamrnn.estimators.detector_folder import DetectorFolder
 
     check_unused(args, WHERE, "split", "layout", "page", "data_dir")
@@ -104,7 +104,7 @@ def eval_detector(args: EvalOptions) -> None:
 
 
 def predict_detector(args: PredictOptions) -> tuple[list[Any], dict[str, list[Any]], Any]:
-    """Return the prediction for every row, its place, and its score `(rows, 1)`."""
+    """Return the prediction for every row, its position, and its score `(rows, 1)`."""
     from hadamrnn.estimators.detector_folder import DetectorFolder
 
     check_unused(args, WHERE, "layout")

@@ -1,4 +1,4 @@
-"""Options of commands, derived from dataclasses: a field is an option, its type and range are checked.
+"""Derive the options of commands from dataclasses: a field is an option with a checked type and range.
 
 A command is a function `run`, decorated by `command`, that takes a frozen dataclass. Fields from `positional`
 have no dashes; a tuple takes several values; a bool is a switch.
@@ -34,12 +34,12 @@ Minutes = Annotated[float, Range(0, 1e6, "(]")]
 
 
 def positional(metavar: str, help: str, default: Any = dataclasses.MISSING) -> Any:
-    """Return a dataclass field that is an argument without dashes; with a default it may be left out."""
+    """Return a dataclass field for an argument without dashes, optional if it has a default."""
     return field(default=default, metadata={"metavar": metavar, "help": help})
 
 
 def task_argument(**default: Any) -> Any:
-    """Return a dataclass field for the argument TASK: the name of a task, or a file of one's own."""
+    """Return a dataclass field for the argument TASK: the name of a task, or a file of the user's own."""
     public = [name for name in task_names() if name not in ("npz", "recordings")]
     help = (
         f"{', '.join(public)}, or data of your own: FILE.npz with arrays; recordings in FILE.csv, FILE.tsv, "
@@ -66,7 +66,7 @@ class JsonOption:
 
 @dataclass(frozen=True, kw_only=True)
 class DataFolder:
-    """The folder in which a command looks for a task's files."""
+    """The option for the folder with a task's files."""
 
     data_dir: Path | None = option(
         None, "folder of the public data sets (default: HADAMRNN_DATA, else the user's cache)"
@@ -75,19 +75,19 @@ class DataFolder:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnData(RecordingOptions, HeldOutFiles):
-    """Options for reading a user's own data, and the files that are held out."""
+    """Options for reading a user's own data, and for held-out files."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions(DataFolder):
-    """The options of every command that computes with a task's data."""
+    """The options of every command that uses a task's data."""
 
     threads: Threads | None = option(None, "CPU threads (default: torch's choice)")
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command; see `command`. One with `parts`, which are commands themselves, has no `run`."""
+    """A command; see `command`. A command with `parts`, which are subcommands, has no `run`."""
 
     run: Callable[..., int | None] | None
     help: str
@@ -127,7 +127,7 @@ class Command:
         parser.set_defaults(run=lambda args: run(*self.read(args)))
 
     def read(self, args: argparse.Namespace) -> tuple[Any, ...]:
-        """Return the arguments of the function: the dataclass of its options, and the given settings."""
+        """Return the function's arguments: the dataclass of its options, and the given settings."""
         given = _given(args, dataclasses.fields(self.options), field_types(self.options))
         settings = _given(args, [OPTIONS[each] for each in self.settings], SETTING_TYPES)
         return (self.options(**given), *([settings] if self.settings else []))
@@ -137,11 +137,11 @@ def command(**declared: Any) -> Callable[[Callable[..., int | None]], Command]:
     """Return a decorator that makes a function a command; its argument is the dataclass of its options.
 
     Args:
-        help, description, examples: what --help shows.
-        settings: names of a run's settings, which become options too; the function gets the given ones as
+        help, description, examples: texts for --help.
+        settings: names of a run's settings that become options too; the function gets those given as
             its second argument.
         group: the heading of the settings in --help.
-        common: names of the options that --help lists; --help-all lists the rest. Empty lists all.
+        common: names of the options that --help lists; --help-all lists the rest. Empty: --help lists all.
     """
     return lambda run: Command(run, **declared)
 
@@ -181,14 +181,14 @@ def _task_lines() -> list[str]:
 
 
 def flag(name: str) -> str:
-    """Return how the command line spells an option."""
+    """Return the spelling of an option on the command line."""
     return "--" + name.replace("_", "-")
 
 
 def check_unused(options: Any, where: str, *names: str, settings: Iterable[str] = ()) -> None:
-    """Refuse options that were given and would be ignored; `where` says in which case, as "with --list".
+    """Refuse given options that would be ignored; `where` names the case, such as "with --list".
 
-    `settings` are the names of given ones, none of which counts.
+    `settings` are the names of given settings, all of which would be ignored.
     """
     known = {each.name: each for each in dataclasses.fields(options)}
     for name in (*(name for name in names if getattr(options, name) != known[name].default), *settings):
@@ -203,11 +203,11 @@ def check_only(options: Any, where: str, *names: str, settings: Iterable[str] = 
 
 
 def check_output(name: str, path: Path | None, beginning: str | None = None) -> None:
-    """Refuse a file that cannot be written, before any work is done for it.
+    """Refuse a file that cannot be written before any work is done.
 
     Args:
-        name: of the option.
-        beginning: how a file begins that may be replaced, as the command writes it; None allows any file.
+        name: name of the option.
+        beginning: first characters of a file that may be replaced; None allows any file.
     """
     if path is None:
         return
@@ -257,7 +257,7 @@ def _metavar(hint: Any) -> str:
 def _given(
     args: argparse.Namespace, fields: Iterable[dataclasses.Field[Any]], types: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the values of the options that were given, read by their types."""
+    """Return the values of the given options, parsed by their types."""
     given: dict[str, Any] = {}
     for each in fields:
         value = vars(args).get(each.name)
@@ -311,7 +311,7 @@ def parse_task(task: str | None, texts: Iterable[str], own: OwnData) -> tuple[st
 
 
 def _kind_of_file(task: str | None, recorded: bool) -> str | None:
-    """Return the task that reads a file or folder; None for the name of a task."""
+    """Return the name of the task that reads a file or folder; None for anything else."""
     if task is None:
         return None
     from hadamrnn.data.tables import SUFFIXES
@@ -330,7 +330,7 @@ def parse_options(option_name: str, texts: Iterable[str]) -> dict[str, object]:
 
 
 def split_options(option_name: str, texts: Iterable[str]) -> dict[str, str]:
-    """Return the names and texts of a repeated NAME=VALUE; the last of a name counts."""
+    """Return the names and texts of a repeated NAME=VALUE; the last one of a name wins."""
     options: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")

@@ -1,4 +1,4 @@
-"""`hadamrnn cost`: bytes and operations of a network, the paper's count and ours."""
+"""`hadamrnn cost`: bytes and operations of a network, by the paper's count and with the fast transform."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NO_COST = ("dropout", "recurrence")  # these change no byte and no operation
 
 @dataclass(frozen=True, kw_only=True)
 class CostOptions(DeviceOptions, JsonOption):
-    """The properties of a network that a task sets, beside the network's own settings."""
+    """Options for the properties of a network that a task would set."""
 
     run_folder: Path | None = positional(
         "RUN", "run folder; if it is quantized, its file is measured; or a reservoir's file", default=None
@@ -124,7 +124,7 @@ def _network_of(options: CostOptions, settings: dict[str, Any]) -> Architecture:
 
 
 def _show_reservoir(path: Path, options: CostOptions) -> None:
-    """Print the cost of a reservoir from its file: operations are the mean over the steps of a sample."""
+    """Print the cost of a reservoir from its file; operations are means per sample."""
     from hadamrnn.reservoir import IntegerReservoir, reservoir_size, reservoir_step_cost
     from hadamrnn.reservoir.file import file_size
 
@@ -150,7 +150,7 @@ def _show_reservoir(path: Path, options: CostOptions) -> None:
 
 
 def _network_of_run(folder: Path) -> tuple[Architecture, FileSize | None]:
-    """Return a run's integer network and the size of its file, else its float network."""
+    """Return a run's integer network and the size of its file, or its float network."""
     from hadamrnn import fixedpoint
     from hadamrnn.files import INTEGER_FILE, MODEL_FILE
     from hadamrnn.quantization.results import load_integer
@@ -168,7 +168,7 @@ def _network_of_run(folder: Path) -> tuple[Architecture, FileSize | None]:
 
 
 def _show_other(network: Architecture, options: CostOptions) -> None:
-    """Print the cost of another kind of network, by the rules of the package that offers it."""
+    """Print the cost of another kind of network by the rules of its package."""
     size, steps = network.cost()
     figures = {
         "model": network.kind,

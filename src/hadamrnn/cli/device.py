@@ -20,7 +20,7 @@ CLOCK = 64.0  # in MHz
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetOptions:
-    """What a device has for a network; `train` and `search` take the rate from the recordings."""
+    """The budget of a device; `train` and `search` take the rate from the recordings."""
 
     clock: Clock = option(CLOCK, "budget: MHz of the Cortex-M4 (default 64)")
     max_ram: Count | None = option(None, "budget: bytes of RAM for state, stack and window")
@@ -37,7 +37,7 @@ class BudgetOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceOptions(BudgetOptions):
-    """The device that `cost` and `export --report` compare a network with."""
+    """Options for the device that `cost` and `export --report` compare a network with."""
 
     rate: Rate | None = option(None, "budget: steps of the network per second; says how busy a Cortex-M4 is")
     window: Count | None = option(None, "budget: steps of a window (default: one hop)")
@@ -81,7 +81,7 @@ def task_device(
 ) -> tuple[Device, int, int]:
     """Return the device of a task's data, and the steps of a window and of a hop.
 
-    Recordings have `rate` rows per second, and windows as their options, `decided`, say; series of other
+    Recordings have `rate` rows per second, and windows as in their options `decided`; series of other
     tasks, of `steps` each, follow one another.
     """
     from hadamrnn.data.options import RecordingOptions
@@ -96,6 +96,6 @@ def task_device(
 
 
 def is_asked(options: BudgetOptions) -> bool:
-    """Whether any option of the device was given."""
+    """Whether any device option was given."""
     names = [each.name for each in fields(options) if each.name in DEVICE_FIELDS and each.name != "clock"]
     return any(getattr(options, name) is not None for name in names) or options.clock != CLOCK

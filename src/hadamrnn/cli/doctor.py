@@ -1,4 +1,4 @@
-"""`hadamrnn doctor`: versions, the kernel backend in use, where data is looked for."""
+"""`hadamrnn doctor`: versions, kernel backend and data folders."""
 
 from __future__ import annotations
 

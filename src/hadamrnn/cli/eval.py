@@ -1,4 +1,4 @@
-"""`hadamrnn eval`: the task's metric of a trained model."""
+"""`hadamrnn eval`: evaluate a trained model with the metric of its task."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _check(args: EvalOptions, opened: Run) -> None:
 
 
 def _stream(args: EvalOptions, opened: Run) -> None:
-    """Print what the events of long recordings are worth, and draw them with --page."""
+    """Print the quality of events in long recordings, and draw them with --page."""
     from hadamrnn import streams
     from hadamrnn.fixedpoint.alarms import NEVER, decision_of
 
@@ -157,7 +157,7 @@ def _stream(args: EvalOptions, opened: Run) -> None:
 
 
 def _figures(found: Evaluation) -> dict[str, Any]:
-    """Return an evaluation as --json prints it."""
+    """Return an evaluation for --json."""
     figures: dict[str, Any] = {"samples": found.samples, "metric": found.metric, "value": found.value}
     if found.confusion is not None:
         classes = {"recall": found.recall, "absent_classes": found.absent_classes}
@@ -231,7 +231,7 @@ def _write_page(args: EvalOptions, opened: Run, figures: dict[str, Any]) -> None
 
 
 def _examples(args: EvalOptions, opened: Run) -> Examples | None:
-    """Return the samples with what the network says; None if a sample has several labels."""
+    """Return the samples with the network's answers; None if a sample has several labels."""
     import torch
 
     from hadamrnn.pages.evaluation import Examples
@@ -254,7 +254,7 @@ def _examples(args: EvalOptions, opened: Run) -> Examples | None:
 
 
 def _bars(opened: Run) -> list[tuple[str, list[Bar]]]:
-    """Return the parts of the network's bytes, and what it takes of a Cortex-M4."""
+    """Return bars for the parts of the network's size and its share of a Cortex-M4."""
     from hadamrnn.fixedpoint.cost import Load, network_size
 
     network = opened.network

@@ -1,4 +1,4 @@
-"""`hadamrnn export`: a run as C, Arduino library, JavaScript, live page or ONNX; device figures."""
+"""`hadamrnn export`: write a run as C, Arduino library, JavaScript, live page or ONNX; measure devices."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _device(
 
 
 def _check(args: ExportOptions) -> None:
-    """Refuse options that would fail or be ignored, before a run is quantized for them."""
+    """Refuse options that would fail or be ignored, before quantizing a run."""
     from hadamrnn.export.folder import check_folder, check_name
 
     check_name(args.name)
@@ -116,9 +116,9 @@ def _check(args: ExportOptions) -> None:
 
 
 def _quantize_first(args: ExportOptions) -> tuple[dict[str, Any], list[str]]:
-    """Quantize a trained run that has no integer network yet; return the figures and the lines on it.
+    """Quantize a trained run without an integer network; return figures and lines.
 
-    ONNX takes the networks that a run has: its float network needs no data.
+    ONNX uses the networks that the run has: the float network needs no data.
     """
     from hadamrnn.files import INTEGER_FILE, MODEL_FILE
 

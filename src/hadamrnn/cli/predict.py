@@ -104,7 +104,7 @@ def _check_out(args: PredictOptions) -> None:
 
 
 def _write(path: Path, places: dict[str, list[Any]], predictions: list[Any], logits: Any) -> None:
-    """Write predictions as they are printed, names or values; an npz file also holds the logits."""
+    """Write predictions, names or values; an npz file also contains the logits."""
     import numpy as np
 
     from hadamrnn.files import write_atomically
@@ -122,7 +122,7 @@ def _write(path: Path, places: dict[str, list[Any]], predictions: list[Any], log
 
 
 def _table(places: dict[str, list[Any]], predictions: list[Any], delimiter: str) -> str:
-    """Return a line for each sample: its place and its prediction; several values fill several cells."""
+    """Return a line for each sample: its position and its prediction; several values fill several cells."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     width = len(predictions[0]) if isinstance(predictions[0], list) else 0
@@ -134,7 +134,7 @@ def _table(places: dict[str, list[Any]], predictions: list[Any], delimiter: str)
 
 
 def _cell(value: Any) -> Any:
-    """Return the cell of a table, so that no spreadsheet reads text as a formula; numbers stay as they are.
+    """Escape a text so that no spreadsheet reads it as a formula; return numbers unchanged.
 
     >>> [_cell(value) for value in ("=1+1", "-1", "-walk", -0.5, "a\\tb")]
     ["'=1+1", '-1', "'-walk", -0.5, 'a\\\\tb']

@@ -1,4 +1,4 @@
-"""`hadamrnn quantize`: a trained run becomes an integer network in one small file."""
+"""`hadamrnn quantize`: turn a trained run into an integer network in one small file."""
 
 from __future__ import annotations
 

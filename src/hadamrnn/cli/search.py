@@ -112,7 +112,7 @@ def _search(args: SearchOptions) -> Search:
 
 
 def _until(stop: Stop, minutes: float | None) -> Stop:
-    """Return whether to stop: a signal came, or the minutes are over."""
+    """Return whether to stop, after a signal or when the time is over."""
     end = float("inf") if minutes is None else time.monotonic() + 60 * minutes
     return lambda: stop() or time.monotonic() > end
 

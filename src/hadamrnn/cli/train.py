@@ -116,7 +116,7 @@ def run(options: TrainOptions, settings: dict[str, Any]) -> None:
 
 
 def _on_device(config: TrainingConfig, options: TrainOptions) -> tuple[Splits, dict[str, Any], list[str]]:
-    """Return the data, and what the network to train takes of the device, as figures and as lines."""
+    """Return the data, and the load of the device by the network to train, as figures and as lines."""
     from hadamrnn.data.tasks import load_task
     from hadamrnn.training.models import task_network
 

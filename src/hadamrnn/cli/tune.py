@@ -1,4 +1,4 @@
-"""`hadamrnn tune`: when a network's windows raise an alarm."""
+"""`hadamrnn tune`: choose when a network's windows raise an alarm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sound files, and signals as the samples of a front end.
+"""Read sound files, and convert signals to the samples of a front end.
 
 A WAV file of 8, 16, 24 or 32 bits becomes int16 samples: its first channel, at the rate of the file. Start at
 `read_wav`; `choose_front_end` derives a front end from a rate.
@@ -82,13 +82,13 @@ def _as_int16(values: NDArray[Any], path: Path) -> Samples:
 
 
 def _rounded(values: NDArray[np.float64]) -> Samples:
-    """Return values as int16, ties towards +infinity; larger ones at full scale."""
+    """Return values as int16, rounding ties towards +infinity and clipping to full scale."""
     samples: Samples = np.clip(np.floor(values + 0.5), -FULL_SCALE - 1, FULL_SCALE).astype(np.int16)
     return samples
 
 
 def resampled(sound: Sound, rate: int) -> Sound:
-    """Return the sound at another rate, through a low-pass filter below both rates' halves; clipped to int16.
+    """Resample a sound, with a low-pass filter below half of either rate; clipped to int16.
 
     >>> resampled(Sound(np.zeros(441, np.int16), 44_100), 16_000).samples.shape
     (160,)
@@ -102,9 +102,9 @@ def resampled(sound: Sound, rate: int) -> Sound:
 
 
 def choose_front_end(kind: str, rate: int, **given: Any) -> FrontEnd:
-    """Return a front end for a rate, which determines everything that is not `given`.
+    """Return a front end for a rate, which determines all settings that are not `given`.
 
-    Speech has frames of 25 ms every 10 ms; vibration has frames side by side, 1/32 s or shorter.
+    Speech has frames of 25 ms every 10 ms; vibration has adjacent frames of at most 1/32 s.
 
     >>> str(choose_front_end("mel", 16000))
     '32 mel bands of 400 samples, every 160, at 16000 Hz'
@@ -134,7 +134,7 @@ def to_samples(values: NDArray[Any], unit: float) -> Samples:
 
 
 def sample_unit(largest: float, whole: bool) -> float:
-    """Return the value of one sample code: 1 for whole numbers of 16 bits, else a power of two.
+    """Return the value of sample code 1: 1 for 16-bit integers, else a power of two.
 
     Half of the range stays free above the largest value.
 

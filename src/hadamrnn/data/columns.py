@@ -1,6 +1,6 @@
 """Decide which columns of recordings are channels, labels or groups, and which are left out.
 
-Options that the caller leaves open are decided by rules, which are reported. Start at `decide`.
+Rules decide on options that the caller leaves open, and are reported. Start at `decide`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def decide(
 
 
 def _assumed_label(tables: list[Recording]) -> str:
-    """Return a column of a usual name, `y` of arrays, or `folder` where files lie in several folders."""
+    """Return a column with a customary name, `y` for arrays, or `folder` if files lie in several folders."""
     first = tables[0]
     arrays = ("y",) if first.path.suffix == ".npz" else ()
     found = _named((*LABELS, *arrays), first)
@@ -128,7 +128,7 @@ def _follows(values: NDArray[np.float64], labels: NDArray[np.object_]) -> bool:
 
 
 def row_labels(table: Recording, source: str | None) -> NDArray[np.object_]:
-    """Return the label of every row, from a column or the file's name or folder; empty without a source."""
+    """Return the label of every row, from a column or the file's name or folder; empty without either."""
     path = table.path.resolve()
     of_file = {None: "", "file": path.stem.partition("_")[0], "folder": table.folder}
     if source in table.names or source not in of_file:

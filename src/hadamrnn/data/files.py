@@ -1,6 +1,6 @@
 """Find the tasks' public files, verify their checksums and download missing ones.
 
-A file is looked for in the folder given (`--data-dir`), else in `HADAMRNN_DATA`, and then in the
+A file is searched for in the given folder (`--data-dir`), else in `HADAMRNN_DATA`, and then in the
 user's cache folder, where downloads go. A `Task` lists its files. Start at `fetch`.
 """
 
@@ -30,11 +30,11 @@ class DataFile:
     """A public file, or the folder inside a public zip archive.
 
     Args:
-        paths: where it may lie in a data folder; a download goes to the first.
-        home: the page that offers it.
-        url: the download; None if it is not offered. Of a zip, `paths` name the folder in it.
-        sha256: of the file, or of the zip. None: no published checksum is known.
-        obtain: how to get a file that has no url.
+        paths: possible places in a data folder; a download goes to the first.
+        home: web page of the file.
+        url: the download; None if there is none. For a zip archive, `paths` name the folder in it.
+        sha256: checksum of the file or of the zip archive; None if none was published.
+        obtain: instructions for a file without url.
     """
 
     paths: tuple[str, ...]
@@ -57,7 +57,7 @@ def cache_folder() -> Path:
 
 
 def search_folders(data_dir: str | Path | None) -> list[Path]:
-    """Return the folders to search, first to last; the last is the cache."""
+    """Return the folders to search in order; the last is the cache."""
     chosen = data_dir or os.environ.get("HADAMRNN_DATA")
     if not chosen:
         return [cache_folder()]
@@ -88,7 +88,7 @@ def present(file: DataFile, data_dir: str | Path | None) -> Path | None:
 
 @contextmanager
 def offline() -> Iterator[None]:
-    """Make a missing file an error within this block, not a download."""
+    """Within this block, make a missing file an error instead of downloading it."""
     token = _OFFLINE.set(True)
     try:
         yield
@@ -119,7 +119,7 @@ def fetch(file: DataFile, data_dir: str | Path | None) -> Path:
 
 
 def download(file: DataFile, target: Path) -> None:
-    """Write the bytes at `file.url` to `target`: all of them, verified, or none."""
+    """Download `file.url` to `target`: completely and verified, or not at all."""
     if file.url is None:
         raise FileNotFoundError(f"it is not offered for download: {file.obtain}")
     if _OFFLINE.get():

@@ -67,11 +67,11 @@ def load_har2(
     Label 1: sitting, laying or walking upstairs. Test is UCI's (nine people).
 
     Args:
-        left_out: which of the five groups `PEOPLE` is kept for validation. None trains on all, and
+        left_out: number of the group of `PEOPLE` that is kept for validation. None trains on all, and
             validates on the last group too, whose figure must then choose nothing.
         fine: add copies of the six channels of movement: their values, clipped to +-`STILL`, and their
             changes, clipped to +-`SLOW` (see `with_fine`): 21 channels. A device does so with raw codes.
-        activities: the classes are the six activities; a decision is right if it is in the right group.
+        activities: classify the six activities; a decision is right if it is in the right group.
     """
     groups = tuple(int(activity in GROUP) for activity in range(1, 1 + len(ACTIVITIES)))
     if activities:
@@ -121,7 +121,7 @@ def _load(
 
 
 def _note(left_out: int | None) -> str:
-    """Return a note if validation is not the usual one, else nothing.
+    """Return a note if validation is not the usual one, else an empty text.
 
     >>> _note(2), _note(LAST_PEOPLE)
     ('people 7, 8, 11, 14 validation', '')
@@ -176,14 +176,14 @@ def _checked(source: Path, x: NDArray[np.float32], *codes: NDArray[np.generic]) 
 def with_fine(x: Tensor, values: Sequence[float], changes: Sequence[float]) -> Tensor:
     """Return series with two more copies of their first channels: their values and their changes, clipped.
 
-    A channel's scale is that of its largest movements. Who sits still moves a hundredth as much as who walks,
-    which few bits cannot resolve. The clipped copy has a scale of its own.
+    The scale of a channel is that of its largest movements. A person sitting still moves a hundredth as much
+    as one walking, which few bits cannot resolve. The clipped copy has a scale of its own.
 
         v_t,c = clip(x_t,c, +-values_c)        d_t,c = clip(x_t,c - x_(t-1),c, +-changes_c),   d_0 = 0
 
     Args:
         x: `(n, time, channels)`, in the sensor's units.
-        values, changes: the limits of the first channels, as many of one as of the other.
+        values, changes: limits for the first channels, equally many of both.
 
     Returns:
         `(n, time, channels + 2 len(values))`: x, v, d.

@@ -89,7 +89,7 @@ def load_keywords(data_dir: str | Path | None = None) -> Splits:
 def read_filterbanks(path: Path, suffix: str, seed: int) -> tuple[Tensor, Tensor]:
     """Return log filterbanks as codes `(n, 98, 32)`, and labels.
 
-    A step stands for a range of values; one of them is drawn by `seed`.
+    A stored step covers a range of values, from which `seed` draws one.
     """
     with np.load(path) as arrays:
         stored, labels = arrays[f"x{suffix}"][:, :, :FRAMES], arrays[f"y{suffix}"].astype(np.int64)

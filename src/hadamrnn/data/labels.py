@@ -1,4 +1,4 @@
-"""Turn labels into classes: canonical text, order, and the classes of new data."""
+"""Turn labels into classes: canonical text, order, and class numbers of new data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_LABEL = 200  # limit in characters
 
 
 def canonical_label(value: Any) -> str:
-    """Return a label's text: a whole number has neither point nor fraction.
+    """Return a label as text, whole numbers without a decimal point.
 
     >>> [canonical_label(value) for value in (3, 3.0, "3.0", " 07 ", True, "1.5")]
     ['3', '3', '3', '07', '1', '1.5']
@@ -29,7 +29,7 @@ def canonical_label(value: Any) -> str:
 
 
 def class_names(labels: Collection[str], source: str | Path) -> tuple[str, ...]:
-    """Return the classes in order: by number where all are whole numbers, else by name."""
+    """Return the classes in order: by number if all are whole numbers, else by name."""
     for label in sorted(labels):
         check_label(label, source)
         if re.fullmatch(r"[+-]?\d*\.\d+([eE][+-]?\d+)?", label):
@@ -53,7 +53,7 @@ def check_label(label: str, source: str | Path) -> None:
 
 
 def class_numbers(y: NDArray[np.generic], names: tuple[str, ...], source: str | Path) -> Tensor:
-    """Return the numbers `(n,)` of the classes that the labels y name, whatever their type.
+    """Return the class numbers `(n,)` of labels y of any type.
 
     >>> class_numbers(np.array([3, 1]), ("1", "2", "3"), "the file")
     tensor([2, 0])

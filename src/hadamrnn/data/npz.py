@@ -5,10 +5,10 @@
 | `x` | `(n, time, channels)`, or `(n, time)` for one channel | any real numbers, finite |
 | `y` | `(n,)` | integers, bools or strings: classification |
 | `y` | `(n,)` or `(n, targets)` | floats: regression |
-| `lengths` | `(n,)` | optional: the steps of each row that count, the first ones |
-| `groups` (or `person`, `subject`) | `(n,)` | optional: who was recorded; nobody is in two parts |
+| `lengths` | `(n,)` | optional: number of valid steps of each row |
+| `groups` (or `person`, `subject`) | `(n,)` | optional: who was recorded; no group is in two parts |
 
-Any other array is refused, and so is an `x` that could be read in two ways: `layout` says which.
+Any other array is refused. So is an `x` whose axes are ambiguous, unless `layout` names them.
 
 The type of `y` decides, not its values: 0.0 and 1.0 are a regression. Integer labels must be
 0 ... k - 1, each present; strings are numbered in sorted order and kept as class names ("3.0" is "3").
@@ -62,11 +62,11 @@ def load_npz(
     """Return the arrays of `path`, 15 % for validation and 15 % for test, classes in proportion.
 
     Args:
-        held_out: files that are the validation or the test part; the rest is divided.
+        held_out: files to use as validation or test part; the rest is divided.
         standardize: give each channel zero mean and unit variance over the training part.
         layout: the axes of `x`: "time-first" (n, time, channels) or "channels-first" (n, channels, time).
-        seed: of the cut into parts. With `groups`, whole groups are drawn; copies of a sample stay together.
-        preparation: of an earlier load of the same file, whose parts and scaling are used.
+        seed: seed of the random split. `groups` are split as a whole; copies of a sample stay together.
+        preparation: that of an earlier load of the same file, to use the same parts and scaling.
     """
     sources = (path, *held_out.paths)
     arrays, origin = join_arrays([time_first(read_npz(each), layout, each) for each in sources], sources)
@@ -130,7 +130,7 @@ def time_first(
 ) -> dict[str, NDArray[np.generic]]:
     """Return the arrays with x as (n, time, channels); refuse an ambiguous layout.
 
-    Without a layout the shape decides, by the channels of the network where there is one.
+    Without a layout the shape decides, or the channels of the network if there is one.
     """
     x = arrays.get("x")
     if x is None or x.ndim not in (2, 3) or 0 in x.shape or layout == "time-first":
@@ -170,7 +170,7 @@ def _flows(x: NDArray[np.generic]) -> bool:
 
 
 def check_groups(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> str:
-    """Return the name of the array that holds the group of every sample; empty if the file has none."""
+    """Return the name of the array of groups; empty if the file has none."""
     given = [name for name in GROUP_NAMES if name in arrays]
     if len(given) > 1:
         raise InputError(f"Only one of {', '.join(GROUP_NAMES)} may be given, got {' and '.join(given)}.")
@@ -190,13 +190,13 @@ def check_array(
     count: int | None = None,
     advice: str = "",
 ) -> NDArray[np.generic]:
-    """Return an array that is there, not empty, and of one of these kinds and numbers of axes.
+    """Return an array, which must exist, not be empty, and have one of these kinds and numbers of axes.
 
     Args:
-        rule: what the array must be, for the error.
+        rule: the requirement, for the error message.
         kinds: letters of `numpy.dtype.kind`.
-        count: how many rows it must have; None for any.
-        advice: ends the error.
+        count: required number of rows; None for any.
+        advice: the end of the error message.
     """
     if array is None:
         raise InputError(f"{name} must be {rule}, and is missing in {source}.{advice}")
@@ -239,7 +239,7 @@ def read_npz(path: str | Path) -> dict[str, NDArray[np.generic]]:
 
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str | Path) -> NDArray[np.generic]:
-    """Return one array, having compared the size that its header claims with the bytes that are there."""
+    """Return one array, after comparing the size in its header with the bytes present."""
     name = f"{member.filename!r:.60} in {path}"
     if member.flag_bits & 1:
         raise InputError(f"{name} is encrypted. Write the file again without a password.")
@@ -262,7 +262,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str | 
 def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tuple[Tensor, Tensor | None]:
     """Return x `(n, time, channels)`, zero past a row's length, and `lengths`, int64 `(n,)` or None.
 
-    x is float32 if that holds all values of its type, else float64: an offset may be large.
+    x is float32 if that represents all of its values exactly, else float64, because an offset may be large.
     """
     rule = "real numbers of shape (n, time, channels) or (n, time)"
     x = arrays.get("x")

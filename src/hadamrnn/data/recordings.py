@@ -94,7 +94,7 @@ def read_recordings(source: str | Path | Any, *, labelled: bool = True, **option
 
     Args:
         source: a CSV, parquet or WAV file, an npz file of one long array, a folder of them, or a data frame.
-        labelled: False for recordings without labels.
+        labelled: whether the recordings have labels.
         options: the fields of `RecordingOptions`:
             label: a column, `file` (the file's name up to its first "_") or `folder` (that of each class).
             target: a column of values, in place of a label.
@@ -135,10 +135,10 @@ def load_recordings(
 
     Args:
         path: a CSV, parquet or WAV file, an npz file with one long array, or a folder of them.
-        reading: what to read; `group` may also be `time`, for parts in time.
+        reading: options for reading; `group` may also be `time`, for parts in time.
         held_out: files or folders that are the validation or the test part; the rest is divided.
-        seed: of the draw of groups; parts in time draw nothing.
-        preparation: of an earlier load of the same files, whose classes, parts and scaling are used.
+        seed: seed for assigning groups; parts in time need none.
+        preparation: that of an earlier load of the same files, to use the same classes, parts and scaling.
     """
     more = held_out.paths
     recorded = read_segments(path, reading, more=more)
@@ -234,7 +234,7 @@ def part_segments(
 ) -> tuple[Recorded, list[list[Segment]], list[str]]:
     """Return the recordings, the segments of training, validation and test, and remarks for the user.
 
-    If nobody asked for the groups, and they leave a part without a class, recordings are divided in time
+    If the groups were chosen by default and leave a part without a class, recordings are divided in time
     instead, and read again: a segment then ends with its label alone.
     """
     try:
@@ -254,7 +254,7 @@ def part_segments(
 def _parts(
     recorded: Recorded, held_out: HeldOutFiles, seed: int, strict: bool
 ) -> tuple[list[list[Segment]], list[str]]:
-    """Return the segments of the three parts; `strict` refuses a drawn part that lacks a class."""
+    """Return the segments of the three parts; with `strict`, refuse a random part that lacks a class."""
     (window, hop), names = recorded.options.window_and_hop, {each.label for each in recorded.segments}
     segments, copies = without_copies(recorded.segments, window)
     remarks = [f"{recorded.place(copy)} left out: a copy of earlier rows" for copy in copies[:3]]
@@ -276,7 +276,7 @@ def _parts(
 
 
 def cut(segments: list[Segment], recorded: Recorded) -> RecordedWindows:
-    """Return all windows that lie within one segment, `hop` rows apart."""
+    """Return all windows within one segment, `hop` rows apart."""
     window, hop = recorded.options.window_and_hop
     front_end = recorded.options.front_end
     whole = [segment for segment in segments if len(segment.values) >= window]
@@ -307,7 +307,7 @@ def cut(segments: list[Segment], recorded: Recorded) -> RecordedWindows:
 
 
 def _assumptions(recorded: Recorded, given: RecordingOptions, names: Sequence[str]) -> list[str]:
-    """Return lines that say what was read and assumed."""
+    """Return lines on what was read and assumed."""
 
     def said(name: str, text: str) -> str:
         return text if getattr(given, name) else f"{text} (assumed; --{name} changes it)"

@@ -25,9 +25,9 @@ DRAWS, GROUPS_DRAWN = 50, 5000  # random orders to try; limit on the groups of a
 
 
 def read_numbers(path: Path, delimiter: str | None = None, **layout: Any) -> NDArray[np.float32]:
-    """Return the table `(lines, numbers per line)` of a text file, gzipped or not.
+    """Read a text file, gzipped or not, as a table `(lines, numbers per line)`.
 
-    The default delimiter is white space; `layout` is what else `np.loadtxt` takes.
+    The default delimiter is white space; `layout` is passed to `np.loadtxt`.
     """
     check_regular(path, MAX_TENSOR_BYTES)
     try:
@@ -39,7 +39,7 @@ def read_numbers(path: Path, delimiter: str | None = None, **layout: Any) -> NDA
 
 
 def cut_windows(values: NDArray[Any], length: int, hop: int = 1) -> NDArray[Any]:
-    """Return the windows `(n, length, channels)` of a series `(time, channels)`, `hop` steps apart: a view.
+    """Return a view of the windows `(n, length, channels)` of a series `(time, channels)`, `hop` steps apart.
 
     >>> cut_windows(np.arange(5)[:, None], length=3, hop=2)[..., 0]
     array([[0, 1, 2],
@@ -55,13 +55,13 @@ def stratified_parts(
     copies: NDArray[np.generic] | None = None,
     shares: tuple[float, float] = (HELD_OUT, HELD_OUT),
 ) -> list[Tensor]:
-    """Return the rows of training, validation and test: a partition, each ascending, fixed by `seed`.
+    """Divide rows into training, validation and test, each ascending and determined by `seed`.
 
-    Of the m samples of a class, max(1, round(0.15 m)) go to validation, as many to test. One label
+    Of the m samples of a class, max(1, round(0.15 m)) go to validation and as many to test. A single label
     for all gives a plain random cut.
 
     Args:
-        copies: a value that is the same for samples that are copies of each other, which stay together.
+        copies: a value per sample, equal for copies of the same sample, which stay together.
         shares: of validation and test; 0 leaves a part empty.
 
     >>> parts = stratified_parts(np.array([0, 1] * 10), seed=0)
@@ -95,13 +95,13 @@ def group_parts(
     weights: NDArray[np.int64] | None = None,
     shares: tuple[float, float] = (HELD_OUT, HELD_OUT),
 ) -> list[Tensor]:
-    """Return the rows of training, validation and test with no group in two of them, fixed by `seed`.
+    """Divide rows into training, validation and test with no group in two of them, determined by `seed`.
 
-    Classes are stratified: of several random orders of the groups the one is taken whose parts lack the
-    fewest classes, training first, and then come closest to the shares of every class.
+    Classes are stratified: among several random orders of the groups, the best one has parts that lack the
+    fewest classes, training first, and then come closest to the requested share of every class.
 
     Args:
-        weights: how much each row counts, such as its windows; by default 1.
+        weights: weight of each row, such as its number of windows; by default 1.
         shares: of validation and test; 0 leaves a part empty.
 
     >>> parts = group_parts(np.array([1, 1, 2, 2, 3, 3]), np.array([0, 1, 0, 1, 0, 1]), seed=0)
@@ -135,9 +135,9 @@ def group_parts(
 
 
 def _deal(counts: NDArray[np.float64], shares: tuple[float, float], held: list[int]) -> NDArray[np.int64]:
-    """Return the part of each group, dealt in the order of `counts`, `(groups, classes)`.
+    """Return the part of each group, assigned in the order of `counts`, `(groups, classes)`.
 
-    A part first gets a group of each class, rare classes first, if training keeps one; then groups that
+    A part first receives a group of each class, rare classes first, if training keeps one; then groups that
     bring it closer to its share of every class.
     """
     total = np.maximum(counts.sum(0), 1)
@@ -182,10 +182,10 @@ def _cost(
 
 
 def merge_copies(groups: NDArray[np.generic], copies: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Return the number of the group of each row; groups that share a copy of one row become one.
+    """Return a group number for each row; groups that share a copy of a row become one.
 
     Args:
-        copies: a value that is the same for rows that are copies of each other.
+        copies: a value per row, equal for copies of the same row.
 
     >>> merge_copies(np.array(["a", "b", "c", "d"]), np.array([7, 8, 7, 9])).tolist()
     [0, 1, 0, 2]

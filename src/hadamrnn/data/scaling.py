@@ -1,4 +1,4 @@
-"""Standardised channels, and the raw codes of the sensor behind them. Start at `standardised`.
+"""Standardise channels, and describe the raw codes of the sensor. Start at `standardised`.
 
 Values are `(n, time, channels)`, zero past a row's length. They are read some rows at a time, so that
 temporary arrays stay small.
@@ -38,8 +38,8 @@ def standardised(
     """Return a task whose channels are standardised, by default with the statistics of the training part.
 
     Args:
-        parts: raw values `(n, time, channels)`; the next is taken when the one before is standardised.
-        keep_values: leave them as they are.
+        parts: raw values `(n, time, channels)`; each part is read after the previous one is standardised.
+        keep_values: do not standardise.
         preparation: use its offset and scale.
     """
     remaining = iter(parts)
@@ -106,15 +106,15 @@ def channel_statistics(
     weights: Floats | None = None,
     transform: Callable[[NDArray[Any]], NDArray[Any]] = lambda values: values,
 ) -> tuple[Floats, Floats]:
-    """Return the mean and the deviation of each channel, `(channels,)`; a constant has deviation 0.
+    """Return mean and standard deviation of each channel, `(channels,)`; 0 for a constant channel.
 
     In units of a power of two near the largest value, so no square underflows; the deviation is about the
     mean, so an offset takes no digits from it.
 
     Args:
-        lengths: `(n,)`, how many steps of a row count; None for all.
-        weights: `(n,)`, how often a row counts; None for once.
-        transform: applied to the values first; leaves 0 as it is.
+        lengths: `(n,)`, number of valid steps of each row; None for all.
+        weights: `(n,)`, weight of each row; None for 1.
+        transform: applied to the values first; maps 0 to 0.
 
     >>> channel_statistics(np.array([[[1.0, 5.0], [3.0, 5.0]]]))
     (array([2., 5.]), array([1., 0.]))
@@ -139,11 +139,11 @@ def channel_statistics(
 
 
 def raw_unit(x: NDArray[Any], details: Floats) -> float | None:
-    """Return the value of one raw code of the sensor behind `x`, as an int32 holds it.
+    """Return the value of one int32 raw code of the sensor that recorded `x`.
 
-    1 where x holds whole numbers: the codes are those of the training file. Else a power of two, `UNIT_BITS`
-    below the least positive of `details`; larger, but at least `LEAST_BITS` below, if int32 would not reach
-    the largest value; None if that is impossible.
+    1 if x consists of whole numbers: the codes are those of the training file. Else a power of two,
+    `UNIT_BITS` below the least positive of `details`; larger, but at least `LEAST_BITS` below, if int32
+    would not reach the largest value; None if that is impossible.
 
     >>> raw_unit(np.array([[[3.0], [-7.0]]]), np.array([5.0]))
     1.0
@@ -181,7 +181,7 @@ def rescale(x: Tensor, offset: Tensor, scale: Tensor) -> Tensor:
 
 
 def _is_whole(x: NDArray[Any]) -> bool:
-    """Whether all values are whole numbers that an int32 holds."""
+    """Whether all values are whole numbers in the range of int32."""
     return all(
         bool((x[part] == np.rint(x[part])).all()) and float(np.abs(x[part]).max()) <= RAW_LIMIT
         for part in _blocks(x)
@@ -189,6 +189,6 @@ def _is_whole(x: NDArray[Any]) -> bool:
 
 
 def _blocks(x: NDArray[Any]) -> Iterator[slice]:
-    """Yield some rows at a time."""
+    """Yield blocks of rows."""
     rows = max(1, VALUES_AT_ONCE // max(1, x[:1].size))
     return (slice(start, start + rows) for start in range(0, len(x), rows))

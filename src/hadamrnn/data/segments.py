@@ -24,7 +24,7 @@ Shares = tuple[float, float]  # for validation and test; 0 for a part with files
 
 
 class Segment(NamedTuple):
-    """Rows of one recording with one label and one group: values `(time, channels)`, and where they begin.
+    """Rows of one recording with one label and one group: values `(time, channels)`, and their first row.
 
     `targets` are the values of a regression, `(time,)`; the label is then empty.
     """
@@ -47,7 +47,7 @@ class Segment(NamedTuple):
 
 
 class Lacking(InputError):
-    """Groups cannot give every part every class."""
+    """Raised if groups cannot give every part every class."""
 
 
 def divide(
@@ -57,7 +57,7 @@ def divide(
 
     Args:
         group: `time` for blocks of time; else what `Segment.group` holds, for messages.
-        seed: of the draw of groups.
+        seed: seed for assigning groups.
 
     Raises:
         Lacking: there are fewer groups than parts, or a part has no window of some class.
@@ -88,7 +88,7 @@ def lacking(segments: Iterable[Segment], called: str, names: Iterable[str], wind
 
 
 def without_copies(segments: Sequence[Segment], window: int) -> tuple[list[Segment], list[Segment]]:
-    """Return segments, and those left out because they repeat one of their label in an earlier file.
+    """Return the segments to keep, and those left out because they repeat a segment in an earlier file.
 
     >>> one = Segment(np.arange(4.0)[:, None], "up", "a", 0, 0)
     >>> kept, left_out = without_copies([one, one._replace(file=1)], window=2)
@@ -106,9 +106,9 @@ def without_copies(segments: Sequence[Segment], window: int) -> tuple[list[Segme
 
 
 def time_blocks(segments: Iterable[Segment], window: int, shares: Shares) -> list[list[Segment]]:
-    """Return the segments of three parts: the first, the next and the last rows of each class and recording.
+    """Return the segments of three parts: the first, middle and last rows of each class in each recording.
 
-    The recordings of a class that are too short to hold out a window each are taken one after the other.
+    Recordings that are too short to hold out a window each are concatenated per class.
     """
     series: dict[tuple[str, int], list[Segment]] = {}
     for segment in segments:
@@ -127,7 +127,7 @@ def time_blocks(segments: Iterable[Segment], window: int, shares: Shares) -> lis
 
 
 def _three_blocks(pieces: Sequence[Segment], shares: Shares) -> list[list[Segment]]:
-    """Return the first rows of segments that follow each other, the next and the last, by their shares."""
+    """Divide consecutive segments into first, middle and last rows, by their shares."""
     total = sum(len(segment.values) for segment in pieces)
     held = [round(share * total) for share in shares]
     ends = (total - sum(held), total - held[1], total)
@@ -158,7 +158,7 @@ def part_table(parts: Sequence[Sequence[Segment]], window: int, hop: int) -> lis
 def window_targets(
     segments: Sequence[Segment], window: int, hop: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | tuple[None, None]:
-    """Return the targets at the last row of each window and those a hop before; None for classes."""
+    """Return the targets at the last row of each window and one hop earlier; None for classes."""
     pairs = []
     for segment in segments:
         if segment.targets is not None:
@@ -171,7 +171,7 @@ def window_targets(
 
 
 def row_ranges(segments: Sequence[Segment]) -> tuple[int, ...]:
-    """Return the file number, the first row and the row after the last of each segment, flattened."""
+    """Return file number, first row and end row of each segment, flattened."""
     return tuple(
         chain.from_iterable((each.file, each.start, each.start + len(each.values)) for each in segments)
     )

@@ -1,4 +1,4 @@
-"""Recordings of sound and vibration: which front end reads them, and the windows of its codes.
+"""Recordings of sound and vibration: the choice of a front end, and windows of its codes.
 
 Options that the caller leaves open follow from the rate and the values; `decide_features` completes them.
 """
@@ -31,7 +31,7 @@ LONGEST_CLIP = 2  # in seconds; shorter files are clips, one window each
 
 
 def adapt_recipe(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a recipe that change for recordings with a front end.
+    """Return the settings of a recipe that differ for recordings with a front end.
 
     >>> adapt_recipe({"path": "log.csv"}), adapt_recipe({"path": "log.csv", "features": "bands"})
     ({}, {'channel_offset': None, 'channel_mask': 16, 'keep': 'last'})
@@ -82,7 +82,7 @@ def decide_features(given: RecordingOptions, tables: list[Recording]) -> Recordi
 
 
 def pad_clip(table: Recording, window: int) -> Recording:
-    """Put silence in front of a sound that is shorter than a window; leave other recordings alone."""
+    """Pad a sound shorter than a window with leading silence; leave other recordings unchanged."""
     missing = window - len(table)
     if not table.rate or missing <= 0:
         return table
@@ -97,7 +97,7 @@ def segment_codes(front_end: FrontEnd, values: NDArray[Any]) -> NDArray[np.int16
 
 
 def common_rate(given: RecordingOptions, tables: list[Recording]) -> int:
-    """Return the rate of all recordings: that of their files, else the one given."""
+    """Return the common rate of all recordings: from their files, else the given one."""
     found = {table.rate: table.path for table in tables if table.rate}
     if len(found) > 1:
         shown = ", ".join(f"{rate} Hz ({path.name})" for rate, path in sorted(found.items()))
@@ -123,7 +123,7 @@ def _unit(tables: list[Recording], column: str) -> float:
 
 
 def _default_window(front_end: FrontEnd, tables: list[Recording]) -> int:
-    """Return the number of samples in a window: the longest file if all files are clips, else a second."""
+    """Return the number of samples in a window: the longest file if all files are clips, else one second."""
     longest = max(map(len, tables))
     is_clip = all(table.rate for table in tables) and longest <= LONGEST_CLIP * front_end.rate
     samples = max(longest if is_clip else front_end.rate, front_end.frame)

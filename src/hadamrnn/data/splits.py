@@ -1,4 +1,4 @@
-"""A task in memory: three splits, and the facts that a model needs.
+"""A task in memory: three splits, and the facts about them that a model needs.
 
 Storage is compact (pixels and word ids in one or two bytes); `Split.batch` turns stored rows into
 what a model takes, so that a training loop never touches storage details. Start at `Splits`.
@@ -33,13 +33,13 @@ class Split:
     Args:
         x: dense inputs `(n, time, channels)`, float32, or uint8 codes k that mean k / `levels`;
             or symbol ids `(n, time)` of any integer type.
-        y: `(n,)` integer labels; `(n, time)` where every output counts; `(n, output_size)` float32
+        y: `(n,)` integer labels; `(n, time)` if every output is used; `(n, output_size)` float32
             targets of a regression; None where the labels are private (GLUE's tests).
-        lengths: `(n,)` valid steps of each row, None when every step counts. Padded text has None:
+        lengths: `(n,)` valid steps of each row, None if all are valid. Padded text has None:
             it is padded on the left with id 0, whose embedding is to stay zero.
         levels: the code that means 1.0 (MNIST: 255); None for float32 inputs and for ids.
-        groups: the group of every class, if a decision need only be in the right group; else None.
-        last: `(n, targets)`, the target one hop before each window's, where the targets are a series.
+        groups: group of each class if a decision only has to be in the right group; otherwise None.
+        last: `(n, targets)`, target one hop before each window's, if the targets are a series.
 
     >>> split = Split(torch.tensor([[[0], [51]]], dtype=torch.uint8), torch.tensor([1]), levels=255)
     >>> x, y, lengths = split.batch(torch.tensor([0]))
@@ -66,7 +66,7 @@ class Split:
 
     @property
     def labelled(self) -> bool:
-        """Whether `batch` gives a y; false for GLUE's private tests."""
+        """Whether `batch` returns a y; false for GLUE's private tests."""
         return self.y is not None
 
     def check_labelled(self, purpose: str) -> None:
@@ -75,7 +75,7 @@ class Split:
             raise InputError(f"{purpose} needs labels, and this part of the data has none.")
 
     def same(self, decided: Tensor, target: Tensor) -> Tensor:
-        """Return where a decision is right.
+        """Return which decisions are right.
 
         >>> split = Split(torch.zeros(2, 1, 1), torch.tensor([0, 1]), groups=(0, 1, 0))
         >>> split.same(torch.tensor([2, 2]), split.y)
@@ -109,10 +109,10 @@ class Image:
     """The square image behind a sequence of pixels, and the settings of a drawing pad for it.
 
     Args:
-        side: in pixels.
+        side: width and height in pixels.
         box: the larger side of a drawing's lines, from centre to centre, in pixels.
-        pen: radius of its lines.
-        by_mass: whether the middle of an image is its centre of mass, else that of its frame.
+        pen: radius of the lines.
+        by_mass: whether images are centred by their centre of mass instead of their bounding box.
         order: the pixel that each step reads; None for row by row.
     """
 
@@ -136,7 +136,7 @@ class TargetScale:
     scale: tuple[float, ...]
 
     def standard(self, values: Tensor) -> Tensor:
-        """Return the outputs, float32, that stand for values `(n, targets)`."""
+        """Return the float32 outputs that represent values `(n, targets)`."""
         offset, scale = (torch.tensor(each, dtype=torch.float64) for each in (self.offset, self.scale))
         return ((values.double() - offset) / scale).float()
 
@@ -148,15 +148,15 @@ class TargetScale:
 
 @dataclass(frozen=True)
 class Preparation:
-    """Everything a loader derived from data: a run stores it, and `load_task` applies it again.
+    """Everything that a loader derived from data: a run stores it, and `load_task` applies it again.
 
     Args:
         fingerprint: SHA-256 of the data as read, before any scaling.
-        class_names: in the order of the outputs; empty for regression.
-        offset, scale: of every channel, None if inputs are not standardised.
-        members: of training, validation and test: sample numbers of an npz file; for recordings the row
-            ranges `file, start, stop`, one after the other. Empty if the files of a task fix its parts.
-        targets: of standardised targets, over the training part; None if they are as they were.
+        class_names: class names in the order of the outputs; empty for regression.
+        offset, scale: offset and scale of every channel, None if inputs are not standardised.
+        members: contents of training, validation and test: sample numbers of an npz file; for recordings the
+            row ranges `file, start, stop`, one after the other. Empty if the files of a task fix its parts.
+        targets: scale of standardised targets over the training part; None if not standardised.
     """
 
     fingerprint: str
@@ -167,7 +167,7 @@ class Preparation:
     targets: TargetScale | None = None
 
     def check(self, fingerprint: str, source: str | Path) -> None:
-        """Refuse data other than those that were prepared."""
+        """Refuse data that differ from those that were prepared."""
         if fingerprint != self.fingerprint:
             raise InputError(
                 f"A run is measured on the data it was trained with, and {source} has changed since. Restore "
@@ -180,27 +180,27 @@ class Splits:
     """A task in memory.
 
     Args:
-        task: its name, one of `task_names()`.
+        task: name of the task, one of `task_names()`.
         seq_length: T, steps of a (padded) sequence.
         input_size: d_in: channels of dense inputs, symbols when `one_hot`. Where ids go through an
             embedding it is the paper's embedding size, which a model may change.
         output_size: d_out; 1 for the two-class tasks of the paper, with labels 0 and 1 and one logit.
         vocabulary_size: ids are below it; None for dense inputs.
         one_hot: an id stands for its one-hot vector (copy task), without an embedding.
-        every_output: the outputs of all steps count, not the last alone.
-        metric: what evaluation reports.
+        every_output: whether the outputs of all steps are used, not only the last.
+        metric: metric that evaluation reports.
         class_names: one per class (two where `output_size` is 1); empty for regression.
         offset, scale: `(input_size,)` where inputs were standardised: x = (value - offset) / scale,
             kept so that an integer network can take raw sensor values; float64 where the values were.
         raw_unit: the value of one raw code r of the sensor, value = r raw_unit; see `raw_unit`.
         device_channels: channels of one motion sensor, vectors x, y, z one after the other; 0 if inputs
             are not such vectors.
-        note: what a report must say beside a figure, empty if nothing.
-        options: the loader's options with what it decided filled in; a run keeps them in place of its own.
-        assumptions: lines on what was read and decided, for people.
+        note: remark that a report must add to a figure; empty if there is none.
+        options: options of the loader, completed by it; a run stores these instead of its own.
+        assumptions: lines for the user on what was read and decided.
         image: the image behind a sequence of pixels; None if there is none.
         fingerprint, members, targets: see `Preparation`; `load_task` sets the fingerprint.
-        front_end: what made the inputs out of a signal; None if they are what was recorded.
+        front_end: the front end that computed the inputs from a signal; None if there is none.
     """
 
     task: str
@@ -252,14 +252,14 @@ def file_fingerprint(paths: Sequence[Path]) -> str:
 
 
 def joint_fingerprint(each: Sequence[str]) -> str:
-    """Return the fingerprint of several sources of data, that of the source if there is one alone."""
+    """Return the fingerprint of several sources of data, or of the only one."""
     return each[0] if len(each) == 1 else hashlib.sha256(" ".join(each).encode()).hexdigest()
 
 
 def content_fingerprint(splits: Splits) -> str:
     """Return the SHA-256 of a task's labels, names and inputs.
 
-    Standardised inputs count by the fingerprint of their raw values, which the loader gives: their own last
+    For standardised inputs the loader provides the fingerprint of their raw values, because their last
     bits depend on the order of summation.
     """
     digest = hashlib.sha256(repr((splits.task, splits.class_names, splits.fingerprint)).encode())

@@ -38,7 +38,7 @@ MISSING = ("", "nan", "none", "null", "na", "n/a", "<na>", "nat")  # cells witho
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """One recording: `path`, whose name and folder can be labels, and `frame`, a row for each time step.
+    """One recording: `path`, whose name and folder can be labels, and `frame`, with one row per time step.
 
     `form` says how a file was read if it is not plain CSV; `rate` is that of a sound, in samples per second;
     `folder` is the label that its folder stands for.
@@ -63,7 +63,7 @@ class Recording:
         return self.frame[name]
 
     def is_numeric(self, name: str) -> bool:
-        """Whether the first cell that has a value holds a number."""
+        """Whether the first cell with a value is a number."""
         cells = self.column(name)
         if cells.dtype.kind != "O":
             return cells.dtype.kind in "fiub" and bool(cells.notna().any())
@@ -95,7 +95,7 @@ class Recording:
         return values
 
     def channels(self, names: Sequence[str]) -> NDArray[Any]:
-        """Return columns `(time, channels)`: whole numbers that float32 holds as float32, else float64."""
+        """Return columns `(time, channels)`: float32 if exact for whole numbers, else float64."""
         codes = all(
             self.column(name).dtype.kind in "iub" and abs(self.column(name)).max() <= EXACT for name in names
         )
@@ -127,8 +127,8 @@ def read_tables(
 ) -> list[Recording]:
     """Return the recordings of a file, of a folder and the folders in it, or of a data frame.
 
-    `labels` are the columns to read as text, whatever they look like; small letters match capitals too.
-    `rate` is the one to which sound is resampled.
+    `labels` are the columns to read as text, whatever they contain; case does not matter.
+    Sound is resampled to `rate`.
     """
     if not isinstance(source, (str, Path)):
         return [_from_frame(source)]
@@ -154,7 +154,7 @@ def folder_labels(folders: Sequence[Path]) -> list[str]:
 
 
 def _read_file(path: Path, labels: Collection[str], rate: int | None) -> Recording:
-    """Return one recording, read as its file name ends."""
+    """Return one recording, read according to its file extension."""
     kind = path.suffix.lower()
     if rate is not None and kind != SOUND:
         raise InputError(f"--resample is for WAV files, got {path}. Resample it before, or leave it out.")
@@ -174,13 +174,13 @@ def _read_file(path: Path, labels: Collection[str], rate: int | None) -> Recordi
 
 
 def listed(names: Iterable[object]) -> str:
-    """Return names for a line: all, or the first ones and how many there are."""
+    """Return names as text: all of them, or the first ones and their number."""
     known = [one_line(name) for name in names]
     return ", ".join(known) if len(known) <= 12 else f"{', '.join(known[:10])} and {len(known) - 10} more"
 
 
 def file_remarks(tables: list[Recording]) -> list[str]:
-    """Return what is said of files, each once, with the names of those it is said of unless it is all."""
+    """Return each remark on files once, with the names of the files unless it concerns all."""
     files: dict[str, list[Path]] = {}
     for table in tables:
         if table.form:
@@ -193,7 +193,7 @@ def file_remarks(tables: list[Recording]) -> list[str]:
 
 
 def _read_csv(path: Path, delimiters: str, labels: Collection[str]) -> Recording:
-    """Read a text file; a sample of its first rows decides on separators, decimals and columns of text."""
+    """Read a text file; its first rows decide on separators, decimal commas and text columns."""
     with path.open("rb") as file:
         first = file.readline(1 << 20)
     delimiter = max(delimiters, key=lambda each: first.count(each.encode()))
@@ -244,13 +244,13 @@ def _parse(path: Path, **layout: Any) -> pd.DataFrame:
 
 
 def _is_text(cells: pd.Series[str], decimal: str) -> bool:
-    """Whether the first cell that has a value holds no number."""
+    """Whether the first cell with a value is not a number."""
     first = next((cell for cell in cells if cell.strip().lower() not in MISSING), "0")
     return not np.isfinite(as_number(first.replace(decimal, ".")))
 
 
 def _check_decimal_commas(cells: pd.Series[Any], path: Path) -> None:
-    """Refuse the first cell that is no number with a decimal comma."""
+    """Refuse the first cell that is not a number with a decimal comma."""
     for row, cell in enumerate(cells):
         if isinstance(cell, str) and np.isnan(as_number(cell.replace(".", "?").replace(",", "."))):
             raise InputError(
@@ -260,12 +260,12 @@ def _check_decimal_commas(cells: pd.Series[Any], path: Path) -> None:
 
 
 def _matching(sample: pd.DataFrame, pattern: str) -> list[str]:
-    """Return the columns with a cell that is all of `pattern`."""
+    """Return the columns with a cell that matches all of `pattern`."""
     return [str(name) for name in sample if sample[name].str.strip().str.fullmatch(pattern).any()]
 
 
 def _check_header(names: list[str], sample: pd.DataFrame, path: Path) -> None:
-    """Refuse a first line of values: fractions, whole numbers that do not rise, or a label found below."""
+    """Refuse a first line of values: fractions, whole numbers that do not rise, or a label that recurs."""
     numbers = [name for name in names if np.isfinite(as_number(name.replace(",", ".")))]
     whole = [int(name) for name in numbers if re.fullmatch(r"\d{1,18}", name)]
     rising = all(left < right for left, right in pairwise(whole))
@@ -329,7 +329,7 @@ def _from_arrays(path: Path) -> Recording:
 
 
 def as_number(cell: Any) -> float:
-    """Return the number that a cell holds, NaN if none."""
+    """Return the number in a cell, NaN if there is none."""
     try:
         return float("nan") if np.ndim(cell) or np.iscomplexobj(cell) else float(cell)
     except (TypeError, ValueError):

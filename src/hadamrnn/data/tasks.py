@@ -1,6 +1,6 @@
-"""A task: its loader, its recipes, its public files; and all tasks by name. Start at `load_task`.
+"""Tasks by name: their loaders, recipes and public files. Start at `load_task`.
 
-Nothing here imports torch until a task is asked for: the command line reads the names.
+Nothing here imports torch until a task is loaded: the command line only reads the names.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class Task:
 
     Args:
         loader: returns the splits; its keyword arguments are the task's options, `data_dir` excepted.
-        recipes: the settings of each preset that the task has.
-        help: what the task is, in a few words.
+        recipes: the settings of each preset for this task.
+        help: a few words that describe the task.
         files: its public files by name.
-        adapt: what options of the task change in its recipes, the paper's excepted.
+        adapt: returns the settings that the task's options change in its recipes, except the paper's.
     """
 
     loader: Callable[..., Splits]
@@ -79,7 +79,7 @@ class Task:
 
     @property
     def option_groups(self) -> dict[str, type[Any]]:
-        """The parameters of the loader that are dataclasses: their fields are options of the task."""
+        """Parameters of the loader that are dataclasses; their fields are options of the task."""
         return {
             name: kind
             for name, kind in field_types(self.loader).items()
@@ -103,7 +103,7 @@ def task_names() -> tuple[str, ...]:
 
 
 def find_task(name: str) -> Task:
-    """Return a task by name; one that is offered as a plain function has no recipes."""
+    """Return a task by name; a task offered as a plain function has no recipes."""
     check_name("A task", name, task_names())
     if name in LIBRARY:
         found = getattr(import_module(f"hadamrnn.data.{LIBRARY[name]}"), name.upper())
@@ -125,7 +125,7 @@ def load_task(
         name: one of `task_names()`.
         data_dir: folder with the task's files; by default `HADAMRNN_DATA`, else the user's cache
             folder, into which missing files are downloaded. Ignored by tasks without files.
-        preparation: `Splits.preparation` of an earlier load: the same parts, classes and scaling are used.
+        preparation: `Splits.preparation` of an earlier load, to use the same parts, classes and scaling.
             Data that have changed since are refused.
         options: the keyword arguments of the task's loader.
 

@@ -15,7 +15,7 @@ from hadamrnn.estimators.series import Floats
 
 
 class Adapter:
-    """Hands series to `estimator`; None is one with default settings."""
+    """An adapter that passes series to `estimator`; None is one with default settings."""
 
     kind: ClassVar[type[SeriesEstimator]]
 

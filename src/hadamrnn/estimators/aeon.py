@@ -35,12 +35,12 @@ class AeonAdapter(Adapter):
 
 
 class AeonHadamRNNClassifier(AeonAdapter, ClassifierAdapter, BaseClassifier):
-    """Hands series to `estimator`, a `HadamRNNClassifier`; None is one with default settings."""
+    """Passes series to `estimator`, a `HadamRNNClassifier`; None is one with default settings."""
 
     _tags = TAGS
 
 
 class AeonHadamRNNRegressor(AeonAdapter, RegressorAdapter, BaseRegressor):
-    """Hands series to `estimator`, a `HadamRNNRegressor`; None is one with default settings."""
+    """Passes series to `estimator`, a `HadamRNNRegressor`; None is one with default settings."""
 
     _tags = TAGS

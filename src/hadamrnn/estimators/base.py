@@ -1,4 +1,4 @@
-"""Base of the estimators: parameters, fits, and the integer form of the network.
+"""Base of the estimators: parameters, fits, and the integer network.
 
 A subclass of `SeriesEstimator` turns y into a `Target`, and outputs into labels or values.
 """
@@ -48,7 +48,7 @@ Readouts = tuple[Annotated[str, OneOf(READOUTS)], ...]
 
 @dataclass(eq=False, repr=False)
 class SeriesEstimator(IntegerForm):
-    """Everything but the meaning of y; the parameters are documented with `HadamRNNClassifier`."""
+    """An estimator of series, except for the meaning of y; `HadamRNNClassifier` documents the parameters."""
 
     hidden_size: Size | None = None
     _: KW_ONLY
@@ -81,7 +81,7 @@ class SeriesEstimator(IntegerForm):
 
     @abstractmethod
     def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Series, NDArray[Any]]:
-        """Return the series and their labels or values; unless `reset` they must agree with earlier ones."""
+        """Return the series and their labels or values, which must agree with earlier ones unless `reset`."""
 
     @abstractmethod
     def _target(self, samples: Samples, *, reset: bool) -> Target:
@@ -102,11 +102,11 @@ class SeriesEstimator(IntegerForm):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the network to series X and their y: labels `(n,)`, or targets `(n,)` or `(n, targets)`.
 
-        A sample of weight 2 is the sample twice, and a common factor of all weights changes nothing; the
+        A sample of weight 2 equals the sample twice, and a common factor of all weights has no effect; the
         weights enter the standardisation too. A warm start continues with the present network.
 
-        `groups` `(n,)` says whom or what each sample is of, such as a person: what is selected, and the
-        held-out part of early stopping, then leave out whole groups.
+        `groups` `(n,)` names the source of each sample, such as a person: selection, and the
+        held-out part for early stopping, then leave out whole groups.
         """
         parameters = self._parameters()
         warm = self.warm_start and hasattr(self, "network_") and self._solver() == "gradient"
@@ -129,7 +129,7 @@ class SeriesEstimator(IntegerForm):
 
         Args:
             X: as for `predict`; the network reads raw codes round(x / raw_unit).
-            model: from `quantize`; by default that of `quantize()`.
+            model: a result of `quantize`; by default that of `quantize()`.
 
         Warns:
             SaturationWarning: more than one in 10,000 values of X, or of the states, lies outside the range
@@ -148,9 +148,9 @@ class SeriesEstimator(IntegerForm):
         """Return the integer network; it takes raw inputs and standardises them itself.
 
         Args:
-            activation_bits: of states and biases, 6..16. By default 12 for the last state, and 16 for sums
+            activation_bits: bits of states and biases, 6..16. Default: 12 for the last state, and 16 for sums
                 over steps, fewer if the longest series of the fit has more than 32,767 steps.
-            input_bits: of standardised inputs; `activation_bits` by default.
+            input_bits: bits of standardised inputs; `activation_bits` by default.
             raw_unit: the value of one raw code. By default 1 if the training data are whole numbers, else
                 a power of two well below their deviation; the model's metadata holds it.
         """
@@ -243,7 +243,7 @@ class SeriesEstimator(IntegerForm):
         self._stream = stream
 
     def _refit(self, stream: SampleStream, others: Samples) -> None:
-        """Count more series of a stream, whose network is fixed, in the read-out."""
+        """Add further series of a stream to the read-out; the network stays fixed."""
         assert stream.kept is not None
         kept_target, target = self._target(stream.kept, reset=False), self._target(others, reset=False)
         fitted = ClosedForm(self.network_, self.calibration_, self.penalty_)
@@ -253,7 +253,7 @@ class SeriesEstimator(IntegerForm):
         self.penalty_ = fitted.penalty
 
     def _solver(self) -> str:
-        """Return the solver that the parameters ask for: "ridge", "gradient" or "count"."""
+        """Return the solver that the parameters imply: "ridge", "gradient" or "count"."""
         if self.solver == "auto":
             asks_for_steps = self.max_steps != "auto" or self.early_stopping or self.warm_start
             return "gradient" if asks_for_steps else "ridge"
@@ -310,7 +310,7 @@ class SeriesEstimator(IntegerForm):
             print(f"{type(self).__name__}: {line}", file=sys.stderr)
 
     def _space(self, samples: Samples, target: Target) -> ParameterSpace:
-        """Return the networks to select from in a closed-form fit."""
+        """Return the candidates of a closed-form fit."""
         parameters, outputs = self._parameters(), target.values.shape[1]
         base = Network(
             samples.series.channels,

@@ -34,11 +34,11 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
     Parameters
     ----------
     hidden_size : int or None
-        Units, a multiple of `num_blocks`; None takes as many as fit into `max_bytes` (256 by gradients).
+        Units, a multiple of `num_blocks`; None means as many as fit into `max_bytes` (256 with gradients).
     solver : "auto", "count", "ridge" or "gradient"
         "count" fits a reservoir: random units read the series at several time scales, and a feature is the
-        share of steps in which a unit lies above a threshold. Of a pool of thousands those stay that fit into
-        `max_bytes`, and all is solved for on the integers that a device computes: the answers of `predict`
+        share of steps in which a unit exceeds a threshold. A pool of thousands is pruned until it fits into
+        `max_bytes`, and the fit uses the integers that a device computes: the answers of `predict`
         are those of the exported C. It has no ONNX form.
         "ridge" draws recurrent and input weights of a `hadamrnn.Network` at random and solves for the
         read-out. Networks are compared by their leave-one-out error, on more than 1000 series by that of
@@ -48,16 +48,16 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
         `hidden_size`, `num_blocks`, `leak`, `readouts`, `thresholds`, `recurrence` or `weight_bits` describe
         a `Network`, and else "count".
     max_bytes : int or None
-        Of the weights, for "ridge" and "count"; None is 4096 up to ten classes, beyond that 409.6 per class
-        ("count": 320 for each more).
+        Limit for the weights, for "ridge" and "count"; None is 4096 up to ten classes, beyond that 409.6 per
+        class ("count": 320 for each more).
     num_blocks : int or None
         Diagonal blocks of the recurrent weight; `hidden_size / num_blocks` must be a Hadamard order. None
-        lets "ridge" choose, and is one block by gradients.
+        lets "ridge" choose, and means one block with gradients.
     leak, readouts, thresholds : tuple of int, tuple of str, int, or None
-        As fields of `hadamrnn.Network`. None lets "ridge" choose, and is the paper's by gradients.
+        As in `hadamrnn.Network`. None lets "ridge" choose, and means the paper's with gradients.
     weight_bits : int, "ternary" or None
-        Of the input and output weights; of the output weights and 2 to 8 with "count". The recurrent weight
-        takes one bit per unit.
+        Bits of the input and output weights; with "count", 2 to 8 bits of the output weights. The recurrent
+        weight takes one bit per unit.
     recurrence : "linear" or "relu"
     max_steps : int or "auto"
         Adam's steps; "auto" is 30 passes through the data, but at least 300 steps and at most 10,000.
@@ -82,7 +82,7 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
     verbose : bool
         Whether to print what "ridge" selected, or to show the progress of "gradient".
     max_ram : int or None
-        Bytes of the states on a device, for "count".
+        Limit for the states on a device in bytes, for "count".
     random_state : int, RandomState or None
         The seed of all random draws. torch's own generator is not used, so `fit` may run in threads.
 
@@ -91,15 +91,15 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
     classes_ : ndarray of the labels
     network_ : IntegerReservoir, or a SequenceModel in float64
     n_features_in_ : int
-        Features of `(n, features)`, else channels.
+        Number of features of `(n, features)`, else of channels.
     feature_names_in_ : ndarray of str
-        Names of the features where X had them.
-    config_ : Reservoir or Network, the one chosen or asked for
+        Names of the features, if X had any.
+    config_ : Reservoir or Network, as selected or requested
     penalty_ : float, of the ridge regression
-    n_iter_ : int, the steps made, by gradients
-    loss_curve_ : list of float, the loss of each step, by gradients
+    n_iter_ : int, number of steps with gradients
+    loss_curve_ : list of float, the loss of each step with gradients
     cost_ : Cost, bytes of weights and operations of one step, and RAM of the states if the network counts
-    kept_ : list of str, what each feature of a network that counts is
+    kept_ : list of str, a description of each feature of a reservoir
 
     Examples
     --------
@@ -123,7 +123,7 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> HadamRNNClassifier:
-        """Fit the network to one more part of the data; in the end the parts give the result of one `fit`.
+        """Fit the network to one more part of the data; all parts together give the result of one `fit`.
 
         The first 2000 series fix how inputs are standardised, the features, penalty and temperature: up to
         there the parts equal one `fit`, of a `Network` if its parameters are all given. Later series count in
@@ -172,7 +172,7 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
         return class_metadata([str(name) for name in self.classes_])
 
     def _labels(self, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the labels `(n,)`, and the different ones among them."""
+        """Return the labels `(n,)`, and the distinct ones."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         labels: NDArray[Any] = column_or_1d(y, warn=True)
@@ -181,7 +181,7 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
         return labels, classes
 
     def _keep_classes(self, classes: NDArray[Any], *, reset: bool) -> None:
-        """Set `classes_`; unless `reset` they must be those of the call before."""
+        """Set `classes_`, which must be unchanged unless `reset`."""
         if len(classes) < 2:
             raise ValueError(
                 f"The number of classes has to be greater than one; got {len(classes)} class: {classes}."
@@ -217,12 +217,12 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
 
 
 def _each_class(outputs: Floats) -> Floats:
-    """Return an output for each class; one output is that of the second of two."""
+    """Return one output per class; a single output is that of the second class."""
     return np.hstack([-outputs, outputs]) if outputs.shape[1] == 1 else outputs
 
 
 def _different(labels: NDArray[Any], name: str) -> NDArray[Any]:
-    """Return the different labels, in order."""
+    """Return the distinct labels in order."""
     try:
         assert_all_finite(labels, input_name=name)
         return np.unique(labels)

@@ -1,6 +1,6 @@
 """The closed-form fit: a random network is selected, and V solved for and rounded.
 
-Signs, U, b_i and thresholds stay as drawn; V and b_o come from `ridge`, and V goes onto its grid, with a
+Signs, U, b_i and thresholds stay random; V and b_o come from `ridge`, and V is rounded to its grid, with a
 power of two for every feature:
 
     V z = sum_i code_i step 2^-e_i (f_i - m_i)
@@ -13,7 +13,7 @@ Quantization rounds thresholds to codes of the states, which moves a feature by 
 series, and many such moves add up in the logits. So thresholds are snapped to codes before V is solved for.
 The result is an ordinary `SequenceModel`. Start reading at `fit_closed_form`.
 
-If data come in parts (`SampleStream`), the first samples fix the network, and the moments of the regression
+If data arrive in parts (`SampleStream`), the first samples fix the network, and the moments of the regression
 add up.
 """
 
@@ -62,7 +62,7 @@ def fit_closed_form(
 
     Args:
         samples, target, candidates, seed: as for `select`.
-        log: takes lines about what was selected.
+        log: receives lines on what was selected.
     """
     counted = target.weights.nonzero()[:, 0]
     samples, target = some_of(samples, counted), target.at(counted)  # a class may have weight 0
@@ -86,7 +86,7 @@ def ranges_of(network: SequenceModel, samples: Split) -> Calibration:
 
 
 def with_features(calibration: Calibration, model: SequenceModel, features: Tensor) -> Calibration:
-    """Return the calibration of a model whose thresholds and read-out were set since, by its features."""
+    """Return the calibration of a model after its thresholds and read-out were set."""
     scale = model.folded_readout()[0]
     largest = max(float((features[part] * scale).abs().max()) for part in row_parts(features))
     return replace(calibration, max_feature=largest)
@@ -94,7 +94,7 @@ def with_features(calibration: Calibration, model: SequenceModel, features: Tens
 
 @torch.no_grad()
 def snap_thresholds(model: SequenceModel, calibration: Calibration) -> None:
-    """Move every threshold to the nearest code of a state, in a network that can become integers."""
+    """Move every threshold to the nearest code of a state, in a network that can be quantized."""
     if model.thresholds is None or not can_lower(model):
         return
     step = state_lsb(model, calibration, state_bits(model.hadamard_layers.network, calibration.seq_length))
@@ -106,7 +106,7 @@ def set_readout(model: SequenceModel, solution: Solution, target: Target, featur
     """Set V, b_o and the scales of the features, rounded to the network's weight_bits.
 
     Args:
-        target, features: of the rows that `solution.held_out` predicts.
+        target, features: targets and features of the rows that `solution.held_out` predicts.
     """
     scale = target.scale(solution.held_out)
     spread = solution.spread
@@ -129,10 +129,10 @@ def rounded(
     """Return V on the grid of `weight_bits`, `(outputs, features)` in units of 2^-e f, and e `(features,)`.
 
     Args:
-        coefficients: of features with unit spread, `(features, outputs)`.
-        spread: of the features, infinity for constant ones.
+        coefficients: coefficients of features with unit spread, `(features, outputs)`.
+        spread: spread of the features, infinity for constant ones.
         curvature: Z'wZ + penalty of the standardised features, `(features, features)`.
-        weight_bits: None leaves V as it is.
+        weight_bits: bits of V; None leaves V unrounded.
     """
     if weight_bits is None or not coefficients.any():
         return (coefficients / spread[:, None]).T, torch.zeros_like(spread)
@@ -154,8 +154,8 @@ def rounded(
 def _scaled(per_unit: Tensor, lowest: int, highest: int) -> tuple[Tensor, Tensor, int | None]:
     """Return V in units of 2^-e f, e, and the feature whose lowest entry becomes the code `lowest`.
 
-    The step of the grid is the largest magnitude / -lowest, so one entry must reach `lowest` itself: None
-    where no entry is negative. The other features stay within both ends.
+    The resolution of the grid is the largest magnitude / -lowest, so one entry must reach `lowest` itself:
+    None if no entry is negative. The other features stay within both ends.
     """
     reach = torch.maximum(-per_unit, per_unit * (-lowest / highest)).amax(1)
     alive = reach > 0
@@ -177,7 +177,7 @@ def _scaled(per_unit: Tensor, lowest: int, highest: int) -> tuple[Tensor, Tensor
 class SampleStream:
     """The state of `partial_fit` between calls: the seed, the first samples, and the moments of the others.
 
-    The network is fixed once there are `KEPT_SERIES` samples; then `features` are those of the kept ones.
+    The network is fixed after `KEPT_SERIES` samples; then `features` are those of the kept ones.
     A later copy of a kept sample adds to its weight, so cross-validation leaves out both.
     """
 
@@ -191,7 +191,7 @@ class SampleStream:
         return self.kept is not None and len(self.kept) >= KEPT_SERIES
 
     def add(self, part: Samples) -> Samples:
-        """Keep the first samples of the stream, and return those that are too many."""
+        """Keep the first samples of the stream and return the remaining ones."""
         joined = part if self.kept is None else self.kept + part
         self.kept = joined.at(np.arange(min(KEPT_SERIES, len(joined))))
         return joined.at(np.arange(len(self.kept), len(joined)))
@@ -200,11 +200,11 @@ class SampleStream:
 def refit(
     fitted: ClosedForm, scaling: Scaling, stream: SampleStream, kept: Target, others: Samples, target: Target
 ) -> ClosedForm:
-    """Add samples to the moments of a stream and set the read-out again.
+    """Add samples to the moments of a stream and refit the read-out.
 
     Args:
         kept: the target of the samples that the stream keeps.
-        target: that of the others.
+        target: the target of the other samples.
     """
     model = fitted.model
     assert stream.kept is not None

@@ -1,9 +1,9 @@
 """The closed-form fit of a reservoir network: a pool is drawn, pruned, and solved for, and V is rounded.
 
-Fitting reads the codes that a device reads, and counts what it counts; so the fitted network is the integer
-network, and the only rounding is that of V, to a power of two for every feature (`rounded`). The kinds of
-features are chosen by the leave-one-out error of the whole pool, before pruning biases it. Of many series,
-some choose the features, and all count in the read-out, by their moments. Start reading at `fit_counted`.
+The fit reads the same codes and counts as a device, so the fitted network is the integer network, and the
+only rounding is that of V, to a power of two for every feature (`rounded`). The kinds of features are
+selected by the leave-one-out error of the whole pool, before pruning biases it. With many series, a subset
+selects the features, and the moments of all fit the read-out. Start reading at `fit_counted`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SeriesEncoding:
 
     @classmethod
     def of(cls, scaling: Scaling, series: Series) -> SeriesEncoding:
-        """Return codes that reach beyond the values of these series; raw ones if a unit suits them all."""
+        """Return an encoding with headroom for larger values, of raw codes if one unit suits all channels."""
         largest = HEADROOM * max(
             float(np.abs(scaling.split(series.at(rows), np.float64).x.numpy()).max(initial=0.0))
             for rows in np.array_split(np.arange(len(series)), -(-len(series) // KEPT_SERIES))
@@ -96,10 +96,10 @@ class FitPlan:
     """The limits of a fit.
 
     Args:
-        network: the sizes of input and output and the bits of V and of the input codes.
-        inputs: how series became the codes.
-        max_bytes: of the networks, one for each, descending.
-        max_ram: of their states, if it is limited.
+        network: sizes of input and output, bits of V and of the input codes.
+        inputs: encoding of series as codes.
+        max_bytes: limits of the networks, one for each, descending.
+        max_ram: limit on the RAM of their states, if any.
     """
 
     network: Reservoir
@@ -130,10 +130,10 @@ def fit_counted(
     """Return a network for each limit of the plan, fitted to all series.
 
     Args:
-        codes: of the series, `(n, time, channels)`, each up to its length.
-        target: of the series.
-        seed: of the pool.
-        log: takes lines about what was selected.
+        codes: codes of the series, `(n, time, channels)`, each up to its length.
+        target: target of the series.
+        seed: seed of the pool.
+        log: receives lines on what was selected.
     """
     counted = target.weights.nonzero()[:, 0]  # a class may have weight 0
     codes, lengths, target = codes[counted.numpy()], lengths[counted.numpy()], target.at(counted)
@@ -232,12 +232,12 @@ def solve_all(
 
 
 def features_of(pool: Pool, codes: Codes, lengths: Lengths) -> Tensor:
-    """Return the features of series as the ridge regression takes them, float64 `(n, features)`."""
+    """Return the features of series for the ridge regression, float64 `(n, features)`."""
     return torch.from_numpy(pool.shares(codes, lengths)).double()
 
 
 def moments_of(pool: Pool, codes: Codes, lengths: Lengths, target: Target) -> Moments:
-    """Return the moments of any number of series, some at a time."""
+    """Return the moments of any number of series, computed in parts."""
     found = None
     for rows in torch.arange(len(codes)).split(KEPT_SERIES):
         part = slice(int(rows[0]), int(rows[-1]) + 1)
@@ -253,8 +253,8 @@ def lowered(
     """Return the integer network of a read-out.
 
     Args:
-        target: of the rows that `solution.held_out` predicts.
-        moments: of the rows that the read-out was fitted to.
+        target: target of the rows that `solution.held_out` predicts.
+        moments: moments of the rows that the read-out was fitted to.
     """
     network, scale, spread = pool.network, target.scale(solution.held_out), solution.spread
     first = solution.coefficients.shape[1] - network.output_size  # with two classes, the output is the second

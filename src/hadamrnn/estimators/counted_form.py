@@ -47,7 +47,7 @@ PATH = (512, 1024, 2048, 4096, 8192, 16384)
 
 @dataclass(eq=False, repr=False)
 class CountedForm(SeriesEstimator):
-    """Parameters and fits of estimators that count; see `HadamRNNClassifier`."""
+    """An estimator that fits a reservoir; see `HadamRNNClassifier`."""
 
     _: KW_ONLY
     max_ram: Count | None = None
@@ -61,7 +61,7 @@ class CountedForm(SeriesEstimator):
 
         Args:
             X, y, sample_weight, groups: as for `fit`.
-            max_bytes: of the estimators.
+            max_bytes: limits of the estimators.
         """
         if self._solver() != "count":
             raise InputError('fit_path needs solver="count": leave out what asks for another network.')
@@ -85,8 +85,8 @@ class CountedForm(SeriesEstimator):
         """Return the integer network; it takes raw inputs and standardises them itself.
 
         Args:
-            activation_bits, input_bits: of a `Network`, see `HadamRNNRegressor.quantize`; states of a network
-                that counts have 16 bits, its inputs 12.
+            activation_bits, input_bits: for a `Network`, see `HadamRNNRegressor.quantize`; states of one
+                that counts have 16 bits and its inputs 12.
             raw_unit: the value of one raw code. By default 1 if the training data are whole numbers, else
                 a power of two well below their deviation; the model's metadata holds it.
         """
@@ -141,11 +141,11 @@ class CountedForm(SeriesEstimator):
 
     @staticmethod
     def default_bytes(outputs: int) -> int:
-        """Return the default of `max_bytes` of a reservoir with this many classes."""
+        """Return the default `max_bytes` for a reservoir with this many classes."""
         return DEFAULT_BYTES + MORE_BYTES * max(0, outputs - DEFAULT_OUTPUTS)
 
     def _solver(self) -> str:
-        """Return the solver: "count" where none is named and no parameter asks for another network."""
+        """Return the solver: "count" if none is named and no parameter implies another one."""
         parameters, solver = self._parameters(), super()._solver()
         asks = [name for name in SHAPE if getattr(parameters, name) is not None]
         asks += ["recurrence"] if parameters.recurrence != "linear" else []
@@ -202,7 +202,7 @@ class CountedForm(SeriesEstimator):
             return fit_counted(codes, samples.series.steps_each(), target, plan, seed, self._log)
 
     def _refit(self, stream: SampleStream, others: Samples) -> None:
-        """Count more series of a stream in the read-out; the features stay."""
+        """Add further series of a stream to the read-out; the features stay."""
         if not isinstance(self.network_, IntegerReservoir):
             super()._refit(stream, others)
             return

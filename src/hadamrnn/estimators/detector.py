@@ -62,10 +62,10 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
     """An anomaly detector of streams that fits in kilobytes, fitted to normal data in closed form.
 
     The rows of X are consecutive samples, `(time, channels)`: the score of a row depends on the rows before
-    it. Several recordings are a list of such arrays, or `(n, time, channels)`; each begins anew, and their
-    rows come one recording after the other. At the start of a recording, and of a device, the state is
-    empty: the first `warmup_` samples count as normal, 2^(max(leak) + 1) of them, or half of the shortest
-    recording.
+    it. Several recordings are a list of such arrays, or `(n, time, channels)`; each starts from zero, and
+    their rows are returned one recording after the other. At the start of a recording, and of a device, the
+    state is empty: the first `warmup_` samples are taken as normal: 2^(max(leak) + 1) of them, or half of
+    the shortest recording.
 
     Parameters
     ----------
@@ -75,18 +75,19 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
         k of lambda = 1 - 2^-k, one for each diagonal block of the recurrent weight: a block remembers about
         2^k samples.
     weight_bits : int or "ternary"
-        Of the input and output weights. The recurrent weight takes one bit per unit.
+        Bits of the input and output weights. The recurrent weight takes one bit per unit.
     penalty : float
-        Of the ridge regression, in units of the number of samples.
+        Penalty of the ridge regression, in units of the number of samples.
     shrinkage : float
-        Of the residuals' covariance towards their mean variance: 0 keeps it. Less finds smaller deviations of
-        channels that are predicted far better than the others.
+        Shrinkage of the residuals' covariance towards their mean variance; 0 for none. Less finds smaller
+        deviations of channels that are predicted far better than the others.
     smoothing : int
         k of the level, an exponential mean over about 2^k distances; 0 judges every sample on its own.
     quantile : float
         Share of the levels of normal data that `margin` multiplies.
     margin : float
-        Threshold over that quantile: more gives fewer false alarms and misses more.
+        Threshold divided by that quantile: a larger margin gives fewer false alarms and misses more
+        anomalies.
     n_jobs : int or None
         Threads; None is one, and -1 is all.
     random_state : int, RandomState or None
@@ -176,7 +177,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Return -1 for each row that is an anomaly and 1 for each other."""
+        """Return -1 for rows that are anomalies and 1 for the others."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def score_samples_integer(self, X: Any, model: IntegerModel | None = None) -> Floats:
@@ -184,14 +185,14 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
 
         Args:
             X: as for `score_samples`; the network reads raw codes round(x / raw_unit).
-            model: from `quantize`; by default that of `quantize()`.
+            model: a result of `quantize`; by default that of `quantize()`.
         """
         levels, _ = self._integer_levels(X, model)
         scores: Floats = -np.ldexp(levels.astype(np.float64), -2 * DISTANCE_BITS)
         return scores
 
     def predict_integer(self, X: Any, model: IntegerModel | None = None) -> NDArray[np.int64]:
-        """Return -1 and 1 as `predict` does, from the integer network."""
+        """Return -1 and 1 like `predict`, from the integer network."""
         levels, threshold = self._integer_levels(X, model)
         return np.where(levels > threshold, -1, 1)
 
@@ -199,7 +200,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
         """Return the integer network with the detector behind it; it takes raw inputs.
 
         Args:
-            activation_bits: of states, biases and standardised inputs, 6..16.
+            activation_bits: bits of states, biases and standardised inputs, 6..16.
             raw_unit: the value of one raw code. By default 1 if the training data are whole numbers, else
                 a power of two well below their deviation; the model's metadata holds it.
         """
@@ -223,7 +224,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
 
     @property
     def cost_(self) -> Cost:
-        """Bytes of weights and operations of one step, without the few of the detector behind it."""
+        """Bytes of weights and operations of one step, without those of the detector stage."""
         check_is_fitted(self)
         return network_cost(self.config_, ACTIVATION_BITS)
 
@@ -247,7 +248,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
         )
 
     def _add(self, recordings: Sequence[Floats]) -> None:
-        """Fit V, the covariance and the threshold to these recordings too."""
+        """Add these recordings to the fit of V, the covariance and the threshold."""
         kept = [*self._kept, *(self._inputs(each) for each in recordings)]
         older, model = self._older, copy.deepcopy(self.network_)
         while sum(map(len, kept[1:])) >= KEPT_ROWS:
@@ -322,13 +323,13 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
 
 @torch.no_grad()
 def _features(model: SequenceModel, x: Tensor) -> Tensor:
-    """Return the input of V for each row of x: max(h, 0) after the row before, 0 at first."""
+    """Return the input of V for each row of x: max(h, 0) after the previous row, 0 for the first."""
     states = forward_layers(model).every_state(x[None])[0].relu()
     return torch.cat([torch.zeros_like(states[:1]), states[:-1]])
 
 
 def _target(x: Tensor) -> ValueTarget:
-    """Return the rows of x as a target, all of the same weight."""
+    """Return the rows of x as a target with equal weights."""
     return ValueTarget(x, x.new_ones(len(x)), torch.arange(len(x)))
 
 

@@ -3,7 +3,7 @@
     train_detector("normal.csv", "runs/pump")
     DetectorFolder.open("runs/pump").score("new.csv")
 
-Recordings are tables of `data.tables`; each file is a stream that begins anew. Start at `train_detector`.
+Recordings are tables of `data.tables`; each file is a separate stream. Start at `train_detector`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TRUTH = ("anomaly", *LABELS)  # names of the column that says which rows are ano
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Every row of some recordings: its file and row, its score, and whether it is an anomaly."""
+    """All rows of some recordings: file, row number, score, and whether it is an anomaly."""
 
     files: list[str]
     rows: list[int]
@@ -42,7 +42,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Detected:
-    """The agreement of alarms with labelled rows; a rate is None if there are no such rows."""
+    """The agreement of alarms with labelled rows; a share is None if there are no such rows."""
 
     samples: int
     anomalies: int
@@ -76,10 +76,10 @@ def train_detector(source: str | Path, out: str | Path, columns: Sequence[str], 
     Args:
         source: a file of recordings, or a folder of them.
         columns: the channels; all columns of numbers by default, except clocks and labels.
-        parameters: of the detector.
+        parameters: parameters of the detector.
 
     Returns:
-        The rows that it was fitted to, as the written detector judges them.
+        The rows that it was fitted to, judged by the written detector.
     """
     check_free(out)
     tables = read_tables(source, labels=())

@@ -1,7 +1,7 @@
 """`HadamRNNForecaster`: the next steps of a multivariate series.
 
-One network reads every channel on its own, in units of the channel's deviation and relative to the last
-value of the window, and returns the rise until each of the next steps. Signs and U are random and fixed; V
+One network reads each channel separately, in units of the channel's deviation and relative to the last
+value of the window, and returns the change until each of the next steps. Signs and U are random and fixed; V
 comes from ridge regression. Start reading at `HadamRNNForecaster.fit`.
 """
 
@@ -48,7 +48,7 @@ Steps = Annotated[int, Range(1, 1 << 14)]
 
 
 class Windows(NamedTuple):
-    """Windows of one channel each, in the order of time, the channels in turn."""
+    """Windows of single channels, ordered by time, then by channel."""
 
     past: Tensor  # (n, lookback, 1)
     future: Tensor  # (n, horizon)
@@ -56,12 +56,12 @@ class Windows(NamedTuple):
     channels: int
 
     def at_most(self, count: int) -> Windows:
-        """Return this many of them, evenly spread over time and channels."""
+        """Return this many windows, evenly spaced over time and channels."""
         hop = _hop(len(self.past), count, self.channels)
         return Windows(self.past[::hop], self.future[::hop], self.starts[::hop], self.channels)
 
     def target(self) -> ValueTarget:
-        """Return the futures as a target, all of the same weight."""
+        """Return the futures as a target with equal weights."""
         count = len(self.future)
         return ValueTarget(self.future, self.future.new_ones(count), torch.arange(count))
 
@@ -81,7 +81,7 @@ class HadamRNNForecaster(IntegerForm):
     horizon : int
         Steps to forecast.
     lookback : int
-        Steps that a forecast is made from.
+        Number of past steps that a forecast reads.
     hidden_size : int
         Units, a multiple of `num_blocks`.
     num_blocks : int
@@ -89,12 +89,12 @@ class HadamRNNForecaster(IntegerForm):
     leak : sequence of int
         k of lambda = 1 - 2^-k for each block in turn: a block remembers about 2^k steps.
     weight_bits : int or "ternary"
-        Of the input and output weights. The recurrent weight takes one bit per unit.
+        Bits of the input and output weights. The recurrent weight takes one bit per unit.
     draws : int
-        Networks with random weights to compare, by their error over the last fifth of a series whose first
+        Number of random networks to compare by their error over the last fifth of a series whose first
         four fifths they are fitted to. The best is then fitted to all of it.
     penalty : float or "auto"
-        Of the ridge regression; "auto" chooses it in the same way.
+        Penalty of the ridge regression; "auto" selects it in the same way.
     n_jobs : int or None
         Threads; None is one, and -1 is all.
     random_state : int, RandomState or None
@@ -166,7 +166,7 @@ class HadamRNNForecaster(IntegerForm):
         """Return the next steps, `(horizon, channels)`, in the units of the series.
 
         Args:
-            X: what came before, `(time, channels)`, of which the last `lookback` steps count; the series of
+            X: the past, `(time, channels)`, of which the last `lookback` steps are read; the series of
                 `fit` by default. Several of them, `(n, time, channels)`, give `(n, horizon, channels)`.
         """
         check_is_fitted(self)
@@ -181,7 +181,7 @@ class HadamRNNForecaster(IntegerForm):
 
         Args:
             X: as for `predict`.
-            model: from `quantize`; by default that of `quantize()`.
+            model: a result of `quantize`; by default that of `quantize()`.
 
         Warns:
             SaturationWarning: more than one in 10,000 values of X, or of the states, lies outside the range
@@ -195,10 +195,10 @@ class HadamRNNForecaster(IntegerForm):
         """Return the integer network of one channel.
 
         It takes the window relative to its last value, in codes of (value - last) / (scale_ * raw_unit), and
-        answers with the rise until each step, of which one code is worth scale_ * logit_scale.
+        answers with the change until each step, in units of scale_ * logit_scale.
 
         Args:
-            activation_bits: of states and biases, 6..16.
+            activation_bits: bits of states and biases, 6..16.
         """
         check_is_fitted(self)
         lookback, horizon = len(self.latest_), self.config_.output_size  # those of the fit
@@ -231,7 +231,7 @@ class HadamRNNForecaster(IntegerForm):
         )
 
     def _try(self, model: SequenceModel, windows: Windows, steps: int) -> Trial:
-        """Return a network's error, and its best penalty, on steps that it was not fitted to."""
+        """Return a network's held-out error and its best penalty."""
         penalties = PENALTIES if isinstance(self.penalty, str) else (float(self.penalty),)
         keep_linear(model.double(), windows.past)
         features, target = features_of(model, Split(windows.past, None)), windows.target()
@@ -313,7 +313,7 @@ def _columns(series: Floats) -> Floats:
 
 
 def _cut(series: Floats, lookback: int, horizon: int, most: int) -> Windows:
-    """Return at most this many windows of all channels, relative to the last value of their past."""
+    """Return at most this many windows of all channels, relative to the last value of the past."""
     cut = cut_windows(series, lookback + horizon)
     steps, channels = len(cut), series.shape[1]
     chosen = np.arange(0, steps * channels, _hop(steps * channels, most, channels))
@@ -325,7 +325,7 @@ def _cut(series: Floats, lookback: int, horizon: int, most: int) -> Windows:
 
 
 def _hop(windows: int, most: int, channels: int) -> int:
-    """Return the least hop that leaves at most `most` windows and still meets every channel in turn.
+    """Return the least hop that gives at most `most` windows and still covers all channels.
 
     >>> _hop(10_000, 8_192, channels=2)
     3

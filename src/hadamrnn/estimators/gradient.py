@@ -1,4 +1,4 @@
-"""The fit by gradients: the one trainer, with the recipe of an estimator's parameters. Start at `train`."""
+"""The gradient fit: the usual trainer, with a recipe from an estimator's parameters. Start at `train`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 class SeriesObjective(Objective):
     """The loss to minimise, a mean over samples, which also scores weights on held-out samples.
 
-    `losses` are those of all steps.
+    `losses` has the loss of every step.
     """
 
     def __init__(self, model: SequenceModel, loss: Loss) -> None:
@@ -61,10 +61,10 @@ def train(
     """Train a network by an estimator's validated parameters; return the outcome and the loss of each step.
 
     Args:
-        network: with the weights to start from; it is changed.
+        network: model with the initial weights, which training changes.
         samples: standardised series.
-        target: what the outputs shall be.
-        config: from `recipe`.
+        target: target of the outputs.
+        config: a result of `recipe`.
     """
     indexed = Split(samples.x, torch.arange(len(samples)), samples.lengths)
     held_out = parameters.validation_fraction if parameters.early_stopping else 0.0

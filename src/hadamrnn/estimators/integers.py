@@ -1,4 +1,4 @@
-"""The base of every estimator: its declared parameters, and its integer form, quantized once, and C."""
+"""The base of every estimator: its declared parameters, its integer network, and C."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RARE = 1e-4  # share of states or inputs that new series may clip without a warn
 
 
 class IntegerForm(BaseEstimator):
-    """An estimator with declared parameters, whose network becomes integers, quantized once, and C."""
+    """An estimator with declared parameters that can be quantized and exported."""
 
     config_: Any  # a Network, or a Reservoir
     _quantized: IntegerModel | IntegerReservoir | None = (
@@ -37,7 +37,7 @@ class IntegerForm(BaseEstimator):
         """Return the integer network."""
 
     def _parameters(self) -> SimpleNamespace:
-        """Return the parameters in their declared types; numpy's values become Python's."""
+        """Return the parameters in their declared types, with numpy values as Python's."""
         types = field_types(type(self))
         given = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
         return SimpleNamespace(**{name: coerce(name, value, types[name]) for name, value in given.items()})
@@ -56,7 +56,7 @@ class IntegerForm(BaseEstimator):
         return export_c(self._integer(model), out, name, force=force)
 
     def _integer(self, model: IntegerModel | IntegerReservoir | None) -> Any:
-        """Return `model`, which `quantize` must have returned, or the default one."""
+        """Return `model`, which must come from `quantize`, or the default one."""
         if model is None:
             self._quantized = self._quantized or self.quantize()
             return self._quantized
@@ -99,7 +99,7 @@ class IntegerForm(BaseEstimator):
 
 
 def _plain(value: Any) -> Any:
-    """Return numpy's scalars and arrays, as grid searches pass them, as Python's; others as they are.
+    """Convert numpy scalars and arrays, which grid searches pass, to Python's; return others unchanged.
 
     >>> _plain(np.int64(64)), _plain(np.array([2, 3]))
     (64, [2, 3])

@@ -1,4 +1,4 @@
-"""A pool of random units at several time scales, with thresholds on their states, to choose from.
+"""Draw a pool of random units at several time scales, with thresholds on their states, for selection.
 
 Every scale has units that read differences, units that read the samples themselves, and units whose steps
 are counted in each third of the window. Start reading at `draw_pool`.
@@ -45,7 +45,7 @@ PART_VALUES = 1 << 19  # samples or features processed at once
 
 @dataclass(frozen=True)
 class Kind:
-    """The inputs of the units of some groups, and the windows in which their features count."""
+    """The inputs of the units in some groups, and the parts of the window in which their features count."""
 
     name: str
     units: int
@@ -104,7 +104,7 @@ class Pool:
         return found
 
     def keep(self, kept: NDArray[np.bool_]) -> Pool:
-        """Return the pool of some features: blocks and groups without any are gone."""
+        """Return the pool of some features, without blocks and groups that have none."""
         network, features = self.network, self.features
         unit = features.unit[kept]
         blocks = np.unique(unit // BLOCK)
@@ -131,8 +131,8 @@ def draw_pool(
     """Return a pool for series like these.
 
     Args:
-        codes, lengths, weights: of the series whose states the thresholds are quantiles of.
-        network: its sizes of input and output, weight_bits and input_bits count.
+        codes, lengths, weights: series whose states determine the thresholds, as quantiles.
+        network: provides the sizes of input and output, weight_bits and input_bits.
     """
     rng = np.random.default_rng(seed)
     some = spread_out(torch.from_numpy(weights), THRESHOLD_SERIES).numpy()
@@ -170,7 +170,7 @@ def _with_thresholds(
     """Return one group as a pool: its states fill 16 bits, and thresholds are quantiles of them.
 
     Args:
-        first: the number of this group's first feature: the golden ratio spreads the levels over all.
+        first: index of this group's first feature, by which the golden ratio spreads the levels.
     """
     (group,) = units.network.groups
     codes, lengths, weights = series
@@ -205,7 +205,7 @@ def _with_thresholds(
 
 
 def _joined(pools: list[Pool]) -> Pool:
-    """Return the groups of all these pools as one."""
+    """Return one pool with the groups of all these pools."""
     network = replace(
         pools[0].network, groups=tuple(group for pool in pools for group in pool.network.groups)
     )
@@ -228,6 +228,6 @@ def _joined(pools: list[Pool]) -> Pool:
 
 
 def _parts(codes: Codes, features: int) -> Iterator[slice]:
-    """Yield slices of some series at a time, so that temporary arrays stay small."""
+    """Yield slices of a few series at a time, so that temporary arrays stay small."""
     rows = max(LANES, PART_VALUES // max(codes[0].size, features) // LANES * LANES)
     return (slice(start, start + rows) for start in range(0, len(codes), rows))

@@ -1,6 +1,6 @@
 """Select features of a pool within limits, by ridge regressions without the least useful ones.
 
-In every round the blocks with the smallest squared coefficients per cost go, then the features with the
+Every round removes the blocks with the smallest squared coefficients per cost, then the features with the
 smallest ones. Rounds do not depend on limits, so a smaller network keeps some of the features of a larger
 one. Start reading at `prune`.
 """
@@ -37,7 +37,7 @@ class Costs:
 
 @dataclass(frozen=True, eq=False)
 class PoolRows:
-    """Features of a pool as ridge regressions take them, and the target of their series.
+    """Features of a pool in the form of a ridge regression, and the target of their series.
 
     Args:
         z: `(n, features)`, of unit spread, times the square root of a series' weight.
@@ -50,7 +50,7 @@ class PoolRows:
 
     @classmethod
     def of(cls, shares: Shares, target: Target) -> PoolRows:
-        """Standardise shares `(n, features)` where they are: they may take most of a fit's memory."""
+        """Standardise shares `(n, features)` in place: they may take most of a fit's memory."""
         z, root = torch.from_numpy(shares), target.weights.sqrt().float()[:, None]
         weights = (target.weights / target.weight).float()
         varying = np.zeros(z.shape[1], np.bool_)
@@ -89,12 +89,12 @@ def prune(
     """Return which features remain within each limit.
 
     Args:
-        rows: of all features.
-        kept: those to start from.
-        gram: the Gram matrix of the rows of these; overwritten.
-        penalty: of the ridge regressions.
-        costs: what block and feature are weighed against.
-        limits: whether what remains is small enough; each allows less than the one before.
+        rows: rows of all features.
+        kept: features to start from.
+        gram: Gram matrix of the rows of these features; overwritten.
+        penalty: penalty of the ridge regressions.
+        costs: costs of a block and of a feature.
+        limits: functions that say whether the remaining features fit; each allows less than the previous one.
     """
     kept, found = rows.varying & kept, []
     if not kept.any():
@@ -122,7 +122,7 @@ def _most(ranking: _Ranking, fits: Fits) -> Mask:
 
 
 class _Ranking:
-    """The features of a network and its blocks, the least useful ones first."""
+    """The features and blocks of a network, the least useful ones first."""
 
     def __init__(self, kept: Mask, use: NDArray[np.float64], costs: Costs) -> None:
         self._kept, self._places = kept, np.flatnonzero(kept)
@@ -134,7 +134,7 @@ class _Ranking:
     def without(self, share: float) -> Mask:
         """Return which features remain without this share of the blocks, and then of the features.
 
-        At least one of each goes, but never the last.
+        At least one of each is removed, but never the last.
         """
         if share == 0:
             return self._kept

@@ -1,7 +1,7 @@
 """Read the user's X, y and weights as series and samples. Start at `read_series`.
 
-Frames of pandas, polars and sktime's users become `(time, channels)` tables; a wide frame, `(n, features)` of
-numbers, is a table as scikit-learn reads it.
+Frames of pandas, polars and sktime become `(time, channels)` tables; a wide frame, `(n, features)` of
+numbers, is a table as in scikit-learn.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def read_series(estimator: Any, X: Any, *, reset: bool) -> Series:
 
 
 def read_samples(series: Series, known: NDArray[Any], sample_weight: Any, groups: Any = None) -> Samples:
-    """Return the distinct samples of positive weight; without `sample_weight` each counts once.
+    """Return the distinct samples of positive weight; without `sample_weight` each has weight 1.
 
     Groups that share a series are one: of those that count there must be two at least.
     """
@@ -107,7 +107,7 @@ def _one_channel(estimator: Any, X: Any, rank: int) -> Series:
 
 
 def _as_rows(X: Any) -> list[Any] | None:
-    """Return the samples of a list of series; None if X is an array, or a list that becomes one."""
+    """Return the samples of a list of series; None if X is an array or can become one."""
     if not isinstance(X, list | tuple) and not (isinstance(X, np.ndarray) and X.dtype == object):
         return None
     try:
@@ -150,7 +150,7 @@ def _checked(values: Any, input_name: str = "X", **options: Any) -> Floats:
 
 
 def _check_finite(series: Series) -> None:
-    """Refuse NaN, infinity and values that are too large, and say where the first is."""
+    """Refuse NaN, infinity and values that are too large, with the position of the first."""
     usable = (series.values >= -LARGEST) & (series.values <= LARGEST)  # false for NaN
     wrong = np.argwhere(~usable)
     if len(wrong):
@@ -193,7 +193,7 @@ def _check_channels(estimator: Any, series: Series, reset: bool) -> None:
 
 
 def rows_of_frame(X: Any) -> list[Any] | None:
-    """Return the series of a frame that holds channels in columns, else None.
+    """Return the series of a frame with channels in columns, else None.
 
     Nested: a row is a sample, and a cell its series. Multi-index: a row is a step, the last level of the
     index its time, the levels before it the sample. Samples come in the order of their rows.
@@ -255,7 +255,7 @@ def _is_series(cell: Any) -> bool:
 
 
 def _rows_of_cells(samples: NDArray[Any]) -> list[Any]:
-    """Return the samples, a row of cells each; the channels of one sample have one length."""
+    """Return the samples, one row of cells each; all channels of a sample have the same length."""
     rows = []
     for sample, cells in enumerate(samples):
         lengths = {len(cell) if _is_series(cell) else 0 for cell in cells}

@@ -54,7 +54,7 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
         return float(super().score(X, align(X, y), align(X, sample_weight)))
 
     def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Series, Floats]:
-        """Return the series and the targets `(n, targets)`, as many as before unless `reset`."""
+        """Return the series and the targets `(n, targets)`, with as many targets as before unless `reset`."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         series = read_series(self, X, reset=reset)

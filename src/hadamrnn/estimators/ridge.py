@@ -2,19 +2,19 @@
 
     minimise   sum_i w_i |y_i - V z_i - b|^2 + penalty W |V|^2              W = sum_i w_i
 
-Features z are centred and have unit spread, so a penalty means the same on all data. One eigendecomposition,
+Features z are centred with unit spread, so a penalty means the same on all data. One eigendecomposition,
 of the Gram matrix of the rows or of the covariance, whichever is smaller, serves all penalties, and gives the
 prediction for every fold F of rows by a fit without them:
 
     y_F - out_F = (I - H_FF diag(w_F))^-1 (y_F - V z_F - b)    H_ij = z_i' (Z'wZ + penalty W I)^-1 z_j + 1/W
 
-Leave-one-out leaves out a group G of equal rows at a time (`Target.groups`), with its whole weight: a copy
-of a row would predict it. All entries of H_GG are then one number h, and the inverse is explicit:
+Leave-one-out leaves out one group G of equal rows at a time (`Target.groups`), because a copy
+of a row would predict it. All entries of H_GG are then equal to h, and the inverse is explicit:
 
     out_G = V z_G + b - h sum_{i in G} w_i (y_i - V z_i - b) / (1 - h sum_{i in G} w_i)
 
 Rows that predict each other without being equal, like overlapping windows, are passed as `folds`.
-`Moments` add up, so rows may come in parts; the error is then that of the rows passed to `solve`.
+`Moments` add up, so rows may arrive in parts; the error is then that of the rows passed to `solve`.
 All is float64 in torch, whose threads belong to the caller's thread: numpy's are shared by the process.
 Start reading at `solve`.
 """
@@ -38,14 +38,14 @@ PART_VALUES = 1 << 20  # feature values processed at once
 
 
 def row_parts(values: Tensor) -> Iterator[slice]:
-    """Yield slices of some rows at a time, so that temporary arrays stay small."""
+    """Yield slices of a few rows at a time, so that temporary arrays stay small."""
     rows = max(1, PART_VALUES // values.shape[1])
     return (slice(start, start + rows) for start in range(0, len(values), rows))
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """All that a ridge regression needs of its rows: weight, means and products about the means."""
+    """Sufficient statistics of a ridge regression: weight, means and products about the means."""
 
     weight: float
     feature_mean: Tensor  # (features,)
@@ -111,15 +111,15 @@ def solve(
     folds: Tensor | None = None,
     moments: Moments | None = None,
 ) -> Solution:
-    """Return the fit with the penalty of the least error; of two equally good ones the later.
+    """Return the fit with the penalty of the least error, the later one on a tie.
 
     Args:
-        features: `(n, features)` of all samples, or of some of them whose error counts.
-        target: of these samples; their weights are positive.
-        penalties: to choose from.
-        folds: a number for each row: all rows of the same number are left out together. By default the
+        features: `(n, features)` of all samples, or of those that measure the error.
+        target: target of these samples, with positive weights.
+        penalties: candidates for the penalty.
+        folds: fold number of each row; a fold is left out as a whole. By default the
             owners of the target, where it has some, else one row at a time.
-        moments: of all samples, if these are only some of them.
+        moments: moments of all samples, if these are only some of them.
 
     >>> from hadamrnn.estimators.target import ValueTarget
     >>> x = torch.linspace(0.0, 1.0, 20, dtype=torch.float64)[:, None]
@@ -182,7 +182,7 @@ class _Rows:
 
 
 class _Gram(_Rows):
-    """The rows of features."""
+    """Rows of features, or a matrix of their products."""
 
     def __init__(self, features: Tensor, target: Target, folds: Tensor | None) -> None:
         self.mean = target.mean(features)
@@ -228,7 +228,7 @@ def _spread(variance: Tensor, mean: Tensor) -> Tensor:
 def _without(
     target: Target, folds: Tensor | None, fitted: Tensor, scores: Tensor, factors: Tensor, weight: float
 ) -> Tensor:
-    """Return predictions for rows that are left out; H = scores diag(factors) scores' + 1/W, W = `weight`."""
+    """Return predictions for left-out rows; H = scores diag(factors) scores' + 1/W, W = `weight`."""
     off = target.values - fitted
     if folds is None:
         _, group = target.groups.unique(return_inverse=True)

@@ -1,4 +1,4 @@
-"""Round V to the grid of an integer network with the least change of its outputs on data.
+"""Round V to the grid of an integer network while changing its outputs on data as little as possible.
 
 Features are rounded one after the other, and the coefficients of correlated features that follow are
 adjusted to compensate. A power of two for every feature brings its largest coefficient near the ends of the
@@ -21,7 +21,7 @@ MOST_FEATURES = 2000  # limit for compensating rounding errors, which inverts a 
 
 
 class Rounded(NamedTuple):
-    """V `(features, outputs)` is about codes * step * 2^-exponents."""
+    """V `(features, outputs)`, approximately codes * step * 2^-exponents."""
 
     codes: Tensor
     exponents: Tensor  # (features,), 0..15
@@ -37,7 +37,7 @@ def share_codes(per_unit: Tensor, spread: Tensor, curvature: Tensor, bits: int) 
 
     Args:
         per_unit: V, `(features, outputs)`.
-        spread: of the features, infinity for constant ones.
+        spread: spread of the features, infinity for constant ones.
         curvature: Z'wZ + penalty of the features of unit spread, `(features, features)`.
 
     >>> share_codes(torch.tensor([[1.75], [-0.5]]).double(), torch.ones(2), torch.eye(2).double(), 4)[:2]
@@ -68,10 +68,10 @@ def share_codes(per_unit: Tensor, spread: Tensor, curvature: Tensor, bits: int) 
 
 
 def successive(values: Tensor, metric: Tensor, lowest: int, highest: int) -> Tensor:
-    """Return whole numbers q near `values` v `(features, outputs)` with a small (q - v)' metric (q - v).
+    """Round `values` v `(features, outputs)` to integers q with a small (q - v)' metric (q - v).
 
-    With the upper Cholesky factor R of the metric's inverse, the best answer to a rounding of feature i by d
-    is to move the features j > i by d R_ij / R_ii.
+    With the upper Cholesky factor R of the metric's inverse, the best compensation for rounding feature i by
+    d is to move the features j > i by d R_ij / R_ii.
     """
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(metric))
     factor = torch.linalg.cholesky(inverse, upper=True)

@@ -2,8 +2,8 @@
 
 Candidates with the same block size and leak are drawn and run together, as one wide network whose features
 include those of each. The leave-one-out error of a ridge regression decides; on small data that of several
-draws. Large data are often windows of recordings, which predict their neighbours, so folds are left out
-there. Start reading at `select`; `network_cost` says what fits.
+draws. Large data often consist of windows of recordings, which predict their neighbours, so folds are left
+out there. Start reading at `select`; `network_cost` says what fits.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ class Cost:
 def state_bits(network: Network, seq_length: int = 1) -> int:
     """Return the bits of states, biases and thresholds in the integer form of an estimator's network.
 
-    A sum over the steps of the longest series must fit 32 bits, so very long ones leave fewer to the states.
+    A sum over the steps of the longest series must fit 32 bits, so very long series leave fewer bits to the
+    states.
     """
     if not network.is_pooled:
         return ACTIVATION_BITS
@@ -97,7 +98,7 @@ def network_cost(network: Network, activation_bits: int | None = None) -> Cost:
 
 @dataclass(frozen=True)
 class ParameterSpace:
-    """The networks that the parameters of an estimator allow; None is left to the selection.
+    """The networks that an estimator's parameters allow; None leaves a field to the selection.
 
     Args:
         base: sizes of input and output, weight_bits, recurrence.
@@ -113,7 +114,7 @@ class ParameterSpace:
     thresholds: int | None = None
 
     def candidates(self) -> list[Network]:
-        """Return the networks to compare; the first is the one to take without a search."""
+        """Return the networks to compare; without a search the first one is used."""
         found = [
             network
             for block_size, leak in self._dynamics()
@@ -185,9 +186,9 @@ def select(samples: Split, target: Target, candidates: list[Network], seed: int)
     """Return the candidate with the least cross-validation error, its signs, U, b_i and thresholds set.
 
     Args:
-        samples: standardised series; of many, evenly spread ones are used.
-        target: of these series.
-        seed: of the random weights.
+        samples: standardised series; if there are many, evenly spaced ones are used.
+        target: target of these series.
+        seed: seed of the random weights.
     """
     index = spread_out(target.weights, SEARCH_SERIES)
     some, some_target = some_of(samples, index), target.at(index)
@@ -216,7 +217,7 @@ def select(samples: Split, target: Target, candidates: list[Network], seed: int)
 
 
 def folds_of_many(target: Target) -> Tensor | None:
-    """Return the fold of each of many samples; None for few, of which one is left out at a time."""
+    """Return the fold of each sample if there are many; None if there are few, for leave-one-out."""
     return target.folds(FOLDS) if len(target.values) > SEARCH_SERIES else None
 
 
@@ -228,12 +229,12 @@ class _Pool:
     members: list[Network]
 
     def levels(self, member: Network) -> Tensor:
-        """Return which thresholds of the wide network the member has."""
+        """Return the indices of the member's thresholds in the wide network."""
         each = (self.network.thresholds + 1) // (member.thresholds + 1)
         return torch.arange(1, member.thresholds + 1) * each - 1
 
     def columns(self, member: Network) -> Tensor:
-        """Return which features of the wide network are those of the member, in its order."""
+        """Return the indices of the member's features in the wide network, in its order."""
         wide, units = self.network.hidden_size, torch.arange(member.hidden_size)
         levels = self.levels(member).tolist() if member.thresholds else [0]
         groups = [
@@ -286,7 +287,7 @@ def draw_network(network: Network, seed: int) -> SequenceModel:
 
 @torch.no_grad()
 def features_of(model: SequenceModel, samples: Split) -> Tensor:
-    """Return the features of each sample, before their scale: float64 `(n, features)`."""
+    """Return the unscaled features of each sample, float64 `(n, features)`."""
     features = torch.empty(len(samples), model.readout.in_features, dtype=torch.float64)
     start = 0
     for x, lengths in _parts(model, samples):
@@ -297,9 +298,9 @@ def features_of(model: SequenceModel, samples: Split) -> Tensor:
 
 @torch.no_grad()
 def place_thresholds(model: SequenceModel, samples: Split, weights: Tensor) -> None:
-    """Set the thresholds of each unit slightly above evenly spread quantiles of its states.
+    """Set the thresholds of each unit slightly above evenly spaced quantiles of its states.
 
-    A series of weight 2 counts twice.
+    A series of weight 2 is used twice.
     """
     if model.thresholds is None:
         return
@@ -320,7 +321,7 @@ def place_thresholds(model: SequenceModel, samples: Split, weights: Tensor) -> N
 
 
 def some_of(samples: Split, index: Tensor) -> Split:
-    """Return the samples at `index`, without a copy if those are all."""
+    """Return the samples at `index`, without a copy if that means all of them."""
     return samples if len(index) == len(samples) else Split(*samples.batch(index))
 
 

@@ -25,7 +25,7 @@ PART_VALUES = 1 << 18  # values of X converted at once
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """`values`, `(n, time, channels)`, zero past a row's length; `lengths`, `(n,)`, None where all count."""
+    """Series: `values` `(n, time, channels)`, zero past a row's length; `lengths` `(n,)`, or None."""
 
     values: Floats
     lengths: NDArray[np.int64] | None = None
@@ -38,11 +38,11 @@ class Series:
         return int(self.values.shape[2])
 
     def at(self, index: NDArray[Any]) -> Series:
-        """Return some of the series."""
+        """Return the series at these indices."""
         return Series(self.values[index], None if self.lengths is None else self.lengths[index])
 
     def __add__(self, other: Series) -> Series:
-        """Stack series, padding shorter ones with zeros at their end."""
+        """Concatenate series, padding shorter ones with zeros at their end."""
         steps = max(self.values.shape[1], other.values.shape[1])
         values = np.zeros((len(self) + len(other), steps, self.channels))
         values[: len(self), : self.values.shape[1]] = self.values
@@ -51,7 +51,7 @@ class Series:
         return Series(values, None if (lengths == steps).all() else lengths)
 
     def steps_each(self) -> NDArray[np.int64]:
-        """Return how many steps of each series count, `(n,)`."""
+        """Return the number of valid steps of each series, `(n,)`."""
         return np.full(len(self), self.values.shape[1]) if self.lengths is None else self.lengths
 
     def digests(self) -> list[bytes]:
@@ -62,7 +62,7 @@ class Series:
         ]
 
     def parts(self) -> Iterator[tuple[slice, Floats]]:
-        """Yield the series some at a time, `(rows, values)`, so that temporary arrays stay small."""
+        """Yield the series in parts, `(rows, values)`, so that temporary arrays stay small."""
         rows = max(1, PART_VALUES // max(1, self.values[0].size))
         for start in range(0, len(self), rows):
             part = slice(start, start + rows)
@@ -73,9 +73,9 @@ class Series:
 class Samples:
     """Distinct samples: their series, labels `(n,)` or values `(n, targets)`, and weights `(n,)`.
 
-    Samples that agree in series and label are one sample with the sum of their weights, so repeating a
-    sample and weighting it are the same. `groups` `(n,)` numbers the distinct series; `owners` `(n,)` says
-    whom they are of, where the caller did: owners of one series are one.
+    Samples with equal series and label are one sample with the sum of their weights, so repeating a
+    sample and weighting it are equivalent. `groups` `(n,)` numbers the distinct series; `owners` `(n,)` names
+    their source, if the caller did: owners of one series are one.
     """
 
     series: Series
@@ -88,7 +88,7 @@ class Samples:
     def of(
         cls, series: Series, known: NDArray[Any], weights: Floats, owners: NDArray[Any] | None = None
     ) -> Samples:
-        """Return the distinct ones of these samples, in the order of their first appearance."""
+        """Return the distinct samples among these, in the order of first appearance."""
         _, targets = np.unique(known, axis=0 if known.ndim > 1 else None, return_inverse=True)
         digests = series.digests()
         numbers = numbered(digests)
@@ -111,7 +111,7 @@ class Samples:
         )
 
     def order(self) -> NDArray[np.int64]:
-        """Return an order of the samples that does not depend on how they came."""
+        """Return an order of the samples that does not depend on their original order."""
         keys = list(zip(self.series.digests(), self.known.tolist(), strict=True))
         return np.array(sorted(range(len(self)), key=keys.__getitem__))
 
@@ -180,10 +180,10 @@ class Scaling:
 
 
 def _knees(series: Series, weights: Floats, deviations: Floats) -> Floats:
-    """Return the compression threshold of each channel, a power of two; 0 for channels to leave alone.
+    """Return the log compression threshold of each channel, a power of two; 0 for no compression.
 
-    Those are channels whose series differ in size by orders of magnitude: at a scale that fits the largest,
-    the median one would vanish, in integers for good. The knee lies where the smallest series are.
+    Compressed channels have series that differ in size by orders of magnitude: at a scale that fits the
+    largest, the median one would vanish in integers. The threshold lies at the size of the smallest series.
     """
     steps = np.maximum(series.steps_each(), 1)[:, None]
     sizes = np.sqrt(np.einsum("ntc,ntc->nc", series.values, series.values) / steps)  # padding is zero
@@ -208,5 +208,5 @@ def _quantiles(values: Floats, weights: Floats, levels: Sequence[float]) -> Floa
 
 
 def _compressed(values: Floats, knee: Floats) -> Floats:
-    """Return the values, channels last, with those of channels that have a knee compressed."""
+    """Return the values, channels last, with compressed channels compressed."""
     return np.where(knee > 0, compress(values, np.where(knee > 0, knee, 1.0)), values)

@@ -35,7 +35,7 @@ class SktimeAdapter(Adapter):
 
 
 class SktimeHadamRNNClassifier(SktimeAdapter, ClassifierAdapter, BaseClassifier):
-    """Hands series to `estimator`, a `HadamRNNClassifier`; None is one with default settings.
+    """Passes series to `estimator`, a `HadamRNNClassifier`; None is one with default settings.
 
     >>> from hadamrnn.estimators import HadamRNNClassifier
     >>> from hadamrnn.estimators.sktime import SktimeHadamRNNClassifier
@@ -47,7 +47,7 @@ class SktimeHadamRNNClassifier(SktimeAdapter, ClassifierAdapter, BaseClassifier)
 
 
 class SktimeHadamRNNRegressor(SktimeAdapter, RegressorAdapter, BaseRegressor):
-    """Hands series to `estimator`, a `HadamRNNRegressor`; None is one with default settings.
+    """Passes series to `estimator`, a `HadamRNNRegressor`; None is one with default settings.
 
     >>> from hadamrnn.estimators import HadamRNNRegressor
     >>> from hadamrnn.estimators.sktime import SktimeHadamRNNRegressor

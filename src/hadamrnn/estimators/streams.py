@@ -16,7 +16,7 @@ from hadamrnn.estimators.series import Floats, Series
 def read_streams(estimator: Any, X: Any, *, reset: bool) -> list[Floats]:
     """Return X as recordings: one array or frame, a list of arrays, or `(n, time, channels)`.
 
-    `reset` sets the estimator's `n_features_in_`, the channels, else X must agree with it.
+    `reset` sets the estimator's `n_features_in_`, the channels; otherwise X must agree with it.
     """
     several = isinstance(X, list | tuple) and bool(X) and all(np.ndim(each) == 2 for each in X)
     if not several and getattr(X, "ndim", 2) != 3:
@@ -34,7 +34,7 @@ def read_streams(estimator: Any, X: Any, *, reset: bool) -> list[Floats]:
 
 
 def as_series(recordings: list[Floats]) -> Series:
-    """Return recordings as series, the shorter ones with zeros at their end."""
+    """Return recordings as series, shorter ones padded with zeros at their end."""
     lengths = np.array([len(each) for each in recordings])
     values = np.zeros((len(recordings), lengths.max(), recordings[0].shape[1]))
     for row, each in zip(values, recordings, strict=True):

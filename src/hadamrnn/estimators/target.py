@@ -18,10 +18,10 @@ LEAST_ERROR = 1e-6  # on labels: below this every answer is right, and a larger 
 
 @dataclass(frozen=True, eq=False)
 class Target(ABC):
-    """The values `(n, outputs)` that a fit aims at, with weights and groups of the samples, `(n,)`.
+    """The target values `(n, outputs)` of a fit, with weights and groups of the samples, `(n,)`.
 
     Samples with the same input form a group; cross-validation leaves out a whole group, with all its weight.
-    `owners`, `(n,)`, is whom samples are of, where the caller says so: then owners are left out, in folds.
+    `owners`, `(n,)`, is the source of each sample, if the caller names it: then folds of owners are left out.
     """
 
     values: Tensor
@@ -39,7 +39,7 @@ class Target(ABC):
 
     @abstractmethod
     def scale(self, predictions: Tensor) -> float:
-        """Return the factor of the predictions with the least loss, from held-out ones."""
+        """Return the factor with the least loss for held-out predictions."""
 
     @abstractmethod
     def describe(self, predictions: Tensor) -> str:
@@ -50,9 +50,9 @@ class Target(ABC):
         """Return the fold of each sample; neighbours fall into the same one."""
 
     def folds(self, count: int) -> Tensor:
-        """Return the fold of each sample: some owners, else stretches of neighbours; no group in two folds.
+        """Return the fold of each sample: by owners if known, else by stretches; no group is in two folds.
 
-        Neighbours are often windows of one recording, or of one person, and predict each other.
+        Neighbours are often windows of one recording or person, and predict each other.
         """
         if self.owners is not None:
             return _dealt(self.owners, self.weights, count)
@@ -75,17 +75,17 @@ class Target(ABC):
         return float(self.weights.sum())
 
     def mean(self, values: Tensor) -> Tensor:
-        """Return the mean over samples, each with its weight."""
+        """Return the weighted mean over samples."""
         return self.weights @ values / self.weight
 
     def loss(self, outputs: Tensor, index: Tensor) -> Tensor:
-        """Return the mean loss of a network's outputs for the samples `index`, each with its weight."""
+        """Return the weighted mean loss of a network's outputs for the samples `index`."""
         losses = self.losses(outputs, index)
         return ((self.weights[index] / self.weights.mean()).to(losses.dtype) * losses).mean()
 
 
 class ValueTarget(Target):
-    """Standardised values: the mean squared error."""
+    """A regression target: standardised values and the mean squared error."""
 
     def losses(self, outputs: Tensor, index: Tensor) -> Tensor:
         return (outputs - self.values[index].to(outputs.dtype)).square().mean(1)
@@ -105,7 +105,7 @@ class ValueTarget(Target):
 
 
 class LabelTarget(Target):
-    """One class each, targets 1 for it and -1 for the others.
+    """A classification target: 1 for the class of a sample and -1 for the others.
 
     The error is cross-entropy at the best temperature times the squared error: the first says which
     predictions are right, the second still ranks networks if all are. As in Platt's calibration a label
@@ -152,7 +152,7 @@ class LabelTarget(Target):
 
 
 def _stretches(weights: Tensor, count: int) -> Tensor:
-    """Return which of `count` stretches of about the same weight each sample is in.
+    """Return the number of the stretch of each sample, of `count` stretches of about equal weight.
 
     >>> _stretches(torch.ones(7), 3).tolist()
     [0, 0, 1, 1, 1, 2, 2]
@@ -162,7 +162,7 @@ def _stretches(weights: Tensor, count: int) -> Tensor:
 
 
 def _dealt(owners: Tensor, weights: Tensor, count: int) -> Tensor:
-    """Return the fold of each sample: every owner in one, the heaviest dealt first, to the lightest fold.
+    """Return the fold of each sample: owners, the heaviest first, go to the lightest fold as a whole.
 
     >>> _dealt(torch.tensor([0, 0, 1, 2, 2, 2]), torch.ones(6), 2).tolist()
     [1, 1, 1, 0, 0, 0]
@@ -177,7 +177,7 @@ def _dealt(owners: Tensor, weights: Tensor, count: int) -> Tensor:
 
 
 def spread_out(weights: Tensor, most: int) -> Tensor:
-    """Return at most this many indices, evenly spread over the total weight.
+    """Return at most this many indices, evenly spaced over the total weight.
 
     >>> spread_out(torch.tensor([1.0, 1.0, 4.0, 1.0, 1.0]), 4).tolist()
     [0, 2, 3]

@@ -80,9 +80,9 @@ def export_c(
 
     Args:
         name: prefix of every file and every symbol, a C identifier.
-        packed: codes of U and V at weight_bits; else a byte each, for speed.
-        golden: what the self-test replays; drawn at random when None.
-        force: replace what a folder of that name holds of an earlier export.
+        packed: store codes of U and V in weight_bits each; otherwise in one byte each, for speed.
+        golden: vectors that the self-test replays; random ones if None.
+        force: replace the files of an earlier export in a folder of that name.
     """
     check_c_name(name)
     summary, version = summarise(model), version_numbers(package_version())
@@ -103,7 +103,7 @@ def export_c(
 
 
 def check_c_name(name: str) -> None:
-    """Refuse a name that cannot prefix C symbols, or is the runtime's own."""
+    """Refuse a name that cannot prefix C symbols or belongs to the runtime."""
     check_name(name)
     if name.lower() == "hadamrnn":
         raise InputError(
@@ -150,7 +150,7 @@ def source_files(model: AnyModel, name: str, *, packed: bool = True) -> dict[str
 
 
 def constants(model: AnyModel, *, packed: bool = True) -> ModelData | ReservoirData:
-    """Return the variables of the templates, for a network of either kind."""
+    """Return the variables of the templates for a network of either kind."""
     return ReservoirData(model) if isinstance(model, IntegerReservoir) else ModelData(model, packed=packed)
 
 
@@ -190,7 +190,7 @@ def _detector_files(model: AnyModel, shared: dict[str, Any]) -> dict[str, str]:
 
 
 def _decision_files(model: AnyModel, shared: dict[str, Any]) -> dict[str, str]:
-    """Return when windows raise an event; nothing where the model keeps no decision."""
+    """Return the files of the decision, if the model has one."""
     decision, name = decision_of(model), shared["name"]
     if decision is None:
         return {}
@@ -257,12 +257,12 @@ def c_value(value: Any, name: str) -> str:
 
 
 def include_guard(name: str) -> str:
-    """Return the start of a model's include guards: names that differ in case alone have others."""
+    """Return the prefix of a model's include guards, distinct even for names that differ only in case."""
     return f"{macro_prefix(name)}_{zlib.crc32(name.encode()):08X}"
 
 
 def render(template: str, **variables: Any) -> str:
-    """Return the template of `runtime/` filled in."""
+    """Render a template of `runtime/`."""
     names = {"NAME": macro_prefix(variables["name"]), "version": package_version()}
     functions = {"include_guard": include_guard, "wrapped": wrapped, "plain": plain, "c_value": c_value}
     return _environment().get_template(template).render(**names, **functions, **variables)
@@ -289,7 +289,7 @@ def export_arduino(
     golden: Golden | None = None,
     force: bool = False,
 ) -> Path:
-    """Write the library to the new folder `out`; return it. Arguments as those of `export_c`."""
+    """Write the library to the new folder `out`; return it. Arguments as for `export_c`."""
     check_c_name(name)
     sources = source_files(model, name, packed=packed)
     tests = selftest_files(model, name, golden or draw_golden(model, sequences=2, time=8))

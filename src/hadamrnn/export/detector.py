@@ -60,7 +60,7 @@ def detector_js(model: IntegerBase, runtime_text: Callable[[str], str]) -> str:
 
 
 def golden_levels(model: IntegerBase) -> dict[str, Any]:
-    """Return samples of the self-test and their levels; nothing for a network without a detector."""
+    """Return samples of the self-test and their levels; none for a network without a detector."""
     detection = detection_of(model)
     if detection is None or not isinstance(model, IntegerModel):
         return {}
@@ -78,5 +78,5 @@ def _golden(model: IntegerModel, detection: Detection) -> tuple[NDArray[np.int32
 
 
 def _rows(detection: Detection) -> NDArray[np.int16]:
-    """Return the lower triangle, row after row."""
+    """Return the lower triangle row by row."""
     return detection.whitening[np.tril_indices(len(detection.whitening))]

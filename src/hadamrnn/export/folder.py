@@ -39,7 +39,7 @@ _TARGETS = frozenset("all clean edit_cache help install main preinstall rebuild_
 
 
 def macro_prefix(name: str) -> str:
-    """Return the prefix of a model's macros: upper case, unless that would be another name's as well.
+    """Return the prefix of a model's macros: in upper case, unless another name would share it.
 
     >>> macro_prefix("net"), macro_prefix("Net")
     ('NET', 'Net')
@@ -69,7 +69,7 @@ got 'my-net'. Choose another --name.
 
 
 def check_folder(out: Path, *, force: bool) -> None:
-    """Refuse a folder that is no place for an export: a file, or what holds files and may not be replaced."""
+    """Refuse a folder that cannot take an export: a file, or a folder whose files may not be replaced."""
     if out.is_symlink() or (out.exists() and not out.is_dir()):
         raise InputError(f"--out must name a new folder, {out} is a file. Choose another.")
     if not force:
@@ -79,7 +79,7 @@ def check_folder(out: Path, *, force: bool) -> None:
 def fresh_folder(out: Path, files: Mapping[str, str | bytes], *, force: bool) -> Path:
     """Write `files` (relative name -> content) and a manifest of their checksums to `out`; return it.
 
-    A folder that exists is refused; with `force` the unchanged files of an earlier export are replaced, and
+    An existing folder is refused; with `force` the unchanged files of an earlier export are replaced, and
     no others: an edited file, or a user's own in the way, is refused before anything is written.
     """
     check_folder(out, force=force)
@@ -108,7 +108,7 @@ def fresh_folder(out: Path, files: Mapping[str, str | bytes], *, force: bool) ->
 
 
 def _replaceable(folder: Path, contents: Iterable[str]) -> set[str]:
-    """Return the files that an earlier export wrote; raise if one was edited or another is in the way."""
+    """Return the files of an earlier export; raise if one was edited or another file is in the way."""
     written = _manifest(folder)
     inside = folder.resolve()
     for name in sorted({*written, *contents} - {MANIFEST}):

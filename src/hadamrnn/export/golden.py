@@ -23,8 +23,8 @@ MAX_VALUES = 20_000  # numbers of a golden file, so that it fits a small board's
 class Golden:
     """Sequences that all start at the zero state.
 
-    They begin where a device does, at raw sensor codes. `logits` holds those after every step, or with
-    `every=False` those after the last step alone. For dense models `raw` and `encoded` check the encoding at
+    Like a device, they start from raw sensor codes. `logits` has those after every step, or with
+    `every=False` only those after the last step. For dense models `raw` and `encoded` check the encoding at
     its limits.
     """
 
@@ -42,7 +42,7 @@ class Golden:
 
     @property
     def input_type(self) -> str:
-        """The narrowest C type that holds the inputs: a board's flash is small."""
+        """The narrowest C type for the inputs, to save flash."""
         if self.inputs.ndim == 2:
             return "uint32_t"
         low, high = signed_range(16)
@@ -50,7 +50,7 @@ class Golden:
 
 
 def draw_golden(model: AnyModel, sequences: int = 3, time: int = 16, seed: int = 0) -> Golden:
-    """Return golden vectors of random inputs over the whole range; fewer when they would not fit."""
+    """Return golden vectors of random inputs over the whole range, fewer if they would not fit."""
     if isinstance(model, IntegerReservoir):
         time = max(time, model.network.settled_length)
     time = min(time, model.longest or time)
@@ -76,9 +76,9 @@ def fit_golden(
     sequences: int = 3,
     most: int = MAX_VALUES,
 ) -> Golden:
-    """Return golden vectors of raw codes or ids `(n, time, ...)`, as many and as long as `most` numbers hold.
+    """Return golden vectors of raw codes or ids `(n, time, ...)`, cut to at most `most` numbers.
 
-    What is too long keeps its last steps, where text that is padded on the left has its words.
+    A sequence that is too long keeps its last steps, where left-padded text has its words.
     """
     every = model.every_output
     per_step = _step_values(model, every)
@@ -120,13 +120,13 @@ def make_golden(
 
 
 def _step_values(model: AnyModel, every: bool) -> int:
-    """Return the numbers that a golden file holds for a step: its inputs, and its logits if they count."""
+    """Return the number of values in a golden file per step: inputs, and logits if they are checked."""
     width = model.input_size if model.input_kind == "dense" else 1
     return width + (model.output_size if every else 0)
 
 
 def _state_values(model: AnyModel) -> int:
-    """Return the numbers that a golden file holds of the last states; none of a reservoir."""
+    """Return the number of values in a golden file for the last states; none for a reservoir."""
     return 0 if isinstance(model, IntegerReservoir) else sum(model.network.widths)
 
 
@@ -152,7 +152,7 @@ def _run(
 def _raw_samples(
     model: AnyModel, rng: np.random.Generator
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """Return small, large and extreme raw codes and their encodings; none unless inputs are dense."""
+    """Return small, large and extreme raw codes and their encodings; none if inputs are not dense."""
     if model.input_kind != "dense":
         empty = np.zeros((0, 1), np.int32)
         return empty, empty, np.zeros(0, np.int64)

@@ -48,7 +48,7 @@ def export_js(
     golden: Golden | None = None,
     force: bool = False,
 ) -> Path:
-    """Write the JavaScript of `model` to the new folder `out`; return it. Arguments as of `export_c`."""
+    """Write the JavaScript of `model` to the new folder `out`; return it. Arguments as for `export_c`."""
     check_name(name)
     summary, levels = summarise(model), golden_levels(model)
     package = {
@@ -86,7 +86,7 @@ def js_module(model: IntegerModel | IntegerReservoir, summary: Summary) -> str:
 
 
 def _js_front_end(model: IntegerModel | IntegerReservoir) -> str:
-    """Return the front end as JavaScript; nothing where the network has none."""
+    """Return the front end as JavaScript, if the network has one."""
     if model.network.front_end is None:
         return ""
     fields = json.dumps(front_end_js(model.network.front_end), separators=(",", ":"))
@@ -94,7 +94,7 @@ def _js_front_end(model: IntegerModel | IntegerReservoir) -> str:
 
 
 def _js_decision(model: IntegerModel | IntegerReservoir) -> str:
-    """Return the decision as JavaScript; nothing where the model keeps none."""
+    """Return the decision as JavaScript, if the model has one."""
     decision = decision_of(model)
     if decision is None:
         return ""
@@ -107,7 +107,7 @@ def runtime_text(file: str) -> str:
 
 
 def _common(model: IntegerModel | IntegerReservoir) -> dict[str, Any]:
-    """Return the fields on inputs and outputs that networks of all kinds have."""
+    """Return the fields on inputs and outputs that all kinds of network share."""
     dense = model.input_kind == "dense"
     offset, scale = value_scaling(model) if dense else (None, None)
     return {
@@ -131,7 +131,7 @@ def _common(model: IntegerModel | IntegerReservoir) -> dict[str, Any]:
 
 
 def js_reservoir(model: IntegerReservoir) -> dict[str, Any]:
-    """Return a reservoir as `new Reservoir` of the runtime takes it; it has no layers."""
+    """Return the argument of `new Reservoir` in the JavaScript runtime."""
     none = dict.fromkeys(("featureShift", "embedding"))
     layers = {"layers": [], "matrices": {}, "thresholds": [0, 2, ""]}
     arrays = {name: packed(array, bits) for name, (array, bits) in js_reservoir_arrays(model).items()}
@@ -139,7 +139,7 @@ def js_reservoir(model: IntegerReservoir) -> dict[str, Any]:
 
 
 def js_model(model: IntegerModel) -> dict[str, Any]:
-    """Return the network as `new Network` of the runtime takes it: numbers, and codes packed in base64."""
+    """Return the argument of `new Network` in the JavaScript runtime: numbers, and packed codes in base64."""
     network = model.network
     factors = {factor for layer in model.layers for factor in order_factors(layer.block_size)}
     return {
@@ -206,7 +206,7 @@ def packed(codes: NDArray[Any] | None, bits: int) -> tuple[int, int, str] | None
 
 
 def deflated(codes: NDArray[Any]) -> str:
-    """Return int32 codes, deflated, in base64. All lowest bytes come first: the high ones repeat."""
+    """Return int32 codes, deflated, in base64. The lowest bytes come first, because high bytes repeat."""
     planes = codes.astype("<i4").reshape(-1, 1).view(np.uint8).T
     return base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode()
 

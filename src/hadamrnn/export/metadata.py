@@ -34,7 +34,7 @@ class Summary:
 def summarise(model: IntegerModel | IntegerReservoir) -> Summary:
     """Return the summary of `model`: sizes, bits, scales, then every metadata entry.
 
-    Metadata is the user's text: what would end a comment or a line is replaced.
+    Metadata is text of the user, so anything that would end a comment or a line is replaced.
     """
     entries = [f"{plain(key)}: {plain(value)}" for key, value in sorted(model.metadata.items())]
     if isinstance(model, IntegerReservoir):
@@ -60,7 +60,7 @@ def summarise(model: IntegerModel | IntegerReservoir) -> Summary:
 
 
 def _beyond_paper(model: IntegerModel) -> list[str]:
-    """Say how the network forgets, stacks and reads out, where it does more than the paper's."""
+    """Describe leaks, layers and read-outs that the paper's network lacks."""
     network, lines = model.network, []
     if network.block_leaks:
         leaks = ", ".join(str(k) if k else "none" for k in network.block_leaks)
@@ -79,7 +79,7 @@ def _beyond_paper(model: IntegerModel) -> list[str]:
 def class_symbols(model: IntegerBase) -> list[tuple[str, str]]:
     """Return the C names of the classes: the end of an enum's name, and a string literal; none without names.
 
-    Enum names are ASCII and unique: the number of the class tells apart names that would be equal, and
+    Enum names are ASCII and unique: the class number distinguishes names that would be equal, and
     replaces a name without a letter of its own.
     """
     shown = [_visible(name) for name in model.class_names]
@@ -99,7 +99,7 @@ def class_symbols(model: IntegerBase) -> list[tuple[str, str]]:
 
 
 def _visible(name: str) -> str:
-    r"""Return a name whose control characters are escaped.
+    r"""Return a name with control characters escaped.
 
     >>> print(_visible("a" + chr(27) + "b"))
     a\x1bb
@@ -163,7 +163,7 @@ def manager_files(name: str, summary: Summary) -> dict[str, str]:
 
 
 def component_files(name: str, summary: Summary) -> dict[str, str]:
-    """Return what ESP-IDF's component manager and Zephyr read besides CMake, name -> text; JSON is YAML."""
+    """Return the files that ESP-IDF's component manager and Zephyr read besides CMake, name -> text."""
     component = {"version": version_numbers(package_version()), "description": summary.title}
     return {
         "idf_component.yml": _json(component),
@@ -172,7 +172,7 @@ def component_files(name: str, summary: Summary) -> dict[str, str]:
 
 
 def version_numbers(version: str) -> str:
-    """Return the x.y.z of a version that library managers insist on.
+    """Return the x.y.z of a version, which library managers require.
 
     >>> version_numbers("0.1.0.dev3"), version_numbers("unknown")
     ('0.1.0', '0.0.0')

@@ -1,4 +1,4 @@
-"""ONNX of a run: the weight-quantized float network and the integer network, each by step and by sequence.
+"""Write ONNX of a run: the weight-quantized float network and the integer network, per step and per sequence.
 
     NAME_step.onnx               x (batch, ...), h -> logits, h_next
     NAME_sequence.onnx           x (batch, time, ...) -> logits, h_last
@@ -6,7 +6,7 @@
     NAME_integer_sequence.onnx
 
 Every graph takes x in the units of the training data: float64 values, or ids. Its metadata has the classes,
-and offset and scale of each channel. A network that stacks or counts has more parts to its state than h: see
+and offset and scale of each channel. The state of a stack or pooled network has more parts than h: see
 `onnx_graph.Recipe`. The float network alone needs torch.
 """
 
@@ -45,7 +45,7 @@ def export_onnx(
     """Write the graphs of the given networks to the new folder `out`; return it.
 
     Args:
-        units, class_names: of the float network; an integer network has its own.
+        units, class_names: those of the float network; an integer network has its own.
     """
     check_name(name)
     recipes: dict[str, Recipe] = {}

@@ -56,7 +56,7 @@ class Recipe(ABC):
     """One network. Names are values of the graph; x is `(batch, ...)`.
 
     Its state has parts, each `(batch, width)`: h of every layer (h0, h1, ... of a stack), the sums of a
-    stride, the pools of the read-outs and the steps so far, as far as the network has them.
+    stride, the pools of the read-outs and the number of steps, if the network has them.
     """
 
     dtype: Any
@@ -69,10 +69,10 @@ class Recipe(ABC):
 
     @abstractmethod
     def admit(self, build: Builder, x: str, state: State) -> tuple[str, str | None]:
-        """Return the input of the lowest layer, and which rows move, `(batch, 1)`; None for all.
+        """Return the input of the lowest layer, and the rows that make a step, `(batch, 1)`; None for all.
 
-        x holds ids, or values in the units of the training data, in float64: what float32 leaves of values
-        far from 0 may not suffice to tell them apart.
+        x contains ids, or values in the units of the training data, in float64: float32 may not be able
+        to distinguish values far from 0.
         """
 
     @abstractmethod
@@ -85,7 +85,7 @@ class Recipe(ABC):
 
     @abstractmethod
     def strided(self, build: Builder, total: str) -> str:
-        """Return the input of the layer above, given the sum of a stride."""
+        """Return the input of the next layer, given the sum of a stride."""
 
     @abstractmethod
     def readout(self, build: Builder, state: State) -> str:
@@ -134,7 +134,7 @@ class Recipe(ABC):
         return {name: _where(build, moves, value, state[name]) for name, value in new.items()}
 
     def _stride(self, build: Builder, index: int, y: str, due: str | None, new: State) -> tuple[str, str]:
-        """Add y to the sum of a stride; return what the layer above reads, and the rows where it is due."""
+        """Add y to the sum of a stride; return the next layer's input, and the rows where it makes a step."""
         name = f"sum{index}"
         total = build.op("Add", new[name], y)
         zero = build.constant(0, np.int64)
@@ -145,7 +145,7 @@ class Recipe(ABC):
         return self.strided(build, total), complete
 
     def _pool(self, build: Builder, h: str, due: str | None, new: State) -> None:
-        """Take a state of the last layer into sums, counters and maxima."""
+        """Add a state of the last layer to sums, counters and maxima."""
         above = h
         if self.thresholds is not None:
             tiled = build.op("Tile", h, build.constant([1, len(self.thresholds)], np.int64))

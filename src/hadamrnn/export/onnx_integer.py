@@ -32,7 +32,7 @@ class IntegerRecipe(Recipe):
             self.properties |= {"offset": offset, "scale": scale, "raw_unit": model.raw_unit}
 
     def admit(self, build: Builder, x: str, state: State) -> tuple[str, str | None]:
-        """Encode values; as in C an unknown id, or a step past the longest, leaves the state as it is."""
+        """Encode values; as in C, an unknown id or a step past the longest leaves the state unchanged."""
         model, moves = self.model, None
         if model.longest:
             moves = build.op("Less", state["steps"], build.constant(model.longest, np.int64))
@@ -127,7 +127,7 @@ class IntegerRecipe(Recipe):
         return build.op("Add", logits, build.constant(model.output_bias, np.int64))
 
     def _features(self, build: Builder, state: State) -> list[str]:
-        """Return the values of the read-outs, times their rates where features have scales."""
+        """Return the values of the read-outs, times their rates if features have scales."""
         last = state[self.hidden(self.network.num_layers - 1)]
         values = [
             build.op("Max", last, build.constant(0, np.int64)) if kind == "last" else state[kind]
@@ -155,7 +155,7 @@ class IntegerRecipe(Recipe):
 
     @staticmethod
     def _round_shift(build: Builder, value: str, shift: ArrayLike) -> str:
-        """Return (value + 2^(shift-1)) >> shift, with one shift for all or one a column; 0 leaves a value."""
+        """Return (value + 2^(shift-1)) >> shift, with one shift for all or one per column; 0 does nothing."""
         units = np.left_shift(np.int64(1), np.asarray(shift, np.int64))
         if np.all(units == 1):
             return value

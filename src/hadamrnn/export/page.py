@@ -1,8 +1,8 @@
-"""A page in which an integer model runs, one HTML file: `live_network` for any page, `export_page` for one.
+"""Pages in which an integer model runs: `live_network` adds one to any page, `export_page` writes a page.
 
-A network behind a front end of sound listens to the microphone (`listening_data`).
+A network with a sound front end can read the microphone (`listening_data`).
 
-The page needs nothing else: the runtime of `export --to js`, the network and stored sequences are inside.
+The page is self-contained: it has the runtime of `export --to js`, the network and stored sequences.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MAX_CODES_BYTES = 120_000  # limit on stored sequences; base64 adds a third
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """Sequences that a page plays and counts.
+    """The sequences that a page plays and evaluates.
 
     Args:
         codes: `(n, time, input_size)` codes or `(n, time)` ids, as the engine takes them.
-        raw: whether `codes` are raw readings instead, which the page encodes as a device does.
-        labels: `(n,)`, or `(n, time)` where every output counts.
+        raw: whether `codes` are raw readings, which the page encodes like a device.
+        labels: `(n,)`, or `(n, time)` if every output is used.
         lengths: `(n,)` valid steps, None for all.
     """
 
@@ -48,14 +48,14 @@ class Stored:
 
 @dataclass(frozen=True, eq=False)
 class DrawingPad:
-    """A square image that is read one pixel a step.
+    """A square image that is read one pixel per step.
 
     Args:
-        side: in pixels.
-        codes: the input code of each level 0, 1, ..., `len(codes) - 1` of a pixel.
-        box: the height of a drawing once it is fitted, in pixels.
-        radius: of the pen, in pixels.
-        by_mass: whether a drawing's centre of mass is put in the middle, else that of its frame.
+        side: width and height in pixels.
+        codes: input codes of the levels 0, 1, ..., `len(codes) - 1` of a pixel.
+        box: height of a drawing after scaling, in pixels.
+        radius: radius of the pen in pixels.
+        by_mass: whether to centre a drawing by its centre of mass instead of its bounding box.
         order: the pixel that each step reads; None for row by row.
     """
 
@@ -68,7 +68,7 @@ class DrawingPad:
 
 
 def stored_rows(model: IntegerModel, total: int, time: int) -> NDArray[np.int64]:
-    """Return which of `total` test sequences of `time` steps a page holds: evenly spaced, as many as fit."""
+    """Return the indices of the test sequences in a page: evenly spaced, as many of `total` as fit."""
     bits = model.input_size * model.input_bits
     if model.input_kind != "dense":
         bits = model.vocabulary_size.bit_length() + 1  # ids are stored with a sign bit that they do not need
@@ -95,15 +95,15 @@ def live_network(
     """Return the network for a page.
 
     Args:
-        classes: their names; by default the model's own, else numbers.
-        pad, word, sensor: what takes the place of stored sequences as input.
-        word: the copy task as a word that is typed, two symbols a letter: an `example` to start with, the
+        classes: names of the classes; by default those of the model, otherwise numbers.
+        pad, word, sensor: sources of input that replace the stored sequences.
+        word: the copy task as a typed word, two symbols per letter: an `example` to start with, the
             `symbols` of a sentence, of 1 to `base`, the steps of the `delay`, the id of the `marker`.
         sensor: a phone's own, nine channels as in UCI HAR: the limits `still` and `slow` of the channels that
-            follow, as `with_fine` makes them, and the readings a second, `rate`.
-        clips: recordings that a network behind a front end of sound plays; it listens to the microphone too.
-        together: networks of one page that share this name read the same drawing, side by side.
-        figures: labels and values beside those that the model has.
+            follow, as in `with_fine`, and the readings per second, `rate`.
+        clips: recordings that a network with a sound front end plays, besides the microphone.
+        together: networks of a page with the same name here read the same drawing, side by side.
+        figures: labels and values to add to those of the model.
     """
     dense = model.input_kind == "dense"
     size, cost = network_size(model.network), fast_step_cost(model.network)
@@ -204,10 +204,10 @@ def hears_sound(model: IntegerModel) -> bool:
 def listening_data(
     model: IntegerModel, classes: Sequence[str], steps: int, clips: Sequence[Clip]
 ) -> dict[str, Any] | None:
-    """Return the data of `live/listening.js`, None for a network that reads no sound.
+    """Return the data of `live/listening.js`; None for a network that reads no sound.
 
     Args:
-        steps: of a sequence that the network was made for; the window has as many, rounded up to whole hops.
+        steps: length of the sequences in training; the window is as long, rounded up to whole hops.
     """
     front_end = model.network.front_end
     if front_end is None or not hears_sound(model):
@@ -221,7 +221,7 @@ def listening_data(
 
 
 def _usual_decision(model: IntegerModel, classes: Sequence[str], steps: int) -> Decision:
-    """Return what raises events if a model keeps no decision of its own."""
+    """Return the default decision for a model without one."""
     hop = max(round(steps / HOPS), 1)
     size = -(-steps // hop) * hop
     size = size if size <= (model.longest or size) else size - hop
@@ -233,7 +233,7 @@ def _usual_decision(model: IntegerModel, classes: Sequence[str], steps: int) -> 
 
 
 def _clip(clip: Clip, classes: Sequence[str]) -> dict[str, Any]:
-    """Return samples as indices of the levels that occur: 8-bit sound has 256 of them."""
+    """Return samples as indices into their distinct levels: 8-bit sound has 256 of them."""
     levels, index = np.unique(clip.samples, return_inverse=True)
     return {
         "name": classes[clip.label],

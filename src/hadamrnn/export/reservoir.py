@@ -1,4 +1,4 @@
-"""A reservoir as the data of `runtime/hadamrnn_reservoir.h`, its memory, and its summary.
+"""Lay out a reservoir as the data of `runtime/hadamrnn_reservoir.h`; plan its memory and describe it.
 
 `ReservoirData` is to a reservoir what `ModelData` is to a Hadamard network: the templates print either.
 """
@@ -44,12 +44,12 @@ class ReservoirPlan:
 
     @property
     def state_bytes(self) -> int:
-        """sizeof the state struct: no array of C is empty."""
+        """The sizeof of the state struct; C has no empty arrays."""
         return COUNTER_BYTES + 4 * max(self.pool_wide, 1) + 4 * -(-self.narrow_cells // 2)
 
     @property
     def work_bytes(self) -> int:
-        """The buffers that a step takes from the stack."""
+        """The bytes of the buffers that a step has on the stack."""
         return 4 * self.work_cells + 2 * self.code_cells
 
 
@@ -60,7 +60,7 @@ def plan_reservoir(model: IntegerReservoir) -> ReservoirPlan:
 
 
 class ReservoirData(Constants):
-    """The constants and the structs of one reservoir, and of its ends: raw codes and values."""
+    """The constants and structs of one reservoir, of its input encoding and its output values."""
 
     def __init__(self, model: IntegerReservoir) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class ReservoirData(Constants):
 
 
 def _placed_groups(model: IntegerReservoir) -> list[Fields]:
-    """Return the groups with the places of their cells: sums wide; delays, then states, narrow."""
+    """Return the groups with the offsets of their cells: wide sums; narrow delays, then states."""
     network = model.network
     rows: list[Fields] = []
     sums = cells = 0
@@ -114,7 +114,7 @@ def _placed_groups(model: IntegerReservoir) -> list[Fields]:
 
 
 def js_reservoir_arrays(model: IntegerReservoir) -> dict[str, tuple[NDArray[Any], int]]:
-    """Return the arrays that JavaScript reads, each with its bits; there unsigned ones take one more."""
+    """Return the arrays for JavaScript with their bits; unsigned arrays take one bit more there."""
     units, features = model.units, model.features
     return {
         "channel": (units.channel, 17),
@@ -146,7 +146,7 @@ def js_reservoir_groups(model: IntegerReservoir) -> list[dict[str, Any]]:
 
 
 def reservoir_lines(model: IntegerReservoir) -> list[str]:
-    """Say what the network consists of, a line for each group."""
+    """Describe the network, with one line per group."""
     network = model.network
     return [
         f"{network.hidden_size} units in blocks of 8, {len(model.features)} features, "

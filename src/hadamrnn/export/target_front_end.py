@@ -1,4 +1,4 @@
-"""Measure a front end on microcontrollers, beside the network. Start reading at `measure_front_end`."""
+"""Measure a front end on microcontrollers, apart from its network. Start reading at `measure_front_end`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class FrontEndMeasurement:
 def measure_front_end(
     front_end: FrontEnd, target: Board, flags: tuple[str, ...] = ("-O2",)
 ) -> FrontEndMeasurement:
-    """Build a front end for `target`, compare its codes of noise there, count; needs the target's tools."""
+    """Build a front end for `target`, check its codes for noise and count; needs the target's tools."""
     size = front_end.frame + (FRAMES - 1) * front_end.hop
     signal = np.random.default_rng(0).normal(0, 3000, size).round().astype(np.int16)
     tables, _ = front_end_bytes(front_end)

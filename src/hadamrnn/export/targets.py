@@ -1,4 +1,4 @@
-"""Run exported C: measure it on microcontrollers whose tools are installed, and get its answers here.
+"""Run exported C: measure it on microcontrollers whose tools are installed, and get its answers on the host.
 
 Cortex-M and RV32 run in QEMU, where executed instructions are counted (they are not cycles); the
 ATmega328P runs in simavr, which counts cycles. All tools are Debian packages; `missing_tools` names those
@@ -167,7 +167,7 @@ def run(target: Board, program: Path) -> str:
 
 
 def numbers(output: str) -> list[int]:
-    """Return the first line of plain numbers in an emulator's output; simavr colours it and adds dots."""
+    """Return the first line of numbers in an emulator's output; simavr adds colours and dots."""
     for line in re.sub(r"\x1b\[[0-9;]*m", "", output).splitlines():
         if re.fullmatch(r"\d+( \d+)*( \.+)?", line.strip()):
             return [int(word) for word in re.findall(r"\d+", line)]
@@ -193,9 +193,9 @@ def measure(
     flags: tuple[str, ...] = ("-O2",),
     shared: bool = False,
 ) -> Measurement:
-    """Build `model` for `target`, run its self-test there, count; needs the target's tools.
+    """Build `model` for `target`, run its self-test and count its instructions; needs the target's tools.
 
-    With `shared` the code is that of the shared runtime, the flash both.
+    With `shared`, code is that of the shared runtime, and flash includes the network.
     """
     golden = draw_golden(model, sequences=2, time=STEPS)
     plan = memory_plan(model)
@@ -251,7 +251,7 @@ def try_measure(model: AnyModel, target: Board, *, packed: bool = True) -> Measu
 
 
 def _step_stack(compiled: list[Path]) -> int:
-    """Return the deepest stack of a step: the frames on the way to its passes, and the largest of these."""
+    """Return the deepest stack of a step: the frames up to its passes, and the largest frame among these."""
     usage = {function: size for each in compiled for function, size in stack_frames(each).items()}
     way = [f"{NAME}_step", "hadamrnn_step", "hadamrnn_step_id", "hadamrnn_advance_all", "hadamrnn_layer_step"]
     way.append("hadamrnn_reservoir_group_step")
@@ -266,7 +266,7 @@ def stack_frames(compiled: Path) -> dict[str, int]:
 
 
 def measure_all(model: AnyModel, *, packed: bool = True) -> tuple[list[Measurement], dict[str, str]]:
-    """Return a measurement for every target that can be, and for every other one why not."""
+    """Return a measurement for every available target, and the reason for every other one."""
     rows, skipped = [], {}
     for target in TARGETS:
         found = try_measure(model, target, packed=packed)
@@ -302,7 +302,7 @@ def classify_on_host(model: AnyModel, inputs: ArrayLike) -> NDArray[np.int64]:
 
 
 def _checked_sequences(model: AnyModel, sequences: NDArray[Any]) -> NDArray[Any]:
-    """Return `sequences` if the C can read them: it would take numbers of another shape as well."""
+    """Return `sequences` if they have the shape that the C reads, which it could not check itself."""
     dense, shape = model.input_kind == "dense", sequences.shape
     channels = (model.input_size,) if dense else ()
     check_shape("Sequences", sequences, "batch", "time", *channels)
@@ -314,7 +314,7 @@ def _checked_sequences(model: AnyModel, sequences: NDArray[Any]) -> NDArray[Any]
 
 
 def _checked(command: list[str], folder: Path | None = None, text: str = "") -> str:
-    """Run a command in a folder, with `text` as its input; return what it prints, raise if it fails."""
+    """Run a command in a folder with `text` as its input; return its output, raise if it fails."""
     result = subprocess.run(
         command, cwd=folder, input=text, capture_output=True, text=True, timeout=_TIMEOUT, check=False
     )

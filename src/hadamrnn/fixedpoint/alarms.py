@@ -50,13 +50,13 @@ ENTRY = "decision"  # name of the metadata entry
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """When windows raise an event.
+    """The rule for windows to raise an event.
 
     Args:
         thresholds: the least margin of a vote for each class; `NEVER` for classes that raise nothing.
-        needed, votes: k of n.
-        refractory: windows after an event that raise none.
-        window, hop: steps of the windows that this was chosen for.
+        needed, votes: k and n of "k of n votes".
+        refractory: number of windows after an event that raise none.
+        window, hop: length and hop of the windows in tuning, in steps.
     """
 
     thresholds: tuple[int, ...]
@@ -122,7 +122,7 @@ class Decider:
 
 
 def decision_of(model: IntegerBase) -> Decision | None:
-    """Return the decision that a model keeps; None if it has none."""
+    """Return the decision in a model's metadata; None if it has none."""
     text = model.metadata.get(ENTRY)
     if text is None:
         return None
@@ -136,7 +136,7 @@ def decision_of(model: IntegerBase) -> Decision | None:
 
 
 def with_decision(model: IntegerModel, decision: Decision) -> IntegerModel:
-    """Return the model with a decision among its metadata."""
+    """Return the model with a decision in its metadata."""
     text = json.dumps(asdict(decision), separators=(",", ":"))
     return replace(model, metadata={**model.metadata, ENTRY: text})
 
@@ -187,15 +187,15 @@ class Detection(ArrayFields):
         step: float,
         logit_scale: float,
     ) -> Detection:
-        """Return the stage of real numbers, rounded.
+        """Round real numbers to a detector stage.
 
         Args:
             whitening: L, of residuals in the units of the float network's inputs.
-            threshold: of the level.
+            threshold: level above which an alarm is raised.
             smoothing: k.
             warmup: samples at the start of a stream.
             step: the value of one code x.
-            logit_scale: that of one integer logit, in the same unit.
+            logit_scale: value of one integer logit, in the same unit.
         """
         matrix = np.tril(np.asarray(whitening, np.float64)) * (step * 2.0**DISTANCE_BITS)
         multiplier, shift = _scaled(np.array([logit_scale / step]), MULTIPLIER_BITS)
@@ -240,7 +240,7 @@ class Detection(ArrayFields):
         return self.levels(self.distances(codes, np.concatenate([first, logits[:-1]])))
 
     def metadata(self) -> Metadata:
-        """Return the entries that keep this stage with its model."""
+        """Return the metadata entries that store this stage in its model."""
         numbers = {
             "multiplier": self.multiplier,
             "shift": self.shift,
@@ -254,7 +254,7 @@ class Detection(ArrayFields):
 
 
 def detection_of(model: IntegerBase) -> Detection | None:
-    """Return the detector's stage behind a model; None for models that have none, or a damaged one."""
+    """Return the detector stage of a model; None if it has none or a damaged one."""
     try:
         numbers = json.loads(str(model.metadata["detection"]))
         channels = model.input_size
@@ -270,7 +270,7 @@ def detection_of(model: IntegerBase) -> Detection | None:
 
 
 def _scaled(values: NDArray[np.float64], bits: int) -> tuple[Integers, Integers]:
-    """Return integers of this many bits, and shifts, with values ~ integer / 2^shift."""
+    """Return integers of this many bits, and shifts, such that values ~ integer / 2^shift."""
     _, exponents = np.frexp(values)
     shifts = np.clip(bits - exponents, 1, MAX_SHIFT)
     whole = np.minimum(np.rint(np.ldexp(values, shifts)), math.ldexp(1, bits) - 1)

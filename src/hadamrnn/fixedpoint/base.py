@@ -22,7 +22,7 @@ MAX_CLASS_NAMES = 3000  # limit on the characters of all class names in the meta
 
 
 class IntegerBase(ArrayFields):
-    """The properties of raw inputs that all integer networks have, and their metadata of their classes.
+    """A base for integer networks: properties of raw inputs, and class names in the metadata.
 
     A subclass is a frozen dataclass with these fields or properties.
     """
@@ -75,7 +75,7 @@ class IntegerBase(ArrayFields):
 
     @property
     def class_names(self) -> list[str]:
-        """The names of the classes, as many as there are classes; none if the metadata lacks them."""
+        """The names of the classes; none if the metadata lacks them."""
         try:
             names = json.loads(str(self.metadata.get("class_names", "[]")))
         except (ValueError, RecursionError):
@@ -86,7 +86,7 @@ class IntegerBase(ArrayFields):
 
     @property
     def calibrated_length(self) -> int | None:
-        """The steps of the longest sequence that the states were scaled for, if the metadata has it."""
+        """The length of the longest sequence in calibration, if the metadata has it."""
         length = self.metadata.get("calibrated_length")
         return length if isinstance(length, int) and not isinstance(length, bool) and length > 0 else None
 
@@ -106,7 +106,7 @@ class IntegerBase(ArrayFields):
 
 
 def class_metadata(names: Sequence[str]) -> Metadata:
-    """Return the metadata of the names of the classes; none if they are longer than metadata may be."""
+    """Return the metadata entry of the class names; none if they are too long for metadata."""
     text = json.dumps(list(names))
     return {"class_names": text} if names and len(text) <= MAX_CLASS_NAMES else {}
 

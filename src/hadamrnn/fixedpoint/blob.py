@@ -1,8 +1,8 @@
-"""A model as the data of `runtime/hadamrnn.h`: its constants as bytes, and its structs.
+"""Lay out a model as the data of `runtime/hadamrnn.h`: its constants as bytes, and its structs.
 
-`ModelData.sections` are the constants one after the other, each aligned to 4 bytes, numbers little endian;
+`ModelData.sections` are the consecutive constants, aligned to 4 bytes, in little endian;
 `ModelData.model` and `ModelData.layers` are the fields of `hadamrnn_model` and `hadamrnn_layer` by name.
-What the network does not have is left out: a NULL pointer. A specialised build has them as C; a shared build
+Arrays that the network lacks are NULL pointers. A specialised build has the data as C; a shared build
 and the native engine of this package read `ModelData.blob`, the same in one file. Start at `ModelData`.
 """
 
@@ -71,7 +71,7 @@ class ConstantArray:
 
 
 class Constants:
-    """Arrays one after the other, and what networks of every kind keep of raw codes and values."""
+    """Consecutive arrays, with the encoding of raw codes and values that all kinds of network share."""
 
     def __init__(self) -> None:
         self.sections: list[ConstantArray] = []
@@ -91,7 +91,7 @@ class Constants:
         return Place(offset)
 
     def _values(self, model: IntegerBase) -> Fields:
-        """Return the format of a regressor's values; nothing for other models."""
+        """Return the format of a regressor's values; none for other models."""
         values = value_format(model)
         if values is None:
             return {}
@@ -102,7 +102,7 @@ class Constants:
         }
 
     def _raw(self, model: IntegerBase) -> Fields:
-        """Return the encoding of raw codes; nothing where they are the codes themselves."""
+        """Return the encoding of raw codes; none if they are input codes already."""
         fields: dict[str, Any] = {}
         for name, each in (("raw_offset", 4), ("raw_multiplier", 4), ("raw_shift", 1), ("raw_knee", 1)):
             if (array := getattr(model, name)) is not None:
@@ -114,8 +114,8 @@ class ModelData(Constants):
     """The constants and the structs of one model.
 
     Args:
-        packed: codes of U and V at weight_bits; else a byte each, for speed.
-        lanes: as lanes of vectors on a host read them: numbers of 32 bits, shifted to the left. What ids add
+        packed: store codes of U and V in weight_bits each; otherwise in one byte each, for speed.
+        lanes: layout for vector lanes on a host: numbers of 32 bits, shifted to the left. What ids add
             to the lowest layer comes with them, so U and the embedding are left out.
     """
 
@@ -175,7 +175,7 @@ class ModelData(Constants):
         return self._add_signs(comment, signs)
 
     def _shifted(self, name: str, comment: str, values: NDArray[Any], shift: int) -> Fields:
-        """Return the fields of numbers times 2^shift; lanes find them shifted."""
+        """Return the fields of numbers times 2^shift, already shifted for lanes."""
         if self._lanes:
             values, shift = values.astype(np.int32) << shift, 0
         return {f"{name}_shift": shift, name: self._add(comment, values, self._value_bytes)}
@@ -214,7 +214,7 @@ class ModelData(Constants):
         return {**fields, **self._leaks(planned, name), **self._output(planned, name)}
 
     def _leaks(self, planned: LayerPlan, name: str) -> Fields:
-        """Return k of all units, or where they differ that of every group or of every row."""
+        """Return k of all units, or if they differ, that of every group or row."""
         leaks = planned.layer.unit_leaks
         if len(set(leaks.tolist())) == 1:
             return {"leak": int(leaks[0])}
@@ -268,7 +268,7 @@ def fits_runtime(model: IntegerModel) -> bool:
 
 
 def _numbers(model: IntegerModel, plan: Plan) -> Fields:
-    """Return what `hadamrnn_model` says of the network beside its constants."""
+    """Return the numeric fields of `hadamrnn_model`."""
     network = model.network
     return {
         "input_kind": INPUT_KINDS.index(model.input_kind),
@@ -297,13 +297,13 @@ def _numbers(model: IntegerModel, plan: Plan) -> Fields:
 
 
 def _padded(values: Iterable[Any], count: int, fill: Any) -> tuple[Any, ...]:
-    """Return `count` values: no array of C is filled in part."""
+    """Pad values to `count`, because C arrays are filled completely."""
     given = tuple(values)
     return (*given, *[fill] * (count - len(given)))
 
 
 def _in_order(fields: Fields, names: Sequence[str], base: int) -> list[int]:
-    """Return the numbers of a blob's fields, 0 for what is left out; `base` is where its arrays begin."""
+    """Return the numbers of a blob's fields, 0 for missing ones; `base` is the offset of its arrays."""
 
     def place(value: Place | None) -> int:
         return 0 if value is None else base + value

@@ -32,7 +32,7 @@ class Size:
 
     @property
     def bits(self) -> int:
-        """All but the embedding table, as the paper's tables count."""
+        """All bits except those of the embedding table, as in the paper's tables."""
         return self.signs + self.weights + self.biases + self.scales
 
     @property
@@ -55,7 +55,7 @@ class Operations:
         return Operations(count * self.multiplications, count * self.additions)
 
     def every(self, steps: int) -> Operations:
-        """Return the mean of a step, rounded up, where only one in `steps` takes these operations."""
+        """Return the mean operations of a step, rounded up, if only one in `steps` makes them."""
         return Operations(-(-self.multiplications // steps), -(-self.additions // steps))
 
 
@@ -81,10 +81,10 @@ def network_size(network: Network) -> Size:
 
         d_h + p d_h (d_in + d_out) + p_a (d_h + d_out) bits
 
-    of one layer; stacked ones have the signs, U and b_i of every cell. Without `input_bias` there is no b_i.
+    for one layer; stacks have the signs, U and b_i of every cell. Without `input_bias` there is no b_i.
     Biases take `activation_bits` each, 32 where activations stay in floating point (None). Ternary
     weights count as 2 bits. The embedding table, at `activation_bits` an entry, is kept apart.
-    What the paper's network lacks: 4 bits for the leak of each block, the same in all layers; thresholds at
+    Beyond the paper's network: 4 bits for the leak of each block, the same in all layers; thresholds at
     `activation_bits`; a scale and a bias for each unit below the last layer that is normalised; 4 bits for
     the scale of each feature that is.
 
@@ -142,11 +142,11 @@ def matrix_product(entries: int, bits: int) -> Operations:
 
 
 def _step_cost(network: Network, additions: list[int]) -> StepCost:
-    """Return the sums over all cells in a step of the input; W h takes `additions` a unit in each.
+    """Return the operations of all cells per input step; W h takes `additions` per unit in each.
 
-    A leak takes one subtraction a unit, a gain one multiplication and one addition, a pooled feature one
-    addition (V then comes in once a sequence, and is counted all the same). With a stride s, layer l makes
-    one step in s^l, of which the mean is counted, and one addition a unit for the layer above.
+    A leak takes one subtraction per unit, a gain one multiplication and one addition, a pooled feature one
+    addition (V then runs once per sequence, but is counted in full). With a stride s, layer l makes
+    one step in s^l, of which the mean is counted, and one addition per unit for the next layer.
     """
     bits, directions = stored_bits(network.weight_bits), network.directions
     inputs, recurrent = [], []
@@ -227,7 +227,7 @@ def estimate_readout(network: Network) -> int:
 
 
 def _of_bits(table: dict[WeightBits, float], network: Network) -> float:
-    """Return a cost by the bits of the weights; 5 and 7 were not measured and count as one more."""
+    """Return a cost by the bits of the weights; 5 and 7 bits were not measured and use the next larger."""
     bits = network.weight_bits
     if bits not in table and isinstance(bits, int):
         bits += 1
@@ -280,7 +280,7 @@ class Load:
         return None if device.rate is None else self.instructions * device.rate / (device.clock * 1e6)
 
     def excesses(self, device: Device) -> list[str]:
-        """Return what the device lacks, in words; empty if it keeps up."""
+        """Return sentences on what the device lacks; empty if it keeps up."""
         share, found = self.share(device), []
         if share is not None and share > 1:
             most = device.clock * 1e6 / self.instructions
@@ -298,7 +298,7 @@ class Load:
         return found
 
     def line(self, device: Device) -> str:
-        """Return the load as people read it.
+        """Return the load as text.
 
         >>> Load(50_000.0, 4300, 920).line(Device(rate=400))
         '31 % of a 64 MHz Cortex-M4, 4.2 kB flash, 0.9 kB RAM including its window'

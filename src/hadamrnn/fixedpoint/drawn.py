@@ -1,4 +1,4 @@
-"""Draw integer networks with random weights: the cost of a step does not depend on the values."""
+"""Draw integer networks with random weights, to measure costs that do not depend on the values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Draw = Callable[..., Any]  # (low, high, shape) -> integers in low..high
 def draw_model(network: Network, name: str = "drawn") -> IntegerModel:
     """Return a random integer network of this shape whose states neither vanish nor mostly saturate.
 
-    An embedded input costs a step as much as a dense one, and is drawn as one.
+    An embedded input costs as much per step as a dense one, so it is drawn as one.
     """
     kind = "one_hot" if network.input_kind == "one_hot" else "dense"
     network = replace(network, input_kind=kind, vocabulary_size=None, padding_id=None, every_output=False)
@@ -43,7 +43,7 @@ def draw_integers(
 
     Args:
         draw: draws codes; uniform over their range by default.
-        input_bits: of dense and embedded inputs.
+        input_bits: bits of dense and embedded inputs.
     """
 
     def uniform(low: int, high: int, shape: Any) -> Any:
@@ -77,7 +77,7 @@ def draw_integers(
 def _draw_layer(
     network: Network, index: int, input_bits: int, rng: np.random.Generator, draw: Draw
 ) -> IntegerLayer:
-    """Return a layer with the most fractional bits of its accumulator that int32 can be proven to hold."""
+    """Return a layer with the most fractional bits of its accumulator that provably fit int32."""
     units, seen = network.widths[index], network.cell_input_sizes[index]
     bits, hidden_shift = activation_bits(network), 2
     fields: dict[str, Any] = {
@@ -119,7 +119,7 @@ def _draw_output(network: Network, index: int, input_bits: int, draw: Draw) -> d
 
 
 def _draw_features(network: Network, rng: np.random.Generator, draw: Draw) -> dict[str, Any]:
-    """Return thresholds, and scales that take most features to a quarter of their range or more."""
+    """Return thresholds, and scales that bring most features to a quarter of their range or more."""
     bits = activation_bits(network)
     fields: dict[str, Any] = {}
     if network.thresholds:
@@ -144,6 +144,6 @@ def _draw_features(network: Network, rng: np.random.Generator, draw: Draw) -> di
 
 
 def _small(network: Network) -> tuple[int, int]:
-    """Return the range of biases that leave room for the rest."""
+    """Return a range of biases that leaves room for the other terms."""
     low, high = signed_range(activation_bits(network))
     return max(low, -64), min(high, 64)

@@ -59,7 +59,7 @@ def encode_values(model: Inputs, values: ArrayLike) -> tuple[Codes, int]:
 
 
 def raw_codes(values: ArrayLike, unit: float) -> NDArray[np.int64]:
-    """Return the int32 codes round(value / unit) that a sensor of this unit gives, ties towards +infinity.
+    """Return the int32 codes round(value / unit) of a sensor with this unit, ties towards +infinity.
 
     >>> raw_codes([-0.75, 0.25, 0.75, 1e30], 0.5).tolist()
     [-1, 1, 2, 2147483647]
@@ -142,7 +142,7 @@ def expand(octaves: ArrayLike, knee: ArrayLike) -> NDArray[np.float64]:
 def encode_inputs(model: Inputs, inputs: ArrayLike) -> tuple[Codes, int]:
     """Return the codes of the float network's inputs `(..., input_size)`, and how many saturated.
 
-    They are standardised values where training standardised. A model that encodes raw codes gets those, as on
+    Inputs are standardised values if training standardised. A model that encodes raw codes gets those, as on
     a device: they are exact if they differ from their offset by less than 2^16.
     """
     if model.raw_offset is not None:
@@ -181,7 +181,8 @@ def input_meaning(model: IntegerBase) -> str:
 def value_scaling(model: Inputs) -> tuple[list[float], list[float]]:
     """Return offset and scale of each channel: the network's input is (value - offset) / scale.
 
-    A compressed channel has those of its octaves. A channel that the network ignores has scale 1.
+    A compressed channel has the offset and scale of its octaves. A channel that the network ignores has
+    scale 1.
     """
     if model.raw_offset is None or model.raw_multiplier is None or model.raw_shift is None:
         return [0.0] * model.input_size, [1.0] * model.input_size
@@ -272,7 +273,7 @@ class ValueFormat:
 
 
 def target_metadata(scale: ArrayLike, offset: ArrayLike) -> Metadata:
-    """Return the metadata of targets y = logit * scale + offset; none if they are too many to keep."""
+    """Return the metadata of targets y = logit * scale + offset; none if there are too many targets."""
     pairs = np.stack([np.asarray(scale, np.float64), np.asarray(offset, np.float64)], axis=1)
     for digits in (15, 9):
         text = json.dumps([[float(f"{number:.{digits}g}") for number in pair] for pair in pairs])

@@ -8,12 +8,12 @@ Streaming, as a device does it:              Batch, as an evaluation does it:
 
 Inputs are codes: `(streams, input_size)` integers for dense models, which saturate to input_bits, or ids
 `(streams,)` for one-hot and embedded ones; `encoding.py` makes codes of raw sensor values or real numbers.
-Where every block leaks, a stream may run for ever. A linear orthogonal state never forgets, so past the
+If every block leaks, a stream may run for ever. A linear orthogonal state never forgets, so past the
 calibrated length it may outgrow its bits: it then saturates, and the state counts how often; and a sum over
 the steps ends at `longest`. Start a new state then, or use `SlidingWindow`.
 
-`Engine` checks what it is given. It runs batches in the native library (`native.py`), or without one, and on
-request, by the arrays of `step.py`, which say what is computed: the same bits, more slowly.
+`Engine` checks its arguments. It runs batches in the native library (`native.py`), or without one, and on
+request, with the arrays of `step.py`, which define the result: the same bits, more slowly.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ class State:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """Logits of a batch, `(batch, output_size)` or `(batch, time, output_size)`, and its clipped entries."""
+    """Logits of a batch, `(batch, output_size)` or `(batch, time, output_size)`, and clipped entries."""
 
     logits: Int32
     saturations: int
 
 
 class Engine:
-    """Runs one `IntegerModel`; `native` False keeps to numpy."""
+    """The engine of one `IntegerModel`; with `native` False it only uses numpy."""
 
     def __init__(self, model: IntegerModel, *, native: bool = True) -> None:
         self.model = model
@@ -90,7 +90,7 @@ class Engine:
         """Advance every stream by one input, in place. Clipped entries are counted in `state`.
 
         Args:
-            codes: `(streams, input_size)` or `(streams,)` ids; a single stream may leave out its axis.
+            codes: `(streams, input_size)` or `(streams,)` ids; the axis of a single stream is optional.
         """
         streams, array = state.h.shape[1], np.asarray(codes)
         if streams == 1 and array.shape == self._input_shape:
@@ -107,16 +107,16 @@ class Engine:
     def run(
         self, codes: ArrayLike, lengths: ArrayLike | None = None, threads: int | None = None
     ) -> BatchResult:
-        """Run a batch from zero states; past its length a row's state stands still.
+        """Run a batch from zero states; past its length, the state of a row no longer changes.
 
         Args:
             codes: `(batch, time, input_size)` for dense models, `(batch, time)` ids for the others.
-            lengths: how many steps of each row count, `(batch,)`; all by default.
-            threads: of the native library; as many as there are cores by default.
+            lengths: number of valid steps of each row, `(batch,)`; all by default.
+            threads: threads of the native library; by default one per core.
 
         Returns:
-            Logits after each row's last step; with `every_output` those of every step, where past a row's
-            length the state counts as zero.
+            Logits after each row's last step; with `every_output` those of every step, and past a row's
+            length those of a zero state.
         """
         array = np.asarray(codes)
         check_shape("A batch", array, "batch", "time", *self._input_shape)
@@ -176,7 +176,7 @@ class Engine:
         state.steps += 1
 
     def _drives(self, inputs: NDArray[Any]) -> Iterator[tuple[NDArray[Any], Int32]]:
-        """Yield the codes of the lowest layer and its drive, step after step of rows `(batch, time, ...)`."""
+        """Yield the codes of the lowest layer and its drive for each step of rows `(batch, time, ...)`."""
         lowest = self._layers[0]
         if self.model.embedding_int is None:
             for t in range(inputs.shape[1]):
@@ -200,7 +200,7 @@ class Engine:
         return (self.model.input_size,) if self.model.input_kind == "dense" else ()
 
     def _checked(self, codes: NDArray[Any]) -> NDArray[Any]:
-        """Return `codes` if they are integers that the model knows, else raise; dense codes as int32."""
+        """Return `codes`, dense ones as int32; raise unless they are integers that the model knows."""
         if self.model.input_kind != "dense":
             check_integers("Token ids", codes, codes.shape, (0, self.model.vocabulary_size - 1))
             return codes
@@ -209,7 +209,7 @@ class Engine:
         return np.asarray(fitting, np.int32)
 
     def _saturated(self, codes: NDArray[Any]) -> NDArray[Any]:
-        """Return dense codes clipped to their bits, and ids as they are."""
+        """Return dense codes clipped to their bits, and ids unchanged."""
         if self.model.input_kind != "dense":
             return codes
         return np.asarray(np.clip(codes, *signed_range(self.model.input_bits)))
@@ -233,7 +233,7 @@ class Engine:
 
 
 class SlidingWindow:
-    """Push inputs one by one; every `hop` inputs, `push` returns the logits of the last `window` ones.
+    """A sliding window: every `hop` inputs, `push` returns the logits of the last `window` inputs.
 
     window / hop staggered states read the stream, and the oldest restarts after its read-out: the logits are
     those of the window alone, as `run` gives them. One state that never restarts would be cheaper where every
@@ -256,7 +256,7 @@ class SlidingWindow:
 
     @property
     def saturations(self) -> int:
-        """Clipped state entries so far, over all staggered streams."""
+        """The number of clipped state entries so far, over all staggered streams."""
         return self._finished + sum(state.saturations for state in self._states)
 
     def push(self, codes: ArrayLike) -> Int32 | None:

@@ -1,6 +1,6 @@
 """`model.int.safetensors`: an `IntegerModel` packed to the bit, with a version and a checksum.
 
-A safetensors file of one-dimensional byte tensors, so any safetensors reader can list it. The weight
+The file consists of one-dimensional byte tensors, so any safetensors reader can list it. The weight
 payload is the paper's formula, each tensor rounded up to whole bytes:
 
     d_h + p d_h (d_in + d_out) + p_a (d_h + d_out) bits
@@ -62,7 +62,7 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True)
 class FileSize:
-    """Bytes of a model file: payload (the paper's formula), extra, header; they sum up to the file."""
+    """The bytes of a model file: payload (the paper's formula), extra, header; they add up to the file."""
 
     payload: int
     extra: int
@@ -88,7 +88,7 @@ def load(path: Path | str) -> IntegerModel:
 
 
 def file_size(model: IntegerModel, total: int) -> FileSize:
-    """Return how the `total` bytes of a model's file are spent."""
+    """Divide the `total` bytes of a model's file into its parts."""
     sizes = {name: len(data) for name, data in _tensors(model).items()}
     extra = sum(sizes.get(name, 0) for name in _EXTRAS)
     payload = sum(sizes.values()) - extra
@@ -229,7 +229,7 @@ def _assemble(header: dict[str, Any], tensors: dict[str, Bytes]) -> IntegerModel
 
 
 def _check_scalars(network: Network, scalars: dict[str, Any]) -> None:
-    """Refuse names that the network does not have, and bad values of those that the loader itself uses."""
+    """Refuse names that the network does not have, and bad values of those that the loader uses."""
     if scalars.keys() != _scalar_names(network):
         raise damaged("The file", "its list of fields is not this version's.")
     check_int("input_bits", scalars["input_bits"], 2, 16)
@@ -249,7 +249,7 @@ def _take_layer(network: Network, index: int, values: dict[str, Any]) -> Integer
 def unpack_array(
     tensors: dict[str, Bytes], name: str, slot: Slot, unsigned: Collection[str]
 ) -> NDArray[np.int64]:
-    """Return one array. Its bytes are in memory already, so a length that fits bounds its memory."""
+    """Return one array. Its bytes are in memory already, so checking the length bounds the memory."""
     data = tensors.get(name)
     if data is None or data.dtype != np.uint8 or data.ndim != 1:
         raise damaged("The file", f"{name} is no string of bytes.")

@@ -3,8 +3,8 @@
 Hidden-first layout: a batch of states is `(hidden_size, streams)`, so that a butterfly adds and subtracts
 whole contiguous rows. Nothing here rounds unless its name says so.
 
-Packed codes of p bits are a string of bits: code i takes bits p i to p (i + 1), least significant first.
-Numbers are in two's complement; a sign is one bit, 1 for -1. The last byte is filled up with zeros.
+Packed codes of p bits form a bit string: code i takes bits p i to p (i + 1), least significant first.
+Numbers are in two's complement; a sign is one bit, 1 for -1. The last byte is padded with zeros.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def round_scale(values: Int32, multiplier: int, shift: int) -> Int32:
 
 
 def exact_product(left: NDArray[Any], right: NDArray[Any]) -> Int32:
-    """Return left @ right, integers whose every partial sum stays below 2^31, by float64's fast product."""
+    """Return left @ right in float64, which is exact and fast while every partial sum stays below 2^31."""
     return np.asarray(np.asarray(left, np.float64) @ np.asarray(right, np.float64)).astype(np.int32)
 
 
@@ -125,7 +125,7 @@ def check_integers(
     bounds: tuple[int, int] | None = None,
     advice: str = "",
 ) -> None:
-    """Refuse anything but integers of this shape, within bounds if there are any."""
+    """Refuse anything but integers of this shape, and within the given bounds."""
     if array.dtype.kind not in "iu" or array.shape != shape:
         got = f"{array.dtype} of {array.shape}"
         raise InputError(f"{name} must hold integers of shape {shape}, got {got}.{advice}")

@@ -8,13 +8,13 @@ One step of layer l, with b = `block_size`, k the leak of the unit's block, x th
     h   = saturate(round(acc * round_multiplier / 2^round_shift))     to activation_bits
     h   = max(h, 0)                                                   recurrence "relu" only
 
-In every layer but the last, codes of output_bits for the layer above:
+In every layer but the last, the output has codes of output_bits:
 
     y   = max(h, 0)                                                   without gain
     y   = saturate(max(round((h * gain + (offset << offset_shift)) / 2^gain_shift), 0))
     y   = saturate(y + shift(x, skip_shift))                          where the layer has a skip
 
-The layer above makes a step after every `stride` steps of this one, and reads the sum of their y.
+The next layer makes a step after every `stride` steps of this one, and reads the sum of their y.
 `round` takes ties towards +infinity: (y + 2^(s-1)) >> s. A negative shift is a right shift that rounds this
 way. u is `signs`, H = I kron `orders.hadamard_matrix(block_size)`. The product of acc with `round_multiplier`
 needs 64 bits, all else fits 32: `__post_init__` proves it (see `overflow`).
@@ -38,7 +38,7 @@ from hadamrnn.settings import OneOf, check, check_int
 
 
 class ArrayFields:
-    """A dataclass that equals another one of its class when every field does, arrays included."""
+    """A dataclass that compares all fields for equality, arrays included."""
 
     def __eq__(self, other: object) -> bool:
         same_class = type(self) is type(other)
@@ -90,7 +90,7 @@ class IntegerLayer(ArrayFields):
 
     @classmethod
     def of(cls, network: Network, index: int, **fields: Any) -> IntegerLayer:
-        """Return layer `index` of `network`, the lowest is 0, with these other fields."""
+        """Return layer `index` of `network`, from 0, with these further fields."""
         return cls(**layer_fields(network, index), **fields)
 
     @property
@@ -103,7 +103,7 @@ class IntegerLayer(ArrayFields):
 
     @property
     def is_last(self) -> bool:
-        """Whether the read-out reads this layer, and no other layer does."""
+        """Whether this is the last layer, which the read-out reads."""
         return self.output_bits is None
 
     @property
@@ -192,7 +192,7 @@ class IntegerLayer(ArrayFields):
 
 
 def layer_fields(network: Network, index: int) -> dict[str, Any]:
-    """Return the fields of layer `index` that the description of the network decides."""
+    """Return the fields of layer `index` that follow from the description of the network."""
     return {
         "block_size": network.widths[index] // network.num_blocks,
         "weight_bits": network.weight_bits,
@@ -204,7 +204,7 @@ def layer_fields(network: Network, index: int) -> dict[str, Any]:
 
 
 def check_integer_network(network: Network) -> None:
-    """Refuse a network that has no integer form: it must read forwards, and have few bits."""
+    """Refuse a network that has no integer form: it must be unidirectional and have few bits."""
     check_deployable(network, "An integer network")
     check("weight_bits", network.weight_bits or "none", IntegerWeightBits)
     if network.activation_bits is None:
@@ -256,7 +256,7 @@ def freeze_array(
 
 
 def check_presence(owner: object, name: str, wanted: bool, where: str) -> bool:
-    """Raise unless a field is there exactly when it is wanted; return whether it is."""
+    """Raise unless a field is present exactly when it is expected; return whether it is."""
     if (getattr(owner, name) is not None) != wanted:
         raise InputError(f"{name} belongs to {where}, and only there.")
     return wanted

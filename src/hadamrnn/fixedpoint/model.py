@@ -1,8 +1,8 @@
 """The integer network: everything a device needs, in integers.
 
-`IntegerModel` is where training ends and deployment begins: `quantization.lowering` makes one, the
-reference engine runs it, the exporters print it. It is a stack of `IntegerLayer`s, whose steps `layer.py`
-writes down, and a read-out of the last one, of T steps since the start:
+`IntegerModel` connects training and deployment: `quantization.lowering` makes one, the
+reference engine runs it, the exporters print it. It has a stack of `IntegerLayer`s, whose steps `layer.py`
+defines, and a read-out of the last layer after T steps:
 
     value = max(h, 0)                          last
             sum_t max(h_t - theta, 0)          mean, for each row of thresholds
@@ -14,8 +14,8 @@ writes down, and a read-out of the last one, of T steps since the start:
     logit = V code + (b_o << output_bias_shift)
 
 The paper's network reads out `last` and has no feature fields: code = value. Features come in the order of
-`network.readouts`, row of thresholds after row, unit after unit. Start reading at the fields; `overflow.py`
-holds the proof that all but the products said to take 64 bits fit 32.
+`network.readouts`, then by row of thresholds, then by unit. Start reading at the fields; `overflow.py`
+proves that everything fits 32 bits except the products marked as 64-bit.
 """
 
 from __future__ import annotations
@@ -166,13 +166,13 @@ class IntegerModel(IntegerBase):
 
     @property
     def threshold_rows(self) -> NDArray[np.int16]:
-        """theta `(count, hidden_size)`, one row of zeros where there are none."""
+        """theta `(count, hidden_size)`, one row of zeros by default."""
         return (
             np.zeros((1, self.hidden_size), np.int16) if self.thresholds_int is None else self.thresholds_int
         )
 
     def top_steps(self, steps: Steps) -> Steps:
-        """Return how many steps the last layer makes after `steps` inputs."""
+        """Return the number of steps of the last layer after `steps` inputs."""
         period: int = self.network.stride ** (len(self.layers) - 1)
         return steps // min(period, 1 << 62)
 
@@ -189,7 +189,7 @@ class IntegerModel(IntegerBase):
             )
 
     def _check_layer(self, layer: IntegerLayer, index: int) -> None:
-        """Refuse a layer that is not the one that the network describes in this place."""
+        """Refuse a layer that differs from the network's description."""
         network = self.network
         sizes = {"hidden_size": network.widths[index], "input_size": network.cell_input_sizes[index]}
         for name, expected in {**sizes, **layer_fields(network, index)}.items():

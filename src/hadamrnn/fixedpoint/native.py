@@ -1,7 +1,7 @@
-"""The integer network in the native library: the bits of the engine on arrays, faster.
+"""Run the integer network in the native library: the bits of the numpy engine, faster.
 
 The library compiles `runtime/hadamrnn.h`, the program of devices, with the sequences of a batch in the lanes
-of vectors (`kernels/native/integers.c`). It opens a blob as devices do, whose numbers are unpacked.
+of vectors (`kernels/native/integers.c`). Like a device it opens a blob, here with unpacked numbers.
 Start reading at `NativeNetwork.run`.
 """
 
@@ -21,7 +21,7 @@ from hadamrnn.kernels.slices import run_slices_on
 
 
 class NativeNetwork:
-    """One `IntegerModel` as the native library wants it."""
+    """One `IntegerModel` in the native library."""
 
     def __init__(self, model: IntegerModel, library: Library) -> None:
         self._model = model
@@ -31,7 +31,7 @@ class NativeNetwork:
         self._blob = np.frombuffer(ModelData(model, lanes=True).blob, np.uint8)
 
     def run(self, inputs: NDArray[Any], lengths: NDArray[np.int64], threads: int) -> tuple[Int32, int]:
-        """Return logits and clipped entries of checked rows `(batch, time, ...)`, each run to its length.
+        """Run checked rows `(batch, time, ...)` to their lengths; return logits and clipped entries.
 
         Codes are int32, and saturate.
         """

@@ -1,14 +1,14 @@
-"""Static overflow analysis: no input whatever takes an int32 accumulator out of its range.
+"""Static overflow analysis: prove that no input can take an int32 accumulator out of its range.
 
-Every sum of an integer network is a row of products, so the sum of the magnitudes of its terms bounds
+Every sum in an integer network is a row of products, so the sum of the magnitudes of its terms bounds
 every partial sum in every order. Row i of one step holds
 
     block_size 2^(p_a-1) 2^s1 + 2^(k-1)  +  sum_j |U_ij| max|x_j| 2^s2  +  |b_i| 2^s3  <  2^31
 
-where 2^(k-1) rounds the leak of its block; a leak makes no state larger. The bounds of what lies between
-layers and before V are in `prove_output` and `prove_readout`. A sum over the steps is bounded by `longest`; a
-state is bounded by its saturation, for ever. A model that breaks a bound is refused with the term that
-dominates and the knob that lowers it.
+where 2^(k-1) rounds the leak of its block; a leak never increases a state. The bounds between
+layers and before V are in `prove_output` and `prove_readout`. Sums over steps are bounded by `longest`, and
+states by saturation. A model that breaks a bound is refused with the term that
+dominates and the setting that lowers it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LIMIT = 1 << 31
 
 
 class AccumulatorOverflow(InputError):
-    """One step could leave int32; fewer `accumulator_frac_bits` may help."""
+    """Raised if one step could leave int32; fewer `accumulator_frac_bits` may help."""
 
 
 def input_product_bounds(layer: IntegerLayer) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 A block F_1 kron ... kron F_r kron S_{2^stages} is applied factor by factor (`runtime/hadamrnn.h`): stages in
 pairs in the state's own 16 bits as long as these hold them, since k stages of p-bit numbers take p + k bits,
-then what is left in a buffer of 32 bits. Start reading at `make_plan`.
+then the rest in a 32-bit buffer. Start reading at `make_plan`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COUNTER_BYTES = 8
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """The transform of one layer and the place of its state."""
+    """The transform of one layer and the location of its state."""
 
     layer: IntegerLayer
     stages: int  # log2 of the power of two in the block
@@ -34,12 +34,12 @@ class LayerPlan:
 
     @property
     def rows(self) -> int:
-        """The units of the layer, rounded up to whole groups."""
+        """The number of units of the layer, rounded up to whole groups."""
         return whole_groups(self.layer.hidden_size)
 
     @property
     def work_cells(self) -> int:
-        """Numbers of 32 bits that a step of the layer buffers."""
+        """The number of 32-bit buffer cells for a step of the layer."""
         if self.factors:
             return self.rows + 2 * max(order for order, _ in self.factors)
         buffered = max(self.stages - IN_REGISTERS, 0) - self.in_place
@@ -64,13 +64,13 @@ class Plan:
 
     @property
     def state_bytes(self) -> int:
-        """sizeof the state struct: no array of C is empty."""
+        """The sizeof of the state struct; C has no empty arrays."""
         narrow = -(-max(self.narrow_cells, 1) // 2) * 2
         return COUNTER_BYTES + 4 * max(self.pool_wide, 1) + 2 * narrow
 
     @property
     def work_bytes(self) -> int:
-        """The buffers that a step takes from the stack."""
+        """The bytes of the buffers that a step has on the stack."""
         return 4 * max(self.work_cells, 1) + 2 * self.code_cells
 
     @property

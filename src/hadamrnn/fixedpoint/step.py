@@ -1,4 +1,4 @@
-"""Compute a layer's step, and the features that V reads, with numpy for many streams at once.
+"""Compute the steps of a layer and the features that V reads, in numpy, for many streams at once.
 
 The equations are those of `layer.py` and `model.py`.
 """
@@ -31,7 +31,7 @@ Pools = dict[str, Int32]  # sums, counters and maxima since the start: read-out 
 
 
 class LayerStep:
-    """Computes the steps of one `IntegerLayer`; arrays are `(units, streams)`."""
+    """The steps of one `IntegerLayer` in numpy; arrays are `(units, streams)`."""
 
     def __init__(self, layer: IntegerLayer) -> None:
         self.layer = layer
@@ -67,7 +67,7 @@ class LayerStep:
         return (np.maximum(h, 0, out=h) if layer.recurrence == "relu" else h), clipped
 
     def output(self, h: Int32, codes: NDArray[Any]) -> Int32:
-        """Return y, which the layer above reads, of states and of the codes that this layer has read."""
+        """Return the layer output y for states and the input codes of this layer."""
         layer, bits = self.layer, self.layer.output_bits
         assert bits is not None
         if layer.gain_int is None:
@@ -80,7 +80,7 @@ class LayerStep:
 
 
 class Readout:
-    """Keeps the pools of several streams and turns them into logits."""
+    """The read-out of several streams in numpy: updates pools and turns them into logits."""
 
     def __init__(self, model: IntegerModel) -> None:
         self._model = model
@@ -90,7 +90,7 @@ class Readout:
         self._thresholds = model.threshold_rows.astype(np.int32)[:, :, None]
 
     def start(self, streams: int) -> Pools:
-        """Return pools over no step at all."""
+        """Return pools before the first step."""
         units = self._model.hidden_size
         shape = (len(self._thresholds), units, streams)
         pools = {kind: np.zeros(shape, np.int32) for kind in self._kinds if kind in COUNTED}
@@ -99,7 +99,7 @@ class Readout:
         return pools
 
     def add(self, pools: Pools, h: Int32) -> None:
-        """Take one more step of the last layer into account, states `(hidden_size, streams)`."""
+        """Add one step of the last layer to the pools, states `(hidden_size, streams)`."""
         if "mean" in pools:
             pools["mean"] += np.maximum(h - self._thresholds, 0)
         if "positive" in pools:
@@ -108,7 +108,7 @@ class Readout:
             np.maximum(pools["max"], h, out=pools["max"])
 
     def logits(self, pools: Pools, h: Int32, steps: int | NDArray[np.int64]) -> Int32:
-        """Return `(streams, output_size)` after `steps` steps of the last layer, of all or each."""
+        """Return `(streams, output_size)` after `steps` steps of the last layer, for all streams or each."""
         product = exact_product(self._weight, self._codes(pools, h, steps))
         return np.ascontiguousarray((product + self._bias).T)
 

@@ -1,4 +1,4 @@
-"""`FrontEnd`: the frozen description of a signal front end, its tables, and its cost.
+"""`FrontEnd`: the frozen description of a signal front end, with its tables and its cost.
 
 The tables are computed in float64 once and rounded to integers; everything after them is integer arithmetic
 (`reference.py`, `runtime/hadamrnn_front_end.h`, `export/runtime/front_end.js`). `front_end_bytes` and
@@ -30,7 +30,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class FrontEnd:
-    """Frames of a signal become the log energies of frequency bands.
+    """A front end that turns frames of a signal into the log energies of frequency bands.
 
     `mel` is for sound: pre-emphasis, a Hamming window, overlapping triangles on the mel scale. `bands` is for
     vibration: the mean of a frame is removed, a Hann window, equally wide bands side by side.
@@ -55,7 +55,7 @@ class FrontEnd:
 
     @property
     def fft_size(self) -> int:
-        """The points of the Fourier transform: a power of two that holds a frame and separates the bands."""
+        """The size of the Fourier transform: a power of two that covers a frame and separates the bands."""
         return 1 << (max(self.frame, 4 * self.bands) - 1).bit_length()
 
     @property
@@ -87,7 +87,7 @@ class FrontEnd:
 
     @cached_property
     def edges(self) -> Integers:
-        """Return the bins where bands begin, strictly increasing.
+        """Return the first bins of the bands, strictly increasing.
 
         Triangle j of `mel` rises from edge j to edge j + 1 and falls to edge j + 2; band j of `bands` has the
         bins from edge j up to edge j + 1. Bins 0 and fft_size / 2 are in no band.
@@ -103,9 +103,9 @@ class FrontEnd:
 
     @cached_property
     def weights(self) -> Integers:
-        """Return for each bin from edge 0 to the last edge how far the triangle has risen, in 1/256.
+        """Return the height of the rising triangle in each bin from edge 0 to the last edge, in 1/256.
 
-        The rest of 256 belongs to the triangle that falls there. `bands` need no weights.
+        The remainder to 256 belongs to the falling triangle. `bands` need no weights.
         """
         if not self.is_mel:
             return np.zeros(0, np.int64)
@@ -116,7 +116,7 @@ class FrontEnd:
         return np.concatenate(rises)
 
     def __str__(self) -> str:
-        """Say what it computes, as `32 mel bands of 400 samples, every 160, at 16000 Hz`."""
+        """Describe the front end, as `32 mel bands of 400 samples, every 160, at 16000 Hz`."""
         name = "mel bands" if self.is_mel else "bands"
         return f"{self.bands} {name} of {self.frame} samples, every {self.hop}, at {self.rate} Hz"
 
@@ -168,7 +168,7 @@ STREAM = 16  # bytes: three pointers of 32 bits, two counts
 
 @dataclass(frozen=True)
 class FrontEndCost:
-    """Tables in flash and a stream in RAM, in bytes; multiplications and additions of a frame."""
+    """Bytes of tables in flash and of a stream in RAM; multiplications and additions per frame."""
 
     tables: int
     ram: int
@@ -177,7 +177,7 @@ class FrontEndCost:
 
 
 def front_end_cost(front_end: FrontEnd) -> FrontEndCost:
-    """Return the cost; a product of two bytes or words is one multiplication.
+    """Return the cost, where a product of two bytes or words is one multiplication.
 
     >>> front_end_cost(FrontEnd("mel", rate=16000, frame=400, hop=160, bands=32)).tables
     1052

@@ -1,6 +1,6 @@
 """The arithmetic of the front end in numpy: the specification that C and JavaScript repeat bit for bit.
 
-`compute_bands` runs `runtime/hadamrnn_front_end.h` in the native library where there is one, else this.
+`compute_bands` runs `runtime/hadamrnn_front_end.h` in the native library if there is one, else this module.
 
 For every frame x of int16 samples, all integers, `round` with ties towards +infinity, `bits` of the largest
 v, or -1 - v where v is negative:
@@ -47,7 +47,7 @@ CHUNK = 1 << 12  # frames processed at once
 
 
 def reference_bands(front_end: FrontEnd, samples: NDArray[np.int16]) -> NDArray[np.int16]:
-    """Return the codes `(frames, bands)` of samples that hold a frame at least."""
+    """Return the codes `(frames, bands)` of samples with at least one frame."""
     count = front_end.num_frames(len(samples))
     frames = np.lib.stride_tricks.sliding_window_view(samples, front_end.frame)[:: front_end.hop]
     codes = np.concatenate(
@@ -144,7 +144,7 @@ def band_energies(front_end: FrontEnd, power: Integers) -> Integers:
 
 
 def log_codes(energies: Integers) -> Integers:
-    """Return 64 log2 of energies, from a table with linear interpolation; of 0 something below any other."""
+    """Return 64 log2 of energies, from a table with linear interpolation; 0 gives the least code."""
     table = log_table()
     octave = bit_length(energies) - 1
     mantissa = np.where(
@@ -156,7 +156,7 @@ def log_codes(energies: Integers) -> Integers:
 
 
 def subtract_noise(codes: Integers, shift: int) -> Integers:
-    """Subtract the noise floor of each band; it begins at the first frame."""
+    """Subtract the noise floor of each band, which starts at the first frame."""
     if not shift:
         return codes
     floor, result = codes[0] << 8, np.empty_like(codes)
@@ -213,7 +213,7 @@ def round_shift(values: Integers, shift: int | Integers) -> Integers:
 
 
 def compute_bands(front_end: FrontEnd, samples: NDArray[np.integer]) -> NDArray[np.int16]:
-    """Return the codes `(frames, bands)` of one recording; samples after its last frame are left out."""
+    """Return the codes `(frames, bands)` of one recording; samples after its last frame are ignored."""
     if samples.ndim != 1 or samples.dtype != np.int16:
         raise InputError(
             f"A front end reads one channel of int16 samples, got {samples.dtype} of shape {samples.shape}."
@@ -227,7 +227,7 @@ def compute_bands(front_end: FrontEnd, samples: NDArray[np.integer]) -> NDArray[
 
 
 def _native(front_end: FrontEnd, samples: NDArray[np.int16], library: Library) -> NDArray[np.int16]:
-    """Return the codes of contiguous samples."""
+    """Return the codes of contiguous samples from the native library."""
     codes = np.empty((front_end.num_frames(len(samples)), front_end.bands), np.int16)
     content, starts = front_end_bytes(front_end)
     tables = np.frombuffer(content, np.uint8)

@@ -1,1 +1,1 @@
-"""Hadamard matrices: the orders that can be built, and how their fast transforms split. numpy only."""
+"""Hadamard matrices: the orders that can be built, and the factors of their fast transforms. numpy only."""

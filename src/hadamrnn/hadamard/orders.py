@@ -1,4 +1,4 @@
-"""Hadamard matrices of every order that the classical constructions reach. Numpy only.
+"""Hadamard matrices of all orders that the classical constructions reach. Numpy only.
 
 A Hadamard matrix H of order n has entries +-1 and H H' = n I. Every order built here is a
 Kronecker product of *factors*, and a factor is the Sylvester matrix of order 2, a Paley matrix
@@ -8,7 +8,7 @@ Kronecker product of *factors*, and a factor is the Sylvester matrix of order 2,
 
 The factors are also what makes a product with H fast: n (|F_1| + ... + |F_r|) operations instead
 of n^2. `order_factors` therefore picks the cheapest list, and `hadamard_matrix` multiplies it out.
-Start reading there; `make_factor` makes the factors, each by the signs that generate it.
+Start reading there; `make_factor` builds the factors from the signs that generate them.
 
 Paley's matrices come from a conference matrix over the field with q = prime^exponent elements,
 
@@ -19,7 +19,7 @@ Paley's matrices come from a conference matrix over the field with q = prime^exp
 
 where type two interleaves: a are the even entries, b the odd ones. Williamson's matrices are a 4 x 4 array
 of circulants of side m, where block (r, s) is +- circulant number r xor s. That is q or 4 m signs instead of
-order^2, and what C stores.
+order^2, and C stores only these.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ Factor = Paley | Williamson
 
 @cache
 def make_factor(order: int) -> Factor:
-    """Return the construction of this order: Paley's first type, else the second, else Williamson's.
+    """Return the construction for this order: Paley's first type, else the second, else Williamson's.
 
     >>> make_factor(12).signs
     (0, 1, -1, 1, 1, 1, -1, -1, -1, 1, -1)
@@ -143,7 +143,7 @@ def has_factor(order: int) -> bool:
 
 
 def _paley_field(order: int) -> tuple[int, int, int] | None:
-    """Return the type of Paley's matrix of this order, and prime and exponent of its q, or None.
+    """Return the type of the Paley matrix of this order, with prime and exponent of its q, or None.
 
     q is 3 mod 4 in type one and 1 mod 4 in type two.
     """
@@ -156,7 +156,7 @@ def _paley_field(order: int) -> tuple[int, int, int] | None:
 
 
 def _quadratic_character(prime: int, exponent: int) -> tuple[int, ...]:
-    """Return chi of every element of the field: 0 of zero, 1 of squares, -1 of the others.
+    """Return chi of every element of the field: 0 for zero, 1 for squares, -1 for the others.
 
     An element of GF(p^e) is a polynomial of degree < e over GF(p), written as base-p digits.
     """
@@ -180,7 +180,7 @@ def _multiply(
 
 
 def _irreducible(prime: int, degree: int) -> NDArray[np.int64]:
-    """Return the first monic polynomial of `degree` that no monic one of at most half its degree divides."""
+    """Return the first irreducible monic polynomial of `degree`."""
     divisors = [divisor for lower in range(1, degree // 2 + 1) for divisor in _monic(prime, lower)]
     return next(
         polynomial

@@ -41,10 +41,10 @@ def constant_tensor(
     dtype: torch.dtype,
     device: torch.device,
 ) -> Tensor:
-    """Return `make(*arguments)` as a tensor, made once: every later call gets the same one.
+    """Return `make(*arguments)` as a tensor, computed once and cached.
 
-    It serves autograd even if the first call came in inference mode, and a FakeTensor, which
-    torch.export asks for, is not kept.
+    It works with autograd even if the first call was in inference mode, and a FakeTensor, which
+    torch.export requests, is not cached.
     """
     key = (make, arguments, dtype, device)
     if key in _constants:
@@ -62,7 +62,7 @@ def native_is_loaded() -> bool:
 
 
 def runs_natively(tensor: Tensor, *others: Tensor | None) -> bool:
-    """Whether the native library is there and may compute on tensors like the first, derivatives included."""
+    """Whether the native library is available for tensors like the first one, derivatives included."""
     if tensor.device.type != "cpu" or tensor.dtype not in NATIVE_DTYPES or not native_is_loaded():
         return False
     return not (is_transformed() or any(map(_has_tangent, (tensor, *others))))
@@ -74,22 +74,22 @@ def is_transformed() -> bool:
 
 
 def values_are_hidden() -> bool:
-    """Whether the values of tensors cannot be looked at, because torch is tracing or transforming."""
+    """Whether the values of tensors cannot be inspected, because torch is tracing or transforming."""
     return torch.compiler.is_compiling() or is_transformed()
 
 
 def is_traced(tensor: Tensor) -> bool:
-    """Whether torch is tracing, or the tensor is none that has memory: C cannot read it."""
+    """Whether C cannot read the tensor, because torch is tracing or the tensor has no memory."""
     return torch.compiler.is_compiling() or (not isinstance(tensor, Parameter) and type(tensor) is not Tensor)
 
 
 def is_constant(tensor: Tensor) -> bool:
-    """Whether no derivative is taken at the tensor, so what is computed from it may be kept."""
+    """Whether no derivative is taken at the tensor, so results computed from it may be cached."""
     return _has_values(tensor) and not (tensor.requires_grad and torch.is_grad_enabled())
 
 
 def derivatives_are_off(tensor: Tensor) -> bool:
-    """Whether torch records nothing, so what is computed may be kept for the next call."""
+    """Whether torch records nothing, so results may be cached for the next call."""
     return _has_values(tensor) and not torch.is_grad_enabled()
 
 
@@ -109,7 +109,7 @@ def widen(tensor: Tensor) -> Tensor:
 
 
 def check_array(name: str, tensor: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
-    """Refuse a tensor that is not the array that C will read: the last check before a pointer is taken."""
+    """Refuse a tensor unless it is the array that C will read; the last check before taking a pointer."""
     if tensor.dtype != dtype or tuple(tensor.shape) != shape:
         raise InputError(
             f"{name} must be {dtype} of shape {shape}, got {tensor.dtype} of shape {tuple(tensor.shape)}."
@@ -127,7 +127,7 @@ def check_ids(ids: Tensor, num_ids: int) -> None:
 
 
 def check_range(name: str, values: Tensor, limit: int, advice: str = "") -> None:
-    """Refuse integers outside 0..limit - 1, with which C would read out of bounds."""
+    """Refuse integers outside 0..limit - 1, which would make C read out of bounds."""
     if values.numel() == 0 or type(values) is not Tensor:
         return
     numbers = values.detach().cpu().numpy()  # torch would wake its threads
@@ -138,7 +138,7 @@ def check_range(name: str, values: Tensor, limit: int, advice: str = "") -> None
 
 
 def _has_values(tensor: Tensor) -> bool:
-    """Whether values can be looked at, and are all that there is."""
+    """Whether values can be inspected and are complete."""
     return not (values_are_hidden() or is_traced(tensor) or tensor.is_meta or _has_tangent(tensor))
 
 

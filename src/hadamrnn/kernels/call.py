@@ -1,4 +1,4 @@
-"""Calls of the native library: checked pointers, sizes, slices, and sums over slices.
+"""Call the native library: checked pointers, sizes, slices, and sums over slices.
 
 `Call` serves every kernel, `ScanCall` fills in the arguments of a recurrence. Pools are computed by tiles: as
 many rows of the batch as a vector has lanes.
@@ -34,9 +34,9 @@ REAL = {torch.float32: np.float32, torch.float64: np.float64}
 
 
 class Results(NamedTuple):
-    """The outputs of a forward pass, and the tensors of its backward pass; `(0,)` where not wanted.
+    """The outputs of a forward pass, and tensors for its backward pass; `(0,)` if not requested.
 
-    `ScanArgs` in native/arguments.h has the shapes; of pools the kept ones lie in tiles and are flat here.
+    `ScanArgs` in native/arguments.h has the shapes; kept pools are stored in tiles and are flat here.
     """
 
     output: Tensor  # h_t or y_t
@@ -51,7 +51,7 @@ class Results(NamedTuple):
 
 
 def empty_results(recurrence: Recurrence) -> Results:
-    """Return the results, to be filled in."""
+    """Return empty results to fill in."""
     batch, time, hidden = recurrence.batch, recurrence.time, recurrence.hidden_size
     new, dtype = recurrence.signs.new_empty, recurrence.signs.dtype
     integer = torch.int32 if dtype == torch.float32 else torch.int64
@@ -81,7 +81,7 @@ def empty_results(recurrence: Recurrence) -> Results:
 
 @constant_when_traced
 def tile_rows(dtype: torch.dtype) -> int:
-    """Return the number of rows of the batch in the lanes of a vector."""
+    """Return the number of batch rows in the lanes of a vector."""
     return native_kernel("tile_rows", dtype)()
 
 
@@ -92,7 +92,7 @@ def num_checkpoints(recurrence: Recurrence) -> int:
 
 
 class Call:
-    """A structure of arguments for C, and the tensors that keep its pointers alive."""
+    """A structure of arguments for C, and the tensors behind its pointers."""
 
     def __init__(self, args: ctypes.Structure, dtype: torch.dtype) -> None:
         self.args, self.dtype = args, dtype
@@ -107,7 +107,7 @@ class Call:
             self.keep(name, tensor)
 
     def keep(self, name: str, tensor: Tensor) -> None:
-        """Point the field `name` at the values of a tensor that this package has made."""
+        """Point the field `name` at the values of a tensor of this package."""
         tensor = self.tensors[name] = tensor.contiguous()
         setattr(self.args, name, tensor.data_ptr())
 
@@ -118,11 +118,11 @@ class Call:
 
 
 class ScanCall(Call):
-    """The call of a recurrence.
+    """A call of the recurrence.
 
     Args:
-        results: what `empty_results` has made.
-        slices: the most slices to cut the batch into.
+        results: the result of `empty_results`.
+        slices: largest number of slices of the batch.
     """
 
     def __init__(self, recurrence: Recurrence, results: Results, slices: int) -> None:
@@ -223,7 +223,7 @@ def _factors(
 
 
 def _shapes(recurrence: Recurrence) -> dict[str, tuple[int, ...]]:
-    """Return the shapes that C takes its arrays to have, by the names in `ScanArgs`; U is transposed."""
+    """Return the shapes of the arrays that C expects, by the names in `ScanArgs`; U is transposed."""
     batch, time, hidden = recurrence.batch, recurrence.time, recurrence.hidden_size
     outputs = 0 if recurrence.output_weight is None else recurrence.output_weight.shape[0]
     count = 0 if recurrence.thresholds is None else recurrence.thresholds.shape[0]
@@ -255,7 +255,7 @@ def _shapes(recurrence: Recurrence) -> dict[str, tuple[int, ...]]:
 
 
 def check(recurrence: Recurrence) -> None:
-    """Refuse a recurrence that the native code cannot run, or with which it would read out of bounds."""
+    """Refuse a recurrence that the native code cannot run or that would make it read out of bounds."""
     x, ids, weight, thresholds = recurrence.x, recurrence.ids, recurrence.weight, recurrence.thresholds
     dimensions = {"signs": 1, "x": 3, "ids": 2, "weight": 2, "output_weight": 2, "thresholds": 2}
     for name, count in dimensions.items():

@@ -195,12 +195,12 @@ class Library:
 
 @cache
 def load_library() -> Library | None:
-    """Return the native library, or None where it was not built or cannot be loaded."""
+    """Return the native library, or None if it was not built or cannot be loaded."""
     return _load()[0]
 
 
 def native_kernel(name: str, dtype: object) -> Kernel:
-    """Return a kernel for torch's (or numpy's) float32 or float64; the library must be there."""
+    """Return a kernel for float32 or float64 of torch or numpy; the library must be available."""
     library = load_library()
     real = {"float32": "float", "float64": "double"}.get(str(dtype).removeprefix("torch."))
     if library is None or real is None:
@@ -211,7 +211,7 @@ def native_kernel(name: str, dtype: object) -> Kernel:
 
 
 def native_status() -> NativeStatus:
-    """Say which backend runs the recurrence on the CPU."""
+    """Return the backend that runs the recurrence on the CPU, with the reason."""
     library, reason = _load()
     if library is None:
         return NativeStatus("torch", None, None, reason)

@@ -1,7 +1,7 @@
-"""Mean cross-entropy that stays exact when it is tiny: the copy task is learnt to losses around 1e-8.
+"""Mean cross-entropy that stays exact for tiny values: the copy task reaches losses around 1e-8.
 
 With d_c = l_c - l_target the loss of a position is log(1 + sum_{c != target} exp(d_c)), by log1p: a
-logit gap of 30 gives 1e-13 where torch's own gives 0 in float32. The gradients are as exact: that of
+logit gap of 30 gives 1e-13, where torch's own gives 0 in float32. The gradients are as exact: that of
 the target's logit is minus the sum of the others.
 """
 
@@ -97,9 +97,9 @@ class CrossEntropy(Function):
 
 
 def _scaled(gradient: Tensor, factor: Tensor) -> Tensor:
-    """Return factor * gradient, in this thread alone.
+    """Return factor * gradient, computed in this thread alone.
 
-    torch would wake its own threads, which then spin on the cores that the scan's are about to need.
+    torch would wake its own threads, which then spin on the cores that the scan needs next.
     """
     try:
         number = factor.item()
@@ -112,7 +112,7 @@ def _scaled(gradient: Tensor, factor: Tensor) -> Tensor:
 
 
 def cross_entropy_reference(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the same in plain torch: softplus of the others' log-sum-exp against the target's logit."""
+    """Return the same loss in plain torch: softplus of the others' log-sum-exp minus the target's logit."""
     index = targets[:, None]
     others = (logits - logits.gather(1, index)).scatter(1, index, float("-inf"))
     return softplus(others.logsumexp(1), threshold=40.0).sum() / targets.numel()

@@ -7,7 +7,7 @@
              natively by a scan over j, in torch by products with W, W^2, W^4, ...
 
 Start reading at `run`. Costs are nanoseconds of a training step on one core, as measured on x86-64 with
-AVX-512. Only their ratios count, and near a tie either choice is good.
+AVX-512. Only their ratios matter, and near a tie either choice is good.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 
 
 def run(recurrence: Recurrence) -> tuple[Tensor | None, Tensor]:
-    """Return h_t (with V: y_t) of all steps, None unless wanted, and the state at each row's end.
+    """Return h_t (with V: y_t) of all steps, None unless requested, and the state at each row's end.
 
     >>> delay = Recurrence(torch.ones(1), block_size=1, x=torch.ones(1, 3, 1), every_output=True)
     >>> run(delay)[0].flatten()
@@ -81,15 +81,15 @@ def run(recurrence: Recurrence) -> tuple[Tensor | None, Tensor]:
 
 
 def run_pooled(recurrence: Recurrence, readouts: tuple[str, ...]) -> Tensor:
-    """Return read-outs of all steps, `(batch, hidden_size * groups)`, in their order; no states are kept.
+    """Return pooled read-outs of all steps, `(batch, hidden_size * groups)`, without keeping states.
 
         last      sigma(h_T)                     sigma = ReLU, which a ReLU recurrence has already applied
         mean      1/T sum_t ReLU(h_t - theta)    one group of features for each row of thresholds
         positive  1/T sum_t [h_t > theta]        the same
         max       max_t h_t
 
-    T is the length of each row: steps past it never count, and a row of no steps gives zeros. The gradient of
-    `positive` is straight-through: [h > theta] counts as a ramp of slope 1/2 where |h - theta| <= 1. Without
+    T is the length of each row: steps past it are ignored, and an empty row gives zeros. The gradient of
+    `positive` is straight-through: that of a ramp of slope 1/2 where |h - theta| <= 1. Without
     thresholds theta is 0.
     """
     theta = recurrence.thresholds
@@ -109,7 +109,7 @@ def run_pooled(recurrence: Recurrence, readouts: tuple[str, ...]) -> Tensor:
 
 
 def is_native(recurrence: Recurrence) -> bool:
-    """Whether C runs the recurrence."""
+    """Whether the native library runs the recurrence."""
     tensors = (getattr(recurrence, name) for name in DIFFERENTIABLE)
     return recurrence.column_signs is None and runs_natively(recurrence.signs, *tensors)
 
@@ -119,8 +119,8 @@ def kernel_form(recurrence: Recurrence) -> Tensor:
 
         h_l = sum_{j < l} W^j U x_(l-j) + (W^l h_0 + sum_{j < l} W^j b_i)
 
-    (with a leak lambda W in place of W). The powers W^j U are the states of a scan without input that
-    starts at the columns of U, and the bracket is a scan that is fed with b_i alone. Both cost transforms
+    (with a leak, lambda W in place of W). The powers W^j U are the states of a scan without input that
+    starts at the columns of U, and the bracket is a scan with b_i as its only input. Both cost transforms
     of a few rows, not of the batch.
     """
     x, weight, lengths = recurrence.x, recurrence.weight, recurrence.lengths
@@ -140,7 +140,7 @@ def kernel_form(recurrence: Recurrence) -> Tensor:
 
 
 def power_form(recurrence: Recurrence) -> Tensor:
-    """Return the same from zero states in plain torch: few large products in place of many small steps."""
+    """Return the same from zero states in plain torch, by few large products instead of many steps."""
     x, weight, bias, lengths = recurrence.x, recurrence.weight, recurrence.bias, recurrence.lengths
     assert x is not None and weight is not None
     batch, time, _ = x.shape
@@ -222,7 +222,7 @@ def choose_method(recurrence: Recurrence, native: bool) -> str:
 
 
 def kernel_is_possible(recurrence: Recurrence) -> bool:
-    """Whether one matrix product gives the result: last state, linear, dense input, and it fits."""
+    """Whether one matrix product gives the result: last state, linear, dense input, and small enough."""
     x = recurrence.x
     if x is None or recurrence.weight is None or recurrence.has_output or recurrence.relu or x.shape[2] == 0:
         return False
@@ -244,7 +244,7 @@ def kernel_cost(recurrence: Recurrence) -> float:
 
 
 def powers_are_cheaper(recurrence: Recurrence) -> bool:
-    """Whether in plain torch dense powers of W cost less than a few calls for every step."""
+    """Whether in plain torch dense powers of W cost less than a few calls per step."""
     squares = DENSE_POWERS.bit_length() * recurrence.hidden_size**3 * SQUARE_COST
     return recurrence.h_0 is None and squares < recurrence.time * CALLS_COST
 
@@ -257,7 +257,7 @@ def _step_cost(recurrence: Recurrence) -> float:
 
 
 def _segment(recurrence: Recurrence) -> int:
-    """Return the number of steps between two kept states: a function of the shape only."""
+    """Return the number of steps between two kept states, a function of the shape only."""
     time = recurrence.time
     if torch.compiler.is_exporting():  # the length may be open: one segment, nothing to compare
         return time
@@ -267,7 +267,7 @@ def _segment(recurrence: Recurrence) -> int:
 
 
 def _as_tiles(recurrence: Recurrence) -> Recurrence:
-    """Return a pooled recurrence as the native code takes it: tokens and wide inputs projected."""
+    """Return a pooled recurrence for the native code, with tokens and wide inputs already projected."""
     exporting = torch.compiler.is_exporting()  # the length may be open: it cannot be compared
     keep = exporting or _bits_bytes(recurrence) <= BITS_BYTES
     wants_states = not keep or recurrence.relu or recurrence.signs.requires_grad
@@ -280,7 +280,7 @@ def _as_tiles(recurrence: Recurrence) -> Recurrence:
 
 
 def _bits_bytes(recurrence: Recurrence) -> int:
-    """Return the size of the bits that the pools of a tile keep of all steps."""
+    """Return the bytes for the bits that the pools of a tile keep of all steps."""
     assert recurrence.thresholds is not None
     itemsize = recurrence.signs.element_size()
     words = -(-recurrence.hidden_size // (8 * itemsize))

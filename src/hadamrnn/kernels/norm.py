@@ -1,8 +1,8 @@
-"""Fused batch norm, ReLU and skip connection, with a plain reference beside the native code.
+"""Fused batch norm, ReLU and skip connection, native and with a plain reference.
 
     y = ReLU(a (h - m) / s + c) + skip        m, s^2: mean and variance of each unit over the batch
 
-Steps past a row's length do not count: there y is the skip alone. Start reading at `normalized`.
+Steps past a row's length are ignored: there y is the skip alone. Start reading at `normalized`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Floats = NDArray[np.float64]
 def normalized(
     h: Tensor, weight: Tensor, bias: Tensor, lengths: Tensor | None, skip: Tensor | None, epsilon: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return y, and the mean and the variance of each unit, which get no gradient.
+    """Return y, and mean and variance of each unit, which have no gradient.
 
     Args:
-        h: states `(batch, time, size)`, zero past a row's length; some step must count.
+        h: states `(batch, time, size)`, zero past a row's length; at least one step must be valid.
         weight, bias: a and c, `(size,)`.
-        lengths: int64 `(batch,)`, each in 0..time; None where all steps count.
+        lengths: int64 `(batch,)`, each in 0..time; None if all steps are valid.
         skip: the shape of h; None for zeros.
-        epsilon: what is added to the variance.
+        epsilon: added to the variance.
     """
     if is_traced(h) or not runs_natively(h, weight, bias, skip):  # a compiler fuses plain torch by itself
         return plain_normalized(h, weight, bias, lengths, skip, epsilon)
@@ -78,7 +78,7 @@ def _call(h: Tensor, lengths: Tensor | None) -> Call:
 
 
 def _sums(call: Call, kernel: str) -> Floats:
-    """Return what a kernel sums, slice by slice, `(num_slices, 2, size)`."""
+    """Return the sums of a kernel per slice, `(num_slices, 2, size)`."""
     sums = call.tensors["h"].new_empty(call.args.num_slices, 2, call.args.size)
     call.keep("sums", sums)
     call.run(kernel)
@@ -86,7 +86,7 @@ def _sums(call: Call, kernel: str) -> Floats:
 
 
 def _moments(call: Call, lengths: Tensor | None) -> tuple[Floats, Floats]:
-    """Return mean and variance, combined from those of the slices, each summed around its own mean."""
+    """Return mean and variance, combined from those of the slices, each about its own mean."""
     batch, slices = call.args.batch, call.args.num_slices
     steps = np.full(batch, call.args.time) if lengths is None else lengths.numpy()
     count = steps.sum()

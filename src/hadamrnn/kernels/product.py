@@ -1,6 +1,6 @@
-"""U x_t + b_i of all steps at once, and its gradients: what a layer reads of the one below.
+"""Project the inputs of all steps at once, U x_t + b_i, with gradients.
 
-The native product takes the slices of the other kernels, on their threads. Start reading at `project`.
+The native product uses the slices and threads of the other kernels. Start reading at `project`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def with_rows(recurrence: Recurrence) -> Recurrence:
-    """Return the same recurrence with every z_t as its input, in place of x or ids and their weight."""
+    """Return the same recurrence with every z_t as its input, instead of x or ids and their weight."""
     x, weight = recurrence.x, recurrence.weight
     if x is None or weight is None:
         rows = recurrence.projected()
@@ -62,7 +62,7 @@ class Project(Function):
 
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return a b + bias, of tensors with two dimensions."""
+    """Return a b + bias for tensors with two dimensions."""
     rows, depth, columns = *a.shape, b.shape[1]
     call = Call(ProductArgs(rows, columns, depth, depth, 1, max(1, min(rows, MAX_SLICES))), a.dtype)
     call.point("a", a, (rows, depth))

@@ -1,6 +1,6 @@
 """One recurrence over one batch: its weights, its input, the requested outputs, and a plain torch version.
 
-A layer makes a `Recurrence`, every method takes it, and its fields are the arguments of the operator
+A layer creates a `Recurrence`, every method takes it, and its fields are the arguments of the operator
 `hadamrnn::scan`. A new kind of recurrence is a new field here. Plain torch is the fallback of the native
 scan, and gives derivatives of any kind. Start at `Recurrence`, then `plain_scan`.
 """
@@ -43,18 +43,18 @@ class Recurrence:
         signs: u, `(hidden_size,)`.
         block_size: b, side of one block; divides `hidden_size`.
         decay: lambda, `(hidden_size,)`, constants in (0, 1] that get no gradient; without it 1.
-        relu: whether f is ReLU; else it is the identity.
+        relu: whether f is ReLU; otherwise it is the identity.
         x, weight, bias: z_t = U x_t + b_i with x `(batch, time, input_size)`, U `(hidden_size, input_size)`
             (an `input_size` of 0 leaves z_t = b_i); without weight z_t = x_t.
-        ids, weight: in place of x: z_t = weight[id_t] with ids int64 `(batch, time)`,
+        ids, weight: replace x by z_t = weight[id_t] with ids int64 `(batch, time)`,
             weight `(num_ids, hidden_size)`.
         h_0: `(batch, hidden_size)`, zeros by default; pooled recurrences start at zero.
-        lengths: int64 `(batch,)`, how many steps of each row count; all by default. Past its length the state
-            of a row stands still and its output is zero.
-        every_output: whether the states of all steps are wanted.
-        output_weight, output_bias: V `(output_size, hidden_size)` and b_o: every y_t is wanted instead.
-        sigma: whether V sees ReLU(h_t) instead of h_t.
-        pools: some of mean, positive and max: these summaries of all steps are wanted.
+        lengths: int64 `(batch,)`, number of valid steps of each row; all by default. Past its length the
+            state of a row no longer changes and its output is zero.
+        every_output: whether to return the states of all steps.
+        output_weight, output_bias: V `(output_size, hidden_size)` and b_o: return every y_t instead.
+        sigma: whether V reads ReLU(h_t) instead of h_t.
+        pools: some of mean, positive and max: return these summaries of all steps.
         thresholds: theta of mean and positive, `(count, hidden_size)`, constants; with `pools` only.
         keep_bits: whether the native pools keep the bits of all steps for their backward pass.
         segment: steps between two states that the native scan keeps for its backward pass.
@@ -106,7 +106,7 @@ class Recurrence:
 
     @property
     def is_irreversible(self) -> bool:
-        """Whether h_(t-1) cannot be found from h_t: f loses it, or 1 / lambda would blow up its rounding."""
+        """Whether h_(t-1) cannot be recovered from h_t: f loses it, or 1 / lambda amplifies its rounding."""
         return self.relu or self.decay is not None
 
     @property
@@ -115,7 +115,7 @@ class Recurrence:
         return self.every_output or self.output_weight is not None
 
     def arguments(self) -> tuple[Any, ...]:
-        """Return the fields in order, as the operator takes them."""
+        """Return the fields in the order of the operator's arguments."""
         return tuple(getattr(self, name) for name in FIELDS)
 
     def projected(self) -> Tensor:
@@ -132,7 +132,7 @@ class Recurrence:
         return self.signs.new_zeros(self.batch, self.hidden_size) if self.h_0 is None else self.h_0
 
     def read_out(self, states: Tensor) -> Tensor:
-        """Return y_t = V sigma(h_t) + b_o of `(..., hidden_size)` states; without V the states."""
+        """Return y_t = V sigma(h_t) + b_o for `(..., hidden_size)` states; without V the states."""
         if self.output_weight is None:
             return states
         return linear(states.relu() if self.sigma else states, self.output_weight, self.output_bias)
@@ -158,12 +158,12 @@ SCHEMA = ", ".join(
 
 
 def plain_scan(recurrence: Recurrence) -> tuple[Tensor | None, Tensor]:
-    """Return h_t (or y_t) of all steps, None unless wanted, and the last state, by the fast transform."""
+    """Return h_t (or y_t) of all steps, None unless requested, and the last state, by the fast transform."""
     return _steps(recurrence, fast_product(recurrence))
 
 
 def loop(recurrence: Recurrence) -> tuple[Tensor | None, Tensor]:
-    """Return the same as the paper writes it: one product with the dense W(u, v) per step."""
+    """Return the same by the paper's definition: one product with the dense W(u, v) per step."""
     transposed = dense_step(recurrence)
     return _steps(replace(recurrence, decay=None), lambda h: h @ transposed)
 
@@ -176,7 +176,7 @@ def dense_step(recurrence: Recurrence) -> Tensor:
 
 
 def dense_powers(recurrence: Recurrence) -> tuple[Tensor, ...]:
-    """Return the powers 1, 2, 4, ... `DENSE_POWERS` of `dense_step`; those of signs that rest are kept."""
+    """Return the powers 1, 2, 4, ... `DENSE_POWERS` of `dense_step`; those of frozen signs are cached."""
     parts = (recurrence.signs, recurrence.column_signs, recurrence.decay)
     given = [part for part in parts if part is not None]
     if not all(map(is_constant, given)):
@@ -198,7 +198,7 @@ def _powers(recurrence: Recurrence) -> tuple[Tensor, ...]:
 
 
 def plain_pools(recurrence: Recurrence) -> tuple[dict[str, Tensor], Tensor]:
-    """Return the wanted pools of the states of all steps, and the last state.
+    """Return the requested pools of the states of all steps, and the last state.
 
     mean and positive have shape `(batch, thresholds, hidden_size)`, max `(batch, hidden_size)`.
     """
@@ -234,7 +234,7 @@ def plain_gradients(
     """Return the gradients of the fields `wanted`, which can be differentiated again.
 
     Args:
-        gradients: of output, last, mean, positive and max.
+        gradients: gradients of output, last, mean, positive and max.
     """
     leaves = as_leaves({name: getattr(recurrence, name) for name in wanted})
     fields: dict[str, Any] = {**leaves}
@@ -249,7 +249,7 @@ def plain_gradients(
 
 
 def as_leaves(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return views of the tensors to take gradients at: a tensor may be computed from another one."""
+    """Return views of the tensors to differentiate, because one tensor may be computed from another."""
     return {name: tensor.view_as(tensor) for name, tensor in tensors.items()}
 
 
@@ -289,9 +289,10 @@ def fast_product(recurrence: Recurrence) -> Product:
 
 @constant_when_traced
 def _scales(hidden_size: int, block_size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return 1 / sqrt(b) for each unit; every one takes over the rounding errors of those before it.
+    """Return 1 / sqrt(b) for each unit, each rounded to compensate for the errors of the previous ones.
 
-    Rounded all alike, 1 / sqrt(512) would let the norm of the state fall by 2 % in a million float32 steps.
+    With equal rounding, 1 / sqrt(512) would make the norm of the state fall by 2 % in a million float32
+    steps.
     """
     return constant_tensor(_balanced, (hidden_size, block_size, str(dtype)), dtype, device)
 

@@ -1,10 +1,10 @@
 """The recurrence in C as torch operators: `hadamrnn::scan` and its gradient, `hadamrnn::scan_backward`.
 
-torch.compile and torch.export keep both as they are: their fake kernels tell the shapes. Outside a trace
+torch.compile and torch.export keep both unchanged: their fake kernels provide the shapes. Outside a trace
 `native_scan` skips the dispatcher and calls the same functions through `Scan`. Derivatives of the gradient go
 through `hadamrnn.kernels.recurrence`.
 
-Narrow inputs are projected inside the native loop; wider ones are before, by `kernels.product`.
+Narrow inputs are projected inside the native loop, wider ones before it by `kernels.product`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_SLICES = 32
 def native_scan(signs: Tensor) -> Callable[..., tuple[Tensor, ...]]:
     """Return the function that takes `Recurrence.arguments()` to `Results` in C, with its gradient.
 
-    A trace, and whatever else is not a plain tensor, needs the operator.
+    Traces, and anything other than plain tensors, need the operator.
     """
     if is_traced(signs):
         operator: Callable[..., tuple[Tensor, ...]] = torch.ops.hadamrnn.scan.default
@@ -73,9 +73,9 @@ def backward(
     """Return the gradients of the fields `wanted`.
 
     Args:
-        gradients: of output, last, mean, positive and max; None for zero.
-        results: of the forward pass, which has also checked the values of ids and lengths. `output` holds the
-            states of all steps if they were kept; else they are rebuilt.
+        gradients: gradients of output, last, mean, positive and max; None for zero.
+        results: results of the forward pass, which has also checked the ids and lengths. `output` holds the
+            states of all steps if they were kept; otherwise they are recomputed.
     """
     # The gradient of a result that was not requested has one dimension.
     grad_output, *others = (None if g is not None and g.dim() < 2 else g for g in gradients)
@@ -92,7 +92,7 @@ def backward(
 
 
 def backward_slices(recurrence: Recurrence) -> int:
-    """Return the number of slices where gradients are summed: a function of the shape only."""
+    """Return the number of slices for sums of gradients, a function of the shape only."""
     sums = [getattr(recurrence, name) for name in ("weight", "bias", "signs", "output_weight")]
     itemsize = recurrence.signs.element_size()
     size = sum(0 if tensor is None else tensor.numel() for tensor in sums) * itemsize
@@ -110,7 +110,7 @@ def _shapes(*arguments: Any) -> Results:
 
 
 def _backward(*arguments: Any) -> list[Tensor]:
-    """Return the gradients of `DIFFERENTIABLE`, `(0,)` where not wanted."""
+    """Return the gradients of `DIFFERENTIABLE`, `(0,)` if not requested."""
     *fields, gradients, kept, wanted = arguments
     recurrence = Recurrence(*fields)
     with full_precision(recurrence.signs):

@@ -1,6 +1,6 @@
 """Run the slices of a kernel on several threads. No torch here.
 
-A slice is a fixed part of the work, whichever thread takes it, so the result does not depend on the threads.
+A slice is a fixed part of the work, so the result does not depend on which thread takes it.
 ctypes releases the interpreter's lock during a call: plain Python threads are enough. The calling
 thread works too, and the helpers are dropped in a forked child, where threads do not survive.
 """
@@ -22,7 +22,7 @@ _pool_lock = Lock()
 def run_slices_on(threads: int, kernel: Kernel, args: Structure | None, num_slices: int) -> None:
     """Call `kernel(args, slice)` for every slice.
 
-    When it returns or raises, as at a Ctrl-C, no helper is running: the caller may free what they write to.
+    When it returns or raises, for example at Ctrl-C, no helper is running: the caller may free their buffers.
     """
     slices = _Slices(num_slices)
     helpers = min(threads, num_slices) - 1

@@ -1,6 +1,6 @@
 """The fast Hadamard transform over the last axis.
 
-`hadamard_transform(x, b)` equals `x @ (I_q kron H_b)'`: one product of x with every block of the
+`hadamard_transform(x, b)` equals `x @ (I_q kron H_b)'`: the product of x with every block of the
 recurrent weight, without the signs and without the scale. It is built from two small matrix
 products, because H_b = H_m kron H_n gives, for x read as an m-by-n matrix X,
 

@@ -1,6 +1,6 @@
 """Trained integer models of a few kB that ship with the package. Start at `shipped`.
 
-Each is a file NAME.int.safetensors and, beside it, NAME.json: what it reads, what it was trained on, what it
+Each is a file NAME.int.safetensors with a NAME.json beside it: what it reads, what it was trained on, what it
 reaches on the test set, and the command that made it. Numpy only, no torch.
 """
 
@@ -25,11 +25,11 @@ class InputDescription:
     """The inputs of a model.
 
     Args:
-        channels: their number and meaning, in order.
-        unit: of the values before standardisation, which is part of the model.
-        rate: how often a step comes.
+        channels: number and meaning of the channels, in order.
+        unit: unit of the values before standardisation, which is part of the model.
+        rate: number of steps per second, as text.
         steps: the length of a training sequence.
-        preprocessing: from the sensor to the channels.
+        preprocessing: steps from the sensor to the channels.
     """
 
     channels: str
@@ -41,12 +41,12 @@ class InputDescription:
 
 @dataclass(frozen=True)
 class Shipped:
-    """A model and its metadata. Its network's settings are in its file.
+    """A model and its metadata; the settings of the network are in its file.
 
     Args:
-        name: what it does and its size, such as `motion-6kb`.
+        name: purpose and size, such as `motion-6kb`.
         test: the metric of the integer network over the task's test set.
-        kilobytes: of weights, biases and signs; the file adds a header.
+        kilobytes: size of weights, biases and signs; the file adds a header.
         command: repeats the training, in a clone of the repository.
     """
 
@@ -64,7 +64,7 @@ class Shipped:
         return (folder or FOLDER) / f"{self.name}{SUFFIX}"
 
     def load(self, folder: Path | None = None) -> IntegerModel:
-        """Return the network; a file that does not match its metadata is refused."""
+        """Return the network; refuse a file that does not match its metadata."""
         self._checked(folder)
         return load(self.path(folder))
 
@@ -78,7 +78,7 @@ class Shipped:
 
 
 def shipped(folder: Path | None = None) -> list[Shipped]:
-    """Return the models of a folder, by name; by default those that ship."""
+    """Return the models of a folder by name; by default the shipped ones."""
     models = []
     for path in sorted((folder or FOLDER).glob("*.json")):
         model = from_json(Shipped, parse_json(read_regular(path), path), path)

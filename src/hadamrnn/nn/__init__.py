@@ -1,4 +1,4 @@
-"""Layers for models of your own; `hadamrnn` itself offers whole networks.
+"""Layers for your own models; `hadamrnn` itself offers whole networks.
 
 `sign` and `quantize` are the quantizers with straight-through gradients, `HadamardWeight` makes W(u) a
 parametrization of any square weight.

@@ -1,4 +1,4 @@
-"""One Hadamard layer in one direction: it owns the latent signs, U and b_i, and runs the recurrence."""
+"""One Hadamard layer in one direction, with its latent signs, U and b_i."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class HadamCell(nn.Module):
     """One layer, one direction: h_t = lambda W(u) h_(t-1) + q(U) x_t + b_i.
 
     Args:
-        input_size, hidden_size: of this cell; the layers of a network may differ.
+        input_size, hidden_size: sizes of this cell; the layers of a network may differ.
         network: everything else: blocks, bits, recurrence, switches, leak, bias.
         train_signs: whether the latent signs require a gradient.
-        decay: lambda of each block in turn, in place of the network's leak.
-        train_decay: learn the lambda of every block: the sigmoid of a parameter.
+        decay: lambda of each block in turn, instead of the network's leak.
+        train_decay: train the lambda of every block, as the sigmoid of a parameter.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class HadamCell(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw U and the latent signs by Glorot's rule, b_i within +-1/sqrt(hidden_size); reset lambda."""
+        """Initialise U and latent signs by Glorot's rule, b_i within +-1/sqrt(hidden_size); reset lambda."""
         initialize_projection(self.input_weight)
         for latent in self._latents():
             nn.init.xavier_uniform_(latent.detach()[None])
@@ -86,10 +86,10 @@ class HadamCell(nn.Module):
 
     @torch.no_grad()
     def draw_signs(self, negative: float) -> None:
-        """Make this share of the signs negative, at random places; magnitudes stay.
+        """Make this share of the signs negative, at random positions; magnitudes stay.
 
         The Sylvester matrix is symmetric, so without negative signs W^2 = I and half of the states add up
-        their input whenever it comes. k negative row signs leave at least d_h/2 - k such states.
+        their inputs regardless of time. k negative row signs leave at least d_h/2 - k such states.
         """
         count = round(negative * self.hidden_size)
         for latent in self._latents():
@@ -134,12 +134,12 @@ class HadamCell(nn.Module):
     def run(
         self, x: Tensor | Tokens, readouts: tuple[str, ...] = (), **asked: Any
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Return the requested outputs of all steps, and each row's last state, None beside read-outs.
+        """Return the requested outputs of all steps, and each row's last state, or None with read-outs.
 
         Args:
             readouts: some of last, mean, positive and max; see `kernels.methods.run_pooled`.
-            asked: fields of `Recurrence`: h_0 and lengths; every_output, or output_weight and output_bias, or
-                the thresholds of read-outs.
+            asked: further fields of `Recurrence`: h_0 and lengths; every_output, or output_weight and
+                output_bias, or the thresholds of read-outs.
         """
         if readouts:
             return run_pooled(self._describe(x, **asked), readouts), None
@@ -158,7 +158,7 @@ class HadamCell(nn.Module):
         return new.relu() if recurrence.relu else new
 
     def _matrices(self) -> tuple[Tensor, Tensor]:
-        """Return q(U) and lambda W(u), made again where the parameters have changed since the last call."""
+        """Return q(U) and lambda W(u), recomputed if the parameters have changed since the last call."""
         every = (self.input_weight, *self._latents(), self.latent_decay)
         own = [parameter for parameter in every if parameter is not None]
         if self._kept is None or not all(map(torch.equal, own, self._kept[2:])):
@@ -167,7 +167,7 @@ class HadamCell(nn.Module):
         return self._kept[0], self._kept[1]
 
     def _describe(self, x: Tensor | Tokens, **asked: Any) -> Recurrence:
-        """Return the recurrence of this cell over x; all of it has x's type, float32 or float64."""
+        """Return the recurrence of this cell over x, with x's type, float32 or float64."""
         column_signs = self.column_signs()
         weight = widen(self.quantized_weight())
         bias = None if self.input_bias is None else widen(self.input_bias)

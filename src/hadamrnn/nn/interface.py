@@ -1,8 +1,8 @@
-"""The interface of recurrent layers: numbers or token ids, in rows of one length or several.
+"""The interface of recurrent layers: numbers or token ids, in rows of equal or different lengths.
 
-Input and initial state have the weights' type, as torch.nn.RNN requires. The recurrence runs in float32
-(float64 in a float64 layer) and its result has the weights' type again: a state of a thousand steps has
-no digits to lose to float16 or bfloat16. Autocast does not change that; under it, input of any type below
+Input and initial state have the type of the weights, as in torch.nn.RNN. The recurrence runs in float32
+(float64 in a float64 layer), and its result has the type of the weights again: over a thousand steps a state
+cannot afford float16 or bfloat16. Autocast does not change that; under it, input of any type below
 float64 is accepted.
 """
 
@@ -35,7 +35,7 @@ AUTOCAST_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def admit(name: str, tensor: Tensor, weight: Tensor) -> Tensor:
-    """Return the tensor in the type to compute in; refuse one that does not fit the weights."""
+    """Return the tensor in the computation type; refuse one that does not match the weights."""
     mixed = autocast_is_on(weight) and {tensor.dtype, weight.dtype} <= set(AUTOCAST_DTYPES)
     if tensor.dtype != weight.dtype and not mixed:
         raise InputError(
@@ -71,10 +71,10 @@ def check_embedding(embedding: nn.Embedding, layer: nn.Module) -> None:
 
 
 def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return ids `(batch, time)` and the rows they stand for, `(num_ids, hidden_size)`: z_t = table[id_t].
+    """Return ids `(batch, time)` and a table of their rows, `(num_ids, hidden_size)`: z_t = table[id_t].
 
     One-hot tokens pick columns of U, so the table is U'. Embedded tokens are projected once per
-    distinct id in the batch: a review has many words but few different ones. The recurrence checks the ids.
+    distinct id in the batch, since a review repeats many words. The recurrence checks the ids.
     """
     if tokens.embedding is None:
         table, ids = weight.T, tokens.ids
@@ -87,7 +87,7 @@ def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> tuple
 def _distinct(ids: Tensor, num_ids: int) -> tuple[Tensor, Tensor]:
     """Return the distinct ids and each token's position among them.
 
-    A small vocabulary is taken whole; so is any under torch.compile or a
+    A small vocabulary is used completely; so is any under torch.compile or a
     transform of torch.func, where the number of distinct ids would be a data-dependent shape.
     """
     if ids.dtype != torch.int64 or values_are_hidden() or num_ids * 8 <= ids.numel():
@@ -124,9 +124,9 @@ def reverse_input(x: Tensor | Tokens, lengths: Tensor | None) -> Tensor | Tokens
 
 
 def mean_steps(y: Tensor, lengths: Tensor | None, stride: int) -> tuple[Tensor, Tensor | None]:
-    """Return the means of every `stride` steps of `(batch, time, size)`, and how many of them each row has.
+    """Return the means over every `stride` steps of `(batch, time, size)`, and their number in each row.
 
-    What is left at the end of a row, fewer than `stride` steps, is dropped: a stream does not wait for more.
+    Fewer than `stride` steps at the end of a row are dropped, since a stream does not wait for more.
     """
     if stride == 1:
         return y, lengths
@@ -160,10 +160,10 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 
 class RecurrentLayer(nn.Module, ABC):
-    """A recurrent layer that takes tokens and lengths, and can give the last state alone.
+    """A recurrent layer that takes tokens and lengths, and can return only the last state.
 
-    Batch first throughout. `input_size` and `output_size` are the widths of what it reads and gives;
-    `needs_activation` says whether the read-out applies sigma to its outputs (linear recurrences) or not.
+    Tensors are batch first. `input_size` and `output_size` are the widths of inputs and outputs;
+    `needs_activation` tells whether the read-out applies sigma to its outputs (linear recurrences).
     """
 
     input_size: int
@@ -188,7 +188,7 @@ class RecurrentLayer(nn.Module, ABC):
 
 
 class Constrained(ABC):
-    """A layer whose parameters must stay in a set that the optimizer knows nothing about."""
+    """A layer with parameters that must stay in a set unknown to the optimizer."""
 
     @abstractmethod
     def constrain(self, progress: float) -> None:

@@ -16,8 +16,8 @@ from hadamrnn.settings import check
 class QuantizedLinear(nn.Module):
     """y = q(weight) x + bias, with q(weight) on the grid of `weight_bits`.
 
-    A drop-in for `torch.nn.Linear`. The full-precision `weight` is what the optimizer moves;
-    `quantized_weight()` is what the network computes with.
+    A replacement for `torch.nn.Linear`. The optimizer updates the full-precision `weight`;
+    the network computes with `quantized_weight()`.
 
     >>> layer = QuantizedLinear(3, 2, weight_bits="ternary")
     >>> layer(torch.ones(5, 3)).shape
@@ -44,7 +44,7 @@ class QuantizedLinear(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the weight by Glorot's rule (orthogonal if square), the bias within +-1/sqrt(in_features)."""
+        """Initialise weight (orthogonal if square, else Glorot) and bias (within +-1/sqrt(in_features))."""
         initialize_projection(self.weight)
         if self.bias is not None:
             bound = self.in_features**-0.5 if self.in_features else 0.0
@@ -91,7 +91,7 @@ class HadamardLinear(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the latent signs by Glorot's rule, the bias within +-1/sqrt(features)."""
+        """Initialise the latent signs by Glorot's rule, the bias within +-1/sqrt(features)."""
         nn.init.xavier_uniform_(self.latent_signs.detach()[None])
         if self.bias is not None:
             nn.init.uniform_(self.bias, -(self.features**-0.5), self.features**-0.5)
@@ -106,7 +106,7 @@ class HadamardLinear(nn.Module):
 
 
 def initialize_projection(weight: Tensor) -> None:
-    """Draw U or V as the authors' code does: orthogonal if square, Glorot uniform otherwise."""
+    """Initialise U or V like the authors' code: orthogonal if square, Glorot uniform otherwise."""
     if weight.shape[0] == weight.shape[1]:
         wide = torch.promote_types(weight.dtype, torch.float32)  # float16 has no factorization to draw it by
         drawn = nn.init.orthogonal_(torch.empty_like(weight, dtype=wide))

@@ -4,7 +4,7 @@
     many to many:  y_t = V sigma(h_t) + b_o
 
 sigma is ReLU after a linear recurrence and the identity otherwise (the nonlinearity is inside).
-A `Network`, or the description of another kind of network, says everything; `hadamrnn.nn.storage` writes it
+A `Network`, or the description of another kind, determines the architecture; `hadamrnn.nn.storage` writes it
 beside the weights.
 """
 
@@ -29,11 +29,11 @@ QUANTILE_ROWS = 4096  # steps for the quantiles of states, evenly spaced
 
 
 class SequenceModel(nn.Module):
-    """A network, freshly drawn: recurrent layers between an optional embedding and a quantized read-out.
+    """A freshly initialised network: an optional embedding, recurrent layers and a quantized read-out.
 
     Args:
         network: the whole architecture, of any kind.
-        train_signs: let the signs of Hadamard layers learn, as in the paper.
+        train_signs: train the signs of Hadamard layers, as in the paper.
 
     >>> model = SequenceModel(Network(input_size=9, hidden_size=64, output_size=6))
     >>> model(torch.randn(5, 128, 9)).shape
@@ -68,7 +68,7 @@ class SequenceModel(nn.Module):
         return self.recurrent
 
     def layer_input(self, x: Tensor) -> Tensor | Tokens:
-        """Return the input of the recurrent layer: dense vectors as they are, ids with their embedding."""
+        """Return the input of the recurrent layer: dense vectors unchanged, ids with their embedding."""
         return Tokens(x, self.embedding) if self.network.takes_ids else x
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -76,7 +76,7 @@ class SequenceModel(nn.Module):
 
         Args:
             x: `(batch, time, input_size)`, or int64 ids `(batch, time)`.
-            lengths: int64 `(batch,)`, how many steps of each row count; all by default.
+            lengths: int64 `(batch,)`, number of valid steps of each row; all by default.
         """
         self._check_input(x)
         if self.network.every_output:
@@ -88,7 +88,7 @@ class SequenceModel(nn.Module):
         return logits
 
     def loss(self, x: Tensor, target: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Return the mean loss of a batch, of the kind that its targets ask for (see `target_loss`)."""
+        """Return the mean loss of a batch; its targets determine the kind (see `target_loss`)."""
         return target_loss(self(x, lengths), target)
 
     def step(self, x_t: Tensor, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -113,7 +113,7 @@ class SequenceModel(nn.Module):
 
     @torch.no_grad()
     def set_thresholds(self, x: Tensor, lengths: Tensor | None = None) -> None:
-        """Set the thresholds of each unit to quantiles of its states over x, evenly spread."""
+        """Set the thresholds of each unit to evenly spaced quantiles of its states over x."""
         if self.thresholds is None:
             raise InputError("This model has no thresholds. Build it with thresholds=1 or more.")
         states = self.recurrent.every_state(self.layer_input(x), lengths)
@@ -126,7 +126,7 @@ class SequenceModel(nn.Module):
         self.thresholds.copy_(torch.quantile(rows, levels, dim=0))
 
     def folded_readout(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return scales, V and b with logits = V (scales * f) + b in evaluation: no statistics are left.
+        """Return scales, V and b with logits = V (scales * f) + b in evaluation, without statistics.
 
         The scales are powers of two, one for each feature.
         """
@@ -168,7 +168,7 @@ class SequenceModel(nn.Module):
 
 
 def _recurrent_layers(network: Architecture, train_signs: bool) -> RecurrentLayer:
-    """Return the layers that a network describes, freshly drawn."""
+    """Return the freshly initialised layers of a network."""
     if not isinstance(network, Architecture):
         raise InputError(
             f"A SequenceModel is built from a Network, got {type(network).__name__}. "
@@ -186,9 +186,9 @@ def _recurrent_layers(network: Architecture, train_signs: bool) -> RecurrentLaye
 
 
 def target_loss(logits: Tensor, target: Tensor) -> Tensor:
-    """Return the mean loss that suits the targets.
+    """Return the mean loss for these targets.
 
-    Real targets: squared error. Integer ones: cross-entropy, binary where there is a single logit.
+    Real targets have squared error, integer ones cross-entropy, binary if there is a single logit.
 
     Args:
         logits: `(..., output_size)`.

@@ -1,7 +1,7 @@
-"""Normalisation that a device pays for with a scale and a bias: between layers, and before the read-out.
+"""Normalisation between layers and before the read-out, which costs a device a scale and a bias.
 
 In training both use the statistics of the batch and keep running ones; in evaluation the running ones are
-constants, and `folded()` returns what is left of them. Steps past a row's length never count.
+constants, which `folded()` returns. Steps past a row's length are ignored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DEEPEST = 6
 
 
 class RunningMoments(nn.Module):
-    """Mean and variance of each unit over the batches of training; the first batch counts whole."""
+    """Running mean and variance of each unit; the first batch sets them completely."""
 
     running_mean: Tensor
     running_var: Tensor
@@ -65,10 +65,10 @@ class RunningMoments(nn.Module):
 
 @contextmanager
 def fresh_statistics(model: nn.Module) -> Iterator[bool]:
-    """Replace the running statistics by those of the batches that the model reads here, in training mode.
+    """Replace the running statistics by those of the batches that the model reads in this block.
 
-    All batches count alike. The exponents of features stay: V was learnt with them. Yields whether the model
-    has statistics at all.
+    All batches have equal weight. The exponents of features stay, since V was trained with them. Yields
+    whether the model has statistics at all.
     """
     moments = [module for module in model.modules() if isinstance(module, RunningMoments)]
     for module in moments:
@@ -87,9 +87,9 @@ def refresh_statistics(
 ) -> None:
     """Replace the running statistics of normalised layers by those of `batches`, with equal weights.
 
-    The weights move after every batch, so running statistics lag behind them, and an evaluation may be off by
+    The weights change after every batch, so running statistics lag behind, and an evaluation may be off by
     ten points. Call this before each evaluation; a few hundred training sequences are enough. Parameters and
-    the mode of every module stay as they are, and nothing is dropped out.
+    the mode of every module stay unchanged, and dropout is off.
 
     Args:
         model: any module that holds a normalised `HadamRNN` or `SequenceModel`.
@@ -155,7 +155,7 @@ class UnitNorm(RunningMoments):
 class FeatureScale(RunningMoments):
     """f -> 2^-e (f - m): all features of a read-out centred and of about the same spread.
 
-    The exponents e follow the running standard deviations and are whole: on a device they are shifts, and
+    The exponents e follow the running standard deviations and are integers: on a device they are shifts, and
     V 2^-e m joins the output's bias. The largest is at most 15 above the smallest.
     """
 

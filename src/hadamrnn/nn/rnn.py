@@ -1,4 +1,4 @@
-"""HadamRNN: an orthogonal recurrent layer in d_h bits, shaped like torch.nn.RNN.
+"""HadamRNN: an orthogonal recurrent layer of d_h bits with the interface of torch.nn.RNN.
 
 One layer and direction is a `HadamCell`; a `HadamStack` runs them, and `HadamRNN` gives the stack the
 interface of torch.nn.RNN.
@@ -22,7 +22,7 @@ from hadamrnn.settings import Range
 
 
 class HadamRNN(HadamStack):
-    """A recurrent layer whose weight W(u) = diag(u) (I_q kron H_b) / sqrt(b) is d_h signs.
+    """A recurrent layer with the weight W(u) = diag(u) (I_q kron H_b) / sqrt(b), stored as d_h signs.
 
         h_t = lambda W(u) h_(t-1) + U x_t + b_i,   y_t = sigma(h_t),   sigma = ReLU
 
@@ -33,25 +33,25 @@ class HadamRNN(HadamStack):
     Args:
         input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional: as in `torch.nn.RNN`.
         num_blocks: q, the number of diagonal blocks of W; `hidden_size / q` must be a Hadamard order.
-        weight_bits: of U: None (full precision), 2..16 or "ternary".
+        weight_bits: bits of U: None (full precision), 2..16 or "ternary".
         recurrence: "linear" (the paper's) or "relu".
         switches: "rows" (the paper's) or "rows+columns": W(u, v) = W(u) diag(v).
-        leak: k of lambda = 1 - 2^-k for each block in turn; a k of 0 never forgets, as no block of the
-            paper's does. At most `num_blocks` values.
-        decay: lambda itself for each block in turn, in (0, 1], in place of `leak`.
-        train_decay: learn one lambda for each block, from `leak` or `decay`, or else from 0.999.
-        layer_sizes: widths of the stacked layers, in place of `hidden_size` and `num_layers`. States are as
+        leak: k of lambda = 1 - 2^-k for each block in turn; with k = 0 a block never forgets, like all
+            blocks of the paper. At most `num_blocks` values.
+        decay: lambda itself for each block in turn, in (0, 1], instead of `leak`.
+        train_decay: train one lambda per block, starting from `leak` or `decay`, or else from 0.999.
+        layer_sizes: widths of the stacked layers, instead of `hidden_size` and `num_layers`. States are as
             wide as the widest layer, zero beyond the units of a narrower one.
         normalize: y_t = sigma(a norm(h_t) + c), normalised over batch and time in training, by running
             statistics in evaluation and in `step`. Recommended for stacks; before an evaluation in a loop of
             your own, call `refresh_statistics`.
         skip: add a layer's input to its output below the last layer, where they have the same width.
         stride: a layer reads means of this many steps of the one below; fewer at the end are dropped.
-        train_signs: let the signs learn, as in the paper. By default they stay as drawn, because a flip
-            changes every power of W at once; U and the layers that follow learn.
-        negative_signs: share of the signs that are negative at the start; by default all are drawn. Without
-            negative signs W^2 = 1, and half of the states only add up their inputs.
-        nonlinearity: None, or "relu" for `recurrence="relu"`, which is what it means in `torch.nn.RNN`.
+        train_signs: train the signs, as in the paper. By default they keep their random values, because a
+            flip changes every power of W at once; U and later layers are trained.
+        negative_signs: share of the signs that are negative at the start; by default signs are random.
+            Without negative signs W^2 = 1, and half of the states only add up their inputs.
+        nonlinearity: None, or "relu" for `recurrence="relu"`, its meaning in `torch.nn.RNN`.
 
     A constant input, such as b_i, excites the eigenvalue 1 of W: without a leak the state grows with the
     length of the sequence. Over long sequences use `bias=False`, a `leak` or `normalize`.
@@ -164,8 +164,8 @@ class HadamRNN(HadamStack):
     ) -> Tensor:
         """Return h_n alone, shape `(num_layers * num_directions, batch, hidden_size)`.
 
-        Many times cheaper than `forward(x)[0][:, -1]`, which is sigma of it: the states in between are never
-        kept. `lengths` is int64 `(batch,)`.
+        This is many times cheaper than `forward(x)[0][:, -1]`, which is sigma of it: the states in between
+        are never kept. `lengths` is int64 `(batch,)`.
         """
         if isinstance(x, PackedSequence):
             raise InputError("last_state takes rows and lengths, got a PackedSequence. Unpack it first.")
@@ -215,7 +215,7 @@ def _check_options(
     nonlinearity: str | None,
     dtype: torch.dtype | None,
 ) -> None:
-    """Refuse options that a `Network` does not know and so did not check."""
+    """Refuse wrong options that a `Network` does not know and therefore did not check."""
     blocks, floats = network.num_blocks, (torch.float16, torch.bfloat16, torch.float32, torch.float64)
     fits = len(decay) <= blocks and all(value in Range(0, 1, "(]") for value in decay)
     share_fits = negative_signs is None or negative_signs in Range(0, 1)

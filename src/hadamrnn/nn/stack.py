@@ -1,4 +1,4 @@
-"""Stacked Hadamard layers, batch first: the input of each, and the outputs of the last.
+"""Stacked Hadamard layers, batch first.
 
     h_t = lambda W(u) h_(t-1) + U x_t + b_i        in every layer
     y_t = sigma(a norm(h_t) + c) [+ x_t]           which the next layer reads, or the mean of a few of them
@@ -43,7 +43,7 @@ class HadamStack(RecurrentLayer):
         network: sizes, blocks, leak and the rest; embedding and read-out are left to the caller.
         train_signs: whether the latent signs require a gradient.
         normalized_output: whether `network.normalize` includes the last layer.
-        decay, train_decay: of every cell, see `HadamCell`.
+        decay, train_decay: passed to every cell, see `HadamCell`.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class HadamStack(RecurrentLayer):
     def state_stretches(self, x: Tensor, lengths: Tensor | None, steps: int) -> Iterator[Tensor]:
         """Yield the states of a single forward layer, `steps` time steps at a time.
 
-        The memory is that of one stretch, however long the sequences are.
+        Memory is needed for one stretch only, however long the sequences are.
         """
         assert self.network.cells == 1
         inputs, last = self._admit(x), None
@@ -143,7 +143,7 @@ class HadamStack(RecurrentLayer):
         return [*trace, (states, None)]
 
     def top_lengths(self, lengths: Tensor | None) -> Tensor | None:
-        """Return how many steps of rows of these lengths reach the last layer."""
+        """Return the number of steps of the last layer for rows of these lengths."""
         for _ in range(self.network.num_layers - 1):
             lengths = None if lengths is None else lengths // self.network.stride
         return lengths
@@ -180,7 +180,7 @@ class HadamStack(RecurrentLayer):
     ) -> tuple[Tensor | None, Tensor]:
         """Return the requested outputs of the last layer (see `HadamCell.run`) and all layers' last states.
 
-        States are as wide as the widest layer's. `trace` is given the states and y_t of the layers below.
+        States are as wide as the widest layer's. `trace` receives the states and y_t of the layers below.
         """
         batch, time = batch_and_time(x)
         check_state("h_0", h_0, (self.network.cells, batch, max(self.network.widths)))
@@ -239,7 +239,7 @@ class HadamStack(RecurrentLayer):
         return nn.functional.pad(state, (0, missing)) if missing else state
 
     def _admit(self, x: Tensor | Tokens) -> Tensor | Tokens:
-        """Return the input in the type that the layers compute in; refuse a type other than the weights'."""
+        """Return the input in the layers' computation type; refuse a type other than that of the weights."""
         if isinstance(x, Tensor):
             return admit("The input", x, self._weight)
         if x.embedding is not None:
@@ -249,7 +249,7 @@ class HadamStack(RecurrentLayer):
 
     @property
     def _weight(self) -> Tensor:
-        """One of the weights, whose type and device are those of all."""
+        """One of the weights; all share its type and device."""
         return self.cell(0).input_weight
 
     def cell(self, index: int) -> HadamCell:

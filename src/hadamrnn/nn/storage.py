@@ -1,4 +1,4 @@
-"""Models on disk: one safetensors file with the parameters and, in its header, the description.
+"""Store models: one safetensors file with the parameters and, in its header, the description.
 
 The recurrent weight is its latent signs, `hidden_size` numbers; no hidden-by-hidden matrix exists.
 """
@@ -115,7 +115,7 @@ def check_finite(model: torch.nn.Module) -> None:
 
 
 def _check_network(network: Architecture, tensors: Mapping[str, Tensor], path: str | Path) -> torch.dtype:
-    """Return the type of the tensors; refuse a network that needs others before it takes memory or time."""
+    """Return the type of the tensors; refuse a network that needs others, before using memory or time."""
     count = sum(tensor.numel() for tensor in tensors.values())
     sizes = {name: size for name, size in vars(network).items() if name.endswith("_size")}
     if isinstance(network, Network):

@@ -1,7 +1,7 @@
 """Quantizers with straight-through gradients: signs, p-bit and ternary weights.
 
-Forward, a quantizer returns the nearest point of its grid, exactly. Backward, it is the identity:
-dL/dw = dL/dq for every entry, the scale max|w| counted as a constant, nothing clipped
+In the forward pass, a quantizer returns the nearest point of its grid, exactly. In the backward pass it is
+the identity: dL/dw = dL/dq for every entry, with the scale max|w| as a constant and without clipping
 (Section 3.5 and the appendix on the straight-through estimator).
 """
 
@@ -43,7 +43,7 @@ def quantize(weight: Tensor, weight_bits: WeightBits) -> Tensor:
 
 
 def quantization_codes(weight: Tensor, weight_bits: int | str) -> tuple[Tensor, Tensor]:
-    """Return whole-numbered codes (in weight's dtype) and the step with `weight ~ codes * step`.
+    """Return integer codes (in weight's dtype) and the resolution of the grid: `weight ~ codes * step`.
 
     An all-zero matrix has codes 0 and step 1 / 2^(p-1): no division by zero.
     """

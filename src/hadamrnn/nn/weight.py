@@ -42,9 +42,9 @@ def recurrent_weight(signs: Tensor, block_size: int, column_signs: Tensor | None
 
 
 class HadamardWeight(nn.Module):
-    """W(u) as a parametrization of a square weight: the optimizer moves the latent signs, a vector.
+    """W(u) as a parametrization of a square weight: the optimizer updates a vector of latent signs.
 
-    Assigning a matrix to the weight picks the signs of the nearest W(u).
+    Assigning a matrix to the weight selects the signs of the nearest W(u).
 
     >>> from torch.nn.utils.parametrize import register_parametrization
     >>> layer = register_parametrization(nn.Linear(8, 8, bias=False), "weight", HadamardWeight(num_blocks=2))

@@ -1,7 +1,7 @@
 """A page as data: sections, tables, pictures, live networks. `to_html` fills the template `page.html.j2`.
 
 The scripts in `live/` are modules that import one another. A page opened as a file can import nothing, so
-`LivePart` joins them into one script, in the order in which they need each other.
+`LivePart` joins them into one script, in the order of their dependencies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _IMPORT = re.compile(r"^import .*;\n", flags=re.MULTILINE)
 
 @dataclass(frozen=True)
 class Cell:
-    """A text and its kind: better or worse than the paper, missing, published only, or a command."""
+    """A cell's text and kind: better or worse than the paper, missing, published only, or a command."""
 
     text: str = ""
     mark: Mark = ""
@@ -47,7 +47,7 @@ class Grid:
 
     @property
     def slim(self) -> bool:
-        """Whether the table fits a narrow screen as it is: few columns, and no commands.
+        """Whether the table fits a narrow screen unchanged: few columns, and no commands.
 
         >>> Grid(("a", "b"), ((Cell("1"), Cell("2")),)).slim, Grid(("a",), ((Cell("ls", "code"),),)).slim
         (True, False)
@@ -101,7 +101,7 @@ class Section:
 
     @property
     def beside(self) -> bool:
-        """Whether its one table and its one picture fit side by side."""
+        """Whether the section's only table and only picture fit side by side."""
         slim = len(self.parts) == 1 and self.parts[0].grid is not None and self.parts[0].grid.slim
         return slim and len(self.pictures) == 1
 
@@ -158,7 +158,7 @@ class LivePart:
 
     @property
     def listens(self) -> bool:
-        """Whether one of the networks takes the microphone, whose script is made in the page."""
+        """Whether one of the networks uses the microphone, whose script is generated in the page."""
         return any(live.data["listening"] for live in self.networks)
 
     @property

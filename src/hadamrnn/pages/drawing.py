@@ -1,4 +1,4 @@
-"""Drawing: one style, and SVG with the same bytes for the same numbers.
+"""Draw figures in one style, as SVG with the same bytes for the same numbers.
 
 Needs matplotlib, from the extra `plots`. Import its names from here, where a missing package is explained.
 """
@@ -83,12 +83,12 @@ def styled() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Point:
-    """A network in the plane of size and performance.
+    """A network as a point of size and performance.
 
     Args:
-        size: in bytes or kilobytes, as the plot has it.
+        size: size in bytes or kilobytes, as in the plot.
         value: an accuracy or a cross-entropy.
-        family: what kind of network it is.
+        family: kind of the network.
     """
 
     size: float
@@ -137,7 +137,7 @@ def scatter(
 
 
 def draw_front(axes: Axes, best: Sequence[Point], color: str, line: str, *, unit: float = 100) -> None:
-    """Draw a front as steps; a single point is no front."""
+    """Draw a front as steps, if it has several points."""
     if len(best) > 1:
         axes.plot(
             [point.size for point in best],

@@ -1,4 +1,4 @@
-"""What a classifier does on data, as a page: confusions, windows, errors, reliability, and what it costs.
+"""Show the results of a classifier as a page: confusions, windows, errors, reliability and cost.
 
 Start at `evaluation_page`.
 """
@@ -21,11 +21,11 @@ COLORS = (GREY, BLUE, GREEN)
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Samples `x` (n, time, channels) or (n, time), their classes, and what the network says of them.
+    """Samples `x` (n, time, channels) or (n, time), with their classes and the network's answers.
 
     Args:
         probabilities: `(n, classes)`.
-        right: whether the verdict counts as right, `(n,)`.
+        right: whether each verdict is right, `(n,)`.
     """
 
     x: NDArray[Any]
@@ -55,7 +55,7 @@ def evaluation_page(
     examples: Examples | None,
     bars: Sequence[tuple[str, Sequence[Bar]]],
 ) -> Document:
-    """Return the page; without `examples` it has confusions and bars alone."""
+    """Return the page; without `examples` it only has confusions and bars."""
     page = confusion_page(title, lead, recall, matrix)
     sections = list(page.sections)
     if examples is not None:
@@ -68,13 +68,13 @@ def evaluation_page(
 
 
 def calibration_error(examples: Examples) -> float:
-    """Return how far confidence is from the share that is right, the mean over samples in ten bins."""
+    """Return the mean difference between confidence and accuracy over samples, in ten bins."""
     _, shares, confidences, counts = _binned(examples)
     return float((np.abs(shares - confidences) * counts).sum() / counts.sum())
 
 
 def _windows(examples: Examples) -> Section:
-    """Return windows side by side, in their order, each with its class and the verdict."""
+    """Return windows in their order, side by side, each with its class and the verdict."""
     count = len(examples.labels)
     index = np.unique(np.linspace(0, count - 1, min(MOST_WINDOWS, count)).astype(int))
     with styled():
@@ -97,7 +97,7 @@ def _windows(examples: Examples) -> Section:
 
 
 def _errors(examples: Examples) -> Section:
-    """Return the errors of which the network was surest, with their signals."""
+    """Return the most confident errors, with their signals."""
     wrong = np.flatnonzero(~examples.right)
     worst = wrong[np.argsort(-examples.confidence[wrong], kind="stable")][:MOST_ERRORS]
     if not len(worst):
@@ -119,7 +119,7 @@ def _errors(examples: Examples) -> Section:
 
 
 def _reliability(examples: Examples) -> Section:
-    """Return the share that is right by confidence."""
+    """Return a plot of accuracy by confidence."""
     edges, shares, confidences, counts = _binned(examples)
     with styled():
         canvas = Canvas(figsize=(4.4, 3.4))
@@ -138,7 +138,7 @@ def _reliability(examples: Examples) -> Section:
 
 
 def _binned(examples: Examples) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return of every bin that has samples its left edge, share that is right, mean confidence and count."""
+    """Return left edge, accuracy, mean confidence and count of every bin with samples."""
     bins = np.minimum((examples.confidence * BINS).astype(int), BINS - 1)
     counts = np.bincount(bins, minlength=BINS)
     kept = np.flatnonzero(counts)
@@ -166,7 +166,7 @@ def _bars(name: str, title: str, bars: Sequence[Bar]) -> Picture:
 
 
 def _draw(axes: Axes, values: NDArray[Any], time: NDArray[Any]) -> None:
-    """Draw the first channels of a series, each between 0 and 1 below the one before it."""
+    """Draw the first channels of a series one below the other, each between 0 and 1."""
     channels = values.reshape(len(values), -1).T[:MOST_CHANNELS]
     for number, (channel, color) in enumerate(zip(channels, COLORS, strict=False)):
         low, high = channel.min(), channel.max()

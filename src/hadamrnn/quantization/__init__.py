@@ -1,4 +1,4 @@
-"""Turn a trained network into integers: calibrate, lower, fine-tune. Start at `lowering.lower`.
+"""Quantize a trained network: calibrate, lower, fine-tune. Start at `lowering.lower`.
 
 The settings are here, without torch: the command line reads their fields.
 """

@@ -1,8 +1,8 @@
-"""Calibration: how large do states, outputs, features and inputs get on training and validation data?
+"""Calibrate: measure how large states, outputs, features and inputs get on training and validation data.
 
 The integer state covers [-alpha_h, alpha_h), so alpha_h must reach max|h| over every step of every sequence.
-The same holds for what the next layer reads, and for what V sees. With a percentile below 100 each range
-reaches the largest value of that share of the sequences; the others may saturate, and all get a finer grid.
+The same is true of layer outputs and pooled features. With a percentile below 100 each range
+covers the largest value of that share of the sequences; the others may saturate, and all get a finer grid.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Calibration:
 
 
 class NotFinite(InputError):
-    """The data, or the states of a network that diverged, hold nan or inf: there is no range."""
+    """Raised if the data, or the states of a diverged network, contain nan or inf."""
 
 
 @torch.no_grad()
@@ -56,8 +56,8 @@ def calibrate(
     """Run `model` over batches `(x, lengths)`, in evaluation mode, and return the ranges of its values.
 
     Args:
-        model: a `SequenceModel` of Hadamard layers that read forwards.
-        batches: what the model takes; training and validation data, never the test set.
+        model: a `SequenceModel` of unidirectional Hadamard layers.
+        batches: inputs of the model, from training and validation data, never from the test set.
         percentile: share of the sequences, in percent, whose values must fit.
     """
     Precision(percentile=percentile)  # checks the value
@@ -106,7 +106,7 @@ class _Ranges:
     def add(
         self, model: SequenceModel, recurrent: HadamStack, x: Tensor | Tokens, lengths: Tensor | None
     ) -> None:
-        """Run some sequences."""
+        """Add the ranges of some sequences."""
         network = recurrent.network
         if network.num_layers == 1 and isinstance(x, Tensor) and not network.every_output:
             steps = max(1, STATE_BYTES // (8 * len(x) * network.hidden_size))
@@ -136,7 +136,7 @@ class _Ranges:
 
 
 def forward_layers(model: SequenceModel) -> HadamStack:
-    """Return the model's recurrent layers if integers can run them, else raise."""
+    """Return the model's recurrent layers; raise if they have no integer form."""
     if not isinstance(model, SequenceModel):
         raise InputError(
             f"Only a SequenceModel becomes integers, got {type(model).__name__}. Put its layers into one."
@@ -175,7 +175,7 @@ def _percentile(values: list[float], percentile: float) -> float:
 
 @dataclass(frozen=True)
 class Coding:
-    """The values x alpha / 2^(bits - 1) of codes x that a layer reads, for |x| <= 2^(bits - 1)."""
+    """The coding of a layer's input: codes x have values x alpha / 2^(bits - 1), |x| <= 2^(bits - 1)."""
 
     bits: int
     scale: float  # alpha_i
@@ -191,7 +191,7 @@ class Coding:
 class RawInputs:
     """The values of raw sensor codes r: the network's input is v = (r - offset) * scale in each channel.
 
-    `knee` is k of a channel whose codes are compressed first (`compressed_codes`, 2^k), 0 of the others.
+    `knee` is k if the codes of a channel are compressed first (`compressed_codes`, 2^k), otherwise 0.
     `levels` is for codes 0, 1, ..., levels that mean r / levels (pixels: 255): they then enter exactly.
     """
 
@@ -205,7 +205,7 @@ class RawInputs:
     def standardised(
         cls, offset: ArrayLike, scale: ArrayLike, unit: float | None, knee: ArrayLike | None = None
     ) -> RawInputs:
-        """Return the codes r of a sensor whose values r unit were standardised in training.
+        """Return the meaning of raw codes r of a sensor whose values r unit were standardised in training.
 
         v = (r unit - offset) / scale = (r - offset / unit) * unit / scale
 
@@ -258,7 +258,7 @@ def input_coding(
 
 
 def embedding_fields(model: SequenceModel, coding: Coding) -> dict[str, Any]:
-    """Return the codes of the embedding table, of a model that has one."""
+    """Return the codes of the embedding table, if the model has one."""
     if model.embedding is None:
         return {}
     table = model.embedding.weight.detach().double().numpy()
@@ -268,7 +268,7 @@ def embedding_fields(model: SequenceModel, coding: Coding) -> dict[str, Any]:
 
 
 def raw_fields(channels: int, raw: RawInputs | None, coding: Coding) -> dict[str, Any]:
-    """Return the encoding of raw sensor codes, where the device is to take them."""
+    """Return the encoding of raw sensor codes, if the device is to read them."""
     if raw is None:
         return {}
     scale = raw.scale if raw.levels is None else [1 / raw.levels] * channels

@@ -1,4 +1,4 @@
-"""The whole chain for a task: calibrate on its training and validation data, lower, fine-tune.
+"""Quantize a network for a task: calibrate on its training and validation data, lower, fine-tune.
 
     integer, network = quantize(model, splits, QuantizeConfig(activation_bits=12))
     fixedpoint.save(integer, "model.int.safetensors")
@@ -9,9 +9,9 @@ straight through:
     y = f(theta) + stop(f_int(theta) - f(theta))
 
 The value of y is exactly the integer network's logits, its gradient the float network's. For a linear
-recurrence that is the straight-through gradient of every rounding at every step, because rounding counts
+recurrence that is the straight-through gradient of every rounding at every step, because rounding is treated
 as the identity and W does not change. Signs are frozen; U, V, the biases, an embedding and the gains and
-offsets of normalisation learn. Its statistics are constants of the integers, so f runs in evaluation mode.
+offsets of normalisation are trained. Its statistics are constants in integers, so f runs in evaluation mode.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def input_codes(model: IntegerModel, x: Tensor) -> tuple[NDArray[Any], int]:
 class IntegerNetwork:
     """Logits of an `IntegerModel`, in float64, for inputs and lengths as `SequenceModel` takes them.
 
-    Every figure comes out of the reference engine; torch only carries it. `saturations` counts clipped
+    The reference engine computes everything; torch only passes it on. `saturations` counts clipped
     state entries, `input_saturations` clipped inputs.
     """
 
@@ -80,7 +80,7 @@ class IntegerNetwork:
 
 
 class IntegerObjective(Objective):
-    """The loss and the metric of the integer network that `lower` makes of a float one."""
+    """The loss and the metric of the integer network that `lower` derives from a float one."""
 
     def __init__(self, model: SequenceModel, lower: Lower) -> None:
         super().__init__(model)
@@ -101,10 +101,10 @@ def finetune(
     """Return a fine-tuned copy of `model`, or an unchanged one if that is better in integers.
 
     Args:
-        model: the trained float network; it stays as it is.
-        splits: its task; validation data say what is better.
-        lower: makes the integer network of a float one, with a fixed calibration.
-        recipe: how long and how fast.
+        model: the trained float network, which stays unchanged.
+        splits: its task; the validation data selects the result.
+        lower: derives the integer network from a float one, with a fixed calibration.
+        recipe: number of epochs and learning rate.
     """
     tuned = copy.deepcopy(model)
     objective = IntegerObjective(tuned, lower)
@@ -129,7 +129,7 @@ def integer_logits(
 def quantize(
     model: SequenceModel, splits: Splits, config: QuantizeConfig
 ) -> tuple[IntegerModel, SequenceModel]:
-    """Return the integer network, and the float network it was lowered from (fine-tuned, if asked to).
+    """Return the integer network and the float network it was lowered from (fine-tuned, if requested).
 
     The integer network's metadata holds the names of the classes, unless they are very long, or the units
     of the targets, by which C and JavaScript return values.
@@ -168,7 +168,7 @@ def quantize(
 def raw_inputs(splits: Splits, unit: float | None = None) -> RawInputs | None:
     """Return the values of raw codes of this task's sensor: pixels k / levels, or multiples of `unit`.
 
-    By default the unit is the task's own, 1 where the training data are whole numbers.
+    By default the unit is that of the task: 1 if the training data are whole numbers.
     """
     if unit is not None and (splits.vocabulary_size is not None or splits.levels is not None):
         raise InputError(f"A raw unit is for real values; {splits.task} has codes of its own. Leave it out.")

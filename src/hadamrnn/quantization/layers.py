@@ -1,15 +1,15 @@
-"""One layer of a float network and its ranges become an `IntegerLayer`.
+"""Lower one layer of a float network, with its ranges, to an `IntegerLayer`.
 
     x = alpha_i x_int / 2^(p_i-1)      U = alpha_U U_int / 2^(p-1)
     h / (alpha_i alpha_U) = alpha_h h_int / 2^(p_a-1)
     alpha_W alpha_h = 2^n_h,  n_h the smallest natural number with 2^n_h >= alpha_W max|h| / (alpha_i alpha_U)
 
-so that the codes of U and x enter the accumulator as they are. The layer above reads
+so that the codes of U and x enter the accumulator unchanged. The layer output is
 
     y = a (h - m) + c [+ x]            y = alpha_y y_int / 2^(p_o-1)
 
-with the normalisation's a, m, c. alpha_y reaches the largest y; where x is added it is a power of two times
-alpha_i, because then x is only shifted.
+with the normalisation's a, m, c. alpha_y covers the largest y; if x is added it is a power of two times
+alpha_i, so that x is only shifted.
 Start reading at `lower_layer`.
 """
 
@@ -46,7 +46,7 @@ MAX_RAISE = 1.75
 
 @dataclass(frozen=True)
 class FloatLayer:
-    """A layer of the float network, and how large its states and outputs get."""
+    """A layer of the float network, with the largest magnitudes of its states and outputs."""
 
     cell: HadamCell
     norm: UnitNorm | None  # normalisation before the next layer
@@ -67,7 +67,7 @@ class FloatLayer:
     def raised(self, coding: Coding) -> Coding:
         """Return the coding with alpha_i raised until max|h| fills its range, where n_h is then one less.
 
-        The range of h is a power of two times alpha_i: left as it comes, up to half of it is never used.
+        The range of h is a power of two times alpha_i, so up to half of it might never be used.
         Every step rounds the state, so its grid matters more than the input's.
         """
         needed = self.needed_range(coding.scale)
@@ -94,9 +94,9 @@ def lower_layer(
     """Return layer `index` in integers.
 
     Args:
-        network: of the integer model: its activation_bits are set.
-        coding: what the layer reads.
-        above: the layer that reads it; None for the last one.
+        network: network of the integer model, with activation_bits.
+        coding: coding of the layer's input.
+        above: the next layer; None for the last one.
     """
     assert network.activation_bits is not None
     cell = floats.cell
@@ -156,8 +156,8 @@ def _layer_output(
 ) -> tuple[Coding, dict[str, Any]]:
     """Return the coding of the layer output, and the fields that compute it.
 
-    The layer above reads sums of `stride` codes, and means of their values: one code of a sum is worth 1 /
-    stride of one of y.
+    The next layer reads sums of `stride` codes, and means of their values: the lsb of a sum is worth 1 /
+    stride of that of y.
     """
     assert network.activation_bits is not None
     more_bits = (network.stride - 1).bit_length()
@@ -194,8 +194,8 @@ def _gains(floats: FloatLayer, state_lsb: float, output_lsb: float, bits: int) -
 
         gain / 2^gain_shift ~ a state_lsb / output_lsb
 
-    A gain's rounding counts as much as the states of its unit move: one that never moves may have any gain.
-    The offset makes up for it at their mean m.
+    The rounding of a gain matters in proportion to the spread of its unit: a constant unit may have any gain.
+    The offset compensates for it at the mean m.
     """
     scale, mean, spread, shift_up = _affine(floats)
     wanted = scale * (state_lsb / output_lsb)
@@ -233,7 +233,7 @@ def _affine(floats: FloatLayer) -> tuple[Floats, Floats, Floats, Floats]:
 def _with_accumulator(
     fields: dict[str, Any], frac_bits: int, bias: Tensor | None, unit: float
 ) -> IntegerLayer:
-    """Return the layer with the most fractional bits of the accumulator that int32 can be proven to hold."""
+    """Return the layer with the most fractional bits of the accumulator that provably fit int32."""
     bits = fields["activation_bits"]
     if bias is not None:
         step = unit * 2.0**-frac_bits

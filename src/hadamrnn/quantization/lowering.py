@@ -1,14 +1,14 @@
-"""Lowering: a trained `SequenceModel` and its calibration become an `IntegerModel`.
+"""Lower a trained `SequenceModel`, with its calibration, to an `IntegerModel`.
 
 The network (W, lambda b_i, lambda U, V / lambda, b_o) has the same outputs for every lambda > 0, layer by
-layer; each layer takes the lambda with which its codes need no multiplication (`layers`). alpha_i reaches the
-largest input, and a little further where max|h| then fills its range. The statistics of normalisation become
+layer; each layer uses the lambda for which its codes need no multiplication (`layers`). alpha_i reaches the
+largest input, or slightly more if max|h| then fills its range. The statistics of normalisation become
 gains and offsets between layers, and shifts and a bias before V:
 
     logit = V 2^-e (f - m) + b = V codes + b',       codes ~ 2^-e f / feature_step
 
 with the exponents e and means m of `FeatureScale` (0 without one). A feature f is a value in integers times
-its unit: the step of a state, or 1 for `positive`. In the paper's form the codes are the states themselves.
+its unit: the lsb of a state, or 1 for `positive`. In the paper's form the codes are the states themselves.
 Start reading at `lower`.
 """
 
@@ -70,12 +70,12 @@ def lower(
     """Return the integer network of `model`.
 
     Args:
-        model: a `SequenceModel` of Hadamard layers that read forwards, weight_bits 2..8 or "ternary".
+        model: a `SequenceModel` of unidirectional Hadamard layers, weight_bits 2..8 or "ternary".
         calibration: the ranges that `calibrate` found on training and validation data.
-        activation_bits: p_a, of states and biases, 6..16.
+        activation_bits: p_a, bits of states and biases, 6..16.
         input_bits: p_i; by default exact for one-hot inputs (2) and levels (pixels: 9), else p_a.
-        raw: what raw sensor codes mean, if the device is to take them.
-        metadata: what else to keep with the model.
+        raw: the meaning of raw sensor codes, if the device is to read them.
+        metadata: further entries to store with the model.
     """
     Precision(activation_bits=activation_bits, input_bits=input_bits)  # checks the bits
     network = replace(forward_layers(model).network, activation_bits=activation_bits)
@@ -116,7 +116,7 @@ def _lowered(
 
 
 def can_lower(model: SequenceModel) -> bool:
-    """Whether integers can hold U and V: 2 to 8 bits, or ternary."""
+    """Whether U and V have an integer form: 2 to 8 bits, or ternary."""
     bits = model.readout.weight_bits
     return bits is not None and (bits == "ternary" or 2 <= int(bits) <= 8)
 
@@ -147,9 +147,9 @@ def lower_readout(
     """Return the fields of an `IntegerModel` from the states of the last layer to its logits.
 
     Args:
-        network: of the integer model: its activation_bits are set.
+        network: network of the integer model, with activation_bits.
         state_lsb: the value of one code of a state.
-        calibration: its largest |2^-e f|, and its longest sequence, whose sums must fit 32 bits.
+        calibration: provides the largest |2^-e f| and the longest sequence, whose sums must fit 32 bits.
     """
     assert network.activation_bits is not None and network.weight_bits is not None
     codes, code_step = quantization_codes(model.readout.weight.detach(), network.weight_bits)
@@ -177,7 +177,7 @@ def lower_readout(
 
 
 def _longest(activation_bits: int, seq_length: int) -> int:
-    """Return the most steps of a sequence whose sums fit 32 bits; refuse fewer than the calibration had."""
+    """Return the longest sequence whose sums fit 32 bits; refuse less than the calibration's."""
     longest = min(MAX_LONGEST, (LIMIT - 1) >> activation_bits)
     if seq_length > longest:
         bits = bits_of_sums(seq_length)
@@ -194,10 +194,10 @@ def _longest(activation_bits: int, seq_length: int) -> int:
 def _feature_scales(
     network: Network, exponents: Floats, state_lsb: float, step: float
 ) -> tuple[Floats, dict[str, Any]]:
-    """Return the codes per unit of each feature f, and the fields that make them so.
+    """Return the codes per unit of each feature f, and the fields that scale them.
 
-    Multipliers M of each kind and shifts s have M 2^(15 - s) ~ unit 2^-e / step. A multiplier has 16
-    bits, fewer where the shifts of its kind would lie too far from the others'.
+    Multipliers M of each kind and shifts s satisfy M 2^(15 - s) ~ unit 2^-e / lsb. A multiplier has 16
+    bits, or fewer if the shifts of its kind would be too far from the others'.
     """
     rows = [features_per_unit((kind,), network.thresholds) for kind in network.readouts]
     counts = [network.hidden_size * each for each in rows]

@@ -1,6 +1,6 @@
-"""The results of a run, and its integer model on disk.
+"""The results of a run, and its stored integer model.
 
-An integer model names the model that it was made from by the SHA-256 of `model.safetensors`, and a run
+An integer model names its float model by the SHA-256 of `model.safetensors`, and a run
 refuses the integer model of another one. Nothing here needs torch to read an integer model.
 """
 
@@ -33,7 +33,7 @@ SOURCE = "source"  # the metadata entry of an integer model that names its float
 
 @dataclass(frozen=True, kw_only=True)
 class Saturation:
-    """The numbers of states and inputs that left the range of an integer model and were clipped."""
+    """The numbers of clipped states and inputs of an integer model."""
 
     states: int
     inputs: int
@@ -47,15 +47,15 @@ class Saturation:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """The metric of a model over data; of a classifier also the confusion matrix.
+    """The metric of a model over data, and for a classifier the confusion matrix.
 
     Args:
-        value: None without labels.
+        value: the metric; None without labels.
         confusion: rows true, columns predicted, in the order of the classes; None for other metrics
             than accuracy.
-        errors: of a regression, by the name of the predictor: model, constant, last_value.
-        note: what to say beside the figure, empty if nothing.
-        saturation: of an integer model.
+        errors: errors of a regression by predictor: model, constant, last_value.
+        note: remark to add to the figure, empty if there is none.
+        saturation: saturation of an integer model.
     """
 
     samples: int
@@ -69,7 +69,7 @@ class Evaluation:
 
     @property
     def recall(self) -> dict[str, float | None]:
-        """The share of each class that was recognised; None without samples."""
+        """The recall of each class; None without samples."""
         rows = enumerate(self.confusion or [])
         shares = [row[index] / sum(row) if sum(row) else None for index, row in rows]
         return dict(zip(self.class_names, shares, strict=False))
@@ -82,7 +82,7 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Class names or values for a user's data, their logits, and of recordings `file` and `row` of each."""
+    """Class names or values for a user's data, with logits, and for recordings `file` and `row`."""
 
     values: list[Any]
     logits: Tensor
@@ -105,7 +105,7 @@ class Quantization:
 
 
 def saturation(network: object) -> Saturation | None:
-    """Return how often an integer network was clipped; None for a float one."""
+    """Return the clipping counts of an integer network; None for a float one."""
     from hadamrnn.quantization.chain import IntegerNetwork
 
     if not isinstance(network, IntegerNetwork):
@@ -131,7 +131,7 @@ def load_integer(path: Path) -> IntegerModel:
 
 
 def save_integer(integer: IntegerModel, folder: Path, figures: dict[str, Any]) -> FileSize:
-    """Write the integer model of a run beside the model that it was made from; `figures` become metadata."""
+    """Write the integer model of a run beside its float model; `figures` become metadata."""
     origin = {SOURCE: source(folder), "hadamrnn": package_version()}
     metadata = {**integer.metadata, **figures, **origin}
     return fixedpoint.save(replace(integer, metadata=metadata), folder / INTEGER_FILE)
@@ -143,7 +143,7 @@ def source(folder: Path) -> str:
 
 
 def quantize_figures(found: Quantization) -> dict[str, Any]:
-    """Return a quantization as --json prints it."""
+    """Return a quantization for --json."""
     figures: dict[str, Any] = {"metric": found.metric, "split": found.split}
     figures |= {"activation_bits": found.model.activation_bits, "inputs": input_meaning(found.model)}
     if found.saturation is not None:
@@ -181,7 +181,7 @@ def quantize_lines(figures: dict[str, Any]) -> list[str]:
 
 
 def _advice(figures: dict[str, Any]) -> list[str]:
-    """Return advice if rounding has degraded the metric, else nothing."""
+    """Return advice if rounding has degraded the metric, else an empty text."""
     exact, rounded, bits = figures["float"], figures["integer"], figures["activation_bits"]
     if figures["metric"] == "accuracy":
         lost, spoilt = f"{100 * (exact - rounded):.2f} points", exact - rounded > BEARABLE_LOSS

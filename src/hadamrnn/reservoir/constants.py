@@ -1,6 +1,6 @@
-"""A reservoir as the constants of runtime/hadamrnn_reservoir.h: bytes, and their offsets by group.
+"""Lay out a reservoir as the constants of runtime/hadamrnn_reservoir.h: bytes, and their offsets by group.
 
-Devices, and the native library on a host, read the same bytes.
+Devices and the native library on a host read the same bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SEGMENT_BITS = 2
 
 
 def channel_bytes(network: Reservoir) -> int:
-    """Return the bytes that name the channel of a block; none where there is one channel."""
+    """Return the bytes for the channel of a block; none if there is only one channel."""
     return 0 if network.input_size == 1 else 1 if network.input_size <= 256 else 2
 
 
@@ -30,7 +30,7 @@ def block_constants(units: Units) -> Bytes:
 
 
 def unit_constants(units: Units, features: Features) -> Bytes:
-    """Return a byte for each unit: its U, and how many features it has."""
+    """Return one byte per unit: U, and the number of its features."""
     mask = (1 << INPUT_WEIGHT_BITS) - 1
     return ((units.input_weight_int & mask) | (features.per_unit << INPUT_WEIGHT_BITS)).astype(np.uint8)
 
@@ -40,24 +40,24 @@ def threshold_constants(features: Features) -> Bytes:
 
 
 def segment_constants(features: Features) -> Bytes:
-    """Return two bits for each feature of the groups that have thirds; a byte at least."""
+    """Return two bits per feature of the groups with thirds; at least one byte."""
     thirds = pack(features.segment[is_segmented(features)], SEGMENT_BITS)
     return thirds if thirds.size else np.zeros(1, np.uint8)
 
 
 def is_segmented(features: Features) -> NDArray[np.bool_]:
-    """Return which features name a third."""
+    """Return which features belong to a third."""
     groups = features.network.groups
     return np.repeat([group.segments > 1 for group in groups], features.per_group)
 
 
 def segment_ends(group: Group, length: int) -> tuple[int, ...]:
-    """Return the counted steps at which the thirds end; 0xFFFF three times in a group of one segment."""
+    """Return the counted steps at which the thirds end; three times 0xFFFF for a group of one segment."""
     return group.boundaries(length)[1:] if group.segments > 1 else (MAX_LENGTH,) * THIRDS
 
 
 def group_fields(features: Features) -> list[dict[str, Any]]:
-    """Return the fields of every group that devices and the host share, by their names in C."""
+    """Return the fields of every group by their names in C."""
     rows: list[dict[str, Any]] = []
     first_block = first_feature = first_segment = 0
     for group, count in zip(features.network.groups, features.per_group.tolist(), strict=True):

@@ -1,7 +1,7 @@
 """Count the bits of a reservoir, the bytes of its state and its operations per sample.
 
-Stored are, to the bit: a sign, 4 bits of U and 4 bits that count its features for each unit; the channel of
-each block, if there are several; a threshold, an exponent and V for each feature, and its third where the
+A model stores, to the bit: for each unit a sign, 4 bits of U and 4 bits that count its features; the channel
+of each block, if there are several; a threshold, an exponent and V for each feature, and its third where the
 group has thirds; b_o. The descriptions of the groups, about 40 bytes each, are code rather than weights.
 """
 
@@ -40,7 +40,7 @@ class ReservoirSize:
 
 
 def reservoir_size(features: Features) -> ReservoirSize:
-    """Return the storage of the network of these features, and of its state on a device."""
+    """Return the storage of the network with these features, and of its state on a device."""
     network, count = features.network, len(features)
     per_unit = 1 + INPUT_WEIGHT_BITS + FEATURE_COUNT_BITS
     per_feature = STATE_BITS + EXPONENT_BITS
@@ -54,12 +54,12 @@ def reservoir_size(features: Features) -> ReservoirSize:
 
 
 def wide_cells(network: Reservoir) -> int:
-    """Return the numbers of 32 bits in a state: sums of samples."""
+    """Return the number of 32-bit cells in a state: sums of samples."""
     return network.input_size * sum(group.width > 1 for group in network.groups)
 
 
 def narrow_cells(network: Reservoir) -> int:
-    """Return the numbers of 16 bits in a state beside the counts: delayed means and states."""
+    """Return the number of 16-bit cells in a state besides the counts: delayed means and states."""
     delays = sum(group.dilation * group.is_difference for group in network.groups)
     return network.input_size * delays + sum(group.dilation * group.units for group in network.groups)
 

@@ -1,4 +1,4 @@
-"""Counts and states of a pool of units for fitting, as a device computes them, on many series at once.
+"""Compute counts and states of a pool of units for fitting, like a device, on many series at once.
 
 Start reading at `feature_counts`; `sampled_states` gives the states that thresholds are chosen from.
 """
@@ -28,7 +28,7 @@ def feature_counts(
 ) -> NDArray[np.uint16]:
     """Return the counts `(n, features)` of series of codes `(n, time, channels)`, each up to its length.
 
-    `reference.feature_steps` gives the steps that they are counted over.
+    `reference.feature_steps` returns the number of steps that they cover.
     """
     codes, ends = checked_codes(units.network, x, lengths)
     return run_counts(units, features, codes, ends, threads)[0]

@@ -22,7 +22,7 @@ THIRDS = 3
 
 @dataclass(frozen=True)
 class Group:
-    """Blocks of units that share a time scale.
+    """A group of blocks of units that share a time scale.
 
     >>> Group(width=4, dilation=2, is_difference=True, blocks=3).counted_steps(43)
     8
@@ -52,11 +52,11 @@ class Group:
 
     @property
     def start(self) -> int:
-        """The first step that counts: before it there is no difference."""
+        """The first counted step; before it there is no difference."""
         return self.dilation if self.is_difference else 0
 
     def counted_steps(self, samples: Any) -> Any:
-        """Return the number of steps that count after this many samples, an int or an array."""
+        """Return the number of counted steps after this many samples, an int or an array."""
         steps = samples // self.width - self.start
         return steps * (steps > 0)
 
@@ -72,10 +72,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Reservoir(Architecture):
-    """Units with fixed recurrent weights at several time scales, thresholds, and a linear read-out.
+    """A reservoir: units with fixed recurrent weights at several time scales, thresholds, a linear read-out.
 
-    `hidden_size` follows from the groups. One output separates two classes. `seq_length` is the length of
-    the windows that it was fitted to; a network with thirds takes no longer ones.
+    `hidden_size` follows from the groups. A single output separates two classes. `seq_length` is the length
+    of the windows in the fit; a network with thirds takes no longer ones.
 
     >>> Reservoir(groups=(Group(blocks=2), Group(width=2))).hidden_size
     24
@@ -104,12 +104,12 @@ class Reservoir(Architecture):
 
     @property
     def longest(self) -> int:
-        """The most samples of a window."""
+        """The largest number of samples in a window."""
         return self.seq_length if self.has_thirds else MAX_LENGTH
 
     @property
     def settled_length(self) -> int:
-        """The samples after which every group has made two counted steps, or as many as it ever will."""
+        """The number of samples after which every group has made two counted steps, or all of its steps."""
         return min(max((group.start + 2) * group.width for group in self.groups), self.longest)
 
     @property

@@ -1,6 +1,6 @@
-"""`IntegerReservoir`: everything that a device needs of a reservoir, in integers. It is what ships.
+"""`IntegerReservoir`: everything that a device needs of a reservoir, in integers.
 
-The estimators fit one, the exporters print it, and `run` computes what they print, bit for bit.
+The estimators fit one, the exporters print it, and `run` gives the same bits as the export.
 `reference.py` has the equations. Start reading at the fields.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class IntegerReservoir(IntegerBase):
-    """Units, features and a read-out of integers. Arrays are read-only; the floats are for the reader only.
+    """An integer reservoir: units, features and a read-out. Arrays are read-only; floats are informative.
 
     A real logit is `logit * logit_scale`; the inputs are those of a dense `IntegerModel`.
     """
@@ -85,13 +85,13 @@ class IntegerReservoir(IntegerBase):
     def run(
         self, codes: ArrayLike, lengths: ArrayLike | None = None, threads: int | None = None
     ) -> BatchResult:
-        """Return the logits of input codes `(batch, time, input_size)`, each row run to its length."""
+        """Return the logits for input codes `(batch, time, input_size)`, each row up to its length."""
         x, ends = checked_codes(self.network, codes, lengths)
         counts, clipped = run_counts(self.units, self.features, x, ends, threads or os.cpu_count())
         return BatchResult(self.logits(counts, ends), clipped)
 
     def logits(self, counts: NDArray[np.uint16], lengths: NDArray[np.int64]) -> Int32:
-        """Return the logits of counts `(n, features)` after this many samples."""
+        """Return the logits for counts `(n, features)` after this many samples."""
         steps = feature_steps(self.network, self.features, lengths)
         values = feature_codes(counts, steps, self.exponents.astype(np.int8))
         # Every partial sum is below 2^31: float64's fast product is exact.
@@ -127,7 +127,7 @@ class IntegerReservoir(IntegerBase):
 
     @property
     def calibrated_length(self) -> int | None:
-        """The length of the windows that it was fitted to, if they had one."""
+        """The length of the windows in the fit, if they had a common one."""
         length = self.network.seq_length
         return length if length < MAX_LENGTH else None
 

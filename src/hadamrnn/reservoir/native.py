@@ -1,4 +1,4 @@
-"""The counts of a reservoir in the native library: the bits of `reference.py` on many series, faster.
+"""Count the features of a reservoir in the native library: the bits of `reference.py`, faster.
 
 The library compiles `runtime/hadamrnn_reservoir.h`, the program of devices, with the series of a batch in the
 lanes of vectors (`kernels/native/reservoir.c`). Start reading at `count_native`.
@@ -36,10 +36,10 @@ def count_native(
     states: list[NDArray[np.int16]] | None = None,
     every: int = 1,
 ) -> tuple[NDArray[np.uint16], int]:
-    """Return the counts of checked codes and how many states were clipped, as `reference.count_features`.
+    """Return counts for checked codes and the number of clipped states, like `reference.count_features`.
 
     Args:
-        states: arrays `(n, steps, units)` of each group, filled with the state of each `every`-th step.
+        states: arrays `(n, steps, units)` per group, to fill with the state of every `every`-th step.
     """
     network = units.network
     # Rows of a tile take the steps of the longest of them.

@@ -6,7 +6,7 @@ All integers, `round` with ties towards +infinity. A group averages m samples of
     u_j = v_j - v_(j-d) where the group reads differences, else v_j
     h_j = saturate16(round(H D h_(j-d) / 4) + 2^q U u_j)         h = 0 before; H Sylvester's, of blocks of 8
 
-Differences begin at j = d: before it nothing happens at all. With J counted steps so far, or in the third of
+Differences begin at j = d; before that, nothing is computed. With J counted steps so far, or in the third of
 the window that a feature belongs to, where
 
     step number n of N counted ones of a whole window lies in third floor(3 n / N):
@@ -16,7 +16,7 @@ the window that a feature belongs to, where
     code_i  = round(count_i rate / 2^(15 + e_i))                  0 .. 2^(15 - e_i)
     logits  = V code + (b_o << output_bias_shift)
 
-Samples that do not fill a mean count for nothing. Start reading at `group_states`.
+Trailing samples that do not fill a mean are ignored. Start reading at `group_states`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CODE_BITS = 15
 
 
 def group_states(group: Group, units: Units, part: slice, x: Int32) -> Iterator[tuple[Int32, Int32]]:
-    """Yield the states `(units, n)` of one group after each counted step, and which were clipped.
+    """Yield the states `(units, n)` of one group after each counted step, and a mask of clipped ones.
 
     Args:
         part: the group's units.
@@ -63,7 +63,7 @@ def group_states(group: Group, units: Units, part: slice, x: Int32) -> Iterator[
 def count_features(
     units: Units, features: Features, x: Int32, lengths: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint16], int]:
-    """Return the counts `(n, features)` of rows, each up to its length, and how many states were clipped."""
+    """Return the counts `(n, features)` of rows up to their lengths, and the number of clipped states."""
     network = units.network
     counts = np.zeros((len(x), len(features)), np.uint16)
     saturations, first = 0, 0
@@ -82,7 +82,7 @@ def count_features(
 
 
 def feature_steps(network: Reservoir, features: Features, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many steps each feature was counted over, `(n, features)`."""
+    """Return the number of steps behind each count, `(n, features)`."""
     columns, first = [], 0
     for group, size in zip(network.groups, features.per_group, strict=True):
         segment = features.segment[first : first + int(size)]

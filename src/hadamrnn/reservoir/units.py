@@ -1,4 +1,4 @@
-"""`Units` and `Features`: the arrays of a reservoir below its read-out, checked when made."""
+"""`Units` and `Features`: the arrays of a reservoir below its read-out, validated on creation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_FEATURES = (1 << FEATURE_COUNT_BITS) - 1  # per unit
 
 @dataclass(frozen=True, eq=False)
 class Units(ArrayFields):
-    """The weights of the recurrence, block after block, group after group.
+    """The weights of the recurrence, by group, then by block.
 
     Args:
         network: what they belong to.
@@ -49,11 +49,11 @@ class Units(ArrayFields):
 
 @dataclass(frozen=True, eq=False)
 class Features(ArrayFields):
-    """A feature: the number of steps in which state `unit` exceeds `threshold`.
+    """The features: each counts the steps in which state `unit` exceeds `threshold`.
 
     Args:
         network: what they belong to.
-        unit: ascending, `(features,)`; at most 15 times the same one.
+        unit: ascending, `(features,)`; each at most 15 times.
         threshold: 16 bits, `(features,)`.
         segment: the third of the window in groups of three segments, else 0, `(features,)`.
     """

@@ -1,4 +1,4 @@
-"""The best network within a budget of bytes and instructions. Start at `trials.run_trials`."""
+"""Search for the best network within a budget of bytes and instructions. Start at `trials.run_trials`."""
 
 from hadamrnn.errors import missing_package
 

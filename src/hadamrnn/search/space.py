@@ -1,4 +1,4 @@
-"""The search space: all candidates that fit a budget, found by formula before any training.
+"""The search space: all candidates that fit a budget, computed before any training.
 
 Hidden sizes are 2^n and 3 2^n from 8 to 4096, in blocks of 2^k >= 4; U and V are ternary or have 2 to 8 bits,
 states 8 to 12. Start at `SearchSpace`. The instructions of a step on a Cortex-M4 are counted in an emulator,
@@ -32,7 +32,7 @@ ESTIMATE_MARGIN = 1.25  # one of 40 random networks took 21 % more instructions 
 
 
 def payload_bytes(network: Network) -> int:
-    """Return the weight payload of the integer file; an embedding table is not in it.
+    """Return the weight payload of the integer file in bytes, without an embedding table.
 
     Sizes are multiples of 8, so every tensor but b_o fills whole bytes and the sum is rounded up once.
     """
@@ -41,12 +41,12 @@ def payload_bytes(network: Network) -> int:
 
 @dataclass(frozen=True)
 class Budget:
-    """What a network may take.
+    """The budget of a network.
 
     Args:
-        max_bytes: of weights.
-        max_instructions: of a step on a Cortex-M4.
-        device: what it has for the network and its windows, of `window` steps every `hop`.
+        max_bytes: limit on the bytes of weights.
+        max_instructions: limit on the instructions of a step on a Cortex-M4.
+        device: limits for the network and its windows of `window` steps every `hop`.
     """
 
     max_bytes: int
@@ -57,14 +57,14 @@ class Budget:
 
     @property
     def counts(self) -> bool:
-        """Whether instructions matter."""
+        """Whether the budget limits instructions."""
         return self.max_instructions is not None or self.device.rate is not None
 
     def fits(self, candidate: Network) -> bool:
         return payload_bytes(candidate) <= self.max_bytes and not self.excesses(candidate)
 
     def excesses(self, candidate: Network, step: int | None = None) -> list[str]:
-        """Return what a candidate takes too much of; an estimated step counts a quarter more."""
+        """Return the budgets that a candidate exceeds; an estimated step is increased by a quarter."""
         taken, found = estimate(candidate) if step is None else step, []
         if self.max_instructions is not None and taken > self.max_instructions:
             found.append(f"a step takes {taken:,} instructions, not {self.max_instructions:,}")
@@ -75,10 +75,10 @@ class Budget:
 
 
 class SearchSpace:
-    """The candidates within a budget, and how a trial chooses one of them.
+    """The candidates within a budget, from which each trial selects one.
 
     Args:
-        network: the task's; candidates differ from it in `SEARCHED_FIELDS`.
+        network: network of the task; candidates differ from it in `SEARCHED_FIELDS`.
     """
 
     def __init__(self, network: Network, budget: Budget) -> None:
@@ -90,13 +90,13 @@ class SearchSpace:
     def suggest(self, trial: Any) -> Network:
         """Return the candidate of an optuna trial.
 
-        A parameter is an index into the values of its field among the candidates that are left: within a
+        A parameter is an index into the values of its field among the remaining candidates: within a
         study categories must not change, but ranges of integers may.
         """
         return self._choose(lambda name, values: trial.suggest_int(name, 0, len(values) - 1))
 
     def indices(self, candidate: Network) -> dict[str, int]:
-        """Return the parameters with which `suggest` returns `candidate`."""
+        """Return the parameters for which `suggest` returns `candidate`."""
         found: dict[str, int] = {}
 
         def index(name: str, values: list[Any]) -> int:
@@ -113,7 +113,7 @@ class SearchSpace:
         return {**indices, "learning_rate": preset.learning_rate, "signs": signs}
 
     def nearest(self, network: Network) -> Network:
-        """Return the candidate closest to a network: in its bits if they fit, then in its size."""
+        """Return the candidate closest to a network, first in bits, then in size."""
         wanted = network.weight_bits if isinstance(network.weight_bits, int) else 4
 
         def distance(candidate: Network) -> tuple[int, ...]:
@@ -124,7 +124,7 @@ class SearchSpace:
         return min(self.candidates, key=distance)
 
     def _choose(self, index: Callable[[str, list[Any]], int]) -> Network:
-        """Return the candidate that `index` selects, field by field."""
+        """Return the candidate that `index` selects field by field."""
         left = list(self.candidates)
         for name in SEARCHED_FIELDS:
             values = list(dict.fromkeys(getattr(each, name) for each in left))
@@ -134,7 +134,7 @@ class SearchSpace:
 
 
 def _budget_too_small(every: list[Network], budget: Budget) -> str:
-    """Return which budget is too small and the least that it needs."""
+    """Return an error message with the budget that is too small and the least value that it needs."""
     smallest = min(every, key=payload_bytes)
     needed = payload_bytes(smallest)
     if needed > budget.max_bytes:
@@ -159,7 +159,7 @@ def _budget_too_small(every: list[Network], budget: Budget) -> str:
 def all_candidates(network: Network) -> list[Network]:
     """Return the candidates of every size; all layers of a stack have the same width.
 
-    A candidate with fewer blocks than the network has values of `leak` takes the first of them.
+    A candidate with fewer blocks than values of `leak` uses the first ones.
     """
     network = replace(network, layer_sizes=())
     return [
@@ -180,7 +180,7 @@ def all_candidates(network: Network) -> list[Network]:
 
 
 def suggest_rates(trial: Any, preset: TrainingConfig) -> dict[str, Any]:
-    """Return the learning rates of a trial, and whether its signs learn, as fields of `TrainingConfig`."""
+    """Return the learning rates of a trial, and whether it trains signs, as fields of `TrainingConfig`."""
     low, high = preset.learning_rate / RATE_RANGE, preset.learning_rate * RATE_RANGE
     rates: dict[str, Any] = {"learning_rate": trial.suggest_float("learning_rate", low, high, log=True)}
     if trial.suggest_categorical("signs", ["frozen", "learned"]) == "frozen":
@@ -190,7 +190,7 @@ def suggest_rates(trial: Any, preset: TrainingConfig) -> dict[str, Any]:
 
 
 def count(network: Network, model: IntegerModel | None = None) -> int | str:
-    """Count the instructions of a step, of a random model by default; return a string if that fails."""
+    """Count the instructions of a step, by default of a random model; return a message if that fails."""
     found = try_measure(model or draw_model(network), target_named(BOARD))
     if isinstance(found, str):
         return found

@@ -1,6 +1,6 @@
-"""The study that workers share: its storage, its settings, its sampler and the processes at work on it.
+"""The study that workers share: its storage, settings and sampler, and its running processes.
 
-Start at `open_study`. A worker is a process on any machine that reaches the study's storage, a journal file
+Start at `open_study`. A worker is a process on any machine with access to the study's storage, a journal file
 or a database.
 """
 
@@ -46,7 +46,7 @@ POSTGRESQL = re.compile(r"^postgres(ql)?://")
 
 
 def open_study(storage: str, name: str, settings: dict[str, Any], *, maximize: bool) -> Study:
-    """Return the study of that name, new or existing, whose settings must be `settings`."""
+    """Open or create the study of that name, whose settings must be `settings`."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     opened = open_storage(storage)
     with storage_errors_in_one_line(storage):
@@ -81,9 +81,9 @@ def check_settings(study: Study, settings: dict[str, Any]) -> None:
 def set_sampler(study: Study, seed: int, number: int, first: dict[str, Any]) -> None:
     """Make the parameters of trial `number` depend only on the seed, the number and the history.
 
-    A stopped study then continues as if it had not stopped, and two workers never draw the same trial. The
-    first trial gets the parameters `first`, and so does the next one if it failed. Queueing them instead
-    would be a race: two workers that find an empty study would both queue them.
+    A stopped study then continues as if it had not stopped, and two workers never sample the same trial. The
+    first trial uses the parameters `first`, and so does the next one if it failed. Queueing them instead
+    would be a race, because two workers that find an empty study would both queue them.
     """
     earlier = study.get_trials(deepcopy=False)[:number]
     none_ended = all(trial.state == TrialState.FAIL for trial in earlier)
@@ -91,7 +91,7 @@ def set_sampler(study: Study, seed: int, number: int, first: dict[str, Any]) -> 
 
 
 class Sampler(optuna.samplers.TPESampler):
-    """Sample the parameters that are not fixed."""
+    """A sampler of the parameters that are not fixed."""
 
     def __init__(self, seed: int, fixed: dict[str, Any]) -> None:
         super().__init__(seed=seed, constant_liar=True)
@@ -115,9 +115,9 @@ def completed(study: Study) -> list[FrozenTrial]:
 
 
 def count_trials(study: Study) -> int:
-    """Return how many trials ended or are running; failed and stopped ones do not count.
+    """Return the number of trials that are running or ended, except failed and stopped ones.
 
-    Workers that ask at the same moment may each start the last one.
+    Workers that ask at the same moment may all start the last trial.
     """
     states = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
     return len(study.get_trials(deepcopy=False, states=states))
@@ -125,7 +125,7 @@ def count_trials(study: Study) -> int:
 
 @contextmanager
 def heartbeat(trial: Trial) -> Iterator[None]:
-    """Record which process works on a trial, and during this block that it is alive."""
+    """Record the process of a trial, and during this block that it is alive."""
     trial.set_user_attr("host", socket.gethostname())  # must come first: without it no process is checked
     trial.set_user_attr("process", os.getpid())
     ended = threading.Event()
@@ -145,7 +145,7 @@ def heartbeat(trial: Trial) -> Iterator[None]:
 
 
 def fail_stale_trials(study: Study) -> None:
-    """Mark the trials of dead workers as failed: their process is gone, or there is no heartbeat."""
+    """Mark the trials of dead workers as failed: workers without a process or a heartbeat."""
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         assert trial.datetime_start is not None
         known = trial.user_attrs
@@ -169,7 +169,7 @@ def _is_alive(process: int) -> bool:
 
 
 def open_storage(place: str) -> BaseStorage:
-    """Return the storage at `place`: a journal file, also on a shared file system, or a database's URL."""
+    """Open the storage at `place`: a journal file, also on a shared file system, or the URL of a database."""
     try:
         return _open_database(place) if "://" in place else _open_journal(Path(place))
     except Exception as error:  # database drivers raise errors of their own
@@ -189,7 +189,7 @@ def storage_errors_in_one_line(place: str) -> Iterator[None]:
 
 
 def mask(place: str) -> str:
-    """Return a storage's place without its password.
+    """Return the location of a storage without its password.
 
     >>> mask("postgresql://me:a@b@host/db"), mask("mysql://host/db?user=me&password=s3")
     ('postgresql://me:***@host/db', 'mysql://host/db?user=me&password=***')

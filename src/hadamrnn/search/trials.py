@@ -1,9 +1,9 @@
-"""Trials, and the end of a search. Start at `run_trials`, then `finish`.
+"""Run the trials of a search and finish it. Start at `run_trials`, then `finish`.
 
 A trial chooses a candidate, trains it, quantizes it and reports its metric. At the end the best network is
-trained again into a run directory, quantized and tested:
+retrained into a run directory, quantized and tested:
 
-    OUT/trial-0012/    the best trial's run, trained again from its seed, with model.int.safetensors
+    OUT/trial-0012/    the best trial's run, retrained from its seed, with model.int.safetensors
     OUT/search.json    figures and every trial
     OUT/search.html    the front as a table and a plot
     OUT/front.svg      the plot alone
@@ -88,7 +88,7 @@ class Search:
 
 
 class Reporter(Watcher):
-    """Report a trial's validations to the study by percent of its steps, and ask whether to prune it."""
+    """A watcher that reports a trial's validations to the study by percent of its steps, for pruning."""
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
@@ -246,7 +246,7 @@ def page(figures: Figures, picture: Picture) -> Document:
 
 
 def _figures(best: FrozenTrial, search: Search, out: Path, options: RunOptions) -> Figures:
-    """Train the network of the best trial again, quantize it and test it."""
+    """Retrain the network of the best trial, quantize it and test it."""
     candidate = read_network(best.user_attrs["network"])
     folder = out / f"trial-{best.number + 1:04}"
     splits = search.splits

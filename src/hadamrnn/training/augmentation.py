@@ -1,7 +1,7 @@
 """Augmentation: random changes of the training inputs. Start at `augment`.
 
-Every draw comes from the generator of the step, so a resumed run sees the same inputs. Validation and test
-inputs are never changed.
+All random numbers come from the generator of the step, so a resumed run sees the same inputs. Validation and
+test inputs are never changed.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def augment(
 ) -> Tensor:
     """Return an augmented batch of numbers `(batch, time, channels)`, or of ids `(batch, time)`.
 
-    Hidden words become padding. Of numbers, each row by its own draw:
+    Masked words become padding. Numbers change for each row independently:
 
         x_t,c -> gain_c x_(t-s),c + offset_c + noise_t,c,   then 0 in a band of steps and one of channels
 
-    A rotation comes before: it turns every device about an axis of its own.
+    A rotation comes first: it turns every device about its own axis.
     """
     share = config.input_dropout
     if not x.is_floating_point():
@@ -86,7 +86,7 @@ def _normal(shape: tuple[int, ...], like: Tensor, generator: Generator) -> Tenso
 
 
 def _turned(x: Tensor, degrees: float, splits: Splits, generator: Generator) -> Tensor:
-    """Rotate the sensors of each row, as if worn differently: one rotation for all vectors of a device.
+    """Rotate the sensors of each row, as if worn differently, with one rotation for all vectors of a device.
 
         v -> exp(angle [axis]_x) v,   the angle normal with this standard deviation, the axis uniform
 
@@ -105,9 +105,9 @@ def _turned(x: Tensor, degrees: float, splits: Splits, generator: Generator) -> 
 
 
 def _shifted(x: Tensor, lengths: Tensor | None, largest: int, generator: Generator) -> Tensor:
-    """Return every row later or earlier by at most `largest` steps; its first or last step fills the gap.
+    """Shift every row in time by at most `largest` steps; its first or last step fills the gap.
 
-    The last step is the last one that counts: no padding moves into a row.
+    The last step is the last valid one, so no padding moves into a row.
     """
     shift = torch.randint(-largest, largest + 1, (len(x), 1), generator=generator)
     steps = torch.full((len(x),), x.shape[1]) if lengths is None else lengths
@@ -117,7 +117,7 @@ def _shifted(x: Tensor, lengths: Tensor | None, largest: int, generator: Generat
 
 
 def _band(x: Tensor, dim: int, widest: int, generator: Generator) -> Tensor:
-    """Return a mask of one band along `dim` for each row, 0 to `widest` wide, at any place."""
+    """Return a mask of one band along `dim` per row, 0 to `widest` wide, at a random position."""
     size = x.shape[dim]
     width = torch.randint(0, min(widest, size) + 1, (len(x), 1), generator=generator)
     start = (torch.rand(len(x), 1, generator=generator) * (size - width + 1)).long()

@@ -1,7 +1,7 @@
-"""The checkpoint of a run, in one safetensors file: tensors, and counters as JSON in the header.
+"""Store the checkpoint of a run in one safetensors file: tensors, and counters as JSON in the header.
 
-The file is replaced in one step, so it is always whole. It holds no state of a random generator:
-`hadamrnn.training.schedule` derives every draw from the seed and the step.
+The file is replaced in one step, so it is always complete. It has no state of a random generator:
+`hadamrnn.training.schedule` derives all random numbers from the seed and the step.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 class Counters:
     """The progress of a run.
 
-    `loss_sum` and `flips` count since the last row of metrics.jsonl. The watched figure must fall below
+    `loss_sum` and `flips` start at the last row of metrics.jsonl. The watched metric must fall below
     `level` to count as progress; `idle` counts the rows in which it did not.
     """
 

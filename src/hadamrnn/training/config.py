@@ -56,7 +56,7 @@ FEW_BITS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """One run: a task, a network and a recipe. `epochs` or `steps` says how long it is.
+    """The configuration of a run: a task, a network and a recipe. `epochs` or `steps` is its length.
 
     The task completes the network (its inputs and outputs) when its data is loaded.
 
@@ -149,7 +149,7 @@ SETTING_TYPES = {**field_types(TrainingConfig), **field_types(Network)}
 
 
 def make_config(**values: Any) -> TrainingConfig:
-    """Return the configuration of these settings, the network's among them, as config.yaml has them.
+    """Return the configuration for these settings, including the network's, as in config.yaml.
 
     >>> make_config(task="copy", steps=10, weight_bits="ternary").network.weight_bits
     'ternary'
@@ -194,10 +194,10 @@ def resolve_config(
     file: str | Path | None = None,
     overrides: Mapping[str, object] | None = None,
 ) -> TrainingConfig:
-    """Return the configuration that a preset, a YAML file and single values make, in this order.
+    """Join a preset, a YAML file and single values, in this order, to a configuration.
 
-    A preset is a recipe for Hadamard networks; `bits_values` says what few bits change in it, and another
-    kind of network what it changes itself.
+    A preset is a recipe for Hadamard networks; `bits_values` has the changes for few bits, and another
+    kind of network has its own.
 
     >>> resolve_config("pmnist", preset="paper", overrides={"epochs": 2}).batch_size
     64
@@ -246,7 +246,7 @@ def preset_values(
 
 
 def bits_values(preset: str, weight_bits: object) -> dict[str, Any]:
-    """Return the settings that change for weights of few bits; none in the paper's recipes.
+    """Return the settings that differ for weights of few bits; none in the paper's recipes.
 
     >>> bits_values("best", 2), bits_values("best", 4), bits_values("paper", 2)
     ({'weight_clip': 1.5}, {}, {})
@@ -255,7 +255,7 @@ def bits_values(preset: str, weight_bits: object) -> dict[str, Any]:
 
 
 def _check_widths(settings: Mapping[str, Any]) -> None:
-    """Refuse one width or a number of layers beside a list of widths that says otherwise."""
+    """Refuse a width or a number of layers that contradicts a list of widths."""
     sizes = settings.get("layer_sizes")
     if not isinstance(sizes, list | tuple) or not sizes:
         return
@@ -292,9 +292,9 @@ def read_config(path: str | Path) -> TrainingConfig:
 
 
 def config_yaml(config: TrainingConfig) -> bytes:
-    """Return the settings as a file, which `read_config` turns back into them.
+    """Return the settings as YAML text, which `read_config` reads.
 
-    The inputs and outputs that a task gives the network are not settings, and left out.
+    The inputs and outputs that a task gives the network are not settings and are left out.
     """
     import yaml
 

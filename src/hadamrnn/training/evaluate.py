@@ -1,6 +1,6 @@
 """Metrics of a model over a split.
 
-accuracy        share of samples whose largest logit (binary: its sign) is the label's, or its group's
+accuracy        share of samples whose largest logit (binary: its sign) is that of the label or its group
 cross_entropy   mean over samples and steps, in float64: in float32 a gap of 17 between logits gives 0
 mse             mean squared error over samples and targets
 """
@@ -28,7 +28,7 @@ Predictor = Callable[[Tensor, Tensor | None], Tensor]
 
 @dataclass(frozen=True)
 class MetricsRow:
-    """One row of metrics.jsonl. `loss` is the mean and `flips` the number of sign changes since the last."""
+    """One row of metrics.jsonl; `loss` is the mean and `flips` the number of sign flips since the last."""
 
     step: int
     epoch: float
@@ -68,7 +68,7 @@ def predict_logits(model: Predictor, split: Split) -> Tensor:
 
 
 def decide(logits: Tensor) -> Tensor:
-    """Return the class of each row of logits: the largest, or for a single logit whether it is above 0.
+    """Return the class of each row of logits: that of the largest one, or whether a single logit exceeds 0.
 
     >>> decide(torch.tensor([[-1.0], [2.0]])), decide(torch.tensor([[0.0, 3.0, 1.0]]))
     (tensor([0, 1]), tensor([1]))
@@ -96,7 +96,7 @@ def accuracy_of(counts: Tensor, split: Split) -> float:
 
 
 def show_metric(metric: Metric, value: float) -> str:
-    """Return a metric as people read it.
+    """Return a metric as text.
 
     >>> show_metric("accuracy", 0.9512), show_metric("cross_entropy", 1.64e-7)
     ('accuracy 95.12 %', 'cross_entropy 1.64e-07')
@@ -115,7 +115,7 @@ def is_better(metric: Metric, value: float, than: float | None) -> bool:
 class Errors:
     """The errors of values: root mean square, mean absolute, and R^2, the mean over targets.
 
-    R^2 is None if a target does not vary.
+    R^2 is None if a target is constant.
     """
 
     rmse: float
@@ -147,8 +147,8 @@ class Errors:
 def value_errors(model: Predictor, split: Split, units: TargetScale | None) -> dict[str, Errors]:
     """Return the errors of a regression, and of simple predictors, in the units of the data.
 
-    `constant` is the mean of the training targets, known where they were standardised; `last_value` the
-    target one hop earlier, where targets are a series.
+    `constant` is the mean of the training targets, known if they were standardised; `last_value` is the
+    target one hop earlier, if targets are a series.
     """
     assert split.y is not None
     found = {"model": predict_logits(model, split)}
@@ -165,7 +165,7 @@ def value_errors(model: Predictor, split: Split, units: TargetScale | None) -> d
 
 @torch.no_grad()
 def _outputs(model: Predictor, split: Split) -> Iterator[tuple[Tensor, Tensor | None]]:
-    """Yield logits and targets, a slice of the samples at a time."""
+    """Yield logits and targets by slices of the samples."""
     module = model if isinstance(model, nn.Module) else None
     dtype = torch.float64 if module is None else next(module.parameters()).dtype
     with nullcontext() if module is None else evaluating(module):

@@ -1,9 +1,9 @@
-"""The run folder: a run on disk.
+"""The folder of a run.
 
 config.yaml          the whole configuration: `train --config` repeats the run
 run.json             versions, seed, threads, and the facts of the task that inference needs
 metrics.jsonl        one row per validation
-tensorboard/         the same rows as event files, where tensorboardX is installed
+tensorboard/         the same rows as event files, if tensorboardX is installed
 model.safetensors    the best model by validation
 resume.safetensors   what `train --resume` needs
 .lock                held by the process that writes the run
@@ -97,7 +97,7 @@ class TaskFacts:
 
 @dataclass(frozen=True)
 class Record:
-    """The content of run.json, besides its format.
+    """The content of run.json except its format.
 
     `network` describes the configuration's, with the inputs and outputs of the task; `config_sha256` is that
     of the configuration that the run began with.
@@ -113,13 +113,13 @@ class Record:
 
     @property
     def identity(self) -> str:
-        """The name of this run in its model and its checkpoint: equal settings and data give equal names."""
+        """The identity of this run in its model and checkpoint, equal for equal settings and data."""
         data = self.facts.preparation.fingerprint
         return hashlib.sha256(f"{self.config_sha256} {data}".encode()).hexdigest()
 
 
 class RunFolder:
-    """A run on disk, from `create` or `open`; `data_dir` is where its public data set is now."""
+    """The folder of a run, from `create` or `open`; `data_dir` is the folder of its public data set."""
 
     def __init__(
         self, path: Path, config: TrainingConfig, record: Record, data_dir: str | Path | None = None
@@ -143,7 +143,7 @@ class RunFolder:
         data_dir: str | Path | None = None,
         write: bool = True,
     ) -> Self:
-        """Return a new run; all processes but one leave the directory to that one, without `write`."""
+        """Create a run; of several processes only one creates the directory, the others do not `write`."""
         path = Path(path)
         record = Record(
             seed=config.seed,
@@ -166,7 +166,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path, data_dir: str | Path | None = None) -> Self:
-        """Return the run at `path`; `data_dir` is where its public data set is now, if it has moved."""
+        """Open the run at `path`; `data_dir` is the folder of its public data set, if it has moved."""
         path = Path(path)
         if not (path / CONFIG_FILE).is_file() or not (path / RECORD_FILE).is_file():
             raise InputError(
@@ -193,7 +193,7 @@ class RunFolder:
         ]
 
     def restore(self, trainer: Trainer) -> None:
-        """Bring a trainer to the state of the checkpoint, if there is one."""
+        """Restore a trainer from the checkpoint, if there is one."""
         path = self.path / CHECKPOINT_FILE
         if path.is_file():
             groups, counters = read_checkpoint(path, self.record.identity)
@@ -214,7 +214,7 @@ class RunFolder:
                 self._events = open_events(self.path / "tensorboard", trainer.counters.step)
 
     def append(self, row: MetricsRow, counters: Counters) -> None:
-        """Append a row to metrics.jsonl, and count its bytes."""
+        """Append a row to metrics.jsonl and track its length."""
         values = asdict(row)
         line = (json.dumps(values) + "\n").encode()
         with self._guarded():
@@ -232,7 +232,7 @@ class RunFolder:
                 self._events.flush()
 
     def save(self, trainer: Trainer) -> None:
-        """Write the checkpoint, then the best model so far; at the end the last one if none was validated."""
+        """Write the checkpoint, then the best model so far, or the last one if none was validated."""
         with self._guarded():
             path, identity = self.path / CHECKPOINT_FILE, self.record.identity
             write_checkpoint(path, trainer.state(), trainer.counters, identity)
@@ -251,9 +251,9 @@ class RunFolder:
                 self._events.close()
 
     def _cut_metrics(self, size: int, sha256: str | None) -> None:
-        """Drop the rows that were written after the checkpoint; they will be written again.
+        """Drop the rows after the checkpoint, which will be written again.
 
-        The rows before must match its checksum (None: no row was written yet).
+        The earlier rows must match its checksum (None: no row was written yet).
         """
         self.metrics_path.touch()
         content = read_regular(self.metrics_path)[:size]
@@ -273,7 +273,7 @@ class RunFolder:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Turn a disk error, such as a full disk, into one line that says which checkpoint is intact."""
+        """Turn a disk error, such as a full disk, into one line that names the intact checkpoint."""
         try:
             yield
         except OSError as error:
@@ -288,9 +288,9 @@ class RunFolder:
 
 
 def check_free(path: str | Path) -> None:
-    """Refuse a folder that already holds something (hidden files aside).
+    """Refuse a folder that is not empty, apart from hidden files.
 
-    A run.json alone does not count: a process killed in its first milliseconds leaves it.
+    A run.json alone is accepted, because a process killed in its first milliseconds leaves it behind.
     """
     advice = f"Choose another, or continue with: hadamrnn train --resume {path}."
     check_new_folder(Path(path), advice, ignored=(RECORD_FILE,))
@@ -301,7 +301,7 @@ def _config_sha256(config: TrainingConfig) -> str:
 
 
 def versions() -> dict[str, str | None]:
-    """Return the versions that a run's bits depend on."""
+    """Return the versions of software that affect a run's bits."""
     return {
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -313,7 +313,7 @@ def versions() -> dict[str, str | None]:
 def open_events(folder: Path, start_step: int) -> Any | None:
     """Return a `SummaryWriter` on a new TensorBoard file in `folder`, or None without tensorboardX.
 
-    TensorBoard drops what earlier files have after `start_step`.
+    TensorBoard drops later steps than `start_step` of earlier files.
     """
     try:
         from tensorboardX import SummaryWriter

@@ -28,11 +28,11 @@ Arrays = dict[str, NDArray[np.generic]]
 def read_split(
     path: Path, folder: RunFolder, model: SequenceModel, layout: str | None, labelled: bool
 ) -> tuple[Split, Arrays]:
-    """Return a user's new data for a run, scaled as in training, and the arrays that it was made of.
+    """Return a user's new data for a run, scaled as in training, and the original arrays.
 
     Args:
-        path: an npz file, or recordings, which are cut as the run's own were.
-        layout: of x; None for that of the run's own data.
+        path: an npz file, or recordings, which are cut like the run's own.
+        layout: layout of x; None for that of the run's own data.
         labelled: whether to read y as well.
     """
     arrays = _read_arrays(path, folder, labelled)
@@ -41,7 +41,7 @@ def read_split(
 
 
 def _read_arrays(path: Path, folder: RunFolder, labelled: bool) -> Arrays:
-    """Return x, and y where `labelled`; of recordings also `file` and `row`, where each window begins."""
+    """Return x, and y if `labelled`; for recordings also `file` and `row` of each window."""
     if folder.config.task != "recordings":
         if path.suffix.lower() != ".npz":
             raise InputError(
@@ -90,7 +90,7 @@ def _with_labels(arrays: Arrays, split: Split, facts: TaskFacts, path: Path) -> 
 
 
 def readable(logits: Tensor, facts: TaskFacts) -> list[Any]:
-    """Return predictions as people read them: class names, or numbers for regression."""
+    """Return predictions for the user: class names, or numbers for regression."""
     if not facts.class_names:
         units = facts.preparation.targets
         return list((logits if units is None else units.values(logits)).tolist())

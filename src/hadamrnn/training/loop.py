@@ -1,4 +1,4 @@
-"""The loop: steps, validations, checkpoints; and how it is watched. Start at `run_trainer`."""
+"""The training loop: steps, validations, checkpoints and watchers. Start at `run_trainer`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REFRESH_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of training; `finished` is False if it was asked to stop."""
+    """The result of training; `finished` is False if it was stopped."""
 
     model: SequenceModel
     finished: bool
@@ -49,7 +49,7 @@ def fit(
     Args:
         watcher: shows the progress.
         objective: see `Trainer`.
-        stop: asked after every step; True ends the training.
+        stop: called after every step; True ends the training.
     """
     return run_trainer(Trainer(model, splits, config, objective=objective), watcher=watcher, stop=stop)
 
@@ -65,9 +65,9 @@ def run_trainer(
     """Run a trainer from its start, or from the checkpoint in `folder`, until it ends or is stopped.
 
     Args:
-        folder: where rows, checkpoints and the best model go; the first of several processes writes them.
-        checkpoint_seconds: between checkpoints; does not change the result.
-        stop: asked after every step; True ends the run with a checkpoint (several processes: soon after).
+        folder: destination of rows, checkpoints and the best model; only the first process writes.
+        checkpoint_seconds: time between checkpoints; does not change the result.
+        stop: called after every step; True ends the run with a checkpoint (several processes: soon after).
     """
     if folder is not None:
         folder.restore(trainer)
@@ -126,13 +126,13 @@ def _keep_best(trainer: Trainer, folder: RunFolder | None) -> str:
 
 
 class Watcher:
-    """Shows nothing; the base of those that do. One watcher may follow several runs, one after another."""
+    """A watcher that shows nothing; the base of the others. One watcher may follow several runs in turn."""
 
     def remark(self, line: str) -> None:
         """Show a remark about the run before it starts."""
 
     def start(self, step: int, total_steps: int, epochs: float, metric: Metric) -> None:
-        """Start after `step` of `total_steps` steps, which are `epochs` epochs."""
+        """Start after `step` of `total_steps` steps, or `epochs` epochs."""
 
     def advance(self, step: int, loss: float) -> None:
         """Show a step."""
@@ -141,11 +141,11 @@ class Watcher:
         """Show a validation; `best` says whether its model is the best so far."""
 
     def close(self) -> None:
-        """Clean up after the run, however it ended."""
+        """Clean up after the run, even after an error."""
 
 
 class Lines(Watcher):
-    """One line for each validation."""
+    """A watcher that prints one line for each validation."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -171,7 +171,7 @@ class Lines(Watcher):
 
 
 class Bar(Watcher):
-    """One bar with epoch, loss, metric, flips and the time left."""
+    """A watcher with a progress bar: epoch, loss, metric, flips and remaining time."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
@@ -215,19 +215,19 @@ class Bar(Watcher):
 
 
 def show_validation(metric: Metric, row: MetricsRow, best: bool) -> str:
-    """Return the metric of a row and two spaces, or nothing if it has none."""
+    """Return the metric of a row and two spaces, or an empty text without one."""
     if row.validation_metric is None:
         return ""
     return f"validation {show_metric(metric, row.validation_metric)}{' *' if best else ''}  "
 
 
 def show_flips(row: MetricsRow) -> str:
-    """Return how many signs of W flipped and two spaces, or nothing if none did."""
+    """Return the number of flipped signs and two spaces, or an empty text if there are none."""
     return f"flips {row.flips}  " if row.flips else ""
 
 
 def choose_watcher(quiet: bool) -> Watcher:
-    """Return a bar if standard error is a terminal, else lines; nothing if `quiet`."""
+    """Return a bar if standard error is a terminal, otherwise lines; a silent watcher if `quiet`."""
     if quiet:
         return Watcher()
     return Bar() if sys.stderr.isatty() else Lines()

@@ -1,7 +1,7 @@
 """Build the network of a configuration and a task. Start at `build`.
 
 torch draws the weights of modules, and the masks of dropout, from one generator that all threads share.
-`RandomGenerator` gives them another one. It acts only on the thread that enters it, so several runs do
+`RandomGenerator` replaces it, only in the thread that enters it, so several runs do
 not influence each other, and the caller's random stream stays as it was.
 """
 
@@ -26,9 +26,9 @@ THRESHOLD_SAMPLES = 64  # samples of the training part; thresholds are quantiles
 
 
 class RandomGenerator(TorchDispatchMode):
-    """A context in which torch draws from `generator`; `used` says whether it did.
+    """A context in which torch draws from `generator`; `used` tells whether it did.
 
-    The bits are those that torch's own generator gives after `manual_seed(seed)`.
+    The bits are those of torch's own generator after `manual_seed(seed)`.
 
     >>> with RandomGenerator(seed=3):
     ...     first = torch.nn.Linear(2, 2).weight
@@ -44,7 +44,7 @@ class RandomGenerator(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Do without the guard for `torch.compile`, which imports the compiler: 3 seconds and 90 MB."""
+        """Skip the guard for `torch.compile`, which would import the compiler: 3 seconds and 90 MB."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -75,7 +75,7 @@ def task_network(config: TrainingConfig, splits: Splits) -> Architecture:
 
 
 def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
-    """Return the network that a run starts from; its weights depend only on the configuration's seed."""
+    """Return the initial network of a run; its weights depend only on the configuration's seed."""
     network = task_network(config, splits)
     if isinstance(network, Network):
         _check_memory(network)
@@ -94,7 +94,7 @@ def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
 
 
 def _check_memory(network: Network) -> None:
-    """Refuse weights that do not fit into memory with their gradient and Adam's two averages."""
+    """Refuse weights that do not fit into memory together with their gradient and Adam's two averages."""
     needed = 16 * network.num_weights
     try:
         present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

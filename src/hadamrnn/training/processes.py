@@ -1,7 +1,7 @@
-"""One process, or several that share each step: data parallel under torchrun, by lightning-fabric.
+"""Run in one process, or data parallel in several that share each step: under torchrun, by lightning-fabric.
 
 Start at `join_processes`. Every process takes `batch_size` samples per step and gradients are averaged, so
-two processes do what one does with twice the batch.
+two processes equal one with twice the batch.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Processes:
         return value
 
     def agree(self, wish: bool, step: int) -> bool:
-        """Return whether any process wishes it after `step` steps; all get the same answer."""
+        """Return whether any process requests it after `step` steps; all get the same answer."""
         return wish
 
 
@@ -77,6 +77,6 @@ class FabricProcesses(Processes):
 
 
 def join_processes(dtype: str) -> Processes:
-    """Return the processes of this run: those of torchrun (WORLD_SIZE above 1), else this one alone."""
+    """Return the processes of this run: those of torchrun (WORLD_SIZE above 1), or only this one."""
     count = read_text("WORLD_SIZE", os.environ.get("WORLD_SIZE", "1"), Count)
     return FabricProcesses(dtype) if count > 1 else Processes()

@@ -1,11 +1,11 @@
 """Schedule and optimizer of a run.
 
-The step alone determines the learning rate, whether signs still learn, which samples come next and the seed
-of dropout. So a run can resume from a number, without a history.
+The step alone determines the learning rate, whether signs are still trained, the next samples and the seed
+of dropout, so a run can resume from a number without a history.
 
-`Adam` is torch's AdamW, computed in the calling thread alone: torch splits every parameter
-among its threads, however small it is. Waking them costs more than the step, and then they spin on the cores
-that the kernels' own threads need. numpy does neither.
+`Adam` is torch's AdamW, computed in the calling thread alone: torch splits every parameter among its
+threads, however small it is. Waking them costs more than the step, and afterwards they spin on the cores
+that the kernels' own threads need. numpy avoids both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DTYPES = (torch.float32, torch.float64)  # data types that numpy shares
 
 @dataclass(frozen=True)
 class Schedule:
-    """The course of a run over a training set; `processes` share a step, each takes `batch_size` samples."""
+    """The schedule of a run over a training set; each of `processes` takes `batch_size` samples per step."""
 
     config: TrainingConfig
     samples: int
@@ -43,13 +43,13 @@ class Schedule:
 
     @property
     def batch_size(self) -> int:
-        """Samples of one step, all processes together; a smaller training set is one batch."""
+        """The number of samples per step, over all processes; a smaller training set is one batch."""
         wanted = self.config.batch_size * self.processes
         return wanted if wanted <= self.samples else self.samples - self.samples % self.processes
 
     @property
     def steps_per_epoch(self) -> int:
-        """Whole batches in the training set. The remainder is left out, a different one each epoch."""
+        """The number of whole batches per epoch. The remainder, different in each epoch, is left out."""
         return self.samples // self.batch_size
 
     @property
@@ -61,14 +61,14 @@ class Schedule:
 
     @property
     def stretch(self) -> int:
-        """By how much `min_steps` multiplies the epochs, and so the steps between validations."""
+        """The factor by which `min_steps` multiplies the epochs, and so the steps between validations."""
         if self.config.min_steps is None or self.config.epochs is None:
             return 1
         return math.ceil(self.config.min_steps / (self.config.epochs * self.steps_per_epoch))
 
     @property
     def row_steps(self) -> int:
-        """Steps between validations."""
+        """The number of steps between validations."""
         return self.config.evaluate_every or self.stretch * self.steps_per_epoch
 
     def ends_row(self, step: int) -> bool:
@@ -91,7 +91,7 @@ class Schedule:
         return 1.0
 
     def may_stop(self, step: int) -> bool:
-        """Whether validations count for early stopping: with a cosine, once the rate has fallen."""
+        """Whether early stopping is active: with a cosine, once the learning rate has fallen."""
         return self.config.decay != "cosine" or self.rate_factor(step) <= SETTLED_RATE
 
     def signs_learn(self, step: int) -> bool:
@@ -105,7 +105,7 @@ class Schedule:
 def epoch_order(split: Split, seed: int, epoch: int, balanced: bool) -> Tensor:
     """Return the order of the samples in an epoch, a function of seed and epoch.
 
-    A permutation; if `balanced`, as many draws with replacement, every class equally likely.
+    The order is a permutation or, if `balanced`, drawn with replacement with equally likely classes.
     """
     state = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)
     generator = torch.Generator().manual_seed(int(state[0]) >> 1)
@@ -119,7 +119,7 @@ def epoch_order(split: Split, seed: int, epoch: int, balanced: bool) -> Tensor:
 
 
 class Adam(torch.optim.AdamW):
-    """torch.optim.AdamW with its state and its results, but for rounding; groups name their weight decay."""
+    """torch.optim.AdamW, with the same state and, up to rounding, results; groups name their weight decay."""
 
     def __init__(self, parameters: ParamsT, *, lr: float, betas: tuple[float, float] = (0.9, 0.999)) -> None:
         super().__init__(parameters, lr, betas, weight_decay=0.0, fused=True)

@@ -1,4 +1,4 @@
-"""Trainer: a model, its optimizer and its counters, and the training step."""
+"""The trainer: a model, its optimizer, its counters and the training step."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Groups = dict[str, dict[str, Tensor]]
 
 
 class Diverged(InputError):
-    """The loss or a weight is no longer a finite number."""
+    """Raised if the loss or a weight is no longer finite."""
 
 
 class Trainer:
@@ -43,8 +43,8 @@ class Trainer:
         model: trained in place.
         splits: the task; its test split is never used. Without validation samples the last weights are
             kept.
-        processes: share the work; by default this process alone.
-        objective: what is minimised, and how weights are judged; by default the model's own loss and the
+        processes: processes that share the work; by default only this one.
+        objective: the loss to minimise and the rule to judge weights; by default the model's own loss and the
             task's metric.
     """
 
@@ -101,7 +101,7 @@ class Trainer:
         return patience is not None and counters.idle >= patience
 
     def step(self) -> float:
-        """Make one step of Adam and return the batch's loss before it."""
+        """Make one step of Adam and return the previous loss of the batch."""
         step = self.counters.step
         learning = self._set_rates(step)
         self._random.generator.manual_seed(self.schedule.dropout_seed(step, self.processes.rank))
@@ -132,7 +132,7 @@ class Trainer:
         return value
 
     def validate(self) -> tuple[MetricsRow, bool]:
-        """Return the row that ends here, and whether its model is kept, as the best or the last so far."""
+        """Validate; return the row, and whether its model is kept, as the best or the last so far."""
         counters, schedule = self.counters, self.schedule
         try:
             check_finite(self.model)
@@ -167,13 +167,13 @@ class Trainer:
         return row, better
 
     def best_model(self) -> SequenceModel:
-        """Return a copy of the model with the best weights so far; without any validation, the last ones."""
+        """Return a copy of the model with the best weights so far, or the last ones without validation."""
         model = copy.deepcopy(self.model)
         model.load_state_dict(self.best or self._candidate().state_dict())
         return model.eval()
 
     def state(self) -> Groups:
-        """Return all tensors that the next step depends on, and those of the best model."""
+        """Return all tensors that determine the next step, and those of the best model."""
         groups: Groups = {
             "model": dict(self.model.state_dict()),
             "best": self.best,
@@ -184,7 +184,7 @@ class Trainer:
         return groups
 
     def restore(self, groups: Groups, counters: Counters) -> None:
-        """Restore a state; training continues as it did then, bit for bit."""
+        """Restore a state; training continues bit for bit."""
         self.model.load_state_dict(groups["model"])
         restore_adam(self.optimizer, self.model, groups)
         if self.average is not None:
@@ -204,7 +204,7 @@ class Trainer:
             counters.idle += 1
 
     def _score(self, model: SequenceModel) -> float | None:
-        """Bring the statistics of a model up to date, and return its metric over validation data if any."""
+        """Update the statistics of a model and return its metric over validation data, if any."""
         self._refresh_statistics(model)
         if not len(self.splits.validation):
             return None
@@ -219,10 +219,10 @@ class Trainer:
 
     @torch.no_grad()
     def _refresh_statistics(self, model: SequenceModel) -> None:
-        """Compute the running statistics of a normalised model again, for its weights as they are now.
+        """Recompute the running statistics of a normalised model for its current weights.
 
-        A feature's mean may be many times its spread. So the statistics of earlier weights are wrong after
-        one more step of the optimizer, or for an average of the weights.
+        The mean of a feature may be many times its spread, so the statistics of earlier weights are wrong
+        after one more step of the optimizer, or for an average of the weights.
         """
         with fresh_statistics(model) as has_statistics, self._random:
             if not has_statistics:
@@ -236,7 +236,7 @@ class Trainer:
                 model(self._cast(x), lengths)
 
     def _set_rates(self, step: int) -> bool:
-        """Set the learning rates of this step; return whether the signs learn."""
+        """Set the learning rates of this step; return whether the signs are trained."""
         factor = self.schedule.rate_factor(step)
         learning = bool(self._signs) and self.schedule.signs_learn(step)
         if not learning and self.processes.count == 1:
@@ -271,7 +271,7 @@ class Trainer:
 
     @torch.no_grad()
     def _clip_weights(self) -> None:
-        """Clip U and V: the grid spans the largest weight, which would leave few points to the others."""
+        """Clip U and V: the grid spans the largest weight and would leave few points for the others."""
         if self.config.weight_clip is None:
             return
         for weight in self._quantized:
