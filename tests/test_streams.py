@@ -20,11 +20,12 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.run import Run
 from hadamrnn.streams import (
     Stream,
+    choose,
     compare,
     raise_events,
     read_streams,
     rows_per_second,
-    tune,
+    try_decisions,
     window_logits,
 )
 from tests.conftest import Command
@@ -200,5 +201,5 @@ def test_no_decision_is_chosen_that_breaks_the_rate() -> None:
     labels = "".join(rng.permutation(list("a" * 20 + "." * 180)))
     stream = stream_of(labels, [(row, int(rng.integers(0, 3))) for row in range(4, 200, 2)])
     for most in (1000.0, 100.0, 1.0):
-        _, report = tune([stream], ("quiet", "a", "b"), ["quiet"], most, 1.0, 4, 1)
+        _, report = choose(try_decisions([stream], ("quiet", "a", "b"), ["quiet"], 1.0, 4, 1), most)
         assert report.per_hour <= most

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hadamrnn.fixedpoint.alarms import with_decision
-from hadamrnn.streams import raise_events, read_streams, tune
+from hadamrnn.streams import choose, raise_events, read_streams, try_decisions
 from hadamrnn_benchmarks.alarms import (
     ORIGIN,
     OTHERS,
@@ -63,7 +63,7 @@ def test_c_fed_real_recordings_raises_the_events_of_python_at_the_same_samples(
     streams, window, hop = read_streams(run, tmp_path / OTHERS)
     names = run.facts.class_names
     background = source.background or ("silence", "unknown")
-    decision, _ = tune(streams, names, background, 500.0, source.rate, window, hop)
+    decision, _ = choose(try_decisions(streams, names, background, source.rate, window, hop), 500.0)
     expected = []
     for number, stream in enumerate(streams):
         folder = tmp_path / f"c{number}"

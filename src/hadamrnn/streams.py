@@ -2,7 +2,7 @@
 
 An incident is a run of rows with one label that is not background. An event of its class from its first row
 until one window after its last row detects it; any other event is a false alarm. Start at `read_streams`,
-then `tune` chooses a `Decision`, and `raise_events` and `compare` apply it.
+then `try_decisions` and `choose` find a `Decision`, and `raise_events` and `compare` apply it.
 """
 
 from __future__ import annotations
@@ -252,19 +252,6 @@ def choose_background(streams: Sequence[Stream], names: Sequence[str], given: Co
 
 
 Tried = tuple[Decision, Report]  # a decision and its results
-
-
-def tune(
-    streams: Sequence[Stream],
-    names: Sequence[str],
-    background: Collection[str],
-    most: float,
-    rate: float,
-    window: int,
-    hop: int,
-) -> Tried:
-    """Return the decision with the most detections within a limit on false alarms per hour; its report."""
-    return choose(try_decisions(streams, names, background, rate, window, hop), most)
 
 
 def try_decisions(

@@ -48,7 +48,8 @@ def run(args: TuneOptions) -> None:
     found, window, hop = streams.read_streams(opened, args.recordings)
     background = streams.choose_background(found, names, args.background)
     most = args.false_alarms_per_hour
-    decision, report = streams.tune(found, names, background, most, rate, window, hop)
+    tried = streams.try_decisions(found, names, background, rate, window, hop)
+    decision, report = streams.choose(tried, most)
     with held(opened.path):
         save(with_decision(integer, decision), opened.path / INTEGER_FILE)
     figures: dict[str, Any] = {**asdict(decision), "background": background, **report.figures()}

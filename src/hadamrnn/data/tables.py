@@ -203,7 +203,10 @@ def _read_csv(path: Path, delimiters: str, labels: Collection[str]) -> Recording
     sample = cells.iloc[1:].set_axis(names, axis=1)
     _check_different(names, path)
     _check_header(names, sample, path)
-    commas = [] if delimiter == "," else _matching(sample, r"[+-]?\d+,\d+")
+    number = r"[+-]?\d+,\d+"
+    commas = [
+        name for name in names if delimiter != "," and sample[name].str.strip().str.fullmatch(number).any()
+    ]
     decimal = "," if commas else "."
     kinds = {
         name: "category"
@@ -257,11 +260,6 @@ def _check_decimal_commas(cells: pd.Series[Any], path: Path) -> None:
                 f"{path}: column {short(cells.name)} must hold numbers with decimal commas, as in its first "
                 f"rows, got {short(cell)} in row {row + 1} below the header. Correct the cell."
             )
-
-
-def _matching(sample: pd.DataFrame, pattern: str) -> list[str]:
-    """Return the columns with a cell that matches all of `pattern`."""
-    return [str(name) for name in sample if sample[name].str.strip().str.fullmatch(pattern).any()]
 
 
 def _check_header(names: list[str], sample: pd.DataFrame, path: Path) -> None:

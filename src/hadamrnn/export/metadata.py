@@ -16,6 +16,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
+from hadamrnn.errors import printable
 from hadamrnn.export.reservoir import reservoir_lines
 from hadamrnn.fixedpoint.base import IntegerBase
 from hadamrnn.fixedpoint.model import IntegerModel
@@ -82,7 +83,7 @@ def class_symbols(model: IntegerBase) -> list[tuple[str, str]]:
     Enum names are ASCII and unique: the class number distinguishes names that would be equal, and
     replaces a name without a letter of its own.
     """
-    shown = [_visible(name) for name in model.class_names]
+    shown = [printable(name) for name in model.class_names]
     bases = [_symbol(text) for text in shown]
     # NET_CLASS_NAMES is the macro of all names.
     unique = {base for base in bases if base not in ("", "NAMES") and bases.count(base) == 1}
@@ -96,18 +97,6 @@ def class_symbols(model: IntegerBase) -> list[tuple[str, str]]:
             taken.add(symbol)
         symbols.append(symbol)
     return [(symbol, _literal(text)) for symbol, text in zip(symbols, shown, strict=True)]
-
-
-def _visible(name: str) -> str:
-    r"""Return a name with control characters escaped.
-
-    >>> print(_visible("a" + chr(27) + "b"))
-    a\x1bb
-    """
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode()
-        for char in name
-    )
 
 
 def _symbol(text: str) -> str:

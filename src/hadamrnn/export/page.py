@@ -195,22 +195,16 @@ class Clip:
     label: int
 
 
-def hears_sound(model: IntegerModel) -> bool:
-    """Return whether the network reads the 16-bit samples of a microphone."""
-    front_end = model.network.front_end
-    return front_end is not None and front_end.is_mel and front_end.unit == 1
-
-
 def listening_data(
     model: IntegerModel, classes: Sequence[str], steps: int, clips: Sequence[Clip]
 ) -> dict[str, Any] | None:
-    """Return the data of `live/listening.js`; None for a network that reads no sound.
+    """Return the data of `live/listening.js`; None for a network that reads no microphone.
 
     Args:
         steps: length of the sequences in training; the window is as long, rounded up to whole hops.
     """
     front_end = model.network.front_end
-    if front_end is None or not hears_sound(model):
+    if front_end is None or not front_end.is_mel or front_end.unit != 1:
         return None
     return {
         "frontEnd": front_end_js(front_end),
