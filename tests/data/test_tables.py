@@ -25,7 +25,7 @@ from hadamrnn.data.tables import Recording, read_tables
         ("log.csv", b'"a\nb",c\nx,y\n', "Recordings need labels: name a column with --label .a b, c in"),
         ("log.parquet", b"no", "not a readable parquet file"),
         ("log.xlsx", b"", "A recording is a file .csv"),
-        ("folder/log.txt", b"", "must hold .csv, .tsv, .parquet, .wav files"),
+        ("folder/log.txt", b"", "A folder of recordings must hold"),
     ],
 )
 def test_files_that_are_no_table_are_refused_in_one_line(
