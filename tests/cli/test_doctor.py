@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hadamrnn.cli import main
+from hadamrnn.kernels import native_status
 
 
 def test_doctor_names_versions_backend_and_data(
@@ -16,7 +17,9 @@ def test_doctor_names_versions_backend_and_data(
     monkeypatch.setenv("HADAMRNN_DATA", str(tmp_path))
     assert main(["doctor", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts["backend"]
+    native = native_status()
+    assert facts["backend"] == native.backend
+    assert facts["native_library"] == str(native.path if native.backend == "native" else native.reason)
     assert facts["torch"] and facts["python"]
     assert facts["data"].startswith(str(tmp_path))
 
