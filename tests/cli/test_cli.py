@@ -21,6 +21,14 @@ def test_python_m_hadamrnn_help_names_every_command() -> None:
     assert all(command in result.stdout for command in COMMANDS)
 
 
+def test_a_command_of_several_parts_needs_one_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["bench"])
+    assert caught.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("hadamrnn bench:") and "--help" in line
+
+
 @pytest.mark.parametrize("command", [*COMMANDS, *(f"bench {bench}" for bench in BENCHES)])
 def test_help_fits_the_screen_and_ends_with_examples_that_the_command_takes(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

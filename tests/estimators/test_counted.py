@@ -79,6 +79,15 @@ def test_predictions_are_those_of_the_integers_and_survive_a_file(X: Any, tmp_pa
     assert loaded.class_names == ["0", "1", "2"]
 
 
+def test_codes_of_training_values_reach_two_thirds_of_twelve_bits(X: Any) -> None:
+    """A value half as large again as any of the training is not clipped yet, a larger one is."""
+    integer = small().fit(X, Y).quantize()
+    codes, clipped = encode_values(integer, X)
+
+    assert clipped == 0
+    assert abs(int(np.abs(codes).max()) - 2048 / 1.5) <= 2
+
+
 def test_two_classes_have_one_output_and_probabilities_of_one(X: Any) -> None:
     two = small().fit(X[Y < 2], np.array(["b", "a"])[Y[Y < 2]])
     probabilities = two.predict_proba(X)
