@@ -16,6 +16,7 @@ from hadamrnn.fixedpoint import IntegerModel, encode_inputs, encode_raw, encode_
 from hadamrnn.fixedpoint.drawn import draw_integers
 from hadamrnn.fixedpoint.encoding import (
     OCTAVE_BITS,
+    ValueFormat,
     compress,
     compressed_codes,
     expand,
@@ -124,6 +125,21 @@ def test_raw_codes_of_inputs_are_encoded_as_these_inputs(scale: float, offset: i
 
     again, _ = encode_raw(model, raw_from_inputs(model, column / 256))
     assert np.abs(again - column).max() <= 1
+
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+
+
+@given(logit=INT32, multiplier=INT32, shift=st.integers(1, 62), offset=INT32)
+def test_values_are_rounded_as_unbounded_integers_say(
+    logit: int, multiplier: int, shift: int, offset: int
+) -> None:
+    form = ValueFormat(
+        0, np.array([multiplier], np.int32), np.array([shift], np.int8), np.array([offset], np.int32)
+    )
+    exact = (2 * logit * multiplier + (1 << shift)) // (2 << shift) + offset  # floor(x + 1/2)
+
+    assert form.values([[logit]]).tolist() == [[min(max(exact, -(2**31)), 2**31 - 1)]]
 
 
 Encode = Callable[[IntegerModel, Any], Any]
