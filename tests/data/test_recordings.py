@@ -314,6 +314,19 @@ def test_points_among_decimal_commas_are_refused_in_any_row(rows: int, row: int,
         read_recordings(path, window=2)
 
 
+@pytest.mark.parametrize("row", [1000, 1001])
+def test_a_late_decimal_comma_is_read_as_one_or_refused_with_its_row(row: int, tmp_path: Path) -> None:
+    cells = ["1"] * (row - 1) + ["1,5"] + ["2"] * 99
+    lines = ["x;label", *(f"{cell};{'ab'[number % 200 < 100]}" for number, cell in enumerate(cells))]
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    if row == 1000:
+        found = read_recordings(tmp_path / "log.csv", columns=("x",), window=100, hop=100)
+        assert found.x.max() == 1.5
+    else:
+        with pytest.raises(InputError, match=rf"got '1,5' in row {row}"):
+            read_recordings(tmp_path / "log.csv", columns=("x",), window=100, hop=100)
+
+
 @pytest.mark.parametrize("name", ["activity", "Subject", "changepoint", "anomaly", "target"])
 def test_another_column_of_labels_or_groups_is_a_channel_only_where_asked_for(name: str) -> None:
     cells = {"ax": [3, 1, 2, 5], name: [0, 1, 0, 0], "state": ["up", "up", "down", "down"]}
