@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.typing import NDArray
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from hadamrnn.errors import InputError
-from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor
+from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor, plot_path
 from hadamrnn.estimators.pruning import Costs, PoolRows, prune
 from hadamrnn.estimators.rounding import share_codes
 from hadamrnn.estimators.target import ValueTarget
@@ -43,6 +47,37 @@ def test_a_path_is_the_fits_of_its_sizes_and_grows(X: Any) -> None:
     for each in path:
         alone = small(max_bytes=each.max_bytes).fit(X, Y)
         np.testing.assert_array_equal(alone.predict_proba(X), each.predict_proba(X))
+
+
+def test_a_plot_of_a_path_shows_its_bytes_and_scores(X: Any) -> None:
+    path = small().fit_path(X, Y, (300, 1200))
+    (line,) = plot_path(path, X[:30], Y[:30]).lines
+
+    assert [each.cost_.bytes for each in path] == line.get_xdata().tolist()
+    assert [100 * each.score(X[:30], Y[:30]) for each in path] == line.get_ydata().tolist()
+    with pytest.raises(InputError, match="got none"):
+        plot_path([], X, Y)
+
+
+@pytest.mark.slow  # each imports torch
+def test_fits_in_two_processes_are_one(X: Any) -> None:
+    alone = small().fit(X, Y)
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        others = list(pool.map(small().fit, [X, X], [Y, Y]))
+
+    for other in others:
+        np.testing.assert_array_equal(other.predict_proba(X), alone.predict_proba(X))
+        assert other.quantize() == alone.quantize()
+
+
+def test_pipelines_pass_frames_on() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 12)) + np.arange(60)[:, None] % 2, columns=[*"abcdefghijkl"])
+    pipeline = make_pipeline(StandardScaler(), small(max_bytes=200)).set_output(transform="pandas")
+    pipeline.fit(frame, np.arange(60) % 2)
+
+    assert pipeline[-1].feature_names_in_.tolist() == [*"abcdefghijkl"]
+    assert pipeline.score(frame, np.arange(60) % 2) > 0.9
 
 
 def test_the_ram_of_the_states_stays_within_its_limit(X: Any) -> None:

@@ -7,4 +7,5 @@ as series of one channel. Start at `classifier.py`; `base.py` holds what it shar
 from hadamrnn.estimators.classifier import HadamRNNClassifier as HadamRNNClassifier
 from hadamrnn.estimators.detector import HadamRNNDetector as HadamRNNDetector
 from hadamrnn.estimators.forecaster import HadamRNNForecaster as HadamRNNForecaster
+from hadamrnn.estimators.path import plot_path as plot_path
 from hadamrnn.estimators.regressor import HadamRNNRegressor as HadamRNNRegressor

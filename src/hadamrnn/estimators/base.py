@@ -262,14 +262,19 @@ class SeriesEstimator(IntegerForm):
     def _fit_ridge(self, samples: Samples, target: Target, seed: int, *, search: bool = True) -> None:
         if self.solver == "count":
             raise InputError('solver="count" is for classifiers: use solver="ridge".')
-        candidates = self._space(samples, target).candidates()
-        candidates = candidates if search else candidates[:1]
+        space = self._space(samples, target)
+        candidates = space.candidates()
+        candidates, linear = (candidates, self._linear(space)) if search else (candidates[:1], [])
         scaling = Scaling.of(samples.series, samples.weights)
         inputs = scaling.split(samples.series, np.float64)
         with threads(self.n_jobs):
-            fitted = fit_closed_form(inputs, target, candidates, seed, self._log)
+            fitted = fit_closed_form(inputs, target, candidates, seed, self._log, linear)
         self._keep(fitted.model, scaling, fitted.calibration)
         self.penalty_ = fitted.penalty
+
+    def _linear(self, space: ParameterSpace) -> list[Network]:
+        """Return linear networks to compare with those of the space."""
+        return []
 
     def _fit_gradient(
         self, samples: Samples, target: Target, parameters: SimpleNamespace, seed: int, *, warm: bool

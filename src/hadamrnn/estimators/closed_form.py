@@ -19,8 +19,9 @@ add up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ from torch import Tensor
 
 from hadamrnn.architecture import WeightBits
 from hadamrnn.data.splits import Split
+from hadamrnn.estimators.linear import draw_linear
 from hadamrnn.estimators.ridge import Moments, Solution, row_parts, solve
 from hadamrnn.estimators.rounding import LEAST_CURVATURE, successive
 from hadamrnn.estimators.selection import features_of, folds_of_many, select, some_of, state_bits
@@ -44,6 +46,8 @@ MOST_APART = 10  # largest spread of exponents; an integer network allows 15, bu
 MOST_FEATURES = 2000  # limit for compensating rounding errors, which inverts a matrix of this size
 KEPT_SERIES = 2000  # limit on series used to select the network, the penalty and the temperature
 CALIBRATION_SAMPLES = 10_000
+# Of the error of the best other network: at about the same error a linear one extrapolates better.
+LINEAR_MARGIN = 1.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,28 +60,51 @@ class ClosedForm:
 
 
 def fit_closed_form(
-    samples: Split, target: Target, candidates: list[Network], seed: int, log: Callable[[str], None]
+    samples: Split,
+    target: Target,
+    candidates: list[Network],
+    seed: int,
+    log: Callable[[str], None],
+    linear: Sequence[Network] = (),
 ) -> ClosedForm:
     """Return the best of the candidates, fitted to all samples.
 
     Args:
         samples, target, candidates, seed: as for `select`.
         log: receives lines on what was selected.
+        linear: from `linear_networks`; the best of them is taken unless a candidate is clearly better.
     """
     counted = target.weights.nonzero()[:, 0]
     samples, target = some_of(samples, counted), target.at(counted)  # a class may have weight 0
     # Outputs in float64 do not depend on how samples are batched.
-    model = select(samples, target, candidates, seed).double()
-    calibration = ranges_of(model, samples)
-    snap_thresholds(model, calibration)
-    features = features_of(model, samples)
-    solution = solve(features, target, folds=folds_of_many(target))
-    set_readout(model, solution, target, features)
+    trial = _Trial.of(select(samples, target, candidates, seed).double(), samples, target)
+    lines = (_Trial.of(draw_linear(network, samples, seed), samples, target) for network in linear)
+    plain = min(lines, key=lambda each: each.solution.error, default=trial)
+    if plain.solution.error <= LINEAR_MARGIN * trial.solution.error:
+        trial = plain
+    model, solution = trial.model, trial.solution
+    set_readout(model, solution, target, trial.features)
     network = model.hadamard_layers.network
-    log(f"compared {len(candidates)} networks by cross-validation")
+    log(f"compared {len(candidates) + len(linear)} networks by cross-validation")
     log(f"selected: {network}, {network.thresholds} thresholds a unit")
     log(f"ridge penalty {solution.penalty:.3g}, {target.describe(solution.held_out)}")
-    return ClosedForm(model, with_features(calibration, model, features), solution.penalty)
+    return ClosedForm(model, with_features(trial.calibration, model, trial.features), solution.penalty)
+
+
+class _Trial(NamedTuple):
+    """A network whose V is solved for, but not set."""
+
+    model: SequenceModel
+    calibration: Calibration
+    features: Tensor
+    solution: Solution
+
+    @classmethod
+    def of(cls, model: SequenceModel, samples: Split, target: Target) -> _Trial:
+        calibration = ranges_of(model, samples)
+        snap_thresholds(model, calibration)
+        features = features_of(model, samples)
+        return cls(model, calibration, features, solve(features, target, folds=folds_of_many(target)))
 
 
 def ranges_of(network: SequenceModel, samples: Split) -> Calibration:

@@ -24,6 +24,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.estimators.closed_form import set_readout
 from hadamrnn.estimators.gradient import threads
 from hadamrnn.estimators.integers import IntegerForm
+from hadamrnn.estimators.linear import keep_linear
 from hadamrnn.estimators.reading import check_size
 from hadamrnn.estimators.ridge import PENALTIES, Moments, solve
 from hadamrnn.estimators.selection import Cost, draw_network, features_of, network_cost
@@ -32,8 +33,7 @@ from hadamrnn.estimators.target import ValueTarget
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import MAX_LEAK, Network
 from hadamrnn.nn.model import SequenceModel
-from hadamrnn.nn.weight import recurrent_weight
-from hadamrnn.quantization.calibration import Calibration, RawInputs, calibrate, forward_layers
+from hadamrnn.quantization.calibration import Calibration, RawInputs, calibrate
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.settings import Positive, Range
 from hadamrnn.training.evaluate import predict_logits
@@ -284,26 +284,6 @@ class HadamRNNForecaster(IntegerForm):
         rows = rises.reshape(len(values), self.n_features_in_, -1).transpose(0, 2, 1)
         forecasts: Floats = values[:, -1:] + rows * self.scale_
         return forecasts if np.ndim(X) == 3 else forecasts[0]
-
-
-@torch.no_grad()
-def keep_linear(model: SequenceModel, x: Tensor) -> None:
-    """Set b_i so that no state is negative at the end of windows x: the read-out's ReLU then changes nothing.
-
-    h_T = sum_t A^(T-t) (U x_t + b_i),      A = lambda W,      b_i = (sum_(k < T) A^k)^-1 max|h_T|
-    """
-    cell = forward_layers(model).cell(0)
-    assert cell.input_bias is not None and cell.decay is not None
-    cell.input_bias.zero_()
-    largest = torch.zeros_like(cell.input_bias)
-    for part in x.split(1 << 12):
-        largest = torch.maximum(largest, forward_layers(model).end_state(part, None).abs().amax(0))
-    units = torch.eye(cell.hidden_size, dtype=largest.dtype)
-    step = recurrent_weight(cell.signs(), cell.block_size) * cell.decay[:, None]
-    total = units
-    for _ in range(x.shape[1] - 1):
-        total = units + step @ total
-    cell.input_bias.copy_(torch.linalg.solve(total, largest))
 
 
 def _columns(series: Floats) -> Floats:

@@ -12,19 +12,23 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from hadamrnn.data.scaling import channel_statistics
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
+from hadamrnn.estimators.linear import linear_networks
 from hadamrnn.estimators.reading import align, check_size, read_series
+from hadamrnn.estimators.selection import ParameterSpace
 from hadamrnn.estimators.series import Floats, Samples, Series
 from hadamrnn.estimators.target import ValueTarget
 from hadamrnn.fixedpoint.base import Metadata
 from hadamrnn.fixedpoint.encoding import target_metadata
+from hadamrnn.network import Network
 
 
 class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
     """A regressor of series that fits in kilobytes, by squared error.
 
     X, the parameters and the other attributes are those of `HadamRNNClassifier`, without `class_weight`,
-    `classes_` and "count": "auto" is "ridge" or "gradient". y is `(n,)` or `(n, targets)`; it is
-    standardised here, and predictions are in its units.
+    `classes_` and "count": "auto" is "ridge" or "gradient". Unless parameters describe a `Network`, "ridge"
+    compares linear networks too, which follow levels and trends beyond the range of training. y is `(n,)` or
+    `(n, targets)`; it is standardised here, and predictions are in its units.
 
     Attributes
     ----------
@@ -74,6 +78,9 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
             self.target_offset_, self.target_scale_ = mean, np.where(deviation > 0, deviation, 1.0)
         standard = torch.from_numpy((samples.known - self.target_offset_) / self.target_scale_)
         return ValueTarget(standard, torch.from_numpy(samples.weights), torch.from_numpy(samples.groups))
+
+    def _linear(self, space: ParameterSpace) -> list[Network]:
+        return linear_networks(space)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
