@@ -17,6 +17,7 @@ from hadamrnn_benchmarks.archive import (
     ArchiveRow,
     Published,
     archive_page,
+    archive_plot,
     find_archive,
     load_set,
     read_rows,
@@ -35,6 +36,8 @@ def test_the_page_has_the_means_and_marks_what_was_not_measured() -> None:
 
     assert "| default | 81.0 | 4,000 | 3,000 |" in page
     assert "ahead of MiniRocket on 1 sets, level on 0 and\nbehind on 1 (Wilcoxon's" in page
+    assert "1 is the best: HadamRNN 2.50, HadamRNN 1 kB 2.50" in page and "MiniRocket 2.50" in page
+    assert "(archive.svg)" in page and "MiniRocket, about 40 kB" in archive_plot(rows, sets)
     assert "| without thirds | - |" in page and "| A | 20 | 2 | 81.0 | 81.0 | 81.0 | 90.0 |" in page
 
 

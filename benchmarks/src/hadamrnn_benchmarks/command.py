@@ -241,15 +241,18 @@ class ArchiveOptions(DataFolder, PageOptions):
 @command(
     help="the classifier on the UCR archive, by size",
     description="Fit HadamRNNClassifier to sets of the UCR archive, from the folder ucr of the data folder, "
-    "at several sizes and without each of its mechanisms.",
+    "at several sizes and without each of its mechanisms. A plot goes beside --out, as SVG.",
     examples=("hadamrnn bench archive --out docs/archive.md",),
 )
 def run_archive(args: ArchiveOptions) -> None:
+    from hadamrnn.files import write_atomically
     from hadamrnn_benchmarks import archive
 
     check_output("--out", args.out, archive.TITLE)
     rows, sets = archive.run_archive(args.keep, seeds=args.seeds, data_dir=args.data_dir)
     publish(args, rows, [], archive.archive_page(rows, sets))
+    if args.out is not None:
+        write_atomically(args.out.with_suffix(".svg"), archive.archive_plot(rows, sets).encode())
 
 
 @dataclass(frozen=True, kw_only=True)
