@@ -374,7 +374,7 @@ def run_instructions(args: CountOptions) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionOptions(PageOptions, DataFolder):
-    seeds: Annotated[int, Range(1, 1000)] = option(2, "fits of each set (default 2)")
+    seeds: Annotated[int, Range(1, 1000)] = option(3, "fits of each set (default 3)")
 
 
 @command(
