@@ -21,7 +21,7 @@ from hadamrnn.settings import OneOf, Range, Share, check_int, from_json, option
 HADAMRNN = "hadamrnn"
 RECURRENCES = ("linear", "relu")
 READOUTS = ("last", "mean", "positive", "max")
-COUNTED = ("mean", "positive")  # the read-outs that thresholds multiply
+COUNTED = ("mean", "positive")  # read-outs with one feature per threshold
 
 MAX_LAYERS = 64
 MAX_LEAK = 15
@@ -159,7 +159,7 @@ class Network(Architecture):
         return any(kind in COUNTED for kind in self.readouts)
 
     def has_skip(self, layer: int) -> bool:
-        """Whether a layer adds its input to its output; ids cannot be added."""
+        """Return whether a layer adds its input to its output; ids cannot be added."""
         size_read = self.cell_input_sizes[layer * self.directions]
         same_width = size_read == self.directions * self.widths[layer]
         return self.skip and same_width and layer < self.num_layers - 1 and (layer > 0 or not self.takes_ids)

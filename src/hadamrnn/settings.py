@@ -284,7 +284,7 @@ def _fitting(name: str, value: Any, kind: Any) -> Any:
 
 
 def _is_choice(text: str, hint: Any) -> bool:
-    """Whether a text is one of the listed values of a setting."""
+    """Return whether a text is one of the listed values of a setting."""
     return any(isinstance(bound, OneOf) and text in bound for _, bound in _choices(hint))
 
 

@@ -305,7 +305,7 @@ def parse_task(task: str | None, texts: Iterable[str], own: OwnData) -> tuple[st
     if task is None:  # named in a configuration file; the loader checks the values
         return None, {name: read_scalar(text) for name, text in named.items()}
     options = {name: read_text(name, text, option_type(task, name)) for name, text in named.items()}
-    if "path" in options:  # a run is also read from other folders; its file holds plain text
+    if "path" in options:  # absolute, as plain text: the run may be opened from another folder
         options["path"] = str(options["path"].resolve())
     return task, {**options, **recordings, **files}
 

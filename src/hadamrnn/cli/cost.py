@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hadamrnn.fixedpoint.cost import Size, StepCost
 
 TASK_FIELDS = ("input_size", "output_size", "activation_bits", "vocabulary_size")
-NO_COST = ("dropout", "recurrence")  # these change no byte and no operation
+NO_COST = ("dropout", "recurrence")  # settings that affect neither size nor operations
 
 
 @dataclass(frozen=True, kw_only=True)

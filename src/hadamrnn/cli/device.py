@@ -96,6 +96,6 @@ def task_device(
 
 
 def is_asked(options: BudgetOptions) -> bool:
-    """Whether any device option was given."""
+    """Return whether any device option was given."""
     names = [each.name for each in fields(options) if each.name in DEVICE_FIELDS and each.name != "clock"]
     return any(getattr(options, name) is not None for name in names) or options.clock != CLOCK

@@ -72,7 +72,7 @@ def _as_int16(values: NDArray[Any], path: Path) -> Samples:
         return values
     if kind == np.uint8:
         return (values.astype(np.int16) - 128) << 8
-    if kind == np.int32:  # 24 bits lie in the upper three bytes
+    if kind == np.int32:  # 24-bit samples are in the upper three bytes
         return _rounded(values / (1 << 16))
     if kind.kind == "f":
         if not np.isfinite(values).all():

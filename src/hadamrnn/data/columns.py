@@ -119,7 +119,7 @@ def why_not(tables: list[Recording], name: str, labels: NDArray[np.object_]) -> 
 
 
 def _follows(values: NDArray[np.float64], labels: NDArray[np.object_]) -> bool:
-    """Whether the value is a function of the label, and not constant."""
+    """Return whether the value is a function of the label, and not constant."""
     for rows in (slice(SAMPLE_ROWS), slice(None)):  # for most columns a few rows decide
         pairs = pd.DataFrame({"label": labels[rows], "value": values[rows]}).drop_duplicates()
         if len(pairs) > pairs["label"].nunique():

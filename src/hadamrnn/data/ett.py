@@ -1,8 +1,8 @@
 """ETTh1 and ETTh2: forecast the loads and the oil temperature of a transformer, hour by hour.
 
 The protocol of the forecasting papers: 12 months for training, 4 for validation, 4 for test; seven channels
-standardised over the training months; from the hours before, all seven are forecast over the horizon, and the
-mean squared error is that of the standardised values.
+standardised over the training months; all seven are forecast over the horizon from the previous hours, and
+the mean squared error is computed on standardised values.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _load(name: str, data_dir: str | Path | None, look_back: int, horizon: int) 
 
 
 def read_ett(name: str, data_dir: str | Path | None = None) -> NDArray[np.float32]:
-    """Return ETTh1 or ETTh2 as recorded, `(17420, 7)`: an hour a row, a channel of `CHANNELS` a column."""
+    """Return ETTh1 or ETTh2 as recorded, `(17420, 7)`: a row per hour, a column per channel of `CHANNELS`."""
     task = str(name).lower()
     check_name("A series of ETT", task, ("etth1", "etth2"))
     files = FILES[task]
@@ -93,7 +93,7 @@ def read_ett(name: str, data_dir: str | Path | None = None) -> NDArray[np.float3
 
 
 def split(hours: Tensor, look_back: int, horizon: int) -> Split:
-    """Return every window of a series `(rows, channels)`: x the first hours, y the others, hour by hour.
+    """Return every window of a series `(rows, channels)`, one per hour: first hours as x, the others as y.
 
     >>> part = split(torch.arange(5.0)[:, None], look_back=2, horizon=2)
     >>> part.x.squeeze(-1).tolist(), part.y.tolist()

@@ -136,7 +136,7 @@ def download(file: DataFile, target: Path) -> None:
 
 
 def verify(path: Path, file: DataFile) -> None:
-    """Raise InputError unless `path` has the published checksum, where one is known."""
+    """Raise InputError unless `path` has the published checksum, if one is known."""
     found = pooch.file_hash(path) if file.sha256 else None
     if found != file.sha256:
         raise InputError(
@@ -146,7 +146,7 @@ def verify(path: Path, file: DataFile) -> None:
 
 
 def unpack(archive: Path, target: Path) -> Path:
-    """Unpack the folder `target.name` of a zip, which may lie in a zip inside it, to `target`."""
+    """Unpack the folder `target.name` of a zip archive, or of a zip inside it, to `target`."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".unpack-") as scratch:
         try:

@@ -26,7 +26,7 @@ GROUP = (2, 4, 6)  # activities with label 1 in HAR-2
 # Ranges of values and of changes per step for people who sit or stand still, in g and rad/s.
 STILL = (0.006,) * 3 + (0.018,) * 3
 SLOW = (0.002,) * 3 + (0.006,) * 3
-# Windows overlap by half, so validation holds out people: one of these groups of the 21 for training.
+# Windows overlap by half, so validation holds out people: one of these groups of the 21 training people.
 PEOPLE = ((1, 3, 5, 6), (7, 8, 11, 14), (15, 16, 17, 19), (21, 22, 23, 25, 26), (27, 28, 29, 30))
 LAST_PEOPLE = len(PEOPLE)
 LeftOut = Annotated[int, Range(1, LAST_PEOPLE)] | None
@@ -70,7 +70,8 @@ def load_har2(
         left_out: number of the group of `PEOPLE` that is kept for validation. None trains on all, and
             validates on the last group too, whose figure must then choose nothing.
         fine: add copies of the six channels of movement: their values, clipped to +-`STILL`, and their
-            changes, clipped to +-`SLOW` (see `with_fine`): 21 channels. A device does so with raw codes.
+            changes, clipped to +-`SLOW` (see `with_fine`): 21 channels. A device does the same with raw
+            codes.
         activities: classify the six activities; a decision is right if it is in the right group.
     """
     groups = tuple(int(activity in GROUP) for activity in range(1, 1 + len(ACTIVITIES)))
@@ -210,14 +211,14 @@ def with_fine(x: Tensor, values: Sequence[float], changes: Sequence[float]) -> T
 # their own 94.0 % (89.1 %), with their changes too 95.3 % (91.4 %). Layers of 64 and 128 units in integers:
 # 96.4 % (92.6 %), 8 epochs each. HAR-2 with one logit by two layers of 64 units: 95.1 % in integers. By
 # activity, layers of 64 and 96 units reach 96.7 % on its groups, 64 and 128 units 96.2 % (with 3 bits 95.8
-# %), two of 64 units after 16 epochs 96.2 %. Windows shifted by up to 8 steps: 96.8 % over two seeds a fifth,
-# else 96.7 %; with shifts 16 epochs reach 97.1 % and 8 reach 96.5 % (floats, one seed a fifth). HAR-2's
+# %), two of 64 units after 16 epochs 96.2 %. Windows shifted by up to 8 steps: 96.8 % (two seeds per fifth),
+# else 96.7 %; with shifts 16 epochs reach 97.1 % and 8 reach 96.5 % (floats, one seed per fifth). HAR-2's
 # validation people stay out of training.
 #
-# People wear a sensor differently: turned at random, it shows a network more people than there are. With each
-# of DSA-19's people 1 to 4 left out in turn, preset quick ends at 81.5 % on average with turns of 30 degrees
-# and at 75.1 % without. Of UCI HAR's people, left out by fifths, smaller turns did better. Where everybody
-# trains in the end (`left_out: None`), the last weights count: nobody is left to choose by.
+# People wear a sensor differently: random rotations show a network more people than there are. With each
+# of DSA-19's people 1 to 4 left out in turn, preset quick has a mean of 81.5 % with rotations of 30 degrees
+# and at 75.1 % without. For UCI HAR's people, left out by fifths, smaller rotations did better. If everybody
+# is used for training in the end (`left_out: None`), the last weights are kept: nobody is left to select by.
 TURNED: Values = {**SMALL_STACK, "rotation": 15.0, "epochs": 8, "task_options": {"fine": True}}
 FAST: Values = {"paper": PAPER_SENSORS, "quick": {**TURNED, "stride": 2}}
 HAR2 = Task(

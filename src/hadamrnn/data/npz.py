@@ -153,7 +153,7 @@ def time_first(
 
 
 def _flows(x: NDArray[np.generic]) -> bool:
-    """Whether each row of x, (n, time), continues the row before it, as in one recording.
+    """Return whether each row of x, (n, time), continues the row before it, as in one recording.
 
         r_j = mean_i (x_(i+1)j - x_ij)^2 / (2 var_j)        1 for rows in any order
 
@@ -280,7 +280,7 @@ def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tu
     if "lengths" not in arrays:
         return dense, None
     lengths = check_array("lengths", arrays["lengths"], path, f"{len(x)} integers", "iu", (1,), len(x))
-    steps = lengths.astype(np.int64)  # a uint64 beyond it turns negative, and is refused too
+    steps = lengths.astype(np.int64)  # a larger uint64 becomes negative and is refused too
     wrong = lengths[(steps < 1) | (steps > x.shape[1])]
     if len(wrong):
         raise InputError(f"lengths must lie in 1 ... {x.shape[1]}, the steps of x, got {wrong[0]} in {path}.")

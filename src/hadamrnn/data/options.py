@@ -92,7 +92,7 @@ class RecordingOptions:
         return FrontEnd(kind=str(self.features), rate=int(self.rate or 0), unit=self.unit or 1.0, **sizes)
 
     def given(self) -> dict[str, Any]:
-        """Return the options that were given, as options of the task."""
+        """Return the given options, as options of the task."""
         values = {each.name: getattr(self, each.name) for each in dataclasses.fields(RecordingOptions)}
         return {name: list(value) if name == "columns" else value for name, value in values.items() if value}
 
@@ -123,7 +123,7 @@ class HeldOutFiles:
         return validation, test
 
     def given_files(self) -> dict[str, Any]:
-        """Return the files that were given, as options of the task."""
+        """Return the given files, as options of the task."""
         values = {"validation": self.validation, "test": self.test}
         return {name: str(path.resolve()) for name, path in values.items() if path is not None}
 

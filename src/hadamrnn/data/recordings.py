@@ -50,9 +50,9 @@ class RecordedWindows:
     """Windows of recordings, in their order.
 
     Args:
-        x: raw values `(n, window, channels)`: float32 if that holds them all, else float64.
-        y: the label of each, `(n,)`, or the target at its last row; empty texts where none was asked for.
-        groups: who or what was recorded, `(n,)`, as scikit-learn's group splitters take it.
+        x: raw values `(n, window, channels)`: float32 if that is exact, else float64.
+        y: label of each window, `(n,)`, or target at its last row; empty texts if neither was requested.
+        groups: who or what was recorded, `(n,)`, for scikit-learn's group splitters.
         files: the file of each, `(n,)`.
         starts: the row at which each begins in its file, `(n,)`.
         columns: names of the channels.
@@ -83,7 +83,7 @@ class Recorded:
     forms: list[str]
 
     def place(self, segment: Segment) -> str:
-        """Return the place of a segment as text."""
+        """Return the location of a segment as text."""
         return (
             f"{self.paths[segment.file].name}, rows {segment.start} to {segment.start + len(segment.values)},"
         )
@@ -113,7 +113,7 @@ def read_recordings(source: str | Path | Any, *, labelled: bool = True, **option
 
 
 def read_like(source: str | Path, options: Mapping[str, Any], labelled: bool) -> RecordedWindows:
-    """Return windows of new recordings, cut as those of a run were: `options` are its task's.
+    """Return windows of new recordings, cut like those of a run: `options` are those of its task.
 
     A file without the run's group column is one group.
     """
@@ -136,7 +136,7 @@ def load_recordings(
     Args:
         path: a CSV, parquet or WAV file, an npz file with one long array, or a folder of them.
         reading: options for reading; `group` may also be `time`, for parts in time.
-        held_out: files or folders that are the validation or the test part; the rest is divided.
+        held_out: files or folders to use as validation or test part; the rest is divided.
         seed: seed for assigning groups; parts in time need none.
         preparation: that of an earlier load of the same files, to use the same classes, parts and scaling.
     """

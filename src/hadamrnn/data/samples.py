@@ -58,11 +58,11 @@ def stratified_parts(
     """Divide rows into training, validation and test, each ascending and determined by `seed`.
 
     Of the m samples of a class, max(1, round(0.15 m)) go to validation and as many to test. A single label
-    for all gives a plain random cut.
+    for all samples gives a plain random split.
 
     Args:
         copies: a value per sample, equal for copies of the same sample, which stay together.
-        shares: of validation and test; 0 leaves a part empty.
+        shares: shares of validation and test; 0 leaves a part empty.
 
     >>> parts = stratified_parts(np.array([0, 1] * 10), seed=0)
     >>> [len(part) for part in parts]
@@ -102,7 +102,7 @@ def group_parts(
 
     Args:
         weights: weight of each row, such as its number of windows; by default 1.
-        shares: of validation and test; 0 leaves a part empty.
+        shares: shares of validation and test; 0 leaves a part empty.
 
     >>> parts = group_parts(np.array([1, 1, 2, 2, 3, 3]), np.array([0, 1, 0, 1, 0, 1]), seed=0)
     >>> [len(part) for part in parts]

@@ -1,6 +1,6 @@
 """Standardise channels, and describe the raw codes of the sensor. Start at `standardised`.
 
-Values are `(n, time, channels)`, zero past a row's length. They are read some rows at a time, so that
+Values are `(n, time, channels)`, zero past a row's length. They are read in blocks of rows, so that
 temporary arrays stay small.
 """
 
@@ -162,7 +162,7 @@ def raw_unit(x: NDArray[Any], details: Floats) -> float | None:
 
 
 def scaled_alike(x: Tensor, preparation: Preparation) -> Tensor:
-    """Return values of new data, standardised as those of the preparation were."""
+    """Return values of new data, standardised like those of the preparation."""
     if preparation.offset is None or preparation.scale is None:
         return x
     offset, scale = (
@@ -181,7 +181,7 @@ def rescale(x: Tensor, offset: Tensor, scale: Tensor) -> Tensor:
 
 
 def _is_whole(x: NDArray[Any]) -> bool:
-    """Whether all values are whole numbers in the range of int32."""
+    """Return whether all values are whole numbers in the range of int32."""
     return all(
         bool((x[part] == np.rint(x[part])).all()) and float(np.abs(x[part]).max()) <= RAW_LIMIT
         for part in _blocks(x)

@@ -56,7 +56,7 @@ def divide(
     """Return the segments of training, validation and test; a part whose share is 0 is empty.
 
     Args:
-        group: `time` for blocks of time; else what `Segment.group` holds, for messages.
+        group: `time` for blocks of time; otherwise the meaning of `Segment.group`, for messages.
         seed: seed for assigning groups.
 
     Raises:

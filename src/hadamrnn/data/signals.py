@@ -24,7 +24,7 @@ from hadamrnn.front_end.description import KINDS
 # Levels of bands change with load, distance and microphone: training moves the bands of each window by random
 # offsets, those of vibration as far as validation allows (`training.levels`), and masks a random block of
 # those, so that no few bands decide. The selection is in `hadamrnn bench vibration`. The last
-# model is kept: a few files of validation are soon all right, before training is done.
+# model is kept, because a few validation files are all classified correctly long before training is done.
 SOUND_OFFSET = 0.5
 HIDDEN_SHARE = 0.5  # largest share of the bands to mask
 LONGEST_CLIP = 2  # in seconds; shorter files are clips, one window each

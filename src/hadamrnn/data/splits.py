@@ -1,7 +1,7 @@
 """A task in memory: three splits, and the facts about them that a model needs.
 
-Storage is compact (pixels and word ids in one or two bytes); `Split.batch` turns stored rows into
-what a model takes, so that a training loop never touches storage details. Start at `Splits`.
+Storage is compact (pixels and word ids in one or two bytes); `Split.batch` converts stored rows to
+inputs of a model, so that a training loop never touches storage details. Start at `Splits`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Split:
         x: dense inputs `(n, time, channels)`, float32, or uint8 codes k that mean k / `levels`;
             or symbol ids `(n, time)` of any integer type.
         y: `(n,)` integer labels; `(n, time)` if every output is used; `(n, output_size)` float32
-            targets of a regression; None where the labels are private (GLUE's tests).
+            targets of a regression; None if the labels are private (GLUE's tests).
         lengths: `(n,)` valid steps of each row, None if all are valid. Padded text has None:
             it is padded on the left with id 0, whose embedding is to stay zero.
         levels: the code that means 1.0 (MNIST: 255); None for float32 inputs and for ids.
@@ -190,8 +190,8 @@ class Splits:
         every_output: whether the outputs of all steps are used, not only the last.
         metric: metric that evaluation reports.
         class_names: one per class (two where `output_size` is 1); empty for regression.
-        offset, scale: `(input_size,)` where inputs were standardised: x = (value - offset) / scale,
-            kept so that an integer network can take raw sensor values; float64 where the values were.
+        offset, scale: `(input_size,)` if inputs were standardised: x = (value - offset) / scale,
+            kept so that an integer network can take raw sensor values; float64 if the values were.
         raw_unit: the value of one raw code r of the sensor, value = r raw_unit; see `raw_unit`.
         device_channels: channels of one motion sensor, vectors x, y, z one after the other; 0 if inputs
             are not such vectors.

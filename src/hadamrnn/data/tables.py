@@ -63,7 +63,7 @@ class Recording:
         return self.frame[name]
 
     def is_numeric(self, name: str) -> bool:
-        """Whether the first cell with a value is a number."""
+        """Return whether the first cell with a value is a number."""
         cells = self.column(name)
         if cells.dtype.kind != "O":
             return cells.dtype.kind in "fiub" and bool(cells.notna().any())
@@ -247,7 +247,7 @@ def _parse(path: Path, **layout: Any) -> pd.DataFrame:
 
 
 def _is_text(cells: pd.Series[str], decimal: str) -> bool:
-    """Whether the first cell with a value is not a number."""
+    """Return whether the first cell with a value is not a number."""
     first = next((cell for cell in cells if cell.strip().lower() not in MISSING), "0")
     return not np.isfinite(as_number(first.replace(decimal, ".")))
 

@@ -36,7 +36,7 @@ LIBRARY = {
 }
 NOT_OPTIONS = {"data_dir", "preparation", "return"}
 
-# Settings that several recipes share. A recipe holds what differs from its preset's common settings:
+# Settings shared by several recipes. A recipe has the differences from its preset's common settings:
 # paper, the hyper-parameters of the appendix to the letter; quick, a first look in under two minutes on
 # two cores; best, the best recipe found.
 Values = dict[str, Any]

@@ -132,7 +132,7 @@ class SeriesEstimator(IntegerForm):
             model: a result of `quantize`; by default that of `quantize()`.
 
         Warns:
-            SaturationWarning: more than one in 10,000 values of X, or of the states, lies outside the range
+            SaturationWarning: more than one in 10,000 values of X, or of the states, is outside the range
                 that the fit found, and was clipped.
         """
         integer = self._integer(model)
@@ -152,7 +152,7 @@ class SeriesEstimator(IntegerForm):
                 over steps, fewer if the longest series of the fit has more than 32,767 steps.
             input_bits: bits of standardised inputs; `activation_bits` by default.
             raw_unit: the value of one raw code. By default 1 if the training data are whole numbers, else
-                a power of two well below their deviation; the model's metadata holds it.
+                a power of two well below their deviation, which is stored in the model's metadata.
         """
         check_is_fitted(self)
         if activation_bits is None:
@@ -224,7 +224,7 @@ class SeriesEstimator(IntegerForm):
         return outputs
 
     def _fit_part(self, series: Series, known: NDArray[Any], sample_weight: Any) -> None:
-        """Fit the network to one more part of a stream; `known` holds its labels or values."""
+        """Fit the network to one more part of a stream with the labels or values `known`."""
         if self._solver() == "gradient":
             raise InputError('partial_fit needs a ridge regression: use solver="ridge".')
         if hasattr(self, "_stream"):

@@ -1,4 +1,4 @@
-"""`HadamRNNClassifier`: labels of series."""
+"""`HadamRNNClassifier`: predict labels of series."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
         return probabilities
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy; y may hold labels of `classes_` only."""
+        """Return the accuracy; y may only contain labels of `classes_`."""
         predicted = self.predict(X)
         labels = column_or_1d(align(X, y))
         check_consistent_length(predicted, labels)

@@ -32,7 +32,7 @@ from hadamrnn.reservoir.cost import reservoir_size, reservoir_step_cost
 from hadamrnn.reservoir.description import BLOCK
 
 INPUT_BITS = 12
-CANDIDATES = (1, 2, 3)  # how many of KINDS a network may have
+CANDIDATES = (1, 2, 3)  # numbers of KINDS that a network may have
 HEADROOM = 1.5  # input codes reach this multiple of the largest training value, so few are clipped later
 SEARCH_SERIES = 1000  # series that select kinds and features; with more, folds are left out
 FOLDS = 5

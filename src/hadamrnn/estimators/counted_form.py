@@ -88,7 +88,7 @@ class CountedForm(SeriesEstimator):
             activation_bits, input_bits: for a `Network`, see `HadamRNNRegressor.quantize`; states of one
                 that counts have 16 bits and its inputs 12.
             raw_unit: the value of one raw code. By default 1 if the training data are whole numbers, else
-                a power of two well below their deviation; the model's metadata holds it.
+                a power of two well below their deviation, which is stored in the model's metadata.
         """
         check_is_fitted(self)
         if not isinstance(self.network_, IntegerReservoir):

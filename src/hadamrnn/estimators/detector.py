@@ -1,4 +1,4 @@
-"""`HadamRNNDetector`: anomalies of a stream, from normal data alone.
+"""`HadamRNNDetector`: detect anomalies in a stream, learning from normal data alone.
 
 A network with random signs and U reads the stream and predicts each sample from those before it; V comes
 from ridge regression. A sample's distance is the squared Mahalanobis distance of its residual, and the level
@@ -84,7 +84,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
     smoothing : int
         k of the level, an exponential mean over about 2^k distances; 0 judges every sample on its own.
     quantile : float
-        Share of the levels of normal data that `margin` multiplies.
+        Quantile of the levels of normal data that `margin` multiplies.
     margin : float
         Threshold divided by that quantile: a larger margin gives fewer false alarms and misses more
         anomalies.
@@ -181,7 +181,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def score_samples_integer(self, X: Any, model: IntegerModel | None = None) -> Floats:
-        """Return the scores of the integer network: bit for bit what the exported C computes.
+        """Return the scores of the integer network, bit for bit those of the exported C.
 
         Args:
             X: as for `score_samples`; the network reads raw codes round(x / raw_unit).
@@ -202,7 +202,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
         Args:
             activation_bits: bits of states, biases and standardised inputs, 6..16.
             raw_unit: the value of one raw code. By default 1 if the training data are whole numbers, else
-                a power of two well below their deviation; the model's metadata holds it.
+                a power of two well below their deviation, which is stored in the model's metadata.
         """
         check_is_fitted(self)
         integer = lower(

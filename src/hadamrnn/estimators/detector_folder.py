@@ -66,7 +66,7 @@ class Detected:
 
 
 def is_detector(path: Path) -> bool:
-    """Whether `path` is the folder of a detector, not of a run."""
+    """Return whether `path` is the folder of a detector, not of a run."""
     return not (path / RECORD_FILE).exists() and (path / INTEGER_FILE).is_file()
 
 

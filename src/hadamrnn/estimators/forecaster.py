@@ -1,4 +1,4 @@
-"""`HadamRNNForecaster`: the next steps of a multivariate series.
+"""`HadamRNNForecaster`: forecast the next steps of a multivariate series.
 
 One network reads each channel separately, in units of the channel's deviation and relative to the last
 value of the window, and returns the change until each of the next steps. Signs and U are random and fixed; V
@@ -184,7 +184,7 @@ class HadamRNNForecaster(IntegerForm):
             model: a result of `quantize`; by default that of `quantize()`.
 
         Warns:
-            SaturationWarning: more than one in 10,000 values of X, or of the states, lies outside the range
+            SaturationWarning: more than one in 10,000 values of X, or of the states, is outside the range
                 that the fit found, and was clipped.
         """
         integer = self._integer(model)

@@ -41,7 +41,7 @@ class PoolRows:
 
     Args:
         z: `(n, features)`, of unit spread, times the square root of a series' weight.
-        varying: which features are not constant.
+        varying: mask of the features that are not constant.
     """
 
     z: Tensor

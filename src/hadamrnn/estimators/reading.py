@@ -232,7 +232,7 @@ def align(X: Any, y: Any) -> Any:
 
 
 def _has_steps(X: Any) -> bool:
-    """Whether X is a frame whose index names samples and steps."""
+    """Return whether X is a frame whose index names samples and steps."""
     return hasattr(X, "columns") and getattr(getattr(X, "index", None), "nlevels", 1) > 1
 
 

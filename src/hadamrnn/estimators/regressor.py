@@ -1,4 +1,4 @@
-"""`HadamRNNRegressor`: values of series."""
+"""`HadamRNNRegressor`: predict values from series."""
 
 from __future__ import annotations
 

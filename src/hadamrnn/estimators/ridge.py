@@ -118,7 +118,7 @@ def solve(
         target: target of these samples, with positive weights.
         penalties: candidates for the penalty.
         folds: fold number of each row; a fold is left out as a whole. By default the
-            owners of the target, where it has some, else one row at a time.
+            owners of the target, if any, otherwise single rows.
         moments: moments of all samples, if these are only some of them.
 
     >>> from hadamrnn.estimators.target import ValueTarget

@@ -56,7 +56,7 @@ LEAST_ERROR = 1e-12
 NESTED = (1, 3)  # numbers of thresholds whose quantiles are nested
 THRESHOLD_SERIES = 256  # series for the quantiles that become thresholds, or all if there are fewer
 THRESHOLD_STEPS = 8  # steps of each of these series, evenly spread
-# A threshold lies above its quantile by this share of the unit's spread: states at rest keep one value for
+# A threshold exceeds its quantile by this share of the unit's spread: states at rest keep one value for
 # long, and rounding alone must not decide on which side of the threshold it is.
 MARGIN = 0.002
 ROW_BYTES = 1 << 22  # limit on the bytes of inputs or states in memory at once
@@ -102,7 +102,7 @@ class ParameterSpace:
 
     Args:
         base: sizes of input and output, weight_bits, recurrence.
-        max_bytes: of the integer network's weights, if no `hidden_size` is given.
+        max_bytes: limit for the integer network's weights, if no `hidden_size` is given.
     """
 
     base: Network

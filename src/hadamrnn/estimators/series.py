@@ -139,13 +139,13 @@ class Scaling:
 
     A channel with a `knee` enters as `compress(x, knee)` in place of x.
     A device reads raw codes r with x = r `unit`, chosen by `raw_unit`; None if no unit suits every channel.
-    `offset` is a whole number of units, so the integer network subtracts exactly what the float one does.
+    `offset` is a whole number of units, so the integer network subtracts the same offset exactly.
     """
 
     offset: Floats
     scale: Floats
     unit: float | None
-    knee: Floats | None = None  # (channels,), 0 where a channel is not compressed; None: nowhere
+    knee: Floats | None = None  # (channels,), 0 for channels that are not compressed; None if none is
 
     @classmethod
     def of(cls, series: Series, weights: Floats) -> Scaling:
@@ -183,7 +183,7 @@ def _knees(series: Series, weights: Floats, deviations: Floats) -> Floats:
     """Return the log compression threshold of each channel, a power of two; 0 for no compression.
 
     Compressed channels have series that differ in size by orders of magnitude: at a scale that fits the
-    largest, the median one would vanish in integers. The threshold lies at the size of the smallest series.
+    largest, the median one would vanish in integers. The threshold is the size of the smallest series.
     """
     steps = np.maximum(series.steps_each(), 1)[:, None]
     sizes = np.sqrt(np.einsum("ntc,ntc->nc", series.values, series.values) / steps)  # padding is zero
@@ -208,5 +208,5 @@ def _quantiles(values: Floats, weights: Floats, levels: Sequence[float]) -> Floa
 
 
 def _compressed(values: Floats, knee: Floats) -> Floats:
-    """Return the values, channels last, with compressed channels compressed."""
+    """Return the values, channels last, after compression of the channels that need it."""
     return np.where(knee > 0, compress(values, np.where(knee > 0, knee, 1.0)), values)

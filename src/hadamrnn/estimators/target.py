@@ -109,7 +109,7 @@ class LabelTarget(Target):
 
     The error is cross-entropy at the best temperature times the squared error: the first says which
     predictions are right, the second still ranks networks if all are. As in Platt's calibration a label
-    counts as slightly uncertain, so a separable set has a finite temperature.
+    is treated as slightly uncertain, so a separable set has a finite temperature.
     """
 
     def losses(self, outputs: Tensor, index: Tensor) -> Tensor:
@@ -152,7 +152,7 @@ class LabelTarget(Target):
 
 
 def _stretches(weights: Tensor, count: int) -> Tensor:
-    """Return the number of the stretch of each sample, of `count` stretches of about equal weight.
+    """Divide samples into `count` stretches of about equal weight; return the stretch of each sample.
 
     >>> _stretches(torch.ones(7), 3).tolist()
     [0, 0, 1, 1, 1, 2, 2]

@@ -6,16 +6,16 @@
     NAME_weights.h    the network as data, constants in flash
     NAME_window.h,    sliding windows over an endless stream: raw codes in, a class out every hop
     NAME_window.c
-    NAME_detector.*   of an anomaly detector: raw codes in, alarms out; needs hadamrnn_detector.h
+    NAME_detector.*   for an anomaly detector: raw codes in, alarms out; needs hadamrnn_detector.h
     NAME_decision.h   when windows raise an event, if `hadamrnn tune` has chosen it
     shared/           hadamrnn_shared.*, compiled once for any number of networks, and this one as a blob:
                       NAME.bin, or as an array NAME_blob.h
     test/             a main that replays golden vectors of the reference engine, bit for bit
-    Makefile, README.md, and what makes the folder a library of several build systems (`metadata.py`)
+    Makefile, README.md, and the files for several build systems (`metadata.py`)
 
 `export_arduino` writes an Arduino library, which PlatformIO takes as well:
 
-    library.properties, library.json    what the two package managers read
+    library.properties, library.json    for the two package managers
     src/                                hadamrnn.h, NAME.h, NAME.c, NAME_weights.h, NAME_window.*
     examples/NAME/NAME.ino              the self-test over Serial, then a class for every window of readings
 

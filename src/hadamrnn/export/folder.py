@@ -113,7 +113,7 @@ def _replaceable(folder: Path, contents: Iterable[str]) -> set[str]:
     inside = folder.resolve()
     for name in sorted({*written, *contents} - {MANIFEST}):
         path = folder / name
-        # A manifest may be anyone's: `inside / name` lies elsewhere if the name is an absolute path.
+        # Do not trust a manifest: `inside / name` is elsewhere if the name is an absolute path.
         reached = path.resolve()
         present = path.is_symlink() or path.exists()
         inner = reached == inside / name and reached.is_relative_to(inside)

@@ -1,6 +1,6 @@
 """Descriptions of an exported network for readers, build systems and package managers.
 
-`summarise` is for people, from the network's metadata. A few small files lie beside the C:
+`summarise` describes the network from its metadata. A few small files accompany the C:
 
     CMakeLists.txt                         CMake; within ESP-IDF, a component
     zephyr/                                a Zephyr module
@@ -124,7 +124,7 @@ def plain(value: object) -> str:
 
 
 def manager_files(name: str, summary: Summary) -> dict[str, str]:
-    """Return the files that Arduino and PlatformIO read, by name; sources lie in the folder or in src/."""
+    """Return the files that Arduino and PlatformIO read, by name; sources are in the folder or in src/."""
     properties = {
         "name": name,
         "version": version_numbers(package_version()),

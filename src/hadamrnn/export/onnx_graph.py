@@ -29,7 +29,7 @@ IR_VERSION = 8  # supported by runtimes since 2022
 
 
 class Builder:
-    """Nodes of a graph under construction; constants become initializers, seen by inner graphs too."""
+    """A graph under construction; constants become initializers, which inner graphs can use too."""
 
     def __init__(self, outer: Builder | None = None) -> None:
         self.nodes: list[onnx.NodeProto] = []

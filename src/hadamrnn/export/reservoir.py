@@ -1,6 +1,6 @@
 """Lay out a reservoir as the data of `runtime/hadamrnn_reservoir.h`; plan its memory and describe it.
 
-`ReservoirData` is to a reservoir what `ModelData` is to a Hadamard network: the templates print either.
+`ReservoirData` corresponds to `ModelData` of a Hadamard network: the templates print either.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Board:
     flags: tuple[str, ...]
     link: tuple[str, ...]
     emulator: tuple[str, ...]
-    unit: str  # what a step is counted in: instructions, or cycles if the emulator counts them
+    unit: str  # unit of a step's cost: instructions, or cycles if the emulator counts them
     packages: tuple[str, ...]
     ram: int  # bytes
 
@@ -78,7 +78,7 @@ class Measurement:
     flash: int  # code and constants
     ram: int  # state struct and work buffers
     logits: int  # bytes of the caller's buffer for a read-out
-    stack: int  # of one step, work buffers included
+    stack: int  # bytes of stack for one step, work buffers included
     step: int
     readout: int
     differences: int  # outputs that differ from the golden vectors

@@ -1,4 +1,4 @@
-"""Alarms in integers: `Decision` on the logits of windows, and `Detection` of anomalies.
+"""Raise alarms in integers: `Decision` on the logits of windows, and `Detection` of anomalies.
 
 A decision says when the logits of a stream of windows raise an event:
 
@@ -153,7 +153,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Detection(ArrayFields):
-    """The stage after the network of a detector; its fields have the names of the equations above."""
+    """The stage of a detector after its network; fields are named as in the equations above."""
 
     multiplier: int  # M
     shift: int  # s, 1..62

@@ -115,8 +115,8 @@ class ModelData(Constants):
 
     Args:
         packed: store codes of U and V in weight_bits each; otherwise in one byte each, for speed.
-        lanes: layout for vector lanes on a host: numbers of 32 bits, shifted to the left. What ids add
-            to the lowest layer comes with them, so U and the embedding are left out.
+        lanes: layout for vector lanes on a host: numbers of 32 bits, shifted to the left. The contribution
+            of ids to the lowest layer comes with them, so U and the embedding are left out.
     """
 
     def __init__(self, model: IntegerModel, *, packed: bool = True, lanes: bool = False) -> None:

@@ -83,7 +83,7 @@ def network_size(network: Network) -> Size:
 
     for one layer; stacks have the signs, U and b_i of every cell. Without `input_bias` there is no b_i.
     Biases take `activation_bits` each, 32 where activations stay in floating point (None). Ternary
-    weights count as 2 bits. The embedding table, at `activation_bits` an entry, is kept apart.
+    weights take 2 bits. The embedding table, with `activation_bits` per entry, is listed separately.
     Beyond the paper's network: 4 bits for the leak of each block, the same in all layers; thresholds at
     `activation_bits`; a scale and a bias for each unit below the last layer that is normalised; 4 bits for
     the scale of each feature that is.
@@ -137,7 +137,7 @@ def fast_step_cost(network: Network) -> StepCost:
 
 
 def matrix_product(entries: int, bits: int) -> Operations:
-    """A matrix-vector product; weights of 1 and 2 bits need additions and shifts only."""
+    """Return the operations of a matrix-vector product; 1- and 2-bit weights only need additions, shifts."""
     return Operations(multiplications=0 if bits <= 2 else entries, additions=entries)
 
 
@@ -262,7 +262,7 @@ class Load:
     def of(cls, network: Network, window: int, hop: int, step: int | None = None) -> Load:
         """Return the load of windows of `window` steps every `hop`; `step` is a counted step, else estimated.
 
-        window / hop states read the stream.
+        The stream is read by window / hop states.
         """
         if network.activation_bits is None:
             network = replace(network, activation_bits=USUAL_BITS)

@@ -70,7 +70,7 @@ def raw_codes(values: ArrayLike, unit: float) -> NDArray[np.int64]:
 
 
 def encode_raw(model: Inputs, raw: ArrayLike) -> tuple[Codes, int]:
-    """Return the codes of raw int32 sensor codes `(..., input_size)`, and how many saturated."""
+    """Return the codes of raw int32 sensor codes `(..., input_size)`, and the number of saturated ones."""
     array = np.asarray(raw)
     _check_channels("Raw codes", model, array)
     advice = " encode_values takes real numbers."
@@ -103,7 +103,7 @@ def _wide_codes(model: Inputs, raw: NDArray[Any]) -> NDArray[np.int64]:
 def compressed_codes(raw: NDArray[np.int64], knee: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return `compress(raw, 2^knee)` in units of 2^-16, rounded towards zero; raw itself where knee is 0.
 
-    a = |raw| + 2^knee lies e octaves above 1. A device counts leading zeros and shifts.
+    a = |raw| + 2^knee is e octaves above 1. A device counts leading zeros and shifts.
 
     >>> compressed_codes(np.array([0, 16, -48, 5]), np.array([4, 4, 4, 0])).tolist()
     [0, 65536, -131072, 5]
@@ -218,7 +218,7 @@ def raw_encoding(
     """Return raw_offset, raw_multiplier and raw_shift for real inputs v = (r - offset) * scale.
 
     The factor scale 2^(input_bits - 1) / input_scale of each channel becomes a 16-bit multiplier over a
-    power of two, at most 2^-16 off in relative terms. What int32 codes cannot express is refused.
+    power of two, with a relative error of at most 2^-16. Inputs that int32 codes cannot express are refused.
 
     >>> raw_encoding([1 / 255], [0], input_scale=256 / 255, input_bits=9)  # a pixel is its own code
     (array([0], dtype=int32), array([32768], dtype=int32), array([15], dtype=int32))
@@ -255,8 +255,8 @@ class ValueFormat:
 
         value = saturate(round(logit * multiplier / 2^shift) + offset)    to int32, ties towards +infinity
 
-    The real answer is value / 2^frac_bits. One frac_bits serves all targets: the most that the largest value
-    that any logit can give leaves room for.
+    The real answer is value / 2^frac_bits. All targets share frac_bits, which is the largest one for which
+    every possible logit gives a value within int32.
     """
 
     frac_bits: int

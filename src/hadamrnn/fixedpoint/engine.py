@@ -183,7 +183,7 @@ class Engine:
                 codes = self._input_codes(inputs[:, t])
                 yield codes, lowest.drive(codes)
         else:
-            # A batch has many words but few different ones: each is projected once.
+            # A batch repeats many words, so each distinct one is projected once.
             distinct, places = np.unique(inputs, return_inverse=True)
             table = lowest.drive(self._input_codes(distinct))
             for ids in places.reshape(inputs.shape).T:
@@ -215,7 +215,7 @@ class Engine:
         return np.asarray(np.clip(codes, *signed_range(self.model.input_bits)))
 
     def check_longest(self, steps: int) -> None:
-        """Refuse more steps than the sums of this network hold."""
+        """Refuse more steps than the sums of this network allow."""
         if self.model.longest and steps > self.model.longest:
             raise InputError(
                 f"The sums of this network hold {self.model.longest} steps, got {steps}. "

@@ -258,7 +258,7 @@ def unpack_array(
 
 
 def _layout(network: Network, input_bits: int) -> dict[str, Slot]:
-    """Return the shape and the bits of every tensor that a file of this network may hold."""
+    """Return the shape and the bits of every tensor that a file of this network may contain."""
     weight, activation = stored_bits(network.weight_bits), activation_bits(network)
     inputs, features = network.input_size, network.num_features
     layout: dict[str, Slot] = {}

@@ -50,7 +50,7 @@ def rounding_factor(block_size: int) -> tuple[int, int]:
 
 
 def saturate(values: NDArray[Any], bits: int) -> tuple[NDArray[Any], int]:
-    """Clip `values` to the numbers of `bits` bits, in place; return them and how many were clipped.
+    """Clip `values` to `bits` bits in place; return them and the number of clipped ones.
 
     >>> saturate(np.array([-9, 3, 8]), bits=4)
     (array([-8,  3,  7]), 2)

@@ -3,7 +3,7 @@
 One step of layer l, with b = `block_size`, k the leak of the unit's block, x the codes that the layer reads:
 
     a   = (u * H h) << state_shift                                    exact
-    a   = a - round(a / 2^k)                                          where the block leaks
+    a   = a - round(a / 2^k)                                          if the block leaks
     acc = a + shift(U x, input_shift) + (b_i << input_bias_shift)
     h   = saturate(round(acc * round_multiplier / 2^round_shift))     to activation_bits
     h   = max(h, 0)                                                   recurrence "relu" only
@@ -12,7 +12,7 @@ In every layer but the last, the output has codes of output_bits:
 
     y   = max(h, 0)                                                   without gain
     y   = saturate(max(round((h * gain + (offset << offset_shift)) / 2^gain_shift), 0))
-    y   = saturate(y + shift(x, skip_shift))                          where the layer has a skip
+    y   = saturate(y + shift(x, skip_shift))                          if the layer has a skip
 
 The next layer makes a step after every `stride` steps of this one, and reads the sum of their y.
 `round` takes ties towards +infinity: (y + 2^(s-1)) >> s. A negative shift is a right shift that rounds this
@@ -69,7 +69,7 @@ class IntegerLayer(ArrayFields):
 
     input_bias_int: NDArray[np.int16] | None = None  # b_i, (hidden_size,), activation_bits
     input_bias_shift: int = 0  # s3
-    leak: tuple[int, ...] = ()  # k of each block, 0 where it never forgets; empty: no block leaks
+    leak: tuple[int, ...] = ()  # k of each block, 0 if it never forgets; empty if no block leaks
     recurrence: str = "linear"
     input_kind: str = "dense"  # or "one_hot": the layer reads the index of the hot channel
 
@@ -118,7 +118,7 @@ class IntegerLayer(ArrayFields):
 
     @property
     def input_bias(self) -> NDArray[np.int64]:
-        """b_i << s3, zeros where there is none, (hidden_size,)."""
+        """b_i << s3, zeros if there is none, (hidden_size,)."""
         if self.input_bias_int is None:
             return np.zeros(self.hidden_size, np.int64)
         return self.input_bias_int.astype(np.int64) << self.input_bias_shift
@@ -135,7 +135,7 @@ class IntegerLayer(ArrayFields):
 
     @property
     def unit_leaks(self) -> NDArray[np.int64]:
-        """k of each unit, 0 where it never forgets, (hidden_size,)."""
+        """k of each unit, 0 if it never forgets, (hidden_size,)."""
         leaks = self.leak or (0,) * (self.hidden_size // self.block_size)
         return np.repeat(np.array(leaks, np.int64), self.block_size)
 

@@ -146,7 +146,7 @@ class IntegerModel(IntegerBase):
 
     @property
     def weight_storage_bits(self) -> int:
-        """Bits that one code of U or V takes in the file: ternary counts as 2."""
+        """Bits of one code of U or V in the file; 2 for ternary."""
         return stored_bits(self.weight_bits)
 
     @property

@@ -35,7 +35,7 @@ class NativeNetwork:
 
         Codes are int32, and saturate.
         """
-        # Rows of a tile take the steps of the longest of them.
+        # All rows of a tile run as many steps as its longest row, so sort them by length.
         order = np.argsort(-lengths, kind="stable") if np.any(lengths[1:] != lengths[:-1]) else slice(None)
         args = IntegerArgs(*inputs.shape[:2], self._model.every_output)
         args.blob, args.blob_bytes = self._blob.ctypes.data, self._blob.size
@@ -60,7 +60,7 @@ class NativeNetwork:
         return logits, int(saturations.sum())
 
     def _drives(self, ids: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """Return the table rows of ids, and the table of what each id adds to the lowest accumulators."""
+        """Return the table rows of ids, and the table of their contributions to the lowest accumulators."""
         model = self._model
         place = np.zeros(model.vocabulary_size, np.int32)
         place[ids] = 1

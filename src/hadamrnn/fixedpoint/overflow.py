@@ -1,7 +1,7 @@
 """Static overflow analysis: prove that no input can take an int32 accumulator out of its range.
 
 Every sum in an integer network is a row of products, so the sum of the magnitudes of its terms bounds
-every partial sum in every order. Row i of one step holds
+every partial sum in every order. Row i of one step satisfies
 
     block_size 2^(p_a-1) 2^s1 + 2^(k-1)  +  sum_j |U_ij| max|x_j| 2^s2  +  |b_i| 2^s3  <  2^31
 

@@ -1,7 +1,7 @@
 """Plan how the runtime computes and stores a model: the stages of each transform, and its memory layout.
 
 A block F_1 kron ... kron F_r kron S_{2^stages} is applied factor by factor (`runtime/hadamrnn.h`): stages in
-pairs in the state's own 16 bits as long as these hold them, since k stages of p-bit numbers take p + k bits,
+pairs in the state's own 16 bits while they suffice, since k stages of p-bit numbers take p + k bits,
 then the rest in a 32-bit buffer. Start reading at `make_plan`.
 """
 

@@ -55,7 +55,7 @@ class LayerStep:
         return drive
 
     def advance(self, h: Int32, drive: Int32) -> tuple[Int32, int]:
-        """Return the next states and how many of their entries were clipped."""
+        """Return the next states and the number of clipped entries."""
         layer = self.layer
         acc = hadamard_transform(h, layer.block_size)
         acc *= self._row_factor

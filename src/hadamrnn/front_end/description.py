@@ -2,7 +2,7 @@
 
 The tables are computed in float64 once and rounded to integers; everything after them is integer arithmetic
 (`reference.py`, `runtime/hadamrnn_front_end.h`, `export/runtime/front_end.js`). `front_end_bytes` and
-`front_end_numbers` are what the header reads.
+`front_end_numbers` are read by the header.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def make_factor(order: int) -> Factor:
 
 
 def has_factor(order: int) -> bool:
-    """Whether `make_factor` has a construction of this order."""
+    """Return whether `make_factor` has a construction of this order."""
     return _paley_field(order) is not None or (order % 4 == 0 and order // 4 in _WILLIAMSON_ROWS)
 
 

@@ -62,34 +62,34 @@ def native_is_loaded() -> bool:
 
 
 def runs_natively(tensor: Tensor, *others: Tensor | None) -> bool:
-    """Whether the native library is available for tensors like the first one, derivatives included."""
+    """Return whether the native library is available for tensors like the first one, derivatives included."""
     if tensor.device.type != "cpu" or tensor.dtype not in NATIVE_DTYPES or not native_is_loaded():
         return False
     return not (is_transformed() or any(map(_has_tangent, (tensor, *others))))
 
 
 def is_transformed() -> bool:
-    """Whether a `torch.func` transform (vmap, grad, jvp, ...) is active."""
+    """Return whether a `torch.func` transform (vmap, grad, jvp, ...) is active."""
     return torch._C._are_functorch_transforms_active()
 
 
 def values_are_hidden() -> bool:
-    """Whether the values of tensors cannot be inspected, because torch is tracing or transforming."""
+    """Return whether the values of tensors cannot be inspected, because torch is tracing or transforming."""
     return torch.compiler.is_compiling() or is_transformed()
 
 
 def is_traced(tensor: Tensor) -> bool:
-    """Whether C cannot read the tensor, because torch is tracing or the tensor has no memory."""
+    """Return whether C cannot read the tensor, because torch is tracing or the tensor has no memory."""
     return torch.compiler.is_compiling() or (not isinstance(tensor, Parameter) and type(tensor) is not Tensor)
 
 
 def is_constant(tensor: Tensor) -> bool:
-    """Whether no derivative is taken at the tensor, so results computed from it may be cached."""
+    """Return whether no derivative is taken at the tensor, so results computed from it may be cached."""
     return _has_values(tensor) and not (tensor.requires_grad and torch.is_grad_enabled())
 
 
 def derivatives_are_off(tensor: Tensor) -> bool:
-    """Whether torch records nothing, so results may be cached for the next call."""
+    """Return whether torch records nothing, so results may be cached for the next call."""
     return _has_values(tensor) and not torch.is_grad_enabled()
 
 
@@ -138,7 +138,7 @@ def check_range(name: str, values: Tensor, limit: int, advice: str = "") -> None
 
 
 def _has_values(tensor: Tensor) -> bool:
-    """Whether values can be inspected and are complete."""
+    """Return whether values can be inspected and are complete."""
     return not (values_are_hidden() or is_traced(tensor) or tensor.is_meta or _has_tangent(tensor))
 
 

@@ -130,7 +130,7 @@ MIRRORS: dict[str, type[ctypes.Structure]] = {
     "reservoir_args": ReservoirArgs,
     "reservoir_group_args": ReservoirGroupArgs,
 }
-# Argument types of kernels that take anything but a structure and the number of a slice.
+# Argument types of the kernels that do not take a structure and the number of a slice.
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "tile_rows": (),
     "integer_rows": (),

@@ -3,7 +3,7 @@
     loop     one dense product per step: the definition that the others are tested against
     scan     one step after the other by the fast transform; natively fused, else in torch
     kernel   K_j = (lambda W)^j U for all j, then one product:
-             h_T = sum_j K_j x_(T-j) + (what b_i and h_0 give)
+             h_T = sum_j K_j x_(T-j) + (contribution of b_i and h_0)
              natively by a scan over j, in torch by products with W, W^2, W^4, ...
 
 Start reading at `run`. Costs are nanoseconds of a training step on one core, as measured on x86-64 with
@@ -109,7 +109,7 @@ def run_pooled(recurrence: Recurrence, readouts: tuple[str, ...]) -> Tensor:
 
 
 def is_native(recurrence: Recurrence) -> bool:
-    """Whether the native library runs the recurrence."""
+    """Return whether the native library runs the recurrence."""
     tensors = (getattr(recurrence, name) for name in DIFFERENTIABLE)
     return recurrence.column_signs is None and runs_natively(recurrence.signs, *tensors)
 
@@ -222,7 +222,7 @@ def choose_method(recurrence: Recurrence, native: bool) -> str:
 
 
 def kernel_is_possible(recurrence: Recurrence) -> bool:
-    """Whether one matrix product gives the result: last state, linear, dense input, and small enough."""
+    """Return whether one matrix product is possible: last state, linear, dense input, and small enough."""
     x = recurrence.x
     if x is None or recurrence.weight is None or recurrence.has_output or recurrence.relu or x.shape[2] == 0:
         return False
@@ -231,12 +231,12 @@ def kernel_is_possible(recurrence: Recurrence) -> bool:
 
 
 def scan_cost(recurrence: Recurrence) -> float:
-    """Three transforms of every row and step: forward, rebuilding the state, and the adjoint."""
+    """Return the cost of three transforms per row and step: forward, recomputed state and adjoint."""
     return recurrence.batch * recurrence.time * _step_cost(recurrence)
 
 
 def kernel_cost(recurrence: Recurrence) -> float:
-    """Two transforms of every column of U, three of b_i (or of every row with initial states), two GEMMs."""
+    """Return the cost of two transforms per column of U, three of b_i (or per row with h_0), two GEMMs."""
     batch, time, input_size = recurrence.rows.shape
     rows = 2 / 3 * input_size + (1 if recurrence.h_0 is None else batch)
     products = GEMM_COST * batch * time * input_size * recurrence.hidden_size
@@ -244,7 +244,7 @@ def kernel_cost(recurrence: Recurrence) -> float:
 
 
 def powers_are_cheaper(recurrence: Recurrence) -> bool:
-    """Whether in plain torch dense powers of W cost less than a few calls per step."""
+    """Return whether in plain torch dense powers of W cost less than a few calls per step."""
     squares = DENSE_POWERS.bit_length() * recurrence.hidden_size**3 * SQUARE_COST
     return recurrence.h_0 is None and squares < recurrence.time * CALLS_COST
 

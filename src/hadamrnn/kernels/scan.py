@@ -46,13 +46,13 @@ def forward(recurrence: Recurrence) -> Results:
     check(recurrence)
     results = empty_results(recurrence)
     if results.checkpoints.numel() and not recurrence.pools:
-        # A row that ends early leaves its later checkpoints as they are: they must not be garbage. numpy's
+        # A row that ends early does not write its later checkpoints, which must not be garbage. numpy's
         # zeros cost nothing until they are written, and torch's threads stay asleep.
         zeros = np.zeros(results.checkpoints.shape, REAL[results.checkpoints.dtype])
         results = results._replace(checkpoints=torch.from_numpy(zeros))
     if recurrence.pools:
         results.max_steps.fill_(-1)
-    if recurrence.pools and recurrence.lengths is not None:  # rows that end early leave these as they are
+    if recurrence.pools and recurrence.lengths is not None:  # rows that end early do not write all of these
         for left in (results.mean_bits, results.positive_bits, results.checkpoints):
             left.zero_()
     call = ScanCall(recurrence, results, MAX_SLICES)

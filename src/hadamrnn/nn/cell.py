@@ -78,7 +78,7 @@ class HadamCell(nn.Module):
                 self.latent_decay.copy_(torch.logit(start.clamp(max=MAX_START)))
 
     def _apply(self, *arguments: Any, **options: Any) -> HadamCell:
-        self._kept = None  # it has the previous type and device
+        self._kept = None  # cached matrices have the previous type and device
         return super()._apply(*arguments, **options)  # type: ignore[no-any-return, no-untyped-call]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@
 
 sigma is ReLU after a linear recurrence and the identity otherwise (the nonlinearity is inside).
 A `Network`, or the description of another kind, determines the architecture; `hadamrnn.nn.storage` writes it
-beside the weights.
+together with the weights.
 """
 
 from __future__ import annotations

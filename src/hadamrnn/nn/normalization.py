@@ -25,8 +25,8 @@ EPSILON = 1e-5
 MOMENTUM = 0.1
 # To avoid flicker, an exponent changes only if its feature moves by more than this, in powers of two.
 HYSTERESIS = 0.75
-# A spread below this share of the mean is rounding. And a feature that hardly ever moves must not drown the
-# others when it does: its exponent is at most this far below the median.
+# A spread below this share of the mean is rounding. A nearly constant feature must not dominate the
+# others when it does move, so its exponent is at most this far below the median.
 LEAST_SPREAD = 1 / 256
 DEEPEST = 6
 
@@ -92,7 +92,7 @@ def refresh_statistics(
     the mode of every module stay unchanged, and dropout is off.
 
     Args:
-        model: any module that holds a normalised `HadamRNN` or `SequenceModel`.
+        model: any module that contains a normalised `HadamRNN` or `SequenceModel`.
         batches: inputs, or tuples whose first item is the input, as a DataLoader yields them.
         call: runs the model on a batch, if `model(x)` does not:
             `lambda batch: model(batch[0], batch[1])` for `(x, lengths)`.

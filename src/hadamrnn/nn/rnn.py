@@ -45,7 +45,7 @@ class HadamRNN(HadamStack):
         normalize: y_t = sigma(a norm(h_t) + c), normalised over batch and time in training, by running
             statistics in evaluation and in `step`. Recommended for stacks; before an evaluation in a loop of
             your own, call `refresh_statistics`.
-        skip: add a layer's input to its output below the last layer, where they have the same width.
+        skip: add a layer's input to its output below the last layer, if they have the same width.
         stride: a layer reads means of this many steps of the one below; fewer at the end are dropped.
         train_signs: train the signs, as in the paper. By default they keep their random values, because a
             flip changes every power of W at once; U and later layers are trained.

@@ -73,7 +73,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Link:
-    """A link to a file beside the document."""
+    """A link to a file in the document's folder."""
 
     target: str
     text: str
@@ -141,7 +141,7 @@ def _inlined(picture: Picture) -> Markup:
 
 @dataclass(frozen=True)
 class Live:
-    """A network at work, with a title and paragraphs above it; `data` is what `live/widget.js` reads."""
+    """A network at work, with a title and paragraphs above it; `live/widget.js` reads `data`."""
 
     name: str
     title: str

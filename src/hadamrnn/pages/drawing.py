@@ -1,6 +1,7 @@
 """Draw figures in one style, as SVG with the same bytes for the same numbers.
 
-Needs matplotlib, from the extra `plots`. Import its names from here, where a missing package is explained.
+This needs matplotlib, from the extra `plots`. Import its names from here, to get the error for a missing
+package.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ def heat_map(axes: Axes, values: ArrayLike, color: str) -> None:
 
 
 def svg(canvas: Canvas, name: str) -> str:
-    """Return the figure without date or prolog; its name prefixes its ids, so a page can hold several."""
+    """Return the figure without date or prolog; its name prefixes its ids, so a page can have several."""
     buffer = io.StringIO()
     with warnings.catch_warnings():
         # Text stays text, so the reader's fonts draw it, not those that matplotlib found here.
@@ -190,7 +191,7 @@ def confusion_picture(matrix: ArrayLike, names: Sequence[str]) -> Picture:
     with styled():
         canvas = Canvas(figsize=(side * WIDTH, side * HEIGHT))
         axes = canvas.subplots()
-        heat_map(axes, np.sqrt(counts), BLUE)  # makes single errors visible beside large counts
+        heat_map(axes, np.sqrt(counts), BLUE)  # keeps single errors visible next to large counts
         for (label, verdict), count in np.ndenumerate(counts):
             if count:
                 color = PAPER if count > STRONG * counts.max() else "black"

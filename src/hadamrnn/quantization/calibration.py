@@ -210,7 +210,7 @@ class RawInputs:
         v = (r unit - offset) / scale = (r - offset / unit) * unit / scale
 
         Args:
-            knee: of `compress`, which values went through before; 0 where they did not.
+            knee: threshold of `compress` for values that were compressed first; 0 for others.
         """
         if unit is None:
             raise InputError(

@@ -49,7 +49,7 @@ RECIPE = TrainingConfig("finetune", steps=200, evaluate_every=50, sign_freeze_ep
 
 
 def input_codes(model: IntegerModel, x: Tensor) -> tuple[NDArray[Any], int]:
-    """Return a batch of a task as codes or ids of `model`, and how many inputs saturated."""
+    """Return a batch of a task as codes or ids of `model`, and the number of saturated inputs."""
     inputs = x.detach().cpu().numpy()
     return encode_inputs(model, inputs) if model.input_kind == "dense" else (inputs, 0)
 
@@ -70,7 +70,7 @@ class IntegerNetwork:
 
     def __call__(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         if lengths is not None and self.model.input_kind == "dense":
-            # Padding is never read, so it must not count as clipped input.
+            # Padding is never read, so it must not be counted as clipped input.
             x = x.masked_fill(~counted(x, lengths)[:, :, None], 0)
         codes, clipped = input_codes(self.model, x)
         self.input_saturations += clipped
@@ -131,7 +131,7 @@ def quantize(
 ) -> tuple[IntegerModel, SequenceModel]:
     """Return the integer network and the float network it was lowered from (fine-tuned, if requested).
 
-    The integer network's metadata holds the names of the classes, unless they are very long, or the units
+    The integer network's metadata has the class names, unless they are very long, or the units
     of the targets, by which C and JavaScript return values.
     """
     raw = raw_inputs(splits, config.raw_unit)

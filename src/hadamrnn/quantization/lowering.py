@@ -116,7 +116,7 @@ def _lowered(
 
 
 def can_lower(model: SequenceModel) -> bool:
-    """Whether U and V have an integer form: 2 to 8 bits, or ternary."""
+    """Return whether U and V have an integer form: 2 to 8 bits, or ternary."""
     bits = model.readout.weight_bits
     return bits is not None and (bits == "ternary" or 2 <= int(bits) <= 8)
 

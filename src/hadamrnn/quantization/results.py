@@ -92,7 +92,7 @@ class Predictions:
 
 @dataclass(frozen=True, kw_only=True)
 class Quantization:
-    """The integer model of a run: its metric beside the float model's (None without labels), and its file."""
+    """The integer model of a run: its file, its metric and the float model's (None without labels)."""
 
     metric: str
     split: str

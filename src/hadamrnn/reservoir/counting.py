@@ -37,7 +37,7 @@ def feature_counts(
 def run_counts(
     units: Units, features: Features, x: Int32, lengths: NDArray[np.int64], threads: int | None = None
 ) -> tuple[NDArray[np.uint16], int]:
-    """Return the counts of checked codes and how many states were clipped."""
+    """Return the counts for checked codes and the number of clipped states."""
     library = load_library()
     if library is None:
         return count_features(units, features, x, lengths)

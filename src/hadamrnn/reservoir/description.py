@@ -1,7 +1,7 @@
 """`Reservoir`: the frozen description of a multi-scale threshold network. Numpy only, no torch.
 
 Groups of units read the input at different time scales; a feature is the share of steps in which one unit
-lies above one threshold; the read-out is linear. `reference.py` writes the equations down.
+exceeds one threshold; the read-out is linear. `reference.py` has the equations.
 """
 
 from __future__ import annotations

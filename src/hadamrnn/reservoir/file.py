@@ -1,6 +1,6 @@
 """The file of an `IntegerReservoir`: packed arrays with a version and a checksum.
 
-The container is that of `fixedpoint.file`. The payload is what `cost.reservoir_size` counts, each array
+The container is that of `fixedpoint.file`. The payload is counted by `cost.reservoir_size`, each array
 rounded up to whole bytes; the encoding of raw codes is `extra`, the `header` has the groups. The loader
 trusts nothing.
 """
@@ -109,7 +109,7 @@ def from_bytes(data: bytes) -> IntegerReservoir:
 
 
 def _layout(features: Features) -> dict[str, Slot]:
-    """Return the shape and the bits of every tensor that the file of these features may hold."""
+    """Return the shape and the bits of every tensor that the file of these features may contain."""
     network, count = features.network, len(features)
     units, inputs = network.hidden_size, network.input_size
     layout = {

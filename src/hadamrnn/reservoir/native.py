@@ -42,7 +42,7 @@ def count_native(
         states: arrays `(n, steps, units)` per group, to fill with the state of every `every`-th step.
     """
     network = units.network
-    # Rows of a tile take the steps of the longest of them.
+    # All rows of a tile run as many steps as its longest row, so sort them by length.
     order = np.argsort(-lengths, kind="stable") if np.any(lengths[1:] != lengths[:-1]) else np.arange(len(x))
     tiles = -(-len(x) // library.kernel("integer_rows")())
     counts = np.zeros((len(x), len(features)), np.uint16)

@@ -3,13 +3,13 @@
 All integers, `round` with ties towards +infinity. A group averages m samples of each channel; its step j is
 
     v_j = round((x_(mj) + ... + x_(mj + m - 1)) / m)
-    u_j = v_j - v_(j-d) where the group reads differences, else v_j
+    u_j = v_j - v_(j-d) if the group reads differences, else v_j
     h_j = saturate16(round(H D h_(j-d) / 4) + 2^q U u_j)         h = 0 before; H Sylvester's, of blocks of 8
 
 Differences begin at j = d; before that, nothing is computed. With J counted steps so far, or in the third of
 the window that a feature belongs to, where
 
-    step number n of N counted ones of a whole window lies in third floor(3 n / N):
+    step number n of N counted ones of a whole window is in third floor(3 n / N):
 
     count_i = number of counted steps with h > theta_i
     rate    = floor(2^30 / max(J, 1))                             at most one division per window and segment

@@ -24,7 +24,7 @@ class Units(ArrayFields):
     """The weights of the recurrence, by group, then by block.
 
     Args:
-        network: what they belong to.
+        network: network that they belong to.
         channel: the input channel of each block, `(blocks,)`.
         signs: the diagonal of D, +1 or -1, `(units,)`.
         input_weight_int: U, -8..7, `(units,)`.
@@ -52,7 +52,7 @@ class Features(ArrayFields):
     """The features: each counts the steps in which state `unit` exceeds `threshold`.
 
     Args:
-        network: what they belong to.
+        network: network that they belong to.
         unit: ascending, `(features,)`; each at most 15 times.
         threshold: 16 bits, `(features,)`.
         segment: the third of the window in groups of three segments, else 0, `(features,)`.

@@ -31,7 +31,7 @@ class Counters:
     """The progress of a run.
 
     `loss_sum` and `flips` start at the last row of metrics.jsonl. The watched metric must fall below
-    `level` to count as progress; `idle` counts the rows in which it did not.
+    `level` to be progress; `idle` counts the rows without progress.
     """
 
     step: NaturalNumber = 0

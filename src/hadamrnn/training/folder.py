@@ -5,8 +5,8 @@ run.json             versions, seed, threads, and the facts of the task that inf
 metrics.jsonl        one row per validation
 tensorboard/         the same rows as event files, if tensorboardX is installed
 model.safetensors    the best model by validation
-resume.safetensors   what `train --resume` needs
-.lock                held by the process that writes the run
+resume.safetensors   the state for `train --resume`
+.lock                locked by the process that writes the run
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class RunFolder:
             self._saved_step = counters.step
 
     def begin(self, trainer: Trainer) -> None:
-        """Prepare to write: remove what a killed process left behind, and rows after the checkpoint."""
+        """Prepare to write: remove the remains of a killed process, and rows after the checkpoint."""
         for name in (RECORD_FILE, CONFIG_FILE, CHECKPOINT_FILE, MODEL_FILE):
             for leftover in self.path.glob(f".{name}.*"):
                 leftover.unlink(missing_ok=True)

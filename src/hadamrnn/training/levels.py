@@ -22,7 +22,7 @@ def decide_offset(
 ) -> TrainingConfig:
     """Return the configuration with the largest offset that validates at least as well as smaller ones.
 
-    Large offsets help at loads that training has not, unless it is their levels that tell classes apart. A
+    Large offsets help at loads that training lacks, unless levels alone distinguish classes. A
     network is trained with each offset; none is trained after one that makes no error.
     """
     if config.channel_offset is not None:

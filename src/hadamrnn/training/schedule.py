@@ -72,7 +72,7 @@ class Schedule:
         return self.config.evaluate_every or self.stretch * self.steps_per_epoch
 
     def ends_row(self, step: int) -> bool:
-        """Whether there is a validation after `step` steps."""
+        """Return whether there is a validation after `step` steps."""
         return step % self.row_steps == 0 or step == self.total_steps
 
     def row_start(self, step: int) -> int:
@@ -91,7 +91,7 @@ class Schedule:
         return 1.0
 
     def may_stop(self, step: int) -> bool:
-        """Whether early stopping is active: with a cosine, once the learning rate has fallen."""
+        """Return whether early stopping is active: with a cosine, once the learning rate has fallen."""
         return self.config.decay != "cosine" or self.rate_factor(step) <= SETTLED_RATE
 
     def signs_learn(self, step: int) -> bool:
