@@ -21,6 +21,7 @@ from hadamrnn.run import Run
 from hadamrnn.streams import (
     Stream,
     choose,
+    choose_background,
     compare,
     raise_events,
     read_streams,
@@ -194,6 +195,15 @@ def test_events_are_matched_with_incidents_of_their_class() -> None:
     assert report.latencies == (2.0, 7.0) and report.per_hour == pytest.approx(2 * 3600 / 20)
     strict = compare([stream], [raised], names, background, tolerance=0, rate=1.0)
     assert (strict.detected, strict.false_alarms) == (1, 4)
+
+
+def test_the_background_is_given_has_a_usual_name_or_is_the_commonest_class() -> None:
+    streams = [stream_of("aaaab", [(2, 1)]), stream_of("bb.bb..", [(2, 1)])]
+    assert choose_background(streams, ("a", "b", "quiet"), []) == ["b"]
+    assert choose_background(streams, ("a", "b", "quiet"), ["a", "quiet"]) == ["a", "quiet"]
+    assert choose_background(streams, ("a", "b", "Idle"), []) == ["Idle"]
+    with pytest.raises(InputError, match="silence"):
+        choose_background(streams, ("a", "b"), ["silence"])
 
 
 def test_no_decision_is_chosen_that_breaks_the_rate() -> None:

@@ -16,8 +16,11 @@ from torch import Tensor
 
 from hadamrnn.errors import InputError
 from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor, closed_form
-from hadamrnn.estimators.closed_form import rounded
+from hadamrnn.estimators.closed_form import rounded, with_features
+from hadamrnn.network import Network
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.straight_through import quantize
+from hadamrnn.quantization.calibration import Calibration
 
 FIXED: dict[str, Any] = {
     "hidden_size": 64,
@@ -208,3 +211,15 @@ def test_more_bytes_are_used_and_the_default_is_four_kilobytes(waves: tuple[Any,
     )
 
     assert small <= 500 < default <= 4096
+
+
+def test_the_largest_feature_is_in_units_of_its_own_exponent() -> None:
+    model = SequenceModel(Network(2, 8, 3, normalize=True, readouts=("mean", "max"))).double()
+    assert model.feature_scale is not None
+    exponents = torch.arange(16) % 5 - 2
+    model.feature_scale.exponents.copy_(exponents)
+    features = torch.randn(50, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+    found = with_features(Calibration(1.0, 1.0, 9, 50), model, features)
+    units = zip(features.T.tolist(), exponents.tolist(), strict=True)
+    assert found.max_feature == max(abs(value) * 2.0**-each for column, each in units for value in column)
