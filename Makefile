@@ -17,7 +17,7 @@ help:
 	@echo "make test-pages  open the pages in a headless browser"
 	@echo "make test-database share a search through a PostgreSQL server"
 	@echo "make test-aeon   run aeon's own checks in an environment of its own"
-	@echo "make check       lint and type-check"
+	@echo "make check       lint, type-check, and validate the workflows"
 	@echo "make results     write the report of the reproduction from its results"
 	@echo "make docs        build the documentation into site/"
 	@echo "make sanitize    run the kernel tests under AddressSanitizer and UBSan"
@@ -112,6 +112,7 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 results: setup
 	$(BIN)/hadamrnn report
