@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from hadamrnn.data.files import fetch
 from hadamrnn.data.har import SLOW, STILL
-from hadamrnn.data.keywords import FILES, WORDS, expand
 from hadamrnn.data.tasks import load_task
 from hadamrnn.export.page import Clip, DrawingPad, Stored, live_network, live_part
 from hadamrnn.fixedpoint.encoding import raw_from_inputs
 from hadamrnn.models import find
 from hadamrnn.pages.document import Document, Live, Section, to_html
 from hadamrnn.quantization.chain import input_codes
+from hadamrnn_paper.data.keywords import FILES, WORDS, expand
 from hadamrnn_paper.data.mnist import pixel_permutation
 
 STORED = Path(__file__).with_name("playground.npz")

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from hadamrnn.data.tasks import task_names
 from hadamrnn.training.config import PRESETS, resolve_config
 from hadamrnn_paper.baselines.networks import KINDS
+from tests.data.test_tasks import published
+
+GOLDEN = Path(__file__).parents[2] / "tests/golden/recipes.json"
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("task", ["smnist", "pmnist", "imdb", "sst2", "qqp", "dsa19"])
+@pytest.mark.parametrize("task", ["smnist", "pmnist", "imdb", "sst2", "qqp", "dsa19", "google12", "keywords"])
 def test_every_preset_has_a_recipe_for_every_task_of_the_paper(preset: str, task: str) -> None:
     config = resolve_config(task, preset=preset)
 
     assert (config.task, config.preset) == (task, preset)
+
+
+@pytest.mark.parametrize("task", ["google12", "keywords"])
+def test_recipes_are_those_that_gave_the_published_figures(task: str) -> None:
+    assert json.loads(json.dumps(published(task))) == json.loads(GOLDEN.read_text())[task]
 
 
 @pytest.mark.parametrize(

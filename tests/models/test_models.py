@@ -16,7 +16,6 @@ from safetensors.numpy import load_file as load_safetensors
 from hadamrnn import fixedpoint, models
 from hadamrnn.cli import main
 from hadamrnn.data.har import ACTIVITIES
-from hadamrnn.data.keywords import WORDS
 from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network
@@ -25,6 +24,7 @@ from hadamrnn.quantization.calibration import Calibration
 from hadamrnn.quantization.chain import IntegerNetwork
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.training.evaluate import evaluate
+from hadamrnn_paper.data.keywords import WORDS
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from scipy.io import wavfile
 from selenium.webdriver import Chrome
 
-from hadamrnn.data.keywords import WORDS, expand
 from hadamrnn.export.page import Clip, Stored, live_network, live_part
 from hadamrnn.fixedpoint import Engine, IntegerModel, encode_raw
 from hadamrnn.front_end import FrontEnd, compute_bands
 from hadamrnn.models import find
 from hadamrnn.pages.document import Document, to_html
+from hadamrnn_paper.data.keywords import WORDS, expand
 from tests.export.random_models import random_model
 from tests.pages.browser import open_browser, open_page, part, wait
 

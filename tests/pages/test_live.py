@@ -16,10 +16,10 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from hadamrnn.data.har import SLOW, STILL, with_fine
-from hadamrnn.data.keywords import WORDS
 from hadamrnn.export.page import Stored, export_page
 from hadamrnn.fixedpoint import Engine, IntegerModel, encode_raw, encode_values, load
 from hadamrnn.models import find
+from hadamrnn_paper.data.keywords import WORDS
 from hadamrnn_paper.data.mnist import pixel_permutation
 from tests.pages.browser import DESK, PHONE, faults, open_page, part, serious_violations, wait
 

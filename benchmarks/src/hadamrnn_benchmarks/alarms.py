@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from hadamrnn.data.files import DataFile, fetch
 from hadamrnn.data.har import ACTIVITIES, CHANNELS, HarPart, read_har
-from hadamrnn.data.keywords import FILES as KEYWORD_FILES
-from hadamrnn.data.keywords import WORDS, expand
 from hadamrnn.run import Run, train
 from hadamrnn.streams import (
     Report,
@@ -36,6 +34,8 @@ from hadamrnn.streams import (
 )
 from hadamrnn.training.config import resolve_config
 from hadamrnn_benchmarks.markdown import markdown_table
+from hadamrnn_paper.data.keywords import FILES as KEYWORD_FILES
+from hadamrnn_paper.data.keywords import WORDS, expand
 
 DSA = tuple(
     DataFile(

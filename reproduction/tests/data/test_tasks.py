@@ -12,7 +12,7 @@ from hadamrnn.data.tasks import find_task, load_task
 from hadamrnn.errors import InputError
 from tests.data.test_tasks import check_batch
 
-TASKS = ("smnist", "pmnist", "imdb", "sst2", "qqp", "dsa19")
+TASKS = ("smnist", "pmnist", "imdb", "sst2", "qqp", "dsa19", "google12", "keywords")
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -27,8 +27,6 @@ LIBRARY = {
     "copy": "copy",
     "har2": "har",
     "har6": "har",
-    "google12": "keywords",
-    "keywords": "keywords",
     "etth1": "ett",
     "etth2": "ett",
     "npz": "npz",
