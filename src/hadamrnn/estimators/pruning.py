@@ -136,8 +136,6 @@ class _Ranking:
 
         At least one of each is removed, but never the last.
         """
-        if share == 0:
-            return self._kept
         gone = np.zeros(len(self._blocks), np.bool_)
         gone[self._blocks[: int(share * len(gone))]] = True
         stays = ~gone[self._block]
