@@ -37,7 +37,7 @@ ALLOWED: dict[str, set[str]] = {
     "quantization": {*TRAINING, "fixedpoint", "hadamard"},
     "runtime": set(),
     "export": {"fixedpoint", "hadamard", "pages", "reservoir", "runtime"},
-    "export.onnx": {"nn", "fixedpoint", "hadamard"},
+    "export.onnx": {"nn", "fixedpoint", "hadamard", "reservoir"},
     "deployment": {*TRAINING, "fixedpoint", "reservoir", "quantization", "export"},
     "run": {*TRAINING, "fixedpoint", "quantization", "export", "deployment"},
     "streams": {*TRAINING, "fixedpoint", "run"},

@@ -72,9 +72,9 @@ def write(
     from hadamrnn.export import export_arduino, export_c, export_js
 
     out = Path(out)
-    if to in ("onnx", "page") and isinstance(integer, IntegerReservoir):
-        raise InputError(f"A reservoir becomes c, arduino or js, got {to}. Choose one of these.")
-    if to == "onnx" and isinstance(integer, IntegerModel):
+    if to == "page" and isinstance(integer, IntegerReservoir):
+        raise InputError("A reservoir becomes c, arduino, js or onnx, got page. Choose one of these.")
+    if to == "onnx":
         from hadamrnn.export.onnx import export_onnx
 
         return Export(export_onnx(out, name, integer_model=integer, force=force))

@@ -20,6 +20,7 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.run import train
 from hadamrnn.training.config import make_config
 from tests.conftest import Command
+from tests.export.graphs import session, stepwise
 from tests.export.random_models import random_model
 from tests.family_models import family_codes, family_model
 
@@ -27,20 +28,8 @@ onnx = pytest.importorskip("onnx", reason="no onnx installed: pip install 'hadam
 onnxruntime = pytest.importorskip("onnxruntime", reason="no onnxruntime installed")
 
 from hadamrnn.export.onnx import export_onnx  # noqa: E402 (after the skip)
-
-
-def session(folder: Path, file: str) -> onnxruntime.InferenceSession:  # type: ignore[name-defined]
-    """Return the graph, ready to run; a constant that nothing reads would make the runtime warn."""
-    graph = onnx.load(folder / file).graph
-    assert {constant.name for constant in graph.initializer} <= read_names(graph)
-    return onnxruntime.InferenceSession(folder / file, providers=["CPUExecutionProvider"])
-
-
-def read_names(graph: Any) -> set[str]:
-    """Return the names that the nodes of a graph read, those of inner graphs too."""
-    names = {name for node in graph.node for name in node.input}
-    inner = [each.g for node in graph.node for each in node.attribute if each.HasField("g")]
-    return names.union(*map(read_names, inner))
+from hadamrnn.export.onnx_arithmetic import within  # noqa: E402
+from hadamrnn.export.onnx_graph import Builder  # noqa: E402
 
 
 def values_of(model: IntegerModel, raw: Any) -> Any:
@@ -91,6 +80,20 @@ def test_inputs_out_of_range_saturate_or_leave_the_state_alone(kind: str, tmp_pa
             assert np.array_equal(found, state.h.T)
         else:
             assert np.array_equal(found, h)
+
+
+@pytest.mark.parametrize("bits", [8, 33, 63])
+def test_numbers_of_any_size_saturate(bits: int) -> None:
+    numbers = np.random.default_rng(bits).integers(-(2**bits), 2**bits, 1001)
+    build = Builder()
+    build.op("Identity", within(build, "x", -(1 << 15), 100), output="y")
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT64, ["n"]) for name in "xy")
+    graph = onnx.helper.make_graph(build.nodes, "within", [x], [y], list(build.constants.values()))
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+
+    (found,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": numbers})
+
+    assert np.array_equal(found, np.clip(numbers, -(1 << 15), 100))
 
 
 CONFIGS = [
@@ -167,18 +170,6 @@ def test_float_onnx_of_the_family_is_torch_within_rounding(config: Network, tmp_
     np.testing.assert_allclose(
         stepped, expected[:, -1] if config.every_output else expected, rtol=1e-4, atol=1e-4
     )
-
-
-def stepwise(step: Any, x: Any) -> list[Any]:
-    """Return the logits after each step, every part of the state carried from one to the next."""
-    kinds = {"tensor(int64)": np.int64, "tensor(float)": np.float32}
-    state = {part.name: np.zeros((len(x), part.shape[1]), kinds[part.type]) for part in step.get_inputs()[1:]}
-    logits = []
-    for t in range(x.shape[1]):
-        found, *parts = step.run(["logits", *(f"{name}_next" for name in state)], {"x": x[:, t], **state})
-        state = dict(zip(state, parts, strict=True))
-        logits.append(found)
-    return logits
 
 
 @pytest.mark.slow

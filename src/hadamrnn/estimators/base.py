@@ -175,9 +175,10 @@ class SeriesEstimator(IntegerForm):
         model: IntegerModel | None = None,
         force: bool = False,
     ) -> Path:
-        """Write ONNX of both networks to the new folder `out`.
+        """Write ONNX of the float and the integer network to the new folder `out`.
 
-        All graphs take X in its own units. The float graphs return logits, or the values of a regression.
+        All graphs take X in its own units. The float graphs return logits, or the values of a regression;
+        a reservoir has none, because it computes with integers in `predict` too.
         """
         from hadamrnn.export.onnx import ValueUnits, export_onnx
 
@@ -185,7 +186,7 @@ class SeriesEstimator(IntegerForm):
         return export_onnx(
             out,
             name,
-            float_model=self.network_,
+            float_model=self.network_ if isinstance(self.network_, SequenceModel) else None,
             integer_model=integer,
             units=ValueUnits(scaling.offset, scaling.scale, scaling.knee, *self._target_units()),
             class_names=integer.class_names,

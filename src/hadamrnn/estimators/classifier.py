@@ -39,7 +39,7 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
         "count" fits a reservoir: random units read the series at several time scales, and a feature is the
         share of steps in which a unit exceeds a threshold. A pool of thousands is pruned until it fits into
         `max_bytes`, and the fit uses the integers that a device computes: the answers of `predict`
-        are those of the exported C. It has no ONNX form.
+        are those of the exported C.
         "ridge" draws recurrent and input weights of a `hadamrnn.Network` at random and solves for the
         read-out. Networks are compared by their leave-one-out error, on more than 1000 series by that of
         stretches of each class, as neighbouring series may be windows of one recording. "gradient" trains

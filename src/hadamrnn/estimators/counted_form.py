@@ -9,7 +9,6 @@ import copy
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -109,15 +108,6 @@ class CountedForm(SeriesEstimator):
                 **self._output_metadata(network.logit_scale),
             },
         )
-
-    def to_onnx(self, out: str | Path, name: str = "net", **options: Any) -> Path:
-        """Write ONNX of a `Network` to the new folder `out`, see `HadamRNNRegressor.to_onnx`."""
-        check_is_fitted(self)
-        if isinstance(self.network_, IntegerReservoir):
-            raise InputError(
-                'ONNX has no form of a network that counts. Export C, or fit with solver="ridge".'
-            )
-        return super().to_onnx(out, name, **options)
 
     @property
     def cost_(self) -> Cost:

@@ -22,11 +22,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.export.folder import MARKER, check_name, fresh_folder
-from hadamrnn.export.onnx_graph import Builder, Recipe, State, TensorProto, sequence_model, step_model
+from hadamrnn.export.onnx_graph import (
+    Builder,
+    Recipe,
+    State,
+    TensorProto,
+    sequence_model,
+    step_model,
+    transform,
+)
 from hadamrnn.export.onnx_integer import IntegerRecipe
+from hadamrnn.export.onnx_layers import LayeredRecipe
+from hadamrnn.export.onnx_reservoir import ReservoirRecipe
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import check_deployable
 from hadamrnn.packages import package_version
+from hadamrnn.reservoir.model import IntegerReservoir
 
 if TYPE_CHECKING:
     from hadamrnn.nn.model import SequenceModel
@@ -37,7 +48,7 @@ def export_onnx(
     name: str = "net",
     *,
     float_model: SequenceModel | None = None,
-    integer_model: IntegerModel | None = None,
+    integer_model: IntegerModel | IntegerReservoir | None = None,
     units: ValueUnits | None = None,
     class_names: Sequence[str] = (),
     force: bool = False,
@@ -51,7 +62,9 @@ def export_onnx(
     recipes: dict[str, Recipe] = {}
     if float_model is not None:
         recipes[name] = FloatRecipe(float_model, units or ValueUnits(), class_names)
-    if integer_model is not None:
+    if isinstance(integer_model, IntegerReservoir):
+        recipes[f"{name}_integer"] = ReservoirRecipe(integer_model)
+    elif integer_model is not None:
         recipes[f"{name}_integer"] = IntegerRecipe(integer_model)
     if not recipes:
         raise InputError("ONNX needs a trained or a quantized network, got neither. Train first.")
@@ -68,7 +81,7 @@ def export_onnx(
         "",
         "x holds ids, values in the units of the training data, or behind a front end its codes, in float64.",
         "The metadata of each graph has, in JSON, the classes in the order of the logits, and offset and",
-        "scale of each channel.",
+        "scale of each channel. A single logit separates two classes: positive for the second.",
     ]
     files["README.md"] = "\n".join([*lines, ""])
     return fresh_folder(Path(out), files, force=force)
@@ -99,7 +112,7 @@ class ValueUnits:
         return cls() if levels is None else cls(np.zeros(1), np.full(1, float(levels)))
 
 
-class FloatRecipe(Recipe):
+class FloatRecipe(LayeredRecipe):
     """A `SequenceModel` of Hadamard layers that read forwards, in float32 with its quantized weights."""
 
     dtype = np.float32
@@ -152,7 +165,8 @@ class FloatRecipe(Recipe):
         cell = self.layers.cell(index)
         signs = cell.signs() / cell.block_size**0.5
         signs = signs if cell.decay is None else signs * cell.decay
-        state = build.op("Mul", self.transform(build, h, cell.hidden_size), self._weights(build, signs))
+        mixed = transform(build, h, cell.hidden_size, self.network.num_blocks, self.dtype)
+        state = build.op("Mul", mixed, self._weights(build, signs))
         weight = self._weights(build, cell.quantized_weight().T)
         hot = index == 0 and self.network.input_kind == "one_hot"
         drive = build.op("Gather", weight, x) if hot else build.op("MatMul", x, weight)

@@ -1,23 +1,22 @@
 """The integer network in ONNX: int64, equal to the reference engine bit for bit.
 
-ONNX shifts unsigned integers only, so in int64 a rounded right shift is a floored division: floor(v / 2^s) is
-(v - (v mod 2^s)) / 2^s, exact. The equations are those of `fixedpoint.layer` and `fixedpoint.model`.
+The equations are those of `fixedpoint.layer` and `fixedpoint.model`.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from hadamrnn.export.onnx_graph import Builder, Recipe, State, TensorProto
-from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, value_scaling
+from hadamrnn.export.onnx_arithmetic import encoded, integer_properties, round_shift, within
+from hadamrnn.export.onnx_graph import Builder, State, TensorProto, transform
+from hadamrnn.export.onnx_layers import LayeredRecipe
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.step import RATE_BITS
 from hadamrnn.network import COUNTED
 
 
-class IntegerRecipe(Recipe):
+class IntegerRecipe(LayeredRecipe):
     """An `IntegerModel` in int64, equal to the reference engine bit for bit."""
 
     dtype = np.int64
@@ -26,10 +25,7 @@ class IntegerRecipe(Recipe):
 
     def __init__(self, model: IntegerModel) -> None:
         self.model, self.network, self.thresholds = model, model.network, model.thresholds_int
-        self.properties = {"classes": model.class_names, "logit_scale": model.logit_scale}
-        if model.input_kind == "dense":
-            offset, scale = value_scaling(model)
-            self.properties |= {"offset": offset, "scale": scale, "raw_unit": model.raw_unit}
+        self.properties = integer_properties(model)
 
     def admit(self, build: Builder, x: str, state: State) -> tuple[str, str | None]:
         """Encode values; as in C, an unknown id or a step past the longest leaves the state unchanged."""
@@ -37,56 +33,20 @@ class IntegerRecipe(Recipe):
         if model.longest:
             moves = build.op("Less", state["steps"], build.constant(model.longest, np.int64))
         if model.input_kind == "dense":
-            return self._encoded(build, x), moves
-        known = self._within(build, x, 0, model.vocabulary_size - 1)
+            return encoded(build, x, self.model), moves
+        known = within(build, x, 0, model.vocabulary_size - 1)
         rows = build.op("Unsqueeze", build.op("Equal", x, known), build.constant([-1], np.int64))
         if model.embedding_int is not None:
             known = build.op("Gather", build.constant(model.embedding_int, np.int64), known)
         return known, rows if moves is None else build.op("And", rows, moves)
 
-    def _encoded(self, build: Builder, x: str) -> str:
-        """Return the codes of values: `encode_values`, bit for bit."""
-        model = self.model
-        x = build.op("Div", x, build.constant(model.raw_unit, np.float64))
-        x = build.op("Floor", build.op("Add", x, build.constant(0.5, np.float64)))
-        x = build.op("Clip", x, *(build.constant(bound, np.float64) for bound in signed_range(32)))
-        raw = build.op("Cast", x, to=self.element)
-        if model.raw_offset is not None and model.raw_multiplier is not None and model.raw_shift is not None:
-            if model.raw_knee is not None:
-                raw = self._compressed(build, raw, model.raw_knee)
-            raw = build.op("Sub", raw, build.constant(model.raw_offset, np.int64))
-            raw = build.op("Mul", raw, build.constant(model.raw_multiplier, np.int64))
-            raw = self._round_shift(build, raw, model.raw_shift)
-        return self._within(build, raw, *signed_range(model.input_bits))
-
-    @staticmethod
-    def _compressed(build: Builder, raw: str, knee: NDArray[np.int32]) -> str:
-        """Return `compressed_codes(raw, knee)`."""
-
-        def number(value: ArrayLike) -> str:
-            return build.constant(value, np.int64)
-
-        above = build.op(
-            "Add", build.op("Abs", raw), number(np.left_shift(np.int64(1), knee.astype(np.int64)))
-        )
-        powers = number(np.left_shift(np.int64(1), np.arange(1, 33)))
-        reached = build.op("GreaterOrEqual", build.op("Unsqueeze", above, number([-1])), powers)
-        octave = build.op(
-            "ReduceSum", build.op("Cast", reached, to=TensorProto.INT64), number([-1]), keepdims=0
-        )
-        power = build.op("Gather", number(np.left_shift(np.int64(1), np.arange(33))), octave)
-        rest = build.op("Mul", build.op("Sub", above, power), number(1 << OCTAVE_BITS))
-        whole = build.op("Mul", build.op("Sub", octave, number(knee)), number(1 << OCTAVE_BITS))
-        octaves = build.op("Add", whole, build.op("Div", rest, power))
-        octaves = build.op("Mul", build.op("Sign", raw), octaves)
-        return build.op("Where", build.constant(knee > 0, np.bool_), octaves, raw)
-
     def layer(self, build: Builder, index: int, x: str, h: str) -> str:
         layer = self.model.layers[index]
         factors = layer.signs.astype(np.int64) << layer.state_shift
-        acc = build.op("Mul", self.transform(build, h, layer.hidden_size), build.constant(factors, np.int64))
+        mixed = transform(build, h, layer.hidden_size, self.network.num_blocks, np.int64)
+        acc = build.op("Mul", mixed, build.constant(factors, np.int64))
         if layer.leak:
-            lost = self._round_shift(build, acc, layer.unit_leaks)
+            lost = round_shift(build, acc, layer.unit_leaks)
             leaks = build.constant(layer.unit_leaks > 0, np.int64)
             acc = build.op("Sub", acc, build.op("Mul", lost, leaks))
         weight = build.constant(layer.input_weight_int.T, np.int64)
@@ -98,7 +58,7 @@ class IntegerRecipe(Recipe):
         acc = build.op("Mul", acc, build.constant(layer.round_multiplier, np.int64))
         low, high = signed_range(layer.activation_bits)
         low = max(low, 0) if self.network.recurrence == "relu" else low
-        return self._within(build, self._round_shift(build, acc, layer.round_shift), low, high)
+        return within(build, round_shift(build, acc, layer.round_shift), low, high)
 
     def output(self, build: Builder, index: int, x: str, h: str) -> str:
         layer, y = self.model.layers[index], h
@@ -108,11 +68,11 @@ class IntegerRecipe(Recipe):
             y = build.op("Mul", y, build.constant(layer.gain_int, np.int64))
             offset = layer.offset_int.astype(np.int64) << layer.offset_shift
             y = build.op("Add", y, build.constant(offset, np.int64))
-            y = self._round_shift(build, y, layer.gain_shift)
-        y = self._within(build, y, 0, high)
+            y = round_shift(build, y, layer.gain_shift)
+        y = within(build, y, 0, high)
         if layer.skip_shift is None:
             return y
-        return self._within(build, build.op("Add", y, self._shifted(build, x, layer.skip_shift)), low, high)
+        return within(build, build.op("Add", y, self._shifted(build, x, layer.skip_shift)), low, high)
 
     def strided(self, build: Builder, total: str) -> str:
         return total
@@ -121,8 +81,8 @@ class IntegerRecipe(Recipe):
         model = self.model
         codes = build.op("Concat", *self._features(build, state), axis=1)
         if model.feature_shift is not None and model.feature_bits is not None:
-            codes = self._round_shift(build, codes, model.feature_shift)
-            codes = self._within(build, codes, *signed_range(model.feature_bits))
+            codes = round_shift(build, codes, model.feature_shift)
+            codes = within(build, codes, *signed_range(model.feature_bits))
         logits = build.op("MatMul", codes, build.constant(model.output_weight_int.T, np.int64))
         return build.op("Add", logits, build.constant(model.output_bias, np.int64))
 
@@ -146,19 +106,5 @@ class IntegerRecipe(Recipe):
 
     def _shifted(self, build: Builder, value: str, shift: int) -> str:
         if shift < 0:
-            return self._round_shift(build, value, -shift)
+            return round_shift(build, value, -shift)
         return build.op("Mul", value, build.constant(1 << shift, np.int64))
-
-    @staticmethod
-    def _within(build: Builder, value: str, low: int, high: int) -> str:
-        return build.op("Clip", value, *(build.constant(bound, np.int64) for bound in (low, high)))
-
-    @staticmethod
-    def _round_shift(build: Builder, value: str, shift: ArrayLike) -> str:
-        """Return (value + 2^(shift-1)) >> shift, with one shift for all or one per column; 0 does nothing."""
-        units = np.left_shift(np.int64(1), np.asarray(shift, np.int64))
-        if np.all(units == 1):
-            return value
-        unit = build.constant(units, np.int64)
-        value = build.op("Add", value, build.constant(units >> 1, np.int64))
-        return build.op("Div", build.op("Sub", value, build.op("Mod", value, unit)), unit)
