@@ -203,7 +203,7 @@ def test_wrong_shapes_are_refused_with_the_rule_and_the_value() -> None:
         layer.step(Tokens(torch.zeros(BATCH, TIME, dtype=torch.int64)))
     with pytest.raises(InputError, match=r"\(batch, time\), got \(7,\)"):
         layer(Tokens(torch.zeros(TIME, dtype=torch.int64)))
-    with pytest.raises(InputError, match="input_size, got 5"):
+    with pytest.raises(InputError, match="vectors must be 2, got 5"):
         layer(Tokens(torch.zeros(BATCH, TIME, dtype=torch.int64), nn.Embedding(4, 5)))
     with pytest.raises(InputError, match="bidirectional"):
         HadamRNN(INPUT_SIZE, HIDDEN_SIZE, bidirectional=True).step(torch.zeros(BATCH, INPUT_SIZE))
