@@ -15,6 +15,7 @@ import numpy as np
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import IntegerModel
+from hadamrnn.fixedpoint.alarms import detection_of
 from hadamrnn.reservoir import IntegerReservoir, load_any
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ class Export(NamedTuple):
 
 def no_splits() -> Splits:
     """Stand for the data of a model that comes without a run."""
-    raise InputError("An integer model file names no test data. Give the run folder instead.")
+    raise InputError(
+        "An integer model file names no test data. Give the run folder instead, or --examples for a page."
+    )
 
 
 def load_network(path: Path) -> IntegerModel | IntegerReservoir:
@@ -56,6 +59,7 @@ def write(
     name: str = "net",
     *,
     splits: Callable[[], Splits] = no_splits,
+    examples: Path | None = None,
     packed: bool = True,
     golden: Literal["data", "random"] | None = None,
     force: bool = False,
@@ -65,6 +69,7 @@ def write(
     Args:
         name: prefix of files and C symbols.
         splits: loads the data of the task, for golden vectors and pages.
+        examples: an npz file of labelled series that a page plays instead.
         packed: False gives each weight a byte of its own (C and Arduino).
         golden: replay test sequences (data) or random codes; None prefers data and falls back to random.
         force: replace an earlier export.
@@ -72,15 +77,18 @@ def write(
     from hadamrnn.export import export_arduino, export_c, export_js
 
     out = Path(out)
-    if to == "page" and isinstance(integer, IntegerReservoir):
-        raise InputError("A reservoir becomes c, arduino, js or onnx, got page. Choose one of these.")
+    if to in ("onnx", "page") and detection_of(integer) is not None:
+        raise InputError(f"An anomaly detector has no form for --to {to}. Choose c, arduino or js.")
     if to == "onnx":
         from hadamrnn.export.onnx import export_onnx
 
         return Export(export_onnx(out, name, integer_model=integer, force=force))
-    if to == "page" and isinstance(integer, IntegerModel):
+    if to == "page":
         from hadamrnn.export.page import export_page
 
+        if examples is not None:
+            stored = stored_examples(integer, examples)
+            return Export(export_page(integer, out, name, stored, force=force))
         task = splits()
         stored, pad = stored_sequences(integer, task), drawing_pad(integer, task)
         return Export(export_page(integer, out, name, stored, title=task.task, pad=pad, force=force))
@@ -147,7 +155,7 @@ def real_golden(
     return fit_golden(model, inputs, source=source, sequences=sequences, most=most or MAX_VALUES)
 
 
-def stored_sequences(model: IntegerModel, splits: Splits) -> Stored:
+def stored_sequences(model: IntegerModel | IntegerReservoir, splits: Splits) -> Stored:
     """Return evenly spaced test sequences, as many as fit into a page."""
     import torch
 
@@ -161,7 +169,29 @@ def stored_sequences(model: IntegerModel, splits: Splits) -> Stored:
     return Stored(input_codes(model, x)[0], y.numpy(), None if lengths is None else lengths.numpy())
 
 
-def drawing_pad(model: IntegerModel, splits: Splits) -> DrawingPad | None:
+def stored_examples(model: IntegerModel | IntegerReservoir, path: Path) -> Stored:
+    """Return examples of an npz file: series `x` in units of the training data, and their labels `y`."""
+    from hadamrnn.data.labels import class_numbers
+    from hadamrnn.data.npz import check_array, check_inputs, read_npz, time_first
+    from hadamrnn.export.page import Stored, stored_rows
+    from hadamrnn.fixedpoint.encoding import encode_values
+
+    names = tuple(model.class_names)
+    if not names or model.input_kind != "dense" or model.every_output:
+        raise InputError(
+            "A page of examples needs a network that reads series of values and names their classes, got "
+            f"{model!r}. Export another one, or a run folder without --examples."
+        )
+    arrays = time_first(read_npz(path), None, path, model.input_size)
+    x, lengths = check_inputs(arrays, path)
+    y = check_array("y", arrays.get("y"), path, f"{len(x)} labels", "iubU", (1,), len(x))
+    labels = class_numbers(y, names, path).numpy()
+    rows = stored_rows(model, len(x), x.shape[1])
+    codes, _ = encode_values(model, x.numpy()[rows])
+    return Stored(codes, labels[rows], None if lengths is None else lengths.numpy()[rows])
+
+
+def drawing_pad(model: IntegerModel | IntegerReservoir, splits: Splits) -> DrawingPad | None:
     """Return a pad for a task that reads images, None for the others."""
     import torch
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from hadamrnn.cli import main
 from hadamrnn.estimators import HadamRNNClassifier
 from hadamrnn.export import export_arduino, export_c, export_js
-from hadamrnn.export.js import RUNTIME
-from hadamrnn.export.page import Stored, export_page
-from hadamrnn.fixedpoint import FILE_NAME, IntegerModel, encode_values, load
+from hadamrnn.export.js import runtime_text
+from hadamrnn.export.page import RUNTIME
+from hadamrnn.fixedpoint import FILE_NAME, IntegerModel, load
 from hadamrnn.reservoir import IntegerReservoir
 
 Labels = list[str]
@@ -94,8 +94,8 @@ def fit_estimator(offset: float, folder: Path, solver: Any) -> Trained:
     assert fitted.score(new, truth) == 1
     integer = fitted.quantize()
     export_c(integer, folder / "c", "net")
-    if isinstance(integer, IntegerModel):
-        fitted.to_onnx(folder / "onnx", "net")
+    fitted.to_onnx(folder / "onnx", "net")
+    fitted.to_page(folder / "page", new, truth, "net")
     return Trained(new, fitted.predict(new).tolist(), integer, folder)
 
 
@@ -137,18 +137,10 @@ def trained(
     return found
 
 
-@pytest.fixture
-def network(trained: Trained) -> Trained:
-    """Return a network that ONNX and pages have a form of."""
-    if isinstance(trained.integer, IntegerReservoir):
-        pytest.skip("a network that counts has neither ONNX nor a page")
-    return trained
-
-
-def exported(trained: Trained, target: str, write: Callable[..., Path], **options: Any) -> Path:
+def exported(trained: Trained, target: str, write: Callable[..., Path]) -> Path:
     """Return the folder of an export, which is written if the command has not written it."""
     folder = trained.folder / target
-    return folder if folder.exists() else write(trained.integer, folder, "net", **options)
+    return folder if folder.exists() else write(trained.integer, folder, "net")
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler installed")
@@ -187,29 +179,32 @@ def test_javascript_takes_values_of_the_training_file(trained: Trained) -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node installed (Debian: nodejs)")
-def test_a_page_takes_values_of_the_training_file(network: Trained) -> None:
-    codes, _ = encode_values(network.integer, network.x)
-    folder = exported(network, "page", export_page, stored=Stored(codes, np.arange(len(codes)) % 3))
-    data = re.search(r'type="application/json"[^>]*>(.*?)</script>', (folder / "net.html").read_text())
+def test_a_page_takes_values_of_the_training_file(trained: Trained, tmp_path: Path) -> None:
+    page = (trained.folder / "page" / "net.html").read_text()
+    data = re.search(r'type="application/json"[^>]*>(.*?)</script>', page)
     assert data is not None
     live = json.loads(data[1])["net"]
+    runtime = tmp_path / "runtime.js"
+    runtime.write_text("".join(map(runtime_text, RUNTIME)))
 
     set_up = (
-        f'const {{ Network }} = await import("{RUNTIME.as_uri()}/network.js");'
-        "return { network: new Network(data.model), sequences };"
+        f'const {{ networkOf }} = await import("{runtime.as_uri()}");'
+        "return { network: networkOf(data.model), sequences };"
     )
-    assert node_labels(set_up, network, model=live["model"]) == network.predicted
+    assert node_labels(set_up, trained, model=live["model"]) == trained.predicted
     assert live["classes"] == list(NAMES)
 
 
-@pytest.mark.parametrize("graph", ["net", "net_integer"])
-def test_onnx_takes_values_of_the_training_file(network: Trained, graph: str) -> None:
+def test_onnx_takes_values_of_the_training_file(trained: Trained) -> None:
     runtime = pytest.importorskip("onnxruntime", reason="no onnxruntime installed")
-    session = runtime.InferenceSession(network.folder / "onnx" / f"{graph}_sequence.onnx")
-    facts = {key: json.loads(text) for key, text in session.get_modelmeta().custom_metadata_map.items()}
+    graphs = list((trained.folder / "onnx").glob("*_sequence.onnx"))
+    assert len(graphs) == (1 if isinstance(trained.integer, IntegerReservoir) else 2)
+    for graph in graphs:
+        session = runtime.InferenceSession(graph)
+        facts = {key: json.loads(text) for key, text in session.get_modelmeta().custom_metadata_map.items()}
 
-    logits = session.run(["logits"], {"x": network.x})[0]
+        logits = session.run(["logits"], {"x": trained.x})[0]
 
-    assert [facts["classes"][k] for k in logits.argmax(1)] == network.predicted
-    inputs = (network.x - facts["offset"]) / facts["scale"]
-    np.testing.assert_allclose([inputs.mean((0, 1)), inputs.std((0, 1)) - 1], 0, atol=0.2)
+        assert [facts["classes"][k] for k in logits.argmax(1)] == trained.predicted
+        inputs = (trained.x - facts["offset"]) / facts["scale"]
+        np.testing.assert_allclose([inputs.mean((0, 1)), inputs.std((0, 1)) - 1], 0, atol=0.2)

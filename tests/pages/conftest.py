@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 from selenium.webdriver import Chrome
+from sklearn.datasets import load_digits
 
 from hadamrnn.cli import main
 from hadamrnn.demo import run_demo
+from hadamrnn.estimators import HadamRNNClassifier
 from hadamrnn.training.loop import Watcher
 from hadamrnn_paper.memorization import run_memorization, write_memorization
 from hadamrnn_paper.report import write_report
@@ -26,6 +28,15 @@ ROOT = Path(__file__).parents[2]
 def browser() -> Iterator[Chrome]:
     with open_browser() as opened:
         yield opened
+
+
+def reservoir_page(folder: Path) -> Path:
+    """Return a page of the default classifier, fitted to digits of eight rows; its network is beside it."""
+    x, y = load_digits(return_X_y=True)
+    series = x.reshape(-1, 8, 8)
+    classifier = HadamRNNClassifier(max_bytes=1500, random_state=0).fit(series[:600], y[:600])
+    classifier.quantize().save(folder / "reservoir.safetensors")
+    return classifier.to_page(folder / "reservoir", series[600:700], y[600:700], "digits") / "digits.html"
 
 
 @pytest.fixture(scope="session")
@@ -45,6 +56,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     playground = runpy.run_path(str(ROOT / "docs" / "scripts" / "playground.py"))
     (folder / "live.html").write_text(playground["page"](), encoding="utf-8")
     return {
+        "reservoir": reservoir_page(folder),
         "playground": folder / "live.html",
         "demo": Path(demo.page),
         "page": folder / "page" / "digits.html",

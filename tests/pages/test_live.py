@@ -19,6 +19,7 @@ from hadamrnn.data.har import SLOW, STILL, with_fine
 from hadamrnn.export.page import Stored, export_page
 from hadamrnn.fixedpoint import Engine, IntegerModel, encode_raw, encode_values, load
 from hadamrnn.models import find
+from hadamrnn.reservoir import IntegerReservoir, feature_counts, feature_steps
 from hadamrnn_paper.data.keywords import WORDS
 from hadamrnn_paper.data.mnist import pixel_permutation
 from tests.pages.browser import DESK, PHONE, faults, open_page, part, serious_violations, wait
@@ -332,7 +333,57 @@ def test_two_networks_read_one_drawing_each_in_its_own_order(pages: dict[str, Pa
         assert int(np.argmax(logits)) == 7
 
 
-@pytest.mark.parametrize("name", ["demo", "page", "playground"])
+SHARES = "return [...live[0].network.shares(live[0].state)]"
+
+
+def test_a_reservoirs_page_gives_the_logits_and_shares_of_python(
+    pages: dict[str, Path], browser: Chrome
+) -> None:
+    model = IntegerReservoir.load(pages["reservoir"].parents[1] / "reservoir.safetensors")
+    opened(browser, pages["reservoir"])
+    rows = browser.execute_script(REPLAY, 0, 40)
+    codes = np.array([codes for codes, _ in rows])
+
+    assert [logits for _, logits in rows] == model.run(codes).logits.tolist()
+    counts = feature_counts(model.units, model.features, codes[-1:])
+    steps = feature_steps(model.network, model.features, np.array([codes.shape[1]]))
+    shares = np.array(browser.execute_script(SHARES))
+    assert (np.abs(shares - (counts / steps)[0]) <= 2.0 ** (model.exponents - 15.0)).all()
+    wait(browser, "live[0].counting.done")
+    assert browser.execute_script("return live[0].counting.right") > 80
+
+
+def test_a_reservoirs_flipped_sign_and_fewer_bits_are_what_python_makes_of_them(
+    pages: dict[str, Path], browser: Chrome
+) -> None:
+    model = IntegerReservoir.load(pages["reservoir"].parents[1] / "reservoir.safetensors")
+    opened(browser, pages["reservoir"])
+    group = len(model.network.groups) - 1
+    Select(part(browser, "layer")).select_by_value(str(group))
+    part(browser, "unit").clear()
+    part(browser, "unit").send_keys("3")
+    part(browser, "flip").click()
+    Select(part(browser, "bits")).select_by_value("2")
+    wait(browser, "live[0].done")
+    codes, logits = seen(browser)
+
+    signs = model.units.signs.copy()
+    signs[model.network.unit_slices[group].start + 3] *= -1
+    coarse = (4 * np.clip(np.floor(model.output_weight_int / 4 + 0.5), -2, 1)).astype(np.int8)
+    changed = replace(model, units=replace(model.units, signs=signs), output_weight_int=coarse)
+    assert logits == changed.run(np.array([codes])).logits[0].tolist()
+    assert part(browser, "flipped").text == "1 flipped"
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_reservoirs_page_fits_every_screen(
+    width: int, dark: bool, pages: dict[str, Path], browser: Chrome
+) -> None:
+    assert faults(browser, pages["reservoir"], width=width, dark=dark) == []
+
+
+@pytest.mark.parametrize("name", ["demo", "page", "playground", "reservoir"])
 def test_no_request_leaves_a_live_page(name: str, pages: dict[str, Path], browser: Chrome) -> None:
     opened(browser, pages[name])
     wait(browser, "live[live.length - 1].counting.done")
@@ -379,7 +430,7 @@ def test_an_image_of_784_pixels_is_read_by_512_units_in_two_seconds_at_thirty_fr
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("name", ["demo", "page", "playground", "report", "results"])
+@pytest.mark.parametrize("name", ["demo", "page", "playground", "report", "reservoir", "results"])
 def test_axe_finds_no_serious_fault(name: str, dark: bool, pages: dict[str, Path], browser: Chrome) -> None:
     assert faults(browser, pages[name], width=PHONE, dark=dark) == []
     assert serious_violations(browser) == []

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hadamrnn.cli.anomaly import refuse
 from hadamrnn.cli.arguments import DataFolder, JsonOption, check_unused, command, positional
 from hadamrnn.cli.device import DEVICE_FIELDS, DeviceOptions, device_report, is_asked
 from hadamrnn.errors import InputError
@@ -37,6 +36,9 @@ class ExportOptions(DeviceOptions, DataFolder, JsonOption):
         None,
         "what the self-test replays: data (sequences of the test set, the default where it is found) or "
         "random (random codes)",
+    )
+    examples: Path | None = option(
+        None, "npz file of series x and labels y that a page plays, by default those of the run's test set"
     )
     force: bool = option(False, "replace an earlier export in --out")
     report: bool = option(
@@ -105,13 +107,14 @@ def _check(args: ExportOptions) -> None:
     if not args.report:
         check_unused(args, "without --report", *DEVICE_FIELDS)
     if args.out is None:
-        check_unused(args, "without --out", "to", "name", "golden", "force")
+        check_unused(args, "without --out", "to", "name", "golden", "examples", "force")
     else:
         check_folder(args.out, force=args.force)
     if args.to not in ("c", "arduino") and not args.report:
         check_unused(args, f"on --to {args.to}", "unpacked")
+    if args.to != "page":
+        check_unused(args, f"on --to {args.to}", "examples")
     if args.to in ("page", "onnx"):
-        refuse(args.path, f"which has no form for --to {args.to}. Choose c, arduino or js.")
         check_unused(args, f"on --to {args.to}", "golden")
 
 
@@ -137,7 +140,12 @@ def _write(args: ExportOptions, out: Path) -> Export:
     from hadamrnn.files import RECORD_FILE
     from hadamrnn.run import Run
 
-    options: dict[str, Any] = {"packed": not args.unpacked, "golden": args.golden, "force": args.force}
+    options: dict[str, Any] = {
+        "packed": not args.unpacked,
+        "golden": args.golden,
+        "examples": args.examples,
+        "force": args.force,
+    }
     if (args.path / RECORD_FILE).exists():
         return Run.open(args.path, args.data_dir).export(out, args.to, args.name, **options)
     return write(load_network(args.path), out, args.to, args.name, **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ from hadamrnn.estimators.reading import align, read_series
 from hadamrnn.estimators.series import Floats, Samples, Series
 from hadamrnn.estimators.target import LabelTarget
 from hadamrnn.fixedpoint.base import Metadata, class_metadata
+from hadamrnn.fixedpoint.encoding import encode_values
+from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.reservoir import IntegerReservoir
 
 
 @dataclass(eq=False, repr=False)
@@ -160,6 +164,33 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
         check_consistent_length(predicted, labels)
         self._refuse_unseen(labels, "previously unseen labels")
         return float(np.average(predicted == labels, weights=align(X, sample_weight)))
+
+    def to_page(
+        self,
+        out: str | Path,
+        X: Any,
+        y: Any,
+        name: str = "net",
+        *,
+        model: IntegerModel | IntegerReservoir | None = None,
+        force: bool = False,
+    ) -> Path:
+        """Write an HTML page to the new folder `out`, in which the integer network reads series X.
+
+        Args:
+            X, y: series and their labels, of which the page stores as many as fit.
+            name, model, force: as for `to_c`.
+        """
+        from hadamrnn.export.page import Stored, export_page, stored_rows
+
+        integer = self._integer(model)
+        series, labels = read_series(self, X, reset=False), column_or_1d(align(X, y))
+        check_consistent_length(series, labels)
+        self._refuse_unseen(labels, "previously unseen labels")
+        some = stored_rows(integer, len(series), series.values.shape[1])
+        codes, _ = encode_values(integer, series.values[some])
+        numbers = np.searchsorted(self.classes_, labels[some])
+        return export_page(integer, out, name, Stored(codes, numbers, series.steps_each()[some]), force=force)
 
     def _decode(self, outputs: Floats) -> NDArray[Any]:
         answers: NDArray[Any] = self.classes_[_each_class(outputs).argmax(1)]

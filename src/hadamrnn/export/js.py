@@ -76,8 +76,7 @@ def js_module(model: IntegerModel | IntegerReservoir, summary: Summary) -> str:
     lines = "\n".join(f" * {line}" for line in (summary.title, *summary.lines))
     head = f"/* {MARKER} {package_version()}:\n{lines}\n */\n".replace("</", "< /")  # safe in a page
     is_reservoir = isinstance(model, IntegerReservoir)
-    fields = js_reservoir(model) if isinstance(model, IntegerReservoir) else js_model(model)
-    data = json.dumps(fields, separators=(",", ":")).replace("<", "\\u003c")
+    data = json.dumps(js_fields(model), separators=(",", ":")).replace("<", "\\u003c")
     runtime = runtime_text("network.js") + ("\n" + runtime_text("reservoir.js") if is_reservoir else "")
     kind = "Reservoir" if is_reservoir else "Network"
     tail = f"\nexport const network = new {kind}({data});\nexport default network;\n"
@@ -130,12 +129,18 @@ def _common(model: IntegerModel | IntegerReservoir) -> dict[str, Any]:
     }
 
 
+def js_fields(model: IntegerModel | IntegerReservoir) -> dict[str, Any]:
+    """Return the argument of `networkOf` in the JavaScript runtime."""
+    return js_reservoir(model) if isinstance(model, IntegerReservoir) else js_model(model)
+
+
 def js_reservoir(model: IntegerReservoir) -> dict[str, Any]:
     """Return the argument of `new Reservoir` in the JavaScript runtime."""
     none = dict.fromkeys(("featureShift", "embedding"))
     layers = {"layers": [], "matrices": {}, "thresholds": [0, 2, ""]}
     arrays = {name: packed(array, bits) for name, (array, bits) in js_reservoir_arrays(model).items()}
-    return {**_common(model), **none, **layers, **arrays, "groups": js_reservoir_groups(model)}
+    sizes = {"weightBits": model.network.weight_bits, "groups": js_reservoir_groups(model)}
+    return {**_common(model), **none, **layers, **arrays, **sizes}
 
 
 def js_model(model: IntegerModel) -> dict[str, Any]:

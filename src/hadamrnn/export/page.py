@@ -18,12 +18,17 @@ from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.export.folder import check_name, fresh_folder
-from hadamrnn.export.js import deflated, front_end_js, js_model, runtime_text
+from hadamrnn.export.js import deflated, front_end_js, js_fields, runtime_text
 from hadamrnn.export.metadata import summarise
+from hadamrnn.export.reservoir import group_line
 from hadamrnn.fixedpoint.alarms import NEVER, Decision, decision_of
 from hadamrnn.fixedpoint.cost import fast_step_cost, network_size
+from hadamrnn.fixedpoint.encoding import value_format
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.pages.document import Document, Live, LivePart, to_html
+from hadamrnn.reservoir.cost import reservoir_size, reservoir_step_cost
+from hadamrnn.reservoir.model import IntegerReservoir
+from hadamrnn.settings import check_int
 
 MAX_SEQUENCES = 300
 MAX_CODES_BYTES = 120_000  # limit on stored sequences; base64 adds a third
@@ -67,7 +72,7 @@ class DrawingPad:
     order: NDArray[Any] | None = None
 
 
-def stored_rows(model: IntegerModel, total: int, time: int) -> NDArray[np.int64]:
+def stored_rows(model: IntegerModel | IntegerReservoir, total: int, time: int) -> NDArray[np.int64]:
     """Return the indices of the test sequences in a page: evenly spaced, as many of `total` as fit."""
     bits = model.input_size * model.input_bits
     if model.input_kind != "dense":
@@ -78,7 +83,7 @@ def stored_rows(model: IntegerModel, total: int, time: int) -> NDArray[np.int64]
 
 
 def live_network(
-    model: IntegerModel,
+    model: IntegerModel | IntegerReservoir,
     name: str,
     title: str,
     stored: Stored,
@@ -106,10 +111,10 @@ def live_network(
         figures: labels and values to add to those of the model.
     """
     dense = model.input_kind == "dense"
-    size, cost = network_size(model.network), fast_step_cost(model.network)
     names = [*classes] or model.class_names or [str(k) for k in range(max(model.output_size, 2))]
     data = {
-        "model": js_model(model),
+        "model": js_fields(model),
+        "layers": _layers(model),
         "classes": names,
         "stored": {
             "deflated": deflated(stored.codes),
@@ -124,17 +129,34 @@ def live_network(
         "sensor": sensor,
         "listening": listening_data(model, names, stored.codes.shape[1], clips),
         "together": together,
-        "figures": [
-            ("weights", f"{-(-size.bits // 8):,} bytes"),
-            ("additions for W h", f"{cost.recurrent.additions:,} a step"),
-            *figures,
-        ],
+        "figures": [*_figures(model), *figures],
     }
     return Live(name, title, data, paragraphs)
 
 
+def _layers(model: IntegerModel | IntegerReservoir) -> list[tuple[str, int]]:
+    """Return name and number of units of each layer, or of each group of a reservoir."""
+    if isinstance(model, IntegerReservoir):
+        return [(group_line(group), group.units) for group in model.network.groups]
+    return [(str(index), layer.hidden_size) for index, layer in enumerate(model.layers, 1)]
+
+
+def _figures(model: IntegerModel | IntegerReservoir) -> list[tuple[str, str]]:
+    """Return the size of the weights and the additions of the recurrence, with their labels."""
+    if isinstance(model, IntegerReservoir):
+        bits, cost = reservoir_size(model.features).bits, reservoir_step_cost(model.features)
+        recurrence = "H D h and counts"
+    else:
+        bits, cost = network_size(model.network).bits, fast_step_cost(model.network)
+        recurrence = "W h"
+    return [
+        ("weights", f"{-(-bits // 8):,} bytes"),
+        (f"additions for {recurrence}", f"{cost.recurrent.additions:,} a step"),
+    ]
+
+
 def export_page(
-    model: IntegerModel,
+    model: IntegerModel | IntegerReservoir,
     out: Path | str,
     name: str,
     stored: Stored,
@@ -145,10 +167,12 @@ def export_page(
 ) -> Path:
     """Write NAME.html with the live network to the new folder `out`; return the folder."""
     check_name(name)
-    if stored.labels.dtype.kind not in "iub":
+    if stored.labels.dtype.kind not in "iub" or value_format(model) is not None:
         raise InputError(
             "A page shows classes, and this task's targets are real numbers. Export to js and plot them."
         )
+    steps = stored.codes.shape[1] if stored.lengths is None else int(stored.lengths.max())
+    check_int("The steps of a stored sequence", steps, 1, model.longest or steps)
     title = title or name
     live = live_network(model, name, f"{title}, read step by step", stored, paragraphs=(ABOUT,), pad=pad)
     document = Document(title, (f"{summarise(model).title[2:].capitalize()}.",), live=live_part(live))
@@ -162,7 +186,7 @@ ABOUT = (
 )
 
 
-RUNTIME = ("network.js", "front_end.js", "decision.js")
+RUNTIME = ("network.js", "reservoir.js", "front_end.js", "decision.js")
 
 
 def live_part(*networks: Live) -> LivePart:
@@ -196,7 +220,7 @@ class Clip:
 
 
 def listening_data(
-    model: IntegerModel, classes: Sequence[str], steps: int, clips: Sequence[Clip]
+    model: IntegerModel | IntegerReservoir, classes: Sequence[str], steps: int, clips: Sequence[Clip]
 ) -> dict[str, Any] | None:
     """Return the data of `live/listening.js`; None for a network that reads no microphone.
 
@@ -214,7 +238,7 @@ def listening_data(
     }
 
 
-def _usual_decision(model: IntegerModel, classes: Sequence[str], steps: int) -> Decision:
+def _usual_decision(model: IntegerModel | IntegerReservoir, classes: Sequence[str], steps: int) -> Decision:
     """Return the default decision for a model without one."""
     hop = max(round(steps / HOPS), 1)
     size = -(-steps // hop) * hop

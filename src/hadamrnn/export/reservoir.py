@@ -124,7 +124,7 @@ def js_reservoir_arrays(model: IntegerReservoir) -> dict[str, tuple[NDArray[Any]
         "threshold": (features.threshold, STATE_BITS),
         "segment": (features.segment, SEGMENT_BITS + 1),
         "exponents": (model.exponents, EXPONENT_BITS + 1),
-        "outputWeight": (model.output_weight_int.T, model.network.weight_bits),
+        "outputWeight": (model.output_weight_int, model.network.weight_bits),
         "outputBias": (model.output_bias_int, BIAS_BITS),
     }
 
@@ -153,12 +153,13 @@ def reservoir_lines(model: IntegerReservoir) -> list[str]:
         f"{network.weight_bits}-bit V",
         f"dense input of size {network.input_size} in {network.input_bits} bits, "
         f"{network.output_size} outputs after the last step",
-        *map(_group_line, network.groups),
+        *map(group_line, network.groups),
         f"scales: input {model.input_scale:.9g}, logit {model.logit_scale:.9g}",
     ]
 
 
-def _group_line(group: Group) -> str:
+def group_line(group: Group) -> str:
+    """Describe a group in a few words."""
     reads = "differences" if group.is_difference else "means"
     thirds = ", counted in thirds" if group.segments > 1 else ""
     return f"{group.units} units on {reads} of {group.width}, {group.dilation} apart{thirds}"

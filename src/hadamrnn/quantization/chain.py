@@ -28,7 +28,7 @@ from torch import Tensor
 
 from hadamrnn.data.splits import Metric, Split, Splits
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.base import class_metadata
+from hadamrnn.fixedpoint.base import IntegerBase, class_metadata
 from hadamrnn.fixedpoint.encoding import encode_inputs, target_metadata
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
@@ -48,7 +48,7 @@ ROWS_AT_ONCE = 256
 RECIPE = TrainingConfig("finetune", steps=200, evaluate_every=50, sign_freeze_epoch=0)
 
 
-def input_codes(model: IntegerModel, x: Tensor) -> tuple[NDArray[Any], int]:
+def input_codes(model: IntegerBase, x: Tensor) -> tuple[NDArray[Any], int]:
     """Return a batch of a task as codes or ids of `model`, and the number of saturated inputs."""
     inputs = x.detach().cpu().numpy()
     return encode_inputs(model, inputs) if model.input_kind == "dense" else (inputs, 0)

@@ -37,6 +37,8 @@ export class Reservoir extends Network {
     super(rest);
     const packed = { channel, signs, inputWeight, unit, threshold, segment, exponents };
     for (const [name, values] of Object.entries(packed)) this[name] = unpack(values);
+    let first = 0;
+    this.layers = this.groups.map(({ blocks }) => ({ signs: this.signs.subarray(first, (first += 8 * blocks)) }));
   }
 
   init() {
@@ -96,8 +98,9 @@ export class Reservoir extends Network {
     own.steps += 1;
   }
 
-  read(state) {
-    const logits = Float64Array.from(this.outputBias, (bias) => bias * 2 ** this.outputBiasShift);
+  /** Return the codes that the read-out sees: for each feature its share of steps times 2^(15 - e). */
+  features(state) {
+    const codes = new Int32Array(state.counts.length);
     let f = 0;
     this.groups.forEach((group, g) => {
       const { steps } = state.groups[g];
@@ -106,10 +109,17 @@ export class Reservoir extends Network {
         const begin = third > 0 ? group.ends[third - 1] : 0;
         const counted = Math.min(steps, group.ends[third]) - begin;
         const rate = Math.floor(2 ** 30 / Math.max(counted, 1));
-        const code = shifted(state.counts[f] * rate, -15 - this.exponents[f]);
-        for (let k = 0; k < this.outputSize; k += 1) logits[k] += this.outputWeight[f * this.outputSize + k] * code;
+        codes[f] = shifted(state.counts[f] * rate, -15 - this.exponents[f]);
       }
     });
-    return Int32Array.from(logits);
+    return codes;
+  }
+
+  /** Return the share of steps in which each feature was above its threshold, 0 to 1. */
+  shares(state) {
+    return Float64Array.from(this.features(state), (code, f) => code * 2 ** (this.exponents[f] - 15));
   }
 }
+
+/** Return the network of a model of either kind. */
+export const networkOf = (model) => (model.groups ? new Reservoir(model) : new Network(model));

@@ -1,5 +1,5 @@
 /* What may be done to a network while one watches: fewer bits, flipped signs, and the accuracy that is left. */
-import { Network } from "./network.js";
+import { networkOf } from "./reservoir.js";
 
 const SLICE = 8; // milliseconds of work between two frames
 
@@ -10,10 +10,10 @@ export function coarse(codes, bits, fewer) {
   return codes.map((code) => unit * Math.min(most - 1, Math.max(-most, Math.floor(code / unit + 0.5))));
 }
 
-/** Return the network with U and V at `bits` bits and some signs of u flipped, each [layer, unit]. */
+/** Return the network with V, and U of layers, at `bits` bits and some signs flipped, each [layer, unit]. */
 export function changed(model, bits, flips) {
-  const network = new Network(model);
-  for (const layer of network.layers) layer.weight = coarse(layer.weight, model.weightBits, bits);
+  const network = networkOf(model);
+  for (const layer of network.layers) layer.weight &&= coarse(layer.weight, model.weightBits, bits);
   network.outputWeight = coarse(network.outputWeight, model.weightBits, bits);
   for (const [layer, unit] of flips) network.layers[layer].signs[unit] *= -1;
   return network;

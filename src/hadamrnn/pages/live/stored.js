@@ -1,5 +1,5 @@
 /* The sequences that a page holds: deflated, and unpacked before its networks start. */
-import { Network } from "./network.js";
+import { networkOf } from "./reservoir.js";
 
 /** Return the int32 codes of base64 text: deflated, all lowest bytes first, then the next ones. */
 export async function inflated(text) {
@@ -15,7 +15,7 @@ export async function inflated(text) {
 /** Return the stored sequences as [{inputs, labels}]; raw readings are encoded as on a device. */
 export async function storedSequences({ deflated, steps, width, raw, lengths, labels }, model) {
   const codes = await inflated(deflated);
-  const network = new Network(model);
+  const network = networkOf(model);
   const read = (at) => (raw ? network.encode(codes.subarray(at, at + width)) : codes.subarray(at, at + width));
   return labels.map((label, row) => {
     const at = row * steps * width;

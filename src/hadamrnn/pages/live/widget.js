@@ -321,6 +321,7 @@ export class Widget {
     const h = this.state.h[this.layer];
     this.largest = h.reduce((most, code) => Math.max(most, Math.abs(code)), this.largest);
     drawUnits(this.part.state, h, this.largest);
+    if (this.part.shares) drawUnits(this.part.shares, this.network.shares(this.state), 1);
     drawSigns(this.part.signs, this.signs, this.trained.layers[this.layer].signs);
     this.part.flipped.textContent = this.flips.length ? `${this.flips.length} flipped` : "as trained";
   }
