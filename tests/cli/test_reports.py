@@ -131,7 +131,7 @@ def test_windows_that_overlap_are_read_by_as_many_states() -> None:
         {"window": 1},
         {"hop": 1},
     ):
-        assert is_asked(DeviceOptions(**given))  # type: ignore[arg-type]
+        assert is_asked(DeviceOptions(**given))
 
 
 def test_the_device_of_recordings_steps_as_their_windows_do() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hadamrnn.pages.document import Cell, Document, Grid, Link, Part, Picture, Section, to_html
+from hadamrnn.pages.document import Cell, Document, Grid, Link, Mark, Part, Picture, Section, to_html
 
 PICTURE = Picture("plot", '<svg width="1"><path style="fill: #0072b2"/></svg>\n', 'a "plot" & <more>')
 
@@ -42,3 +42,11 @@ def test_a_page_holds_every_text() -> None:
 
     for text in ("94.88", "+0.13", "missing", "run --x", "part", "c0"):
         assert text in html
+
+
+def test_a_grid_of_up_to_four_columns_without_commands_fits_a_narrow_screen() -> None:
+    def is_slim(columns: int, mark: Mark = "") -> bool:
+        cells = tuple(Cell("1", mark) for _ in range(columns))
+        return Grid(tuple(map(str, range(columns))), (cells,)).slim
+
+    assert is_slim(4) and not is_slim(5) and not is_slim(2, "code") and is_slim(2, "better")
