@@ -1,6 +1,7 @@
 """C99 of an integer model: `export_c` writes a folder that builds and tests itself.
 
-    hadamrnn.h        the program, the same for every network; start reading there
+    hadamrnn.h        the program, the same for every network, with its parts hadamrnn_device.h (what differs
+                      between devices), hadamrnn_units.h and hadamrnn_window.h; start reading there
     NAME.h            the summary, the sizes, the functions
     NAME.c            the functions: those of hadamrnn.h for this network
     NAME_weights.h    the network as data, constants in flash
@@ -16,7 +17,7 @@
 `export_arduino` writes an Arduino library, which PlatformIO takes as well:
 
     library.properties, library.json    for the two package managers
-    src/                                hadamrnn.h, NAME.h, NAME.c, NAME_weights.h, NAME_window.*
+    src/                                hadamrnn*.h, NAME.h, NAME.c, NAME_weights.h, NAME_window.*
     examples/NAME/NAME.ino              the self-test over Serial, then a class for every window of readings
 
 `fixedpoint/blob.py` makes the data, by the plan of `plan.py`; the templates in `runtime/` print it.
@@ -61,7 +62,7 @@ from hadamrnn.reservoir import file as reservoir_file
 from hadamrnn.reservoir.model import IntegerReservoir
 
 AnyModel = IntegerModel | IntegerReservoir
-RUNTIME = "hadamrnn.h"
+RUNTIME = ("hadamrnn.h", "hadamrnn_device.h", "hadamrnn_units.h", "hadamrnn_window.h")
 SHARED_RUNTIME = ("hadamrnn_shared.c", "hadamrnn_shared.h", "hadamrnn_blob.h")
 FRONT_END = "hadamrnn_front_end.h"
 _LINE = 100  # characters per line of weights
@@ -136,7 +137,7 @@ def source_files(model: AnyModel, name: str, *, packed: bool = True) -> dict[str
         "values": value_format(model),
     }
     return {
-        RUNTIME: runtime_file(RUNTIME),
+        **{file: runtime_file(file) for file in RUNTIME},
         **({RESERVOIR_RUNTIME: runtime_file(RESERVOIR_RUNTIME)} if is_reservoir else {}),
         f"{name}.h": render("model.h.j2", **shared),
         f"{name}.c": render("model.c.j2", **shared),

@@ -64,7 +64,7 @@ def measure_front_end(
     }
     with tempfile.TemporaryDirectory(prefix="hadamrnn-") as scratch:
         folder = Path(scratch)
-        for file in (RUNTIME, FRONT_END):
+        for file in (*RUNTIME, FRONT_END):
             (folder / file).write_text(runtime_file(file))
         (folder / "front_end.h").write_text(HEADER)
         for file, template in (("unit.c", "front_end_unit.c.j2"), ("device.c", "front_end_device.c.j2")):

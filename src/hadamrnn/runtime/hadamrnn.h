@@ -35,7 +35,9 @@
  *     HADAMRNN_FLASH            the attribute of constants: a section, for example
  *     HADAMRNN_NARROW_PRODUCT   no products of 64 bits (Cortex-M0 and AVR always)
  *
- * Start reading at hadamrnn_model, then at hadamrnn_step.
+ * It consists of hadamrnn.h, this file: the network; hadamrnn_device.h: what differs between devices; hadamrnn_units.h: raw
+ * codes and values; hadamrnn_window.h, which includes this file: sliding windows. Start reading at hadamrnn_model, then at
+ * hadamrnn_step.
  */
 #ifndef HADAMRNN_H
 #define HADAMRNN_H
@@ -47,11 +49,6 @@
 
 #ifdef __AVR__
 #include <avr/pgmspace.h>
-#endif
-
-#if defined(__ARM_FEATURE_SIMD32) && (defined(__ARM_ACLE) || defined(__GNUC__))
-#include <arm_acle.h>
-#define HADAMRNN_SIMD
 #endif
 
 #ifdef __cplusplus
@@ -217,17 +214,6 @@ typedef struct {
     const hadamrnn_narrow *narrow;
 } hadamrnn_view;
 
-/* A sliding window: size / hop hops of `hop` steps. */
-typedef struct {
-    uint16_t hops; /* size / hop */
-    uint16_t begun; /* hops of the first window that have begun */
-    uint16_t hop; /* 0: refused */
-    uint16_t steps; /* since the last hop ended */
-    uint16_t oldest; /* state: 0 is the window's own, then come the slots */
-    uint16_t is_ready; /* 1 from the first whole window on */
-    uint32_t clipped; /* raw codes that had to be clipped since init */
-} hadamrnn_window;
-
 #ifdef __cplusplus
 }
 #endif
@@ -260,16 +246,6 @@ typedef struct {
 #define HADAMRNN_FOLDED HADAMRNN_INLINE /* once for every layer, with its constants */
 #endif
 
-#if (defined(__AVR__) || defined(__ARM_ARCH_6M__)) && !defined(HADAMRNN_NARROW_PRODUCT)
-#define HADAMRNN_NARROW_PRODUCT
-#endif
-
-#ifdef __AVR__
-#define HADAMRNN_UNROLL false
-#else
-#define HADAMRNN_UNROLL true /* the rows of a layer of several columns of U */
-#endif
-
 /* A statement for i = 0, ..., 3 or 0, ..., 7, each with its constant i, so that arrays stay in registers. */
 #define HADAMRNN_WITH(i, value, statement) \
     {                                      \
@@ -288,98 +264,7 @@ typedef struct {
     HADAMRNN_WITH(i, 6u, statement)     \
     HADAMRNN_WITH(i, 7u, statement)
 
-/* ---- Constants. AVR reads flash by instructions of its own; elsewhere the arrays are aligned to 4 bytes. */
-
-HADAMRNN_INLINE uint8_t hadamrnn_byte(const uint8_t *p)
-{
-#ifdef __AVR__
-    return pgm_read_byte(p);
-#else
-    return *p;
-#endif
-}
-
-HADAMRNN_INLINE int16_t hadamrnn_word(const uint8_t *p)
-{
-#if defined(__AVR__)
-    return (int16_t)pgm_read_word(p);
-#elif defined(__GNUC__) && (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-    int16_t value;
-    (void)memcpy(&value, __builtin_assume_aligned(p, 2), sizeof value);
-    return value;
-#else
-    return (int16_t)(uint16_t)(p[0] | ((uint32_t)p[1] << 8));
-#endif
-}
-
-HADAMRNN_INLINE int32_t hadamrnn_long(const uint8_t *p)
-{
-#if defined(__AVR__)
-    return (int32_t)pgm_read_dword(p);
-#elif defined(__GNUC__) && (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-    int32_t value;
-    (void)memcpy(&value, __builtin_assume_aligned(p, 4), sizeof value);
-    return value;
-#else
-    const uint32_t value = p[0] | ((uint32_t)p[1] << 8) | ((uint32_t)p[2] << 16) | ((uint32_t)p[3] << 24);
-    return (int32_t)value;
-#endif
-}
-
-/* A lane of a host reads constants that are already unpacked. */
-#ifndef HADAMRNN_LANES_H
-/* Number i of numbers of one or two bytes. */
-HADAMRNN_INLINE int32_t hadamrnn_value(const uint8_t *p, uint_fast8_t bytes, uint_fast16_t i)
-{
-    return (bytes == 1u) ? (int32_t)(int8_t)hadamrnn_byte(p + i) : (int32_t)hadamrnn_word(p + (2u * i));
-}
-
-/* Code i of a group of eight codes of `bits` bits. */
-HADAMRNN_INLINE int32_t hadamrnn_code(const uint8_t *group, uint_fast8_t bits, uint_fast8_t i)
-{
-#if !defined(__AVR__)
-    if (bits == 4u) { /* the usual ones, a group of them in one word */
-        const uint32_t at_top = (uint32_t)hadamrnn_long(group) << (28u - (4u * i));
-        return (int32_t)at_top >> 28;
-    }
-#endif
-    const uint8_t *const p = group + (((uint_fast16_t)bits * i) >> 3);
-    const uint_fast8_t end = (uint_fast8_t)((((uint_fast16_t)bits * i) & 7u) + bits);
-    int32_t code;
-    if (end <= 8u) {
-#ifdef __AVR__ /* which shifts by one bit at a time */
-        const uint8_t bottom = (uint8_t)((hadamrnn_byte(p) >> (end - bits)) & ((1u << bits) - 1u));
-        const uint8_t sign = (uint8_t)(1u << (bits - 1u));
-        code = (int8_t)(uint8_t)((bottom ^ sign) - sign);
-#else
-        code = (int8_t)(uint8_t)((uint32_t)hadamrnn_byte(p) << (8u - end)) >> (8u - bits);
-#endif
-    } else {
-        const uint32_t both = hadamrnn_byte(p) | ((uint32_t)hadamrnn_byte(p + 1) << 8);
-        code = (int16_t)(uint16_t)(both << (16u - end)) >> (16u - bits);
-    }
-    return code;
-}
-
-/* Number i times 2^shift. */
-HADAMRNN_INLINE int32_t hadamrnn_shifted_value(const uint8_t *p, uint_fast8_t bytes, uint_fast16_t i, uint_fast8_t shift)
-{
-    return hadamrnn_value(p, bytes, i) * (INT32_C(1) << shift);
-}
-
-/* Of the usual network. */
-#define HADAMRNN_CODE_BITS 4u
-#define HADAMRNN_VALUE_BYTES 2u
-
-/* The signs of a group of eight rows. */
-#define HADAMRNN_SIGN_BYTES 1u
-typedef uint32_t hadamrnn_signs;
-
-HADAMRNN_INLINE hadamrnn_signs hadamrnn_read_signs(const uint8_t *p)
-{
-    return hadamrnn_byte(p);
-}
-#endif
+#include "hadamrnn_device.h"
 
 /* ---- Arithmetic. */
 
@@ -396,157 +281,7 @@ HADAMRNN_INLINE hadamrnn_wide hadamrnn_shift(hadamrnn_wide value, int_fast8_t sh
     return (shift < 0) ? hadamrnn_round_shift(value, (uint_fast8_t)-shift) : (value * (INT32_C(1) << shift));
 }
 
-#ifndef HADAMRNN_LANES_H
-HADAMRNN_INLINE hadamrnn_wide hadamrnn_widened(hadamrnn_narrow value)
-{
-    return value;
-}
-
-/* A number that fits 16 bits. */
-HADAMRNN_INLINE hadamrnn_narrow hadamrnn_narrowed(hadamrnn_wide value)
-{
-    return (hadamrnn_narrow)value;
-}
-
-/* max(value, 0) */
-HADAMRNN_INLINE hadamrnn_wide hadamrnn_positive(hadamrnn_wide value)
-{
-    return (value < 0) ? 0 : value;
-}
-
-/* 1 if value > bound, else 0. */
-HADAMRNN_INLINE hadamrnn_wide hadamrnn_exceeds(hadamrnn_wide value, int32_t bound)
-{
-    return (value > bound) ? 1 : 0;
-}
-
-HADAMRNN_INLINE hadamrnn_narrow hadamrnn_larger(hadamrnn_narrow a, hadamrnn_narrow b)
-{
-    return (a > b) ? a : b;
-}
-
-/* A number that all sequences share. */
-HADAMRNN_INLINE int16_t hadamrnn_shared(hadamrnn_narrow value)
-{
-    return value;
-}
-
-HADAMRNN_INLINE hadamrnn_wide hadamrnn_saturate(hadamrnn_wide value, uint_fast8_t bits)
-{
-    const int32_t high = (INT32_C(1) << (bits - 1u)) - 1;
-    const int32_t low = -high - 1;
-    return (value > high) ? high : ((value < low) ? low : value);
-}
-
-/* saturate(value), and count it if that changes it. */
-HADAMRNN_INLINE hadamrnn_wide hadamrnn_clip(hadamrnn_wide value, uint_fast8_t bits, hadamrnn_count *clipped)
-{
-    const int32_t high = (INT32_C(1) << (bits - 1u)) - 1;
-    if ((value < (-high - 1)) || (value > high)) {
-        value = (value < 0) ? (-high - 1) : high; /* written so, one instruction on a Cortex-M */
-        (*clipped)++;
-    }
-    return value;
-}
-
-/* round(acc * multiplier / 2^shift), ties towards +infinity, multiplier above 1. `factor` is multiplier 2^(32 - shift), for
- * shifts of 17 to 32. */
-HADAMRNN_INLINE hadamrnn_wide hadamrnn_product(hadamrnn_wide acc, uint_fast16_t multiplier, int32_t factor, uint_fast8_t shift)
-{
-#ifdef HADAMRNN_NARROW_PRODUCT
-    (void)factor;
-    /* By halves, acc = high 2^16 + low: the sum is floor(acc multiplier / 2^16), which fits since multiplier < 2^16. */
-    const int32_t high = (int32_t)(int16_t)(acc >> 16) * (int32_t)multiplier;
-    const uint32_t low = (uint32_t)(uint16_t)acc * (uint32_t)multiplier;
-    if (shift > 16u) {
-        return hadamrnn_round_shift(high + (int32_t)(low >> 16), (uint_fast8_t)(shift - 16u));
-    }
-    return high + (int32_t)((low + 0x8000u) >> 16);
-#else
-    if ((shift > 16u) && (shift <= 32u)) {
-        /* The high word of acc factor, plus the first bit of the low one. */
-        const int64_t product = (int64_t)acc * factor;
-        return (int32_t)(product >> 32) + (int32_t)((uint32_t)product >> 31);
-    }
-    return (int32_t)((((int64_t)acc * (int32_t)multiplier) + (INT64_C(1) << (shift - 1u))) >> shift);
-#endif
-}
-
-/* saturate(round(value rate / 2^shift)) */
-HADAMRNN_INLINE hadamrnn_wide hadamrnn_feature(hadamrnn_wide value, int32_t rate, uint_fast8_t shift, uint_fast8_t bits)
-{
-    const int64_t code = (((int64_t)value * rate) + (INT64_C(1) << (shift - 1u))) >> shift;
-    const int32_t high = (INT32_C(1) << (bits - 1u)) - 1;
-    const int32_t low = -high - 1;
-    return (code > high) ? high : ((code < low) ? low : (int32_t)code);
-}
-
-/* y 2^shift with the sign of row i of a group. */
-HADAMRNN_INLINE hadamrnn_wide hadamrnn_switched(hadamrnn_wide y, hadamrnn_signs signs, uint_fast8_t i, uint_fast8_t shift)
-{
-#ifdef __thumb2__
-    const int32_t mask = (int32_t)(signs << (31u - i)) >> 31; /* no branch */
-    return ((y ^ mask) - mask) * (INT32_C(1) << shift);
-#else
-    return ((((signs >> i) & 1u) != 0u) ? -y : y) * (INT32_C(1) << shift);
-#endif
-}
-#endif
-
 /* ---- The Hadamard transform. */
-
-/* What a butterfly of 16 bits adds: an entry or, on cores with SIMD instructions, two of them at once. */
-#ifdef HADAMRNN_SIMD
-#define HADAMRNN_LANES 2u
-typedef int16x2_t hadamrnn_lane;
-
-HADAMRNN_INLINE hadamrnn_lane hadamrnn_add(hadamrnn_lane a, hadamrnn_lane b)
-{
-    return __sadd16(a, b);
-}
-
-HADAMRNN_INLINE hadamrnn_lane hadamrnn_subtract(hadamrnn_lane a, hadamrnn_lane b)
-{
-    return __ssub16(a, b);
-}
-
-HADAMRNN_INLINE hadamrnn_lane hadamrnn_load(const hadamrnn_narrow *h)
-{
-    hadamrnn_lane lane;
-    (void)memcpy(&lane, h, sizeof lane);
-    return lane;
-}
-
-HADAMRNN_INLINE void hadamrnn_store(hadamrnn_narrow *h, hadamrnn_lane lane)
-{
-    (void)memcpy(h, &lane, sizeof lane);
-}
-#else
-#define HADAMRNN_LANES 1u
-#ifndef HADAMRNN_LANES_H
-typedef int_fast16_t hadamrnn_lane;
-#endif
-
-HADAMRNN_INLINE hadamrnn_lane hadamrnn_add(hadamrnn_lane a, hadamrnn_lane b)
-{
-    return (hadamrnn_lane)(a + b);
-}
-
-HADAMRNN_INLINE hadamrnn_lane hadamrnn_subtract(hadamrnn_lane a, hadamrnn_lane b)
-{
-    return (hadamrnn_lane)(a - b);
-}
-
-HADAMRNN_INLINE hadamrnn_lane hadamrnn_load(const hadamrnn_narrow *h)
-{
-    return *h;
-}
-
-HADAMRNN_INLINE void hadamrnn_store(hadamrnn_narrow *h, hadamrnn_lane lane)
-{
-    *h = (hadamrnn_narrow)lane;
-}
-#endif
 
 /* S_4 over the entries 0, stride, 2 stride, 3 stride of every run of 4 stride, in place, in 16 bits; stride is even. */
 HADAMRNN_ONE_COPY void hadamrnn_narrow_pass(hadamrnn_narrow *h, uint_fast16_t size, uint_fast16_t stride)
@@ -826,15 +561,11 @@ HADAMRNN_INLINE void hadamrnn_group(hadamrnn_rows *at)
     const hadamrnn_signs signs = hadamrnn_read_signs(layer->signs);
     hadamrnn_wide products[8];
     if (at->columns > 1u) {
-#ifdef HADAMRNN_SHARED
         if (at->code_bits == 4u) { /* the usual ones, with their constant */
             hadamrnn_products(at, 4u, products);
         } else {
             hadamrnn_products(at, at->code_bits, products);
         }
-#else
-        hadamrnn_products(at, at->code_bits, products);
-#endif
     }
     hadamrnn_four_rows(at, 0u, signs, products);
     hadamrnn_four_rows(at, 4u, signs, products);
@@ -906,13 +637,16 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
 #ifdef HADAMRNN_LANES_H
     at.drive = (layer == model->layers) ? memory->drive : NULL;
 #endif
+    bool is_usual = false;
 #if defined(HADAMRNN_LANES_H) || defined(HADAMRNN_SHARED)
     /* A compiler that sees no constants gets the paper's kind of layer as a loop of its own, in which these are. */
     const hadamrnn_layer *const copy = &at.layer;
-    if (at.is_buffered && !at.is_relu && (copy->leaks == NULL) && (copy->leak == 0u) && (copy->stages > 1u) &&
-        (copy->multiplier != 1u) && (copy->round_shift > 16u) && (copy->round_shift <= 32u) &&
-        (copy->input_shift == 0) && (at.columns == 1u) && (at.code_bits == HADAMRNN_CODE_BITS) &&
-        (at.value_bytes == HADAMRNN_VALUE_BYTES) && (at.activation_bits == 12u) && (copy->bias != NULL)) {
+    is_usual = at.is_buffered && !at.is_relu && (copy->leaks == NULL) && (copy->leak == 0u) && (copy->stages > 1u) &&
+               (copy->multiplier != 1u) && (copy->round_shift > 16u) && (copy->round_shift <= 32u) &&
+               (copy->input_shift == 0) && (at.columns == 1u) && (at.code_bits == HADAMRNN_CODE_BITS) &&
+               (at.value_bytes == HADAMRNN_VALUE_BYTES) && (at.activation_bits == 12u) && (copy->bias != NULL);
+#endif
+    if (is_usual) {
         hadamrnn_rows usual = at;
         usual.layer.leaks = NULL;
         usual.layer.leak = 0;
@@ -929,9 +663,6 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
     } else {
         hadamrnn_all_groups(&at, layer, buffered, memory->work);
     }
-#else
-    hadamrnn_all_groups(&at, layer, buffered, memory->work);
-#endif
     memory->counters->saturations = at.clipped;
 }
 
@@ -1090,21 +821,6 @@ HADAMRNN_API uint16_t hadamrnn_best(const hadamrnn_model *model, const int32_t *
     return best;
 }
 
-/* The answers of a regressor: value = saturate(round(logit multiplier / 2^shift) + offset) of every target, to 32 bits. */
-HADAMRNN_API void hadamrnn_values(const hadamrnn_model *model, const int32_t *logits, int32_t *values)
-{
-    for (uint_fast16_t k = 0; k < model->output_size; k++) {
-        values[k] = logits[k];
-        if (model->value_multiplier != NULL) {
-            const uint_fast8_t shift = hadamrnn_byte(model->value_shift + k);
-            const int64_t product = (int64_t)logits[k] * hadamrnn_long(model->value_multiplier + (4u * k));
-            const int64_t rounded = (product + (INT64_C(1) << (shift - 1u))) >> shift;
-            const int64_t value = rounded + hadamrnn_long(model->value_offset + (4u * k));
-            values[k] = (value > INT32_MAX) ? INT32_MAX : ((value < INT32_MIN) ? INT32_MIN : (int32_t)value);
-        }
-    }
-}
-
 /* ---- Streams. */
 
 /* Start a stream: h = 0. */
@@ -1113,66 +829,6 @@ HADAMRNN_API void hadamrnn_init(const hadamrnn_model *model, const hadamrnn_memo
     (void)memset(memory->counters, 0, sizeof *memory->counters);
     (void)memset(memory->wide, 0, model->pool_wide * sizeof *memory->wide);
     (void)memset(memory->narrow, 0, model->narrow_cells * sizeof *memory->narrow);
-}
-
-/* |raw| as octaves, 1 + |raw| / 2^knee, in units of 2^-16 and with the sign of raw; raw itself without a knee. */
-HADAMRNN_INLINE int32_t hadamrnn_compress(int32_t raw, uint_fast8_t knee)
-{
-    int32_t octaves = raw;
-    if (knee != 0u) {
-        const uint32_t size = (raw < 0) ? (0u - (uint32_t)raw) : (uint32_t)raw;
-        const uint32_t above = size + ((uint32_t)1 << knee);
-        uint_fast8_t octave = knee;
-        while ((above >> octave) > 1u) {
-            octave++;
-        }
-        const uint32_t rest = above - ((uint32_t)1 << octave);
-        const uint32_t part = (octave > 16u) ? (rest >> (octave - 16u)) : (rest << (16u - octave));
-        const uint32_t whole = (uint32_t)octave - (uint32_t)knee;
-        const uint32_t spanned = (whole << 16) + part;
-        octaves = (raw < 0) ? -(int32_t)spanned : (int32_t)spanned;
-    }
-    return octaves;
-}
-
-/* Correct the readings of this device's sensor: saturate(round((raw - zero) gain / 2^14)) of every channel, to 32 bits. `raw`
- * and `corrected` may be the same array. */
-HADAMRNN_API void hadamrnn_calibrate(const hadamrnn_model *model, const hadamrnn_calibration *channels, const int32_t *raw,
-                                     int32_t *corrected)
-{
-    for (uint_fast16_t j = 0; j < model->input_size; j++) {
-        const int64_t product = ((int64_t)raw[j] - channels[j].zero) * (int64_t)channels[j].gain;
-        const int64_t value = (product + 8192) >> 14;
-        corrected[j] = (value > INT32_MAX) ? INT32_MAX : ((value < INT32_MIN) ? INT32_MIN : (int32_t)value);
-    }
-}
-
-/* Turn raw sensor codes into input codes: x = saturate(round((raw - offset) * multiplier / 2^shift)). Return how many had
- * to be clipped. */
-HADAMRNN_API uint16_t hadamrnn_encode(const hadamrnn_model *model, const int32_t *raw, int16_t *x)
-{
-    const int64_t high = (INT64_C(1) << (model->input_bits - 1u)) - 1;
-    const int64_t low = -high - 1;
-    uint16_t clipped = 0;
-    for (uint_fast16_t j = 0; j < model->input_size; j++) {
-        int64_t code = raw[j];
-        if (model->raw_offset != NULL) {
-            const uint_fast8_t shift = hadamrnn_byte(model->raw_shift + j);
-            if (model->raw_knee != NULL) {
-                code = hadamrnn_compress(raw[j], hadamrnn_byte(model->raw_knee + j));
-            }
-            code = (code - hadamrnn_long(model->raw_offset + (4u * j))) * hadamrnn_long(model->raw_multiplier + (4u * j));
-            if (shift != 0u) {
-                code = ((code >> (shift - 1u)) + 1) >> 1;
-            }
-        }
-        if ((code < low) || (code > high)) {
-            code = (code < 0) ? low : high;
-            clipped++;
-        }
-        x[j] = (int16_t)code;
-    }
-    return clipped;
 }
 
 /* Layer l makes a step. Return 1 if the layer above then has its turn. */
@@ -1253,78 +909,6 @@ HADAMRNN_API uint8_t hadamrnn_step_id(const hadamrnn_model *model, const hadamrn
 
 #endif
 
-/* ---- Sliding windows: a read-out every `hop` steps, of exactly the last `size` ones.
- *
- * size / hop states read the stream: each begins `hop` steps after the one before it, and restarts once it was read. State 0
- * is the window's own, the slots are the others. NAME_window_push is the loop:
- *
- *     for every i < hadamrnn_window_states: step state i
- *     if hadamrnn_window_hop_ends:
- *         if hadamrnn_window_is_whole: read state hadamrnn_window_turn
- *         hadamrnn_window_restart of state hadamrnn_window_turn
- */
-
-/* Start a window. Return HADAMRNN_OK or HADAMRNN_BAD_WINDOW. */
-HADAMRNN_API uint8_t hadamrnn_window_init(const hadamrnn_model *model, hadamrnn_window *window, uint16_t size,
-                                             uint16_t hop, bool has_slots)
-{
-    const uint16_t longest = (model->longest == 0u) ? UINT16_MAX : model->longest;
-    const bool lacks_slots = !has_slots && (size != hop);
-    (void)memset(window, 0, sizeof *window);
-    if ((hop == 0u) || (size == 0u) || (size > longest) || ((size % hop) != 0u) || lacks_slots) {
-        return HADAMRNN_BAD_WINDOW;
-    }
-    window->hops = (uint16_t)(size / hop);
-    window->begun = 1;
-    window->hop = hop;
-    return HADAMRNN_OK;
-}
-
-/* How many states read the next input. */
-HADAMRNN_INLINE uint16_t hadamrnn_window_states(const hadamrnn_window *window)
-{
-    return window->begun;
-}
-
-/* Count a step. Return 1 if a hop ends with it. */
-HADAMRNN_INLINE bool hadamrnn_window_hop_ends(hadamrnn_window *window)
-{
-    window->steps++;
-    if (window->steps == window->hop) {
-        window->steps = 0;
-    }
-    return window->steps == 0u;
-}
-
-/* The state whose turn it is when a hop ends: to be read, or to begin. */
-HADAMRNN_INLINE uint16_t hadamrnn_window_turn(const hadamrnn_window *window)
-{
-    return (window->begun < window->hops) ? window->begun : window->oldest;
-}
-
-/* A hop has ended. Return 1 if a window ends with it. */
-HADAMRNN_INLINE bool hadamrnn_window_is_whole(hadamrnn_window *window)
-{
-    const bool is_whole = window->begun == window->hops;
-    if (is_whole) {
-        window->is_ready = 1;
-    }
-    return is_whole;
-}
-
-/* The state whose turn it was begins again. */
-HADAMRNN_INLINE void hadamrnn_window_restart(const hadamrnn_model *model, hadamrnn_window *window,
-                                             const hadamrnn_memory *memory)
-{
-    hadamrnn_init(model, memory);
-    if (window->begun < window->hops) {
-        window->begun++;
-    } else {
-        window->oldest++;
-        if (window->oldest >= window->hops) {
-            window->oldest = 0;
-        }
-    }
-}
+#include "hadamrnn_units.h"
 
 #endif

@@ -6,7 +6,7 @@
 #include "hadamrnn_shared.h"
 
 #define HADAMRNN_SHARED
-#include "hadamrnn.h"
+#include "hadamrnn_window.h"
 #include "hadamrnn_blob.h"
 
 #define HADAMRNN_LIMIT (INT64_C(1) << 31)

@@ -25,7 +25,7 @@
 #ifndef HADAMRNN_SHARED_H
 #define HADAMRNN_SHARED_H
 
-#include "hadamrnn.h"
+#include "hadamrnn_window.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -24,6 +24,8 @@ typedef int64_t long_lane __attribute__((vector_size(2 * VECTOR_BYTES)));
 typedef hadamrnn_narrow hadamrnn_lane;
 typedef const int32_t *hadamrnn_signs;
 
+#define HADAMRNN_LANES 1u /* entries of a state in a hadamrnn_lane */
+#define HADAMRNN_UNROLL true
 #define HADAMRNN_CODE_BITS 32u
 #define HADAMRNN_VALUE_BYTES 4u
 #define HADAMRNN_MAX_CODE_BITS 32u
@@ -108,6 +110,10 @@ INLINE hadamrnn_count with_differences(hadamrnn_count count, hadamrnn_wide a, ha
 }
 #endif
 
+INLINE hadamrnn_lane hadamrnn_add(hadamrnn_lane a, hadamrnn_lane b) { return a + b; }
+INLINE hadamrnn_lane hadamrnn_subtract(hadamrnn_lane a, hadamrnn_lane b) { return a - b; }
+INLINE hadamrnn_lane hadamrnn_load(const hadamrnn_narrow *h) { return *h; }
+INLINE void hadamrnn_store(hadamrnn_narrow *h, hadamrnn_lane lane) { *h = lane; }
 INLINE int16_t hadamrnn_shared(hadamrnn_narrow value) { return value[0]; }
 INLINE hadamrnn_wide hadamrnn_positive(hadamrnn_wide value) { return most(value, (hadamrnn_wide){0}); }
 INLINE hadamrnn_wide hadamrnn_exceeds(hadamrnn_wide value, int32_t bound) { return (value > bound) & 1; }

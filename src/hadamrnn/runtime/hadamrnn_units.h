@@ -1,0 +1,83 @@
+/* hadamrnn_units.h: from the readings of sensors to input codes, and from logits to the values of a regressor.
+ *
+ * Part of hadamrnn.h, which includes it. Products have 64 bits.
+ */
+#ifndef HADAMRNN_UNITS_H
+#define HADAMRNN_UNITS_H
+
+/* |raw| as octaves, 1 + |raw| / 2^knee, in units of 2^-16 and with the sign of raw; raw itself without a knee. */
+HADAMRNN_INLINE int32_t hadamrnn_compress(int32_t raw, uint_fast8_t knee)
+{
+    int32_t octaves = raw;
+    if (knee != 0u) {
+        const uint32_t size = (raw < 0) ? (0u - (uint32_t)raw) : (uint32_t)raw;
+        const uint32_t above = size + ((uint32_t)1 << knee);
+        uint_fast8_t octave = knee;
+        while ((above >> octave) > 1u) {
+            octave++;
+        }
+        const uint32_t rest = above - ((uint32_t)1 << octave);
+        const uint32_t part = (octave > 16u) ? (rest >> (octave - 16u)) : (rest << (16u - octave));
+        const uint32_t whole = (uint32_t)octave - (uint32_t)knee;
+        const uint32_t spanned = (whole << 16) + part;
+        octaves = (raw < 0) ? -(int32_t)spanned : (int32_t)spanned;
+    }
+    return octaves;
+}
+
+/* Correct the readings of this device's sensor: saturate(round((raw - zero) gain / 2^14)) of every channel, to 32 bits. `raw`
+ * and `corrected` may be the same array. */
+HADAMRNN_API void hadamrnn_calibrate(const hadamrnn_model *model, const hadamrnn_calibration *channels, const int32_t *raw,
+                                     int32_t *corrected)
+{
+    for (uint_fast16_t j = 0; j < model->input_size; j++) {
+        const int64_t product = ((int64_t)raw[j] - channels[j].zero) * (int64_t)channels[j].gain;
+        const int64_t value = (product + 8192) >> 14;
+        corrected[j] = (value > INT32_MAX) ? INT32_MAX : ((value < INT32_MIN) ? INT32_MIN : (int32_t)value);
+    }
+}
+
+/* Turn raw sensor codes into input codes: x = saturate(round((raw - offset) * multiplier / 2^shift)). Return how many had
+ * to be clipped. */
+HADAMRNN_API uint16_t hadamrnn_encode(const hadamrnn_model *model, const int32_t *raw, int16_t *x)
+{
+    const int64_t high = (INT64_C(1) << (model->input_bits - 1u)) - 1;
+    const int64_t low = -high - 1;
+    uint16_t clipped = 0;
+    for (uint_fast16_t j = 0; j < model->input_size; j++) {
+        int64_t code = raw[j];
+        if (model->raw_offset != NULL) {
+            const uint_fast8_t shift = hadamrnn_byte(model->raw_shift + j);
+            if (model->raw_knee != NULL) {
+                code = hadamrnn_compress(raw[j], hadamrnn_byte(model->raw_knee + j));
+            }
+            code = (code - hadamrnn_long(model->raw_offset + (4u * j))) * hadamrnn_long(model->raw_multiplier + (4u * j));
+            if (shift != 0u) {
+                code = ((code >> (shift - 1u)) + 1) >> 1;
+            }
+        }
+        if ((code < low) || (code > high)) {
+            code = (code < 0) ? low : high;
+            clipped++;
+        }
+        x[j] = (int16_t)code;
+    }
+    return clipped;
+}
+
+/* The answers of a regressor: value = saturate(round(logit multiplier / 2^shift) + offset) of every target, to 32 bits. */
+HADAMRNN_API void hadamrnn_values(const hadamrnn_model *model, const int32_t *logits, int32_t *values)
+{
+    for (uint_fast16_t k = 0; k < model->output_size; k++) {
+        values[k] = logits[k];
+        if (model->value_multiplier != NULL) {
+            const uint_fast8_t shift = hadamrnn_byte(model->value_shift + k);
+            const int64_t product = (int64_t)logits[k] * hadamrnn_long(model->value_multiplier + (4u * k));
+            const int64_t rounded = (product + (INT64_C(1) << (shift - 1u))) >> shift;
+            const int64_t value = rounded + hadamrnn_long(model->value_offset + (4u * k));
+            values[k] = (value > INT32_MAX) ? INT32_MAX : ((value < INT32_MIN) ? INT32_MIN : (int32_t)value);
+        }
+    }
+}
+
+#endif
