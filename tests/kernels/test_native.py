@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import subprocess
 import sys
@@ -19,7 +20,6 @@ from torch import Tensor
 from hadamrnn.errors import InputError
 from hadamrnn.kernels import backend, call, scan
 from hadamrnn.kernels import library as library_module
-from hadamrnn.kernels import slices as kernel_slices
 from hadamrnn.kernels.library import LossArgs, load_library, native_kernel, native_status
 from hadamrnn.kernels.loss import loss_and_gradient
 from hadamrnn.kernels.methods import run
@@ -179,9 +179,9 @@ def test_the_status_names_the_library() -> None:
 def test_every_slice_is_taken_once_however_many_threads_ask(threads: Callable[[int], None]) -> None:
     taken: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel_slices, "range", _switching_range, raising=False)
+        patch.setattr(library_module, "range", _switching_range, raising=False)
         threads(8)
-        kernel_slices.run_slices_on(8, lambda _, index: taken.append(index) or 0, None, 200)  # type: ignore[func-returns-value]
+        library_module.run_slices_on(8, lambda _, index: taken.append(index) or 0, None, 200)  # type: ignore[func-returns-value]
 
     assert sorted(taken) == list(range(200))
 
@@ -205,21 +205,32 @@ class _switching_range:
 
 
 def test_a_library_whose_structures_differ_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Longer(ctypes.Structure):
-        _fields_ = (*library_module.ScanArgs._fields_, ("leak", ctypes.c_void_p))
-
     library = load_library()
     assert library is not None
-    monkeypatch.setitem(library_module.MIRRORS, "scan_args", Longer)
-    with pytest.raises(OSError, match=r"has scan_args of \d+ bytes, this package \d+"):
+    header = library_module.HEADER.replace(b"int64_t batch,", b"int64_t batch, leak,")
+    monkeypatch.setattr(library_module, "INTERFACE", hashlib.sha256(header).hexdigest())
+    with pytest.raises(OSError, match="was built from other sources"):
         library_module.Library(library.path, None)
+
+
+def test_the_structures_have_the_members_and_the_types_of_the_header() -> None:
+    members: dict[str, object] = {name: kind for name, kind, *_ in library_module.ScanArgs._fields_}
+    groups: dict[str, object] = {name: kind for name, kind, *_ in library_module.ReservoirGroupArgs._fields_}
+
+    assert [members[name] for name in ("time", "scale", "ids")] == [
+        ctypes.c_int64,
+        ctypes.c_double,
+        ctypes.c_void_p,
+    ]
+    assert ctypes.sizeof(library_module.IntegerArgs) == 8 * len(library_module.IntegerArgs._fields_)
+    assert groups["ends"] is ctypes.c_int64 * 3
 
 
 def test_the_loss_of_no_classes_is_refused_in_c_too() -> None:
     losses = torch.zeros(1)
     args = LossArgs(positions=1, classes=0, num_slices=1, losses=losses.data_ptr())
     with pytest.raises(ValueError, match="refused its sizes"):
-        kernel_slices.run_slices_on(1, native_kernel("loss", torch.float32), args, 1)
+        library_module.run_slices_on(1, native_kernel("loss", torch.float32), args, 1)
 
 
 def test_ids_are_looked_at_once_at_the_door_in_a_training_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hadamrnn.kernels.slices import run_slices_on
+from hadamrnn.kernels.library import run_slices_on
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

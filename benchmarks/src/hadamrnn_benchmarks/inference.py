@@ -36,10 +36,9 @@ from threadpoolctl import threadpool_limits
 from hadamrnn.errors import check_name
 from hadamrnn.export.c import source_files
 from hadamrnn.fixedpoint.drawn import draw_model
-from hadamrnn.fixedpoint.engine import Engine
+from hadamrnn.fixedpoint.engine import Engine, NativeNetwork
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.native import NativeNetwork
 from hadamrnn.kernels.library import load_library
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel

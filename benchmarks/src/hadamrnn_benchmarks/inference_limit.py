@@ -14,8 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from hadamrnn.errors import InputError
+from hadamrnn.fixedpoint.engine import NativeNetwork
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.native import NativeNetwork
 from hadamrnn.fixedpoint.plan import make_plan
 
 _TURNS = 2_000_000

@@ -12,7 +12,7 @@ If every block leaks, a stream may run for ever. A linear orthogonal state never
 calibrated length it may outgrow its bits: it then saturates, and the state counts how often; and a sum over
 the steps ends at `longest`. Start a new state then, or use `SlidingWindow`.
 
-`Engine` checks its arguments. It runs batches in the native library (`native.py`), or without one, and on
+`Engine` checks its arguments. It runs batches in the native library (`NativeNetwork`), or without one, and on
 request, with the arrays of `step.py`, which define the result: the same bits, more slowly.
 """
 
@@ -27,12 +27,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.blob import fits_runtime
+from hadamrnn.fixedpoint.blob import ModelData, fits_runtime
 from hadamrnn.fixedpoint.integers import Int32, check_integers, signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.native import NativeNetwork
 from hadamrnn.fixedpoint.step import LayerStep, Pools, Readout
-from hadamrnn.kernels.library import load_library
+from hadamrnn.kernels.library import IntegerArgs, Library, load_library, run_slices_on
 from hadamrnn.settings import check_int, check_shape
 
 MAX_WINDOW = (1 << 31) - 1
@@ -230,6 +229,60 @@ class Engine:
         check_integers("lengths", array, (batch,), (0, time))
         self.check_longest(int(array.max(initial=0)))
         return array.astype(np.int64)
+
+
+class NativeNetwork:
+    """One `IntegerModel` in the native library: the bits of the numpy arrays, faster.
+
+    The library compiles `runtime/hadamrnn.h`, the program of devices, with the sequences of a batch in the
+    lanes of vectors (`kernels/native/integers.c`). Like a device it opens a blob, here with unpacked numbers.
+    """
+
+    def __init__(self, model: IntegerModel, library: Library) -> None:
+        self._model = model
+        self._kernel = library.kernel("integers")
+        self.tile_rows = library.kernel("integer_rows")()
+        self._lowest = LayerStep(model.layers[0])
+        self._blob = np.frombuffer(ModelData(model, lanes=True).blob, np.uint8)
+
+    def run(self, inputs: NDArray[Any], lengths: NDArray[np.int64], threads: int) -> tuple[Int32, int]:
+        """Run checked rows `(batch, time, ...)` to their lengths; return logits and clipped entries.
+
+        Codes are int32, and saturate.
+        """
+        # All rows of a tile run as many steps as its longest row, so sort them by length.
+        order = np.argsort(-lengths, kind="stable") if np.any(lengths[1:] != lengths[:-1]) else slice(None)
+        args = IntegerArgs(*inputs.shape[:2], self._model.every_output)
+        args.blob, args.blob_bytes = self._blob.ctypes.data, self._blob.size
+        shape = (args.batch, args.time) if self._model.every_output else (args.batch,)
+        saturations = np.zeros(-(-args.batch // self.tile_rows), np.int64)
+        found = np.empty((*shape, self._model.output_size), np.int32)
+        found[:] = self._model.output_bias  # for every output past the length
+        arrays = {
+            "lengths": np.ascontiguousarray(lengths[order]),
+            "logits": found,
+            "saturations": saturations,
+        }
+        if self._model.input_kind == "dense":
+            arrays["x"] = np.ascontiguousarray(inputs[order], np.int32)
+        else:
+            arrays["ids"], arrays["table"] = self._drives(inputs[order])
+        for name, array in arrays.items():
+            setattr(args, name, array.ctypes.data)
+        run_slices_on(threads, self._kernel, args, len(saturations))
+        logits = np.empty_like(found)
+        logits[order] = found
+        return logits, int(saturations.sum())
+
+    def _drives(self, ids: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Return the table rows of ids, and the table of their contributions to the lowest accumulators."""
+        model = self._model
+        place = np.zeros(model.vocabulary_size, np.int32)
+        place[ids] = 1
+        distinct = np.flatnonzero(place)
+        place[distinct] = np.arange(len(distinct))
+        codes = distinct if model.embedding_int is None else model.embedding_int[distinct].T
+        return place[ids], np.ascontiguousarray(self._lowest.drive(codes).T, np.int32)
 
 
 class SlidingWindow:

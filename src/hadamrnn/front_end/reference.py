@@ -36,8 +36,7 @@ from hadamrnn.front_end.description import (
     front_end_numbers,
     log_table,
 )
-from hadamrnn.kernels.library import FrontEndArgs, Library, load_library
-from hadamrnn.kernels.slices import run_slices_on
+from hadamrnn.kernels.library import FrontEndArgs, Library, load_library, run_slices_on
 
 FREE_BITS = (
     13  # values of this many bits need no division before a stage, which grows them by at most 1 + sqrt(2)

@@ -19,9 +19,15 @@ from torch import Tensor
 from hadamrnn.errors import InputError
 from hadamrnn.hadamard.orders import factor_matrix, order_factors
 from hadamrnn.kernels.backend import check_array, check_ids, check_range, constant_when_traced
-from hadamrnn.kernels.library import INPUT_DENSE, INPUT_ROWS, INPUT_TOKENS, ScanArgs, native_kernel
+from hadamrnn.kernels.library import (
+    INPUT_DENSE,
+    INPUT_ROWS,
+    INPUT_TOKENS,
+    ScanArgs,
+    native_kernel,
+    run_slices_on,
+)
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE, Recurrence
-from hadamrnn.kernels.slices import run_slices_on
 from hadamrnn.kernels.transform import count_blocks
 from hadamrnn.settings import check_equal
 

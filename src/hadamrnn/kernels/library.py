@@ -1,4 +1,4 @@
-"""Find and load the native library; mirror its structures. No torch here.
+"""Find, load and call the native library. No torch here.
 
 The build puts one file, `hadamrnn_kernels.so`, into this package's folder; in an editable install that is the
 folder in site-packages, which is also on the package's `__path__`. Nothing is ever compiled at run time:
@@ -11,17 +11,20 @@ forces one of the library's instruction sets (`baseline`, `avx2`, `avx512`).
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from hadamrnn.errors import InputError
 
 LIBRARY_NAME = "hadamrnn_kernels.so"
-ABI_VERSION = 16
 
 INPUT_DENSE, INPUT_TOKENS, INPUT_ROWS = range(3)
 STATUS_NO_MEMORY = 1
@@ -29,107 +32,44 @@ STATUS_NO_MEMORY = 1
 Kernel = Callable[..., int]
 
 
-def _fields(kind: Any, names: str) -> tuple[tuple[str, Any], ...]:
-    return tuple((name, kind) for name in names.split())
+def read_structures(header: str) -> dict[str, type[ctypes.Structure]]:
+    """Return the structures of a C header whose members are `int64_t`, `double` and pointers.
+
+    >>> read_structures("typedef struct { int64_t ends[3]; const void *a, *b; } Args;")["Args"]._fields_[1]
+    ('a', <class 'ctypes.c_void_p'>)
+    """
+    found: dict[str, type[ctypes.Structure]] = {}
+    text = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
+    for body, name in re.findall(r"typedef struct {(.*?)} (\w+);", text, re.DOTALL):
+        members = [member for line in body.split(";")[:-1] for member in _members(line)]
+        found[name] = type(name, (ctypes.Structure,), {"_fields_": members})
+    return found
 
 
-class ScanArgs(ctypes.Structure):
-    """`ScanArgs` of native/arguments.h, which explains every field."""
-
-    _fields_ = (
-        *_fields(ctypes.c_int64, "batch time hidden input_size num_ids output_size num_thresholds"),
-        *_fields(ctypes.c_int64, "sylvester num_factors input_kind relu replay sigma segment num_slices"),
-        ("scale", ctypes.c_double),
-        *_fields(ctypes.c_void_p, "factor_orders factors factors_transposed signs x ids weight bias h_0"),
-        *_fields(ctypes.c_void_p, "lengths output_weight output_bias thresholds"),
-        *_fields(ctypes.c_void_p, "output logits last checkpoints"),
-        *_fields(ctypes.c_void_p, "mean positive max mean_bits positive_bits max_steps"),
-        *_fields(ctypes.c_void_p, "grad_output grad_logits grad_last grad_mean grad_positive grad_max"),
-        *_fields(ctypes.c_void_p, "grad_x grad_h_0 grad_weight grad_bias grad_signs"),
-        *_fields(ctypes.c_void_p, "grad_output_weight grad_output_bias"),
-    )
+def _members(declaration: str) -> Iterator[tuple[str, Any]]:
+    """Yield name and type of the members that a line of a structure declares."""
+    kind, members = declaration.replace("const ", "").split(maxsplit=1)
+    for member in members.split(","):
+        name, _, count = member.strip().rstrip("]").partition("[")
+        if name.startswith("*"):
+            yield name[1:], ctypes.c_void_p
+        else:
+            number: Any = {"int64_t": ctypes.c_int64, "double": ctypes.c_double}[kind]
+            yield name, number * int(count) if count else number
 
 
-class ProductArgs(ctypes.Structure):
-    """`ProductArgs` of native/arguments.h."""
-
-    _fields_ = (
-        *_fields(ctypes.c_int64, "rows columns depth a_row a_step num_slices"),
-        *_fields(ctypes.c_void_p, "a b bias c"),
-    )
-
-
-class LossArgs(ctypes.Structure):
-    """`LossArgs` of native/arguments.h."""
-
-    _fields_ = (
-        *_fields(ctypes.c_int64, "positions classes num_slices"),
-        *_fields(ctypes.c_void_p, "logits targets losses grad_logits"),
-        ("scale", ctypes.c_double),
-    )
-
-
-class NormArgs(ctypes.Structure):
-    """`NormArgs` of native/arguments.h."""
-
-    _fields_ = (
-        *_fields(ctypes.c_int64, "batch time size num_slices"),
-        *_fields(ctypes.c_void_p, "lengths h skip scale shift sums y grad_y mean slope offset grad_h"),
-    )
-
-
-class IntegerArgs(ctypes.Structure):
-    """`IntegerArgs` of native/arguments.h."""
-
-    _fields_ = (
-        *_fields(ctypes.c_int64, "batch time every_output"),
-        ("blob", ctypes.c_void_p),
-        ("blob_bytes", ctypes.c_int64),
-        *_fields(ctypes.c_void_p, "x ids table lengths logits saturations"),
-    )
-
-
-class FrontEndArgs(ctypes.Structure):
-    """`FrontEndArgs` of native/arguments.h."""
-
-    _fields_ = (
-        *_fields(ctypes.c_int64, "count frame hop log2_size bands is_mel noise_shift"),
-        *_fields(ctypes.c_void_p, "window cosines edges weights log2 samples codes"),
-    )
-
-
-class ReservoirGroupArgs(ctypes.Structure):
-    """`ReservoirGroupArgs` of native/arguments.h."""
-
-    _fields_ = (
-        *_fields(
-            ctypes.c_int64, "log2_width dilation is_difference input_shift is_segmented blocks features"
-        ),
-        ("ends", ctypes.c_int64 * 3),
-        *_fields(ctypes.c_int64, "first_block first_feature first_segment sampled"),
-        ("states", ctypes.c_void_p),
-    )
-
-
-class ReservoirArgs(ctypes.Structure):
-    """`ReservoirArgs` of native/arguments.h."""
-
-    _fields_ = (
-        *_fields(ctypes.c_int64, "batch time channels num_groups channel_bytes features every"),
-        *_fields(ctypes.c_void_p, "groups block unit threshold segment x lengths counts saturations"),
-    )
-
-
-MIRRORS: dict[str, type[ctypes.Structure]] = {
-    "scan_args": ScanArgs,
-    "norm_args": NormArgs,
-    "product_args": ProductArgs,
-    "loss_args": LossArgs,
-    "integer_args": IntegerArgs,
-    "front_end_args": FrontEndArgs,
-    "reservoir_args": ReservoirArgs,
-    "reservoir_group_args": ReservoirGroupArgs,
-}
+# The structures of arguments are those of the header that the library was compiled with.
+HEADER = (Path(__file__).parent / "native" / "arguments.h").read_bytes()
+INTERFACE = hashlib.sha256(HEADER).hexdigest()
+_STRUCTURES = read_structures(HEADER.decode())
+ScanArgs = _STRUCTURES["ScanArgs"]
+NormArgs = _STRUCTURES["NormArgs"]
+ProductArgs = _STRUCTURES["ProductArgs"]
+LossArgs = _STRUCTURES["LossArgs"]
+IntegerArgs = _STRUCTURES["IntegerArgs"]
+FrontEndArgs = _STRUCTURES["FrontEndArgs"]
+ReservoirArgs = _STRUCTURES["ReservoirArgs"]
+ReservoirGroupArgs = _STRUCTURES["ReservoirGroupArgs"]
 # Argument types of the kernels that do not take a structure and the number of a slice.
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "tile_rows": (),
@@ -154,14 +94,9 @@ class Library:
     def __init__(self, path: Path, isa: str | None) -> None:
         self.path = path
         self._handle = ctypes.CDLL(str(path))
-        version = self._handle.hadamrnn_abi_version()
-        if version != ABI_VERSION:
-            raise OSError(f"{path} has kernel interface {version}, this package needs {ABI_VERSION}")
-        for name, mirror in MIRRORS.items():
-            size = getattr(self._handle, f"hadamrnn_{name}_size")
-            size.restype = ctypes.c_int64
-            if size() != ctypes.sizeof(mirror):
-                raise OSError(f"{path} has {name} of {size()} bytes, this package {ctypes.sizeof(mirror)}")
+        self._handle.hadamrnn_interface.restype = ctypes.c_char_p
+        if self._handle.hadamrnn_interface().decode() != INTERFACE:
+            raise OSError(f"{path} was built from other sources, run `make setup` or install again")
         self._handle.hadamrnn_isa.restype = ctypes.c_char_p
         self._handle.hadamrnn_kernel.restype = ctypes.c_void_p
         self._handle.hadamrnn_kernel.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
@@ -245,3 +180,96 @@ def _find() -> Path | None:
 
     files = (Path(folder) / LIBRARY_NAME for folder in hadamrnn.kernels.__path__)
     return next((file for file in files if file.is_file()), None)
+
+
+_pool: ThreadPoolExecutor | None = None
+_pool_size = 0
+_pool_lock = Lock()
+
+
+def run_slices_on(threads: int, kernel: Kernel, args: ctypes.Structure | None, num_slices: int) -> None:
+    """Call `kernel(args, slice)` for every slice, on several threads.
+
+    A slice is a fixed part of the work, so the result does not depend on which thread takes it. ctypes
+    releases the interpreter's lock during a call: plain Python threads are enough. The calling thread
+    works too, and the helpers are dropped in a forked child, where threads do not survive.
+
+    When it returns or raises, for example at Ctrl-C, no helper is running: the caller may free their buffers.
+    """
+    slices = _Slices(num_slices)
+    helpers = min(threads, num_slices) - 1
+    jobs: list[Future[None]] = []
+    try:
+        for _ in range(helpers):
+            jobs.append(_helpers(helpers).submit(_work, kernel, args, slices))
+        pointer = None if args is None else ctypes.byref(args)
+        while (index := slices.take()) is not None:
+            _check_status(kernel(pointer, index))
+    finally:
+        slices.withdraw()
+        _join(jobs)
+    for job in jobs:
+        job.result()
+
+
+def _join(jobs: list[Future[None]]) -> None:
+    """Wait until all jobs are done; an interrupt is raised afterwards."""
+    interrupts: list[BaseException] = []
+    for job in jobs:
+        while not job.done():
+            try:
+                job.exception()
+            except BaseException as interrupt:
+                interrupts.append(interrupt)
+    if interrupts:
+        raise interrupts[0]
+
+
+class _Slices:
+    """A thread-safe queue of the slices that are left."""
+
+    def __init__(self, count: int) -> None:
+        self._left = iter(range(count))
+        self._lock = Lock()  # for a free-threaded Python, where threads cannot share an iterator
+
+    def take(self) -> int | None:
+        with self._lock:
+            return next(self._left, None)
+
+    def withdraw(self) -> None:
+        """Hand out no more slices."""
+        with self._lock:
+            self._left = iter(range(0))
+
+
+def _work(kernel: Kernel, args: ctypes.Structure | None, slices: _Slices) -> None:
+    """Take slices in a helper thread until none is left."""
+    pointer = None if args is None else ctypes.byref(args)
+    while (index := slices.take()) is not None:
+        _check_status(kernel(pointer, index))
+
+
+def _check_status(status: int) -> None:
+    if status == STATUS_NO_MEMORY:
+        raise MemoryError("the native kernel could not allocate its work space")
+    if status:
+        raise ValueError(f"the native kernel refused its sizes (status {status})")
+
+
+def _helpers(count: int) -> ThreadPoolExecutor:
+    """Return the pool, with at least `count` threads."""
+    global _pool, _pool_size
+    with _pool_lock:
+        if _pool is None or _pool_size < count:
+            # Another thread may still use the smaller pool, which ends by itself when it is no longer used.
+            _pool, _pool_size = ThreadPoolExecutor(count, thread_name_prefix="hadamrnn"), count
+        return _pool
+
+
+def _forget() -> None:
+    global _pool, _pool_size, _pool_lock
+    _pool, _pool_size, _pool_lock = None, 0, Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -20,9 +20,8 @@ from torch.autograd import Function
 
 from hadamrnn.kernels.backend import full_precision, is_traced
 from hadamrnn.kernels.call import POOLS, REAL, Results, ScanCall, check, empty_results
-from hadamrnn.kernels.library import native_kernel
+from hadamrnn.kernels.library import native_kernel, run_slices_on
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurrence, plain_gradients
-from hadamrnn.kernels.slices import run_slices_on
 
 NUM_DIFFERENTIABLE_RESULTS = 5  # output, last, mean, positive and max
 # Limit on the total size of the private gradient sums of all slices (two slices are always allowed).

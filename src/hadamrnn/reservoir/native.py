@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.fixedpoint.integers import Int32
-from hadamrnn.kernels.library import Library, ReservoirArgs, ReservoirGroupArgs
-from hadamrnn.kernels.slices import run_slices_on
+from hadamrnn.kernels.library import Library, ReservoirArgs, ReservoirGroupArgs, run_slices_on
 from hadamrnn.reservoir.constants import (
     block_constants,
     channel_bytes,
@@ -76,5 +75,5 @@ def count_native(
     return found, int(arrays["saturations"].sum())
 
 
-def _group_args(fields: dict[str, Any]) -> ReservoirGroupArgs:
+def _group_args(fields: dict[str, Any]) -> ctypes.Structure:
     return ReservoirGroupArgs(**{**fields, "ends": (ctypes.c_int64 * 3)(*fields["ends"])})

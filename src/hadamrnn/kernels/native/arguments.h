@@ -5,7 +5,8 @@
  * slice sums (gradients of shared weights) goes to memory of its own, and `reduce` adds the slices
  * in order, so the bits of a result do not depend on the number of threads.
  *
- * Arrays are dense, row-major and hold float or double; `kernels/library.py` mirrors the structures.
+ * Arrays are dense, row-major and hold float or double; `kernels/library.py` reads the structures from
+ * this file: their members are int64_t, double and pointers.
  */
 #ifndef HADAMRNN_ARGUMENTS_H
 #define HADAMRNN_ARGUMENTS_H

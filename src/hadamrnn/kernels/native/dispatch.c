@@ -9,8 +9,6 @@
 #include "arguments.h"
 
 #define EXPORT __attribute__((visibility("default")))
-/* Bumped whenever a structure or a signature changes: the loader refuses a library that is not its own. */
-#define ABI_VERSION 16
 
 typedef void (*Kernel)(void);
 typedef struct {
@@ -78,17 +76,8 @@ static const Entry *kernels_of(const char *isa)
     return strcmp(isa, "baseline") == 0 ? baseline_kernels : NULL;
 }
 
-EXPORT int hadamrnn_abi_version(void) { return ABI_VERSION; }
-
-/* The sizes of the argument structures, which the caller's mirror of them must have. */
-EXPORT int64_t hadamrnn_scan_args_size(void) { return (int64_t)sizeof(ScanArgs); }
-EXPORT int64_t hadamrnn_norm_args_size(void) { return (int64_t)sizeof(NormArgs); }
-EXPORT int64_t hadamrnn_product_args_size(void) { return (int64_t)sizeof(ProductArgs); }
-EXPORT int64_t hadamrnn_loss_args_size(void) { return (int64_t)sizeof(LossArgs); }
-EXPORT int64_t hadamrnn_integer_args_size(void) { return (int64_t)sizeof(IntegerArgs); }
-EXPORT int64_t hadamrnn_front_end_args_size(void) { return (int64_t)sizeof(FrontEndArgs); }
-EXPORT int64_t hadamrnn_reservoir_args_size(void) { return (int64_t)sizeof(ReservoirArgs); }
-EXPORT int64_t hadamrnn_reservoir_group_args_size(void) { return (int64_t)sizeof(ReservoirGroupArgs); }
+/* The SHA-256 of arguments.h, which the loader reads as well: it refuses a library of other structures. */
+EXPORT const char *hadamrnn_interface(void) { return HADAMRNN_INTERFACE; }
 
 /* The index-th best instruction set of this library on this machine, or NULL past the last. */
 EXPORT const char *hadamrnn_isa(int index)
