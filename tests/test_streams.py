@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from hadamrnn.data.options import RecordingOptions
 from hadamrnn.errors import InputError
 from hadamrnn.export.c import wrapped
 from hadamrnn.fixedpoint.alarms import NEVER, Decision, decision_of
@@ -19,7 +20,9 @@ from hadamrnn.fixedpoint.engine import Engine, SlidingWindow
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.run import Run
 from hadamrnn.streams import (
+    Report,
     Stream,
+    _threshold,
     choose,
     choose_background,
     compare,
@@ -28,6 +31,7 @@ from hadamrnn.streams import (
     rows_per_second,
     try_decisions,
     window_logits,
+    window_steps,
 )
 from tests.conftest import Command
 from tests.export.programs import SANITIZED, compile_and_run, write_sources
@@ -213,3 +217,70 @@ def test_no_decision_is_chosen_that_breaks_the_rate() -> None:
     for most in (1000.0, 100.0, 1.0):
         _, report = choose(try_decisions([stream], ("quiet", "a", "b"), ["quiet"], 1.0, 4, 1), most)
         assert report.per_hour <= most
+
+
+def test_an_event_detects_an_incident_until_the_tolerance_has_passed() -> None:
+    names, background = ("quiet", "a", "b"), ["quiet"]
+
+    def detected(row: int, label: int = 1) -> tuple[int, int]:
+        stream = stream_of("....aaaa....", [(row, label)])
+        report = compare([stream], [[(row, label)]], names, background, tolerance=2, rate=2.0)
+        return report.detected, report.false_alarms
+
+    assert [detected(row) for row in (3, 4, 7, 9, 10)] == [(0, 1), (1, 0), (1, 0), (1, 0), (0, 1)]
+    assert detected(5, 2) == (0, 1)
+    twice = compare(
+        [stream_of("aaaa", [(1, 1), (3, 1)])] * 2, [[(1, 1), (3, 1)], []], names, background, 2, rate=2.0
+    )
+    assert (twice.incidents, twice.detected, twice.false_alarms, twice.latencies) == (2, 1, 0, (0.5,))
+    assert twice.hours == 8 / 2 / 3600 and twice.latency == 0.5
+    figures = twice.figures()
+    assert figures["missed"] == 1 and figures["false_alarms_per_hour"] == 0
+    assert "1 of 2" in twice.lines()[0] and "0.50 s" in twice.lines()[0]
+
+
+def test_the_decision_chosen_detects_most_then_soonest_then_most_quietly() -> None:
+    decision = Decision(thresholds=(NEVER, 0), needed=1, votes=1, refractory=0, window=4, hop=1)
+
+    def tried(detected: int, latency: float, alarms: int) -> tuple[Decision, Report]:
+        return decision, Report(1.0, 9, detected, alarms, (latency,) * detected)
+
+    ranked = [tried(9, 1.0, 11), tried(8, 1.0, 5), tried(8, 1.0, 6), tried(8, 2.0, 0), tried(7, 0.1, 0)]
+    for count in range(1, 5):
+        assert choose(ranked[count:][::-1], 10.0) is ranked[count]
+    assert choose(ranked, 11.0) is ranked[0]
+    with pytest.raises(InputError, match=r"10\.9"):
+        choose(ranked[:1], 10.9)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_a_threshold_lets_its_share_of_wrong_windows_pass_and_is_the_least_that_does(share: float) -> None:
+    wrong = np.sort(np.random.default_rng(0).integers(0, 20, 50))
+    threshold = _threshold(wrong, share)
+
+    assert (wrong >= threshold).mean() <= share
+    assert threshold == 0 or (wrong >= threshold - 1).mean() > share
+    assert _threshold(np.array([NEVER - 1]), 0.0) == NEVER - 1
+    assert _threshold(np.empty(0, np.int64), share) == 0
+
+
+def test_runs_of_a_stream_are_its_rows_with_one_label() -> None:
+    stream = stream_of("..aab.", [(1, 0)])
+    assert stream.runs == [("quiet", 0, 2), ("a", 2, 4), ("b", 4, 5), ("quiet", 5, 6)]
+    assert stream.incidents(["quiet", "b"]) == [("a", 2, 4)]
+    assert stream.title == "made" and replace(stream, start=3).title == "made from row 3"
+
+
+def test_windows_of_recordings_are_whole_hops_of_steps() -> None:
+    def steps(**given: object) -> tuple[int, int, int]:
+        return window_steps(RecordingOptions(**given))  # type: ignore[arg-type]
+
+    assert steps(window=10, hop=5) == (10, 5, 1) and steps(window=11, hop=4) == (8, 4, 1)
+    assert steps(window=3, hop=5) == (5, 5, 1)
+    sound = {"features": "bands", "rate": 6400, "frame": 64, "frame_hop": 32, "bands": 32}
+    assert steps(window=64, hop=32, **sound) == (1, 1, 32)
+    assert steps(window=96, hop=64, **sound) == (2, 2, 32) and steps(window=320, hop=96, **sound) == (
+        9,
+        3,
+        32,
+    )

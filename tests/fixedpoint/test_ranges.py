@@ -11,6 +11,7 @@ import pytest
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import IntegerModel
+from hadamrnn.fixedpoint.alarms import MOST_WINDOWS, NEVER, Decision, Detection
 from hadamrnn.fixedpoint.base import (
     MAX_CLASS_NAMES,
     MAX_ENTRIES,
@@ -60,7 +61,18 @@ def models() -> dict[str, Any]:
     reservoir = replace(
         draw_reservoir(np.random.default_rng(1), raw=False, input_size=3, weight_bits=5), **RAW
     )
-    return {"model": full, "layer": full.layers[1], "embedded": embedded, "reservoir": reservoir}
+    detection = Detection(
+        1, 1, np.eye(2, dtype=np.int16), np.ones(2, np.int8), smoothing=1, threshold=1, warmup=1
+    )
+    decision = Decision(thresholds=(NEVER, 5), needed=3, votes=4, refractory=1, window=8, hop=2)
+    return {
+        "model": full,
+        "layer": full.layers[1],
+        "embedded": embedded,
+        "reservoir": reservoir,
+        "detection": detection,
+        "decision": decision,
+    }
 
 
 NUMBERS = [
@@ -78,6 +90,14 @@ NUMBERS = [
     ("layer", "output_bits", 2, 16),
     ("layer", "block_size", 1, 4),
     ("reservoir", "output_bias_shift", 0, 16),
+    ("detection", "multiplier", 0, (1 << 31) - 1),
+    ("detection", "shift", 1, 62),
+    ("detection", "smoothing", 0, 15),
+    ("detection", "threshold", 0, (1 << 31) - 1),
+    ("detection", "warmup", 0, 0xFFFF),
+    ("decision", "needed", 1, 4),
+    ("decision", "refractory", 0, MOST_WINDOWS),
+    ("decision", "window", 2, MOST_WINDOWS),
 ]
 ARRAYS = [
     ("model", "output_weight_int", -4, 3),
@@ -101,6 +121,8 @@ ARRAYS = [
     ("reservoir", "raw_multiplier", -0xFFFF, 0xFFFF),
     ("reservoir", "raw_shift", 0, 46),
     ("reservoir", "raw_knee", 0, 30),
+    ("detection", "whitening", -(1 << 15), (1 << 15) - 1),
+    ("detection", "whitening_shift", 1, 62),
 ]
 
 
@@ -144,7 +166,7 @@ def test_every_entry_of_an_array_lies_in_its_range_ends_included(
     for value in (low, high):
         assert rule not in refusal(model, **{name: changed(value)})
     for wrong in (array[:-1], array.astype(np.float64), np.stack([array, array])):
-        assert re.search(rf"\b{name}\b|\bsigns\b", refusal(model, **{name: wrong}))
+        assert re.search(rf"\b{name}\b|\bsigns\b|whitening", refusal(model, **{name: wrong}))
     if refusal(model, **{name: changed(high)}) == "":
         kept = getattr(replace(model, **{name: changed(high)}), name)
         assert kept.flat[-1] == high and not kept.flags.writeable
@@ -278,3 +300,27 @@ def test_class_names_and_lengths_of_the_metadata_count_only_if_they_fit(models: 
     plain = replace(model, **dict.fromkeys(RAW, None), metadata={"raw_unit": 0.5}, input_scale=3.0)
     assert plain.raw_unit == 3.0 / 2 ** (plain.input_bits - 1)
     assert models["embedded"].vocabulary_size == 5 and model.vocabulary_size == 0
+
+
+def test_thresholds_of_a_decision_and_channels_of_a_detector_are_in_their_ranges() -> None:
+    def decided(threshold: int) -> Decision:
+        return Decision(thresholds=(0, threshold), needed=1, votes=1, refractory=0, window=1, hop=1)
+
+    assert decided(0).thresholds == (0, 0) and decided(NEVER).thresholds == (0, NEVER)
+    for value in (-1, NEVER + 1):
+        with pytest.raises(InputError, match="thresholds"):
+            decided(value)
+    for wrong in ({"votes": 0}, {"votes": 33}, {"hop": 0}, {"hop": 2}):
+        assert re.search(r"votes|window|hop", refusal(decided(1), **wrong))
+    assert refusal(decided(1), votes=32, needed=32) == "" == refusal(decided(1), hop=9, window=9)
+
+    def detector(channels: int, above: int = 0) -> Detection:
+        whitening = np.eye(channels, k=1, dtype=np.int16) * above
+        return Detection(1, 1, whitening, np.ones(channels, np.int8), smoothing=1, threshold=1, warmup=1)
+
+    assert len(detector(32).whitening) == 32 and len(detector(1).whitening) == 1
+    for channels in (0, 33):
+        with pytest.raises(InputError, match="channels"):
+            detector(channels)
+    with pytest.raises(InputError, match="triangular"):
+        detector(2, above=1)
