@@ -9,6 +9,8 @@ import pytest
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.cost import (
     Operations,
+    estimate,
+    estimate_readout,
     fast_step_cost,
     network_size,
     paper_step_cost,
@@ -186,3 +188,88 @@ def test_everything_that_a_stack_stores_is_counted() -> None:
     assert size.weights == 4 * (128 * 32 + 64 * 128 + 12 * 64 * 4)  # three means and one last of each unit
     assert size.biases == 12 * (128 + 64 + 12)
     assert size.scales == 4 * 4 + 12 * 3 * 64 + 2 * 12 * 128 + 4 * 64 * 4
+
+
+STACKS: list[dict[str, Any]] = [
+    {},
+    {"num_blocks": 4, "leak": (2,), "weight_bits": 3},
+    {"num_blocks": 2, "leak": (1, 2), "weight_bits": "ternary", "every_output": True},
+    {"layer_sizes": (64, 32, 16), "num_blocks": 2, "normalize": True, "weight_bits": 8},
+    {
+        "layer_sizes": (16, 16),
+        "skip": True,
+        "stride": 3,
+        "readouts": ("mean", "last", "max"),
+        "thresholds": 2,
+    },
+    {"num_layers": 3, "stride": 2, "leak": (3,), "readouts": ("positive",), "input_kind": "one_hot"},
+    {"layer_sizes": (32, 16), "weight_bits": 2, "readouts": ("last", "mean"), "activation_bits": 16},
+]
+
+
+@pytest.mark.parametrize("inputs", [1, 2, 9])
+@pytest.mark.parametrize("fields", STACKS)
+def test_an_estimate_is_the_formula_with_the_fitted_constants(fields: dict[str, Any], inputs: int) -> None:
+    """The formula of the docstring once more, layer by layer."""
+    net = Network(inputs, 64, 3, **{"activation_bits": 12, **fields})
+    bits = "ternary" if net.weight_bits == "ternary" else int(net.weight_bits or 0)
+    c_p = {"ternary": 2.01, 2: 2.01, 3: 2.47, 4: 2.06, 8: 2.01}[bits]
+    s_p = {"ternary": 2.85, 2: 2.85, 3: 3.47, 4: 2.45, 8: 2.46}[bits]
+    r_p = {"ternary": 3.86, 2: 3.86, 3: 4.5, 4: 3.5, 8: 3.33}[bits]
+    total, below = 45.0, inputs
+    for layer, units in enumerate(net.widths):
+        k = (units // net.num_blocks).bit_length() - 1
+        n = min(k, 16 - (net.activation_bits or 12))
+        each = 19.15 + 1.9 * k - 1.08 * n + (0.13 if k % 2 else 0.0)
+        if layer:
+            each += 12.24 + s_p * below
+        elif inputs > 1 and net.input_kind == "dense":
+            each += 12.24 + c_p * inputs
+        if net.leak:
+            each += 3.21 if len(net.leak) == 1 else 13.49
+        if layer == net.num_layers - 1:
+            rows = {"last": 0, "max": 1, "mean": max(net.thresholds, 1), "positive": max(net.thresholds, 1)}
+            each += 7.41 * sum(rows[kind] for kind in net.readouts)
+        elif net.normalize or net.skip:
+            each += 31.6
+        total, below = total + units * each / net.stride**layer, units
+    readout = 3 * (32 + r_p * net.num_features)
+    assert estimate_readout(net) == round(readout)
+    assert estimate(net) == round(total + (readout if net.every_output else 0))
+
+
+@pytest.mark.parametrize("inputs", [1, 9])
+@pytest.mark.parametrize("fields", STACKS)
+def test_operations_of_a_stack_are_those_of_its_layers(fields: dict[str, Any], inputs: int) -> None:
+    net = Network(inputs, 64, 3, **{"activation_bits": 12, **fields})
+    free, below = net.weight_bits in (2, "ternary"), inputs
+    entries, multiplied, carried, scaled = 0, 0, 0, 0
+    for layer, units in enumerate(net.widths):
+        one_hot, top = net.input_kind == "one_hot" and not layer, layer == len(net.widths) - 1
+        period = net.stride**layer
+        own = units if one_hot else units * below
+        gain = 0 if top or not (net.normalize or net.skip) else units
+        added = units * (units // net.num_blocks) + (units if net.leak else 0) + gain
+        added += units if net.stride > 1 and not top else 0
+        entries += -(-own // period)
+        multiplied += 0 if free or one_hot else -(-own // period)
+        carried, scaled, below = carried - (-added // period), scaled - (-gain // period), units
+    cost, period = paper_step_cost(net), net.stride ** (net.num_layers - 1)
+    products = 3 * net.num_features
+    pooled = net.num_features if net.readouts != ("last",) else 0
+
+    assert cost.input == Operations(multiplied, entries)
+    assert cost.recurrent == Operations(scaled, carried)
+    assert cost.output == Operations(0 if free else -(-products // period), -(-(products + pooled) // period))
+    assert cost.total.additions == cost.input.additions + cost.recurrent.additions + cost.output.additions
+    assert cost.input.times(3) == Operations(3 * multiplied, 3 * entries)
+
+
+def test_weights_of_five_bits_cost_as_those_of_six_and_of_nine_are_refused() -> None:
+    def cost(bits: Any) -> int:
+        return estimate(Network(9, 64, 3, weight_bits=bits, activation_bits=12))
+
+    assert cost(5) == cost(6) != cost(4) and cost(7) == cost(8)
+    for bits in (9, None):
+        with pytest.raises(InputError, match="2 to 8"):
+            cost(bits)

@@ -137,3 +137,25 @@ def test_decisions_out_of_range_are_refused(wrong: dict[str, object]) -> None:
     given: dict[str, object] = {"thresholds": (NEVER, 2), "needed": 2, "votes": 3, "refractory": 1}
     with pytest.raises(InputError):
         Decision(**{**given, "window": 8, "hop": 4, **wrong})  # type: ignore[arg-type]
+
+
+def test_of_equal_logits_the_first_class_leads_by_nothing_and_a_lead_stays_below_never() -> None:
+    assert margin([0]) == (0, 0) and margin([1]) == (1, 1) and margin([-1]) == (0, 1)
+    assert margin([5, 5]) == margin([5, 5, 4]) == (0, 0) and margin([4, 5, 5]) == (1, 0)
+    assert margin([LOW]) == (0, NEVER - 1) and margin([LOW, HIGH]) == (1, NEVER - 1)
+    silent = Decider(Decision(thresholds=(NEVER, NEVER), needed=1, votes=1, refractory=0, window=1, hop=1))
+    assert silent.decide([HIGH]) is None and silent.decide([LOW, HIGH]) is None
+
+
+def test_votes_before_an_event_do_not_count_for_the_next_and_those_while_waiting_do() -> None:
+    decision = Decision(thresholds=(NEVER, 5), needed=2, votes=3, refractory=0, window=8, hop=4)
+
+    def raised(refractory: int, leads: list[int]) -> list[int]:
+        decider = Decider(replace(decision, refractory=refractory))
+        return [step for step, lead in enumerate(leads) if decider.vote(1, lead) is not None]
+
+    assert raised(0, [5, 5, 5, 5]) == [1, 3]
+    assert raised(0, [5, 4, 5, 4, 4, 5]) == [2]
+    assert raised(2, [5, 5, 5, 5, 5]) == [1, 4]
+    assert raised(1, [5, 5, 5, 5]) == [1, 3]
+    assert raised(1, [5, 5, 4, 5, 5]) == [1, 4]
