@@ -6,8 +6,8 @@
     NAME_integer_sequence.onnx
 
 Every graph takes x in the units of the training data: float64 values, or ids. Its metadata has the classes,
-and offset and scale of each channel. The state of a stack or pooled network has more parts than h: see
-`onnx_graph.Recipe`. The float network alone needs torch.
+and offset and scale of each channel. The state of a stack, a pooled network or a reservoir has more parts
+than h: see the recipe of its kind. The float network alone needs torch; a reservoir is integers alone.
 """
 
 from __future__ import annotations
