@@ -193,7 +193,7 @@ def test_a_value_out_of_range_is_refused_by_its_rule(
         ("eval RUN data.npz --split train", "--split has no effect with a FILE"),
         ("eval RUN data.npz --data-dir .", "--data-dir has no effect with a FILE"),
         ("eval RUN --layout time-first", "--layout has no effect without a FILE"),
-        ("eval RUN --page page.html", "not measured by its accuracy"),
+        ("eval RUN --page page.html", "predicts neither classes nor values"),
         ("quantize RUN --finetune-steps 7", "--finetune-steps has no effect without --finetune"),
         ("export RUN --report --name digits", "--name has no effect without --out"),
         ("export RUN --out c --to js --unpacked", "--unpacked has no effect on --to js"),

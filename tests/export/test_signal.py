@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from scipy.io import wavfile
 
 from hadamrnn.export.c import export_c
 from hadamrnn.export.js import export_js
+from hadamrnn.fixedpoint.encoding import input_meaning
 from hadamrnn.run import Run, train
 from hadamrnn.training.config import resolve_config
 from tests.export.programs import SANITIZED, STRICT
@@ -140,3 +142,50 @@ def test_javascript_gives_the_classes_of_predict(
     )
     assert result.returncode == 0, result.stderr[-3000:]
     assert json.loads(result.stdout) == predicted
+
+
+@pytest.fixture(scope="module")
+def table_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A quantized run on values between -1 and 1, whose samples have a unit of their own."""
+    folder, rng = tmp_path_factory.mktemp("tables"), np.random.default_rng(6)
+    for name, frequency in (("low", 400.0), ("high", 1100.0)):
+        for part in range(3):
+            values = hum(rng, frequency, 1.5) / 8192
+            np.savetxt(folder / f"{name}_{part}.csv", values, "%.5f", header="sensor", comments="")
+    options: dict[str, Any] = {"path": str(folder), "label": "file", "rate": RATE, "features": "bands"}
+    options |= {"window": 1536, "hop": 1536}
+    config = resolve_config(
+        "recordings",
+        preset="quick",
+        overrides={"epochs": 1, "hidden_size": 32, "channel_offset": 0.5, "task_options": options},
+    )
+    trained = train(config, tmp_path_factory.mktemp("runs") / "run")
+    trained.quantize()
+    return trained
+
+
+def test_values_of_a_table_become_samples_by_the_exported_unit(table_run: Run, tmp_path: Path) -> None:
+    front_end = table_run.network.front_end
+    assert front_end is not None and front_end.unit == 2.0**-14
+    assert input_meaning(table_run.integer).startswith("int16 samples are the training data's values divided")
+    path = tmp_path / "new.csv"
+    values = hum(np.random.default_rng(7), 700, 4.0) / 8192
+    np.savetxt(path, values, "%.5f", header="sensor", comments="")
+    out = export_c(table_run.integer, tmp_path / "c")
+    scaled = "floor(value / NET_SAMPLE_UNIT + 0.5)"
+    main = MAIN.replace("#include <stdio.h>", "#include <math.h>\n#include <stdio.h>")
+    main = main.replace("int16_t sample;", "int16_t sample; double value;")
+    main = main.replace(
+        "fread(&sample, 2, 1, stdin) == 1) {", f'scanf("%lf", &value) == 1) {{ sample = (int16_t){scaled};'
+    )
+    (out / "main.c").write_text(main)
+    program = tmp_path / "program"
+    sources = [str(out / name) for name in ("main.c", "net.c", "net_window.c", "net_signal.c")]
+    defines = (f"-DSTEPS={front_end.num_frames(1536)}", "-DWINDOW=1536u")
+    subprocess.run(["gcc", *STRICT, *defines, *sources, "-lm", "-o", str(program)], check=True)
+    rows = path.read_text().partition("\n")[2]
+    answers = subprocess.run([str(program)], input=rows, capture_output=True, text=True, check=True).stdout
+
+    expected = table_run.predict(path, integer=True).values
+    assert [table_run.integer.class_names[int(answer)] for answer in answers.split()] == expected
+    assert len(expected) == 20

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hadamrnn.pages.document import BLUE, ORANGE, to_html
-from hadamrnn.pages.evaluation import Examples, calibration_error, evaluation_page
+from hadamrnn.pages.evaluation import Answers, Examples, calibration_error, evaluation_page, value_page
 from tests.conftest import Command
 
 
@@ -67,3 +67,33 @@ def test_eval_writes_the_page_of_a_run(command: Command, tmp_path: Path) -> None
     assert "bytes of weights" in page and "MHz of a Cortex-M4" in page
     sizes = page[page.rindex(">Size and budget<") :].lower()
     assert BLUE.lower() in sizes and ORANGE.lower() not in sizes  # a few kB do not exceed 64 kB
+
+
+def test_the_largest_errors_of_a_regression_come_first() -> None:
+    rng = np.random.default_rng(0)
+    actual = rng.normal(50, 20, (40, 2))
+    predicted = actual + rng.normal(0, 1, (40, 2))
+    predicted[7] += 30
+    lines = [("the network", "4.2", "1.5", "0.95")]
+    page = unescape(
+        to_html(value_page("T", "L", lines, Answers(rng.normal(size=(40, 9)), actual, predicted), []))
+    )
+
+    assert f"7: {predicted[7, 0]:.4g}" in page and f"was {actual[7, 0]:.4g}" in page
+    assert page.index("7: ") == min(
+        page.index(f"{sample}: ") for sample in range(40) if f">{sample}: " in page
+    )
+    assert page.count("<svg") == 3 and "Target 1" in page  # two targets, and the largest errors
+
+
+def test_eval_writes_the_page_of_a_regression(command: Command, tmp_path: Path) -> None:
+    rng, run = np.random.default_rng(0), tmp_path / "run"
+    np.savez(tmp_path / "a.npz", x=rng.normal(size=(60, 8, 2)), y=rng.normal(100, 5, 60))
+    given = ("--hidden-size", 16, "--epochs", 1, "--threads", 1, "--quiet", "--out", run)
+    assert command("train", tmp_path / "a.npz", *given).status == 0
+    assert command("eval", run, "--page", tmp_path / "page.html").status == 0
+    page = (tmp_path / "page.html").read_text()
+
+    for heading in ("Errors", "Values", "Largest errors", "Size and budget"):
+        assert f">{heading}<" in page
+    assert "the mean of the training targets" in page

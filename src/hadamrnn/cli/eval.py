@@ -24,10 +24,17 @@ from hadamrnn.network import Network
 from hadamrnn.settings import option
 
 if TYPE_CHECKING:
-    from hadamrnn.pages.evaluation import Bar, Examples
+    from hadamrnn.data.splits import Split
+    from hadamrnn.pages.evaluation import Answers, Bar, Examples
     from hadamrnn.quantization.results import Evaluation
     from hadamrnn.run import Run
 
+PREDICTORS = {
+    "model": "the network",
+    "constant": "the mean of the training targets",
+    "last_value": "the target one hop earlier",
+}
+ERRORS = ("rmse", "mae", "r2")
 MEMORY = 1 << 16  # bytes of flash and of RAM that the page compares with
 
 
@@ -51,8 +58,8 @@ class EvalOptions(DataOptions, JsonOption):
     background: tuple[str, ...] = option((), "--stream: classes that raise no alarm (default: as tuned)")
     page: Path | None = option(
         None,
-        "write confusion matrix, windows, errors, reliability and cost to this HTML page; with --stream the "
-        "alarms",
+        "write confusion matrix, windows, errors, reliability and cost to this HTML page; of a regression "
+        "errors, predicted and true values; with --stream the alarms",
     )
 
 
@@ -109,8 +116,8 @@ def _check(args: EvalOptions, opened: Run) -> None:
             raise InputError("--stream needs recordings: hadamrnn eval RUN RECORDINGS --stream.")
     else:
         check_unused(args, "without --stream", "rate", "background")
-    if opened.facts.metric != "accuracy":
-        check_unused(args, "on a run that is not measured by its accuracy", "page")
+    if opened.facts.metric not in ("accuracy", "mse"):
+        check_unused(args, "on a run that predicts neither classes nor values", "page")
     check_output("--page", args.page, "<!DOCTYPE html>")
 
 
@@ -198,36 +205,57 @@ def _error_lines(errors: dict[str, dict[str, Any]]) -> list[str]:
     """Return the table of a regression's errors, and whether a simple predictor does as well."""
     if not errors:
         return []
-    called = {
-        "model": "the network",
-        "constant": "the mean of the training targets",
-        "last_value": "the target one hop earlier",
-    }
     lines = [f"{'RMSE':>11}{'MAE':>11}{'R2':>9}"]
     for name, each in errors.items():
         r2 = "-" if each["r2"] is None else f"{each['r2']:.3f}"
-        lines.append(f"{each['rmse']:11.5g}{each['mae']:11.5g}{r2:>9}  {called[name]}")
+        lines.append(f"{each['rmse']:11.5g}{each['mae']:11.5g}{r2:>9}  {PREDICTORS[name]}")
     for name, each in errors.items():
         if name != "model" and errors["model"]["rmse"] >= each["rmse"]:
-            lines.append(f"note: the network is no better than {called[name]}")
+            lines.append(f"note: the network is no better than {PREDICTORS[name]}")
     return lines
 
 
 def _write_page(args: EvalOptions, opened: Run, figures: dict[str, Any]) -> None:
     from hadamrnn.files import write_atomically
     from hadamrnn.pages.document import to_html
-    from hadamrnn.pages.evaluation import evaluation_page
+    from hadamrnn.pages.evaluation import evaluation_page, value_page
 
     assert args.page is not None
-    page = evaluation_page(
-        f"{figures['task']}, {figures['split']}",
-        _lines(figures)[0],
-        figures["recall"],
-        figures["confusion"],
-        _examples(args, opened),
-        _bars(opened),
-    )
+    title, lead, bars = f"{figures['task']}, {figures['split']}", _lines(figures)[0], _bars(opened)
+    if "errors" in figures:
+        errors = [
+            (PREDICTORS[name], *("-" if each[key] is None else f"{each[key]:.4g}" for key in ERRORS))
+            for name, each in figures["errors"].items()
+        ]
+        page = value_page(title, lead, errors, _answers(args, opened), bars)
+    else:
+        examples = _examples(args, opened)
+        page = evaluation_page(title, lead, figures["recall"], figures["confusion"], examples, bars)
     write_atomically(args.page, to_html(page).encode())
+
+
+def _answers(args: EvalOptions, opened: Run) -> Answers:
+    """Return the samples of a regression with the network's answers, in the units of the data."""
+    from hadamrnn.pages.evaluation import Answers
+    from hadamrnn.training.evaluate import predict_logits
+
+    samples = _samples(args, opened)
+    assert samples.y is not None
+    pair = samples.y.double(), predict_logits(opened.predictor(args.integer, args.threads), samples).double()
+    units = opened.facts.preparation.targets
+    actual, predicted = (each if units is None else units.values(each) for each in pair)
+    return Answers(
+        samples.batch(slice(None))[0].numpy(),
+        *(each.reshape(len(samples), -1).numpy() for each in (actual, predicted)),
+    )
+
+
+def _samples(args: EvalOptions, opened: Run) -> Split:
+    """Return the samples that are evaluated."""
+    if args.file is not None:
+        return opened.read(args.file, args.layout)[0]
+    samples: Split = getattr(opened.splits, args.split)
+    return samples
 
 
 def _examples(args: EvalOptions, opened: Run) -> Examples | None:
@@ -237,7 +265,7 @@ def _examples(args: EvalOptions, opened: Run) -> Examples | None:
     from hadamrnn.pages.evaluation import Examples
     from hadamrnn.training.evaluate import predict_logits
 
-    samples = opened.read(args.file, args.layout)[0] if args.file else getattr(opened.splits, args.split)
+    samples = _samples(args, opened)
     x, labels, _ = samples.batch(slice(None))
     if labels is None or labels.ndim > 1:
         return None

@@ -129,7 +129,7 @@ def source_files(model: AnyModel, name: str, *, packed: bool = True) -> dict[str
         "input": f"const int16_t x[{prefix}_INPUT_SIZE]" if dense else "uint32_t id",
         "window_input": f"const int32_t raw[{prefix}_INPUT_SIZE]" if dense else "uint32_t id",
         "input_range": signed_range(model.input_bits),
-        "raw_meaning": meaning[0].upper() + meaning[1:],
+        "input_meaning": meaning[0].upper() + meaning[1:],
         "classes": class_symbols(model),
         "format_version": reservoir_file.VERSION if is_reservoir else VERSION,
         "checksum": hashlib.sha256(_file_bytes(model)).hexdigest()[:8],

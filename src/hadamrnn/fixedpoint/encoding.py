@@ -173,9 +173,11 @@ def input_meaning(model: IntegerBase) -> str:
     """Describe the inputs of the network for the programmer of a device."""
     if model.input_kind != "dense":
         return f"ids 0..{model.vocabulary_size - 1}"
-    if model.raw_unit == 1:
-        return "raw codes are the integers that the training data held"
-    return f"raw codes are the training data's values divided by {model.raw_unit!r}, rounded"
+    front_end = model.network.front_end
+    what, unit = ("raw codes", model.raw_unit) if front_end is None else ("int16 samples", front_end.unit)
+    if unit == 1:
+        return f"{what} are the integers that the training data held"
+    return f"{what} are the training data's values divided by {unit!r}, rounded"
 
 
 def value_scaling(model: Inputs) -> tuple[list[float], list[float]]:

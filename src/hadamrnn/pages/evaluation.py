@@ -1,6 +1,7 @@
-"""Show the results of a classifier as a page: confusions, windows, errors, reliability and cost.
+"""Show the results of a network as a page.
 
-Start at `evaluation_page`.
+Of a classifier: confusions, windows, errors, reliability and cost. Start at `evaluation_page`. Of a
+regression: errors beside those of simple predictors, predicted and true values, and cost. See `value_page`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.pages.document import BLUE, GREEN, GREY, LINE, ORANGE, Document, Picture, Section
-from hadamrnn.pages.drawing import Axes, Canvas, confusion_page, plain, styled, svg
+from hadamrnn.pages.document import (
+    BLUE,
+    GREEN,
+    GREY,
+    LINE,
+    ORANGE,
+    Cell,
+    Document,
+    Grid,
+    Part,
+    Picture,
+    Section,
+)
+from hadamrnn.pages.drawing import MOST_POINTS, Axes, Canvas, confusion_page, plain, styled, svg
 
 MOST_ERRORS, COLUMNS, MOST_CHANNELS, MOST_WINDOWS, BINS = 12, 2, 3, 10, 10
 COLORS = (GREY, BLUE, GREEN)
@@ -60,11 +73,35 @@ def evaluation_page(
     sections = list(page.sections)
     if examples is not None:
         sections += [_windows(examples), _errors(examples), _reliability(examples)]
-    pictures = tuple(_bars(f"cost-{number}", *each) for number, each in enumerate(bars))
-    if pictures:
-        text = "An embedding table is not among the bytes. Instructions are estimated, one a cycle."
-        sections.append(Section("cost", "Size and budget", (text,), pictures=pictures))
-    return replace(page, sections=tuple(sections))
+    return replace(page, sections=(*sections, *_cost(bars)))
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Samples `x` (n, time, channels) or (n, time), with the true and the predicted values `(n, targets)`."""
+
+    x: NDArray[Any]
+    actual: NDArray[np.float64]
+    predicted: NDArray[np.float64]
+
+
+def value_page(
+    title: str,
+    lead: str,
+    errors: Sequence[tuple[str, ...]],
+    answers: Answers,
+    bars: Sequence[tuple[str, Sequence[Bar]]],
+) -> Document:
+    """Return the page of a regression; `errors` are lines of a predictor, its RMSE, MAE and R2."""
+    lines = tuple(tuple(map(Cell, line)) for line in errors)
+    table = Part(grid=Grid(("predictor", "RMSE", "MAE", "R2"), lines))
+    sections = (
+        Section("errors", "Errors", parts=(table,)),
+        _values(answers),
+        _largest_errors(answers),
+        *_cost(bars),
+    )
+    return Document(title, (f"{lead}.",), sections)
 
 
 def calibration_error(examples: Examples) -> float:
@@ -102,18 +139,13 @@ def _errors(examples: Examples) -> Section:
     worst = wrong[np.argsort(-examples.confidence[wrong], kind="stable")][:MOST_ERRORS]
     if not len(worst):
         return Section("errors", "Errors", ("There are none.",))
-    rows = -(-len(worst) // COLUMNS)
-    with styled():
-        canvas = Canvas(figsize=(5.2, 1.4 * rows))
-        grid = canvas.subplots(rows, COLUMNS, squeeze=False).ravel()
-        for axes, sample in zip(grid, worst, strict=False):
-            _draw(axes, examples.x[sample], np.arange(examples.x.shape[1]))
-            said, was = (plain(examples.names[k[sample]]) for k in (examples.verdicts, examples.labels))
-            axes.set_title(f"{sample}: {said} {examples.confidence[sample]:.0%}\nwas {was}", fontsize=7)
-            axes.tick_params(labelsize=6)
-        for axes in grid[len(worst) :]:
-            axes.set_visible(False)
-        picture = Picture("errors", svg(canvas, "errors"), f"{len(worst)} of {len(wrong)} errors.")
+    said, was = (examples.verdicts, examples.labels)
+    titles = {
+        sample: f"{sample}: {plain(examples.names[said[sample]])} {examples.confidence[sample]:.0%}\n"
+        f"was {plain(examples.names[was[sample]])}"
+        for sample in worst.tolist()
+    }
+    picture = _signals("errors", titles, examples.x, f"{len(worst)} of {len(wrong)} errors.")
     text = f"{len(wrong)} errors; here those of which the network was surest, with the number of the sample."
     return Section("errors", "Errors by confidence", (text,), pictures=(picture,))
 
@@ -145,6 +177,57 @@ def _binned(examples: Examples) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any
     sums = (np.bincount(bins, values, BINS)[kept] for values in (examples.right, examples.confidence))
     right, sure = (each / counts[kept] for each in sums)
     return kept / BINS, right, sure, counts[kept]
+
+
+def _values(answers: Answers) -> Section:
+    """Return a plot of predicted and true values for each of the first targets."""
+    pictures = []
+    for target in range(min(answers.actual.shape[1], MOST_CHANNELS)):
+        actual, predicted = answers.actual[:, target], answers.predicted[:, target]
+        with styled():
+            canvas = Canvas(figsize=(4.4, 3.8))
+            axes = canvas.subplots()
+            ends = [actual.min(), actual.max()]
+            axes.plot(ends, ends, color=GREY, linewidth=0.8)
+            stride = max(1, len(actual) // MOST_POINTS)
+            axes.plot(actual[::stride], predicted[::stride], "o", color=BLUE, markersize=2)
+            axes.set_xlabel("true value")
+            axes.set_ylabel("predicted value")
+            name = f"values-{target}"
+            pictures.append(Picture(name, svg(canvas, name), f"Target {target}: predicted and true values."))
+    return Section("values", "Values", ("On the line both are equal.",), pictures=tuple(pictures))
+
+
+def _largest_errors(answers: Answers) -> Section:
+    """Return the samples with the largest errors, with their signals."""
+    distances = np.square(answers.predicted - answers.actual).mean(1)
+    titles = {
+        sample: f"{sample}: {answers.predicted[sample, 0]:.4g}\nwas {answers.actual[sample, 0]:.4g}"
+        for sample in np.argsort(-distances, kind="stable")[:MOST_ERRORS].tolist()
+    }
+    picture = _signals("largest", titles, answers.x, f"{len(titles)} of {len(distances)} samples.")
+    return Section("largest", "Largest errors", ("With the number of the sample.",), pictures=(picture,))
+
+
+def _signals(name: str, titles: Mapping[int, str], x: NDArray[Any], caption: str) -> Picture:
+    """Return a picture of samples side by side, each with its title."""
+    with styled():
+        canvas = Canvas(figsize=(5.2, 1.4 * -(-len(titles) // COLUMNS)))
+        grid = canvas.subplots(-(-len(titles) // COLUMNS), COLUMNS, squeeze=False).ravel()
+        for axes, (sample, title) in zip(grid, titles.items(), strict=False):
+            _draw(axes, x[sample], np.arange(x.shape[1]))
+            axes.set_title(title, fontsize=7)
+            axes.tick_params(labelsize=6)
+        for axes in grid[len(titles) :]:
+            axes.set_visible(False)
+        return Picture(name, svg(canvas, name), caption)
+
+
+def _cost(bars: Sequence[tuple[str, Sequence[Bar]]]) -> tuple[Section, ...]:
+    """Return the section on size and budget; none without bars."""
+    pictures = tuple(_bars(f"cost-{number}", *each) for number, each in enumerate(bars))
+    text = "An embedding table is not among the bytes. Instructions are estimated, one a cycle."
+    return (Section("cost", "Size and budget", (text,), pictures=pictures),) if pictures else ()
 
 
 def _bars(name: str, title: str, bars: Sequence[Bar]) -> Picture:
