@@ -9,8 +9,8 @@ import pytest
 
 from hadamrnn.data.files import fetch
 from hadamrnn.fixedpoint import Engine, encode_raw
-from hadamrnn.front_end import compute_bands
 from hadamrnn.front_end.description import CODES_PER_OCTAVE
+from hadamrnn.front_end.reference import compute_bands
 from hadamrnn.models import find
 from hadamrnn_paper.data.keywords import FILES, FRONT_END, expand
 from tests.front_end.test_bits import float_bands

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hadamrnn.fixedpoint.engine import Engine as Engine
     from hadamrnn.fixedpoint.engine import SlidingWindow as SlidingWindow
     from hadamrnn.fixedpoint.model import IntegerModel as IntegerModel
-    from hadamrnn.front_end import compute_bands as compute_bands
+    from hadamrnn.front_end.reference import compute_bands as compute_bands
     from hadamrnn.hadamard.orders import hadamard_matrix as hadamard_matrix
     from hadamrnn.hadamard.orders import hadamard_orders as hadamard_orders
     from hadamrnn.kernels.transform import hadamard_transform as hadamard_transform
@@ -79,7 +79,7 @@ _NAMES = {
     "fixedpoint.encoding": "encode_raw",
     "fixedpoint.engine": "Engine SlidingWindow",
     "fixedpoint.model": "IntegerModel",
-    "front_end": "compute_bands",
+    "front_end.reference": "compute_bands",
     "hadamard.orders": "hadamard_matrix hadamard_orders",
     "kernels.transform": "hadamard_transform",
     "network": "Network",

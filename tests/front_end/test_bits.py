@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.export.js import RUNTIME, front_end_js
-from hadamrnn.front_end import FrontEnd, compute_bands
-from hadamrnn.front_end.reference import reference_bands
+from hadamrnn.front_end.description import FrontEnd
+from hadamrnn.front_end.reference import compute_bands, reference_bands
 from tests.export.programs import SANITIZED, STRICT
 from tests.front_end.signals import KINDS, Samples, c_cases, drawn_signal, random_front_end
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from hadamrnn.cli.arguments import check_only, check_unused, flag, set_threads
 from hadamrnn.errors import InputError
 from hadamrnn.files import INTEGER_FILE
-from hadamrnn.fixedpoint.alarms import MAX_SMOOTHING
-from hadamrnn.settings import Positive, Range, Share, option
+from hadamrnn.settings import Positive, Share, option
 
 if TYPE_CHECKING:
     from hadamrnn.cli.eval import EvalOptions
@@ -25,7 +24,7 @@ WHERE = "on an anomaly detector"
 class AlarmOptions:
     """The options that decide when a detector raises an alarm; None is the default of `HadamRNNDetector`."""
 
-    smoothing: Annotated[int, Range(0, MAX_SMOOTHING)] | None = option(
+    smoothing: int | None = option(
         None, "--goal anomaly: k of the level, a mean over about 2^k distances (default 3)"
     )
     quantile: Share | None = option(

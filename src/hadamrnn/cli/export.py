@@ -10,7 +10,6 @@ from hadamrnn.cli.arguments import DataFolder, JsonOption, check_unused, command
 from hadamrnn.cli.device import DEVICE_FIELDS, DeviceOptions, device_report, is_asked
 from hadamrnn.errors import InputError
 from hadamrnn.network import Network
-from hadamrnn.quantization.results import quantize_figures, quantize_lines
 from hadamrnn.settings import option
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from hadamrnn.deployment import Export
     from hadamrnn.export.target_front_end import FrontEndMeasurement
     from hadamrnn.export.targets import Measurement
-    from hadamrnn.front_end import FrontEnd
+    from hadamrnn.front_end.description import FrontEnd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +127,7 @@ def _quantize_first(args: ExportOptions) -> tuple[dict[str, Any], list[str]]:
     trained = (args.path / MODEL_FILE).exists() and not (args.path / INTEGER_FILE).exists()
     if not trained or (args.to == "onnx" and not args.report):
         return {}, []
+    from hadamrnn.quantization.results import quantize_figures, quantize_lines
     from hadamrnn.run import Run
 
     figures = quantize_figures(Run.open(args.path, args.data_dir).quantize())

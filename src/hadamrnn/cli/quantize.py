@@ -9,7 +9,6 @@ from typing import Literal
 from hadamrnn.cli.anomaly import refuse
 from hadamrnn.cli.arguments import DataOptions, JsonOption, check_unused, command, positional, set_threads
 from hadamrnn.quantization import Precision, QuantizeConfig
-from hadamrnn.quantization.results import quantize_figures, quantize_lines
 from hadamrnn.settings import Count, option
 
 
@@ -33,6 +32,7 @@ class QuantizeOptions(Precision, DataOptions, JsonOption):
 )
 def run(args: QuantizeOptions) -> None:
     from hadamrnn.quantization.chain import RECIPE
+    from hadamrnn.quantization.results import quantize_figures, quantize_lines
     from hadamrnn.run import Run
 
     if not args.finetune:

@@ -19,8 +19,7 @@ from scipy.io import wavfile
 from scipy.signal import resample_poly
 
 from hadamrnn.errors import InputError
-from hadamrnn.front_end import FrontEnd
-from hadamrnn.front_end.description import MAX_FRAME, MAX_RATE, MIN_FRAME, MIN_HOP, MIN_RATE
+from hadamrnn.front_end.description import MAX_FRAME, MAX_RATE, MIN_FRAME, MIN_HOP, MIN_RATE, FrontEnd
 from hadamrnn.settings import check_int
 
 SAMPLE_BITS = 16

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hadamrnn.errors import InputError, short
-from hadamrnn.front_end import FrontEnd
+from hadamrnn.front_end.description import FrontEnd
 from hadamrnn.settings import check_equal
 
 Batch = tuple[Tensor, Tensor | None, Tensor | None]

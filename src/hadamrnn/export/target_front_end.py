@@ -22,8 +22,8 @@ from hadamrnn.export.targets import (
     section_sizes,
     stack_frames,
 )
-from hadamrnn.front_end import FrontEnd, compute_bands
-from hadamrnn.front_end.description import front_end_bytes
+from hadamrnn.front_end.description import FrontEnd, front_end_bytes
+from hadamrnn.front_end.reference import compute_bands
 
 FRAMES = 3  # frames in the signal; the first is not counted
 HEADER = """#include <stdbool.h>
