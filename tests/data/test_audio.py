@@ -19,14 +19,26 @@ RATE = 8000
 VALUES = np.array([0, 1, -1, 1000, -32768, 32767, 12345], np.int16)
 
 
+def wav_format(bits: int, channels: int = 1, rate: int = RATE, coding: int = 1) -> bytes:
+    block = channels * bits // 8
+    return struct.pack("<HHIIHH", coding, channels, rate, rate * block, block, bits)
+
+
+def chunk(name: bytes, content: bytes, size: int | None = None) -> bytes:
+    """Return a chunk, which may lie about its size."""
+    return (
+        name + struct.pack("<I", len(content) if size is None else size) + content + bytes(len(content) % 2)
+    )
+
+
+def riff(*chunks: bytes, size: int | None = None) -> bytes:
+    content = b"WAVE" + b"".join(chunks)
+    return b"RIFF" + struct.pack("<I", len(content) if size is None else size) + content
+
+
 def write_pcm(path: Path, content: bytes, bits: int, channels: int = 1, rate: int = RATE) -> Path:
     """Write a plain PCM file of any width."""
-    block = channels * bits // 8
-    form = struct.pack("<HHIIHH", 1, channels, rate, rate * block, block, bits)
-    chunks = (
-        b"WAVE" + b"fmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", len(content))
-    )
-    path.write_bytes(b"RIFF" + struct.pack("<I", len(chunks) + len(content)) + chunks + content)
+    path.write_bytes(riff(chunk(b"fmt ", wav_format(bits, channels, rate)), chunk(b"data", content)))
     return path
 
 
@@ -60,18 +72,90 @@ def test_the_first_of_several_channels_is_read_and_said_so(tmp_path: Path) -> No
 
 def test_silence_and_clipping_are_reported(tmp_path: Path) -> None:
     silent = read_wav(write_pcm(tmp_path / "a.wav", bytes(200), 16))
-    assert any("silent" in remark for remark in silent.remarks)
+    assert silent.remarks == ("silent: every sample is 0",)
+    flat = read_wav(write_pcm(tmp_path / "c.wav", np.full(100, -7, np.int16).tobytes(), 16))
+    assert flat.remarks == ("silent: every sample is -7",)
     clipped = np.where(np.arange(400) % 100 < 2, 32767, 50).astype(np.int16)
     loud = read_wav(write_pcm(tmp_path / "b.wav", clipped.tobytes(), 16))
     assert any("2.0%" in remark for remark in loud.remarks)
 
 
-@pytest.mark.parametrize("content", [b"", b"RIFF", b"hello, world" * 9])
-def test_a_damaged_file_is_refused_by_its_name(content: bytes, tmp_path: Path) -> None:
+PCM16 = chunk(b"fmt ", wav_format(16))
+DATA = chunk(b"data", VALUES.tobytes())
+EXTENSION = struct.pack("<HHI", 22, 16, 4)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "is no RIFF WAV file"),
+        (b"RIFF", "is no RIFF WAV file"),
+        (b"hello, world" * 9, "is no RIFF WAV file"),
+        (riff(PCM16), "data chunk is missing"),
+        (riff(PCM16)[:30], "data chunk is missing"),
+        (riff(DATA), "its format is missing"),
+        (riff(DATA, PCM16), "its format is missing"),
+        (riff(chunk(b"fmt ", wav_format(16)[:15]), DATA), "its format is missing"),
+        (riff(chunk(b"fmt ", wav_format(16, channels=0)), DATA), "0 channels in 0 bytes"),
+        (
+            riff(chunk(b"fmt ", wav_format(16)[:12] + struct.pack("<HH", 3, 16)), DATA),
+            "1 channels in 3 bytes",
+        ),
+        (riff(chunk(b"fmt ", wav_format(0)), DATA), "got integers of 0 bits"),
+        (riff(chunk(b"fmt ", wav_format(12)), DATA), "got integers of 12 bits"),
+        (riff(chunk(b"fmt ", wav_format(8, coding=3)), DATA), "got floats of 8 bits"),
+        (riff(chunk(b"fmt ", wav_format(4, coding=2)), DATA), "got ADPCM of 4 bits"),
+        (riff(chunk(b"fmt ", wav_format(8, coding=7)), DATA), "got mu-law of 8 bits"),
+        (riff(chunk(b"fmt ", wav_format(8, coding=99)), DATA), "got coding 99 of 8 bits"),
+        (riff(PCM16, chunk(b"data", b"")), "must hold samples, got none"),
+        (riff(PCM16, chunk(b"data", b"x")), "must hold samples, got none"),
+        (riff(PCM16, chunk(b"data", b"", 1000)), "must hold samples, got none"),
+        (riff(PCM16, chunk(b"data", b""), chunk(b"LIST", b"INFO")), "must hold samples, got none"),
+        (riff(chunk(b"fmt ", wav_format(16, rate=0)), DATA), "rate in Hz must lie in .* got 0"),
+    ],
+)
+def test_a_damaged_file_is_refused_by_its_name_and_the_reason(
+    content: bytes, reason: str, tmp_path: Path
+) -> None:
     path = tmp_path / "a.wav"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"a\.wav"):
+    with pytest.raises(InputError, match=rf"a\.wav.*{reason}") as caught:
         read_wav(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        riff(PCM16, chunk(b"data", VALUES.tobytes(), 0xFFFFFFFF), size=0xFFFFFFFF),
+        riff(PCM16, chunk(b"data", VALUES.tobytes(), 0), size=0),
+        riff(PCM16, chunk(b"data", VALUES.tobytes(), 0), size=36),
+        riff(chunk(b"junk", b"odd"), PCM16, chunk(b"bext", bytes(9)), DATA, chunk(b"id3 ", b"tag")),
+        riff(chunk(b"fmt ", wav_format(16, coding=0xFFFE) + EXTENSION + struct.pack("<H14x", 1)), DATA),
+    ],
+    ids=["pipe of ffmpeg", "pipe", "stopped recorder", "other chunks", "extensible"],
+)
+def test_files_of_recorders_and_editors_are_read_whole(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(content)
+    sound = read_wav(path)
+    assert (sound.samples.tolist(), sound.rate) == (VALUES.tolist(), RATE)
+    assert not any("cut short" in remark for remark in sound.remarks)
+
+
+def test_any_damage_to_a_header_is_refused_or_read(tmp_path: Path) -> None:
+    rng, path = np.random.default_rng(0), tmp_path / "a.wav"
+    whole = np.frombuffer(riff(PCM16, DATA, chunk(b"LIST", b"INFO")), np.uint8)
+    read = 0
+    for _ in range(500):
+        damaged = whole.copy()
+        damaged[rng.integers(0, 44, 2)] = rng.choice([0, 1, 255, 128, 17], 2)
+        path.write_bytes(damaged[: rng.integers(20, len(whole) + 1)].tobytes())
+        try:
+            read += len(read_wav(path).samples) > 0
+        except InputError as error:
+            assert "a.wav" in str(error) and "\n" not in str(error)
+    assert 0 < read < 500
 
 
 def test_a_file_that_is_cut_short_is_read_as_far_as_it_goes_and_said_so(tmp_path: Path) -> None:

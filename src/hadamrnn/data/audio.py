@@ -6,8 +6,6 @@ A WAV file of 8, 16, 24 or 32 bits becomes int16 samples: its first channel, at 
 
 from __future__ import annotations
 
-import struct
-import warnings
 from dataclasses import dataclass
 from math import gcd, log2
 from pathlib import Path
@@ -15,9 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.io import wavfile
 from scipy.signal import resample_poly
 
+from hadamrnn.data.wav import parse_wav
 from hadamrnn.errors import InputError
 from hadamrnn.front_end.description import MAX_FRAME, MAX_RATE, MIN_FRAME, MIN_HOP, MIN_RATE, FrontEnd
 from hadamrnn.settings import check_int
@@ -44,40 +42,35 @@ class Sound:
 def read_wav(path: Path) -> Sound:
     """Return the first channel of a WAV file as int16; 24 and 32 bits are rounded."""
     try:
-        with warnings.catch_warnings(record=True) as found:
-            warnings.simplefilter("always", wavfile.WavFileWarning)  # repeat warnings about unknown chunks
-            rate, values = wavfile.read(path)
-    except (ValueError, EOFError, OSError, struct.error) as error:
-        raise InputError(f"{path} must be a whole WAV file of 8 to 32 bits, got: {error}") from None
-    check_int(f"{path}: the rate in Hz", int(rate), MIN_RATE, MAX_RATE)
-    channels = 1 if values.ndim == 1 else values.shape[1]
-    first = values if values.ndim == 1 else values[:, 0]
-    if not len(first):
+        wav = parse_wav(path.read_bytes())
+    except ValueError as error:
+        raise InputError(f"{path} {error}") from None
+    check_int(f"{path}: the rate in Hz", wav.rate, MIN_RATE, MAX_RATE)
+    if not len(wav.values):
         raise InputError(f"{path} must hold samples, got none.")
-    samples = _as_int16(first, path)
+    samples = _as_int16(wav.values[:, 0], path)
+    channels = wav.values.shape[1]
     remarks = [f"the first of {channels} channels"] if channels > 1 else []
-    if any("EOF" in str(each.message) for each in found):
+    if wav.is_cut:
         remarks.append("cut short: its header promises more samples")
-    if not samples.any():
-        remarks.append("silent: every sample is 0")
+    if (samples == samples[0]).all():
+        remarks.append(f"silent: every sample is {samples[0]}")
     elif (clipped := float(np.mean(abs(samples.astype(np.int32)) >= FULL_SCALE))) > CLIPPED_SHARE:
         remarks.append(f"clipped: {clipped:.1%} of the samples are at full scale")
-    return Sound(samples, int(rate), tuple(remarks))
+    return Sound(samples, wav.rate, tuple(remarks))
 
 
 def _as_int16(values: NDArray[Any], path: Path) -> Samples:
     kind = values.dtype
-    if kind == np.int16:
-        return values
     if kind == np.uint8:
         return (values.astype(np.int16) - 128) << 8
-    if kind == np.int32:  # 24-bit samples are in the upper three bytes
+    if kind == np.int32:
         return _rounded(values / (1 << 16))
     if kind.kind == "f":
         if not np.isfinite(values).all():
             raise InputError(f"{path} must hold finite samples, got NaN or infinity. Write it again.")
         return _rounded(values.astype(np.float64) * (FULL_SCALE + 1))
-    raise InputError(f"{path} must hold samples of 8, 16, 24 or 32 bits, got {kind}.")
+    return values.astype(np.int16)
 
 
 def _rounded(values: NDArray[np.float64]) -> Samples:
