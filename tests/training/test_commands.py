@@ -186,7 +186,7 @@ def test_whole_numbers_are_codes_and_real_ones_are_not(command: Command, run: Pa
     ("x", "complaint"),
     [
         (np.full((2, 64, 1), np.nan), "must be finite"),
-        (np.zeros((2, 64, 3)), "must have 1 channels"),
+        (np.zeros((2, 64, 3)), "must be 1, got 3"),
         (np.zeros(3), "got float64 of shape (3,)"),
         (np.array([["a"]]), "real numbers"),
     ],
